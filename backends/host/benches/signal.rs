@@ -1,0 +1,108 @@
+//! What the safe objects cost on top of the backend: 1,000,000 signals each way, heap allocations counted.
+//!
+//! Direct calls and calls through the safe objects alternate in short rounds on the same semaphore and stream, so that
+//! both see the same machine. Ends with status 1 if the safe objects allocate, or cost more than 1.05 of a direct call.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use gpu_interop_core::backend::RawSignal;
+use gpu_interop_core::{Device, Error, SignalParams};
+use gpu_interop_host::{HostBackend, HostSemaphore};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every method is the system allocator's, and counting does not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(ptr, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const SIGNALS: u64 = 1_000_000;
+const ROUND: u64 = 500;
+const LIMIT: f64 = 1.05;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<bool, Error> {
+    let device = Device::open(&HostBackend::new(), 0)?;
+    let stream = device.create_stream()?;
+    let exported = HostSemaphore::timeline(0)?;
+    let timeline = device.import_semaphore(exported.export()?)?;
+    let (raw_device, raw_stream, raw_semaphore) = (device.as_raw().clone(), stream.as_raw(), timeline.as_raw());
+    let mut value = 0;
+    let (mut direct, mut safe) = (Vec::new(), Vec::new());
+    let mut allocated = 0;
+    // Warms up the queue, and then alternates.
+    for round in 0..=(2 * SIGNALS / ROUND) {
+        let through_objects = round % 2 == 0;
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let start = Instant::now();
+        for _ in 0..ROUND {
+            value += 1;
+            if through_objects {
+                stream.signal(&[timeline.signal_value(value)])?;
+            } else {
+                let signal = RawSignal { semaphore: raw_semaphore, params: SignalParams::Value(value) };
+                // SAFETY: semaphore and stream are live and of this device.
+                unsafe { raw_device.signal_semaphores(raw_stream, &[signal]) }?;
+            }
+        }
+        let taken = start.elapsed();
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        stream.synchronize()?;
+        assert_eq!(exported.value(), value, "every signal arrived");
+        if round > 0 {
+            if through_objects {
+                safe.push(taken);
+                allocated += allocations;
+            } else {
+                direct.push(taken);
+            }
+        }
+    }
+    let (direct, safe) = (median(&mut direct), median(&mut safe));
+    let ratio = safe / direct;
+    println!("signals through the safe objects  {SIGNALS}");
+    println!("heap allocations in them          {allocated}");
+    println!("direct, median                    {direct:.1} ns a signal");
+    println!("safe objects, median              {safe:.1} ns a signal");
+    println!("ratio                             {ratio:.3} (limit {LIMIT})");
+    Ok(allocated == 0 && ratio <= LIMIT)
+}
+
+/// Nanoseconds a signal.
+fn median(rounds: &mut [Duration]) -> f64 {
+    rounds.sort_unstable();
+    rounds[rounds.len() / 2].as_secs_f64() * 1e9 / ROUND as f64
+}

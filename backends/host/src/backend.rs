@@ -1,0 +1,108 @@
+//! The backend and its builder.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::sync::Arc;
+
+use gpu_interop_core::{Backend, BackendDevice, BackendInfo, DeviceIdentity, DeviceKind, Error, ErrorKind, Result};
+
+use crate::device::HostDevice;
+use crate::exporter_header::ExporterHeader;
+use crate::kernel::{self, HostKernel, KernelCall};
+
+/// The host backend. It has exactly one device: the CPU.
+#[derive(Debug)]
+pub struct HostBackend {
+    info: BackendInfo,
+    identity: DeviceIdentity,
+    header: ExporterHeader,
+    kernels: Arc<BTreeMap<CString, HostKernel>>,
+}
+
+impl Default for HostBackend {
+    fn default() -> Self {
+        Self::builder().build()
+    }
+}
+
+impl HostBackend {
+    /// A backend with the built-in kernels that recognises the exporters it knows.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A backend with other settings.
+    #[must_use]
+    pub fn builder() -> HostBackendBuilder {
+        HostBackendBuilder { header: ExporterHeader::Detect, kernels: kernel::builtin() }
+    }
+}
+
+/// Settings of a [`HostBackend`].
+#[derive(Debug)]
+pub struct HostBackendBuilder {
+    header: ExporterHeader,
+    kernels: BTreeMap<CString, HostKernel>,
+}
+
+impl HostBackendBuilder {
+    /// Where the data of imported memory begins. [`ExporterHeader::Detect`] unless set.
+    #[must_use]
+    pub fn exporter_header(mut self, header: ExporterHeader) -> Self {
+        self.header = header;
+        self
+    }
+
+    /// Adds a kernel that modules loaded from [`ModuleImage::Builtin`](gpu_interop_core::ModuleImage::Builtin) find
+    /// by name. Replaces one of the same name.
+    ///
+    /// An error that the kernel returns is reported by the stream's next synchronisation.
+    #[must_use]
+    pub fn kernel(
+        mut self,
+        name: CString,
+        function: impl Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.kernels.insert(name, HostKernel::new(function));
+        self
+    }
+
+    /// The backend.
+    #[must_use]
+    pub fn build(self) -> HostBackend {
+        HostBackend {
+            info: BackendInfo {
+                name: "host".into(),
+                driver: concat!("reference implementation on CPU memory ", env!("CARGO_PKG_VERSION")).into(),
+                library: None,
+                stand_in: false,
+            },
+            identity: DeviceIdentity { name: "host CPU".into(), kind: DeviceKind::Cpu, ..DeviceIdentity::default() },
+            header: self.header,
+            kernels: Arc::new(self.kernels),
+        }
+    }
+}
+
+impl Backend for HostBackend {
+    fn info(&self) -> &BackendInfo {
+        &self.info
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceIdentity>> {
+        Ok(vec![self.identity.clone()])
+    }
+
+    fn open(&self, ordinal: usize) -> Result<Arc<dyn BackendDevice>> {
+        if ordinal != 0 {
+            return Err(Error::new(
+                ErrorKind::NoDevice,
+                "HostBackend::open",
+                "the host backend has one device, number 0",
+            )
+            .with_context("ordinal", ordinal));
+        }
+        Ok(Arc::new(HostDevice::new(self.identity.clone(), self.header, self.kernels.clone())))
+    }
+}

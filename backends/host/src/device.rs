@@ -1,0 +1,392 @@
+//! The device: the CPU.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CStr, CString, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gpu_interop_core::backend::{
+    ExportableAllocation, HostFunction, RawAllocation, RawEvent, RawKernel, RawMemory, RawModule, RawSemaphore,
+    RawSignal, RawStream, RawWait,
+};
+use gpu_interop_core::{
+    BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, Feature, KernelArg, LaunchConfig, MemoryHandle,
+    MemoryHandleKind, MemoryImport, ModuleImage, Result, SemaphoreHandleKind, SemaphoreImport, Support, WaitCondition,
+};
+
+use crate::event::EventState;
+use crate::exporter_header::ExporterHeader;
+use crate::imported::{Allocation, ImportedMemory};
+use crate::kernel::HostKernel;
+use crate::mapping::Mapping;
+use crate::op::{Carried, Launch, Op, Word, carried, length};
+use crate::shared_semaphore::SharedSemaphore;
+use crate::stream::StreamState;
+
+/// Mappings by their first address. Streams hold it too: what a pending operation touches stays mapped even if the
+/// device is gone.
+type Mappings = Mutex<HashMap<u64, Mapping>>;
+
+#[derive(Debug)]
+pub(crate) struct HostDevice {
+    identity: DeviceIdentity,
+    capabilities: Capabilities,
+    header: ExporterHeader,
+    kernels: Arc<BTreeMap<CString, HostKernel>>,
+    mappings: Arc<Mappings>,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl HostDevice {
+    pub(crate) fn new(
+        identity: DeviceIdentity,
+        header: ExporterHeader,
+        kernels: Arc<BTreeMap<CString, HostKernel>>,
+    ) -> Self {
+        let own_kind = || Support::Native;
+        let capabilities = Capabilities::none()
+            .with_memory(MemoryHandleKind::OpaqueFd, Support::Native)
+            .with_memory(
+                MemoryHandleKind::DmaBufFd,
+                Support::no("the host backend maps memory of the CPU; a dma-buf may be a GPU's"),
+            )
+            .with_semaphore(SemaphoreHandleKind::OpaqueFd, own_kind())
+            .with_semaphore(SemaphoreHandleKind::TimelineFd, own_kind())
+            .with_feature(Feature::MappedMipmappedArray, Support::no("the host backend maps linear memory only"));
+        let native = [
+            Feature::MappedBuffer,
+            Feature::ExportableMemory,
+            Feature::StreamMemoryOperations32,
+            Feature::StreamMemoryOperations64,
+            Feature::HostFunctions,
+            Feature::Kernels,
+        ];
+        let capabilities =
+            native.into_iter().fold(capabilities, |all, feature| all.with_feature(feature, Support::Native));
+        Self { identity, capabilities, header, kernels, mappings: Arc::default(), cancelled: Arc::default() }
+    }
+
+    fn mappings(&self) -> MutexGuard<'_, HashMap<u64, Mapping>> {
+        self.mappings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for HostDevice {
+    fn drop(&mut self) {
+        self.cancel_pending_work();
+    }
+}
+
+/// A raw value that stands for `object` until [`take`] is called with it.
+fn expose<T>(object: Arc<T>) -> usize {
+    Arc::into_raw(object).expose_provenance()
+}
+
+/// The object behind a raw value.
+///
+/// # Safety
+/// `raw` came from [`expose`] with the same `T` and was not given to [`take`] yet.
+unsafe fn borrow<'a, T>(raw: usize) -> &'a T {
+    // SAFETY: the raw value holds a reference count, so the object lives.
+    unsafe { &*std::ptr::with_exposed_provenance::<T>(raw) }
+}
+
+/// Another reference to the object behind a raw value.
+///
+/// # Safety
+/// As for [`borrow`].
+unsafe fn share<T>(raw: usize) -> Arc<T> {
+    let ptr = std::ptr::with_exposed_provenance::<T>(raw);
+    // SAFETY: `ptr` came from `Arc::into_raw`, and the raw value holds a reference count.
+    unsafe {
+        Arc::increment_strong_count(ptr);
+        Arc::from_raw(ptr)
+    }
+}
+
+/// The object behind a raw value, which ends with this.
+///
+/// # Safety
+/// As for [`borrow`], and nothing uses the raw value afterwards.
+unsafe fn take<T>(raw: usize) -> Arc<T> {
+    // SAFETY: `raw` came from `Arc::into_raw`; its reference count passes to the returned value.
+    unsafe { Arc::from_raw(std::ptr::with_exposed_provenance::<T>(raw)) }
+}
+
+/// Enqueues operations on a stream.
+///
+/// # Safety
+/// `stream` is a live stream of this backend.
+unsafe fn enqueue(stream: RawStream, ops: impl IntoIterator<Item = Op>) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { borrow::<StreamState>(stream.get()) }.enqueue(ops);
+    Ok(())
+}
+
+// SAFETY (of the unsafe methods below): the caller keeps the contract of `gpu_interop_core::backend`: raw values are
+// live, came from this device and are freed once; ranges are valid until the enqueued work has run.
+impl BackendDevice for HostDevice {
+    fn identity(&self) -> &DeviceIdentity {
+        &self.identity
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn cancel_pending_work(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
+        ImportedMemory::new(request, self.header).map(|memory| RawMemory::new(expose(Arc::new(memory))))
+    }
+
+    unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        drop(unsafe { take::<ImportedMemory>(memory.get()) });
+        Ok(())
+    }
+
+    unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {
+        // SAFETY: live, by contract.
+        let mapping = unsafe { borrow::<ImportedMemory>(memory.get()) }.map(offset, size)?;
+        let address = mapping.ptr().addr() as u64;
+        self.mappings().insert(address, mapping);
+        Ok(DevicePtr::new(address))
+    }
+
+    unsafe fn free_buffer(&self, buffer: DevicePtr) -> Result<()> {
+        match self.mappings().remove(&buffer.get()) {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid("HostBackend::free_buffer", "no buffer is mapped at this address")
+                .with_context("address", format_args!("{buffer:?}"))),
+        }
+    }
+
+    fn create_exportable(&self, size: u64) -> Result<ExportableAllocation> {
+        let allocation = Allocation::new(size)?;
+        let (ptr, size) = (allocation.ptr(), allocation.size);
+        Ok(ExportableAllocation { raw: RawAllocation::new(expose(Arc::new(allocation))), ptr, size })
+    }
+
+    unsafe fn export_allocation(&self, allocation: RawAllocation) -> Result<MemoryHandle> {
+        // SAFETY: live, by contract.
+        unsafe { borrow::<Allocation>(allocation.get()) }.export()
+    }
+
+    unsafe fn destroy_exportable(&self, allocation: RawAllocation) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        drop(unsafe { take::<Allocation>(allocation.get()) });
+        Ok(())
+    }
+
+    unsafe fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore> {
+        let handle = request.handle();
+        let Some(fd) = handle.as_fd() else {
+            return Err(Error::unsupported("HostBackend::import_semaphore", "only file descriptors can be imported"));
+        };
+        SharedSemaphore::open(fd, handle.kind().payload()).map(|shared| RawSemaphore::new(expose(Arc::new(shared))))
+    }
+
+    unsafe fn destroy_semaphore(&self, semaphore: RawSemaphore) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        drop(unsafe { take::<SharedSemaphore>(semaphore.get()) });
+        Ok(())
+    }
+
+    unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
+        let ops = signals.iter().map(|signal| Op::Signal {
+            // SAFETY: live, by contract.
+            semaphore: unsafe { share(signal.semaphore.get()) },
+            params: signal.params,
+        });
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, ops) }
+    }
+
+    unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
+        let ops = waits.iter().map(|wait| Op::Wait {
+            // SAFETY: live, by contract.
+            semaphore: unsafe { share(wait.semaphore.get()) },
+            params: wait.params,
+        });
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, ops) }
+    }
+
+    fn create_stream(&self) -> Result<RawStream> {
+        StreamState::start(self.cancelled.clone(), self.mappings.clone()).map(|stream| RawStream::new(expose(stream)))
+    }
+
+    unsafe fn destroy_stream(&self, stream: RawStream) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { take::<StreamState>(stream.get()) }.close();
+        Ok(())
+    }
+
+    unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()> {
+        // SAFETY: live, by contract.
+        unsafe { borrow::<StreamState>(stream.get()) }.synchronize()
+    }
+
+    unsafe fn query_stream(&self, stream: RawStream) -> Result<bool> {
+        // SAFETY: live, by contract.
+        Ok(unsafe { borrow::<StreamState>(stream.get()) }.is_idle())
+    }
+
+    fn create_event(&self) -> Result<RawEvent> {
+        Ok(RawEvent::new(expose(Arc::new(EventState::default()))))
+    }
+
+    unsafe fn destroy_event(&self, event: RawEvent) -> Result<()> {
+        // SAFETY: live and freed once, by contract. Pending records hold references of their own.
+        drop(unsafe { take::<EventState>(event.get()) });
+        Ok(())
+    }
+
+    unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()> {
+        // SAFETY: live, by contract.
+        let event = unsafe { share::<EventState>(event.get()) };
+        let number = event.record();
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [Op::Record { event, number }]) }
+    }
+
+    unsafe fn query_event(&self, event: RawEvent) -> Result<bool> {
+        // SAFETY: live, by contract.
+        Ok(unsafe { borrow::<EventState>(event.get()) }.is_complete())
+    }
+
+    unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {
+        // SAFETY: live, by contract.
+        let event = unsafe { share::<EventState>(event.get()) };
+        let number = event.last_record();
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [Op::WaitEvent { event, number }]) }
+    }
+
+    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {
+        const OPERATION: &str = "HostBackend::copy";
+        let (target, source) = (carried(OPERATION, target)?, carried(OPERATION, source)?);
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [Op::Copy { target, source, size: length(OPERATION, size)? }]) }
+    }
+
+    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
+        const OPERATION: &str = "HostBackend::copy_to_host";
+        let op =
+            Op::Copy { target: Carried(target), source: carried(OPERATION, source)?, size: length(OPERATION, size)? };
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [op]) }
+    }
+
+    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
+        const OPERATION: &str = "HostBackend::copy_from_host";
+        let op = Op::Copy {
+            target: carried(OPERATION, target)?,
+            source: Carried(source.cast_mut()),
+            size: length(OPERATION, size)?,
+        };
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [op]) }
+    }
+
+    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
+        const OPERATION: &str = "HostBackend::fill_u8";
+        let op = Op::FillU8 { target: carried(OPERATION, target)?, value, size: length(OPERATION, size)? };
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [op]) }
+    }
+
+    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64) -> Result<()> {
+        const OPERATION: &str = "HostBackend::fill_u32";
+        let op = Op::FillU32 { target: carried(OPERATION, target)?, value, count: length(OPERATION, count)? };
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [op]) }
+    }
+
+    unsafe fn wait_value_u32(
+        &self,
+        stream: RawStream,
+        word: DevicePtr,
+        value: u32,
+        condition: WaitCondition,
+    ) -> Result<()> {
+        let word = carried("HostBackend::wait_value_u32", word)?;
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [Op::WaitValue { word, value: Word::U32(value), condition }]) }
+    }
+
+    unsafe fn wait_value_u64(
+        &self,
+        stream: RawStream,
+        word: DevicePtr,
+        value: u64,
+        condition: WaitCondition,
+    ) -> Result<()> {
+        let word = carried("HostBackend::wait_value_u64", word)?;
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [Op::WaitValue { word, value: Word::U64(value), condition }]) }
+    }
+
+    unsafe fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32) -> Result<()> {
+        let word = carried("HostBackend::write_value_u32", word)?;
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [Op::WriteValue { word, value: Word::U32(value) }]) }
+    }
+
+    unsafe fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64) -> Result<()> {
+        let word = carried("HostBackend::write_value_u64", word)?;
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [Op::WriteValue { word, value: Word::U64(value) }]) }
+    }
+
+    unsafe fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void) -> Result<()> {
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [Op::HostFunction { function, data: Carried(data) }]) }
+    }
+
+    fn load_module(&self, image: ModuleImage<'_>) -> Result<RawModule> {
+        match image {
+            ModuleImage::Builtin => Ok(RawModule::new(expose(self.kernels.clone()))),
+            _ => Err(Error::unsupported(
+                "HostBackend::load_module",
+                "the host backend runs Rust functions; load ModuleImage::Builtin",
+            )),
+        }
+    }
+
+    unsafe fn unload_module(&self, module: RawModule) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        drop(unsafe { take::<BTreeMap<CString, HostKernel>>(module.get()) });
+        Ok(())
+    }
+
+    unsafe fn module_kernel(&self, module: RawModule, name: &CStr) -> Result<RawKernel> {
+        // SAFETY: live, by contract.
+        let kernels = unsafe { borrow::<BTreeMap<CString, HostKernel>>(module.get()) };
+        match kernels.get(name) {
+            // The table is not changed once built, and the module keeps it.
+            Some(kernel) => Ok(RawKernel::new(std::ptr::from_ref(kernel).expose_provenance())),
+            None => Err(kernels.keys().fold(
+                Error::invalid("HostBackend::module_kernel", "there is no kernel of this name"),
+                |error, name| error.with_context("present", name.to_string_lossy()),
+            )),
+        }
+    }
+
+    unsafe fn launch_kernel(
+        &self,
+        stream: RawStream,
+        kernel: RawKernel,
+        config: &LaunchConfig,
+        args: &[KernelArg],
+    ) -> Result<()> {
+        // SAFETY: the kernel lives as long as its module, which is live by contract.
+        let kernel = unsafe { borrow::<HostKernel>(kernel.get()) }.clone();
+        let launch = Launch { kernel, config: *config, args: args.to_vec() };
+        // SAFETY: live, by contract.
+        unsafe { enqueue(stream, [Op::Launch(Box::new(launch))]) }
+    }
+}

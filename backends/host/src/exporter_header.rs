@@ -1,0 +1,74 @@
+//! Where the data begins in memory that a CPU renderer exported.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::SealFlags;
+
+/// What precedes the data in an imported memfd.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ExporterHeader {
+    /// Mesa's lavapipe puts one page before the data; that page is recognised and skipped. SwiftShader and plain
+    /// memfds have none.
+    #[default]
+    Detect,
+    /// Nothing: the data begins at the descriptor's first byte, whatever it holds.
+    None,
+}
+
+/// The size of lavapipe's header, bytes. Its second word says so.
+const LAVAPIPE_HEADER: u64 = 4096;
+
+impl ExporterHeader {
+    /// The offset of the data in `fd`, whose size is `file_size` bytes.
+    pub(crate) fn data_offset(self, fd: BorrowedFd<'_>, file_size: u64) -> u64 {
+        match self {
+            Self::Detect if is_lavapipe(fd, file_size) => LAVAPIPE_HEADER,
+            Self::Detect | Self::None => 0,
+        }
+    }
+}
+
+/// lavapipe seals its memfd completely and begins it with the file's size and the header's size, each 64 bits.
+/// Data cannot look like that by accident: nobody else exports memory with these seals.
+fn is_lavapipe(fd: BorrowedFd<'_>, file_size: u64) -> bool {
+    let sealed = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
+    if file_size < LAVAPIPE_HEADER || !rustix::fs::fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(sealed)) {
+        return false;
+    }
+    let mut words = [0_u8; 16];
+    if !rustix::io::pread(fd, &mut words[..], 0).is_ok_and(|read| read == words.len()) {
+        return false;
+    }
+    let (size, header) = words.split_at(8);
+    size == file_size.to_ne_bytes() && header == LAVAPIPE_HEADER.to_ne_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, OwnedFd};
+
+    use rustix::fs::MemfdFlags;
+
+    use super::*;
+
+    fn memfd(size: u64, words: [u64; 2], seals: SealFlags) -> OwnedFd {
+        let fd = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("memfd");
+        rustix::fs::ftruncate(&fd, size).expect("ftruncate");
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        rustix::io::pwrite(&fd, &bytes, 0).expect("pwrite");
+        rustix::fs::fcntl_add_seals(&fd, seals).expect("seal");
+        fd
+    }
+
+    #[test]
+    fn only_a_sealed_memfd_with_both_words_has_a_header() {
+        let all = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
+        let offset = |fd: &OwnedFd| ExporterHeader::Detect.data_offset(fd.as_fd(), 8192);
+        let genuine = memfd(8192, [8192, 4096], all);
+        assert_eq!(offset(&genuine), 4096);
+        assert_eq!(ExporterHeader::None.data_offset(genuine.as_fd(), 8192), 0);
+        assert_eq!(offset(&memfd(8192, [8191, 4096], all)), 0);
+        assert_eq!(offset(&memfd(8192, [8192, 4095], all)), 0);
+        assert_eq!(offset(&memfd(8192, [8192, 4096], SealFlags::SHRINK)), 0);
+    }
+}

@@ -1,0 +1,163 @@
+//! Kernels: Rust functions, found by name.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use gpu_interop_core::{DevicePtr, KernelArg, LaunchConfig};
+
+type Function = dyn Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync;
+
+/// A kernel of the host backend.
+#[derive(Clone)]
+pub struct HostKernel(Arc<Function>);
+
+impl HostKernel {
+    pub(crate) fn new(function: impl Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(function))
+    }
+
+    pub(crate) fn call(&self, call: &KernelCall<'_>) -> Result<(), String> {
+        (self.0)(call)
+    }
+}
+
+impl fmt::Debug for HostKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HostKernel")
+    }
+}
+
+/// One launch of a kernel. The function runs once for the whole grid.
+#[derive(Debug)]
+pub struct KernelCall<'a> {
+    /// The size of the launch.
+    pub config: &'a LaunchConfig,
+    /// The arguments as they were launched.
+    pub args: &'a [KernelArg],
+}
+
+impl KernelCall<'_> {
+    /// The address argument at `index`, as a pointer into this process.
+    ///
+    /// # Errors
+    /// A message if there is no such argument or it is no address.
+    pub fn ptr(&self, index: usize) -> Result<*mut u8, String> {
+        match self.args.get(index) {
+            Some(KernelArg::Ptr(address)) => host_ptr(*address),
+            other => Err(format!("argument {index} should be an address, not {other:?}")),
+        }
+    }
+
+    /// The 64-bit argument at `index`.
+    ///
+    /// # Errors
+    /// A message if there is no such argument or it is something else.
+    pub fn u64(&self, index: usize) -> Result<u64, String> {
+        match self.args.get(index) {
+            Some(KernelArg::U64(value)) => Ok(*value),
+            other => Err(format!("argument {index} should be a 64-bit integer, not {other:?}")),
+        }
+    }
+
+    /// The 32-bit argument at `index`.
+    ///
+    /// # Errors
+    /// A message if there is no such argument or it is something else.
+    pub fn u32(&self, index: usize) -> Result<u32, String> {
+        match self.args.get(index) {
+            Some(KernelArg::U32(value)) => Ok(*value),
+            other => Err(format!("argument {index} should be a 32-bit integer, not {other:?}")),
+        }
+    }
+
+    /// A slice of 32-bit words: an address at `index`, their number at `index + 1`.
+    fn words(&self, index: usize) -> Result<&[AtomicU32], String> {
+        let ptr = self.ptr(index)?.cast::<AtomicU32>();
+        let count = usize::try_from(self.u64(index + 1)?).map_err(|error| error.to_string())?;
+        if !ptr.is_aligned() {
+            return Err(format!("argument {index} is not aligned to 4 bytes"));
+        }
+        // SAFETY: whoever launched the kernel promised, as `Stream::launch` demands, that the address holds this many
+        // words until the kernel has run. Atomics allow for an exporter that touches them at the same time.
+        Ok(unsafe { std::slice::from_raw_parts(ptr, count) })
+    }
+}
+
+/// The pointer behind a device address of this backend.
+pub(crate) fn host_ptr(address: DevicePtr) -> Result<*mut u8, String> {
+    usize::try_from(address.get()).map(std::ptr::with_exposed_provenance_mut).map_err(|error| error.to_string())
+}
+
+/// Word `index` of the test pattern with this seed: a mix that makes a word that is shifted, missing or stale
+/// differ from the expected one. The multipliers are those of the "lowbias32" integer hash.
+#[must_use]
+pub fn pattern_word(seed: u32, index: u64) -> u32 {
+    // The low and high halves, each on purpose.
+    #[allow(clippy::cast_possible_truncation)]
+    let (low, high) = (index as u32, (index >> 32) as u32);
+    let mut word = seed ^ low.wrapping_mul(0x9e37_79b9) ^ high.wrapping_mul(0x85eb_ca6b);
+    word ^= word >> 16;
+    word = word.wrapping_mul(0x7feb_352d);
+    word ^= word >> 15;
+    word = word.wrapping_mul(0x846c_a68b);
+    word ^ (word >> 16)
+}
+
+/// The kernels that every host backend has.
+///
+/// * `fill_pattern(words: ptr, count: u64, seed: u32)` writes [`pattern_word`] to each word;
+/// * `verify_pattern(words: ptr, count: u64, seed: u32, mismatches: ptr)` adds the number of differing words to a
+///   32-bit counter;
+/// * `increment(words: ptr, count: u64)` adds 1 to each word.
+pub(crate) fn builtin() -> BTreeMap<CString, HostKernel> {
+    fn fill_pattern(call: &KernelCall<'_>) -> Result<(), String> {
+        let seed = call.u32(2)?;
+        for (word, index) in call.words(0)?.iter().zip(0..) {
+            word.store(pattern_word(seed, index), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+    fn verify_pattern(call: &KernelCall<'_>) -> Result<(), String> {
+        let seed = call.u32(2)?;
+        let differing = call
+            .words(0)?
+            .iter()
+            .zip(0..)
+            .filter(|(word, index)| word.load(Ordering::Relaxed) != pattern_word(seed, *index));
+        let count = u32::try_from(differing.count()).unwrap_or(u32::MAX);
+        let counter = call.ptr(3)?.cast::<u32>();
+        if !counter.is_aligned() {
+            return Err("argument 3 is not aligned to 4 bytes".into());
+        }
+        // SAFETY: whoever launched the kernel promised that this is a 32-bit counter.
+        unsafe { AtomicU32::from_ptr(counter) }.fetch_add(count, Ordering::Relaxed);
+        Ok(())
+    }
+    fn increment(call: &KernelCall<'_>) -> Result<(), String> {
+        for word in call.words(0)? {
+            word.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+    BTreeMap::from([
+        (c"fill_pattern".to_owned(), HostKernel::new(fill_pattern)),
+        (c"verify_pattern".to_owned(), HostKernel::new(verify_pattern)),
+        (c"increment".to_owned(), HostKernel::new(increment)),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pattern_tells_words_and_seeds_apart() {
+        let words: std::collections::BTreeSet<u32> = (0..100_000).map(|index| pattern_word(7, index)).collect();
+        assert_eq!(words.len(), 100_000, "no two near words are equal");
+        assert!((0..1000).all(|index| pattern_word(7, index) != pattern_word(8, index)));
+        assert_ne!(pattern_word(7, 5), pattern_word(7, 5 + (1 << 32)));
+    }
+}

@@ -1,0 +1,227 @@
+//! The work that a stream can be given.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use gpu_interop_core::backend::HostFunction;
+use gpu_interop_core::{
+    DevicePtr, Error, ErrorKind, KernelArg, LaunchConfig, Result, SignalParams, WaitCondition, WaitParams,
+};
+
+use crate::event::EventState;
+use crate::kernel::{HostKernel, KernelCall, host_ptr};
+use crate::shared_semaphore::SharedSemaphore;
+
+/// A word that a stream waits for or writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Word {
+    U32(u32),
+    U64(u64),
+}
+
+/// A pointer that travels to the stream's thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Carried<T>(pub(crate) *mut T);
+
+// SAFETY: only the stream's thread uses the pointer, and the caller of the backend promised that what it points to
+// stays valid until the operation has run, on whatever thread that is.
+unsafe impl<T> Send for Carried<T> {}
+
+/// A launch, boxed because it is larger than everything else and never on a hot path.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) kernel: HostKernel,
+    pub(crate) config: LaunchConfig,
+    pub(crate) args: Vec<KernelArg>,
+}
+
+/// One operation of a stream.
+#[derive(Debug)]
+pub(crate) enum Op {
+    Copy { target: Carried<u8>, source: Carried<u8>, size: usize },
+    FillU8 { target: Carried<u8>, value: u8, size: usize },
+    FillU32 { target: Carried<u32>, value: u32, count: usize },
+    Signal { semaphore: Arc<SharedSemaphore>, params: SignalParams },
+    Wait { semaphore: Arc<SharedSemaphore>, params: WaitParams },
+    WaitValue { word: Carried<u8>, value: Word, condition: WaitCondition },
+    WriteValue { word: Carried<u8>, value: Word },
+    Record { event: Arc<EventState>, number: u64 },
+    WaitEvent { event: Arc<EventState>, number: u64 },
+    HostFunction { function: HostFunction, data: Carried<c_void> },
+    Launch(Box<Launch>),
+}
+
+impl Op {
+    /// Runs the operation on the stream's thread. Once `cancelled` is set only events still pass, so that the
+    /// objects that wait for them are freed.
+    pub(crate) fn run(self, cancelled: &AtomicBool) -> Result<()> {
+        if cancelled.load(Ordering::Relaxed) {
+            return match self {
+                Self::Record { event, number } => {
+                    event.pass(number);
+                    Ok(())
+                }
+                _ => Err(Error::new(
+                    ErrorKind::Cancelled,
+                    "HostBackend::stream",
+                    "the device was closed with work pending",
+                )),
+            };
+        }
+        match self {
+            Self::Copy { target, source, size } => {
+                // SAFETY: both ranges are valid for `size` bytes until the operation has run and do not overlap, as
+                // the backend's contract demands of its caller. An exporter that writes at the same time can make
+                // the copy torn, never invalid.
+                unsafe { std::ptr::copy_nonoverlapping(source.0, target.0, size) };
+                Ok(())
+            }
+            Self::FillU8 { target, value, size } => {
+                // SAFETY: as for a copy.
+                unsafe { target.0.write_bytes(value, size) };
+                Ok(())
+            }
+            Self::FillU32 { target, value, count } => {
+                for index in 0..count {
+                    // SAFETY: as for a copy; the caller promises alignment.
+                    unsafe { target.0.add(index).write(value) };
+                }
+                Ok(())
+            }
+            Self::Signal { semaphore, params } => match params {
+                SignalParams::Value(value) => semaphore.signal_value(value),
+                _ => semaphore.signal_binary(),
+            },
+            Self::Wait { semaphore, params } => match params {
+                WaitParams::Value(value) => semaphore.wait_value(value, None, cancelled),
+                _ => semaphore.wait_binary(None, cancelled),
+            },
+            Self::WaitValue { word, value, condition } => wait_word(word, value, condition, cancelled),
+            Self::WriteValue { word, value } => {
+                write_word(word, value);
+                Ok(())
+            }
+            Self::Record { event, number } => {
+                event.pass(number);
+                Ok(())
+            }
+            Self::WaitEvent { event, number } => event.wait(number, cancelled),
+            Self::HostFunction { function, data } => {
+                function(data.0);
+                Ok(())
+            }
+            Self::Launch(launch) => launch.run(),
+        }
+    }
+}
+
+impl Launch {
+    fn run(&self) -> Result<()> {
+        let failed = |message: String| Error::new(ErrorKind::Driver, "HostBackend::launch_kernel", message);
+        let call = KernelCall { config: &self.config, args: &self.args };
+        // A panic must not take the stream's thread with it.
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.kernel.call(&call))) {
+            Ok(result) => result.map_err(|message| failed(format!("the kernel failed: {message}"))),
+            Err(_) => Err(failed("the kernel panicked".into())),
+        }
+    }
+}
+
+/// The pointer behind a device address, for an operation.
+pub(crate) fn carried<T>(operation: &'static str, address: DevicePtr) -> Result<Carried<T>> {
+    host_ptr(address).map(|ptr| Carried(ptr.cast())).map_err(|message| Error::invalid(operation, message))
+}
+
+/// A byte count of this process.
+pub(crate) fn length(operation: &'static str, size: u64) -> Result<usize> {
+    usize::try_from(size)
+        .map_err(|_| Error::invalid(operation, "the size exceeds the address space").with_context("size", size))
+}
+
+fn load(word: Carried<u8>, width: Word) -> u64 {
+    // SAFETY: the caller of the backend promises a live, naturally aligned word of this width until the operation has
+    // run.
+    unsafe {
+        match width {
+            Word::U32(_) => u64::from(AtomicU32::from_ptr(word.0.cast()).load(Ordering::Acquire)),
+            Word::U64(_) => AtomicU64::from_ptr(word.0.cast()).load(Ordering::Acquire),
+        }
+    }
+}
+
+fn write_word(word: Carried<u8>, value: Word) {
+    // SAFETY: as in `load`.
+    unsafe {
+        match value {
+            Word::U32(value) => AtomicU32::from_ptr(word.0.cast()).store(value, Ordering::Release),
+            Word::U64(value) => AtomicU64::from_ptr(word.0.cast()).store(value, Ordering::Release),
+        }
+    }
+}
+
+fn is_met(word: u64, wanted: Word, condition: WaitCondition) -> bool {
+    let (value, reached, nor) = match wanted {
+        Word::U32(value) => {
+            // The low half is the whole word here.
+            #[allow(clippy::cast_possible_truncation)]
+            let low = word as u32;
+            (u64::from(value), low.wrapping_sub(value).cast_signed() >= 0, !(low | value) != 0)
+        }
+        Word::U64(value) => (value, word.wrapping_sub(value).cast_signed() >= 0, !(word | value) != 0),
+    };
+    match condition {
+        WaitCondition::GreaterOrEqual => reached,
+        WaitCondition::Equal => word == value,
+        WaitCondition::And => word & value != 0,
+        WaitCondition::Nor => nor,
+    }
+}
+
+/// Nobody tells when a plain word changes, so this looks: busily at first, then ever more rarely.
+fn wait_word(word: Carried<u8>, value: Word, condition: WaitCondition, cancelled: &AtomicBool) -> Result<()> {
+    const SPINS: u32 = 500;
+    const LONGEST: Duration = Duration::from_micros(200);
+    let mut pause = Duration::from_micros(1);
+    for round in 0_u32.. {
+        if is_met(load(word, value), value, condition) {
+            break;
+        }
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(Error::new(
+                ErrorKind::Cancelled,
+                "HostBackend::wait_value",
+                "the device was closed while a stream waited",
+            ));
+        }
+        if round < SPINS {
+            std::hint::spin_loop();
+        } else {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_those_of_the_drivers() {
+        use WaitCondition::{And, Equal, GreaterOrEqual, Nor};
+        assert!(is_met(7, Word::U32(7), GreaterOrEqual) && !is_met(6, Word::U32(7), GreaterOrEqual));
+        // Wrap-around: 2 is past u32::MAX, and half the range away is not.
+        assert!(is_met(2, Word::U32(u32::MAX), GreaterOrEqual));
+        assert!(!is_met(0x8000_0007, Word::U32(7), GreaterOrEqual));
+        assert!(
+            is_met(2, Word::U64(u64::MAX), GreaterOrEqual) && !is_met(0xffff_ffff, Word::U64(1 << 32), GreaterOrEqual)
+        );
+        assert!(is_met(5, Word::U64(5), Equal) && !is_met(4, Word::U64(5), Equal));
+        assert!(is_met(0b110, Word::U32(0b010), And) && !is_met(0b100, Word::U32(0b010), And));
+        assert!(is_met(0, Word::U32(u32::MAX - 1), Nor) && !is_met(1, Word::U32(u32::MAX - 1), Nor));
+        assert!(!is_met(0, Word::U64(u64::MAX), Nor));
+    }
+}

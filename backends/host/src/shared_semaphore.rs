@@ -1,0 +1,219 @@
+//! The state of a semaphore in memory that processes share.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use gpu_interop_core::{Error, ErrorKind, Result, SemaphorePayload};
+use rustix::fs::SealFlags;
+use rustix::thread::futex;
+
+use crate::imported::{duplicate, file_size};
+use crate::mapping::{Mapping, sealed_memfd};
+
+/// "gpuisem" and a version.
+const MAGIC: u64 = u64::from_le_bytes(*b"gpuisem\x01");
+const BINARY: u32 = 1;
+const TIMELINE: u32 = 2;
+/// How long a waiter sleeps before it looks whether it was cancelled.
+const SLICE: Duration = Duration::from_millis(20);
+/// How often a waiter looks before it sleeps: a peer that is about to signal costs no system call.
+const SPINS: u32 = 200;
+
+/// The layout at the start of the shared memory. A peer may write anything at any time, so every field that
+/// matters after the import is atomic, and no value of it can do more harm than a wrong answer.
+#[repr(C)]
+struct State {
+    magic: u64,
+    payload: u32,
+    /// Waiters that are asleep, or about to be. A killed process may leave it too high, which costs its peers a
+    /// superfluous system call a signal.
+    waiters: AtomicU32,
+    /// A timeline's counter; 0 or 1 for a binary semaphore.
+    value: AtomicU64,
+    /// Changes with every signal: the word that waiters sleep on.
+    sequence: AtomicU32,
+}
+
+/// A semaphore in shared memory.
+#[derive(Debug)]
+pub(crate) struct SharedSemaphore {
+    fd: OwnedFd,
+    mapping: Mapping,
+    payload: SemaphorePayload,
+}
+
+fn page() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// Whether `fd` begins like a semaphore of this backend.
+pub(crate) fn is_semaphore(fd: BorrowedFd<'_>) -> bool {
+    let mut magic = [0_u8; 8];
+    rustix::io::pread(fd, &mut magic[..], 0).is_ok_and(|read| read == magic.len()) && u64::from_ne_bytes(magic) == MAGIC
+}
+
+impl SharedSemaphore {
+    /// A new semaphore; `value` is the initial one.
+    pub(crate) fn new(payload: SemaphorePayload, value: u64) -> Result<Self> {
+        let code = match payload {
+            SemaphorePayload::Binary => BINARY,
+            SemaphorePayload::Timeline => TIMELINE,
+            SemaphorePayload::KeyedMutex | SemaphorePayload::NvSciSync => {
+                return Err(Error::unsupported(
+                    "HostSemaphore::new",
+                    "the host backend has binary and timeline semaphores",
+                ));
+            }
+        };
+        let fd = sealed_memfd("gpu-interop semaphore", page())?;
+        let mapping = Mapping::new(fd.as_fd(), 0, page())?;
+        let state = mapping.ptr().cast::<State>();
+        // SAFETY: the mapping is a page, page-aligned, fresh and not shared with anybody yet.
+        unsafe {
+            state.write(State {
+                magic: MAGIC,
+                payload: code,
+                waiters: AtomicU32::new(0),
+                value: AtomicU64::new(value),
+                sequence: AtomicU32::new(0),
+            });
+        }
+        Ok(Self { fd, mapping, payload })
+    }
+
+    /// Opens a semaphore of this backend, which may be another process's. `fd` is not closed.
+    pub(crate) fn open(fd: BorrowedFd<'_>, payload: SemaphorePayload) -> Result<Self> {
+        const OPERATION: &str = "HostBackend::import_semaphore";
+        let rejected = |message: String| Error::new(ErrorKind::ImportRejected, OPERATION, message);
+        if !is_semaphore(fd) {
+            return Err(rejected(
+                "the descriptor is no semaphore of the host backend, which can import no other kind".into(),
+            ));
+        }
+        // Without the seal a peer could cut the page off, and looking at it would kill this process.
+        let sealed = rustix::fs::fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
+        if !sealed || file_size(OPERATION, fd)? < page() {
+            return Err(rejected("the semaphore's memory is not sealed or too small".into()));
+        }
+        let fd = duplicate(OPERATION, fd)?;
+        let mapping = Mapping::new(fd.as_fd(), 0, page())?;
+        let semaphore = Self { fd, mapping, payload };
+        let code = semaphore.state().payload;
+        let actual = match code {
+            BINARY => SemaphorePayload::Binary,
+            TIMELINE => SemaphorePayload::Timeline,
+            other => return Err(rejected(format!("the semaphore has the unknown payload {other}"))),
+        };
+        if actual != payload {
+            return Err(rejected(format!("the semaphore is {actual:?}, the handle says {payload:?}")));
+        }
+        Ok(semaphore)
+    }
+
+    /// A new descriptor of the semaphore.
+    pub(crate) fn export(&self) -> Result<OwnedFd> {
+        duplicate("HostSemaphore::export", self.fd.as_fd())
+    }
+
+    pub(crate) fn payload(&self) -> SemaphorePayload {
+        self.payload
+    }
+
+    fn state(&self) -> &State {
+        // SAFETY: the mapping is a whole page, aligned, at least as long as `self`, and holds initialised words. The
+        // fields that are not atomic are written once, before the memory is shared.
+        unsafe { &*self.mapping.ptr().cast::<State>() }
+    }
+
+    /// The present value.
+    pub(crate) fn value(&self) -> u64 {
+        self.state().value.load(Ordering::Acquire)
+    }
+
+    /// Raises a timeline to `value`.
+    pub(crate) fn signal_value(&self, value: u64) -> Result<()> {
+        let previous = self.state().value.fetch_max(value, Ordering::AcqRel);
+        if previous >= value {
+            return Err(Error::invalid("HostSemaphore::signal_value", "a timeline only grows")
+                .with_context("value", value)
+                .with_context("present value", previous));
+        }
+        self.wake();
+        Ok(())
+    }
+
+    /// Signals a binary semaphore.
+    pub(crate) fn signal_binary(&self) -> Result<()> {
+        if self.state().value.swap(1, Ordering::AcqRel) != 0 {
+            return Err(Error::invalid(
+                "HostSemaphore::signal",
+                "the semaphore is already signalled; nothing waited for it",
+            ));
+        }
+        self.wake();
+        Ok(())
+    }
+
+    /// Waits until a timeline is at least `value`.
+    pub(crate) fn wait_value(&self, value: u64, deadline: Option<Instant>, cancelled: &AtomicBool) -> Result<()> {
+        self.wait_until(deadline, cancelled, || self.value() >= value)
+            .map_err(|error| error.with_context("value", value).with_context("present value", self.value()))
+    }
+
+    /// Waits for a binary semaphore and takes its signal.
+    pub(crate) fn wait_binary(&self, deadline: Option<Instant>, cancelled: &AtomicBool) -> Result<()> {
+        let value = &self.state().value;
+        self.wait_until(deadline, cancelled, || {
+            value.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })
+    }
+
+    fn wake(&self) {
+        let state = self.state();
+        // SeqCst, here and in `wait_until`: either the waiter sees the new sequence and does not sleep, or it is
+        // counted before this looks for waiters.
+        state.sequence.fetch_add(1, Ordering::SeqCst);
+        if state.waiters.load(Ordering::SeqCst) != 0 {
+            // Not FUTEX_PRIVATE: the waiters may be in another process.
+            if let Err(errno) = futex::wake(&state.sequence, futex::Flags::empty(), i32::MAX.cast_unsigned()) {
+                tracing::error!(%errno, "waking a semaphore's waiters failed; they wake by themselves a little later");
+            }
+        }
+    }
+
+    fn wait_until(
+        &self,
+        deadline: Option<Instant>,
+        cancelled: &AtomicBool,
+        mut satisfied: impl FnMut() -> bool,
+    ) -> Result<()> {
+        const OPERATION: &str = "HostSemaphore::wait";
+        for _ in 0..SPINS {
+            if satisfied() {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        let state = self.state();
+        loop {
+            let sequence = state.sequence.load(Ordering::SeqCst);
+            if satisfied() {
+                return Ok(());
+            }
+            if cancelled.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Cancelled, OPERATION, "the device was closed while a stream waited"));
+            }
+            let pause =
+                deadline.map_or(SLICE, |deadline| deadline.saturating_duration_since(Instant::now()).min(SLICE));
+            if pause.is_zero() {
+                return Err(Error::new(ErrorKind::Timeout, OPERATION, "the semaphore was not signalled in time"));
+            }
+            let pause = futex::Timespec { tv_sec: 0, tv_nsec: i64::from(pause.subsec_nanos()) };
+            state.waiters.fetch_add(1, Ordering::SeqCst);
+            // Every outcome (woken, changed meanwhile, interrupted, time over) leads back to the condition.
+            let _ = futex::wait(&state.sequence, futex::Flags::empty(), sequence, Some(&pause));
+            state.waiters.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}

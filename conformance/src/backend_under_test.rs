@@ -1,0 +1,115 @@
+//! A backend that the suite can run on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use gpu_interop::host::{ExporterHeader, HostBackend, HostSemaphore};
+use gpu_interop::{Backend, ErrorKind, Result, SemaphorePayload};
+
+use crate::exporter::ExportedSemaphore;
+use crate::outcome::{Stop, Verdict};
+
+type Load = Box<dyn Fn() -> Result<Arc<dyn Backend>> + Send + Sync>;
+
+/// Makes exportable semaphores of a backend's own kind: the payload and the first value.
+pub type MakeSemaphore = fn(SemaphorePayload, u64) -> Verdict<Box<dyn ExportedSemaphore>>;
+
+/// A backend, by name, and how to load it. Loaded anew in every scenario's process.
+pub struct BackendUnderTest {
+    name: String,
+    load: Load,
+    semaphores: Option<MakeSemaphore>,
+}
+
+impl BackendUnderTest {
+    /// A backend that `load` loads.
+    #[must_use]
+    pub fn new(name: impl Into<String>, load: impl Fn() -> Result<Arc<dyn Backend>> + Send + Sync + 'static) -> Self {
+        Self { name: name.into(), load: Box::new(load), semaphores: None }
+    }
+
+    /// Adds exportable semaphores, for backends that have some of their own.
+    #[must_use]
+    pub fn with_semaphores(mut self, make: MakeSemaphore) -> Self {
+        self.semaphores = Some(make);
+        self
+    }
+
+    /// The host backend.
+    #[must_use]
+    pub fn host() -> Self {
+        Self::host_with(ExporterHeader::Detect)
+    }
+
+    /// The host backend, reading imported memory in a given way.
+    #[must_use]
+    pub fn host_with(header: ExporterHeader) -> Self {
+        Self::new("host", move || {
+            Ok(Arc::new(HostBackend::builder().exporter_header(header).build()) as Arc<dyn Backend>)
+        })
+        .with_semaphores(host_semaphore)
+    }
+
+    /// The name by which `--backend` finds it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Loads it.
+    ///
+    /// # Errors
+    /// What the backend answers.
+    pub fn load(&self) -> Result<Arc<dyn Backend>> {
+        (self.load)()
+    }
+
+    /// How to make semaphores of its own, if it has any.
+    #[must_use]
+    pub fn semaphores(&self) -> Option<MakeSemaphore> {
+        self.semaphores
+    }
+}
+
+impl fmt::Debug for BackendUnderTest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BackendUnderTest({})", self.name)
+    }
+}
+
+/// An exportable semaphore of the host backend.
+///
+/// # Errors
+/// If the kernel gives no shared memory, or the payload is one that the host backend lacks.
+pub fn host_semaphore(payload: SemaphorePayload, value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
+    match payload {
+        SemaphorePayload::Binary => Ok(Box::new(HostSemaphore::binary()?)),
+        SemaphorePayload::Timeline => Ok(Box::new(HostSemaphore::timeline(value)?)),
+        other => Err(Stop::Unsupported(format!("the host backend has no {other:?} semaphores"))),
+    }
+}
+
+impl ExportedSemaphore for HostSemaphore {
+    fn export(&self) -> Verdict<gpu_interop::SemaphoreHandle> {
+        Ok(HostSemaphore::export(self)?)
+    }
+
+    fn signal(&self, value: u64) -> Verdict {
+        Ok(match self.payload() {
+            SemaphorePayload::Binary => HostSemaphore::signal(self),
+            _ => self.signal_value(value),
+        }?)
+    }
+
+    fn wait(&self, value: u64, timeout: std::time::Duration) -> Verdict<bool> {
+        let waited = match self.payload() {
+            SemaphorePayload::Binary => HostSemaphore::wait(self, timeout),
+            _ => self.wait_value(value, timeout),
+        };
+        match waited {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The command line.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use globset::{Glob, GlobMatcher};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::doctor;
+use crate::expectations::Expectations;
+use crate::exporter::ExporterName;
+use crate::outcome::{Stop, Verdict};
+use crate::peer;
+use crate::report::{Environment, Report, junit, text};
+use crate::runner::{self, Plan, Progress, child};
+use crate::scenario::Exporters;
+use crate::suite::{BACKEND_NAMES, Suite};
+
+/// Exit status: something that ran has failed.
+const FAILED: u8 = 1;
+/// Exit status: the run could not be made as asked, or ran nothing.
+const NOT_RUN: u8 = 2;
+
+/// Runs the same data-verifying scenarios on whichever GPU is present.
+#[derive(Debug, Parser)]
+#[command(name = "conformance", version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what loads, which devices and exporters there are, what they can do, and what is missing.
+    Doctor(DoctorArgs),
+    /// List the scenarios: id and purpose, one a line.
+    List(ListArgs),
+    /// Run the scenarios. Also what happens without a subcommand.
+    Run(RunArgs),
+    /// Runs one scenario in this process.
+    #[command(hide = true)]
+    Child(ChildArgs),
+    /// Looks at the machine.
+    #[command(hide = true)]
+    Discover(DiscoverArgs),
+    /// Is the other process of a scenario.
+    #[command(hide = true, name = peer::SUBCOMMAND)]
+    Peer(PeerArgs),
+}
+
+#[derive(Debug, Args)]
+struct DoctorArgs {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Only scenarios whose id matches.
+    #[arg(long, value_name = "GLOB")]
+    filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// The backend under test; without it, what GPU_INTEROP_BACKEND says, or the first that has a device.
+    #[arg(long)]
+    backend: Option<String>,
+    /// Only this exporter; may be repeated. Without it, every exporter.
+    #[arg(long)]
+    exporter: Vec<ExporterName>,
+    /// Only scenarios whose id, or id@exporter, matches.
+    #[arg(long, value_name = "GLOB")]
+    filter: Option<String>,
+    /// Fail unless this backend or exporter is really used: cuda, hip, host, vulkan, native. A comma separates several.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    require: Vec<String>,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report as JUnit XML.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Read expectations from a TOML file; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    expectations: Vec<PathBuf>,
+    /// Run everything in this process: for debuggers. A crash ends the run, and time limits do not hold.
+    #[arg(long)]
+    no_isolate: bool,
+    /// Time limit of each scenario, seconds, instead of its own.
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// Seed of the data.
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// Print failures and the last line only.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Debug, Args)]
+struct ChildArgs {
+    #[arg(long)]
+    backend: String,
+    #[arg(long)]
+    exporter: Option<ExporterName>,
+    #[arg(long)]
+    scenario: String,
+    #[arg(long)]
+    seed: u32,
+    #[arg(long)]
+    answer: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct DiscoverArgs {
+    #[arg(long)]
+    backend: String,
+    #[arg(long)]
+    exporter: Vec<ExporterName>,
+    #[arg(long)]
+    answer: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct PeerArgs {
+    #[arg(long)]
+    role: String,
+    #[arg(long)]
+    backend: String,
+    #[arg(long)]
+    exporter: Option<ExporterName>,
+    #[arg(long)]
+    seed: u32,
+}
+
+/// Parses the command line, runs it, and turns the result into an exit status.
+pub(crate) fn main(suite: &Suite) -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
+        .with_writer(std::io::stderr)
+        .init();
+    let cli = Cli::parse();
+    let done = match cli.command.unwrap_or(Command::Run(cli.run)) {
+        Command::Doctor(args) => doctor::run(suite, args.json).map(|()| 0),
+        Command::List(args) => list(suite, &args).map(|()| 0),
+        Command::Run(args) => run(suite, &args),
+        Command::Child(args) => run_child(suite, &args).map(|()| 0),
+        Command::Discover(args) => run_discover(suite, &args).map(|()| 0),
+        Command::Peer(args) => run_peer(suite, &args).map(|()| 0),
+    };
+    match done {
+        Ok(status) => ExitCode::from(status),
+        Err(stop) => {
+            eprintln!("conformance: {stop}");
+            ExitCode::from(NOT_RUN)
+        }
+    }
+}
+
+fn list(suite: &Suite, args: &ListArgs) -> Verdict {
+    let filter = args.filter.as_deref().map(glob).transpose()?;
+    let mut count = 0;
+    for scenario in suite.scenarios() {
+        if filter.as_ref().is_some_and(|filter| !filter.is_match(scenario.id)) {
+            continue;
+        }
+        count += 1;
+        let exporters = match scenario.exporters {
+            Exporters::None => "",
+            Exporters::Any => " [each exporter]",
+            Exporters::Native => " [native]",
+        };
+        println!("{:<36} {}{exporters}", scenario.id, scenario.purpose);
+    }
+    if count == 0 {
+        return Err(no_match(args.filter.as_deref()));
+    }
+    Ok(())
+}
+
+fn glob(text: &str) -> Verdict<GlobMatcher> {
+    let glob = Glob::new(text).map_err(|error| Stop::Failed(format!("--filter: {error}")))?;
+    Ok(glob.compile_matcher())
+}
+
+fn no_match(filter: Option<&str>) -> Stop {
+    Stop::Failed(match filter {
+        Some(filter) => format!("no scenario matches `{filter}`; `conformance list` shows their ids"),
+        None => "there are no scenarios".into(),
+    })
+}
+
+fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
+    let required = check_required_names(suite, &args.require)?;
+    let (backend, passed_over) = match &args.backend {
+        Some(name) => (suite.backend(name)?.name().to_owned(), Vec::new()),
+        None => suite.default_backend()?,
+    };
+    let exporters = match args.exporter.as_slice() {
+        [] => ExporterName::value_variants().to_vec(),
+        named => named.to_vec(),
+    };
+    let plan = Plan {
+        seed: args.seed,
+        filter: args.filter.as_deref().map(glob).transpose()?,
+        exporters,
+        isolate: !args.no_isolate,
+        timeout: args.timeout.map(Duration::from_secs),
+        expectations: Expectations::read(&args.expectations)?,
+    };
+    let cases = plan.cases(suite.scenarios());
+    if cases.is_empty() {
+        return Err(no_match(args.filter.as_deref()));
+    }
+    let under_test = suite.backend(&backend)?;
+    let environment = if plan.isolate {
+        Environment { passed_over, ..runner::discover(&backend, &plan.exporters)? }
+    } else {
+        child::discover(under_test, &plan.exporters, passed_over)?
+    };
+    check_requirements(&required, &environment)?;
+    if !args.quiet {
+        println!("{}", text::heading(&environment));
+    }
+    let progress = Progress::new(cases.len(), args.quiet);
+    let report = plan.run(under_test, &environment, &cases, &progress);
+    progress.done();
+    if args.quiet && environment.backend.stand_in {
+        println!("{}", text::heading(&environment));
+    }
+    print!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet));
+    if let Some(path) = &args.json {
+        write_file(path, &to_json(&report)?)?;
+    }
+    if let Some(path) = &args.junit {
+        write_file(path, &junit::render(&report)?)?;
+    }
+    status_of(&report)
+}
+
+/// The exit status that a report deserves.
+fn status_of(report: &Report) -> Verdict<u8> {
+    if report.results.iter().any(|case| case.outcome.is_failure()) {
+        return Ok(FAILED);
+    }
+    if !report.results.iter().any(|case| case.outcome.ran()) {
+        return Err(Stop::Failed(
+            "nothing ran: every scenario was skipped or is unsupported, for the reasons above".into(),
+        ));
+    }
+    Ok(0)
+}
+
+/// What `--require` asks for.
+enum Requirement {
+    Backend(String),
+    Exporter(ExporterName),
+}
+
+fn check_required_names(suite: &Suite, names: &[String]) -> Verdict<Vec<Requirement>> {
+    names
+        .iter()
+        .map(|name| {
+            if let Ok(exporter) = ExporterName::from_str(name, true) {
+                return Ok(Requirement::Exporter(exporter));
+            }
+            let known = BACKEND_NAMES.iter().any(|backend| backend.to_string() == *name);
+            if known || suite.backend(name).is_ok() {
+                return Ok(Requirement::Backend(name.clone()));
+            }
+            Err(Stop::Failed(format!("--require {name}: there is no backend or exporter of this name")))
+        })
+        .collect()
+}
+
+fn check_requirements(required: &[Requirement], environment: &Environment) -> Verdict {
+    for requirement in required {
+        match requirement {
+            Requirement::Backend(name) if *name != environment.backend.name => {
+                let why = environment.passed_over.iter().find(|attempt| attempt.target == *name);
+                let why = why.map_or_else(
+                    || format!("choose it with --backend {name} or GPU_INTEROP_BACKEND={name}"),
+                    |attempt| attempt.reason.clone(),
+                );
+                return Err(Stop::Failed(format!(
+                    "--require {name}: this run would use the backend {}; {why}",
+                    environment.backend.name
+                )));
+            }
+            Requirement::Exporter(name) => match environment.exporter(*name) {
+                Some(exporter) if exporter.available.is_some() => {}
+                Some(exporter) => {
+                    let why = exporter.reason.as_deref().unwrap_or("no reason");
+                    return Err(Stop::Failed(format!("--require {name}: the exporter cannot be used: {why}")));
+                }
+                None => {
+                    return Err(Stop::Failed(format!("--require {name}: --exporter excludes it from this run")));
+                }
+            },
+            Requirement::Backend(_) => {}
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn to_json(value: &impl Serialize) -> Verdict<String> {
+    serde_json::to_string_pretty(value).map_err(|error| Stop::Failed(format!("cannot write JSON: {error}")))
+}
+
+fn write_file(path: &Path, text: &str) -> Verdict {
+    std::fs::write(path, text).map_err(|error| Stop::Failed(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Hidden: one scenario, its verdict into a file. Ends well also if the scenario failed.
+fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
+    let scenario = suite.scenario(&args.scenario)?;
+    let verdict = child::run(suite.backend(&args.backend)?, scenario, args.exporter, args.seed);
+    write_file(&args.answer, &to_json(&verdict)?)
+}
+
+fn run_discover(suite: &Suite, args: &DiscoverArgs) -> Verdict {
+    let environment = child::discover(&**suite.backend(&args.backend)?, &args.exporter, Vec::new());
+    write_file(&args.answer, &to_json(&environment)?)
+}
+
+fn run_peer(suite: &Suite, args: &PeerArgs) -> Verdict {
+    let role = suite.role(&args.role)?;
+    let context = Context::open(suite.backend(&args.backend)?.clone(), args.exporter, args.seed)?;
+    peer::run(role, &context)
+}

@@ -1,0 +1,157 @@
+//! What a scenario is given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpu_interop::{Backend, Device, Feature, MappedBuffer, MemoryHandleKind, SemaphoreHandleKind, Stream};
+
+use crate::backend_under_test::BackendUnderTest;
+use crate::exporter::{self, BufferSpec, ExportedBuffer, Exporter, ExporterName};
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::Pattern;
+use crate::peer::Peer;
+
+/// How long a scenario waits for something that should happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a scenario watches to see that something does *not* happen.
+pub(crate) const WATCH: Duration = Duration::from_millis(80);
+
+/// The device under test, the exporter, and the seed of the data.
+pub struct Context {
+    under_test: Arc<BackendUnderTest>,
+    backend: Arc<dyn Backend>,
+    device: Device,
+    exporter: Option<Box<dyn Exporter>>,
+    exporter_name: Option<ExporterName>,
+    seed: u32,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("backend", &self.under_test)
+            .field("device", self.device.identity())
+            .field("exporter", &self.exporter_name)
+            .field("seed", &self.seed)
+            .finish()
+    }
+}
+
+impl Context {
+    /// Loads the backend, opens its first device, and an exporter for it.
+    ///
+    /// # Errors
+    /// Failed if the backend does not load; what [`exporter::open`] says of the exporter.
+    pub fn open(under_test: Arc<BackendUnderTest>, exporter: Option<ExporterName>, seed: u32) -> Verdict<Self> {
+        let backend = under_test.load()?;
+        let device = Device::open(&*backend, 0)?;
+        let opened = exporter.map(|name| exporter::open(name, &under_test, &device)).transpose()?;
+        Ok(Self { under_test, backend, device, exporter: opened, exporter_name: exporter, seed })
+    }
+
+    /// The device under test.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The loaded backend.
+    #[must_use]
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    /// The same hardware opened once more.
+    ///
+    /// # Errors
+    /// If the backend refuses.
+    pub fn open_again(&self) -> Verdict<Device> {
+        Ok(Device::open(&*self.backend, 0)?)
+    }
+
+    /// The exporter.
+    ///
+    /// # Errors
+    /// Failed if the scenario did not ask for one.
+    pub fn exporter(&self) -> Verdict<&dyn Exporter> {
+        self.exporter.as_deref().ok_or_else(|| Stop::Failed("this scenario was run without an exporter".into()))
+    }
+
+    /// The pattern of this run.
+    #[must_use]
+    pub fn pattern(&self) -> Pattern {
+        Pattern::new(self.seed)
+    }
+
+    /// A new exportable buffer, not dedicated and device-local.
+    ///
+    /// # Errors
+    /// What the exporter answers.
+    pub fn buffer(&self, size: u64) -> Verdict<Box<dyn ExportedBuffer>> {
+        self.exporter()?.buffer(BufferSpec::new(size))
+    }
+
+    /// Imports a buffer and maps the part that the buffer occupies.
+    ///
+    /// # Errors
+    /// What the device answers.
+    pub fn import(&self, buffer: &dyn ExportedBuffer) -> Verdict<MappedBuffer> {
+        Ok(self.device.import_memory(buffer.import_request()?)?.map_buffer(0, buffer.size())?)
+    }
+
+    /// Copies a whole mapping to the host.
+    ///
+    /// # Errors
+    /// What the device answers.
+    pub fn read(&self, stream: &Stream, buffer: &MappedBuffer) -> Verdict<Vec<u8>> {
+        let length = usize::try_from(buffer.size()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let mut bytes = vec![0; length];
+        stream.read(buffer, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Stops as unsupported unless the device has a feature.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] with the device's reason.
+    pub fn need_feature(&self, feature: Feature) -> Verdict {
+        need(&feature.to_string(), self.device.capabilities().feature(feature).reason())
+    }
+
+    /// Stops as unsupported unless the device imports memory handles of a kind.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] with the device's reason.
+    pub fn need_memory(&self, kind: MemoryHandleKind) -> Verdict {
+        need(&format!("memory import, {kind}"), self.device.capabilities().memory(kind).reason())
+    }
+
+    /// Stops as unsupported unless the device imports semaphore handles of a kind.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] with the device's reason.
+    pub fn need_semaphore(&self, kind: SemaphoreHandleKind) -> Verdict {
+        need(&format!("semaphore import, {kind}"), self.device.capabilities().semaphore(kind).reason())
+    }
+
+    /// Starts another process with the same backend, exporter and seed.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn spawn_peer(&self, role: &str) -> Verdict<Peer> {
+        Peer::spawn(role, self.under_test.name(), self.exporter_name, self.seed)
+    }
+
+    /// Fails if the exporter's own checks complained.
+    pub(crate) fn check_exporter(&self) -> Verdict {
+        let complaints = self.exporter.as_ref().map(|exporter| exporter.complaints()).unwrap_or_default();
+        if complaints.is_empty() {
+            return Ok(());
+        }
+        Err(Stop::Failed(format!("the exporter's own checks complained: {}", complaints.join(" | "))))
+    }
+}
+
+fn need(what: &str, reason: Option<&str>) -> Verdict {
+    reason.map_or(Ok(()), |reason| Err(Stop::Unsupported(format!("{what}: {reason}"))))
+}

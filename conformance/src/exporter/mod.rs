@@ -1,0 +1,164 @@
+//! The other side: what exports the memory and semaphores that a device imports.
+
+mod native;
+mod vulkan;
+
+use std::time::Duration;
+
+use gpu_interop::{Device, DeviceIdentity, MemoryImport, SemaphoreHandle};
+use serde::{Deserialize, Serialize};
+
+use crate::backend_under_test::BackendUnderTest;
+use crate::outcome::{Stop, Verdict};
+
+/// The exporters of the suite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum ExporterName {
+    /// The device's own exportable memory, and the backend's own semaphores where it has some.
+    Native,
+    /// A real Vulkan driver.
+    Vulkan,
+}
+
+impl ExporterName {
+    /// The name as options and reports write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Vulkan => "vulkan",
+        }
+    }
+}
+
+impl std::fmt::Display for ExporterName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Where exported memory lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// The exporter's host side can map it.
+    HostVisible,
+    /// The exporter reaches it with GPU copies only.
+    DeviceLocal,
+}
+
+/// What an exporter is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferSpec {
+    /// Bytes.
+    pub size: u64,
+    /// Where it lies.
+    pub placement: Placement,
+    /// Whether it is a dedicated allocation.
+    pub dedicated: bool,
+}
+
+impl BufferSpec {
+    /// A buffer that is device-local and not dedicated.
+    #[must_use]
+    pub fn new(size: u64) -> Self {
+        Self { size, placement: Placement::DeviceLocal, dedicated: false }
+    }
+}
+
+/// Something that exports memory and semaphores.
+pub trait Exporter: Send + Sync {
+    /// Which device it runs on.
+    fn identity(&self) -> &DeviceIdentity;
+
+    /// What it is, for reports: driver and version.
+    fn describe(&self) -> String;
+
+    /// Makes an exportable buffer.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if this exporter has no such buffers.
+    fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>>;
+
+    /// Makes an exportable binary semaphore.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if it has none.
+    fn binary_semaphore(&self) -> Verdict<Box<dyn ExportedSemaphore>> {
+        Err(no_semaphores())
+    }
+
+    /// Makes an exportable timeline semaphore with a first value.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if it has none.
+    fn timeline_semaphore(&self, _value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
+        Err(no_semaphores())
+    }
+
+    /// Complaints of the exporter's own checks so far, such as Vulkan's validation layer.
+    fn complaints(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn no_semaphores() -> Stop {
+    Stop::Unsupported("the suite has no semaphores of this exporter".into())
+}
+
+/// A buffer on the exporter's side.
+pub trait ExportedBuffer: Send + Sync {
+    /// The buffer's size, bytes; not more than the allocation's.
+    fn size(&self) -> u64;
+
+    /// Exports it: a new handle with the allocation's size, dedicated flag and exporter.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails.
+    fn import_request(&self) -> Verdict<MemoryImport>;
+
+    /// Writes from the exporter's side, and waits until it is done.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails.
+    fn write(&self, offset: u64, data: &[u8]) -> Verdict;
+
+    /// Reads from the exporter's side.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails.
+    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict;
+}
+
+/// A semaphore on the exporter's side. `value` is ignored for a binary one.
+pub trait ExportedSemaphore: Send + Sync {
+    /// Exports it: a new handle.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails.
+    fn export(&self) -> Verdict<SemaphoreHandle>;
+
+    /// Signals it from the exporter's side.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails.
+    fn signal(&self, value: u64) -> Verdict;
+
+    /// Waits on the exporter's side; `false` if the time ran out.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails.
+    fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool>;
+}
+
+/// Opens an exporter for `device`.
+///
+/// # Errors
+/// [`Stop::Unsupported`] if the device has no such exporter,
+/// [`Stop::Skipped`] with what to install if the machine lacks it.
+pub(crate) fn open(name: ExporterName, backend: &BackendUnderTest, device: &Device) -> Verdict<Box<dyn Exporter>> {
+    match name {
+        ExporterName::Native => Ok(Box::new(native::NativeExporter::open(backend, device)?)),
+        ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(device)?)),
+    }
+}

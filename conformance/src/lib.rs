@@ -1,0 +1,58 @@
+//! The conformance suite: the same scenarios on every backend, with the data verified on both sides.
+//!
+//! A scenario imports what an exporter exported and checks every byte in both directions. It is written once, against
+//! the safe objects of `gpu_interop`, and runs on any backend; exporters (a real Vulkan driver, the device's own
+//! exportable memory) are the other side. Each scenario runs in a process of its own, so that a driver that crashes
+//! is a result.
+//!
+//! # What this crate promises
+//! * A scenario passes only if everything it checks held. What could not be run is `unsupported` (the device or
+//!   exporter says so) or `skipped` (the machine lacks something), with the reason, and never counts as passed.
+//! * A run in which nothing ran, or something that was required is missing, fails.
+//! * With the same seed, the same data.
+//!
+//! # What the caller must do
+//! * A program that runs the suite with a backend of its own returns [`Suite::main`] from `main`, first thing: the
+//!   suite starts the program again for every scenario.
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//! use std::sync::Arc;
+//!
+//! use gpu_interop::Backend;
+//! use gpu_interop_conformance::{BackendUnderTest, Suite};
+//!
+//! fn main() -> ExitCode {
+//!     let mine = BackendUnderTest::new("mine", || Ok(Arc::new(gpu_interop::host::HostBackend::new()) as Arc<dyn Backend>));
+//!     Suite::standard().with_backend(mine).main()
+//! }
+//! ```
+//!
+//! Linux only.
+
+mod accounting;
+mod backend_under_test;
+mod cli;
+mod context;
+mod doctor;
+mod expectations;
+mod exporter;
+mod outcome;
+mod pattern;
+mod peer;
+mod report;
+mod runner;
+mod scenario;
+mod scenarios;
+mod suite;
+
+pub use accounting::Holdings;
+pub use backend_under_test::{BackendUnderTest, MakeSemaphore, host_semaphore};
+pub use context::Context;
+pub use exporter::{BufferSpec, ExportedBuffer, ExportedSemaphore, Exporter, ExporterName, Placement};
+pub use outcome::{Outcome, Stop, Verdict};
+pub use pattern::Pattern;
+pub use peer::{Channel, Message, Peer};
+pub use report::{CaseReport, Environment, ExporterDetail, ExporterReport, Report, SCHEMA, Tool};
+pub use scenario::{Exporters, Scenario};
+pub use suite::Suite;

@@ -1,0 +1,116 @@
+//! Data whose every byte is known.
+
+use gpu_interop::host::pattern_word;
+
+use crate::outcome::{Stop, Verdict};
+
+/// A seeded pattern: byte `n` of it is byte `n % 4` of [`pattern_word`]`(seed, n / 4)`, little-endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pattern {
+    seed: u32,
+}
+
+impl Pattern {
+    /// The pattern with this seed.
+    #[must_use]
+    pub fn new(seed: u32) -> Self {
+        Self { seed }
+    }
+
+    /// The seed.
+    #[must_use]
+    pub fn seed(self) -> u32 {
+        self.seed
+    }
+
+    /// Another pattern that differs in practically every byte.
+    #[must_use]
+    pub fn other(self) -> Self {
+        Self { seed: self.seed.wrapping_mul(0x9e37_79b1).wrapping_add(1) }
+    }
+
+    /// The bytes from `offset`, in bytes from the pattern's start, into `target`.
+    pub fn fill(self, offset: u64, target: &mut [u8]) {
+        let mut position = offset;
+        let mut rest = target;
+        while !rest.is_empty() {
+            let word = pattern_word(self.seed, position / 4).to_le_bytes();
+            // Less than 4.
+            let skip = usize::try_from(position % 4).unwrap_or(0);
+            let count = (word.len() - skip).min(rest.len());
+            let (head, tail) = rest.split_at_mut(count);
+            head.copy_from_slice(&word[skip..skip + count]);
+            position += count as u64;
+            rest = tail;
+        }
+    }
+
+    /// `length` bytes from `offset`.
+    #[must_use]
+    pub fn bytes(self, offset: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.fill(offset, &mut bytes);
+        bytes
+    }
+
+    /// Checks every byte of `found`, which should be the pattern from `offset`.
+    ///
+    /// # Errors
+    /// The number of differing bytes and the first of them.
+    pub fn verify(self, offset: u64, found: &[u8], what: &str) -> Verdict {
+        const CHUNK: usize = 1 << 20;
+        let mut expected = vec![0; CHUNK.min(found.len())];
+        let mut differing = 0_u64;
+        let mut first = None;
+        for (index, chunk) in found.chunks(CHUNK).enumerate() {
+            let start = (index * CHUNK) as u64;
+            let expected = &mut expected[..chunk.len()];
+            self.fill(offset + start, expected);
+            if chunk == expected {
+                continue;
+            }
+            for (position, (found, expected)) in chunk.iter().zip(&*expected).enumerate() {
+                if found != expected {
+                    differing += 1;
+                    first.get_or_insert((start + position as u64, *expected, *found));
+                }
+            }
+        }
+        match first {
+            None => Ok(()),
+            Some((position, expected, found_byte)) => Err(Stop::Failed(format!(
+                "{what}: {differing} of {} bytes differ, the first at {position}: expected {expected:#04x}, found \
+                 {found_byte:#04x}",
+                found.len()
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_part_equals_the_part_of_the_whole() {
+        let pattern = Pattern::new(11);
+        let whole = pattern.bytes(0, 64);
+        for start in 0..16 {
+            for length in 0..16 {
+                assert_eq!(pattern.bytes(start as u64, length), whole[start..start + length]);
+            }
+        }
+    }
+
+    #[test]
+    fn verification_finds_one_wrong_byte_and_shifted_data() {
+        let pattern = Pattern::new(3);
+        let mut bytes = pattern.bytes(5, 3 << 20);
+        pattern.verify(5, &bytes, "data").expect("untouched");
+        bytes[2_500_000] ^= 1;
+        let message = pattern.verify(5, &bytes, "data").expect_err("one byte differs").to_string();
+        assert!(message.contains("1 of 3145728") && message.contains("2500000"), "{message}");
+        assert!(pattern.verify(4, &pattern.bytes(5, 64), "shifted").is_err());
+        assert!(pattern.other().verify(0, &pattern.bytes(0, 64), "other seed").is_err());
+    }
+}

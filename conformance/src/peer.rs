@@ -1,0 +1,199 @@
+//! Another process of the suite, and the socket to it.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType,
+};
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+use wait_timeout::ChildExt;
+
+use crate::context::{Context, PATIENCE};
+use crate::exporter::ExporterName;
+use crate::outcome::{Stop, Verdict};
+
+/// The hidden subcommand that a peer is started with.
+pub(crate) const SUBCOMMAND: &str = "peer";
+/// The most descriptors that travel in one message.
+const MAX_FDS: usize = 4;
+
+/// What processes of a scenario tell each other. Descriptors travel beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// What it is about; both sides know the words.
+    pub what: String,
+    /// A number that goes with it: a size in bytes, a value.
+    pub number: u64,
+}
+
+/// One end of a socket that carries messages and descriptors.
+#[derive(Debug)]
+pub struct Channel {
+    socket: OwnedFd,
+}
+
+impl Channel {
+    fn pair() -> Verdict<(Self, Self)> {
+        let (here, there) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        Ok((Self { socket: here }, Self { socket: there }))
+    }
+
+    /// Sends a message and duplicates of descriptors (`SCM_RIGHTS`).
+    ///
+    /// # Errors
+    /// If the other side is gone.
+    pub fn send(&self, what: &str, number: u64, fds: &[BorrowedFd<'_>]) -> Verdict {
+        let message = Message { what: what.into(), number };
+        let bytes = serde_json::to_vec(&message).map_err(|error| Stop::Failed(error.to_string()))?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(Stop::Failed(format!("more than {MAX_FDS} descriptors in one message")));
+        }
+        rustix::net::sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Receives the next message and its descriptors, which get close-on-exec set.
+    ///
+    /// # Errors
+    /// If none comes in time, the other side is gone, or it is not the one that was expected.
+    pub fn receive(&self, expected: &str) -> Verdict<(u64, Vec<OwnedFd>)> {
+        self.wait(PATIENCE, expected)?;
+        let mut bytes = [0_u8; 1024];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::net::recvmsg(
+            &self.socket,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
+        let fds = control
+            .drain()
+            .filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        if received.bytes == 0 {
+            return Err(Stop::Failed(format!("the other process ended before it sent `{expected}`")));
+        }
+        let message: Message = serde_json::from_slice(&bytes[..received.bytes])
+            .map_err(|error| Stop::Failed(format!("the other process sent something unreadable: {error}")))?;
+        if message.what != expected {
+            return Err(Stop::Failed(format!("the other process sent `{}`, not `{expected}`", message.what)));
+        }
+        Ok((message.number, fds))
+    }
+
+    /// Receives a message with exactly one descriptor.
+    ///
+    /// # Errors
+    /// As for [`Channel::receive`], and if the number of descriptors is another.
+    pub fn receive_fd(&self, expected: &str) -> Verdict<(u64, OwnedFd)> {
+        let (number, fds) = self.receive(expected)?;
+        let count = fds.len();
+        match <[OwnedFd; 1]>::try_from(fds) {
+            Ok([fd]) => Ok((number, fd)),
+            Err(_) => Err(Stop::Failed(format!("`{expected}` came with {count} descriptors, not 1"))),
+        }
+    }
+
+    fn wait(&self, timeout: Duration, expected: &str) -> Verdict {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        let mut poll = [PollFd::new(&self.socket, PollFlags::IN)];
+        match rustix::event::poll(&mut poll, Some(&timeout))? {
+            0 => Err(Stop::Failed(format!("the other process did not send `{expected}` in time"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A process started by a scenario. Killed when dropped, and by the kernel when the scenario's process dies.
+#[derive(Debug)]
+pub struct Peer {
+    child: Child,
+    channel: Channel,
+}
+
+impl Peer {
+    pub(crate) fn spawn(role: &str, backend: &str, exporter: Option<ExporterName>, seed: u32) -> Verdict<Self> {
+        let (here, there) = Channel::pair()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([SUBCOMMAND, "--role", role, "--backend", backend, "--seed", &seed.to_string()]);
+        if let Some(exporter) = exporter {
+            command.args(["--exporter", exporter.name()]);
+        }
+        // The socket is the peer's standard input: the one descriptor that every process has.
+        let child = command.stdin(Stdio::from(there.socket)).spawn()?;
+        Ok(Self { child, channel: here })
+    }
+
+    /// The socket to it.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// Kills it, as a crash would, and waits until it is gone.
+    ///
+    /// # Errors
+    /// If it ended by itself before.
+    pub fn kill(mut self) -> Verdict {
+        self.child.kill()?;
+        let status = self.child.wait()?;
+        if status.success() {
+            return Err(Stop::Failed("the other process had ended before it was killed".into()));
+        }
+        Ok(())
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// If it does not in time, or reports a failure.
+    pub fn join(mut self) -> Verdict {
+        match self.child.wait_timeout(PATIENCE)? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(Stop::Failed(format!("the other process failed: {}", describe(status)))),
+            None => Err(Stop::Failed("the other process did not end in time".into())),
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Both fail harmlessly if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How a process ended, in words.
+pub(crate) fn describe(status: ExitStatus) -> String {
+    status.to_string()
+}
+
+/// What a peer does, by role.
+pub(crate) type Role = fn(&Context, &Channel) -> Verdict;
+
+/// Runs a role in a process that [`Peer::spawn`] started.
+pub(crate) fn run(role: Role, context: &Context) -> Verdict {
+    // A scenario that is killed must not leave its peers behind.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
+    role(context, &Channel { socket })
+}

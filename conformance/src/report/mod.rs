@@ -1,0 +1,136 @@
+//! What a run found.
+
+pub(crate) mod junit;
+pub(crate) mod text;
+
+use std::collections::BTreeMap;
+
+use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
+use serde::{Deserialize, Serialize};
+
+use crate::exporter::ExporterName;
+use crate::outcome::Outcome;
+
+/// The version of the report's form. Grows when a reader would have to change.
+pub const SCHEMA: u32 = 1;
+
+/// A whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// What made the report.
+    pub tool: Tool,
+    /// The seed of the data.
+    pub seed: u32,
+    /// The backend under test.
+    pub backend: BackendInfo,
+    /// Its device.
+    pub device: DeviceIdentity,
+    /// What the device says it can do.
+    pub capabilities: Capabilities,
+    /// Every exporter that was asked for, usable or not.
+    pub exporters: Vec<ExporterReport>,
+    /// One entry a scenario and exporter, in the order in which they ran.
+    pub results: Vec<CaseReport>,
+    /// How many had which outcome; outcomes that did not occur are 0.
+    pub summary: BTreeMap<String, usize>,
+    /// Duration of the run, microseconds.
+    pub duration_us: u64,
+}
+
+/// The program that made a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// An exporter, as a run found it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExporterReport {
+    /// Which one.
+    pub name: ExporterName,
+    /// The exporting device and driver, if it can be used.
+    pub available: Option<ExporterDetail>,
+    /// Why it cannot, and what to install.
+    pub reason: Option<String>,
+}
+
+/// A usable exporter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExporterDetail {
+    /// Its device.
+    pub device: DeviceIdentity,
+    /// Its driver.
+    pub driver: String,
+}
+
+/// One scenario with one exporter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaseReport {
+    /// The scenario's id.
+    pub id: String,
+    /// The exporter; none for scenarios that need none.
+    pub exporter: Option<ExporterName>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it did not pass.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    /// The end of what its process printed, if it failed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub log: Option<String>,
+    /// Duration, microseconds, the start of its process included.
+    pub duration_us: u64,
+}
+
+impl CaseReport {
+    /// `id@exporter`, or `id` alone.
+    #[must_use]
+    pub fn name(&self) -> String {
+        case_name(&self.id, self.exporter)
+    }
+}
+
+/// `id@exporter`, or `id` alone.
+pub(crate) fn case_name(id: &str, exporter: Option<ExporterName>) -> String {
+    exporter.map_or_else(|| id.to_owned(), |exporter| format!("{id}@{exporter}"))
+}
+
+/// The backend, device and exporters that a run will use.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The backend.
+    pub backend: BackendInfo,
+    /// Its device.
+    pub device: DeviceIdentity,
+    /// Every device it has.
+    pub devices: Vec<DeviceIdentity>,
+    /// What the device says it can do.
+    pub capabilities: Capabilities,
+    /// Every exporter.
+    pub exporters: Vec<ExporterReport>,
+    /// Backends that were tried before this one.
+    pub passed_over: Vec<LoadAttempt>,
+}
+
+impl Environment {
+    /// The exporter of this name.
+    #[must_use]
+    pub fn exporter(&self, name: ExporterName) -> Option<&ExporterReport> {
+        self.exporters.iter().find(|exporter| exporter.name == name)
+    }
+}
+
+/// How many results had which outcome.
+pub(crate) fn summarize(results: &[CaseReport]) -> BTreeMap<String, usize> {
+    let mut summary: BTreeMap<String, usize> =
+        Outcome::ALL.iter().map(|outcome| (outcome.name().to_owned(), 0)).collect();
+    for result in results {
+        *summary.entry(result.outcome.name().to_owned()).or_default() += 1;
+    }
+    summary
+}

@@ -1,0 +1,96 @@
+//! Reports for people.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use comfy_table::Table;
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+
+use super::{CaseReport, Environment, Report};
+use crate::outcome::Outcome;
+
+/// What is tested, in the first lines of every run.
+pub(crate) fn heading(environment: &Environment) -> String {
+    let backend = &environment.backend;
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    if backend.stand_in {
+        let _ = writeln!(text, "STAND-IN DRIVER: this run says nothing about a vendor's driver");
+    }
+    let _ = writeln!(text, "backend   {}: {}", backend.name, backend.driver);
+    if let Some(library) = &backend.library {
+        let _ = writeln!(text, "library   {}", library.display());
+    }
+    let _ = writeln!(text, "device    {}", environment.device);
+    for exporter in &environment.exporters {
+        let _ = match (&exporter.available, &exporter.reason) {
+            (Some(detail), _) => writeln!(text, "exporter  {}: {} ({})", exporter.name, detail.driver, detail.device),
+            (None, reason) => {
+                writeln!(text, "exporter  {}: not used: {}", exporter.name, reason.as_deref().unwrap_or("no reason"))
+            }
+        };
+    }
+    for attempt in &environment.passed_over {
+        let _ = writeln!(text, "not used  {attempt}");
+    }
+    text
+}
+
+/// One finished scenario.
+pub(crate) fn line(case: &CaseReport) -> String {
+    let mut text = format!(
+        "{:<16} {:<42} {:>9}",
+        case.outcome,
+        case.name(),
+        format!("{:.1?}", Duration::from_micros(case.duration_us))
+    );
+    if let Some(reason) = case.reason.as_deref().filter(|_| case.outcome != Outcome::Passed) {
+        text.push_str("  ");
+        text.push_str(reason);
+    }
+    text
+}
+
+/// What is left to say at the end: the counts, and everything that failed with its log.
+pub(crate) fn summary(report: &Report, as_table: bool) -> String {
+    let mut text = String::new();
+    for case in report.results.iter().filter(|case| case.outcome.is_failure()) {
+        let _ = writeln!(text, "\n{}", line(case));
+        for log in case.log.iter().flat_map(|log| log.lines()) {
+            let _ = writeln!(text, "    | {log}");
+        }
+    }
+    for (outcome, label) in [(Outcome::Skipped, "skipped"), (Outcome::Unsupported, "unsupported")] {
+        let mut reasons: Vec<(&str, usize)> = Vec::new();
+        for case in report.results.iter().filter(|case| case.outcome == outcome) {
+            let reason = case.reason.as_deref().unwrap_or("no reason");
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((reason, 1)),
+            }
+        }
+        for (reason, count) in reasons {
+            let _ = writeln!(text, "{count} {label}: {reason}");
+        }
+    }
+    let counts = Outcome::ALL.map(|outcome| (outcome.name(), report.summary.get(outcome.name()).copied().unwrap_or(0)));
+    let seconds = Duration::from_micros(report.duration_us);
+    if as_table {
+        let mut table = Table::new();
+        table.load_style(UTF8_BORDERS_ONLY);
+        table.set_header(counts.map(|(name, _)| name));
+        table.add_row(counts.map(|(_, count)| count.to_string()));
+        let _ = writeln!(text, "{table}");
+        let _ = writeln!(text, "{} scenarios in {seconds:.1?}, seed {}", report.results.len(), report.seed);
+    } else {
+        let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        let _ = writeln!(
+            text,
+            "{}; {} scenarios in {seconds:.1?}, seed {}",
+            counts.join(", "),
+            report.results.len(),
+            report.seed
+        );
+    }
+    text
+}

@@ -1,0 +1,164 @@
+//! Running scenarios.
+
+pub(crate) mod child;
+mod isolated;
+mod progress;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use globset::GlobMatcher;
+
+use crate::backend_under_test::BackendUnderTest;
+use crate::expectations::{Expectations, Place};
+use crate::exporter::ExporterName;
+use crate::outcome::{Outcome, Verdict};
+use crate::report::{CaseReport, Environment, Report, SCHEMA, Tool, case_name, summarize};
+use crate::scenario::{Exporters, Scenario};
+
+pub(crate) use isolated::discover;
+pub(crate) use progress::Progress;
+
+/// What to run and how.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u32,
+    pub(crate) filter: Option<GlobMatcher>,
+    pub(crate) exporters: Vec<ExporterName>,
+    pub(crate) isolate: bool,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) expectations: Expectations,
+}
+
+/// One scenario with one exporter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) exporter: Option<ExporterName>,
+}
+
+impl Plan {
+    /// The cases that the filter lets through.
+    pub(crate) fn cases<'a>(&self, scenarios: &'a [Scenario]) -> Vec<Case<'a>> {
+        let wanted = |case: &Case<'_>| {
+            let id = case.scenario.id;
+            self.filter
+                .as_ref()
+                .is_none_or(|filter| filter.is_match(id) || filter.is_match(case_name(id, case.exporter)))
+        };
+        scenarios
+            .iter()
+            .flat_map(|scenario| {
+                let exporters = match scenario.exporters {
+                    Exporters::None => vec![None],
+                    Exporters::Any => self.exporters.iter().copied().map(Some).collect(),
+                    Exporters::Native => {
+                        self.exporters.iter().copied().filter(|name| *name == ExporterName::Native).map(Some).collect()
+                    }
+                };
+                exporters.into_iter().map(move |exporter| Case { scenario, exporter })
+            })
+            .filter(wanted)
+            .collect()
+    }
+
+    /// Runs the cases, one after another: scenarios measure descriptors, memory and time.
+    pub(crate) fn run(
+        &self,
+        under_test: &Arc<BackendUnderTest>,
+        environment: &Environment,
+        cases: &[Case<'_>],
+        progress: &Progress,
+    ) -> Report {
+        let start = Instant::now();
+        let mut results = Vec::with_capacity(cases.len());
+        for case in cases {
+            let result = self.run_case(under_test, environment, case);
+            progress.finished(&result);
+            results.push(result);
+        }
+        Report {
+            schema: SCHEMA,
+            tool: Tool { name: "gpu-interop conformance".into(), version: env!("CARGO_PKG_VERSION").into() },
+            seed: self.seed,
+            backend: environment.backend.clone(),
+            device: environment.device.clone(),
+            capabilities: environment.capabilities.clone(),
+            exporters: environment.exporters.clone(),
+            summary: summarize(&results),
+            results,
+            duration_us: micros(start.elapsed()),
+        }
+    }
+
+    fn run_case(&self, under_test: &Arc<BackendUnderTest>, environment: &Environment, case: &Case<'_>) -> CaseReport {
+        let place = Place {
+            scenario: case.scenario.id,
+            backend: &environment.backend.name,
+            exporter: case.exporter.map_or("none", ExporterName::name),
+            driver: &environment.backend.driver,
+            device: &environment.device.name,
+        };
+        let start = Instant::now();
+        let ended = if let Some(reason) = self.expectations.unsupported(&place) {
+            Ended::without_log(Outcome::Unsupported, Some(reason.to_owned()))
+        } else if let Some(ended) = case.exporter.and_then(|name| not_available(environment, name)) {
+            ended
+        } else if self.isolate {
+            isolated::run(under_test.name(), case, self.seed, self.timeout.unwrap_or(case.scenario.time_limit))
+        } else {
+            Ended::of(child::run(under_test, case.scenario, case.exporter, self.seed))
+        };
+        let (outcome, expected) = self.expectations.judge(&place, ended.outcome);
+        let reason = match (expected, ended.reason) {
+            (Some(expected), Some(reason)) => Some(format!("{expected} ({reason})")),
+            (Some(expected), None) => Some(format!("passed, but was expected to fail: {expected}")),
+            (None, reason) => reason,
+        };
+        CaseReport {
+            id: case.scenario.id.into(),
+            exporter: case.exporter,
+            outcome,
+            reason,
+            log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),
+            duration_us: micros(start.elapsed()),
+        }
+    }
+}
+
+/// How a case ended, before expectations.
+#[derive(Debug)]
+struct Ended {
+    outcome: Outcome,
+    reason: Option<String>,
+    log: Option<String>,
+}
+
+impl Ended {
+    fn without_log(outcome: Outcome, reason: Option<String>) -> Self {
+        Self { outcome, reason, log: None }
+    }
+
+    fn of(verdict: Verdict) -> Self {
+        use crate::outcome::Stop;
+        match verdict {
+            Ok(()) => Self::without_log(Outcome::Passed, None),
+            Err(Stop::Failed(reason)) => Self::without_log(Outcome::Failed, Some(reason)),
+            Err(Stop::Unsupported(reason)) => Self::without_log(Outcome::Unsupported, Some(reason)),
+            Err(Stop::Skipped(reason)) => Self::without_log(Outcome::Skipped, Some(reason)),
+        }
+    }
+}
+
+/// The ending of every case of an exporter that this machine or device lacks.
+fn not_available(environment: &Environment, name: ExporterName) -> Option<Ended> {
+    let exporter = environment.exporter(name)?;
+    if exporter.available.is_some() {
+        return None;
+    }
+    Some(Ended::without_log(Outcome::Skipped, exporter.reason.clone()))
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

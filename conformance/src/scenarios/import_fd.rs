@@ -1,0 +1,183 @@
+//! Descriptors that are not memory: refused before the driver sees them, and given back.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+
+use gpu_interop::handle::{FdKind, classify_fd};
+use gpu_interop::{ErrorKind, MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle, SemaphoreHandleKind};
+use rustix::event::EventfdFlags;
+
+use super::{expect_error, refused, refused_semaphore};
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "import.fd_negative", None, "A negative descriptor cannot become a handle.", negative;
+    "import.fd_closed", None, "The number of a closed descriptor is refused, and not closed a second time.", closed;
+    "import.fd_pipe", None, "A pipe is refused as memory and as a semaphore, unread, and comes back.", pipe;
+    "import.fd_directory", None, "A directory is refused and comes back.", directory;
+    "import.fd_regular_file", None, "A file on disk is refused and comes back.", regular_file;
+    "import.fd_eventfd", None, "An eventfd is refused and comes back.", eventfd;
+    "import.fd_socket", None, "A socket is refused and comes back.", socket;
+    "import.fd_dev_null", None, "/dev/null is refused and comes back.", dev_null;
+    "import.fd_not_dma_buf", None, "Memory that is no dma-buf is refused as a dma-buf.", not_dma_buf;
+    "import.memory_fd_as_semaphore", Native,
+        "A memory descriptor declared as a semaphore does no harm: a typed error, or an import that can be closed.",
+        memory_as_semaphore;
+    "import.semaphore_fd_as_memory", Native,
+        "A semaphore descriptor declared as memory does no harm: a typed error, or an import that can be closed.",
+        semaphore_as_memory;
+}
+
+fn negative(_: &Context) -> Verdict {
+    for number in [-1, -64, i32::MIN] {
+        // SAFETY: none of the numbers is open.
+        let handle = unsafe { MemoryHandle::opaque_from_raw_fd(number) };
+        let error = expect_error(handle, ErrorKind::InvalidArgument, "a negative descriptor")?;
+        ensure!(error.to_string().contains(&number.to_string()), "the text does not name it: {error}");
+    }
+    Ok(())
+}
+
+fn closed(context: &Context) -> Verdict {
+    context.need_memory(MemoryHandleKind::OpaqueFd)?;
+    // A number above all that are open, so that nothing else gets it meanwhile.
+    let number = rustix::io::fcntl_dupfd_cloexec(File::open("/dev/null")?, 900)?.into_raw_fd();
+    // SAFETY: the number was just given out and is closed here, once.
+    drop(unsafe { OwnedFd::from_raw_fd(number) });
+    // SAFETY: the number is not open.
+    expect_error(unsafe { MemoryHandle::opaque_from_raw_fd(number) }, ErrorKind::InvalidArgument, "a closed number")?;
+    // As if somebody closed the descriptor behind its owner's back.
+    // SAFETY: never closed through this owner: the handle is taken apart below.
+    let stale = unsafe { OwnedFd::from_raw_fd(number) };
+    let result = context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(stale), 4096));
+    let (_, request) = refused(result, &[ErrorKind::InvalidArgument], "a closed descriptor")?;
+    let fd = request.into_handle().into_fd().map_err(|_| Stop::Failed("another handle came back".into()))?;
+    ensure_eq!(fd.into_raw_fd(), number, "the number that came back");
+    Ok(())
+}
+
+/// Offers `fd` as memory and as a semaphore. It must be refused, stay open and refer to the same file.
+fn refuse(context: &Context, fd: OwnedFd, what: &str) -> Verdict<OwnedFd> {
+    context.need_memory(MemoryHandleKind::OpaqueFd)?;
+    let before = rustix::fs::fstat(&fd)?;
+    let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), 4096);
+    let (error, request) = refused(context.device().import_memory(request), &[ErrorKind::InvalidArgument], what)?;
+    ensure!(error.to_string().contains("4096"), "the text does not name the size: {error}");
+    let mut fd = request.into_handle().into_fd().map_err(|_| Stop::Failed("another handle came back".into()))?;
+    for kind in [SemaphoreHandleKind::OpaqueFd, SemaphoreHandleKind::TimelineFd] {
+        if !context.device().capabilities().semaphore(kind).is_supported() {
+            continue;
+        }
+        let handle = match kind {
+            SemaphoreHandleKind::TimelineFd => SemaphoreHandle::TimelineFd(fd),
+            _ => SemaphoreHandle::OpaqueFd(fd),
+        };
+        let request =
+            refused_semaphore(context.device().import_semaphore(handle), &[ErrorKind::InvalidArgument], what)?;
+        fd = request.into_handle().into_fd().map_err(|_| Stop::Failed("another handle came back".into()))?;
+    }
+    let after = rustix::fs::fstat(&fd)?;
+    ensure_eq!((after.st_dev, after.st_ino), (before.st_dev, before.st_ino), "the file behind the returned descriptor");
+    Ok(fd)
+}
+
+fn pipe(context: &Context) -> Verdict {
+    let (read, write) = rustix::pipe::pipe()?;
+    rustix::io::write(&write, b"unread")?;
+    let read = refuse(context, read, "the reading end of a pipe")?;
+    let mut bytes = [0; 16];
+    let count = rustix::io::read(&read, &mut bytes[..])?;
+    ensure_eq!(&bytes[..count], b"unread", "what is left in the pipe");
+    refuse(context, write, "the writing end of a pipe")?;
+    Ok(())
+}
+
+fn directory(context: &Context) -> Verdict {
+    refuse(context, File::open("/")?.into(), "a directory").map(drop)
+}
+
+fn regular_file(context: &Context) -> Verdict {
+    refuse(context, File::open(std::env::current_exe()?)?.into(), "a regular file").map(drop)
+}
+
+fn eventfd(context: &Context) -> Verdict {
+    let fd = refuse(context, rustix::event::eventfd(7, EventfdFlags::CLOEXEC)?, "an eventfd")?;
+    let mut bytes = [0; 8];
+    rustix::io::read(&fd, &mut bytes[..])?;
+    ensure_eq!(u64::from_ne_bytes(bytes), 7, "the eventfd's counter");
+    Ok(())
+}
+
+fn socket(context: &Context) -> Verdict {
+    let (here, _there) = std::os::unix::net::UnixStream::pair()?;
+    refuse(context, here.into(), "a socket").map(drop)
+}
+
+fn dev_null(context: &Context) -> Verdict {
+    refuse(context, File::open("/dev/null")?.into(), "/dev/null").map(drop)
+}
+
+fn memfd(size: u64) -> Verdict<OwnedFd> {
+    let fd = rustix::fs::memfd_create("conformance", rustix::fs::MemfdFlags::CLOEXEC)?;
+    rustix::fs::ftruncate(&fd, size)?;
+    Ok(fd)
+}
+
+fn not_dma_buf(context: &Context) -> Verdict {
+    let fd = memfd(4096)?;
+    ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "what the suite's own memfd is");
+    let request = MemoryImport::new(MemoryHandle::DmaBufFd(fd), 4096);
+    let kinds = [ErrorKind::InvalidArgument, ErrorKind::Unsupported];
+    let (_, request) = refused(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
+    let fd = request.into_handle().into_fd().map_err(|_| Stop::Failed("another handle came back".into()))?;
+    ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "what came back");
+    Ok(())
+}
+
+fn same_file(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Verdict<bool> {
+    let (a, b) = (rustix::fs::fstat(a)?, rustix::fs::fstat(b)?);
+    Ok((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+}
+
+/// Drivers cannot tell the two apart, so both answers are legal; a crash, a lost handle or an untyped error is not.
+fn memory_as_semaphore(context: &Context) -> Verdict {
+    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
+    let buffer = context.buffer(4096)?;
+    let handle = buffer.import_request()?.into_handle();
+    let fd = handle.into_fd().map_err(|_| Stop::Unsupported("the exporter's handles are no descriptors".into()))?;
+    let witness = fd.try_clone()?;
+    match context.device().import_semaphore(SemaphoreHandle::OpaqueFd(fd)) {
+        Ok(semaphore) => Ok(semaphore.close()?),
+        Err(failure) => {
+            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the kind of the refusal");
+            let handle = failure.into_request().into_handle();
+            ensure!(
+                handle.as_fd().is_some_and(|fd| same_file(fd, witness.as_fd()) == Ok(true)),
+                "the handle did not come back"
+            );
+            Ok(())
+        }
+    }
+}
+
+fn semaphore_as_memory(context: &Context) -> Verdict {
+    context.need_memory(MemoryHandleKind::OpaqueFd)?;
+    let handle = context.exporter()?.binary_semaphore()?.export()?;
+    let fd = handle.into_fd().map_err(|_| Stop::Unsupported("the exporter's handles are no descriptors".into()))?;
+    let witness = fd.try_clone()?;
+    match context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(fd), 4096)) {
+        Ok(memory) => Ok(memory.close()?),
+        Err(failure) => {
+            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the kind of the refusal");
+            let handle = failure.into_request().into_handle();
+            ensure!(
+                handle.as_fd().is_some_and(|fd| same_file(fd, witness.as_fd()) == Ok(true)),
+                "the handle did not come back"
+            );
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Requests that are wrong although the descriptor is right.
+
+use std::ptr::NonNull;
+
+use gpu_interop::handle::{KmtHandle, NtHandle, NvSciObject, ObjectName};
+use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle};
+
+use super::{refused, refused_semaphore};
+use crate::accounting::Holdings;
+use crate::context::Context;
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "import.size_zero", Any, "A size of 0 is refused, and the handle works afterwards.", size_zero;
+    "import.size_too_large", Any,
+        "A size beyond the allocation is refused at the import or at the mapping of the excess; the handle is not lost.",
+        size_too_large;
+    "import.size_overflow", Any, "Sizes near 2^64 are refused, and the handle works afterwards.", size_overflow;
+    "import.kinds_of_other_systems", None,
+        "Every handle kind of another system is refused as unsupported before the driver sees it, and comes back.",
+        kinds_of_other_systems;
+    "import.nvsci", None, "NvSci objects are refused where the device does not import them.", nvsci;
+    "import.failure_keeps_handle", Any,
+        "One handle survives every kind of failing import and then imports with the right data.", failure_keeps_handle;
+    "import.success_closes_handle", Any,
+        "After a success the caller's descriptor is gone: as many are open as before the export.", success_closes_handle;
+    "import.failures_leak_nothing", Any,
+        "1,000 failing imports leave descriptors, mappings and memory as they were.", failures_leak_nothing;
+}
+
+const SIZE: u64 = 8192;
+
+fn prepared(context: &Context) -> Verdict<Box<dyn ExportedBuffer>> {
+    let buffer = context.buffer(SIZE)?;
+    buffer.write(0, &context.pattern().bytes(0, 8192))?;
+    Ok(buffer)
+}
+
+/// The same handle with another size.
+fn resized(request: MemoryImport, size: u64) -> MemoryImport {
+    let dedicated = request.is_dedicated();
+    MemoryImport::new(request.into_handle(), size).dedicated(dedicated)
+}
+
+/// Imports a handle that came back and verifies every byte through it.
+fn works(context: &Context, request: MemoryImport) -> Verdict {
+    let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE)?;
+    let stream = context.device().create_stream()?;
+    context.pattern().verify(0, &context.read(&stream, &mapped)?, "data through the handle that came back")
+}
+
+fn size_zero(context: &Context) -> Verdict {
+    let buffer = prepared(context)?;
+    let request = buffer.import_request()?;
+    let size = request.size();
+    let result = context.device().import_memory(resized(request, 0));
+    let (_, request) = refused(result, &[ErrorKind::InvalidArgument], "a size of 0")?;
+    works(context, resized(request, size))
+}
+
+fn size_too_large(context: &Context) -> Verdict {
+    let buffer = prepared(context)?;
+    for factor in [16, 1024] {
+        let request = buffer.import_request()?;
+        let size = request.size();
+        match context.device().import_memory(resized(request, size * factor)) {
+            Err(failure) => {
+                ensure!(
+                    matches!(
+                        failure.kind(),
+                        ErrorKind::InvalidArgument | ErrorKind::ImportRejected | ErrorKind::OutOfMemory
+                    ),
+                    "{factor} times the size: {failure}"
+                );
+                works(context, resized(failure.into_request(), size))?;
+            }
+            // CUDA accepts the import; then the part that does not exist must not be mappable.
+            Ok(memory) => {
+                ensure!(memory.map_buffer(size, size * (factor - 1)).is_err(), "memory that does not exist was mapped");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn size_overflow(context: &Context) -> Verdict {
+    let buffer = prepared(context)?;
+    for wild in [u64::MAX, u64::MAX - 4095, 1 << 63, i64::MAX.unsigned_abs()] {
+        let request = buffer.import_request()?;
+        let size = request.size();
+        let kinds = [ErrorKind::InvalidArgument, ErrorKind::ImportRejected, ErrorKind::OutOfMemory];
+        let (error, request) = refused(context.device().import_memory(resized(request, wild)), &kinds, "a wild size")?;
+        ensure!(error.to_string().contains(&wild.to_string()), "the text does not name the size: {error}");
+        works(context, resized(request, size))?;
+    }
+    Ok(())
+}
+
+fn kinds_of_other_systems(context: &Context) -> Verdict {
+    // SAFETY: on systems without NT handles the value is never used or closed.
+    let nt = || unsafe { NtHandle::from_raw(std::ptr::without_provenance_mut(0x1234)) };
+    let memory = [
+        MemoryHandle::OpaqueWin32(nt()?.into()),
+        MemoryHandle::OpaqueWin32(ObjectName::new("Local\\conformance")?.into()),
+        MemoryHandle::OpaqueWin32Kmt(KmtHandle::new(0x1234)?),
+        MemoryHandle::D3d12Heap(nt()?.into()),
+        MemoryHandle::D3d12Resource(nt()?.into()),
+        MemoryHandle::D3d11Resource(nt()?.into()),
+        MemoryHandle::D3d11ResourceKmt(KmtHandle::new(0x1234)?),
+    ];
+    for handle in memory {
+        let kind = handle.kind();
+        let request = MemoryImport::new(handle, 4096).dedicated(kind.requires_dedicated());
+        let (error, request) = refused(context.device().import_memory(request), &[ErrorKind::Unsupported], "memory")?;
+        ensure!(error.code().is_none(), "the driver was asked about {kind}: {error}");
+        ensure_eq!(request.handle().kind(), kind, "the kind that came back");
+    }
+    let semaphores = [
+        SemaphoreHandle::OpaqueWin32(nt()?.into()),
+        SemaphoreHandle::OpaqueWin32Kmt(KmtHandle::new(0x1234)?),
+        SemaphoreHandle::D3d12Fence(nt()?.into()),
+        SemaphoreHandle::D3d11Fence(nt()?.into()),
+        SemaphoreHandle::D3d11KeyedMutex(nt()?.into()),
+        SemaphoreHandle::D3d11KeyedMutexKmt(KmtHandle::new(0x1234)?),
+        SemaphoreHandle::TimelineWin32(ObjectName::new("Local\\timeline")?.into()),
+    ];
+    for handle in semaphores {
+        let kind = handle.kind();
+        let result = context.device().import_semaphore(handle);
+        let request = refused_semaphore(result, &[ErrorKind::Unsupported], "a semaphore")?;
+        ensure_eq!(request.handle().kind(), kind, "the kind that came back");
+    }
+    Ok(())
+}
+
+fn nvsci(context: &Context) -> Verdict {
+    let kind = gpu_interop::MemoryHandleKind::NvSciBuf;
+    if context.device().capabilities().memory(kind).is_supported() {
+        return Err(Stop::Skipped("the device imports NvSci objects, and this machine has no exporter of them".into()));
+    }
+    // SAFETY: the object is never dereferenced: the device does not import this kind.
+    let object = unsafe { NvSciObject::from_raw(NonNull::dangling()) };
+    let request = MemoryImport::new(MemoryHandle::NvSciBuf(object), 4096);
+    let (error, request) = refused(context.device().import_memory(request), &[ErrorKind::Unsupported], "NvSciBuf")?;
+    ensure!(error.code().is_none(), "the driver was asked: {error}");
+    ensure_eq!(request.handle().kind(), kind, "the kind that came back");
+    let result = context.device().import_semaphore(SemaphoreHandle::NvSciSync(object));
+    refused_semaphore(result, &[ErrorKind::Unsupported], "NvSciSync")?;
+    Ok(())
+}
+
+fn failure_keeps_handle(context: &Context) -> Verdict {
+    let buffer = prepared(context)?;
+    let request = buffer.import_request()?;
+    let size = request.size();
+    let result = context.device().import_memory(resized(request, 0));
+    let (_, request) = refused(result, &[ErrorKind::InvalidArgument], "a size of 0")?;
+    let elsewhere = gpu_interop::DeviceIdentity {
+        uuid: gpu_interop::Uuid::from_bytes([0xee; 16]),
+        kind: gpu_interop::DeviceKind::Gpu,
+        ..Default::default()
+    };
+    let result = context.device().import_memory(resized(request, size).exported_by(elsewhere));
+    let (_, request) = refused(result, &[ErrorKind::DeviceMismatch], "another device")?;
+    let kinds = [ErrorKind::InvalidArgument, ErrorKind::ImportRejected, ErrorKind::OutOfMemory];
+    let (_, request) = refused(context.device().import_memory(resized(request, u64::MAX)), &kinds, "a wild size")?;
+    works(context, resized(request, size))
+}
+
+fn success_closes_handle(context: &Context) -> Verdict {
+    let buffer = prepared(context)?;
+    // The first cycle may open things that stay.
+    drop(context.import(&*buffer)?);
+    let before = Holdings::now()?.descriptors;
+    for _ in 0..10 {
+        drop(context.import(&*buffer)?);
+        ensure_eq!(Holdings::now()?.descriptors, before, "open descriptors after an import");
+    }
+    Ok(())
+}
+
+fn failures_leak_nothing(context: &Context) -> Verdict {
+    let buffer = prepared(context)?;
+    let fail = |count: u32| -> Verdict {
+        for round in 0..count {
+            let request = buffer.import_request()?;
+            let size = request.size();
+            let wrong = if round % 2 == 0 { 0 } else { u64::MAX };
+            let kinds = [ErrorKind::InvalidArgument, ErrorKind::ImportRejected, ErrorKind::OutOfMemory];
+            let (_, request) =
+                refused(context.device().import_memory(resized(request, wrong)), &kinds, "a wrong size")?;
+            ensure!(request.size() == wrong && size > 0, "another request came back");
+        }
+        Ok(())
+    };
+    fail(10)?;
+    let before = Holdings::now()?;
+    fail(1000)?;
+    let after = Holdings::now()?;
+    ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
+    ensure_eq!(after.mappings, before.mappings, "mapped regions");
+    let grown = after.resident.saturating_sub(before.resident);
+    ensure!(grown < 4 << 20, "resident memory grew by {grown} bytes");
+    Ok(())
+}

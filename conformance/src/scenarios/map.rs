@@ -1,0 +1,150 @@
+//! Parts of imported memory.
+
+use gpu_interop::ErrorKind;
+
+use super::expect_error;
+use crate::context::Context;
+use crate::outcome::Verdict;
+use crate::scenario::scenarios;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "map.size_zero", Any, "A mapping of 0 bytes is refused; others still work.", size_zero;
+    "map.past_end", Any, "Mappings that begin or end past the import are refused.", past_end;
+    "map.overflow", Any, "Offsets and sizes whose sum overflows are refused.", overflow;
+    "map.offsets", Any, "Mappings at offsets 1, 4, 256, 4096 and 65536 show exactly the bytes there.", offsets;
+    "map.sub_range_guards", Any, "Writing a mapped part leaves every byte around it as it was.", sub_range_guards;
+    "map.slices", Any, "Slices of a mapping address exactly their bytes, and none outside can be made.", slices;
+    "map.twice", Any, "The same range mapped twice is the same memory, and each mapping ends by itself.", twice;
+    "map.overlapping", Any, "Overlapping mappings see each other's writes.", overlapping;
+}
+
+const SIZE: usize = 256 << 10;
+
+fn size_zero(context: &Context) -> Verdict {
+    let buffer = context.buffer(4096)?;
+    let memory = context.device().import_memory(buffer.import_request()?)?;
+    for offset in [0, 1, 4095, 4096] {
+        expect_error(memory.map_buffer(offset, 0), ErrorKind::InvalidArgument, "a mapping of 0 bytes")?;
+    }
+    ensure_eq!(memory.map_buffer(0, 1)?.size(), 1, "the size of a mapping of one byte");
+    Ok(())
+}
+
+fn past_end(context: &Context) -> Verdict {
+    let buffer = context.buffer(4096)?;
+    let memory = context.device().import_memory(buffer.import_request()?)?;
+    let size = memory.size();
+    for (offset, length) in [(0, size + 1), (1, size), (size, 1), (size + 1, 1), (size - 1, 2), (size * 1024, 1)] {
+        let error =
+            expect_error(memory.map_buffer(offset, length), ErrorKind::InvalidArgument, "a range past the end")?;
+        let text = error.to_string();
+        ensure!(
+            text.contains(&offset.to_string())
+                && text.contains(&length.to_string())
+                && text.contains(&size.to_string()),
+            "the text lacks offset, length or size: {text}"
+        );
+    }
+    memory.map_buffer(size - 1, 1)?;
+    Ok(())
+}
+
+fn overflow(context: &Context) -> Verdict {
+    let buffer = context.buffer(4096)?;
+    let memory = context.device().import_memory(buffer.import_request()?)?;
+    for (offset, length) in [(u64::MAX, 1), (u64::MAX, u64::MAX), (1, u64::MAX), (4096, u64::MAX - 4095)] {
+        expect_error(memory.map_buffer(offset, length), ErrorKind::InvalidArgument, "a range that overflows")?;
+    }
+    Ok(())
+}
+
+fn offsets(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    let pattern = context.pattern();
+    buffer.write(0, &pattern.bytes(0, SIZE))?;
+    let memory = context.device().import_memory(buffer.import_request()?)?;
+    let stream = context.device().create_stream()?;
+    for offset in [1, 4, 256, 4096, 65536] {
+        for length in [1, 3, 4096, 70_000] {
+            let mapped = memory.map_buffer(offset, length)?;
+            ensure_eq!((mapped.offset(), mapped.size()), (offset, length), "what the mapping says of itself");
+            pattern.verify(offset, &context.read(&stream, &mapped)?, &format!("{length} bytes at {offset}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn sub_range_guards(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    let (before, written) = (context.pattern(), context.pattern().other());
+    let memory = context.device().import_memory(buffer.import_request()?)?;
+    let stream = context.device().create_stream()?;
+    for (offset, length) in [(1_u64, 1_usize), (4096, 4096), (5, 100_003), (65536, 65536), (SIZE as u64 - 7, 7)] {
+        buffer.write(0, &before.bytes(0, SIZE))?;
+        let mapped = memory.map_buffer(offset, length as u64)?;
+        stream.write(&mapped, &written.bytes(offset, length))?;
+        let mut found = vec![0; SIZE];
+        buffer.read(0, &mut found)?;
+        let what = format!("{length} bytes at {offset}");
+        let start = usize::try_from(offset).unwrap_or(0);
+        before.verify(0, &found[..start], &format!("the bytes before {what}"))?;
+        written.verify(offset, &found[start..start + length], &what)?;
+        let end = start + length;
+        before.verify(end as u64, &found[end..], &format!("the bytes after {what}"))?;
+    }
+    Ok(())
+}
+
+fn slices(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    let pattern = context.pattern();
+    buffer.write(0, &pattern.bytes(0, SIZE))?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    let inner = mapped.slice(1000..9000)?;
+    let mut found = vec![0; 4000];
+    stream.read(inner.slice(500..4500)?, &mut found)?;
+    pattern.verify(1500, &found, "a slice of a slice")?;
+    expect_error(mapped.slice(SIZE as u64..), ErrorKind::InvalidArgument, "an empty slice")?;
+    expect_error(mapped.slice(..=SIZE as u64), ErrorKind::InvalidArgument, "a slice past the end")?;
+    expect_error(inner.slice(..8001), ErrorKind::InvalidArgument, "a slice past its slice")?;
+    expect_error(stream.read(inner, &mut found), ErrorKind::InvalidArgument, "a read into too little space")?;
+    Ok(())
+}
+
+fn twice(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    let pattern = context.pattern();
+    let memory = context.device().import_memory(buffer.import_request()?)?;
+    let stream = context.device().create_stream()?;
+    let first = memory.map_buffer(0, SIZE as u64)?;
+    let second = memory.map_buffer(0, SIZE as u64)?;
+    stream.write(&first, &pattern.bytes(0, SIZE))?;
+    pattern.verify(0, &context.read(&stream, &second)?, "what the first mapping wrote")?;
+    first.close()?;
+    let other = pattern.other();
+    stream.write(&second, &other.bytes(0, SIZE))?;
+    second.close()?;
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    other.verify(0, &found, "what the second mapping wrote after the first had ended")
+}
+
+fn overlapping(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    let (a, b) = (context.pattern(), context.pattern().other());
+    let memory = context.device().import_memory(buffer.import_request()?)?;
+    let stream = context.device().create_stream()?;
+    // Bytes 0..128 KiB and 64..192 KiB.
+    let low = memory.map_buffer(0, 128 << 10)?;
+    let high = memory.map_buffer(64 << 10, 128 << 10)?;
+    stream.write(&low, &a.bytes(0, 128 << 10))?;
+    stream.write(&high, &b.bytes(0, 128 << 10))?;
+    let seen = context.read(&stream, &low)?;
+    a.verify(0, &seen[..64 << 10], "the part only the low mapping has")?;
+    b.verify(0, &seen[64 << 10..], "the shared part, through the low mapping")?;
+    let mut found = vec![0; 192 << 10];
+    buffer.read(0, &mut found)?;
+    b.verify(0, &found[64 << 10..], "the high mapping's bytes, on the exporter's side")
+}

@@ -1,0 +1,232 @@
+//! Data from one side to the other, every byte checked.
+
+use gpu_interop::{Feature, KernelArg, LaunchConfig, ModuleImage};
+
+use crate::context::Context;
+use crate::ensure_eq;
+use crate::exporter::{BufferSpec, ExportedBuffer, Placement};
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+
+scenarios! {
+    "memory.read_device_local", Any, "The device reads what the exporter wrote to device-local memory.", read_device_local;
+    "memory.write_device_local", Any, "The exporter reads what the device wrote to device-local memory.", write_device_local;
+    "memory.read_host_visible", Any, "The device reads what the exporter wrote to host-visible memory.", read_host_visible;
+    "memory.write_host_visible", Any, "The exporter reads what the device wrote to host-visible memory.", write_host_visible;
+    "memory.round_trip", Any, "Data goes back and forth 20 times, changed by each side.", round_trip;
+    "memory.dedicated", Any, "A dedicated allocation works in both directions.", dedicated;
+    "memory.fill", Any, "Byte and word fills by the device arrive at the exporter.", fill;
+    "memory.copy_between_imports", Any, "The device copies from one import to another.", copy_between_imports;
+    "memory.kernel_reads", Any, "A kernel counts no mismatch in what the exporter wrote, and one that was planted.",
+        kernel_reads;
+    "memory.kernel_writes", Any, "The exporter reads what kernels wrote and incremented.", kernel_writes;
+    "memory.import_twice", Any, "One allocation imported twice is the same memory.", import_twice;
+    "memory.two_devices", Any, "One allocation imported by the device opened twice is the same memory.", two_devices;
+    "memory.many_imports", Any, "200 imports live at once and none sees another's data.", many_imports;
+}
+
+const SIZE: usize = 1 << 20;
+
+fn read_from(context: &Context, spec: BufferSpec) -> Verdict {
+    let buffer = context.exporter()?.buffer(spec)?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    for pattern in [context.pattern(), context.pattern().other()] {
+        buffer.write(0, &pattern.bytes(0, SIZE))?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, "what the exporter wrote")?;
+    }
+    Ok(())
+}
+
+fn write_to(context: &Context, spec: BufferSpec) -> Verdict {
+    let buffer = context.exporter()?.buffer(spec)?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    for pattern in [context.pattern(), context.pattern().other()] {
+        stream.write(&mapped, &pattern.bytes(0, SIZE))?;
+        verify_exported(&*buffer, pattern, "what the device wrote")?;
+    }
+    Ok(())
+}
+
+fn verify_exported(buffer: &dyn ExportedBuffer, pattern: crate::pattern::Pattern, what: &str) -> Verdict {
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    pattern.verify(0, &found, what)
+}
+
+fn spec(placement: Placement) -> BufferSpec {
+    BufferSpec { placement, ..BufferSpec::new(SIZE as u64) }
+}
+
+fn read_device_local(context: &Context) -> Verdict {
+    read_from(context, spec(Placement::DeviceLocal))
+}
+
+fn write_device_local(context: &Context) -> Verdict {
+    write_to(context, spec(Placement::DeviceLocal))
+}
+
+fn read_host_visible(context: &Context) -> Verdict {
+    read_from(context, spec(Placement::HostVisible))
+}
+
+fn write_host_visible(context: &Context) -> Verdict {
+    write_to(context, spec(Placement::HostVisible))
+}
+
+fn dedicated(context: &Context) -> Verdict {
+    let spec = BufferSpec { dedicated: true, ..spec(Placement::DeviceLocal) };
+    let probe = context.exporter()?.buffer(spec)?;
+    ensure_eq!(probe.import_request()?.is_dedicated(), true, "the request's dedicated flag");
+    read_from(context, spec)?;
+    write_to(context, spec)
+}
+
+fn round_trip(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    let mut pattern = context.pattern();
+    for round in 0..10 {
+        buffer.write(0, &pattern.bytes(0, SIZE))?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, &format!("round {round}, to the device"))?;
+        pattern = pattern.other();
+        stream.write(&mapped, &pattern.bytes(0, SIZE))?;
+        verify_exported(&*buffer, pattern, &format!("round {round}, to the exporter"))?;
+        pattern = pattern.other();
+    }
+    Ok(())
+}
+
+fn fill(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    stream.fill(&mapped, 0xa5)?;
+    stream.fill_u32(mapped.slice(4096..8192)?, 0x0102_0304)?;
+    stream.fill(mapped.slice(10_001..10_004)?, 0x5a)?;
+    stream.synchronize()?;
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    let mut expected = vec![0xa5; SIZE];
+    for word in expected[4096..8192].chunks_exact_mut(4) {
+        word.copy_from_slice(&0x0102_0304_u32.to_ne_bytes());
+    }
+    expected[10_001..10_004].fill(0x5a);
+    let differing = found.iter().zip(&expected).filter(|(found, expected)| found != expected).count();
+    ensure_eq!(differing, 0, "bytes that differ from the fills");
+    Ok(())
+}
+
+fn copy_between_imports(context: &Context) -> Verdict {
+    let (source, target) = (context.buffer(SIZE as u64)?, context.buffer(SIZE as u64)?);
+    let pattern = context.pattern();
+    source.write(0, &pattern.bytes(0, SIZE))?;
+    target.write(0, &vec![0; SIZE])?;
+    let (from, to) = (context.import(&*source)?, context.import(&*target)?);
+    let stream = context.device().create_stream()?;
+    stream.copy(&to, &from)?;
+    stream.synchronize()?;
+    verify_exported(&*target, pattern, "the copy")?;
+    verify_exported(&*source, pattern, "the source")
+}
+
+fn kernel_reads(context: &Context) -> Verdict {
+    context.need_feature(Feature::Kernels)?;
+    let (buffer, counter) = (context.buffer(SIZE as u64)?, context.buffer(4096)?);
+    let pattern = context.pattern();
+    let (mapped, count) = (context.import(&*buffer)?, context.import(&*counter)?);
+    let stream = context.device().create_stream()?;
+    let verify = context.device().load_module(ModuleImage::Builtin)?.kernel(c"verify_pattern")?;
+    let words = SIZE as u64 / 4;
+    for planted in [0_u8, 1] {
+        let mut data = pattern.bytes(0, SIZE);
+        data[SIZE / 2] ^= planted;
+        buffer.write(0, &data)?;
+        counter.write(0, &[0; 4096])?;
+        let args = [
+            KernelArg::Ptr(mapped.as_raw()),
+            KernelArg::U64(words),
+            KernelArg::U32(pattern.seed()),
+            KernelArg::Ptr(count.as_raw()),
+        ];
+        // SAFETY: the arguments are those of `verify_pattern`, and both mappings outlive the synchronisation.
+        unsafe { stream.launch(&verify, &LaunchConfig::linear(words), &args) }?;
+        stream.synchronize()?;
+        let mut found = [0; 4];
+        counter.read(0, &mut found)?;
+        ensure_eq!(u32::from_ne_bytes(found), u32::from(planted), "mismatches that the kernel counted");
+    }
+    Ok(())
+}
+
+fn kernel_writes(context: &Context) -> Verdict {
+    context.need_feature(Feature::Kernels)?;
+    let buffer = context.buffer(SIZE as u64)?;
+    let pattern = context.pattern();
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    let module = context.device().load_module(ModuleImage::Builtin)?;
+    let words = SIZE as u64 / 4;
+    let config = LaunchConfig::linear(words);
+    let args = [KernelArg::Ptr(mapped.as_raw()), KernelArg::U64(words), KernelArg::U32(pattern.seed())];
+    // SAFETY: the arguments are those of the kernels, and the mapping outlives the synchronisation.
+    unsafe { stream.launch(&module.kernel(c"fill_pattern")?, &config, &args) }?;
+    stream.synchronize()?;
+    verify_exported(&*buffer, pattern, "what the kernel wrote")?;
+    // SAFETY: as above.
+    unsafe { stream.launch(&module.kernel(c"increment")?, &config, &args[..2]) }?;
+    stream.synchronize()?;
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    for word in found.chunks_exact_mut(4) {
+        let value = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
+        word.copy_from_slice(&value.wrapping_sub(1).to_ne_bytes());
+    }
+    pattern.verify(0, &found, "the incremented words, less 1")
+}
+
+fn import_twice(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    let pattern = context.pattern();
+    let (first, second) = (context.import(&*buffer)?, context.import(&*buffer)?);
+    let stream = context.device().create_stream()?;
+    stream.write(&first, &pattern.bytes(0, SIZE))?;
+    drop(first);
+    pattern.verify(0, &context.read(&stream, &second)?, "what the first import wrote")?;
+    verify_exported(&*buffer, pattern, "what the first import wrote, on the exporter's side")
+}
+
+fn two_devices(context: &Context) -> Verdict {
+    let again = context.open_again()?;
+    let buffer = context.buffer(SIZE as u64)?;
+    let pattern = context.pattern();
+    let here = context.import(&*buffer)?;
+    let there = again.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    let (stream_here, stream_there) = (context.device().create_stream()?, again.create_stream()?);
+    stream_here.write(&here, &pattern.bytes(0, SIZE))?;
+    pattern.verify(0, &context.read(&stream_there, &there)?, "what the first device wrote")?;
+    // The two do not mix, although they are the same hardware.
+    match stream_here.fill(&there, 0) {
+        Err(error) if error.kind() == gpu_interop::ErrorKind::InvalidArgument => {}
+        other => return Err(Stop::Failed(format!("a stream took memory of another device: {other:?}"))),
+    }
+    verify_exported(&*buffer, pattern, "the data after the refused fill")
+}
+
+fn many_imports(context: &Context) -> Verdict {
+    const COUNT: u32 = 200;
+    let stream = context.device().create_stream()?;
+    let mut live = Vec::new();
+    for index in 0..COUNT {
+        let buffer = context.buffer(4096)?;
+        let pattern = crate::pattern::Pattern::new(context.pattern().seed().wrapping_add(index));
+        buffer.write(0, &pattern.bytes(0, 4096))?;
+        live.push((context.import(&*buffer)?, buffer, pattern));
+    }
+    for (index, (mapped, _, pattern)) in live.iter().enumerate() {
+        pattern.verify(0, &context.read(&stream, mapped)?, &format!("import {index}"))?;
+    }
+    Ok(())
+}

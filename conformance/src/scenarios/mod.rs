@@ -1,0 +1,96 @@
+//! The scenarios, one file a group.
+
+mod accounting;
+mod identity;
+mod import_fd;
+mod import_request;
+mod lifetime;
+mod map;
+mod memory;
+mod process;
+mod semaphore_misuse;
+mod semaphore_order;
+mod semaphore_process;
+mod size;
+mod stream;
+mod threads;
+
+use gpu_interop::{ErrorKind, ExternalMemory, ImportError, MemoryImport, SemaphoreImport};
+
+use crate::outcome::{Stop, Verdict};
+use crate::peer::Role;
+use crate::scenario::Scenario;
+
+/// Every scenario of the standard suite, in the order in which they run.
+pub(crate) fn standard() -> Vec<Scenario> {
+    [
+        identity::SCENARIOS,
+        import_fd::SCENARIOS,
+        import_request::SCENARIOS,
+        map::SCENARIOS,
+        memory::SCENARIOS,
+        size::SCENARIOS,
+        lifetime::SCENARIOS,
+        accounting::SCENARIOS,
+        threads::SCENARIOS,
+        process::SCENARIOS,
+        stream::SCENARIOS,
+        semaphore_misuse::SCENARIOS,
+        semaphore_order::SCENARIOS,
+        semaphore_process::SCENARIOS,
+    ]
+    .concat()
+}
+
+/// What other processes of the standard suite can do.
+pub(crate) fn roles() -> Vec<(&'static str, Role)> {
+    [process::ROLES, semaphore_process::ROLES].concat()
+}
+
+/// The error of an import that must fail with one of `kinds`, and the request that came back.
+fn refused(
+    result: Result<ExternalMemory, ImportError<MemoryImport>>,
+    kinds: &[ErrorKind],
+    what: &str,
+) -> Verdict<(gpu_interop::Error, MemoryImport)> {
+    match result {
+        Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
+        Err(failure) => {
+            expect_kind(failure.error(), kinds, what)?;
+            Ok(failure.into_parts())
+        }
+    }
+}
+
+/// The twin of [`refused`] for semaphores.
+fn refused_semaphore(
+    result: Result<gpu_interop::ExternalSemaphore, ImportError<SemaphoreImport>>,
+    kinds: &[ErrorKind],
+    what: &str,
+) -> Verdict<SemaphoreImport> {
+    match result {
+        Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
+        Err(failure) => {
+            expect_kind(failure.error(), kinds, what)?;
+            Ok(failure.into_request())
+        }
+    }
+}
+
+/// Fails unless a call failed with this kind.
+fn expect_error<T>(result: gpu_interop::Result<T>, kind: ErrorKind, what: &str) -> Verdict<gpu_interop::Error> {
+    match result {
+        Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
+        Err(error) => {
+            expect_kind(&error, &[kind], what)?;
+            Ok(error)
+        }
+    }
+}
+
+fn expect_kind(error: &gpu_interop::Error, kinds: &[ErrorKind], what: &str) -> Verdict {
+    if kinds.contains(&error.kind()) {
+        return Ok(());
+    }
+    Err(Stop::Failed(format!("{what}: expected an error of kind {kinds:?}, got {:?}: {error}", error.kind())))
+}

@@ -1,0 +1,140 @@
+//! Other processes.
+
+use gpu_interop::{MemoryHandle, MemoryImport};
+
+use crate::context::Context;
+use crate::ensure_eq;
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{Stop, Verdict};
+use crate::peer::{Channel, Role};
+use crate::scenario::scenarios;
+
+scenarios! {
+    "process.import_sent_fd", Any,
+        "Another process imports a descriptor it was sent, verifies every byte and writes back.", import_sent_fd;
+    "process.exporter_killed", Any,
+        "The exporting process is killed while this one works with its memory: the data stays, reads and writes work.",
+        exporter_killed;
+    "process.importer_killed", Any,
+        "The importing process is killed in the middle of its work: the exporter's memory stays usable.",
+        importer_killed;
+    "process.handles_not_inherited", Any, "Exported descriptors are closed in programs that this one starts.",
+        handles_not_inherited;
+}
+
+pub(super) const ROLES: &[(&str, Role)] = &[
+    ("import-and-answer", import_and_answer),
+    ("export-and-hang", export_and_hang),
+    ("import-and-write-forever", import_and_write_forever),
+];
+
+const SIZE: usize = 1 << 20;
+
+/// Sends a handle's descriptor with the size that the importer must use.
+fn send_handle(channel: &Channel, what: &str, buffer: &dyn ExportedBuffer) -> Verdict {
+    let request = buffer.import_request()?;
+    let size = request.size();
+    let fd = request
+        .handle()
+        .as_fd()
+        .ok_or_else(|| Stop::Unsupported("handles of this exporter cannot be sent to another process".into()))?;
+    channel.send(what, size, &[fd])
+}
+
+fn receive_memory(context: &Context, channel: &Channel, what: &str) -> Verdict<gpu_interop::MappedBuffer> {
+    let (size, fd) = channel.receive_fd(what)?;
+    let request =
+        MemoryImport::new(MemoryHandle::OpaqueFd(fd), size).exported_by(context.exporter()?.identity().clone());
+    Ok(context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?)
+}
+
+fn import_sent_fd(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    let pattern = context.pattern();
+    buffer.write(0, &pattern.bytes(0, SIZE))?;
+    let peer = context.spawn_peer("import-and-answer")?;
+    send_handle(peer.channel(), "memory", &*buffer)?;
+    peer.channel().receive("answered")?;
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    pattern.other().verify(0, &found, "what the other process wrote")?;
+    peer.join()
+}
+
+fn import_and_answer(context: &Context, channel: &Channel) -> Verdict {
+    let mapped = receive_memory(context, channel, "memory")?;
+    let stream = context.device().create_stream()?;
+    let pattern = context.pattern();
+    pattern.verify(0, &context.read(&stream, &mapped)?, "data in the other process")?;
+    stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
+    channel.send("answered", 0, &[])
+}
+
+fn exporter_killed(context: &Context) -> Verdict {
+    let peer = context.spawn_peer("export-and-hang")?;
+    let mapped = receive_memory(context, peer.channel(), "memory")?;
+    let stream = context.device().create_stream()?;
+    let pattern = context.pattern();
+    pattern.verify(0, &context.read(&stream, &mapped)?, "data before the exporter is killed")?;
+    // Work is enqueued when the exporter dies, not only before and after.
+    for _ in 0..50 {
+        stream.fill(&mapped, 0)?;
+    }
+    peer.kill()?;
+    stream.synchronize()?;
+    let other = pattern.other();
+    stream.write(&mapped, &other.bytes(0, SIZE))?;
+    other.verify(0, &context.read(&stream, &mapped)?, "data written after the exporter was killed")
+}
+
+fn export_and_hang(context: &Context, channel: &Channel) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    buffer.write(0, &context.pattern().bytes(0, SIZE))?;
+    send_handle(channel, "memory", &*buffer)?;
+    hang()
+}
+
+/// Until this process is killed, but not for ever.
+fn hang() -> Verdict {
+    std::thread::sleep(std::time::Duration::from_secs(60));
+    Err(Stop::Failed("nobody killed this process".into()))
+}
+
+fn importer_killed(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    buffer.write(0, &[0; SIZE])?;
+    let peer = context.spawn_peer("import-and-write-forever")?;
+    send_handle(peer.channel(), "memory", &*buffer)?;
+    peer.channel().receive("writing")?;
+    peer.kill()?;
+    let pattern = context.pattern();
+    buffer.write(0, &pattern.bytes(0, SIZE))?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    pattern.verify(0, &context.read(&stream, &mapped)?, "data after the other importer was killed")
+}
+
+fn import_and_write_forever(context: &Context, channel: &Channel) -> Verdict {
+    let mapped = receive_memory(context, channel, "memory")?;
+    let stream = context.device().create_stream()?;
+    channel.send("writing", 0, &[])?;
+    let start = std::time::Instant::now();
+    while start.elapsed().as_secs() < 60 {
+        stream.fill(&mapped, 0xee)?;
+        stream.synchronize()?;
+    }
+    Err(Stop::Failed("nobody killed this process".into()))
+}
+
+fn handles_not_inherited(context: &Context) -> Verdict {
+    let list = || -> Verdict<usize> {
+        let output =
+            std::process::Command::new("ls").arg("/proc/self/fd").stdin(std::process::Stdio::null()).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).lines().count())
+    };
+    let before = list()?;
+    let buffer = context.buffer(4096)?;
+    let handles: Vec<_> = (0..16).map(|_| buffer.import_request()).collect::<Verdict<_>>()?;
+    ensure_eq!(list()?, before, "descriptors in a started program while {} handles are open", handles.len());
+    Ok(())
+}

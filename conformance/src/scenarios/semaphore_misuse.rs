@@ -1,0 +1,131 @@
+//! Semaphore requests that are wrong.
+
+use gpu_interop::{ErrorKind, ExternalSemaphore, SemaphoreHandle, SemaphoreHandleKind, WaitParams};
+
+use super::{expect_error, refused_semaphore};
+use crate::context::{Context, PATIENCE};
+use crate::ensure_eq;
+use crate::exporter::ExportedSemaphore;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+
+scenarios! {
+    "semaphore.empty_batch", None, "Signalling or waiting for no semaphore at all is refused.", empty_batch;
+    "semaphore.wrong_parameters", Native,
+        "Binary parameters on a timeline, values on a binary semaphore and keys on either are refused.", wrong_parameters;
+    "semaphore.backwards", Native, "A timeline value that is not greater than the last is refused; the next works.",
+        backwards;
+    "semaphore.wrong_kind", Native,
+        "A binary semaphore declared as a timeline, and the reverse, do no harm; a refused handle stays usable.", wrong_kind;
+    "semaphore.other_device", Native, "A semaphore of another device is refused.", other_device;
+    "semaphore.failed_batch", Native, "A batch with one bad entry signals none of its semaphores.", failed_batch;
+}
+
+pub(super) fn import_binary(context: &Context) -> Verdict<(Box<dyn ExportedSemaphore>, ExternalSemaphore)> {
+    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
+    let exported = context.exporter()?.binary_semaphore()?;
+    let imported = context.device().import_semaphore(exported.export()?)?;
+    Ok((exported, imported))
+}
+
+pub(super) fn import_timeline(
+    context: &Context,
+    value: u64,
+) -> Verdict<(Box<dyn ExportedSemaphore>, ExternalSemaphore)> {
+    context.need_semaphore(SemaphoreHandleKind::TimelineFd)?;
+    let exported = context.exporter()?.timeline_semaphore(value)?;
+    let imported = context.device().import_semaphore(exported.export()?)?;
+    Ok((exported, imported))
+}
+
+fn empty_batch(context: &Context) -> Verdict {
+    let stream = context.device().create_stream()?;
+    expect_error(stream.signal(&[]), ErrorKind::InvalidArgument, "an empty signal")?;
+    expect_error(stream.wait(&[]), ErrorKind::InvalidArgument, "an empty wait")?;
+    Ok(())
+}
+
+fn wrong_parameters(context: &Context) -> Verdict {
+    let (_b, binary) = import_binary(context)?;
+    let (_t, timeline) = import_timeline(context, 0)?;
+    let stream = context.device().create_stream()?;
+    let invalid = ErrorKind::InvalidArgument;
+    expect_error(stream.signal(&[timeline.signal()]), invalid, "a binary signal of a timeline")?;
+    expect_error(stream.wait(&[timeline.wait()]), invalid, "a binary wait for a timeline")?;
+    expect_error(stream.signal(&[binary.signal_value(1)]), invalid, "a value signalled to a binary semaphore")?;
+    expect_error(stream.wait(&[binary.wait_value(1)]), invalid, "a wait for a value of a binary semaphore")?;
+    expect_error(stream.signal(&[timeline.release_key(1)]), invalid, "a key released to a timeline")?;
+    let key = WaitParams::Key { key: 1, timeout: None };
+    expect_error(stream.wait(&[binary.wait_with(key)]), invalid, "a key acquired from a binary semaphore")?;
+    // Nothing was enqueued by any of them.
+    stream.synchronize_timeout(PATIENCE)?;
+    Ok(())
+}
+
+fn backwards(context: &Context) -> Verdict {
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let stream = context.device().create_stream()?;
+    stream.signal(&[timeline.signal_value(10)])?;
+    for value in [10, 9, 0] {
+        expect_error(stream.signal(&[timeline.signal_value(value)]), ErrorKind::InvalidArgument, "a step back")?;
+    }
+    let batch = [timeline.signal_value(20), timeline.signal_value(15)];
+    expect_error(stream.signal(&batch), ErrorKind::InvalidArgument, "a step back within a batch")?;
+    stream.signal(&[timeline.signal_value(11)])?;
+    stream.synchronize_timeout(PATIENCE)?;
+    ensure_eq!(exported.wait(11, PATIENCE)?, true, "the value 11 on the exporter's side");
+    ensure_eq!(exported.wait(12, std::time::Duration::from_millis(20))?, false, "a value nobody signalled");
+    Ok(())
+}
+
+fn wrong_kind(context: &Context) -> Verdict {
+    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
+    context.need_semaphore(SemaphoreHandleKind::TimelineFd)?;
+    let lost = |_| Stop::Failed("another handle came back".into());
+    let binary = context.exporter()?.binary_semaphore()?;
+    let fd = binary.export()?.into_fd().map_err(lost)?;
+    match context.device().import_semaphore(SemaphoreHandle::TimelineFd(fd)) {
+        // CUDA accepts it.
+        Ok(semaphore) => semaphore.close()?,
+        Err(failure) => {
+            let request =
+                refused_semaphore(Err(failure), &[ErrorKind::ImportRejected], "a binary semaphore as timeline")?;
+            let fd = request.into_handle().into_fd().map_err(lost)?;
+            let imported = context.device().import_semaphore(SemaphoreHandle::OpaqueFd(fd))?;
+            let stream = context.device().create_stream()?;
+            stream.signal(&[imported.signal()])?;
+            ensure_eq!(binary.wait(0, PATIENCE)?, true, "a signal through the handle that came back");
+        }
+    }
+    let timeline = context.exporter()?.timeline_semaphore(0)?;
+    let fd = timeline.export()?.into_fd().map_err(lost)?;
+    match context.device().import_semaphore(SemaphoreHandle::OpaqueFd(fd)) {
+        Ok(semaphore) => semaphore.close()?,
+        Err(failure) => {
+            refused_semaphore(Err(failure), &[ErrorKind::ImportRejected], "a timeline as binary semaphore")?;
+        }
+    }
+    Ok(())
+}
+
+fn other_device(context: &Context) -> Verdict {
+    let (_exported, timeline) = import_timeline(context, 0)?;
+    let stream = context.open_again()?.create_stream()?;
+    let error = expect_error(stream.signal(&[timeline.signal_value(1)]), ErrorKind::InvalidArgument, "another device")?;
+    ensure_eq!(error.code(), None, "the driver's answer");
+    expect_error(stream.wait(&[timeline.wait_value(1)]), ErrorKind::InvalidArgument, "another device")?;
+    Ok(())
+}
+
+fn failed_batch(context: &Context) -> Verdict {
+    let (first_side, first) = import_timeline(context, 0)?;
+    let (second_side, second) = import_timeline(context, 0)?;
+    let stream = context.device().create_stream()?;
+    let batch = [first.signal_value(5), second.signal()];
+    expect_error(stream.signal(&batch), ErrorKind::InvalidArgument, "a batch with one bad entry")?;
+    stream.synchronize_timeout(PATIENCE)?;
+    ensure_eq!(first_side.wait(1, std::time::Duration::from_millis(20))?, false, "the good entry of the bad batch");
+    stream.signal(&[first.signal_value(1), second.signal_value(1)])?;
+    ensure_eq!(first_side.wait(1, PATIENCE)? && second_side.wait(1, PATIENCE)?, true, "a good batch afterwards");
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! Semaphores really order the two sides.
+
+use std::time::Duration;
+
+use gpu_interop::ErrorKind;
+
+use super::expect_error;
+use super::semaphore_misuse::{import_binary, import_timeline};
+use crate::accounting::Holdings;
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::outcome::Verdict;
+use crate::pattern::Pattern;
+use crate::scenario::scenarios;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "semaphore.binary_order", Native,
+        "A stream that waits for a binary semaphore does not go on before the exporter signals it.", binary_order;
+    "semaphore.timeline_order", Native,
+        "A stream that waits for a timeline value is not satisfied by a smaller one.", timeline_order;
+    "semaphore.device_to_exporter", Native, "The exporter sees the stream's data once it sees its signal.",
+        device_to_exporter;
+    "semaphore.wait_before_signal", Native, "A wait enqueued long before its signal is met by it.", wait_before_signal;
+    "semaphore.timeout", Native, "A synchronisation behind an unmet wait gives up in time and can be repeated.", timeout;
+    "semaphore.batches", Native, "Batches of 1, 8, 9 and 64 semaphores signal and wait as one.", batches;
+    "semaphore.two_streams", Native, "Two streams of the device hand work over through a timeline, 500 times.",
+        two_streams;
+    "semaphore.1000_frames", Native,
+        "1,000 frames go back and forth between exporter and device with the data verified on both sides.",
+        thousand_frames;
+    "semaphore.large_values", Native, "Values around 2^32 and up to 2^64 - 1 work.", large_values;
+    "semaphore.smaller_wait", Native, "A wait for a value already passed does not block.", smaller_wait;
+    "semaphore.destroy_pending", Native,
+        "Dropping a semaphore that a stream still waits for is safe, and the stream goes on when it is signalled.",
+        destroy_pending;
+    "semaphore.import_cycles", Native, "1,000 imports and closes of semaphores leak nothing.", import_cycles;
+}
+
+const SIZE: usize = 64 << 10;
+
+fn binary_order(context: &Context) -> Verdict {
+    let (exported, semaphore) = import_binary(context)?;
+    let buffer = context.buffer(SIZE as u64)?;
+    let target = context.buffer(SIZE as u64)?;
+    let (from, to) = (context.import(&*buffer)?, context.import(&*target)?);
+    let stream = context.device().create_stream()?;
+    let mut pattern = context.pattern();
+    for round in 0..20 {
+        buffer.write(0, &vec![0; SIZE])?;
+        stream.wait(&[semaphore.wait()])?;
+        stream.copy(&to, &from)?;
+        if round < 2 {
+            std::thread::sleep(WATCH);
+            ensure!(!stream.is_idle()?, "round {round}: the stream went on although nothing was signalled");
+        }
+        buffer.write(0, &pattern.bytes(0, SIZE))?;
+        exported.signal(0)?;
+        stream.synchronize_timeout(PATIENCE)?;
+        let mut found = vec![0; SIZE];
+        target.read(0, &mut found)?;
+        pattern.verify(0, &found, &format!("round {round}: what the stream copied after the signal"))?;
+        pattern = pattern.other();
+    }
+    Ok(())
+}
+
+fn timeline_order(context: &Context) -> Verdict {
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let buffer = context.buffer(SIZE as u64)?;
+    let target = context.buffer(SIZE as u64)?;
+    let (from, to) = (context.import(&*buffer)?, context.import(&*target)?);
+    let stream = context.device().create_stream()?;
+    let pattern = context.pattern();
+    buffer.write(0, &vec![0; SIZE])?;
+    stream.wait(&[timeline.wait_value(7)])?;
+    stream.copy(&to, &from)?;
+    for value in [1, 6] {
+        exported.signal(value)?;
+        std::thread::sleep(WATCH);
+        ensure!(!stream.is_idle()?, "a wait for 7 was met by {value}");
+    }
+    buffer.write(0, &pattern.bytes(0, SIZE))?;
+    exported.signal(9)?;
+    stream.synchronize_timeout(PATIENCE)?;
+    let mut found = vec![0; SIZE];
+    target.read(0, &mut found)?;
+    pattern.verify(0, &found, "what the stream copied after the signal")
+}
+
+fn device_to_exporter(context: &Context) -> Verdict {
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let buffer = context.buffer(SIZE as u64)?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    let mut found = vec![0; SIZE];
+    for value in 1..=200_u64 {
+        let byte = u8::try_from(value).unwrap_or(0);
+        stream.fill(&mapped, byte)?;
+        stream.signal(&[timeline.signal_value(value)])?;
+        ensure!(exported.wait(value, PATIENCE)?, "the exporter waited in vain for {value}");
+        buffer.read(0, &mut found)?;
+        ensure!(found.iter().all(|found| *found == byte), "the exporter saw the signal {value} before its data");
+    }
+    Ok(())
+}
+
+fn wait_before_signal(context: &Context) -> Verdict {
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let stream = context.device().create_stream()?;
+    stream.wait(&[timeline.wait_value(1)])?;
+    stream.signal(&[timeline.signal_value(2)])?;
+    std::thread::sleep(Duration::from_millis(700));
+    ensure!(!stream.is_idle()?, "the stream did not wait");
+    ensure!(!exported.wait(2, Duration::ZERO)?, "the signal behind the wait came before the wait was met");
+    exported.signal(1)?;
+    ensure!(exported.wait(2, PATIENCE)?, "the stream did not go on");
+    Ok(())
+}
+
+fn timeout(context: &Context) -> Verdict {
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let stream = context.device().create_stream()?;
+    stream.wait(&[timeline.wait_value(1)])?;
+    let limit = Duration::from_millis(150);
+    for _ in 0..2 {
+        let start = std::time::Instant::now();
+        expect_error(stream.synchronize_timeout(limit), ErrorKind::Timeout, "an unmet wait")?;
+        let taken = start.elapsed();
+        ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "gave up after {taken:?}, not {limit:?}");
+    }
+    let start = std::time::Instant::now();
+    ensure!(!exported.wait(1, limit)?, "the exporter saw a value that nobody signalled");
+    ensure!(start.elapsed() >= limit, "the exporter's wait gave up early");
+    exported.signal(1)?;
+    Ok(stream.synchronize_timeout(PATIENCE)?)
+}
+
+fn batches(context: &Context) -> Verdict {
+    let (gate_side, gate) = import_timeline(context, 0)?;
+    for (round, count) in [1_usize, 8, 9, 64].into_iter().enumerate() {
+        let pairs = (0..count).map(|_| import_timeline(context, 0)).collect::<Verdict<Vec<_>>>()?;
+        let (waiter, signaller) = (context.device().create_stream()?, context.device().create_stream()?);
+        let waits: Vec<_> = pairs.iter().map(|(_, timeline)| timeline.wait_value(3)).collect();
+        waiter.wait(&waits)?;
+        // All but the last are signalled, so the batch is not complete.
+        for (side, _) in &pairs[1..] {
+            side.signal(2)?;
+        }
+        std::thread::sleep(Duration::from_millis(30));
+        ensure!(!waiter.is_idle()?, "a batch of {count} waits was met too early");
+        let value = round as u64 + 1;
+        signaller.wait(&[gate.wait_value(value)])?;
+        let signals: Vec<_> = pairs.iter().map(|(_, timeline)| timeline.signal_value(3)).collect();
+        signaller.signal(&signals)?;
+        std::thread::sleep(Duration::from_millis(30));
+        ensure!(!waiter.is_idle()?, "a batch of {count} signals did not wait for the work before it");
+        gate_side.signal(value)?;
+        waiter.synchronize_timeout(PATIENCE)?;
+        for (index, (side, _)) in pairs.iter().enumerate() {
+            ensure!(side.wait(3, PATIENCE)?, "semaphore {index} of a batch of {count} was not signalled");
+        }
+    }
+    Ok(())
+}
+
+fn two_streams(context: &Context) -> Verdict {
+    let (_side, timeline) = import_timeline(context, 0)?;
+    let buffer = context.buffer(4096)?;
+    buffer.write(0, &[0; 4096])?;
+    let mapped = context.import(&*buffer)?;
+    let (even, odd) = (context.device().create_stream()?, context.device().create_stream()?);
+    // Each step copies the part the other stream wrote, so a step out of order leaves a wrong byte.
+    let (low, high) = (mapped.slice(..2048)?, mapped.slice(2048..)?);
+    for step in 0..500_u64 {
+        let stream = if step % 2 == 0 { &even } else { &odd };
+        if step > 0 {
+            stream.wait(&[timeline.wait_value(step)])?;
+        }
+        let byte = u8::try_from(step % 251).unwrap_or(0);
+        if step % 2 == 0 {
+            stream.fill(low, byte)?;
+        } else {
+            stream.copy(high, low)?;
+        }
+        stream.signal(&[timeline.signal_value(step + 1)])?;
+    }
+    odd.synchronize_timeout(PATIENCE)?;
+    let mut found = vec![0; 4096];
+    buffer.read(0, &mut found)?;
+    let last = u8::try_from(498 % 251).unwrap_or(0);
+    ensure!(found.iter().all(|byte| *byte == last), "the two streams did not take turns");
+    Ok(())
+}
+
+fn thousand_frames(context: &Context) -> Verdict {
+    const FRAME: usize = 4096;
+    let (ready, to_device) = import_timeline(context, 0)?;
+    let (done, from_device) = import_timeline(context, 0)?;
+    let (input, output) = (context.buffer(FRAME as u64)?, context.buffer(FRAME as u64)?);
+    let (from, to) = (context.import(&*input)?, context.import(&*output)?);
+    let stream = context.device().create_stream()?;
+    let mut found = vec![0; FRAME];
+    for frame in 1..=1000_u64 {
+        // The device's half is enqueued before the exporter has written anything.
+        stream.wait(&[to_device.wait_value(frame)])?;
+        stream.copy(&to, &from)?;
+        stream.signal(&[from_device.signal_value(frame)])?;
+        let pattern = Pattern::new(context.pattern().seed() ^ u32::try_from(frame).unwrap_or(0));
+        input.write(0, &pattern.bytes(0, FRAME))?;
+        ready.signal(frame)?;
+        ensure!(done.wait(frame, PATIENCE)?, "frame {frame} did not come back");
+        output.read(0, &mut found)?;
+        pattern.verify(0, &found, &format!("frame {frame}"))?;
+    }
+    Ok(())
+}
+
+fn large_values(context: &Context) -> Verdict {
+    let (exported, timeline) = import_timeline(context, u64::from(u32::MAX) - 2)?;
+    let stream = context.device().create_stream()?;
+    let edge = u64::from(u32::MAX);
+    for value in [edge - 1, edge, edge + 1, edge + 2, 1 << 48, i64::MAX.unsigned_abs()] {
+        stream.wait(&[timeline.wait_value(value)])?;
+        std::thread::sleep(Duration::from_millis(5));
+        ensure!(!stream.is_idle()?, "a wait for {value} was met by a smaller value");
+        exported.signal(value)?;
+        stream.synchronize_timeout(PATIENCE)?;
+    }
+    stream.signal(&[timeline.signal_value(i64::MAX.unsigned_abs() + 1)])?;
+    stream.signal(&[timeline.signal_value(u64::MAX)])?;
+    ensure!(exported.wait(u64::MAX, PATIENCE)?, "the greatest value did not arrive");
+    Ok(())
+}
+
+fn smaller_wait(context: &Context) -> Verdict {
+    let (_exported, timeline) = import_timeline(context, 5)?;
+    let stream = context.device().create_stream()?;
+    for value in [5, 3, 0] {
+        stream.wait(&[timeline.wait_value(value)])?;
+        stream.synchronize_timeout(PATIENCE)?;
+    }
+    Ok(())
+}
+
+fn destroy_pending(context: &Context) -> Verdict {
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let buffer = context.buffer(4096)?;
+    buffer.write(0, &[0; 4096])?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    stream.wait(&[timeline.wait_value(1)])?;
+    stream.fill(&mapped, 0x66)?;
+    timeline.close()?;
+    std::thread::sleep(WATCH);
+    ensure!(!stream.is_idle()?, "the stream went on when its semaphore was dropped");
+    exported.signal(1)?;
+    stream.synchronize_timeout(PATIENCE)?;
+    let mut found = vec![0; 4096];
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0x66), "the work behind the wait did not run");
+    Ok(())
+}
+
+fn import_cycles(context: &Context) -> Verdict {
+    let stream = context.device().create_stream()?;
+    let cycles = |count: u32| -> Verdict {
+        for _ in 0..count {
+            let (exported, timeline) = import_timeline(context, 0)?;
+            stream.signal(&[timeline.signal_value(1)])?;
+            ensure!(exported.wait(1, PATIENCE)?, "a signal did not arrive");
+            timeline.close()?;
+        }
+        Ok(stream.synchronize()?)
+    };
+    cycles(20)?;
+    let before = Holdings::now()?;
+    cycles(1000)?;
+    let after = Holdings::now()?;
+    ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
+    ensure_eq!(after.mappings, before.mappings, "mapped regions");
+    Ok(())
+}

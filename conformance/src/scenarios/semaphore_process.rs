@@ -1,0 +1,148 @@
+//! Semaphores between processes.
+
+use std::time::Duration;
+
+use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle};
+
+use super::expect_error;
+use super::semaphore_misuse::{import_binary, import_timeline};
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::ensure;
+use crate::exporter::ExportedSemaphore;
+use crate::outcome::{Stop, Verdict};
+use crate::peer::{Channel, Role};
+use crate::scenario::scenarios;
+
+scenarios! {
+    "semaphore.cross_process_timeline", Native,
+        "A stream of another process and this one take 200 turns on one buffer, the data verified each time.",
+        cross_process_timeline;
+    "semaphore.cross_process_binary", Native, "A binary semaphore orders streams of two processes.",
+        cross_process_binary;
+    "semaphore.peer_killed", Native,
+        "A wait for a process that was killed times out instead of hanging, and the semaphore still works.", peer_killed;
+}
+
+pub(super) const ROLES: &[(&str, Role)] =
+    &[("take-turns", take_turns), ("signal-binary", signal_binary), ("signal-once-and-hang", signal_once_and_hang)];
+
+const SIZE: usize = 4096;
+const TURNS: u64 = 200;
+
+fn send_semaphore(channel: &Channel, what: &str, semaphore: &dyn ExportedSemaphore) -> Verdict {
+    let handle = semaphore.export()?;
+    let fd = handle
+        .as_fd()
+        .ok_or_else(|| Stop::Unsupported("semaphores of this exporter cannot be sent to another process".into()))?;
+    channel.send(what, 0, &[fd])
+}
+
+fn byte(turn: u64) -> u8 {
+    u8::try_from(turn % 251).unwrap_or(0)
+}
+
+fn cross_process_timeline(context: &Context) -> Verdict {
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let buffer = context.buffer(SIZE as u64)?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    let peer = context.spawn_peer("take-turns")?;
+    let request = buffer.import_request()?;
+    let fd = request.handle().as_fd().ok_or_else(|| Stop::Unsupported("the handle is no descriptor".into()))?;
+    peer.channel().send("memory", request.size(), &[fd])?;
+    send_semaphore(peer.channel(), "timeline", &*exported)?;
+    // Odd values are this process's signals, even ones the peer's.
+    let mut found = vec![0; SIZE];
+    for turn in 0..TURNS {
+        stream.fill(&mapped, byte(turn))?;
+        stream.signal(&[timeline.signal_value(2 * turn + 1)])?;
+        stream.wait(&[timeline.wait_value(2 * turn + 2)])?;
+        stream.synchronize_timeout(PATIENCE)?;
+        buffer.read(0, &mut found)?;
+        let expected = byte(turn).wrapping_add(1);
+        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the other process's data is not there");
+    }
+    peer.join()
+}
+
+fn take_turns(context: &Context, channel: &Channel) -> Verdict {
+    let (size, fd) = channel.receive_fd("memory")?;
+    let memory = context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(fd), size))?;
+    let mapped = memory.map_buffer(0, SIZE as u64)?;
+    let (_, fd) = channel.receive_fd("timeline")?;
+    let timeline = context.device().import_semaphore(SemaphoreHandle::TimelineFd(fd))?;
+    let stream = context.device().create_stream()?;
+    for turn in 0..TURNS {
+        stream.wait(&[timeline.wait_value(2 * turn + 1)])?;
+        stream.synchronize_timeout(PATIENCE)?;
+        let found = context.read(&stream, &mapped)?;
+        ensure!(found.iter().all(|found| *found == byte(turn)), "turn {turn}: the first process's data is not there");
+        stream.fill(&mapped, byte(turn).wrapping_add(1))?;
+        stream.signal(&[timeline.signal_value(2 * turn + 2)])?;
+        stream.synchronize()?;
+    }
+    Ok(())
+}
+
+fn cross_process_binary(context: &Context) -> Verdict {
+    let (exported, semaphore) = import_binary(context)?;
+    let stream = context.device().create_stream()?;
+    let peer = context.spawn_peer("signal-binary")?;
+    send_semaphore(peer.channel(), "binary", &*exported)?;
+    peer.channel().receive("ready")?;
+    for round in 0..50 {
+        stream.wait(&[semaphore.wait()])?;
+        if round == 0 {
+            std::thread::sleep(WATCH);
+            ensure!(!stream.is_idle()?, "the stream went on before the other process signalled");
+        }
+        peer.channel().send("signal", round, &[])?;
+        stream.synchronize_timeout(PATIENCE)?;
+    }
+    peer.join()
+}
+
+fn signal_binary(context: &Context, channel: &Channel) -> Verdict {
+    let (_, fd) = channel.receive_fd("binary")?;
+    let semaphore = context.device().import_semaphore(SemaphoreHandle::OpaqueFd(fd))?;
+    let stream = context.device().create_stream()?;
+    channel.send("ready", 0, &[])?;
+    for _ in 0..50 {
+        channel.receive("signal")?;
+        stream.signal(&[semaphore.signal()])?;
+        stream.synchronize()?;
+    }
+    Ok(())
+}
+
+fn peer_killed(context: &Context) -> Verdict {
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let stream = context.device().create_stream()?;
+    let peer = context.spawn_peer("signal-once-and-hang")?;
+    send_semaphore(peer.channel(), "timeline", &*exported)?;
+    peer.channel().receive("waiting")?;
+    stream.wait(&[timeline.wait_value(1)])?;
+    stream.synchronize_timeout(PATIENCE)?;
+    stream.wait(&[timeline.wait_value(2)])?;
+    peer.kill()?;
+    let limit = Duration::from_millis(200);
+    expect_error(stream.synchronize_timeout(limit), ErrorKind::Timeout, "a wait for a process that was killed")?;
+    exported.signal(2)?;
+    stream.synchronize_timeout(PATIENCE)?;
+    stream.signal(&[timeline.signal_value(3)])?;
+    ensure!(exported.wait(3, PATIENCE)?, "the semaphore does not work any more");
+    Ok(())
+}
+
+fn signal_once_and_hang(context: &Context, channel: &Channel) -> Verdict {
+    let (_, fd) = channel.receive_fd("timeline")?;
+    let timeline = context.device().import_semaphore(SemaphoreHandle::TimelineFd(fd))?;
+    let stream = context.device().create_stream()?;
+    stream.signal(&[timeline.signal_value(1)])?;
+    stream.synchronize()?;
+    // Killed while it waits, which is when a process holds most.
+    stream.wait(&[timeline.wait_value(1000)])?;
+    channel.send("waiting", 0, &[])?;
+    std::thread::sleep(Duration::from_secs(60));
+    Err(Stop::Failed("nobody killed this process".into()))
+}

@@ -1,0 +1,257 @@
+//! Streams: order, events, words in memory, host functions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use gpu_interop::{ErrorKind, Feature, WaitCondition};
+
+use super::expect_error;
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::outcome::Verdict;
+use crate::scenario::scenarios;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "stream.in_order", Any, "1,000 fills of one buffer end with the last one.", in_order;
+    "stream.asynchronous", Any, "Enqueuing behind a wait returns at once, and nothing runs before the wait is met.",
+        asynchronous;
+    "stream.timeout", Any, "A bounded synchronisation gives up in time with a typed error, and can be repeated.", timeout;
+    "stream.wait_value_32", Any, "A 32-bit wait is met by the exporter's write, under each condition.", wait_value_32;
+    "stream.wait_value_64", Any, "A 64-bit wait is not met by a value whose low half matches.", wait_value_64;
+    "stream.write_value", Any, "Words that a stream writes arrive after the work before them.", write_value;
+    "stream.events", Any, "One stream waits for an event of another.", events;
+    "stream.host_function", Any, "A host function runs after the work before it and before the work after it.",
+        host_function;
+    "stream.host_function_panics", None, "A panic in a host function is reported once, and the stream goes on.",
+        host_function_panics;
+    "stream.many", None, "100 streams, more than there are slots, make progress independently.", many;
+}
+
+const SIZE: u64 = 64 << 10;
+
+fn in_order(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE)?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    for value in 0..1000_u32 {
+        stream.fill_u32(&mapped, value)?;
+    }
+    stream.synchronize()?;
+    let mut found = vec![0; 65536];
+    buffer.read(0, &mut found)?;
+    let wrong = found.chunks_exact(4).filter(|word| **word != 999_u32.to_ne_bytes()).count();
+    ensure_eq!(wrong, 0, "words that are not the last fill's");
+    Ok(())
+}
+
+fn asynchronous(context: &Context) -> Verdict {
+    context.need_feature(Feature::StreamMemoryOperations32)?;
+    let (buffer, gate_buffer) = (context.buffer(SIZE)?, context.buffer(4096)?);
+    buffer.write(0, &[0; 65536])?;
+    gate_buffer.write(0, &[0; 4096])?;
+    let (mapped, gate) = (context.import(&*buffer)?, context.import(&*gate_buffer)?);
+    let stream = context.device().create_stream()?;
+    let start = Instant::now();
+    stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
+    stream.fill(&mapped, 0x44)?;
+    let enqueued = start.elapsed();
+    ensure!(enqueued < Duration::from_secs(1), "enqueuing took {enqueued:?}");
+    std::thread::sleep(WATCH);
+    let mut found = vec![0; 65536];
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0), "the fill ran before the wait was met");
+    gate_buffer.write(0, &1_u32.to_ne_bytes())?;
+    stream.synchronize_timeout(PATIENCE)?;
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0x44), "the fill did not run after the wait was met");
+    Ok(())
+}
+
+fn timeout(context: &Context) -> Verdict {
+    context.need_feature(Feature::StreamMemoryOperations32)?;
+    let gate_buffer = context.buffer(4096)?;
+    gate_buffer.write(0, &[0; 4096])?;
+    let gate = context.import(&*gate_buffer)?;
+    let stream = context.device().create_stream()?;
+    stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
+    for limit in [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(200)] {
+        let start = Instant::now();
+        expect_error(stream.synchronize_timeout(limit), ErrorKind::Timeout, "a wait that is not met")?;
+        let taken = start.elapsed();
+        ensure!(taken >= limit, "gave up after {taken:?} instead of {limit:?}");
+        ensure!(taken < limit + Duration::from_secs(2), "gave up after {taken:?} instead of {limit:?}");
+    }
+    gate_buffer.write(0, &1_u32.to_ne_bytes())?;
+    Ok(stream.synchronize_timeout(PATIENCE)?)
+}
+
+/// Whether a stream that waits for `condition` on `value` goes on when the word changes from `before` to `after`.
+fn goes_on(context: &Context, condition: WaitCondition, value: u32, before: u32, after: u32) -> Verdict {
+    let gate_buffer = context.buffer(4096)?;
+    gate_buffer.write(0, &before.to_ne_bytes())?;
+    let gate = context.import(&*gate_buffer)?;
+    let stream = context.device().create_stream()?;
+    stream.wait_value_u32(gate.slice(..4)?, value, condition)?;
+    stream.write_value_u32(gate.slice(4..8)?, 0xd00d)?;
+    std::thread::sleep(Duration::from_millis(20));
+    ensure!(!stream.is_idle()?, "{condition:?} {value:#x} was met by {before:#x}");
+    gate_buffer.write(0, &after.to_ne_bytes())?;
+    stream.synchronize_timeout(PATIENCE)?;
+    let mut found = [0; 4];
+    gate_buffer.read(4, &mut found)?;
+    ensure_eq!(u32::from_ne_bytes(found), 0xd00d, "the word behind the wait");
+    Ok(())
+}
+
+fn wait_value_32(context: &Context) -> Verdict {
+    context.need_feature(Feature::StreamMemoryOperations32)?;
+    goes_on(context, WaitCondition::Equal, 5, 6, 5)?;
+    goes_on(context, WaitCondition::GreaterOrEqual, 5, 4, 6)?;
+    // The comparison is cyclic: 1 is past 0xffff_fff0.
+    goes_on(context, WaitCondition::GreaterOrEqual, 0xffff_fff0, 0xffff_ffe0, 1)?;
+    goes_on(context, WaitCondition::And, 0b0110, 0b1001, 0b0100)?;
+    goes_on(context, WaitCondition::Nor, !1, 1, 0)
+}
+
+fn wait_value_64(context: &Context) -> Verdict {
+    context.need_feature(Feature::StreamMemoryOperations64)?;
+    let gate_buffer = context.buffer(4096)?;
+    let wanted = 0x0000_0001_0000_0007_u64;
+    gate_buffer.write(0, &7_u64.to_ne_bytes())?;
+    let gate = context.import(&*gate_buffer)?;
+    let stream = context.device().create_stream()?;
+    stream.wait_value_u64(gate.slice(..8)?, wanted, WaitCondition::GreaterOrEqual)?;
+    std::thread::sleep(WATCH);
+    ensure!(!stream.is_idle()?, "a wait for {wanted:#x} was met by 7");
+    gate_buffer.write(0, &wanted.to_ne_bytes())?;
+    stream.synchronize_timeout(PATIENCE)?;
+    let word = gate.slice(4..8)?;
+    expect_error(
+        stream.wait_value_u64(word, 0, WaitCondition::Equal),
+        ErrorKind::InvalidArgument,
+        "a word of 4 bytes",
+    )?;
+    let word = gate.slice(4..12)?;
+    expect_error(
+        stream.wait_value_u64(word, 0, WaitCondition::Equal),
+        ErrorKind::InvalidArgument,
+        "a misaligned word",
+    )?;
+    Ok(())
+}
+
+fn write_value(context: &Context) -> Verdict {
+    context.need_feature(Feature::StreamMemoryOperations32)?;
+    context.need_feature(Feature::StreamMemoryOperations64)?;
+    let (buffer, flag_buffer) = (context.buffer(SIZE)?, context.buffer(4096)?);
+    flag_buffer.write(0, &[0; 4096])?;
+    let (mapped, flag) = (context.import(&*buffer)?, context.import(&*flag_buffer)?);
+    let stream = context.device().create_stream()?;
+    for round in 1..=200_u32 {
+        stream.fill_u32(&mapped, round)?;
+        stream.write_value_u32(flag.slice(..4)?, round)?;
+        let start = Instant::now();
+        let mut word = [0; 4];
+        while u32::from_ne_bytes(word) != round {
+            flag_buffer.read(0, &mut word)?;
+            ensure!(start.elapsed() < PATIENCE, "the word of round {round} did not arrive");
+        }
+        // The last word of the fill, seen after the flag.
+        buffer.read(SIZE - 4, &mut word)?;
+        ensure_eq!(u32::from_ne_bytes(word), round, "the data behind the flag");
+    }
+    stream.write_value_u64(flag.slice(8..16)?, 0x1122_3344_5566_7788)?;
+    stream.synchronize()?;
+    let mut word = [0; 8];
+    flag_buffer.read(8, &mut word)?;
+    ensure_eq!(u64::from_ne_bytes(word), 0x1122_3344_5566_7788, "the 64-bit word");
+    Ok(())
+}
+
+fn events(context: &Context) -> Verdict {
+    context.need_feature(Feature::StreamMemoryOperations32)?;
+    let (buffer, gate_buffer) = (context.buffer(SIZE)?, context.buffer(4096)?);
+    buffer.write(0, &[0; 65536])?;
+    gate_buffer.write(0, &[0; 4096])?;
+    let (mapped, gate) = (context.import(&*buffer)?, context.import(&*gate_buffer)?);
+    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    let event = context.device().create_event()?;
+    ensure!(event.is_complete()?, "an event that was never recorded is not complete");
+    first.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
+    first.fill(mapped.slice(..SIZE / 2)?, 0x11)?;
+    first.record(&event)?;
+    second.wait_event(&event)?;
+    second.copy(mapped.slice(SIZE / 2..)?, mapped.slice(..SIZE / 2)?)?;
+    std::thread::sleep(WATCH);
+    ensure!(!event.is_complete()?, "the event is complete before its stream reached it");
+    ensure!(!second.is_idle()?, "the second stream did not wait");
+    gate_buffer.write(0, &1_u32.to_ne_bytes())?;
+    second.synchronize_timeout(PATIENCE)?;
+    ensure!(event.is_complete()?, "the event is not complete although a stream went past it");
+    let mut found = vec![0; 65536];
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0x11), "the copy did not see the fill it waited for");
+    Ok(())
+}
+
+fn host_function(context: &Context) -> Verdict {
+    context.need_feature(Feature::HostFunctions)?;
+    let buffer = context.buffer(SIZE)?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    let calls = Arc::new(AtomicU32::new(0));
+    for expected in 0..100 {
+        let counter = calls.clone();
+        stream.fill_u32(&mapped, expected)?;
+        stream.launch_host_function(move || {
+            // In stream order, the previous calls have been made.
+            let _ = counter.compare_exchange(expected, expected + 1, Ordering::SeqCst, Ordering::SeqCst);
+        })?;
+    }
+    stream.synchronize()?;
+    ensure_eq!(calls.load(Ordering::SeqCst), 100, "host functions that ran in order");
+    // Once more, with a function that takes its time: what is behind it waits.
+    let counter = calls.clone();
+    stream.launch_host_function(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        counter.store(7, Ordering::SeqCst);
+    })?;
+    ensure!(!stream.is_idle()?, "the stream is idle while a host function sleeps");
+    stream.synchronize_timeout(PATIENCE)?;
+    ensure_eq!(calls.load(Ordering::SeqCst), 7, "what the slow host function stored");
+    Ok(())
+}
+
+fn host_function_panics(context: &Context) -> Verdict {
+    context.need_feature(Feature::HostFunctions)?;
+    let stream = context.device().create_stream()?;
+    let after = Arc::new(AtomicU32::new(0));
+    let counter = after.clone();
+    // `resume_unwind` panics without the hook that prints: the log stays free of alarms.
+    stream.launch_host_function(|| std::panic::resume_unwind(Box::new("on purpose")))?;
+    stream.launch_host_function(move || counter.store(1, Ordering::SeqCst))?;
+    expect_error(stream.synchronize(), ErrorKind::HostFunctionPanicked, "a panic")?;
+    stream.synchronize()?;
+    ensure_eq!(after.load(Ordering::SeqCst), 1, "the function behind the one that panicked");
+    Ok(())
+}
+
+fn many(context: &Context) -> Verdict {
+    context.need_feature(Feature::HostFunctions)?;
+    let count = Arc::new(AtomicU32::new(0));
+    let streams = (0..100).map(|_| context.device().create_stream()).collect::<gpu_interop::Result<Vec<_>>>()?;
+    for _ in 0..10 {
+        for stream in &streams {
+            let count = count.clone();
+            stream.launch_host_function(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+            })?;
+        }
+    }
+    for stream in &streams {
+        stream.synchronize_timeout(PATIENCE)?;
+    }
+    ensure_eq!(count.load(Ordering::SeqCst), 1000, "host functions that ran");
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Many threads.
+
+use crate::accounting::Holdings;
+use crate::context::Context;
+use crate::ensure_eq;
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::Pattern;
+use crate::scenario::scenarios;
+
+scenarios! {
+    "threads.import_map_free", Any,
+        "8 threads import, map, write, verify and free at once, 200 times each, beside one that opens and closes files.",
+        import_map_free;
+    "threads.other_thread", Any, "Objects made on one thread work and end on another.", other_thread;
+    "threads.one_stream", Any, "8 threads enqueue on one stream, and every piece of work arrives.", one_stream;
+}
+
+const SIZE: usize = 16 << 10;
+const THREADS: u32 = 8;
+
+fn import_map_free(context: &Context) -> Verdict {
+    let buffers: Vec<Box<dyn ExportedBuffer>> =
+        (0..THREADS).map(|_| context.buffer(SIZE as u64)).collect::<Verdict<_>>()?;
+    for buffer in &buffers {
+        drop(context.import(&**buffer)?);
+    }
+    let before = Holdings::now()?;
+    let work = |buffer: &dyn ExportedBuffer, thread: u32| -> Verdict {
+        let stream = context.device().create_stream()?;
+        for round in 0..200 {
+            let pattern = Pattern::new(context.pattern().seed() ^ (thread << 16) ^ round);
+            // Made by the exporter, which need not be fast with threads.
+            let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+            stream.write(&mapped, &pattern.bytes(0, SIZE))?;
+            pattern.verify(0, &context.read(&stream, &mapped)?, &format!("thread {thread}, round {round}"))?;
+        }
+        Ok(())
+    };
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| -> Verdict {
+        let churn = scope.spawn(|| -> Verdict {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let file = std::fs::File::open("/dev/null")?;
+                // Fails with EBADF if anybody closed this thread's descriptor.
+                rustix::fs::fstat(&file)?;
+            }
+            Ok(())
+        });
+        let workers: Vec<_> =
+            buffers.iter().zip(0..).map(|(buffer, thread)| scope.spawn(move || work(&**buffer, thread))).collect();
+        let results: Vec<_> = workers.into_iter().map(join).collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        join(churn)?;
+        results.into_iter().collect()
+    })?;
+    ensure_eq!(Holdings::now()?.descriptors, before.descriptors, "open descriptors");
+    Ok(())
+}
+
+fn join(handle: std::thread::ScopedJoinHandle<'_, Verdict>) -> Verdict {
+    handle.join().unwrap_or_else(|_| Err(Stop::Failed("a thread panicked".into())))
+}
+
+fn other_thread(context: &Context) -> Verdict {
+    let buffer = context.buffer(SIZE as u64)?;
+    let pattern = context.pattern();
+    buffer.write(0, &pattern.bytes(0, SIZE))?;
+    let memory = context.device().import_memory(buffer.import_request()?)?;
+    std::thread::scope(|scope| {
+        join(scope.spawn(|| {
+            let mapped = memory.map_buffer(0, SIZE as u64)?;
+            let stream = context.device().create_stream()?;
+            pattern.verify(0, &context.read(&stream, &mapped)?, "data on another thread")?;
+            stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
+            Ok(memory.close()?)
+        }))
+    })?;
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    pattern.other().verify(0, &found, "what the other thread wrote")
+}
+
+fn one_stream(context: &Context) -> Verdict {
+    const ROUNDS: u64 = 512;
+    let buffer = context.buffer(SIZE as u64)?;
+    buffer.write(0, &[0; SIZE])?;
+    let mapped = context.import(&*buffer)?;
+    let stream = context.device().create_stream()?;
+    let (stream, mapped) = (&stream, &mapped);
+    let part = SIZE as u64 / u64::from(THREADS);
+    std::thread::scope(|scope| -> Verdict {
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                scope.spawn(move || -> Verdict {
+                    let start = u64::from(thread) * part;
+                    let value = u8::try_from(thread + 1).unwrap_or(0);
+                    for index in 0..ROUNDS {
+                        stream.fill(mapped.slice(start + index..start + part)?, value)?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        workers.into_iter().try_for_each(join)
+    })?;
+    stream.synchronize()?;
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    let wrong = found.iter().zip(0_u64..).filter(|(byte, index)| u64::from(**byte) != index / part + 1).count();
+    ensure_eq!(wrong, 0, "bytes that no thread's work reached");
+    Ok(())
+}

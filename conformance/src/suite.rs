@@ -1,0 +1,101 @@
+//! The suite: scenarios and backends, and the command around them.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use gpu_interop::{BackendChoice, BackendName};
+
+use crate::backend_under_test::BackendUnderTest;
+use crate::cli;
+use crate::outcome::{Stop, Verdict};
+use crate::peer::Role;
+use crate::scenario::Scenario;
+use crate::scenarios;
+
+/// Scenarios and the backends they can run on.
+///
+/// A program whose `main` returns [`Suite::main`] is the `conformance` command. It starts itself again for every
+/// scenario, so `main` should do nothing else first.
+#[derive(Debug)]
+pub struct Suite {
+    scenarios: Vec<Scenario>,
+    backends: Vec<Arc<BackendUnderTest>>,
+    roles: Vec<(&'static str, Role)>,
+}
+
+impl Suite {
+    /// The standard scenarios and the backends of this project.
+    #[must_use]
+    pub fn standard() -> Self {
+        Self {
+            scenarios: scenarios::standard(),
+            backends: vec![Arc::new(BackendUnderTest::host())],
+            roles: scenarios::roles(),
+        }
+    }
+
+    /// Adds a backend; `--backend` finds it by its name. One of the same name is replaced.
+    #[must_use]
+    pub fn with_backend(mut self, backend: BackendUnderTest) -> Self {
+        self.backends.retain(|present| present.name() != backend.name());
+        self.backends.push(Arc::new(backend));
+        self
+    }
+
+    /// The scenarios.
+    #[must_use]
+    pub fn scenarios(&self) -> &[Scenario] {
+        &self.scenarios
+    }
+
+    /// The backends.
+    #[must_use]
+    pub fn backends(&self) -> &[Arc<BackendUnderTest>] {
+        &self.backends
+    }
+
+    /// Runs the command line of this process.
+    #[must_use]
+    pub fn main(self) -> ExitCode {
+        cli::main(&self)
+    }
+
+    /// The backend of this name.
+    pub(crate) fn backend(&self, name: &str) -> Verdict<&Arc<BackendUnderTest>> {
+        self.backends.iter().find(|backend| backend.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = self.backends.iter().map(|backend| backend.name()).collect();
+            Stop::Skipped(format!("this build has no backend `{name}`; it has: {}", known.join(", ")))
+        })
+    }
+
+    /// The backend to use when none is named: what the environment variable says, or the first that has a device.
+    pub(crate) fn default_backend(&self) -> Verdict<(String, Vec<gpu_interop::LoadAttempt>)> {
+        match BackendChoice::from_env()? {
+            BackendChoice::Named(name) => Ok((self.backend(&name.to_string())?.name().to_owned(), Vec::new())),
+            BackendChoice::Auto => {
+                let selection = gpu_interop::select(BackendChoice::Auto)?;
+                Ok((selection.backend.info().name.clone(), selection.passed_over))
+            }
+        }
+    }
+
+    /// The scenario with this id.
+    pub(crate) fn scenario(&self, id: &str) -> Verdict<&Scenario> {
+        self.scenarios
+            .iter()
+            .find(|scenario| scenario.id == id)
+            .ok_or_else(|| Stop::Failed(format!("there is no scenario `{id}`")))
+    }
+
+    /// The role of this name.
+    pub(crate) fn role(&self, name: &str) -> Verdict<Role> {
+        self.roles
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, role)| *role)
+            .ok_or_else(|| Stop::Failed(format!("there is no role `{name}`")))
+    }
+}
+
+/// Every name that `--require` accepts beside the exporters'.
+pub(crate) const BACKEND_NAMES: [BackendName; 3] = [BackendName::Cuda, BackendName::Hip, BackendName::Host];

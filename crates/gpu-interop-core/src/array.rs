@@ -1,0 +1,349 @@
+//! The shape, format and use of a mipmapped array.
+
+use std::fmt;
+
+use bitflags::bitflags;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The type of one channel of a texel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ChannelType {
+    /// 8-bit unsigned integer.
+    Uint8,
+    /// 16-bit unsigned integer.
+    Uint16,
+    /// 32-bit unsigned integer.
+    Uint32,
+    /// 8-bit signed integer.
+    Sint8,
+    /// 16-bit signed integer.
+    Sint16,
+    /// 32-bit signed integer.
+    Sint32,
+    /// 16-bit float.
+    Float16,
+    /// 32-bit float.
+    Float32,
+    /// 8 bits read as 0 to 1.
+    Unorm8,
+    /// 16 bits read as 0 to 1.
+    Unorm16,
+    /// 8 bits read as -1 to 1.
+    Snorm8,
+    /// 16 bits read as -1 to 1.
+    Snorm16,
+}
+
+impl ChannelType {
+    /// Width of one channel, bits.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::Uint8 | Self::Sint8 | Self::Unorm8 | Self::Snorm8 => 8,
+            Self::Uint16 | Self::Sint16 | Self::Float16 | Self::Unorm16 | Self::Snorm16 => 16,
+            Self::Uint32 | Self::Sint32 | Self::Float32 => 32,
+        }
+    }
+}
+
+/// The format of a texel: 1, 2 or 4 channels of one type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "RawFormat", into = "RawFormat")]
+pub struct ArrayFormat {
+    channel: ChannelType,
+    channels: u8,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RawFormat {
+    channel: ChannelType,
+    channels: u8,
+}
+
+impl ArrayFormat {
+    /// A format of `channels` channels.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) unless `channels` is 1, 2 or 4: no driver
+    /// has arrays of three channels.
+    pub fn new(channel: ChannelType, channels: u8) -> Result<Self> {
+        if !matches!(channels, 1 | 2 | 4) {
+            return Err(Error::invalid("ArrayFormat::new", "an array has 1, 2 or 4 channels")
+                .with_context("channels", channels));
+        }
+        Ok(Self { channel, channels })
+    }
+
+    /// The type of each channel.
+    #[must_use]
+    pub const fn channel(self) -> ChannelType {
+        self.channel
+    }
+
+    /// The number of channels: 1, 2 or 4.
+    #[must_use]
+    pub const fn channels(self) -> u8 {
+        self.channels
+    }
+
+    /// Size of one texel, bytes.
+    #[must_use]
+    pub const fn texel_size(self) -> u32 {
+        self.channel.bits() / 8 * self.channels as u32
+    }
+}
+
+impl TryFrom<RawFormat> for ArrayFormat {
+    type Error = Error;
+
+    fn try_from(raw: RawFormat) -> Result<Self> {
+        Self::new(raw.channel, raw.channels)
+    }
+}
+
+impl From<ArrayFormat> for RawFormat {
+    fn from(format: ArrayFormat) -> Self {
+        Self { channel: format.channel, channels: format.channels }
+    }
+}
+
+impl fmt::Display for ArrayFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} x {:?}", self.channels, self.channel)
+    }
+}
+
+/// The dimensions of level 0, in texels. A cube's width is its height.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "shape", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ArrayShape {
+    /// One dimension.
+    D1 {
+        /// Texels in a row.
+        width: u64,
+    },
+    /// Layers of one dimension.
+    D1Layered {
+        /// Texels in a row.
+        width: u64,
+        /// Number of layers.
+        layers: u64,
+    },
+    /// Two dimensions.
+    D2 {
+        /// Texels in a row.
+        width: u64,
+        /// Rows.
+        height: u64,
+    },
+    /// Layers of two dimensions.
+    D2Layered {
+        /// Texels in a row.
+        width: u64,
+        /// Rows.
+        height: u64,
+        /// Number of layers.
+        layers: u64,
+    },
+    /// Three dimensions.
+    D3 {
+        /// Texels in a row.
+        width: u64,
+        /// Rows.
+        height: u64,
+        /// Slices.
+        depth: u64,
+    },
+    /// Six square faces.
+    Cube {
+        /// Texels in a row, and rows.
+        width: u64,
+    },
+    /// Several cubes.
+    CubeLayered {
+        /// Texels in a row, and rows.
+        width: u64,
+        /// Number of cubes, six faces each.
+        cubes: u64,
+    },
+}
+
+impl ArrayShape {
+    /// Width, height and depth as the drivers' descriptors take them: unused dimensions are 0, and the depth of
+    /// a layered array counts layers (faces, for cubes).
+    #[must_use]
+    pub const fn driver_extent(self) -> [u64; 3] {
+        match self {
+            Self::D1 { width } => [width, 0, 0],
+            Self::D1Layered { width, layers } => [width, 0, layers],
+            Self::D2 { width, height } => [width, height, 0],
+            Self::D2Layered { width, height, layers } => [width, height, layers],
+            Self::D3 { width, height, depth } => [width, height, depth],
+            Self::Cube { width } => [width, width, 6],
+            Self::CubeLayered { width, cubes } => [width, width, cubes.saturating_mul(6)],
+        }
+    }
+
+    /// The dimensions that the application named, each of which must be at least 1.
+    fn named_dimensions(self) -> [u64; 3] {
+        match self {
+            Self::D1 { width } | Self::Cube { width } => [width, 1, 1],
+            Self::D1Layered { width, layers: other } | Self::CubeLayered { width, cubes: other } => [width, other, 1],
+            Self::D2 { width, height } => [width, height, 1],
+            Self::D2Layered { width, height, layers: depth } | Self::D3 { width, height, depth } => {
+                [width, height, depth]
+            }
+        }
+    }
+
+    /// The most mip levels that a shape of this size can have: each level halves the largest dimension, and the
+    /// last one is a single texel.
+    #[must_use]
+    pub fn max_levels(self) -> u32 {
+        let largest = match self {
+            Self::D1 { width } | Self::D1Layered { width, .. } => width,
+            Self::D2 { width, height } | Self::D2Layered { width, height, .. } => width.max(height),
+            Self::D3 { width, height, depth } => width.max(height).max(depth),
+            Self::Cube { width } | Self::CubeLayered { width, .. } => width,
+        };
+        u64::BITS - largest.leading_zeros()
+    }
+}
+
+bitflags! {
+    /// How an array will be used, beyond being sampled.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+    pub struct ArrayUsage: u32 {
+        /// Kernels read and write it as a surface.
+        const SURFACE_LOAD_STORE = 1;
+        /// Kernels gather from it.
+        const TEXTURE_GATHER = 2;
+        /// The exporter renders to it (`VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT`); drivers must be told.
+        const COLOR_ATTACHMENT = 4;
+    }
+}
+
+/// A mipmapped array inside imported memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MipmappedArrayDesc {
+    /// Where the image starts in the imported memory, bytes.
+    pub offset: u64,
+    /// Dimensions of level 0.
+    pub shape: ArrayShape,
+    /// Texel format.
+    pub format: ArrayFormat,
+    /// Number of mip levels, at least 1.
+    pub levels: u32,
+    /// How the array will be used.
+    pub usage: ArrayUsage,
+}
+
+impl MipmappedArrayDesc {
+    /// A single-level array at offset 0 that is only sampled.
+    #[must_use]
+    pub fn new(shape: ArrayShape, format: ArrayFormat) -> Self {
+        Self { offset: 0, shape, format, levels: 1, usage: ArrayUsage::empty() }
+    }
+
+    /// Checks everything that can be known without a driver: dimensions of 0, levels of 0 or more than the
+    /// dimensions allow, unknown usage bits. CUDA's driver has crashed on such requests.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) with the value and its bound.
+    pub fn validate(&self, memory_size: u64) -> Result<()> {
+        const OPERATION: &str = "ExternalMemory::map_mipmapped_array";
+        if self.shape.named_dimensions().contains(&0) {
+            return Err(Error::invalid(OPERATION, "every dimension must be at least 1")
+                .with_context("shape", format_args!("{:?}", self.shape)));
+        }
+        let max_levels = self.shape.max_levels();
+        if self.levels == 0 || self.levels > max_levels {
+            return Err(Error::invalid(OPERATION, format!("the number of mip levels must be from 1 to {max_levels}"))
+                .with_context("levels", self.levels)
+                .with_context("shape", format_args!("{:?}", self.shape)));
+        }
+        if ArrayUsage::from_bits(self.usage.bits()).is_none() {
+            return Err(Error::invalid(OPERATION, "the usage has bits that this version does not know")
+                .with_context("usage", format_args!("{:#x}", self.usage.bits())));
+        }
+        if self.offset >= memory_size {
+            return Err(Error::invalid(OPERATION, "the array starts past the end of the memory")
+                .with_context("offset", self.offset)
+                .with_context("memory size", memory_size));
+        }
+        // No layout is smaller than tightly packed texels, so level 0 alone bounds the size from below.
+        let texels = self.shape.driver_extent().into_iter().map(|n| n.max(1)).try_fold(1_u64, u64::checked_mul);
+        let end = texels
+            .and_then(|texels| texels.checked_mul(u64::from(self.format.texel_size())))
+            .and_then(|bytes| bytes.checked_add(self.offset));
+        if end.is_none_or(|end| end > memory_size) {
+            return Err(Error::invalid(OPERATION, "level 0 alone is larger than the memory that is left")
+                .with_context("offset", self.offset)
+                .with_context("shape", format_args!("{:?}", self.shape))
+                .with_context("format", self.format)
+                .with_context("memory size", memory_size));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rgba8() -> ArrayFormat {
+        ArrayFormat::new(ChannelType::Uint8, 4).expect("four channels")
+    }
+
+    #[test]
+    fn three_channels_are_refused_also_from_json() {
+        for channels in [0, 3, 5, 255] {
+            assert!(ArrayFormat::new(ChannelType::Uint8, channels).is_err(), "{channels}");
+        }
+        assert!(serde_json::from_str::<ArrayFormat>(r#"{"channel":"uint8","channels":3}"#).is_err());
+        assert!(serde_json::from_str::<ArrayFormat>(r#"{"channel":"uint8","channels":2}"#).is_ok());
+    }
+
+    #[test]
+    fn levels_are_bounded_by_the_largest_dimension() {
+        let desc = |levels| MipmappedArrayDesc {
+            levels,
+            ..MipmappedArrayDesc::new(ArrayShape::D2 { width: 256, height: 128 }, rgba8())
+        };
+        for levels in 1..=9 {
+            desc(levels).validate(1 << 20).expect("a legal number of levels");
+        }
+        for levels in [0, 10, 20, u32::MAX] {
+            assert!(desc(levels).validate(1 << 20).is_err(), "{levels}");
+        }
+        // Layers do not shrink from level to level.
+        assert_eq!(ArrayShape::D1Layered { width: 1, layers: 64 }.max_levels(), 1);
+    }
+
+    #[test]
+    fn zero_dimensions_and_overflow_are_refused() {
+        let validate = |shape| MipmappedArrayDesc::new(shape, rgba8()).validate(1 << 30);
+        assert!(validate(ArrayShape::D2 { width: 0, height: 1 }).is_err());
+        assert!(validate(ArrayShape::D2 { width: 1, height: 0 }).is_err());
+        assert!(validate(ArrayShape::CubeLayered { width: 4, cubes: 0 }).is_err());
+        assert!(validate(ArrayShape::D3 { width: u64::MAX, height: u64::MAX, depth: 2 }).is_err());
+        assert!(validate(ArrayShape::D3 { width: 64, height: 64, depth: 64 }).is_ok());
+    }
+
+    #[test]
+    fn an_array_must_fit_behind_its_offset() {
+        let at = |offset| MipmappedArrayDesc {
+            offset,
+            ..MipmappedArrayDesc::new(ArrayShape::D2 { width: 16, height: 16 }, rgba8())
+        };
+        assert!(at(1024).validate(2048).is_ok());
+        assert!(at(1025).validate(2048).is_err());
+        assert!(at(2048).validate(2048).is_err());
+        assert!(at(u64::MAX).validate(u64::MAX).is_err());
+    }
+}

@@ -1,0 +1,316 @@
+//! The layer that a backend implements: thin, unsafe, without policy.
+//!
+//! # Contract
+//! A [`BackendDevice`] method maps to one or two driver calls and nothing else. The safe objects of this crate
+//! are its caller and promise, so that no backend has to check it again:
+//!
+//! * every raw value came from the same device, is live, and is freed exactly once;
+//! * ranges lie inside the memory they belong to, sizes and counts are not 0, batches are not empty;
+//! * handle kinds and features are ones that [`Capabilities`] declares supported;
+//! * nothing is freed while work that uses it is pending on a stream.
+//!
+//! In return a backend promises:
+//!
+//! * it never takes the handle of an import request; whatever its driver does to descriptors, it does to a
+//!   duplicate ([`LentFd`](crate::handle::LentFd)), and after a failure no duplicate is left open;
+//! * on an error nothing was created, enqueued or freed;
+//! * errors carry the driver's function name and code; the caller adds backend, device and sizes;
+//! * all methods may be called from any thread, and leave the calling thread's current context as it was.
+
+mod raw;
+
+use std::ffi::{CStr, c_void};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use raw::{
+    DevicePtr, RawAllocation, RawArray, RawEvent, RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore,
+    RawStream,
+};
+
+use crate::array::MipmappedArrayDesc;
+use crate::capability::Capabilities;
+use crate::error::{Error, Result};
+use crate::handle::MemoryHandle;
+use crate::identity::DeviceIdentity;
+use crate::import::{MemoryImport, SemaphoreImport};
+use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
+use crate::semaphore_ops::{SignalParams, WaitParams};
+
+/// What a backend is and which driver it found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackendInfo {
+    /// The backend's name: `cuda`, `hip`, `host`, or a third party's.
+    pub name: String,
+    /// The driver's version as its vendor writes it.
+    pub driver: String,
+    /// The library file in use, if there is one.
+    pub library: Option<PathBuf>,
+    /// Whether the driver is a stand-in for tests and not a vendor's. Reports say so.
+    pub stand_in: bool,
+}
+
+/// A loaded driver.
+pub trait Backend: Send + Sync + fmt::Debug {
+    /// What this backend is.
+    fn info(&self) -> &BackendInfo;
+
+    /// The identity of every device, in the driver's order.
+    ///
+    /// # Errors
+    /// Whatever the driver answers; no device at all is an empty list, not an error.
+    fn devices(&self) -> Result<Vec<DeviceIdentity>>;
+
+    /// Opens the device at `ordinal` in [`Backend::devices`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoDevice`](crate::ErrorKind::NoDevice) if there is no such device; else the driver's answer.
+    fn open(&self, ordinal: usize) -> Result<Arc<dyn BackendDevice>>;
+}
+
+/// The comparison of a stream's wait for a word in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitCondition {
+    /// `(word - value) as signed >= 0`: the word reached the value, wrap-around included.
+    GreaterOrEqual,
+    /// `word == value`.
+    Equal,
+    /// `word & value != 0`.
+    And,
+    /// `!(word | value) != 0`.
+    Nor,
+}
+
+/// One signal of a batch, for a backend.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RawSignal {
+    /// The semaphore.
+    pub semaphore: RawSemaphore,
+    /// What to signal; of the variant that the semaphore's payload takes.
+    pub params: SignalParams,
+}
+
+/// One wait of a batch, for a backend.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RawWait {
+    /// The semaphore.
+    pub semaphore: RawSemaphore,
+    /// What to wait for; of the variant that the semaphore's payload takes.
+    pub params: WaitParams,
+}
+
+/// Exportable memory as a backend created it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExportableAllocation {
+    /// The allocation.
+    pub raw: RawAllocation,
+    /// Its first byte.
+    pub ptr: DevicePtr,
+    /// Its size in bytes: the requested size, rounded up to the device's granularity.
+    pub size: u64,
+}
+
+/// The function that a stream calls: [`BackendDevice::launch_host_function`].
+pub type HostFunction = extern "C" fn(*mut c_void);
+
+fn missing(operation: &'static str) -> Error {
+    Error::unsupported(operation, "the backend does not implement it")
+}
+
+/// One device of a driver. See the [module documentation](self) for the contract of every method.
+///
+/// The methods with a default body may be left out by a backend that lacks them; its capabilities must then not
+/// declare them.
+///
+/// # Safety of the unsafe methods
+/// The caller keeps the promises of the [module documentation](self); each method names what goes beyond them.
+#[allow(clippy::missing_safety_doc, clippy::missing_errors_doc)] // Said once, above.
+pub trait BackendDevice: Send + Sync + fmt::Debug {
+    /// Which device this is.
+    fn identity(&self) -> &DeviceIdentity;
+
+    /// What it can do. The same answer at every call.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Gives up on enqueued work that waits for something, where the driver can: the device is being closed and
+    /// nothing will be enqueued any more. Does not block.
+    fn cancel_pending_work(&self) {}
+
+    /// Imports memory (`cuImportExternalMemory`, `hipImportExternalMemory`). The request keeps its handle.
+    unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory>;
+
+    /// Ends an import (`cuDestroyExternalMemory`). Its mappings are gone by now.
+    unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()>;
+
+    /// Maps a range as a linear buffer (`cuExternalMemoryGetMappedBuffer`). Offset and size are in bytes.
+    unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr>;
+
+    /// Unmaps what [`BackendDevice::map_buffer`] returned (`cuMemFree`, `hipFree`).
+    unsafe fn free_buffer(&self, buffer: DevicePtr) -> Result<()>;
+
+    /// Maps an image (`cuExternalMemoryGetMappedMipmappedArray`).
+    unsafe fn map_mipmapped_array(&self, _memory: RawMemory, _desc: &MipmappedArrayDesc) -> Result<RawMipmappedArray> {
+        Err(missing("BackendDevice::map_mipmapped_array"))
+    }
+
+    /// One level of a mipmapped array (`cuMipmappedArrayGetLevel`). Owned by the mipmapped array.
+    unsafe fn mipmapped_array_level(&self, _array: RawMipmappedArray, _level: u32) -> Result<RawArray> {
+        Err(missing("BackendDevice::mipmapped_array_level"))
+    }
+
+    /// Unmaps an image (`cuMipmappedArrayDestroy`).
+    unsafe fn free_mipmapped_array(&self, _array: RawMipmappedArray) -> Result<()> {
+        Err(missing("BackendDevice::free_mipmapped_array"))
+    }
+
+    /// Allocates memory that can be exported, of at least `size` bytes.
+    fn create_exportable(&self, _size: u64) -> Result<ExportableAllocation> {
+        Err(missing("BackendDevice::create_exportable"))
+    }
+
+    /// Exports an allocation. Each call gives a new handle.
+    unsafe fn export_allocation(&self, _allocation: RawAllocation) -> Result<MemoryHandle> {
+        Err(missing("BackendDevice::export_allocation"))
+    }
+
+    /// Frees an allocation. Handles exported from it stay valid.
+    unsafe fn destroy_exportable(&self, _allocation: RawAllocation) -> Result<()> {
+        Err(missing("BackendDevice::destroy_exportable"))
+    }
+
+    /// Imports a semaphore (`cuImportExternalSemaphore`). The request keeps its handle.
+    unsafe fn import_semaphore(&self, _request: &SemaphoreImport) -> Result<RawSemaphore> {
+        Err(missing("BackendDevice::import_semaphore"))
+    }
+
+    /// Ends a semaphore's import (`cuDestroyExternalSemaphore`).
+    unsafe fn destroy_semaphore(&self, _semaphore: RawSemaphore) -> Result<()> {
+        Err(missing("BackendDevice::destroy_semaphore"))
+    }
+
+    /// Enqueues signals (`cuSignalExternalSemaphoresAsync`).
+    unsafe fn signal_semaphores(&self, _stream: RawStream, _signals: &[RawSignal]) -> Result<()> {
+        Err(missing("BackendDevice::signal_semaphores"))
+    }
+
+    /// Enqueues waits (`cuWaitExternalSemaphoresAsync`).
+    unsafe fn wait_semaphores(&self, _stream: RawStream, _waits: &[RawWait]) -> Result<()> {
+        Err(missing("BackendDevice::wait_semaphores"))
+    }
+
+    /// Creates a stream that does not synchronise with the default stream.
+    fn create_stream(&self) -> Result<RawStream>;
+
+    /// Destroys a stream. Work already enqueued still runs.
+    unsafe fn destroy_stream(&self, stream: RawStream) -> Result<()>;
+
+    /// Blocks until everything enqueued has run, and reports what failed since the last call.
+    unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()>;
+
+    /// Whether everything enqueued has run. Does not block.
+    unsafe fn query_stream(&self, stream: RawStream) -> Result<bool>;
+
+    /// Creates an event without timing.
+    fn create_event(&self) -> Result<RawEvent>;
+
+    /// Destroys an event. Unlike other objects it may still be pending, as in both vendors' APIs.
+    unsafe fn destroy_event(&self, event: RawEvent) -> Result<()>;
+
+    /// Records an event after everything enqueued so far.
+    unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()>;
+
+    /// Whether everything before the event's last record has run; `true` if it was never recorded.
+    unsafe fn query_event(&self, event: RawEvent) -> Result<bool>;
+
+    /// Makes a stream wait for an event's last record.
+    unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()>;
+
+    /// Enqueues a copy between device addresses, `size` in bytes. The ranges do not overlap.
+    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()>;
+
+    /// Enqueues a copy to host memory that stays valid until it has run.
+    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()>;
+
+    /// Enqueues a copy from host memory that stays valid until it has run.
+    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()>;
+
+    /// Enqueues a fill of `size` bytes.
+    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()>;
+
+    /// Enqueues a fill of `count` 32-bit words; `target` is 4-byte aligned.
+    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64) -> Result<()>;
+
+    /// Makes a stream wait for a naturally aligned 32-bit word (`cuStreamWaitValue32`).
+    unsafe fn wait_value_u32(
+        &self,
+        _stream: RawStream,
+        _word: DevicePtr,
+        _value: u32,
+        _condition: WaitCondition,
+    ) -> Result<()> {
+        Err(missing("BackendDevice::wait_value_u32"))
+    }
+
+    /// Makes a stream wait for a naturally aligned 64-bit word (`cuStreamWaitValue64`).
+    unsafe fn wait_value_u64(
+        &self,
+        _stream: RawStream,
+        _word: DevicePtr,
+        _value: u64,
+        _condition: WaitCondition,
+    ) -> Result<()> {
+        Err(missing("BackendDevice::wait_value_u64"))
+    }
+
+    /// Makes a stream write a naturally aligned 32-bit word after earlier work's writes are visible
+    /// (`cuStreamWriteValue32`).
+    unsafe fn write_value_u32(&self, _stream: RawStream, _word: DevicePtr, _value: u32) -> Result<()> {
+        Err(missing("BackendDevice::write_value_u32"))
+    }
+
+    /// The 64-bit twin of [`BackendDevice::write_value_u32`].
+    unsafe fn write_value_u64(&self, _stream: RawStream, _word: DevicePtr, _value: u64) -> Result<()> {
+        Err(missing("BackendDevice::write_value_u64"))
+    }
+
+    /// Enqueues a call of `function(data)` (`cuLaunchHostFunc`). After `Ok` it is called exactly once, unless the
+    /// device is torn down first; after `Err`, never. It does not unwind.
+    unsafe fn launch_host_function(
+        &self,
+        _stream: RawStream,
+        _function: HostFunction,
+        _data: *mut c_void,
+    ) -> Result<()> {
+        Err(missing("BackendDevice::launch_host_function"))
+    }
+
+    /// Loads a module (`cuModuleLoadData`).
+    fn load_module(&self, _image: ModuleImage<'_>) -> Result<RawModule> {
+        Err(missing("BackendDevice::load_module"))
+    }
+
+    /// Unloads a module; none of its kernels is pending.
+    unsafe fn unload_module(&self, _module: RawModule) -> Result<()> {
+        Err(missing("BackendDevice::unload_module"))
+    }
+
+    /// Looks a kernel up by name. It lives as long as its module.
+    unsafe fn module_kernel(&self, _module: RawModule, _name: &CStr) -> Result<RawKernel> {
+        Err(missing("BackendDevice::module_kernel"))
+    }
+
+    /// Enqueues a kernel. The arguments have the number and types that the kernel takes.
+    unsafe fn launch_kernel(
+        &self,
+        _stream: RawStream,
+        _kernel: RawKernel,
+        _config: &LaunchConfig,
+        _args: &[KernelArg],
+    ) -> Result<()> {
+        Err(missing("BackendDevice::launch_kernel"))
+    }
+}

@@ -1,0 +1,209 @@
+//! What a device can do, told before anything is tried.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
+
+/// Whether, and how, a feature works on one device.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "support", content = "detail", rename_all = "snake_case")]
+pub enum Support {
+    /// The driver does it.
+    Native,
+    /// This library does it by other means; the text says which.
+    Emulated(String),
+    /// It does not work; the text says why.
+    Unsupported(String),
+}
+
+impl Support {
+    /// Whether the feature works, natively or emulated.
+    #[must_use]
+    pub fn is_supported(&self) -> bool {
+        !matches!(self, Self::Unsupported(_))
+    }
+
+    /// An [`Support::Unsupported`] with a reason.
+    #[must_use]
+    pub fn no(reason: impl Into<String>) -> Self {
+        Self::Unsupported(reason.into())
+    }
+
+    /// The reason, if unsupported.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Unsupported(reason) => Some(reason),
+            Self::Native | Self::Emulated(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Support {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Native => f.write_str("native"),
+            Self::Emulated(how) => write!(f, "emulated: {how}"),
+            Self::Unsupported(why) => write!(f, "unsupported: {why}"),
+        }
+    }
+}
+
+/// The features other than handle kinds that differ between devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Feature {
+    /// Imported memory as a linear buffer.
+    MappedBuffer,
+    /// Imported memory as a mipmapped array.
+    MappedMipmappedArray,
+    /// Memory of the device itself that can be exported: the reverse direction.
+    ExportableMemory,
+    /// Streams that wait for or write a 32-bit word in memory.
+    StreamMemoryOperations32,
+    /// Streams that wait for or write a 64-bit word in memory.
+    StreamMemoryOperations64,
+    /// Functions of the application run in stream order.
+    HostFunctions,
+    /// Modules and kernels.
+    Kernels,
+}
+
+impl Feature {
+    /// Every feature.
+    pub const ALL: &'static [Self] = &[
+        Self::MappedBuffer,
+        Self::MappedMipmappedArray,
+        Self::ExportableMemory,
+        Self::StreamMemoryOperations32,
+        Self::StreamMemoryOperations64,
+        Self::HostFunctions,
+        Self::Kernels,
+    ];
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MappedBuffer => "mapped buffer",
+            Self::MappedMipmappedArray => "mapped mipmapped array",
+            Self::ExportableMemory => "exportable memory",
+            Self::StreamMemoryOperations32 => "stream memory operations, 32 bit",
+            Self::StreamMemoryOperations64 => "stream memory operations, 64 bit",
+            Self::HostFunctions => "host functions",
+            Self::Kernels => "kernels",
+        })
+    }
+}
+
+/// What one device can import and do. Determined at run time from the driver, the device and the operating
+/// system, and constant for the life of the device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capabilities {
+    memory: BTreeMap<MemoryHandleKind, Support>,
+    semaphores: BTreeMap<SemaphoreHandleKind, Support>,
+    features: BTreeMap<Feature, Support>,
+}
+
+impl Capabilities {
+    /// Nothing is supported, and kinds of another operating system say so. Backends add what they have.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Declares the support of a memory handle kind.
+    #[must_use]
+    pub fn with_memory(mut self, kind: MemoryHandleKind, support: Support) -> Self {
+        self.memory.insert(kind, support);
+        self
+    }
+
+    /// Declares the support of a semaphore handle kind.
+    #[must_use]
+    pub fn with_semaphore(mut self, kind: SemaphoreHandleKind, support: Support) -> Self {
+        self.semaphores.insert(kind, support);
+        self
+    }
+
+    /// Declares the support of a feature.
+    #[must_use]
+    pub fn with_feature(mut self, feature: Feature, support: Support) -> Self {
+        self.features.insert(feature, support);
+        self
+    }
+
+    /// Whether memory handles of this kind can be imported.
+    #[must_use]
+    pub fn memory(&self, kind: MemoryHandleKind) -> Support {
+        if !kind.platform().is_current() {
+            return other_platform();
+        }
+        declared(&self.memory, kind)
+    }
+
+    /// Whether semaphore handles of this kind can be imported.
+    #[must_use]
+    pub fn semaphore(&self, kind: SemaphoreHandleKind) -> Support {
+        if !kind.platform().is_current() {
+            return other_platform();
+        }
+        declared(&self.semaphores, kind)
+    }
+
+    /// Whether a feature is there.
+    #[must_use]
+    pub fn feature(&self, feature: Feature) -> Support {
+        declared(&self.features, feature)
+    }
+
+    /// Whether a feature is there, without building a reason.
+    pub(crate) fn has_feature(&self, feature: Feature) -> bool {
+        self.features.get(&feature).is_some_and(Support::is_supported)
+    }
+}
+
+fn other_platform() -> Support {
+    Support::no(format!("handles of this kind do not exist on {}", std::env::consts::OS))
+}
+
+fn declared<K: Ord>(table: &BTreeMap<K, Support>, key: K) -> Support {
+    table.get(&key).cloned().unwrap_or_else(|| Support::no("the backend does not have it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_declared_is_unsupported() {
+        let capabilities = Capabilities::none().with_feature(Feature::MappedBuffer, Support::Native);
+        assert_eq!(capabilities.feature(Feature::MappedBuffer), Support::Native);
+        assert!(!capabilities.feature(Feature::Kernels).is_supported());
+        assert!(!capabilities.memory(MemoryHandleKind::OpaqueFd).is_supported());
+    }
+
+    #[test]
+    fn kinds_of_another_system_are_never_supported() {
+        let everything = MemoryHandleKind::ALL
+            .iter()
+            .fold(Capabilities::none(), |all, kind| all.with_memory(*kind, Support::Native));
+        for kind in MemoryHandleKind::ALL {
+            assert_eq!(everything.memory(*kind).is_supported(), kind.platform().is_current(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn capabilities_survive_json() {
+        let capabilities = Capabilities::none()
+            .with_memory(MemoryHandleKind::OpaqueFd, Support::Native)
+            .with_semaphore(SemaphoreHandleKind::TimelineFd, Support::Emulated("a futex".into()))
+            .with_feature(Feature::Kernels, Support::no("no compiler"));
+        let json = serde_json::to_string(&capabilities).expect("serializes");
+        assert_eq!(serde_json::from_str::<Capabilities>(&json).expect("deserializes"), capabilities);
+    }
+}

@@ -1,0 +1,415 @@
+//! One error type for the whole library: what failed, where, and what to do next.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::identity::DeviceIdentity;
+
+/// The result of nearly every function of this library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What sort of failure an [`Error`] is. Match on this to decide what to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No driver library could be loaded; [`Error::attempts`] lists every path tried and why it failed.
+    DriverNotFound,
+    /// The driver loads but is older than the operation needs.
+    DriverTooOld,
+    /// The driver library lacks a function that the operation needs.
+    SymbolMissing,
+    /// The driver works but has no usable device.
+    NoDevice,
+    /// The handle comes from another device than the one asked to import it;
+    /// [`Error::mismatch`] has both identities.
+    DeviceMismatch,
+    /// The operating system, backend or device does not have this feature. Permanent: retrying does not help.
+    Unsupported,
+    /// The request breaks a documented rule. Found before the driver was called.
+    InvalidArgument,
+    /// The request is well-formed, but the driver refused the handle.
+    ImportRejected,
+    /// Host or device memory ran out.
+    OutOfMemory,
+    /// A bounded wait ran out of time. Nothing is lost: the wait may be repeated.
+    Timeout,
+    /// The work was abandoned because its device was closed.
+    Cancelled,
+    /// A function of the application, run in stream order, panicked.
+    HostFunctionPanicked,
+    /// The operating system refused a call (descriptor limit, mapping limit, ...).
+    System,
+    /// The driver failed in a way this library has no narrower kind for; see [`Error::code`].
+    Driver,
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::DriverNotFound => "driver not found",
+            Self::DriverTooOld => "driver too old",
+            Self::SymbolMissing => "symbol missing",
+            Self::NoDevice => "no device",
+            Self::DeviceMismatch => "device mismatch",
+            Self::Unsupported => "unsupported",
+            Self::InvalidArgument => "invalid argument",
+            Self::ImportRejected => "import rejected",
+            Self::OutOfMemory => "out of memory",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::HostFunctionPanicked => "host function panicked",
+            Self::System => "system error",
+            Self::Driver => "driver error",
+        })
+    }
+}
+
+/// A status code as a driver returned it, kept as a number so that codes unknown to this library survive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriverCode {
+    /// The number.
+    pub value: i64,
+    /// The driver's own name for it, if it gave one (`CUDA_ERROR_INVALID_VALUE`).
+    pub name: Option<String>,
+}
+
+impl fmt::Display for DriverCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name} ({})", self.value),
+            None => write!(f, "code {}", self.value),
+        }
+    }
+}
+
+/// One library path that was tried while looking for a driver, or one backend tried during selection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadAttempt {
+    /// The path or name tried.
+    pub target: String,
+    /// Why it was not used.
+    pub reason: String,
+}
+
+impl fmt::Display for LoadAttempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.target, self.reason)
+    }
+}
+
+/// The exporter's and the importer's identity when they are not the same device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mismatch {
+    /// The device that exported the handle.
+    pub exporter: DeviceIdentity,
+    /// The device that was asked to import it.
+    pub importer: DeviceIdentity,
+}
+
+type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// A failure, with everything known about it.
+///
+/// `Display` prints the operation, device, driver code and the values involved on one line;
+/// [`std::error::Error::source`] leads to the underlying error where there is one.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<Report>);
+
+#[derive(Debug, thiserror::Error)]
+#[error("{}", RenderReport { kind: *kind, operation, backend, device, code, message, attempts, mismatch, context })]
+struct Report {
+    kind: ErrorKind,
+    operation: &'static str,
+    backend: Option<String>,
+    device: Option<String>,
+    code: Option<DriverCode>,
+    message: String,
+    attempts: Vec<LoadAttempt>,
+    mismatch: Option<Mismatch>,
+    context: Vec<(&'static str, String)>,
+    #[source]
+    source: Option<Source>,
+}
+
+struct RenderReport<'a> {
+    kind: ErrorKind,
+    operation: &'static str,
+    backend: &'a Option<String>,
+    device: &'a Option<String>,
+    code: &'a Option<DriverCode>,
+    message: &'a str,
+    attempts: &'a [LoadAttempt],
+    mismatch: &'a Option<Mismatch>,
+    context: &'a [(&'static str, String)],
+}
+
+impl fmt::Display for RenderReport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.operation, self.kind, self.message)?;
+        let mut separator = " [";
+        let mut field = |f: &mut fmt::Formatter<'_>, key: &str, value: &dyn fmt::Display| {
+            let result = write!(f, "{separator}{key}: {value}");
+            separator = "; ";
+            result
+        };
+        if let Some(code) = self.code {
+            field(f, "driver answered", code)?;
+        }
+        if let Some(backend) = self.backend {
+            field(f, "backend", backend)?;
+        }
+        if let Some(device) = self.device {
+            field(f, "device", device)?;
+        }
+        if let Some(mismatch) = self.mismatch {
+            field(f, "exporter", &mismatch.exporter)?;
+            field(f, "importer", &mismatch.importer)?;
+        }
+        for (key, value) in self.context {
+            field(f, key, value)?;
+        }
+        for attempt in self.attempts {
+            field(f, "tried", attempt)?;
+        }
+        if separator == "; " { f.write_str("]") } else { Ok(()) }
+    }
+}
+
+impl Error {
+    /// A new error. `operation` is the driver's function name where one was involved, else this library's.
+    /// `message` is a sentence that tells the user what is wrong and, where possible, what to do.
+    #[must_use]
+    pub fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Self {
+        Self(Box::new(Report {
+            kind,
+            operation,
+            backend: None,
+            device: None,
+            code: None,
+            message: message.into(),
+            attempts: Vec::new(),
+            mismatch: None,
+            context: Vec::new(),
+            source: None,
+        }))
+    }
+
+    /// Shorthand for an [`ErrorKind::InvalidArgument`].
+    #[must_use]
+    pub fn invalid(operation: &'static str, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, operation, message)
+    }
+
+    /// Shorthand for an [`ErrorKind::Unsupported`].
+    #[must_use]
+    pub fn unsupported(operation: &'static str, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, operation, message)
+    }
+
+    /// Adds the status code that the driver returned.
+    #[must_use]
+    pub fn with_code(mut self, value: i64, name: Option<String>) -> Self {
+        self.0.code = Some(DriverCode { value, name });
+        self
+    }
+
+    /// Adds the backend's name, unless one is set already.
+    #[must_use]
+    pub fn with_backend(mut self, backend: &str) -> Self {
+        self.0.backend.get_or_insert_with(|| backend.to_owned());
+        self
+    }
+
+    /// Adds the device, unless one is set already.
+    #[must_use]
+    pub fn with_device(mut self, device: &DeviceIdentity) -> Self {
+        self.0.device.get_or_insert_with(|| device.to_string());
+        self
+    }
+
+    /// Adds a named value: a size in bytes, a handle kind, an offset.
+    #[must_use]
+    pub fn with_context(mut self, key: &'static str, value: impl fmt::Display) -> Self {
+        self.0.context.push((key, value.to_string()));
+        self
+    }
+
+    /// Adds the list of what was tried.
+    #[must_use]
+    pub fn with_attempts(mut self, attempts: impl IntoIterator<Item = LoadAttempt>) -> Self {
+        self.0.attempts.extend(attempts);
+        self
+    }
+
+    /// Adds the two identities of a [`ErrorKind::DeviceMismatch`].
+    #[must_use]
+    pub fn with_mismatch(mut self, exporter: DeviceIdentity, importer: DeviceIdentity) -> Self {
+        self.0.mismatch = Some(Mismatch { exporter, importer });
+        self
+    }
+
+    /// Adds the underlying error.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Source>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// What sort of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The function that failed: the driver's name for it where a driver call was involved.
+    #[must_use]
+    pub fn operation(&self) -> &'static str {
+        self.0.operation
+    }
+
+    /// The backend involved, if any.
+    #[must_use]
+    pub fn backend(&self) -> Option<&str> {
+        self.0.backend.as_deref()
+    }
+
+    /// The device involved, if any, as [`DeviceIdentity`] prints it.
+    #[must_use]
+    pub fn device(&self) -> Option<&str> {
+        self.0.device.as_deref()
+    }
+
+    /// The status code that the driver returned, if it was called.
+    #[must_use]
+    pub fn code(&self) -> Option<&DriverCode> {
+        self.0.code.as_ref()
+    }
+
+    /// The sentence that says what is wrong, without the surrounding context.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Every library path or backend that was tried, with the reason it was not used.
+    #[must_use]
+    pub fn attempts(&self) -> &[LoadAttempt] {
+        &self.0.attempts
+    }
+
+    /// Both identities of a [`ErrorKind::DeviceMismatch`].
+    #[must_use]
+    pub fn mismatch(&self) -> Option<&Mismatch> {
+        self.0.mismatch.as_ref()
+    }
+
+    /// The named values recorded with the error, in the order in which they were added.
+    #[must_use]
+    pub fn context(&self) -> &[(&'static str, String)] {
+        &self.0.context
+    }
+}
+
+/// A failed import. The request, and in it the caller's handle, comes back usable.
+///
+/// Converts into [`Error`] with `?`, which drops the request and so closes the handle.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct ImportError<R: fmt::Debug>(Box<FailedImport<R>>);
+
+#[derive(Debug)]
+struct FailedImport<R> {
+    error: Error,
+    request: R,
+}
+
+// Transparent: the error itself is what is shown, not a link of a chain.
+impl<R: fmt::Debug> fmt::Display for FailedImport<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<R: fmt::Debug> std::error::Error for FailedImport<R> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl<R: fmt::Debug> ImportError<R> {
+    /// A failed import of `request`.
+    #[must_use]
+    pub fn new(error: Error, request: R) -> Self {
+        Self(Box::new(FailedImport { error, request }))
+    }
+
+    /// Why the import failed.
+    #[must_use]
+    pub fn error(&self) -> &Error {
+        &self.0.error
+    }
+
+    /// Shorthand for `self.error().kind()`.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.error.kind()
+    }
+
+    /// The request as it was given, for another try elsewhere.
+    #[must_use]
+    pub fn into_request(self) -> R {
+        self.0.request
+    }
+
+    /// Both parts.
+    #[must_use]
+    pub fn into_parts(self) -> (Error, R) {
+        let FailedImport { error, request } = *self.0;
+        (error, request)
+    }
+}
+
+impl<R: fmt::Debug> From<ImportError<R>> for Error {
+    fn from(failure: ImportError<R>) -> Self {
+        failure.0.error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_names_operation_code_and_values() {
+        let error = Error::new(ErrorKind::ImportRejected, "cuImportExternalMemory", "the driver refused the handle")
+            .with_code(999, Some("CUDA_ERROR_UNKNOWN".into()))
+            .with_backend("cuda")
+            .with_context("size", "4096 bytes");
+        assert_eq!(
+            error.to_string(),
+            "cuImportExternalMemory: import rejected: the driver refused the handle \
+             [driver answered: CUDA_ERROR_UNKNOWN (999); backend: cuda; size: 4096 bytes]"
+        );
+    }
+
+    #[test]
+    fn a_bare_error_has_no_brackets() {
+        assert_eq!(Error::invalid("op", "size is 0").to_string(), "op: invalid argument: size is 0");
+    }
+
+    #[test]
+    fn the_source_is_reachable() {
+        let error = Error::new(ErrorKind::System, "mmap", "no").with_source(std::io::Error::from_raw_os_error(12));
+        let source = std::error::Error::source(&error).expect("the source was recorded");
+        assert_eq!(source.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error), Some(12));
+    }
+
+    #[test]
+    fn the_first_backend_and_device_win() {
+        let error = Error::invalid("op", "x").with_backend("inner").with_backend("outer");
+        assert_eq!(error.backend(), Some("inner"));
+    }
+}

@@ -1,0 +1,93 @@
+//! Handles that one API exports and another imports, each with its ownership in its type.
+
+mod fd;
+mod lend;
+mod memory;
+mod semaphore;
+mod win32;
+
+pub use fd::FdHandle;
+#[cfg(unix)]
+pub use fd::{FdKind, classify_fd};
+#[cfg(unix)]
+pub use lend::LentFd;
+pub use memory::{MemoryHandle, MemoryHandleKind};
+pub use semaphore::{SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
+pub use win32::{KmtHandle, NtHandle, NvSciObject, ObjectName, Win32Object};
+
+use serde::{Deserialize, Serialize};
+
+/// The operating systems on which handle kinds exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandlePlatform {
+    /// File descriptors.
+    Unix,
+    /// NT and KMT handles.
+    Windows,
+    /// NvSci objects, which are plain pointers.
+    Any,
+}
+
+impl HandlePlatform {
+    /// Whether handles of this platform can exist in this process.
+    #[must_use]
+    pub const fn is_current(self) -> bool {
+        match self {
+            Self::Unix => cfg!(unix),
+            Self::Windows => cfg!(windows),
+            Self::Any => true,
+        }
+    }
+}
+
+/// Declares a handle-kind enum with its JSON name, display text and platform, each said once.
+macro_rules! handle_kinds {
+    (
+        $(#[$meta:meta])*
+        $name:ident { $( $(#[$variant_meta:meta])* $variant:ident = $text:literal on $platform:ident, )+ }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
+        pub enum $name { $( $(#[$variant_meta])* $variant, )+ }
+
+        impl $name {
+            /// Every kind, in the order of the vendor headers.
+            pub const ALL: &'static [Self] = &[$( Self::$variant, )+];
+
+            /// The operating system on which handles of this kind exist.
+            #[must_use]
+            pub const fn platform(self) -> $crate::handle::HandlePlatform {
+                match self { $( Self::$variant => $crate::handle::HandlePlatform::$platform, )+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self { $( Self::$variant => $text, )+ })
+            }
+        }
+    };
+}
+use handle_kinds;
+
+/// Checks that a raw descriptor is open and takes it over.
+///
+/// # Safety
+/// If `fd` is open, nothing else may close it.
+#[cfg(unix)]
+unsafe fn owned_from_raw(operation: &'static str, fd: std::os::fd::RawFd) -> crate::error::Result<FdHandle> {
+    use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+    let refused = |what: &str| crate::error::Error::invalid(operation, what).with_context("fd", fd);
+    if fd < 0 {
+        return Err(refused("the descriptor is negative"));
+    }
+    // SAFETY: the borrow lives for one call, which answers EBADF for a number that is not open.
+    if classify_fd(unsafe { BorrowedFd::borrow_raw(fd) }) == FdKind::Closed {
+        return Err(refused("the number is not an open file descriptor"));
+    }
+    // SAFETY: it is open, and the caller promises that nothing else closes it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

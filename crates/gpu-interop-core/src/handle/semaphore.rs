@@ -1,0 +1,126 @@
+//! Handles to semaphores.
+
+use serde::{Deserialize, Serialize};
+
+use super::{FdHandle, KmtHandle, NvSciObject, Win32Object, handle_kinds};
+
+handle_kinds! {
+    /// The kinds of semaphore handle that the CUDA and HIP headers declare.
+    SemaphoreHandleKind {
+        /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD` (1).
+        OpaqueFd = "opaque fd" on Unix,
+        /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32` (2).
+        OpaqueWin32 = "opaque Win32 handle" on Windows,
+        /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_WIN32_KMT` (3).
+        OpaqueWin32Kmt = "opaque Win32 KMT handle" on Windows,
+        /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D12_FENCE` (4).
+        D3d12Fence = "D3D12 fence" on Windows,
+        /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_FENCE` (5).
+        D3d11Fence = "D3D11 fence" on Windows,
+        /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_NVSCISYNC` (6).
+        NvSciSync = "NvSciSync object" on Any,
+        /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX` (7).
+        D3d11KeyedMutex = "D3D11 keyed mutex" on Windows,
+        /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_D3D11_KEYED_MUTEX_KMT` (8).
+        D3d11KeyedMutexKmt = "D3D11 keyed mutex, KMT handle" on Windows,
+        /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD` (9).
+        TimelineFd = "timeline semaphore fd" on Unix,
+        /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_WIN32` (10).
+        TimelineWin32 = "timeline semaphore Win32 handle" on Windows,
+    }
+}
+
+/// What a semaphore carries, and so which parameters its signals and waits take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SemaphorePayload {
+    /// Signalled or not; one wait consumes one signal.
+    Binary,
+    /// A 64-bit counter that only grows: timeline semaphores and Direct3D fences.
+    Timeline,
+    /// A key that is acquired and released.
+    KeyedMutex,
+    /// An NvSciSync fence.
+    NvSciSync,
+}
+
+impl SemaphoreHandleKind {
+    /// What semaphores of this kind carry.
+    #[must_use]
+    pub const fn payload(self) -> SemaphorePayload {
+        match self {
+            Self::OpaqueFd | Self::OpaqueWin32 | Self::OpaqueWin32Kmt => SemaphorePayload::Binary,
+            Self::D3d12Fence | Self::D3d11Fence | Self::TimelineFd | Self::TimelineWin32 => SemaphorePayload::Timeline,
+            Self::D3d11KeyedMutex | Self::D3d11KeyedMutexKmt => SemaphorePayload::KeyedMutex,
+            Self::NvSciSync => SemaphorePayload::NvSciSync,
+        }
+    }
+}
+
+/// A semaphore that another API exported, owned. See [`super::MemoryHandle`] on why the types are apart.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SemaphoreHandle {
+    /// A binary semaphore's descriptor from `vkGetSemaphoreFdKHR` with `OPAQUE_FD`.
+    OpaqueFd(FdHandle),
+    /// A binary semaphore's NT handle or name.
+    OpaqueWin32(Win32Object),
+    /// A binary semaphore's KMT handle.
+    OpaqueWin32Kmt(KmtHandle),
+    /// A shared `ID3D12Fence`.
+    D3d12Fence(Win32Object),
+    /// A shared `ID3D11Fence`.
+    D3d11Fence(Win32Object),
+    /// An `NvSciSyncObj`.
+    NvSciSync(NvSciObject),
+    /// An `IDXGIKeyedMutex`, NT handle or name.
+    D3d11KeyedMutex(Win32Object),
+    /// An `IDXGIKeyedMutex`, KMT handle.
+    D3d11KeyedMutexKmt(KmtHandle),
+    /// A timeline semaphore's descriptor from `vkGetSemaphoreFdKHR` with `OPAQUE_FD`.
+    TimelineFd(FdHandle),
+    /// A timeline semaphore's NT handle or name.
+    TimelineWin32(Win32Object),
+}
+
+impl SemaphoreHandle {
+    /// Which kind this is.
+    #[must_use]
+    pub const fn kind(&self) -> SemaphoreHandleKind {
+        match self {
+            Self::OpaqueFd(_) => SemaphoreHandleKind::OpaqueFd,
+            Self::OpaqueWin32(_) => SemaphoreHandleKind::OpaqueWin32,
+            Self::OpaqueWin32Kmt(_) => SemaphoreHandleKind::OpaqueWin32Kmt,
+            Self::D3d12Fence(_) => SemaphoreHandleKind::D3d12Fence,
+            Self::D3d11Fence(_) => SemaphoreHandleKind::D3d11Fence,
+            Self::NvSciSync(_) => SemaphoreHandleKind::NvSciSync,
+            Self::D3d11KeyedMutex(_) => SemaphoreHandleKind::D3d11KeyedMutex,
+            Self::D3d11KeyedMutexKmt(_) => SemaphoreHandleKind::D3d11KeyedMutexKmt,
+            Self::TimelineFd(_) => SemaphoreHandleKind::TimelineFd,
+            Self::TimelineWin32(_) => SemaphoreHandleKind::TimelineWin32,
+        }
+    }
+
+    /// The descriptor of an fd-based handle, still owned by `self`.
+    #[cfg(unix)]
+    #[must_use]
+    pub fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        use std::os::fd::AsFd;
+        match self {
+            Self::OpaqueFd(fd) | Self::TimelineFd(fd) => Some(fd.as_fd()),
+            _ => None,
+        }
+    }
+
+    /// The descriptor of an fd-based handle, owned by the caller from here on.
+    ///
+    /// # Errors
+    /// Gives `self` back if it is not fd-based.
+    #[cfg(unix)]
+    pub fn into_fd(self) -> Result<FdHandle, Self> {
+        match self {
+            Self::OpaqueFd(fd) | Self::TimelineFd(fd) => Ok(fd),
+            other => Err(other),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Handles of the Windows APIs and of NvSci. The types exist on every system, so that descriptors can be built
+//! and tested anywhere; [`super::HandlePlatform`] says where importing one can work.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+
+use crate::error::{Error, Result};
+
+/// An owned NT handle, closed with `CloseHandle` on drop.
+///
+/// No driver takes ownership of NT handles: the importing object holds its own reference, and this one is
+/// closed when the import is done with it. On systems other than Windows the value is carried but never closed.
+#[derive(Debug)]
+pub struct NtHandle {
+    #[cfg(windows)]
+    handle: std::os::windows::io::OwnedHandle,
+    #[cfg(not(windows))]
+    value: NonNull<c_void>,
+}
+
+// SAFETY: a handle value is a number that names a kernel object from any thread of the process.
+unsafe impl Send for NtHandle {}
+// SAFETY: as above; no method mutates through a shared reference.
+unsafe impl Sync for NtHandle {}
+
+impl NtHandle {
+    /// Takes ownership of a raw NT handle.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `value` is null or
+    /// `INVALID_HANDLE_VALUE`.
+    ///
+    /// # Safety
+    /// `value` must be an open handle that nothing else closes.
+    pub unsafe fn from_raw(value: *mut c_void) -> Result<Self> {
+        let Some(value) = NonNull::new(value).filter(|value| value.as_ptr().addr() != usize::MAX) else {
+            return Err(Error::invalid("NtHandle::from_raw", "the handle is null or INVALID_HANDLE_VALUE"));
+        };
+        #[cfg(windows)]
+        {
+            use std::os::windows::io::{FromRawHandle, OwnedHandle};
+            // SAFETY: the caller hands over an open handle.
+            Ok(Self { handle: unsafe { OwnedHandle::from_raw_handle(value.as_ptr()) } })
+        }
+        #[cfg(not(windows))]
+        Ok(Self { value })
+    }
+
+    /// The raw value, still owned by `self`.
+    #[must_use]
+    pub fn as_raw(&self) -> *mut c_void {
+        #[cfg(windows)]
+        {
+            use std::os::windows::io::AsRawHandle;
+            self.handle.as_raw_handle()
+        }
+        #[cfg(not(windows))]
+        self.value.as_ptr()
+    }
+}
+
+#[cfg(windows)]
+impl From<std::os::windows::io::OwnedHandle> for NtHandle {
+    fn from(handle: std::os::windows::io::OwnedHandle) -> Self {
+        Self { handle }
+    }
+}
+
+/// A global share (KMT) handle. It is a plain number: it holds no reference and is never closed, so the
+/// exporter must keep the object alive until the import is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KmtHandle(usize);
+
+impl KmtHandle {
+    /// A KMT handle with this value.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `value` is 0.
+    pub fn new(value: usize) -> Result<Self> {
+        if value == 0 {
+            return Err(Error::invalid("KmtHandle::new", "the handle is 0"));
+        }
+        Ok(Self(value))
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn as_raw(self) -> usize {
+        self.0
+    }
+}
+
+/// The name of a shared kernel object: UTF-16 with exactly one NUL, at its end.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ObjectName(Vec<u16>);
+
+impl ObjectName {
+    /// A name such as `Local\my-buffer`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `name` is empty or contains a NUL.
+    pub fn new(name: &str) -> Result<Self> {
+        if name.is_empty() || name.contains('\0') {
+            return Err(Error::invalid("ObjectName::new", "the name is empty or contains a NUL character")
+                .with_context("name", format_args!("{name:?}")));
+        }
+        Ok(Self(name.encode_utf16().chain([0]).collect()))
+    }
+
+    /// The UTF-16 code units, the terminating NUL included.
+    #[must_use]
+    pub fn as_utf16(&self) -> &[u16] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ObjectName({:?})", String::from_utf16_lossy(self.0.strip_suffix(&[0]).unwrap_or(&self.0)))
+    }
+}
+
+/// How a shared NT object is named: by handle or by name, never both, never neither.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Win32Object {
+    /// An open handle.
+    Handle(NtHandle),
+    /// The object's name.
+    Name(ObjectName),
+}
+
+impl From<NtHandle> for Win32Object {
+    fn from(handle: NtHandle) -> Self {
+        Self::Handle(handle)
+    }
+}
+
+impl From<ObjectName> for Win32Object {
+    fn from(name: ObjectName) -> Self {
+        Self::Name(name)
+    }
+}
+
+/// An NvSciBuf or NvSciSync object. Borrowed: the application keeps ownership, and must keep the object alive
+/// until everything imported from it is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NvSciObject(NonNull<c_void>);
+
+// SAFETY: an NvSci object is a reference-counted handle that NVIDIA documents as usable from any thread; this
+// type only carries its address.
+unsafe impl Send for NvSciObject {}
+// SAFETY: as above.
+unsafe impl Sync for NvSciObject {}
+
+impl NvSciObject {
+    /// Wraps an `NvSciBufObj` or `NvSciSyncObj`.
+    ///
+    /// # Safety
+    /// `object` must be a valid object of the kind that the handle variant names, and stay valid until the
+    /// import and everything made from it are closed.
+    #[must_use]
+    pub unsafe fn from_raw(object: NonNull<c_void>) -> Self {
+        Self(object)
+    }
+
+    /// The object's address.
+    #[must_use]
+    pub fn as_raw(self) -> *mut c_void {
+        self.0.as_ptr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_utf16_with_one_nul() {
+        let name = ObjectName::new("Local\\Grüße").expect("a valid name");
+        assert_eq!(name.as_utf16().last(), Some(&0));
+        assert_eq!(name.as_utf16().iter().filter(|unit| **unit == 0).count(), 1);
+        assert!(ObjectName::new("").is_err());
+        assert!(ObjectName::new("a\0b").is_err());
+    }
+
+    #[test]
+    fn null_and_invalid_handles_are_refused() {
+        for value in [0, usize::MAX] {
+            // SAFETY: neither value is an open handle, and neither is accepted.
+            let result = unsafe { NtHandle::from_raw(std::ptr::without_provenance_mut(value)) };
+            assert!(result.is_err(), "{value:#x}");
+        }
+        assert!(KmtHandle::new(0).is_err());
+    }
+}

@@ -1,0 +1,212 @@
+//! What an application asks to import.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::handle::{MemoryHandle, SemaphoreHandle};
+use crate::identity::{DeviceIdentity, IdentityMatch};
+
+/// A request to import memory: the handle, and what its exporter knows about it.
+#[derive(Debug)]
+pub struct MemoryImport {
+    pub(crate) handle: MemoryHandle,
+    pub(crate) size: u64,
+    pub(crate) dedicated: bool,
+    pub(crate) exporter: Option<DeviceIdentity>,
+}
+
+impl MemoryImport {
+    /// Memory of `size` bytes. Pass the size of the exporter's *allocation* (`VkMemoryAllocateInfo::allocationSize`),
+    /// not of the payload; a part of it can be mapped later.
+    #[must_use]
+    pub fn new(handle: MemoryHandle, size: u64) -> Self {
+        Self { handle, size, dedicated: false, exporter: None }
+    }
+
+    /// Says that the memory is a dedicated allocation. Set it exactly if the exporter used
+    /// `VkMemoryDedicatedAllocateInfo` or a committed resource.
+    #[must_use]
+    pub fn dedicated(mut self, dedicated: bool) -> Self {
+        self.dedicated = dedicated;
+        self
+    }
+
+    /// Says which device exported the memory, so that importing it on another one is refused with a clear error.
+    #[must_use]
+    pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
+        self.exporter = Some(exporter);
+        self
+    }
+
+    /// The handle, still owned by the request.
+    #[must_use]
+    pub fn handle(&self) -> &MemoryHandle {
+        &self.handle
+    }
+
+    /// The handle, owned by the caller from here on.
+    #[must_use]
+    pub fn into_handle(self) -> MemoryHandle {
+        self.handle
+    }
+
+    /// Size of the allocation, bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether the memory is a dedicated allocation.
+    #[must_use]
+    pub fn is_dedicated(&self) -> bool {
+        self.dedicated
+    }
+
+    /// The exporting device, if the application said which.
+    #[must_use]
+    pub fn exporter(&self) -> Option<&DeviceIdentity> {
+        self.exporter.as_ref()
+    }
+
+    /// Checks everything about the request that can be known without a driver: the size, the dedicated flag where
+    /// the kind demands it, whether the descriptor can be memory at all, and whether `importer` is the exporter.
+    ///
+    /// [`Device`](crate::Device) does this itself; importers of other APIs call it. `operation` goes into the error.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::DeviceMismatch`]. The importer adds the handle's kind and the
+    /// size, as it does to its driver's errors.
+    pub fn validate(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
+        if self.size == 0 {
+            return Err(Error::invalid(operation, "the size is 0; pass the size of the exporter's allocation"));
+        }
+        if self.handle.kind().requires_dedicated() && !self.dedicated {
+            return Err(Error::invalid(
+                operation,
+                "memory of this kind is always a dedicated allocation; set the dedicated flag",
+            ));
+        }
+        #[cfg(unix)]
+        descriptor::check_memory(operation, &self.handle, self.size)?;
+        check_exporter(operation, self.exporter.as_ref(), importer)
+    }
+}
+
+/// A request to import a semaphore.
+#[derive(Debug)]
+pub struct SemaphoreImport {
+    pub(crate) handle: SemaphoreHandle,
+    pub(crate) exporter: Option<DeviceIdentity>,
+}
+
+impl SemaphoreImport {
+    /// The semaphore behind `handle`.
+    #[must_use]
+    pub fn new(handle: SemaphoreHandle) -> Self {
+        Self { handle, exporter: None }
+    }
+
+    /// Says which device exported the semaphore, so that importing it on another one is refused with a clear error.
+    #[must_use]
+    pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
+        self.exporter = Some(exporter);
+        self
+    }
+
+    /// The handle, still owned by the request.
+    #[must_use]
+    pub fn handle(&self) -> &SemaphoreHandle {
+        &self.handle
+    }
+
+    /// The handle, owned by the caller from here on.
+    #[must_use]
+    pub fn into_handle(self) -> SemaphoreHandle {
+        self.handle
+    }
+
+    /// The exporting device, if the application said which.
+    #[must_use]
+    pub fn exporter(&self) -> Option<&DeviceIdentity> {
+        self.exporter.as_ref()
+    }
+}
+
+impl SemaphoreImport {
+    /// The twin of [`MemoryImport::validate`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::DeviceMismatch`].
+    pub fn validate(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
+        #[cfg(unix)]
+        descriptor::check_semaphore(operation, &self.handle)?;
+        check_exporter(operation, self.exporter.as_ref(), importer)
+    }
+}
+
+impl From<SemaphoreHandle> for SemaphoreImport {
+    fn from(handle: SemaphoreHandle) -> Self {
+        Self::new(handle)
+    }
+}
+
+/// Refuses an exporter that is certainly another device.
+fn check_exporter(operation: &'static str, exporter: Option<&DeviceIdentity>, importer: &DeviceIdentity) -> Result<()> {
+    match exporter {
+        Some(exporter) if exporter.compare(importer) == IdentityMatch::Different => Err(Error::new(
+            ErrorKind::DeviceMismatch,
+            operation,
+            "the handle was exported by another device; open the device that matches the exporter",
+        )
+        .with_mismatch(exporter.clone(), importer.clone())),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+mod descriptor {
+    //! What descriptors can stand for. Drivers block on some that are neither, and crash on others.
+
+    use std::os::fd::{AsRawFd, BorrowedFd};
+
+    use crate::error::{Error, Result};
+    use crate::handle::{FdKind, MemoryHandle, MemoryHandleKind, SemaphoreHandle, classify_fd};
+
+    pub(super) fn check_memory(operation: &'static str, handle: &MemoryHandle, size: u64) -> Result<()> {
+        let Some(fd) = handle.as_fd() else { return Ok(()) };
+        let opaque = handle.kind() == MemoryHandleKind::OpaqueFd;
+        match classify_fd(fd) {
+            FdKind::DmaBuf => Ok(()),
+            FdKind::Memory if opaque => check_length(operation, fd, size),
+            FdKind::CharDevice | FdKind::Other if opaque => Ok(()),
+            kind => Err(refused(operation, fd, kind, "memory")),
+        }
+    }
+
+    pub(super) fn check_semaphore(operation: &'static str, handle: &SemaphoreHandle) -> Result<()> {
+        let Some(fd) = handle.as_fd() else { return Ok(()) };
+        match classify_fd(fd) {
+            FdKind::Memory | FdKind::CharDevice | FdKind::AnonymousInode | FdKind::Other => Ok(()),
+            kind => Err(refused(operation, fd, kind, "a semaphore")),
+        }
+    }
+
+    /// Drivers that run on the CPU export memory files, whose length is known. One of them maps past the end if asked.
+    fn check_length(operation: &'static str, fd: BorrowedFd<'_>, size: u64) -> Result<()> {
+        let length = rustix::fs::fstat(fd).ok().and_then(|stat| u64::try_from(stat.st_size).ok());
+        match length {
+            Some(length) if length < size => {
+                Err(Error::invalid(operation, "the size is greater than the memory behind the descriptor")
+                    .with_context("fd", fd.as_raw_fd())
+                    .with_context("memory", format_args!("{length} bytes")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn refused(operation: &'static str, fd: BorrowedFd<'_>, kind: FdKind, wanted: &str) -> Error {
+        let message = match kind {
+            FdKind::Closed => "the number is not an open file descriptor; was it closed, or imported before?".into(),
+            _ => format!("the descriptor is {kind}, which is never {wanted} that a GPU API exported"),
+        };
+        Error::invalid(operation, message).with_context("fd", fd.as_raw_fd())
+    }
+}

@@ -1,0 +1,56 @@
+//! The vendor-neutral half of gpu-interop.
+//!
+//! An application exports memory and semaphores from one GPU API (Vulkan, Direct3D, OpenGL, NvSci, another
+//! process) and imports them into a compute API through a [`Device`] of some [`Backend`]. This crate has the
+//! handles, the descriptors, the safe objects, all validation, and the trait that a backend implements. It
+//! names no vendor API and calls no driver; applications usually depend on `gpu-interop`, which re-exports it.
+//!
+//! # What this crate promises
+//! * **Handles are owned.** An import takes its handle by value. On success the handle belongs to the import;
+//!   on failure the whole request comes back, usable, in the [`ImportError`].
+//! * **Bad requests never reach a driver.** Sizes of 0, ranges past the end, wrong kinds for the operating
+//!   system, descriptors that cannot be GPU memory, objects of another device, semaphore parameters of the wrong
+//!   sort and timeline values that go backwards are typed errors. Drivers have crashed on some of these.
+//! * **Nothing is freed too early.** A mapping keeps its import alive, an import its device. What is dropped while
+//!   work that uses it is pending on a [`Stream`] is freed once that work has run.
+//! * **`Drop` never panics and never blocks for long**: at most 2 seconds, when the last object of a device goes
+//!   whose streams still wait for something. A failing free is reported through `tracing`; `close` returns it.
+//! * **Signals and waits do not allocate** for batches of up to 8.
+//! * Every object may be used from every thread.
+//!
+//! # What the caller must do
+//! * Pass as [`MemoryHandle`] what was exported as memory and as [`SemaphoreHandle`] what was exported as a
+//!   semaphore, with the size and dedicated flag of the allocation. Drivers cannot tell.
+//! * Order the two APIs' accesses: with semaphores, or by waiting on the host. Unordered access reads torn data.
+//! * Keep raw values ([`DevicePtr`], `as_raw`) no longer than the object they came from.
+//!
+//! # Threads and blocking
+//! Work on a [`Stream`] is asynchronous unless a method says that it blocks. Semaphore operations, copies and
+//! fills run in stream order.
+
+pub mod array;
+pub mod backend;
+pub mod capability;
+mod error;
+pub mod handle;
+mod identity;
+mod import;
+mod kernel;
+mod object;
+mod semaphore_ops;
+#[cfg(unix)]
+mod sys;
+
+pub use array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
+pub use backend::{Backend, BackendDevice, BackendInfo, DevicePtr, WaitCondition};
+pub use capability::{Capabilities, Feature, Support};
+pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch, Result};
+pub use handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
+pub use identity::{DeviceIdentity, DeviceKind, IdentityMatch, Luid, ParseIdentityError, PciAddress, Uuid};
+pub use import::{MemoryImport, SemaphoreImport};
+pub use kernel::{KernelArg, LaunchConfig, ModuleImage};
+pub use object::{
+    BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore, Kernel, MappedBuffer,
+    MappedMipmappedArray, Module, SemaphoreSignal, SemaphoreWait, Stream,
+};
+pub use semaphore_ops::{SignalParams, WaitParams};

@@ -1,0 +1,107 @@
+//! Linear device memory: mapped buffers, and slices of anything linear.
+
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use super::device::DeviceInner;
+use super::lifetime::{InFlight, Owned, Resource};
+use super::memory::MemoryInner;
+use super::validate;
+use crate::backend::DevicePtr;
+use crate::error::Result;
+
+/// A range of imported memory, mapped into the device's address space. Keeps the import alive.
+#[derive(Debug)]
+pub struct MappedBuffer {
+    // Dropped in this order: the mapping goes before its memory.
+    owned: Owned,
+    _memory: Arc<MemoryInner>,
+    ptr: DevicePtr,
+    offset: u64,
+    size: u64,
+}
+
+impl MappedBuffer {
+    pub(super) fn new(memory: Arc<MemoryInner>, ptr: DevicePtr, offset: u64, size: u64) -> Self {
+        let owned = Owned::new(memory.owned.device.clone(), Resource::Buffer { ptr, memory: memory.raw });
+        Self { owned, _memory: memory, ptr, offset, size }
+    }
+
+    /// The first byte's address on the device, valid while `self` lives. Kernels of the application may use it; work
+    /// enqueued outside this crate must have run before `self` is dropped.
+    #[must_use]
+    pub fn as_raw(&self) -> DevicePtr {
+        self.ptr
+    }
+
+    /// Where the mapping starts in the imported memory, bytes.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Size of the mapping, bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// A part of the mapping, in bytes from its start.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty or past the end.
+    pub fn slice(&self, range: impl RangeBounds<u64>) -> Result<BufferSlice<'_>> {
+        BufferSlice::from(self).slice(range)
+    }
+
+    /// Unmaps it, and says if that failed. If work that uses it is pending, it is unmapped once that has run.
+    ///
+    /// # Errors
+    /// What the driver answers (`cuMemFree`); the object is gone either way.
+    pub fn close(mut self) -> Result<()> {
+        self.owned.release()
+    }
+}
+
+/// A part of linear device memory: what copies, fills and stream memory operations work on.
+#[derive(Debug, Clone, Copy)]
+pub struct BufferSlice<'a> {
+    pub(super) device: &'a Arc<DeviceInner>,
+    pub(super) in_flight: &'a InFlight,
+    pub(super) ptr: DevicePtr,
+    pub(super) size: u64,
+}
+
+impl<'a> BufferSlice<'a> {
+    pub(super) fn of(owned: &'a Owned, ptr: DevicePtr, size: u64) -> Self {
+        Self { device: &owned.device, in_flight: &owned.in_flight, ptr, size }
+    }
+
+    /// The first byte's address on the device.
+    #[must_use]
+    pub fn as_raw(&self) -> DevicePtr {
+        self.ptr
+    }
+
+    /// Size in bytes, never 0.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// A part of the slice, in bytes from its start.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty or past the end.
+    pub fn slice(&self, range: impl RangeBounds<u64>) -> Result<Self> {
+        let (offset, size) =
+            validate::range("BufferSlice::slice", range, self.size).map_err(|error| self.device.decorate(error))?;
+        Ok(Self { ptr: self.ptr.offset(offset), size, ..*self })
+    }
+}
+
+impl<'a> From<&'a MappedBuffer> for BufferSlice<'a> {
+    fn from(buffer: &'a MappedBuffer) -> Self {
+        Self::of(&buffer.owned, buffer.ptr, buffer.size)
+    }
+}

@@ -1,0 +1,219 @@
+//! An opened device.
+
+use std::sync::Arc;
+
+use super::exportable::ExportableMemory;
+use super::lifetime::Lifetimes;
+use super::memory::ExternalMemory;
+use super::module::Module;
+use super::semaphore::ExternalSemaphore;
+use super::stream::Stream;
+use super::{Event, validate};
+use crate::backend::{Backend, BackendDevice, BackendInfo, RawStream};
+use crate::capability::{Capabilities, Feature};
+use crate::error::{Error, ErrorKind, ImportError, Result};
+use crate::identity::{DeviceIdentity, IdentityMatch};
+use crate::import::{MemoryImport, SemaphoreImport};
+use crate::kernel::ModuleImage;
+
+/// What every object of a device shares.
+#[derive(Debug)]
+pub(super) struct DeviceInner {
+    pub(super) info: BackendInfo,
+    pub(super) raw: Arc<dyn BackendDevice>,
+    pub(super) lifetimes: Lifetimes,
+}
+
+impl DeviceInner {
+    /// Adds to a backend's error where it happened.
+    #[cold]
+    pub(super) fn decorate(&self, error: Error) -> Error {
+        error.with_backend(&self.info.name).with_device(self.raw.identity())
+    }
+}
+
+impl Drop for DeviceInner {
+    fn drop(&mut self) {
+        self.lifetimes.drain(&*self.raw);
+    }
+}
+
+/// One device of a backend, opened. Cheap to clone; all clones are the same device.
+///
+/// Everything created from a device keeps it open. Objects of two `Device`s do not mix, even if both were opened
+/// on the same hardware.
+#[derive(Debug, Clone)]
+pub struct Device {
+    pub(super) inner: Arc<DeviceInner>,
+}
+
+impl Device {
+    /// Opens the device at `ordinal` in the backend's order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoDevice`] if there is no such device; else what the driver answers.
+    pub fn open(backend: &dyn Backend, ordinal: usize) -> Result<Self> {
+        let raw = backend.open(ordinal).map_err(|error| error.with_backend(&backend.info().name))?;
+        Ok(Self::from_backend_device(backend.info().clone(), raw))
+    }
+
+    /// Opens the device of `backend` that is the one `identity` describes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoDevice`] if no device is proven to be the same; the error lists the devices there are.
+    pub fn open_matching(backend: &dyn Backend, identity: &DeviceIdentity) -> Result<Self> {
+        let devices = backend.devices().map_err(|error| error.with_backend(&backend.info().name))?;
+        match devices.iter().position(|device| device.compare(identity) == IdentityMatch::Same) {
+            Some(ordinal) => Self::open(backend, ordinal),
+            None => Err(devices.iter().fold(
+                Error::new(
+                    ErrorKind::NoDevice,
+                    "Device::open_matching",
+                    "the backend has no device that is the exporter's",
+                )
+                .with_backend(&backend.info().name)
+                .with_context("exporter", identity),
+                |error, device| error.with_context("present", device),
+            )),
+        }
+    }
+
+    /// Wraps an already opened backend device, for backends that are layered or made by hand.
+    #[must_use]
+    pub fn from_backend_device(info: BackendInfo, raw: Arc<dyn BackendDevice>) -> Self {
+        Self { inner: Arc::new(DeviceInner { info, raw, lifetimes: Lifetimes::default() }) }
+    }
+
+    /// Which device this is.
+    #[must_use]
+    pub fn identity(&self) -> &DeviceIdentity {
+        self.inner.raw.identity()
+    }
+
+    /// What it can do.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        self.inner.raw.capabilities()
+    }
+
+    /// The backend it belongs to.
+    #[must_use]
+    pub fn backend(&self) -> &BackendInfo {
+        &self.inner.info
+    }
+
+    /// The backend's device, for calls that this crate does not wrap.
+    #[must_use]
+    pub fn as_raw(&self) -> &Arc<dyn BackendDevice> {
+        &self.inner.raw
+    }
+
+    /// Imports memory that another API exported (`cuImportExternalMemory`).
+    ///
+    /// On success the handle belongs to the import and is closed as soon as the driver no longer needs it.
+    ///
+    /// # Errors
+    /// The request comes back in the error, its handle open and usable. [`ErrorKind::Unsupported`] and
+    /// [`ErrorKind::InvalidArgument`] and [`ErrorKind::DeviceMismatch`] are found before the driver is called;
+    /// [`ErrorKind::ImportRejected`] is the driver's refusal.
+    pub fn import_memory(&self, request: MemoryImport) -> Result<ExternalMemory, ImportError<MemoryImport>> {
+        let imported = validate::memory_import(&request, self.capabilities(), self.identity()).and_then(|()| {
+            // SAFETY: the request was validated, and the backend only borrows it.
+            unsafe { self.inner.raw.import_memory(&request) }
+        });
+        match imported {
+            Ok(raw) => Ok(ExternalMemory::new(self.inner.clone(), raw, &request)),
+            Err(error) => {
+                let error = error.with_context("handle", request.handle.kind()).with_context("size", request.size);
+                Err(ImportError::new(self.inner.decorate(error), request))
+            }
+        }
+    }
+
+    /// Imports a semaphore that another API exported (`cuImportExternalSemaphore`).
+    ///
+    /// On success the handle belongs to the import.
+    ///
+    /// # Errors
+    /// As for [`Device::import_memory`]; the request comes back in the error.
+    pub fn import_semaphore(
+        &self,
+        request: impl Into<SemaphoreImport>,
+    ) -> Result<ExternalSemaphore, ImportError<SemaphoreImport>> {
+        let request = request.into();
+        let imported = validate::semaphore_import(&request, self.capabilities(), self.identity()).and_then(|()| {
+            // SAFETY: the request was validated, and the backend only borrows it.
+            unsafe { self.inner.raw.import_semaphore(&request) }
+        });
+        match imported {
+            Ok(raw) => Ok(ExternalSemaphore::new(self.inner.clone(), raw, request.handle.kind())),
+            Err(error) => {
+                let error = error.with_context("handle", request.handle.kind());
+                Err(ImportError::new(self.inner.decorate(error), request))
+            }
+        }
+    }
+
+    /// Allocates device memory that another API can import: the reverse direction.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a size of 0, [`ErrorKind::Unsupported`] where the device cannot export,
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn allocate_exportable(&self, size: u64) -> Result<ExportableMemory> {
+        const OPERATION: &str = "Device::allocate_exportable";
+        let created = validate::feature(OPERATION, self.capabilities(), Feature::ExportableMemory).and_then(|()| {
+            if size == 0 {
+                return Err(Error::invalid(OPERATION, "the size is 0"));
+            }
+            self.inner.raw.create_exportable(size).map_err(|error| error.with_context("size", size))
+        });
+        match created {
+            Ok(allocation) => Ok(ExportableMemory::new(self.inner.clone(), allocation)),
+            Err(error) => Err(self.inner.decorate(error)),
+        }
+    }
+
+    /// Creates a stream (`cuStreamCreate`), which does not synchronise with the driver's default stream.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn create_stream(&self) -> Result<Stream> {
+        self.inner.lifetimes.collect(&*self.inner.raw);
+        let raw = self.inner.raw.create_stream().map_err(|error| self.inner.decorate(error))?;
+        Ok(Stream::new(self.inner.clone(), raw, true))
+    }
+
+    /// Uses a stream that the application created through its own driver bindings (cudarc's
+    /// `CudaStream::cu_stream`, say). Dropping the returned [`Stream`] does not destroy it.
+    ///
+    /// # Safety
+    /// `raw` must be a live stream of this very device, and stay live until the returned stream and every object
+    /// used on it have been dropped and the work enqueued through it has run.
+    #[must_use]
+    pub unsafe fn stream_from_raw(&self, raw: RawStream) -> Stream {
+        Stream::new(self.inner.clone(), raw, false)
+    }
+
+    /// Creates an event.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn create_event(&self) -> Result<Event> {
+        let raw = self.inner.raw.create_event().map_err(|error| self.inner.decorate(error))?;
+        Ok(Event::new(self.inner.clone(), raw))
+    }
+
+    /// Loads a module of kernels.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] where the device runs no kernels or not this kind of image; else what the driver
+    /// answers.
+    pub fn load_module(&self, image: ModuleImage<'_>) -> Result<Module> {
+        let loaded = validate::feature("Device::load_module", self.capabilities(), Feature::Kernels)
+            .and_then(|()| self.inner.raw.load_module(image));
+        match loaded {
+            Ok(raw) => Ok(Module::new(self.inner.clone(), raw)),
+            Err(error) => Err(self.inner.decorate(error)),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Application functions that run in stream order.
+
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::stream::Stream;
+use super::validate;
+use crate::capability::Feature;
+use crate::error::Result;
+
+struct HostCall {
+    function: Box<dyn FnOnce() + Send>,
+    panicked: Arc<AtomicBool>,
+}
+
+/// Called by a driver's thread. Never unwinds into it.
+extern "C" fn run(data: *mut c_void) {
+    // SAFETY: `data` is the box that `launch_host_function` leaked for this call, and drivers call once.
+    let call = unsafe { Box::from_raw(data.cast::<HostCall>()) };
+    let HostCall { function, panicked } = *call;
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(function)) {
+        // Dropping the payload could panic again, and there is nobody left to catch that.
+        std::mem::forget(payload);
+        panicked.store(true, Ordering::Release);
+        tracing::error!("a host function panicked; the stream's next synchronisation reports it");
+    }
+}
+
+impl Stream {
+    /// Calls `function` on a thread of the driver once everything enqueued before has run, and holds back what is
+    /// enqueued after (`cuLaunchHostFunc`).
+    ///
+    /// The function must not call into a GPU API and must not wait for other work: drivers may run the functions of
+    /// independent streams one after another, so a waiting one can deadlock the process. If the device is torn down
+    /// first it is neither called nor dropped. A panic is caught, and reported by the next [`Stream::synchronize`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where streams cannot; else what the driver answers.
+    pub fn launch_host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
+        let device = self.device();
+        validate::feature("Stream::launch_host_function", device.raw.capabilities(), Feature::HostFunctions)
+            .and_then(|()| {
+                let call = HostCall { function: Box::new(function), panicked: self.panicked().clone() };
+                let data = Box::into_raw(Box::new(call)).cast::<c_void>();
+                // SAFETY: the stream is live; `run` fits the box and does not unwind.
+                let launched = unsafe { device.raw.launch_host_function(self.as_raw(), run, data) };
+                if launched.is_err() {
+                    // SAFETY: after a failure the function is never called, so the box is ours again.
+                    drop(unsafe { Box::from_raw(data.cast::<HostCall>()) });
+                }
+                launched
+            })
+            .map_err(|error| device.decorate(error))
+    }
+}

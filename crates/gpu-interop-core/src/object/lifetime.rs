@@ -1,0 +1,295 @@
+//! When a driver object may be freed: not while work that uses it is pending.
+//!
+//! Every stream has a slot. An object remembers the slots of the streams it was used on as one bit each (slots
+//! past 64 share bits, which only makes the answer more careful). When the object is let go, those streams are
+//! asked whether they are idle; if one is not, an event is recorded on it, and the object is freed once all its
+//! events have passed: at the next release, creation or synchronisation on the device. Using an object so costs
+//! one load, and freeing an idle one costs nothing.
+//!
+//! Memory never goes before its mappings, even if the work ends while the question is being asked: it waits for
+//! those of them that are still kept, and what is kept is freed under one lock, in the order it was let go.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use super::device::DeviceInner;
+use crate::backend::{
+    BackendDevice, DevicePtr, RawAllocation, RawEvent, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawStream,
+};
+use crate::error::Result;
+
+/// A driver object that is freed exactly once.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Resource {
+    Memory(RawMemory),
+    Buffer {
+        ptr: DevicePtr,
+        memory: RawMemory,
+    },
+    MipmappedArray {
+        raw: RawMipmappedArray,
+        memory: RawMemory,
+    },
+    Semaphore(RawSemaphore),
+    Allocation(RawAllocation),
+    Module(RawModule),
+    /// `owned` is false for a stream that the application lent.
+    Stream {
+        raw: RawStream,
+        slot: usize,
+        owned: bool,
+    },
+}
+
+impl Resource {
+    /// The memory that this is a mapping of.
+    fn mapping_of(&self) -> Option<RawMemory> {
+        match self {
+            Self::Buffer { memory, .. } | Self::MipmappedArray { memory, .. } => Some(*memory),
+            _ => None,
+        }
+    }
+}
+
+/// The streams an object was used on, one bit a slot.
+#[derive(Debug, Default)]
+pub(super) struct InFlight(AtomicU64);
+
+impl InFlight {
+    /// Notes a use on the stream in `slot`. Called before the work is enqueued.
+    #[inline]
+    pub(super) fn mark(&self, slot: usize) {
+        let bit = 1 << (slot % 64);
+        // Relaxed: the bits are read when the object is dropped, which already happens after every use.
+        if self.0.load(Ordering::Relaxed) & bit == 0 {
+            self.0.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    fn bits(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// An object's hold on its driver resource and its device.
+#[derive(Debug)]
+pub(super) struct Owned {
+    pub(super) device: Arc<DeviceInner>,
+    pub(super) in_flight: InFlight,
+    resource: Option<Resource>,
+}
+
+impl Owned {
+    pub(super) fn new(device: Arc<DeviceInner>, resource: Resource) -> Self {
+        let owned = Self { device, in_flight: InFlight::default(), resource: Some(resource) };
+        if let Resource::Stream { slot, .. } = resource {
+            owned.in_flight.mark(slot);
+        }
+        owned
+    }
+
+    /// Frees the resource now, or once the work that uses it has run.
+    pub(super) fn release(&mut self) -> Result<()> {
+        match self.resource.take() {
+            Some(resource) => self
+                .device
+                .lifetimes
+                .retire(&*self.device.raw, resource, self.in_flight.bits())
+                .map_err(|error| self.device.decorate(error)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let resource = self.resource;
+        if let Err(error) = self.release() {
+            tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked");
+        }
+    }
+}
+
+/// What a retired object waits for.
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    /// An event recorded after the last use, owned by the entry.
+    Event(RawEvent),
+    /// The stream in this slot being idle, where no event could be recorded.
+    Idle(usize),
+}
+
+#[derive(Debug)]
+struct Retired {
+    resource: Resource,
+    waits: SmallVec<[Wait; 2]>,
+}
+
+/// The streams of a device and the objects that wait for them.
+#[derive(Debug, Default)]
+pub(super) struct Lifetimes {
+    streams: Mutex<Vec<Option<RawStream>>>,
+    retired: Mutex<Vec<Retired>>,
+}
+
+impl Lifetimes {
+    /// Gives a stream its slot.
+    pub(super) fn add_stream(&self, raw: RawStream) -> usize {
+        let mut streams = lock(&self.streams);
+        match streams.iter().position(Option::is_none) {
+            Some(slot) => {
+                streams[slot] = Some(raw);
+                slot
+            }
+            None => {
+                streams.push(Some(raw));
+                streams.len() - 1
+            }
+        }
+    }
+
+    /// Frees `resource` now if the streams in `used` are idle, else later.
+    fn retire(&self, device: &dyn BackendDevice, resource: Resource, used: u64) -> Result<()> {
+        self.collect(device);
+        let waits = self.fence(device, used);
+        if waits.is_empty() && !self.is_mapped(&resource) {
+            return self.free(device, resource);
+        }
+        lock(&self.retired).push(Retired { resource, waits });
+        Ok(())
+    }
+
+    /// Whether `resource` is memory of which a mapping is still kept. Returns only after a mapping that another
+    /// thread is freeing is gone.
+    fn is_mapped(&self, resource: &Resource) -> bool {
+        let Resource::Memory(memory) = resource else { return false };
+        lock(&self.retired).iter().any(|entry| entry.resource.mapping_of() == Some(*memory))
+    }
+
+    /// Records an event on each busy stream in `used`.
+    fn fence(&self, device: &dyn BackendDevice, used: u64) -> SmallVec<[Wait; 2]> {
+        let mut waits = SmallVec::new();
+        if used == 0 {
+            return waits;
+        }
+        let streams = lock(&self.streams);
+        for (slot, raw) in streams.iter().enumerate() {
+            let Some(raw) = *raw else { continue };
+            if used & (1 << (slot % 64)) == 0 || is_idle(device, raw) {
+                continue;
+            }
+            waits.push(record(device, raw).map_or_else(
+                |error| {
+                    tracing::warn!(%error, "recording an event failed; what is freed waits for an idle stream");
+                    Wait::Idle(slot)
+                },
+                Wait::Event,
+            ));
+        }
+        waits
+    }
+
+    /// Frees every retired object whose events have passed.
+    pub(super) fn collect(&self, device: &dyn BackendDevice) {
+        // Locked until everything is freed: another thread must not free memory while its mapping is under way.
+        let mut retired = lock(&self.retired);
+        let mut mapped = BTreeSet::new();
+        for entry in std::mem::take(&mut *retired) {
+            let waits_for_mapping = matches!(entry.resource, Resource::Memory(memory) if mapped.contains(&memory));
+            if waits_for_mapping || !entry.waits.iter().all(|wait| self.passed(device, *wait)) {
+                mapped.extend(entry.resource.mapping_of());
+                retired.push(entry);
+                continue;
+            }
+            for wait in entry.waits {
+                let Wait::Event(event) = wait else { continue };
+                // SAFETY: the event was created for this entry alone, and has passed.
+                if let Err(error) = unsafe { device.destroy_event(event) } {
+                    tracing::warn!(%error, "destroying an event failed");
+                }
+            }
+            let resource = entry.resource;
+            if let Err(error) = self.free(device, resource) {
+                tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked");
+            }
+        }
+    }
+
+    fn passed(&self, device: &dyn BackendDevice, wait: Wait) -> bool {
+        match wait {
+            // SAFETY: retired entries own their events. An event that reports an error will never be waited for by
+            // work.
+            Wait::Event(event) => unsafe { device.query_event(event) }.unwrap_or(true),
+            // A stream that has left its slot was idle then. Another one in the slot only makes this more careful.
+            Wait::Idle(slot) => lock(&self.streams)[slot].is_none_or(|raw| is_idle(device, raw)),
+        }
+    }
+
+    /// Frees what is left when the device goes: cancels what the backend can cancel, then waits a little.
+    pub(super) fn drain(&self, device: &dyn BackendDevice) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        self.collect(device);
+        if lock(&self.retired).is_empty() {
+            return;
+        }
+        device.cancel_pending_work();
+        let deadline = Instant::now() + PATIENCE;
+        while !lock(&self.retired).is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+            self.collect(device);
+        }
+        let left = lock(&self.retired);
+        if !left.is_empty() {
+            tracing::warn!(objects = left.len(), "work is still pending on a closed device; its objects are leaked");
+        }
+    }
+
+    fn free(&self, device: &dyn BackendDevice, resource: Resource) -> Result<()> {
+        // SAFETY: the resource came from this device, `Owned::release` hands it over exactly once, and the streams
+        // that used it are idle or past the event recorded after its last use. Memory outlives its mappings, and a
+        // module its kernels, because the objects hold each other.
+        unsafe {
+            match resource {
+                Resource::Memory(raw) => device.destroy_memory(raw),
+                Resource::Buffer { ptr, .. } => device.free_buffer(ptr),
+                Resource::MipmappedArray { raw, .. } => device.free_mipmapped_array(raw),
+                Resource::Semaphore(raw) => device.destroy_semaphore(raw),
+                Resource::Allocation(raw) => device.destroy_exportable(raw),
+                Resource::Module(raw) => device.unload_module(raw),
+                Resource::Stream { raw, slot, owned } => {
+                    lock(&self.streams)[slot] = None;
+                    if owned { device.destroy_stream(raw) } else { Ok(()) }
+                }
+            }
+        }
+    }
+}
+
+/// A stream that reports an error runs no more work, so it counts as idle.
+fn is_idle(device: &dyn BackendDevice, raw: RawStream) -> bool {
+    // SAFETY: a stream is in the table exactly while it is live, and the callers have locked the table.
+    unsafe { device.query_stream(raw) }.unwrap_or(true)
+}
+
+/// A new event, recorded on `raw`.
+fn record(device: &dyn BackendDevice, raw: RawStream) -> Result<RawEvent> {
+    let event = device.create_event()?;
+    // SAFETY: the event was just created; the stream is in the table, which the caller has locked.
+    if let Err(error) = unsafe { device.record_event(event, raw) } {
+        // SAFETY: nothing else knows the event.
+        if let Err(error) = unsafe { device.destroy_event(event) } {
+            tracing::warn!(%error, "destroying an event failed");
+        }
+        return Err(error);
+    }
+    Ok(event)
+}
+
+/// The data under these locks is valid at every step, so a panic elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,60 @@
+//! Modules and kernels.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use super::device::DeviceInner;
+use super::lifetime::{Owned, Resource};
+use crate::backend::{RawKernel, RawModule};
+use crate::error::Result;
+
+#[derive(Debug)]
+pub(super) struct ModuleInner {
+    pub(super) owned: Owned,
+    raw: RawModule,
+}
+
+/// A loaded module. Its kernels keep it loaded.
+#[derive(Debug)]
+pub struct Module {
+    inner: Arc<ModuleInner>,
+}
+
+impl Module {
+    pub(super) fn new(device: Arc<DeviceInner>, raw: RawModule) -> Self {
+        Self { inner: Arc::new(ModuleInner { owned: Owned::new(device, Resource::Module(raw)), raw }) }
+    }
+
+    /// The kernel with this name.
+    ///
+    /// # Errors
+    /// What the driver answers if there is none.
+    pub fn kernel(&self, name: &CStr) -> Result<Kernel> {
+        let device = &self.inner.owned.device;
+        // SAFETY: the module is live.
+        unsafe { device.raw.module_kernel(self.inner.raw, name) }
+            .map(|raw| Kernel { module: self.inner.clone(), raw })
+            .map_err(|error| device.decorate(error.with_context("kernel", name.to_string_lossy())))
+    }
+
+    /// The driver's module, valid while `self` or one of its kernels lives.
+    #[must_use]
+    pub fn as_raw(&self) -> RawModule {
+        self.inner.raw
+    }
+}
+
+/// A kernel of a module.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    pub(super) module: Arc<ModuleInner>,
+    pub(super) raw: RawKernel,
+}
+
+impl Kernel {
+    /// The driver's kernel, valid while `self` lives.
+    #[must_use]
+    pub fn as_raw(&self) -> RawKernel {
+        self.raw
+    }
+}

@@ -1,0 +1,263 @@
+//! Imported semaphores.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::device::DeviceInner;
+use super::lifetime::{Owned, Resource};
+use super::stream::Stream;
+use crate::backend::{RawSemaphore, RawSignal, RawWait};
+use crate::error::{Error, Result};
+use crate::handle::{SemaphoreHandleKind, SemaphorePayload};
+use crate::semaphore_ops::{SignalParams, WaitParams};
+
+/// How many signals or waits of a batch need no heap allocation.
+const INLINE: usize = 8;
+
+/// A semaphore of another API, imported. Streams signal it and wait for it.
+#[derive(Debug)]
+pub struct ExternalSemaphore {
+    owned: Owned,
+    raw: RawSemaphore,
+    kind: SemaphoreHandleKind,
+    /// The greatest value signalled through this object. The exporter may be further on.
+    last_signalled: AtomicU64,
+}
+
+/// One signal of a batch. Made by [`ExternalSemaphore`], done by [`Stream::signal`].
+#[derive(Debug, Clone, Copy)]
+#[must_use = "nothing is signalled until this is passed to Stream::signal"]
+pub struct SemaphoreSignal<'a> {
+    semaphore: &'a ExternalSemaphore,
+    params: SignalParams,
+}
+
+/// One wait of a batch. Made by [`ExternalSemaphore`], done by [`Stream::wait`].
+#[derive(Debug, Clone, Copy)]
+#[must_use = "nothing waits until this is passed to Stream::wait"]
+pub struct SemaphoreWait<'a> {
+    semaphore: &'a ExternalSemaphore,
+    params: WaitParams,
+}
+
+impl ExternalSemaphore {
+    pub(super) fn new(device: Arc<DeviceInner>, raw: RawSemaphore, kind: SemaphoreHandleKind) -> Self {
+        let owned = Owned::new(device, Resource::Semaphore(raw));
+        Self { owned, raw, kind, last_signalled: AtomicU64::new(0) }
+    }
+
+    /// The kind of handle it was imported from.
+    #[must_use]
+    pub fn handle_kind(&self) -> SemaphoreHandleKind {
+        self.kind
+    }
+
+    /// The driver's object, valid while `self` lives.
+    #[must_use]
+    pub fn as_raw(&self) -> RawSemaphore {
+        self.raw
+    }
+
+    /// A signal of a binary semaphore.
+    pub fn signal(&self) -> SemaphoreSignal<'_> {
+        self.signal_with(SignalParams::Binary)
+    }
+
+    /// A signal that sets a timeline semaphore or fence to `value`.
+    #[inline]
+    pub fn signal_value(&self, value: u64) -> SemaphoreSignal<'_> {
+        self.signal_with(SignalParams::Value(value))
+    }
+
+    /// A release of a keyed mutex.
+    pub fn release_key(&self, key: u64) -> SemaphoreSignal<'_> {
+        self.signal_with(SignalParams::Key(key))
+    }
+
+    /// A signal with any parameters.
+    #[inline]
+    pub fn signal_with(&self, params: SignalParams) -> SemaphoreSignal<'_> {
+        SemaphoreSignal { semaphore: self, params }
+    }
+
+    /// A wait for a binary semaphore; it consumes the signal.
+    pub fn wait(&self) -> SemaphoreWait<'_> {
+        self.wait_with(WaitParams::Binary)
+    }
+
+    /// A wait until a timeline semaphore or fence is at least `value`.
+    pub fn wait_value(&self, value: u64) -> SemaphoreWait<'_> {
+        self.wait_with(WaitParams::Value(value))
+    }
+
+    /// An acquisition of a keyed mutex; `None` waits without end.
+    pub fn acquire_key(&self, key: u64, timeout: Option<Duration>) -> SemaphoreWait<'_> {
+        self.wait_with(WaitParams::Key { key, timeout })
+    }
+
+    /// A wait with any parameters.
+    pub fn wait_with(&self, params: WaitParams) -> SemaphoreWait<'_> {
+        SemaphoreWait { semaphore: self, params }
+    }
+
+    /// Ends the import, and says if that failed. If signals or waits are pending, it ends once they have run.
+    ///
+    /// # Errors
+    /// What the driver answers (`cuDestroyExternalSemaphore`); the object is gone either way.
+    pub fn close(mut self) -> Result<()> {
+        self.owned.release()
+    }
+
+    /// Checks that this semaphore can be used on `stream` with parameters for `payload`, and notes the use.
+    #[inline]
+    fn enter(&self, operation: &'static str, stream: &Stream, payload: SemaphorePayload) -> Result<()> {
+        if !Arc::ptr_eq(&self.owned.device, stream.device()) || payload != self.kind.payload() {
+            return Err(self.refused(operation, stream, payload));
+        }
+        self.owned.in_flight.mark(stream.slot());
+        Ok(())
+    }
+
+    /// Why [`ExternalSemaphore::enter`] refuses.
+    #[cold]
+    fn refused(&self, operation: &'static str, stream: &Stream, payload: SemaphorePayload) -> Error {
+        if !Arc::ptr_eq(&self.owned.device, stream.device()) {
+            return Error::invalid(operation, "the semaphore belongs to another device than the stream")
+                .with_context("semaphore's device", self.owned.device.raw.identity());
+        }
+        Error::invalid(
+            operation,
+            format!("the semaphore is {:?}, the parameters are for {payload:?}", self.kind.payload()),
+        )
+        .with_context("handle", self.kind)
+    }
+}
+
+const SIGNAL: &str = "Stream::signal";
+const WAIT: &str = "Stream::wait";
+
+impl SemaphoreSignal<'_> {
+    /// Checks the signal and records its value. Returns the value before, for [`SemaphoreSignal::undo`].
+    ///
+    /// Not one atomic step: whoever signals a timeline from two threads must order them anyway, and then each sees
+    /// the other's value.
+    #[inline]
+    fn begin(&self, stream: &Stream) -> Result<u64> {
+        self.semaphore.enter(SIGNAL, stream, self.params.payload())?;
+        let SignalParams::Value(value) = self.params else { return Ok(0) };
+        let last = self.semaphore.last_signalled.load(Ordering::Relaxed);
+        if value <= last {
+            return Err(backwards(value, last));
+        }
+        self.semaphore.last_signalled.store(value, Ordering::Relaxed);
+        Ok(last)
+    }
+
+    /// Takes back a value whose signal was not enqueued.
+    #[cold]
+    fn undo(&self, previous: u64) {
+        if let SignalParams::Value(_) = self.params {
+            self.semaphore.last_signalled.store(previous, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn raw(&self) -> RawSignal {
+        RawSignal { semaphore: self.semaphore.raw, params: self.params }
+    }
+}
+
+#[cold]
+fn backwards(value: u64, last: u64) -> Error {
+    Error::invalid(SIGNAL, "a timeline only grows; drivers would let it go backwards")
+        .with_context("value", value)
+        .with_context("already signalled", last)
+}
+
+#[cold]
+fn empty(operation: &'static str) -> Error {
+    Error::invalid(operation, "the batch is empty")
+}
+
+impl Stream {
+    /// Signals semaphores once everything enqueued before has run (`cuSignalExternalSemaphoresAsync`).
+    ///
+    /// Allocates nothing for up to 8 signals. Threads that signal one timeline must be ordered by the application, or
+    /// its values may arrive out of order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
+    /// device, parameters of the wrong sort, or a timeline value not greater than one already signalled through
+    /// the same [`ExternalSemaphore`]; then nothing is enqueued. Else what the driver answers.
+    #[inline]
+    pub fn signal(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
+        let signalled = match signals {
+            [signal] => self.signal_one(signal),
+            _ => self.signal_batch(signals),
+        };
+        signalled.map_err(|error| self.device().decorate(error))
+    }
+
+    /// The common case, without any copying: a binding's own call costs hardly more than this adds.
+    #[inline]
+    fn signal_one(&self, signal: &SemaphoreSignal<'_>) -> Result<()> {
+        let previous = signal.begin(self)?;
+        // SAFETY: semaphore and stream are live and of this device, and the parameters are of the right sort.
+        let enqueued = unsafe { self.device().raw.signal_semaphores(self.as_raw(), &[signal.raw()]) };
+        if enqueued.is_err() {
+            signal.undo(previous);
+        }
+        enqueued
+    }
+
+    fn signal_batch(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
+        if signals.is_empty() {
+            return Err(empty(SIGNAL));
+        }
+        let mut previous: SmallVec<[u64; INLINE]> = SmallVec::new();
+        let mut raw: SmallVec<[RawSignal; INLINE]> = SmallVec::new();
+        let begun = signals.iter().try_for_each(|signal| {
+            previous.push(signal.begin(self)?);
+            raw.push(signal.raw());
+            Ok(())
+        });
+        // SAFETY: as in `signal_one`, for each of them.
+        let enqueued = begun.and_then(|()| unsafe { self.device().raw.signal_semaphores(self.as_raw(), &raw) });
+        if enqueued.is_err() {
+            // Backwards, for a semaphore that is in the batch twice. What was not begun has no previous value.
+            for (signal, previous) in signals.iter().zip(&previous).rev() {
+                signal.undo(*previous);
+            }
+        }
+        enqueued
+    }
+
+    /// Makes everything enqueued from here on wait for semaphores (`cuWaitExternalSemaphoresAsync`).
+    ///
+    /// Allocates nothing for up to 8 waits. The wait itself has no time limit (except a keyed mutex's); bound it with
+    /// [`Stream::synchronize_timeout`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
+    /// device, or parameters of the wrong sort; then nothing is enqueued. Else what the driver answers.
+    #[inline]
+    pub fn wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
+        self.try_wait(waits).map_err(|error| self.device().decorate(error))
+    }
+
+    fn try_wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
+        if waits.is_empty() {
+            return Err(empty(WAIT));
+        }
+        let mut raw: SmallVec<[RawWait; INLINE]> = SmallVec::new();
+        for SemaphoreWait { semaphore, params } in waits {
+            semaphore.enter(WAIT, self, params.payload())?;
+            raw.push(RawWait { semaphore: semaphore.raw, params: *params });
+        }
+        // SAFETY: every semaphore and the stream are live and of this device, and each has the right parameters.
+        unsafe { self.device().raw.wait_semaphores(self.as_raw(), &raw) }
+    }
+}

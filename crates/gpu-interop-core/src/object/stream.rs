@@ -1,0 +1,179 @@
+//! Streams: queues of asynchronous work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::device::DeviceInner;
+use super::event::Event;
+use super::lifetime::{Owned, Resource};
+use super::module::Kernel;
+use crate::backend::RawStream;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::{KernelArg, LaunchConfig};
+
+/// A queue of work that runs in order, asynchronously to the host.
+///
+/// Dropping a stream does not wait: work already enqueued still runs.
+#[derive(Debug)]
+pub struct Stream {
+    owned: Owned,
+    raw: RawStream,
+    slot: usize,
+    panicked: Arc<AtomicBool>,
+}
+
+impl Stream {
+    pub(super) fn new(device: Arc<DeviceInner>, raw: RawStream, owned: bool) -> Self {
+        let slot = device.lifetimes.add_stream(raw);
+        let owned = Owned::new(device, Resource::Stream { raw, slot, owned });
+        Self { owned, raw, slot, panicked: Arc::default() }
+    }
+
+    #[inline]
+    pub(super) fn device(&self) -> &Arc<DeviceInner> {
+        &self.owned.device
+    }
+
+    #[inline]
+    pub(super) fn slot(&self) -> usize {
+        self.slot
+    }
+
+    pub(super) fn panicked(&self) -> &Arc<AtomicBool> {
+        &self.panicked
+    }
+
+    /// The driver's stream, valid while `self` lives.
+    #[must_use]
+    #[inline]
+    pub fn as_raw(&self) -> RawStream {
+        self.raw
+    }
+
+    /// Blocks until everything enqueued has run. Without end, if a wait is never satisfied; see
+    /// [`Stream::synchronize_timeout`].
+    ///
+    /// # Errors
+    /// What failed in the enqueued work since the last call; [`ErrorKind::HostFunctionPanicked`] if a host function
+    /// did.
+    pub fn synchronize(&self) -> Result<()> {
+        let device = self.device();
+        // SAFETY: the stream is live.
+        let done = unsafe { device.raw.synchronize_stream(self.raw) };
+        device.lifetimes.collect(&*device.raw);
+        done.and_then(|()| self.take_panic()).map_err(|error| device.decorate(error))
+    }
+
+    /// Like [`Stream::synchronize`], but gives up after `timeout`. Polls: first busily, then at most every
+    /// millisecond.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] if work is left; it goes on, and the call may be repeated. Else as for
+    /// [`Stream::synchronize`].
+    pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
+        const SPINS: u32 = 200;
+        let start = Instant::now();
+        let mut pause = Duration::from_micros(20);
+        for round in 0_u32.. {
+            if self.is_idle()? {
+                break;
+            }
+            let left = timeout.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                let error = Error::new(ErrorKind::Timeout, "Stream::synchronize_timeout", "the stream still has work")
+                    .with_context("timeout", format_args!("{timeout:?}"));
+                return Err(self.device().decorate(error));
+            }
+            if round < SPINS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::sleep(pause.min(left));
+                pause = (pause * 2).min(Duration::from_millis(1));
+            }
+        }
+        self.synchronize()
+    }
+
+    /// Whether everything enqueued has run. Does not block.
+    ///
+    /// # Errors
+    /// What the driver answers; a failure of enqueued work may be reported here.
+    pub fn is_idle(&self) -> Result<bool> {
+        // SAFETY: the stream is live.
+        unsafe { self.device().raw.query_stream(self.raw) }.map_err(|error| self.device().decorate(error))
+    }
+
+    /// Records `event` after everything enqueued so far.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for an event of another device; else what the driver answers.
+    pub fn record(&self, event: &Event) -> Result<()> {
+        self.check_device("Stream::record", "event", &event.device)?;
+        // SAFETY: both are live and of this device.
+        unsafe { self.device().raw.record_event(event.raw, self.raw) }.map_err(|error| self.device().decorate(error))
+    }
+
+    /// Makes everything enqueued from here on wait for an event's last record.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for an event of another device; else what the driver answers.
+    pub fn wait_event(&self, event: &Event) -> Result<()> {
+        self.check_device("Stream::wait_event", "event", &event.device)?;
+        // SAFETY: both are live and of this device.
+        unsafe { self.device().raw.wait_event(self.raw, event.raw) }.map_err(|error| self.device().decorate(error))
+    }
+
+    /// Enqueues a kernel.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a kernel of another device or a launch without threads; else what the
+    /// driver answers.
+    ///
+    /// # Safety
+    /// `args` must have the number and types that the kernel takes, and the kernel may only touch memory that stays
+    /// valid until it has run: an address argument does not keep its buffer alive.
+    pub unsafe fn launch(&self, kernel: &Kernel, config: &LaunchConfig, args: &[KernelArg]) -> Result<()> {
+        const OPERATION: &str = "Stream::launch";
+        self.check_device(OPERATION, "kernel", &kernel.module.owned.device)?;
+        let device = self.device();
+        if config.grid.contains(&0) || config.block.contains(&0) {
+            let error = Error::invalid(OPERATION, "every dimension of grid and block must be at least 1")
+                .with_context("grid", format_args!("{:?}", config.grid))
+                .with_context("block", format_args!("{:?}", config.block));
+            return Err(device.decorate(error));
+        }
+        kernel.module.owned.in_flight.mark(self.slot);
+        // SAFETY: stream and kernel are live and of this device; the caller vouches for the arguments.
+        unsafe { device.raw.launch_kernel(self.raw, kernel.raw, config, args) }.map_err(|error| device.decorate(error))
+    }
+
+    /// Destroys the stream, and says if that failed. Work already enqueued still runs.
+    ///
+    /// # Errors
+    /// What the driver answers; the object is gone either way.
+    pub fn close(mut self) -> Result<()> {
+        self.owned.release()
+    }
+
+    fn take_panic(&self) -> Result<()> {
+        if self.panicked.swap(false, Ordering::Acquire) {
+            return Err(Error::new(
+                ErrorKind::HostFunctionPanicked,
+                "Stream::synchronize",
+                "a host function enqueued on this stream panicked",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses objects of another device.
+    pub(super) fn check_device(&self, operation: &'static str, what: &str, device: &Arc<DeviceInner>) -> Result<()> {
+        if Arc::ptr_eq(device, self.device()) {
+            return Ok(());
+        }
+        let error = Error::invalid(operation, format!("the {what} belongs to another device than the stream"))
+            .with_context("other device", device.raw.identity());
+        Err(self.device().decorate(error))
+    }
+}

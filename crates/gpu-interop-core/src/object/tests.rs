@@ -1,0 +1,97 @@
+//! Tests of the safe objects on a backend that records and checks every call.
+
+mod capability;
+mod device;
+mod host_function;
+mod import;
+mod lifetime;
+mod lifetime_busy;
+mod lifetime_race;
+mod map;
+mod ownership;
+mod recorder;
+mod semaphore;
+mod stream;
+mod stream_refusals;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::MemfdFlags;
+
+use self::recorder::{Recorder, gpu};
+use super::{Device, ExternalMemory, ExternalSemaphore, MappedBuffer};
+use crate::backend::BackendInfo;
+use crate::error::{Error, ErrorKind};
+use crate::handle::{MemoryHandle, SemaphoreHandle};
+use crate::import::{MemoryImport, SemaphoreImport};
+
+const SIZE: u64 = 0x1_0000;
+
+/// A device that can do everything.
+fn open() -> (Arc<Recorder>, Device) {
+    open_on(Recorder::new(gpu(1)))
+}
+
+fn open_on(recorder: Recorder) -> (Arc<Recorder>, Device) {
+    let recorder = Arc::new(recorder);
+    let info = BackendInfo { name: "recorder".into(), driver: "none".into(), library: None, stand_in: true };
+    (recorder.clone(), Device::from_backend_device(info, recorder))
+}
+
+/// Descriptors that look like exported memory. The name shows in `/proc/self/fd`.
+/// As long as a file can be, and empty: any size of an import fits.
+fn memfd(name: &str) -> OwnedFd {
+    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).expect("memfd");
+    rustix::fs::ftruncate(&fd, i64::MAX.unsigned_abs()).expect("ftruncate");
+    fd
+}
+
+fn opaque(size: u64) -> MemoryImport {
+    MemoryImport::new(MemoryHandle::OpaqueFd(memfd("memory")), size)
+}
+
+fn import(device: &Device) -> ExternalMemory {
+    device.import_memory(opaque(SIZE)).expect("import")
+}
+
+fn mapped(device: &Device) -> MappedBuffer {
+    import(device).map_all().expect("map")
+}
+
+fn binary(device: &Device) -> ExternalSemaphore {
+    device.import_semaphore(SemaphoreHandle::OpaqueFd(memfd("binary"))).expect("import")
+}
+
+fn timeline(device: &Device) -> ExternalSemaphore {
+    device.import_semaphore(SemaphoreImport::new(SemaphoreHandle::TimelineFd(memfd("timeline")))).expect("import")
+}
+
+/// Asserts that an error is of `kind`, says where it happened, and mentions each of `words`.
+#[track_caller]
+fn assert_refused(error: &Error, kind: ErrorKind, operation: &str, words: &[&str]) {
+    let text = error.to_string();
+    assert_eq!(error.kind(), kind, "{text}");
+    assert_eq!(error.operation(), operation, "{text}");
+    assert_eq!(error.backend(), Some("recorder"), "{text}");
+    assert!(error.device().is_some_and(|device| text.contains(device) && device.contains("card")), "{text}");
+    for word in words.iter().chain([&operation]) {
+        assert!(text.contains(word), "`{word}` is missing: {text}");
+    }
+}
+
+/// Asserts that `work` is refused as an invalid argument, without a call of the backend.
+#[track_caller]
+fn assert_invalid<T>(
+    recorder: &Recorder,
+    operation: &str,
+    words: &[&str],
+    work: impl FnOnce() -> crate::error::Result<T>,
+) {
+    let before = recorder.calls().len();
+    match work() {
+        Ok(_) => panic!("{operation} took an invalid request"),
+        Err(error) => assert_refused(&error, ErrorKind::InvalidArgument, operation, words),
+    }
+    assert_eq!(recorder.calls()[before..], [], "an invalid request reached the backend");
+}

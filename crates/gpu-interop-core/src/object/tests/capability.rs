@@ -1,0 +1,99 @@
+//! Features that a device lacks.
+
+use super::recorder::{Call, Recorder, everything, gpu};
+use super::{SIZE, assert_refused, memfd, opaque, open_on};
+use crate::array::{ArrayFormat, ArrayShape, ChannelType, MipmappedArrayDesc};
+use crate::backend::WaitCondition;
+use crate::capability::{Capabilities, Feature, Support};
+use crate::error::{Error, ErrorKind};
+use crate::kernel::ModuleImage;
+use crate::object::Device;
+
+/// Every operation that needs `feature`, tried on `device`.
+fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Error>)> {
+    let memory = device.import_memory(opaque(SIZE)).expect("import");
+    let queue = device.create_stream().expect("stream");
+    let format = ArrayFormat::new(ChannelType::Uint8, 1).expect("one channel");
+    let desc = MipmappedArrayDesc::new(ArrayShape::D1 { width: 16 }, format);
+    let word = |size: u64| memory.map_buffer(0, size).expect("map");
+    let condition = WaitCondition::GreaterOrEqual;
+    match feature {
+        Feature::MappedBuffer => vec![("ExternalMemory::map_buffer", memory.map_all().err())],
+        Feature::MappedMipmappedArray => {
+            vec![("ExternalMemory::map_mipmapped_array", memory.map_mipmapped_array(&desc).err())]
+        }
+        Feature::ExportableMemory => vec![("Device::allocate_exportable", device.allocate_exportable(1).err())],
+        Feature::StreamMemoryOperations32 => vec![
+            ("Stream::wait_value_u32", queue.wait_value_u32(&word(4), 0, condition).err()),
+            ("Stream::write_value_u32", queue.write_value_u32(&word(4), 0).err()),
+        ],
+        Feature::StreamMemoryOperations64 => vec![
+            ("Stream::wait_value_u64", queue.wait_value_u64(&word(8), 0, condition).err()),
+            ("Stream::write_value_u64", queue.write_value_u64(&word(8), 0).err()),
+        ],
+        Feature::HostFunctions => vec![("Stream::launch_host_function", queue.launch_host_function(|| ()).err())],
+        Feature::Kernels => vec![("Device::load_module", device.load_module(ModuleImage::Builtin).err())],
+    }
+}
+
+/// Calls that belong to setting a test up, not to the feature.
+fn is_preparation(call: &Call) -> bool {
+    matches!(call, Call::ImportMemory { .. } | Call::CreateStream | Call::QueryStream(_) | Call::MapBuffer { .. })
+        || call.frees()
+}
+
+#[test]
+fn a_missing_feature_is_unsupported_before_the_backend_is_called() {
+    for feature in Feature::ALL {
+        let capabilities = everything().with_feature(*feature, Support::no("attribute 92 is 0"));
+        let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), capabilities));
+        for (operation, error) in attempts(&device, *feature) {
+            let error = error.expect("unsupported");
+            assert_refused(&error, ErrorKind::Unsupported, operation, &[&feature.to_string(), "attribute 92 is 0"]);
+        }
+        let others: Vec<_> = recorder.calls().into_iter().filter(|call| !is_preparation(call)).collect();
+        assert_eq!(others, [], "{feature}");
+        if *feature == Feature::MappedBuffer {
+            assert!(!recorder.calls().iter().any(|call| matches!(call, Call::MapBuffer { .. })));
+        }
+    }
+}
+
+#[test]
+fn native_and_emulated_features_work() {
+    for support in [Support::Native, Support::Emulated("by polling".into())] {
+        for feature in Feature::ALL {
+            let capabilities = everything().with_feature(*feature, support.clone());
+            let (_recorder, device) = open_on(Recorder::with_capabilities(gpu(1), capabilities));
+            for (operation, error) in attempts(&device, *feature) {
+                assert!(error.is_none(), "{operation}: {error:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn has_feature_agrees_with_the_support() {
+    let reasons = [Support::Native, Support::Emulated(String::new()), Support::no("")];
+    for feature in Feature::ALL {
+        for support in &reasons {
+            let capabilities = Capabilities::none().with_feature(*feature, support.clone());
+            assert_eq!(capabilities.has_feature(*feature), support.is_supported(), "{feature}: {support}");
+            assert_eq!(capabilities.feature(*feature), *support);
+        }
+        assert!(!Capabilities::none().has_feature(*feature), "{feature}");
+    }
+}
+
+/// What is not declared has a reason as well, and a refused import says the size it was about.
+#[test]
+fn nothing_works_without_capabilities() {
+    let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), Capabilities::none()));
+    let error = device.allocate_exportable(1).expect_err("unsupported");
+    let words = ["exportable memory", "the backend does not have it"];
+    assert_refused(&error, ErrorKind::Unsupported, "Device::allocate_exportable", &words);
+    let handle = crate::MemoryHandle::OpaqueFd(memfd("memory"));
+    let error = device.import_memory(crate::MemoryImport::new(handle, 12_345)).expect_err("unsupported");
+    assert_refused(error.error(), ErrorKind::Unsupported, "Device::import_memory", &["size: 12345"]);
+    assert_eq!(recorder.calls(), []);
+}

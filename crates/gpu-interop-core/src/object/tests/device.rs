@@ -1,0 +1,124 @@
+//! Opening devices, and what their errors say.
+
+use std::sync::Arc;
+
+use super::recorder::{Recorder, gpu};
+use super::{SIZE, assert_refused, binary, opaque, open};
+use crate::backend::{Backend, BackendDevice, BackendInfo};
+use crate::error::{Error, ErrorKind, Result};
+use crate::handle::SemaphoreHandle;
+use crate::identity::{DeviceIdentity, Uuid};
+use crate::kernel::ModuleImage;
+use crate::object::Device;
+
+/// A backend of these cards.
+#[derive(Debug)]
+struct Cards {
+    info: BackendInfo,
+    cards: Vec<DeviceIdentity>,
+    broken: bool,
+}
+
+impl Cards {
+    fn new(cards: impl IntoIterator<Item = DeviceIdentity>) -> Self {
+        let info = BackendInfo { name: "cards".into(), driver: "1".into(), library: None, stand_in: true };
+        Self { info, cards: cards.into_iter().collect(), broken: false }
+    }
+}
+
+impl Backend for Cards {
+    fn info(&self) -> &BackendInfo {
+        &self.info
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceIdentity>> {
+        if self.broken { Err(Error::new(ErrorKind::Driver, "drvCount", "broken")) } else { Ok(self.cards.clone()) }
+    }
+
+    fn open(&self, ordinal: usize) -> Result<Arc<dyn BackendDevice>> {
+        match self.cards.get(ordinal) {
+            Some(card) => Ok(Arc::new(Recorder::new(card.clone()))),
+            None => Err(Error::new(ErrorKind::NoDevice, "drvOpen", "no such card").with_context("ordinal", ordinal)),
+        }
+    }
+}
+
+#[test]
+fn the_ordinal_selects_the_device() {
+    let backend = Cards::new([gpu(1), gpu(2)]);
+    let device = Device::open(&backend, 1).expect("open");
+    assert_eq!((device.identity(), device.backend()), (&gpu(2), &backend.info));
+    let error = Device::open(&backend, 2).expect_err("only two");
+    assert_eq!((error.kind(), error.backend()), (ErrorKind::NoDevice, Some("cards")));
+}
+
+#[test]
+fn only_a_device_that_is_proven_the_same_matches() {
+    let backend = Cards::new([DeviceIdentity::default(), gpu(1), gpu(2)]);
+    assert_eq!(Device::open_matching(&backend, &gpu(2)).expect("open").identity(), &gpu(2));
+    let unknown = DeviceIdentity { uuid: None, ..gpu(3) };
+    for exporter in [gpu(3), unknown] {
+        let error = Device::open_matching(&backend, &exporter).expect_err("not there");
+        let text = error.to_string();
+        assert_eq!((error.kind(), error.backend()), (ErrorKind::NoDevice, Some("cards")));
+        for word in ["exporter: card 3", "present: card 1", "present: card 2", "unnamed device"] {
+            assert!(text.contains(word), "{text}");
+        }
+    }
+    let broken = Cards { broken: true, ..backend };
+    let error = Device::open_matching(&broken, &gpu(1)).expect_err("broken");
+    assert_eq!((error.kind(), error.operation(), error.backend()), (ErrorKind::Driver, "drvCount", Some("cards")));
+}
+
+#[test]
+fn errors_of_the_driver_say_where_they_happened() {
+    let (recorder, device) = open();
+    type Work<'a> = (&'static str, &'a dyn Fn(&Device) -> Result<()>, &'static [&'static str]);
+    let table: [Work<'_>; 8] = [
+        (
+            "ImportMemory",
+            &|d| d.import_memory(opaque(SIZE)).map(drop).map_err(Error::from),
+            &["size: 65536", "handle: opaque fd"],
+        ),
+        (
+            "ImportSemaphore",
+            &|d| {
+                d.import_semaphore(SemaphoreHandle::TimelineFd(super::memfd("timeline"))).map(drop).map_err(Error::from)
+            },
+            &["handle: timeline semaphore fd"],
+        ),
+        ("CreateExportable", &|d| d.allocate_exportable(9000).map(drop), &["size: 9000"]),
+        ("ExportAllocation", &|d| d.allocate_exportable(9000)?.export().map(drop), &[]),
+        ("CreateStream", &|d| d.create_stream().map(drop), &[]),
+        ("CreateEvent", &|d| d.create_event().map(drop), &[]),
+        ("LoadModule", &|d| d.load_module(ModuleImage::Builtin).map(drop), &[]),
+        ("ModuleKernel", &|d| d.load_module(ModuleImage::Ptx(c"x"))?.kernel(c"gone").map(drop), &["kernel: gone"]),
+    ];
+    for (call, work, words) in table {
+        recorder.fail_next(call, ErrorKind::Driver);
+        let error = work(&device).expect_err(call);
+        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", words);
+        let code = error.code().expect("the driver's code");
+        assert_eq!((code.value, code.name.as_deref()), (-7, Some("DRV_TOLD")));
+        assert_eq!(error.device(), Some(gpu(1).to_string().as_str()));
+        work(&device).expect("only one call fails");
+        assert_eq!(recorder.live(), 0, "{call}: nothing is left after a failure");
+    }
+}
+
+#[test]
+fn a_clone_is_the_same_device() {
+    let (recorder, device) = open();
+    let clone = device.clone();
+    let semaphore = binary(&clone);
+    drop(clone);
+    device.create_stream().expect("stream").signal(&[semaphore.signal()]).expect("signal");
+    assert!(Arc::ptr_eq(device.as_raw(), &(recorder as Arc<dyn BackendDevice>)));
+}
+
+#[test]
+fn a_uuid_of_zeros_matches_nothing() {
+    let zero = DeviceIdentity { uuid: Uuid::from_bytes([0; 16]), ..gpu(1) };
+    let error = Device::open_matching(&Cards::new([zero.clone()]), &zero).expect_err("unknown is not the same");
+    assert_eq!(error.kind(), ErrorKind::NoDevice);
+}

@@ -1,0 +1,271 @@
+//! What an import refuses before the backend is called, and what it passes on.
+
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+use rustix::event::EventfdFlags;
+
+use super::ownership::at_own_number;
+use super::recorder::{Call, Recorder, gpu};
+use super::{SIZE, assert_refused, memfd, opaque, open, open_on};
+use crate::capability::{Capabilities, Support};
+use crate::error::ErrorKind;
+use crate::handle::{
+    KmtHandle, MemoryHandle, MemoryHandleKind, NtHandle, NvSciObject, ObjectName, SemaphoreHandle, SemaphoreHandleKind,
+};
+use crate::identity::{DeviceIdentity, PciAddress};
+use crate::import::{MemoryImport, SemaphoreImport};
+
+const MEMORY: &str = "Device::import_memory";
+const SEMAPHORE: &str = "Device::import_semaphore";
+
+/// Asserts that the import is refused, and the backend not called.
+#[track_caller]
+fn refuse_memory(request: MemoryImport, kind: ErrorKind, words: &[&str]) {
+    let (recorder, device) = open();
+    let (error, _request) = device.import_memory(request).expect_err("an invalid import").into_parts();
+    assert_refused(&error, kind, MEMORY, words);
+    assert_eq!(recorder.calls(), []);
+}
+
+#[track_caller]
+fn refuse_semaphore(request: SemaphoreImport, kind: ErrorKind, words: &[&str]) {
+    let (recorder, device) = open();
+    let (error, _request) = device.import_semaphore(request).expect_err("an invalid import").into_parts();
+    assert_refused(&error, kind, SEMAPHORE, words);
+    assert_eq!(recorder.calls(), []);
+}
+
+fn sci() -> NvSciObject {
+    // SAFETY: nothing in these tests looks at the object.
+    unsafe { NvSciObject::from_raw(NonNull::dangling()) }
+}
+
+fn nt() -> NtHandle {
+    // SAFETY: on this system a handle's value is only carried.
+    unsafe { NtHandle::from_raw(std::ptr::without_provenance_mut(0x44)) }.expect("a handle")
+}
+
+fn windows_memory() -> Vec<MemoryHandle> {
+    let name = ObjectName::new("Local\\buffer").expect("a name");
+    let kmt = KmtHandle::new(0x40).expect("a handle");
+    vec![
+        MemoryHandle::OpaqueWin32(nt().into()),
+        MemoryHandle::OpaqueWin32Kmt(kmt),
+        MemoryHandle::D3d12Heap(name.clone().into()),
+        MemoryHandle::D3d12Resource(nt().into()),
+        MemoryHandle::D3d11Resource(name.into()),
+        MemoryHandle::D3d11ResourceKmt(kmt),
+    ]
+}
+
+fn windows_semaphores() -> Vec<SemaphoreHandle> {
+    let kmt = KmtHandle::new(0x40).expect("a handle");
+    vec![
+        SemaphoreHandle::OpaqueWin32(nt().into()),
+        SemaphoreHandle::OpaqueWin32Kmt(kmt),
+        SemaphoreHandle::D3d12Fence(nt().into()),
+        SemaphoreHandle::D3d11Fence(nt().into()),
+        SemaphoreHandle::D3d11KeyedMutex(nt().into()),
+        SemaphoreHandle::D3d11KeyedMutexKmt(kmt),
+        SemaphoreHandle::TimelineWin32(nt().into()),
+    ]
+}
+
+/// Descriptors that are neither memory nor a semaphore, with what the error calls them.
+fn strangers() -> Vec<(&'static str, OwnedFd)> {
+    let (read, write) = rustix::pipe::pipe().expect("pipe");
+    let open = |path: &str| OwnedFd::from(std::fs::File::open(path).expect(path));
+    let (socket, _) = std::os::unix::net::UnixStream::pair().expect("socketpair");
+    vec![
+        ("a pipe", read),
+        ("a pipe", write),
+        ("a directory", open("/")),
+        ("a regular file", open("/proc/self/exe")),
+        ("a socket", socket.into()),
+        ("a memory device", open("/dev/null")),
+        ("a memory device", open("/dev/zero")),
+        ("an eventfd", rustix::event::eventfd(0, EventfdFlags::CLOEXEC).expect("eventfd")),
+    ]
+}
+
+#[test]
+fn size_0_is_refused() {
+    refuse_memory(opaque(0), ErrorKind::InvalidArgument, &["size: 0", "opaque fd", "allocation"]);
+}
+
+/// The capabilities of the recorder claim everything, so only core can have refused these. A size of 0 and a
+/// missing dedicated flag come second: that the kind can never work here is the better answer.
+#[test]
+fn kinds_of_another_system_are_unsupported_before_anything_else() {
+    let system = std::env::consts::OS;
+    for handle in windows_memory() {
+        let kind = handle.kind().to_string();
+        refuse_memory(MemoryImport::new(handle, 0), ErrorKind::Unsupported, &[&kind, system, "size: 0"]);
+    }
+    for handle in windows_semaphores() {
+        let kind = handle.kind().to_string();
+        refuse_semaphore(handle.into(), ErrorKind::Unsupported, &[&kind, system]);
+    }
+}
+
+#[test]
+fn kinds_that_the_device_lacks_are_unsupported_with_its_reason() {
+    let capabilities = Capabilities::none()
+        .with_memory(MemoryHandleKind::DmaBufFd, Support::no("this driver is older than 12.9"))
+        .with_semaphore(SemaphoreHandleKind::TimelineFd, Support::no("the stubs abort"));
+    let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), capabilities));
+    let dma_buf = MemoryImport::new(MemoryHandle::DmaBufFd(memfd("dma-buf")), SIZE);
+    let error = device.import_memory(dma_buf).expect_err("declared unsupported");
+    assert_refused(error.error(), ErrorKind::Unsupported, MEMORY, &["dma-buf fd", "older than 12.9"]);
+    let error = device.import_memory(opaque(SIZE)).expect_err("not declared");
+    assert_refused(error.error(), ErrorKind::Unsupported, MEMORY, &["opaque fd", "the backend does not have it"]);
+    let error = device.import_semaphore(SemaphoreHandle::TimelineFd(memfd("timeline"))).expect_err("unsupported");
+    assert_refused(error.error(), ErrorKind::Unsupported, SEMAPHORE, &["timeline semaphore fd", "the stubs abort"]);
+    assert_eq!(recorder.calls(), []);
+}
+
+#[test]
+fn an_emulated_kind_is_imported() {
+    let capabilities = Capabilities::none().with_memory(MemoryHandleKind::OpaqueFd, Support::Emulated("mmap".into()));
+    let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), capabilities));
+    drop(device.import_memory(opaque(SIZE)).expect("emulated is supported"));
+    assert_eq!(recorder.calls().len(), 2);
+}
+
+/// The kinds that demand the flag exist on Windows only; elsewhere `Unsupported` hides the check (see above).
+#[test]
+fn the_dedicated_flag_is_demanded_of_resources_and_passed_on_for_the_rest() {
+    use MemoryHandleKind as Kind;
+    for kind in Kind::ALL {
+        let resource = matches!(kind, Kind::D3d12Resource | Kind::D3d11Resource | Kind::D3d11ResourceKmt);
+        assert_eq!(kind.requires_dedicated(), resource, "{kind}");
+        assert!(!resource || !kind.platform().is_current(), "{kind}: test the refusal here");
+    }
+    for dedicated in [false, true] {
+        let (recorder, device) = open();
+        let memory = device.import_memory(opaque(SIZE).dedicated(dedicated)).expect("import");
+        assert_eq!(recorder.calls(), [Call::ImportMemory { kind: Kind::OpaqueFd, size: SIZE, dedicated }]);
+        assert_eq!((memory.size(), memory.handle_kind()), (SIZE, Kind::OpaqueFd));
+    }
+}
+
+#[test]
+fn nvsci_objects_reach_the_backend_on_every_system() {
+    let (recorder, device) = open();
+    let memory = device.import_memory(MemoryImport::new(MemoryHandle::NvSciBuf(sci()), 1)).expect("memory");
+    let semaphore = device.import_semaphore(SemaphoreHandle::NvSciSync(sci())).expect("semaphore");
+    assert_eq!(memory.handle_kind(), MemoryHandleKind::NvSciBuf);
+    assert_eq!(semaphore.handle_kind(), SemaphoreHandleKind::NvSciSync);
+    assert_eq!(
+        recorder.calls(),
+        [
+            Call::ImportMemory { kind: MemoryHandleKind::NvSciBuf, size: 1, dedicated: false },
+            Call::ImportSemaphore(SemaphoreHandleKind::NvSciSync),
+        ]
+    );
+}
+
+#[test]
+fn another_devices_export_is_refused_with_both_identities() {
+    let both = ["card 1", "card 2", "01010101-0101-", "02020202-0202-"];
+    refuse_memory(opaque(SIZE).exported_by(gpu(2)), ErrorKind::DeviceMismatch, &both);
+    let semaphore = SemaphoreImport::new(SemaphoreHandle::OpaqueFd(memfd("semaphore"))).exported_by(gpu(2));
+    refuse_semaphore(semaphore, ErrorKind::DeviceMismatch, &both);
+
+    let (_recorder, device) = open();
+    let (error, request) = device.import_memory(opaque(SIZE).exported_by(gpu(2))).expect_err("mismatch").into_parts();
+    let mismatch = error.mismatch().expect("both identities");
+    assert_eq!((&mismatch.exporter, &mismatch.importer), (&gpu(2), &gpu(1)));
+    assert_eq!(request.exporter(), Some(&gpu(2)));
+}
+
+#[test]
+fn the_same_and_an_unknown_exporter_are_allowed() {
+    let (_recorder, device) = open();
+    let elsewhere = PciAddress { domain: 0, bus: 9, device: 0, function: 0 };
+    // Nothing in common to compare: it may be the same device, so only the driver can tell.
+    let unknown = DeviceIdentity { pci: Some(elsewhere), uuid: None, ..gpu(2) };
+    for exporter in [gpu(1), unknown, DeviceIdentity::default()] {
+        device.import_memory(opaque(SIZE).exported_by(exporter.clone())).expect("memory");
+        let semaphore = SemaphoreHandle::OpaqueFd(memfd("semaphore"));
+        device.import_semaphore(SemaphoreImport::new(semaphore).exported_by(exporter)).expect("semaphore");
+    }
+}
+
+#[test]
+fn descriptors_that_no_api_exports_are_refused() {
+    for (name, fd) in strangers() {
+        let number = format!("fd: {}", fd.as_raw_fd());
+        refuse_memory(
+            MemoryImport::new(MemoryHandle::OpaqueFd(fd), SIZE),
+            ErrorKind::InvalidArgument,
+            &[name, &number],
+        );
+    }
+    for (name, fd) in strangers() {
+        refuse_memory(MemoryImport::new(MemoryHandle::DmaBufFd(fd), SIZE), ErrorKind::InvalidArgument, &[name]);
+    }
+    for (name, fd) in strangers() {
+        let number = format!("fd: {}", fd.as_raw_fd());
+        refuse_semaphore(SemaphoreHandle::OpaqueFd(fd).into(), ErrorKind::InvalidArgument, &[name, &number]);
+    }
+    for (name, fd) in strangers() {
+        refuse_semaphore(SemaphoreHandle::TimelineFd(fd).into(), ErrorKind::InvalidArgument, &[name]);
+    }
+}
+
+#[test]
+fn a_memfd_is_no_dma_buf() {
+    let request = MemoryImport::new(MemoryHandle::DmaBufFd(memfd("memory")), SIZE);
+    refuse_memory(request, ErrorKind::InvalidArgument, &["dma-buf fd", "anonymous memory"]);
+}
+
+#[test]
+fn a_closed_descriptor_is_refused() {
+    let closed = |close: &dyn Fn(OwnedFd)| {
+        at_own_number(memfd("closed"), |fd| {
+            let number = fd.as_raw_fd();
+            // SAFETY: plays an application that closes a number it gave away; the owner below never closes it.
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+            close(fd);
+        });
+    };
+    closed(&|fd| {
+        let (recorder, device) = open();
+        let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), SIZE);
+        let (error, request) = device.import_memory(request).expect_err("closed").into_parts();
+        let _gone = request.into_handle().into_fd().expect("an fd").into_raw_fd();
+        assert_refused(&error, ErrorKind::InvalidArgument, MEMORY, &["not an open file descriptor", "fd: "]);
+        assert_eq!(recorder.calls(), []);
+    });
+    closed(&|fd| {
+        let (recorder, device) = open();
+        let failure = device.import_semaphore(SemaphoreHandle::TimelineFd(fd)).expect_err("closed");
+        let (error, request) = failure.into_parts();
+        let _gone = request.into_handle().into_fd().expect("an fd").into_raw_fd();
+        assert_refused(&error, ErrorKind::InvalidArgument, SEMAPHORE, &["not an open file descriptor", "fd: "]);
+        assert_eq!(recorder.calls(), []);
+    });
+}
+
+#[test]
+fn raw_descriptors_are_checked_when_they_are_wrapped() {
+    for negative in [-1, -2, i32::MIN] {
+        // SAFETY: a negative number is not an open descriptor.
+        let error = unsafe { MemoryHandle::opaque_from_raw_fd(negative) }.expect_err("negative");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(&format!("negative [fd: {negative}]")), "{error}");
+    }
+    at_own_number(memfd("raw"), |fd| {
+        let number = fd.into_raw_fd();
+        // SAFETY: the number was just given up by its owner.
+        let handle = unsafe { MemoryHandle::opaque_from_raw_fd(number) }.expect("open");
+        assert_eq!(handle.as_fd().map(|fd| fd.as_raw_fd()), Some(number));
+        drop(handle);
+        // SAFETY: the number is not open any more.
+        let error = unsafe { MemoryHandle::opaque_from_raw_fd(number) }.expect_err("closed");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(&format!("fd: {number}")), "{error}");
+    });
+}

@@ -1,0 +1,257 @@
+//! Objects that are let go while work that uses them is pending: freed later, never too early.
+
+use std::any::Any;
+use std::time::{Duration, Instant};
+
+use super::lifetime::{drop_in_order, orders};
+use super::recorder::{Call, Recorder};
+use super::{binary, import, mapped, open};
+use crate::backend::RawStream;
+use crate::kernel::{LaunchConfig, ModuleImage};
+use crate::object::{Device, MappedBuffer, Stream};
+
+fn held_stream(recorder: &Recorder, device: &Device) -> Stream {
+    let stream = device.create_stream().expect("stream");
+    recorder.hold(stream.as_raw());
+    stream
+}
+
+/// A mapping that `stream` is busy with.
+fn busy_buffer(device: &Device, stream: &Stream) -> MappedBuffer {
+    let buffer = mapped(device);
+    stream.fill(&buffer, 1).expect("fill");
+    buffer
+}
+
+/// Lets one object of each kind go while `stream`, which is held, uses it.
+fn let_everything_go(device: &Device, stream: &Stream) -> usize {
+    let buffer = busy_buffer(device, stream);
+    let semaphore = binary(device);
+    stream.wait(&[semaphore.wait()]).expect("wait");
+    let exportable = device.allocate_exportable(64).expect("allocate");
+    stream.copy(&exportable, buffer.slice(..4096).expect("slice")).expect("copy");
+    let module = device.load_module(ModuleImage::Builtin).expect("load");
+    let kernel = module.kernel(c"touch").expect("kernel");
+    // SAFETY: the recorder runs nothing.
+    unsafe { stream.launch(&kernel, &LaunchConfig::linear(1), &[]) }.expect("launch");
+    drop((kernel, module));
+    exportable.close().expect("deferred");
+    semaphore.close().expect("deferred");
+    buffer.close().expect("deferred");
+    5
+}
+
+/// What makes a device free what it had to keep. A stream that it makes is kept: dropping one collects as well.
+type CollectPoint = (&'static str, fn(&Device, &Stream) -> Option<Stream>);
+
+const COLLECT_POINTS: [CollectPoint; 4] = [
+    ("another release", |device, _| {
+        drop(import(device));
+        None
+    }),
+    ("create_stream", |device, _| Some(device.create_stream().expect("stream"))),
+    ("synchronize", |_, stream| {
+        stream.synchronize().expect("synchronize");
+        None
+    }),
+    ("synchronize_timeout", |_, stream| {
+        stream.synchronize_timeout(Duration::from_secs(9)).expect("synchronize");
+        None
+    }),
+];
+
+#[test]
+fn busy_objects_are_freed_at_the_next_collect_point_after_the_work() {
+    for (name, collect) in COLLECT_POINTS {
+        let (recorder, device) = open();
+        let (stream, other) = (held_stream(&recorder, &device), device.create_stream().expect("stream"));
+        let live = recorder.live();
+        let objects = let_everything_go(&device, &stream);
+        assert_eq!(recorder.frees(), [], "{name}: too early");
+        let mut kept = vec![collect(&device, &other)];
+        let early = recorder.frees().len();
+        assert!(early <= 1, "{name}: only what the collect point itself made");
+        recorder.finish(stream.as_raw());
+        assert_eq!(recorder.frees().len(), early, "{name}: nothing frees in the background");
+        kept.push(collect(&device, &other));
+        assert_eq!(recorder.frees().len(), objects + 2 * early, "{name}: {:#?}", recorder.frees());
+        drop(kept);
+        assert_eq!(recorder.live(), live, "{name}: events are destroyed as well");
+    }
+}
+
+#[test]
+fn work_enqueued_later_does_not_keep_what_it_does_not_use() {
+    let (recorder, device) = open();
+    let stream = held_stream(&recorder, &device);
+    let (early, late) = (busy_buffer(&device, &stream), mapped(&device));
+    drop(early);
+    recorder.finish(stream.as_raw());
+    stream.fill(&late, 2).expect("fill");
+    device.create_event().expect("no collect point");
+    assert_eq!(recorder.frees(), []);
+    drop(late);
+    let frees = recorder.frees();
+    assert!(matches!(frees[..], [Call::FreeBuffer(_), Call::DestroyMemory(_)]), "only the early ones: {frees:#?}");
+    recorder.finish(stream.as_raw());
+}
+
+#[test]
+fn an_object_waits_for_all_its_streams() {
+    for order in orders(3) {
+        let (recorder, device) = open();
+        let streams: Vec<Stream> = (0..3).map(|_| held_stream(&recorder, &device)).collect();
+        let buffer = mapped(&device);
+        for stream in &streams {
+            stream.fill(&buffer, 1).expect("fill");
+        }
+        drop(buffer);
+        for (finished, index) in order.iter().enumerate() {
+            assert_eq!(recorder.frees().len(), 0, "{order:?}: after {finished} of 3");
+            recorder.finish(streams[*index].as_raw());
+            drop(device.create_event());
+            device.inner.lifetimes.collect(&*device.inner.raw);
+        }
+        assert_eq!(recorder.frees().len(), 2, "{order:?}");
+    }
+}
+
+/// A mapping of busy memory that is not itself busy goes first; the memory waits for the other one.
+#[test]
+fn memory_waits_for_a_busy_mapping_that_is_already_gone() {
+    let (recorder, device) = open();
+    let stream = held_stream(&recorder, &device);
+    let memory = import(&device);
+    let (busy, idle) = (memory.map_all().expect("map"), memory.map_buffer(0, 8).expect("map"));
+    stream.fill(&busy, 1).expect("fill");
+    let idle_raw = idle.as_raw();
+    drop(busy);
+    drop(memory);
+    drop(idle);
+    assert_eq!(recorder.frees(), [Call::FreeBuffer(idle_raw)]);
+    recorder.finish(stream.as_raw());
+    stream.synchronize().expect("synchronize");
+    assert_eq!(recorder.frees().len(), 3);
+}
+
+#[test]
+fn every_drop_order_is_safe_while_busy() {
+    for order in orders(4) {
+        for keep_device in [false, true] {
+            let (recorder, device) = open();
+            let kept = keep_device.then(|| device.clone());
+            let (stream, memory) = (held_stream(&recorder, &device), import(&device));
+            let buffer = memory.map_all().expect("map");
+            stream.fill(&buffer, 1).expect("fill");
+            let raw = stream.as_raw();
+            let objects: Vec<Box<dyn Any>> =
+                vec![Box::new(device), Box::new(stream), Box::new(memory), Box::new(buffer)];
+            drop_in_order(objects, &order);
+            if let Some(device) = kept {
+                assert_eq!(recorder.frees(), [], "{order:?}");
+                recorder.finish(raw);
+                drop(device.create_stream().expect("stream"));
+                assert!(!recorder.calls().contains(&Call::CancelPendingWork));
+                assert_eq!(recorder.live(), 0, "{order:?}");
+            } else {
+                assert!(recorder.calls().contains(&Call::CancelPendingWork), "{order:?}");
+                assert_eq!(recorder.live(), 0, "{order:?}: the last drop drains");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_device_without_pending_work_cancels_nothing() {
+    let (recorder, device) = open();
+    let stream = device.create_stream().expect("stream");
+    drop(busy_buffer(&device, &stream));
+    drop((stream, device));
+    assert!(!recorder.calls().contains(&Call::CancelPendingWork));
+}
+
+/// The last drop has to end even if the work never does; the objects leak rather than being freed under it.
+#[test]
+fn work_that_never_ends_leaks_its_objects() {
+    let (recorder, device) = open();
+    recorder.expect_leaks();
+    recorder.cannot_cancel();
+    let stream = held_stream(&recorder, &device);
+    drop(busy_buffer(&device, &stream));
+    drop(stream);
+    let start = Instant::now();
+    drop(device);
+    assert!(start.elapsed() < Duration::from_secs(10), "bounded");
+    assert_eq!(recorder.frees(), []);
+    assert!(recorder.calls().contains(&Call::CancelPendingWork));
+}
+
+#[test]
+fn a_busy_stream_is_destroyed_later() {
+    let (recorder, device) = open();
+    let stream = held_stream(&recorder, &device);
+    let (buffer, raw) = (busy_buffer(&device, &stream), stream.as_raw());
+    stream.close().expect("deferred");
+    assert_eq!(recorder.frees(), []);
+    // The stream's slot is still its own, so the buffer is found to be busy.
+    let other = device.create_stream().expect("stream");
+    drop(buffer);
+    assert_eq!(recorder.frees(), []);
+    recorder.finish(raw);
+    other.synchronize().expect("synchronize");
+    let frees = recorder.frees();
+    assert_eq!(frees.len(), 3);
+    assert!(frees.contains(&Call::DestroyStream(raw)), "{frees:#?}");
+}
+
+/// Slots 3 and 67 share a bit. Whichever of the two is busy, the object waits for it.
+#[test]
+fn more_than_64_streams_are_as_safe() {
+    for (used, held) in [(3, 3), (67, 67), (3, 67), (67, 3), (69, 69), (0, 64)] {
+        let (recorder, device) = open();
+        let streams: Vec<Stream> = (0..70).map(|_| device.create_stream().expect("stream")).collect();
+        let (buffer, other) = (mapped(&device), mapped(&device));
+        recorder.hold(streams[held].as_raw());
+        streams[held].fill(&other, 1).expect("fill");
+        streams[used].fill(&buffer, 1).expect("fill");
+        drop(buffer);
+        // A shared bit makes the object wait, which is only more careful than it needs to be.
+        assert_eq!(recorder.frees(), [], "used on {used}, {held} is busy");
+        recorder.finish(streams[held].as_raw());
+        streams[1].synchronize().expect("synchronize");
+        assert_eq!(recorder.frees().len(), 2, "used on {used}, {held} is busy");
+    }
+}
+
+#[test]
+fn all_of_70_busy_streams_are_waited_for() {
+    let (recorder, device) = open();
+    let streams: Vec<Stream> = (0..70).map(|_| held_stream(&recorder, &device)).collect();
+    let buffer = mapped(&device);
+    streams.iter().for_each(|stream| stream.fill(&buffer, 1).expect("fill"));
+    drop(buffer);
+    let raws: Vec<RawStream> = streams.iter().map(Stream::as_raw).collect();
+    drop(streams);
+    let collect = || device.inner.lifetimes.collect(&*device.inner.raw);
+    for (index, raw) in raws.iter().enumerate() {
+        let freed = |call: &Call| matches!(call, Call::FreeBuffer(_) | Call::DestroyMemory(_));
+        assert!(!recorder.frees().iter().any(freed), "after {index} of 70");
+        recorder.finish(*raw);
+        collect();
+    }
+    assert_eq!(recorder.frees().len(), 72);
+    assert_eq!(recorder.live(), 0);
+}
+
+/// A stream that reports an error runs nothing any more.
+#[test]
+fn a_failed_stream_keeps_nothing() {
+    let (recorder, device) = open();
+    let stream = device.create_stream().expect("stream");
+    let buffer = mapped(&device);
+    stream.fill(&buffer, 1).expect("fill");
+    recorder.fail_next("QueryStream", crate::ErrorKind::Driver);
+    recorder.fail_next("QueryStream", crate::ErrorKind::Driver);
+    drop(buffer);
+    assert_eq!(recorder.frees().len(), 2);
+}

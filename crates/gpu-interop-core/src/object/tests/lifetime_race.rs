@@ -1,0 +1,154 @@
+//! Freeing in the right order while work finishes, calls fail and other threads free things at the same time.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::recorder::{Call, Recorder};
+use super::{SIZE, binary, import, mapped, opaque, open};
+use crate::error::ErrorKind;
+use crate::object::{Device, Stream};
+
+fn held_stream(recorder: &Recorder, device: &Device) -> Stream {
+    let stream = device.create_stream().expect("stream");
+    recorder.hold(stream.as_raw());
+    stream
+}
+
+/// The work may end between any two questions that are asked about it. The recorder fails the test if memory goes
+/// before its mapping, or anything while it is in use.
+#[test]
+fn work_may_finish_at_any_moment() {
+    for queries in 1..16 {
+        let (recorder, device) = open();
+        let streams = [held_stream(&recorder, &device), held_stream(&recorder, &device)];
+        let memory = import(&device);
+        let (first, second) = (memory.map_all().expect("map"), memory.map_buffer(8, 8).expect("map"));
+        streams.iter().for_each(|stream| stream.fill(&first, 1).expect("fill"));
+        streams[1].fill(&second, 1).expect("fill");
+        recorder.finish_after_queries(queries);
+        drop(second);
+        drop(memory);
+        drop(first);
+        for _ in 0..4 {
+            device.inner.lifetimes.collect(&*device.inner.raw);
+        }
+        recorder.finish_all();
+    }
+}
+
+/// The moment in between is one inside the backend here: a thread frees the mapping while another drops the memory.
+#[test]
+fn memory_waits_for_a_mapping_that_another_thread_is_freeing() {
+    for drop_while_freeing in [false, true] {
+        let (recorder, device) = open();
+        let stream = held_stream(&recorder, &device);
+        let memory = import(&device);
+        let buffer = memory.map_all().expect("map");
+        stream.fill(&buffer, 1).expect("fill");
+        drop(buffer);
+        let mut memory = Some(memory);
+        if !drop_while_freeing {
+            // Retired as well: then it is another thread's collection that must not overtake.
+            memory = None;
+        }
+        recorder.finish(stream.as_raw());
+        let (freeing, is_freeing) = mpsc::channel();
+        let (done, is_done) = mpsc::channel();
+        recorder.before_free_buffer(move || {
+            freeing.send(()).expect("the test listens");
+            // Does not wait for ever: the other thread is expected to be held up until this one is through.
+            let _ = is_done.recv_timeout(Duration::from_millis(100));
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(|| stream.synchronize().expect("synchronize"));
+            is_freeing.recv().expect("the mapping is being freed");
+            drop(memory.take());
+            device.inner.lifetimes.collect(&*device.inner.raw);
+            let _ = done.send(());
+        });
+        let frees = recorder.frees();
+        assert!(matches!(frees[..], [Call::FreeBuffer(_), Call::DestroyMemory(_)]), "{frees:#?}");
+    }
+}
+
+/// Without an event nobody knows when the work has run. Nothing may be freed under it, or memory before its mapping.
+#[test]
+fn a_failing_event_frees_nothing_too_early() {
+    for call in ["CreateEvent", "RecordEvent"] {
+        for failures in 1..3 {
+            let (recorder, device) = open();
+            recorder.expect_leaks();
+            let stream = held_stream(&recorder, &device);
+            let (buffer, semaphore) = (mapped(&device), binary(&device));
+            stream.fill(&buffer, 1).expect("fill");
+            stream.signal(&[semaphore.signal()]).expect("signal");
+            (0..failures).for_each(|_| recorder.fail_next(call, ErrorKind::OutOfMemory));
+            drop(buffer);
+            drop(semaphore);
+            assert_eq!(recorder.frees(), [], "{call}");
+            recorder.finish(stream.as_raw());
+            stream.synchronize().expect("synchronize");
+        }
+    }
+}
+
+/// An application that gets this error from `close` knows that the object is gone; a drop reports it as leaked.
+#[test]
+fn a_failing_event_leaves_no_event_behind() {
+    let (recorder, device) = open();
+    recorder.expect_leaks();
+    let streams = [held_stream(&recorder, &device), held_stream(&recorder, &device)];
+    let semaphore = binary(&device);
+    streams.iter().for_each(|stream| stream.signal(&[semaphore.signal()]).expect("signal"));
+    recorder.fail_next("RecordEvent", ErrorKind::OutOfMemory);
+    drop(semaphore);
+    streams.iter().for_each(|stream| recorder.finish(stream.as_raw()));
+    streams[0].synchronize().expect("synchronize");
+    let calls = recorder.calls();
+    let count = |wanted: fn(&Call) -> bool| calls.iter().filter(|call| wanted(call)).count();
+    let created = count(|call| matches!(call, Call::CreateEvent));
+    let destroyed = count(|call| matches!(call, Call::DestroyEvent(_)));
+    assert_eq!(created, destroyed, "{calls:#?}");
+}
+
+/// Many threads map, use and drop parts of the same imports while another one lets work run.
+#[test]
+fn many_threads_free_each_object_once_and_in_order() {
+    let (recorder, device) = open();
+    let streams: Arc<[Stream]> = (0..4).map(|_| held_stream(&recorder, &device)).collect();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4_usize)
+            .map(|worker| {
+                let (streams, device) = (streams.clone(), &device);
+                scope.spawn(move || {
+                    for round in 0..300 {
+                        let memory = device.import_memory(opaque(SIZE)).expect("import");
+                        let (first, second) = (memory.map_all().expect("map"), memory.map_buffer(0, 4).expect("map"));
+                        streams[worker].fill(&first, 1).expect("fill");
+                        streams[(worker + round) % 4].fill(&second, 1).expect("fill");
+                        if round % 2 == 0 {
+                            drop((memory, first, second))
+                        } else {
+                            drop((second, first, memory))
+                        }
+                        if round % 16 == 0 {
+                            streams[worker].synchronize().expect("synchronize");
+                        }
+                    }
+                })
+            })
+            .collect();
+        while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            streams.iter().for_each(|stream| recorder.finish(stream.as_raw()));
+            std::thread::yield_now();
+        }
+    });
+    streams.iter().for_each(|stream| stream.synchronize().expect("synchronize"));
+    drop(streams);
+    device.inner.lifetimes.collect(&*device.inner.raw);
+    assert_eq!(recorder.live(), 0);
+    let frees = recorder.frees();
+    assert_eq!(frees.iter().filter(|call| matches!(call, Call::DestroyMemory(_))).count(), 1200);
+    assert_eq!(frees.iter().filter(|call| matches!(call, Call::FreeBuffer(_))).count(), 2400);
+}

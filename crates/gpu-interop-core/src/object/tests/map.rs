@@ -1,0 +1,205 @@
+//! Mappings: their ranges, images and levels.
+
+use proptest::prelude::*;
+
+use super::recorder::{Call, Recorder, gpu};
+use super::{SIZE, assert_invalid, assert_refused, import, mapped, opaque, open, open_on};
+use crate::array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
+use crate::error::ErrorKind;
+
+const BUFFER: &str = "ExternalMemory::map_buffer";
+const ARRAY: &str = "ExternalMemory::map_mipmapped_array";
+
+fn rgba8(shape: ArrayShape) -> MipmappedArrayDesc {
+    MipmappedArrayDesc::new(shape, ArrayFormat::new(ChannelType::Uint8, 4).expect("four channels"))
+}
+
+const SQUARE: ArrayShape = ArrayShape::D2 { width: 64, height: 64 };
+
+#[test]
+fn ranges_outside_the_memory_are_refused() {
+    let (recorder, device) = open();
+    let memory = import(&device);
+    let table: [(u64, u64, &str); 9] = [
+        (0, 0, "the length is 0"),
+        (SIZE, 0, "the length is 0"),
+        (0, SIZE + 1, "past the end"),
+        (1, SIZE, "past the end"),
+        (SIZE, 1, "past the end"),
+        (SIZE - 1, 2, "past the end"),
+        (u64::MAX, 1, "overflows"),
+        (1, u64::MAX, "overflows"),
+        (u64::MAX, u64::MAX, "overflows"),
+    ];
+    for (offset, length, why) in table {
+        let (at, of) = (format!("offset: {offset}"), format!("length: {length}"));
+        let words = [why, &at, &of, "size: 65536 bytes"];
+        assert_invalid(&recorder, BUFFER, &words, || memory.map_buffer(offset, length));
+    }
+}
+
+#[test]
+fn ranges_up_to_the_end_are_mapped_as_given() {
+    let (recorder, device) = open();
+    let memory = import(&device);
+    for (offset, size) in [(0, 1), (0, SIZE), (SIZE - 1, 1), (4096, 8192), (1, SIZE - 1)] {
+        recorder.forget_calls();
+        let buffer = memory.map_buffer(offset, size).expect("inside");
+        assert_eq!(recorder.calls(), [Call::MapBuffer { memory: memory.as_raw(), offset, size }]);
+        assert_eq!((buffer.offset(), buffer.size()), (offset, size));
+    }
+    // Overlapping mappings of one import are separate objects.
+    let (first, second) = (memory.map_all().expect("map"), memory.map_buffer(1, 1).expect("map"));
+    assert_ne!(first.as_raw(), second.as_raw());
+}
+
+/// Values around a bound, where mistakes are, and anything at all.
+fn near(bound: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0..8_u64,
+        (0..8_u64).prop_map(move |d| bound.saturating_sub(4).saturating_add(d)),
+        (0..8_u64).prop_map(|d| u64::MAX - d),
+        any::<u64>(),
+    ]
+}
+
+fn offset_length_size() -> impl Strategy<Value = (u64, u64, u64)> {
+    // Half of the range: the file behind a descriptor is no longer than that.
+    prop_oneof![1..16_u64, any::<u64>().prop_map(|size| (size >> 1).max(1))].prop_flat_map(|size| {
+        (near(size), Just(size))
+            .prop_flat_map(|(offset, size)| (Just(offset), near(size.saturating_sub(offset)), Just(size)))
+    })
+}
+
+proptest! {
+    /// The backend sees exactly the ranges that lie inside, unchanged. Arithmetic in 128 bits says which do.
+    #[test]
+    fn exactly_the_ranges_inside_reach_the_backend((offset, length, size) in offset_length_size()) {
+        let (recorder, device) = open();
+        let memory = device.import_memory(opaque(size)).expect("import");
+        recorder.forget_calls();
+        let inside = length > 0 && u128::from(offset) + u128::from(length) <= u128::from(size);
+        let mapped = memory.map_buffer(offset, length);
+        let expected = Call::MapBuffer { memory: memory.as_raw(), offset, size: length };
+        prop_assert_eq!(recorder.calls(), if inside { vec![expected] } else { vec![] });
+        match mapped {
+            Ok(buffer) => prop_assert_eq!((buffer.offset(), buffer.size()), (offset, length)),
+            Err(error) => prop_assert_eq!(error.kind(), ErrorKind::InvalidArgument),
+        }
+    }
+
+    /// A slice of a slice is where plain addition says, or refused.
+    #[test]
+    fn slices_of_slices_add_up(start in 0..20_u64, end in 0..20_u64, inner_start in 0..20_u64, inner_end in 0..20_u64) {
+        let (_recorder, device) = open();
+        let buffer = import(&device).map_buffer(8, 16).expect("map");
+        let valid = start < end && end <= 16;
+        let outer = buffer.slice(start..end);
+        prop_assert_eq!(outer.is_ok(), valid);
+        if let Ok(outer) = outer {
+            let inner = outer.slice(inner_start..inner_end);
+            prop_assert_eq!(inner.is_ok(), inner_start < inner_end && inner_end <= end - start);
+            if let Ok(inner) = inner {
+                prop_assert_eq!(inner.as_raw().get(), buffer.as_raw().get() + start + inner_start);
+                prop_assert_eq!(inner.size(), inner_end - inner_start);
+            }
+        }
+    }
+}
+
+#[test]
+fn refused_slices_name_range_and_size() {
+    let (recorder, device) = open();
+    let buffer = mapped(&device);
+    let slice = "BufferSlice::slice";
+    assert_invalid(&recorder, slice, &["empty", "start: 5", "end: 5", "65536 bytes"], || buffer.slice(5..5));
+    assert_invalid(&recorder, slice, &["past the end", "end: 65537", "65536 bytes"], || buffer.slice(5..65537));
+    assert_invalid(&recorder, slice, &["overflows"], || buffer.slice(5..=u64::MAX));
+    let exportable = device.allocate_exportable(4096).expect("allocate");
+    assert_invalid(&recorder, slice, &["past the end", "4096 bytes"], || exportable.slice(..4097));
+}
+
+#[test]
+fn impossible_images_are_refused() {
+    let (recorder, device) = open();
+    let memory = import(&device);
+    let square = rgba8(SQUARE);
+    let unknown = ArrayUsage::from_bits_retain(0x8000_0001);
+    let table: [(MipmappedArrayDesc, &[&str]); 15] = [
+        (MipmappedArrayDesc { levels: 0, ..square }, &["from 1 to 7", "levels: 0", "width: 64"]),
+        (MipmappedArrayDesc { levels: 8, ..square }, &["from 1 to 7", "levels: 8"]),
+        (MipmappedArrayDesc { levels: u32::MAX, ..square }, &["from 1 to 7", "levels: 4294967295"]),
+        (rgba8(ArrayShape::D1 { width: 0 }), &["at least 1", "width: 0"]),
+        (rgba8(ArrayShape::D1Layered { width: 1, layers: 0 }), &["at least 1", "layers: 0"]),
+        (rgba8(ArrayShape::D2 { width: 4, height: 0 }), &["at least 1", "height: 0"]),
+        (rgba8(ArrayShape::D2Layered { width: 4, height: 4, layers: 0 }), &["at least 1", "layers: 0"]),
+        (rgba8(ArrayShape::D3 { width: 4, height: 4, depth: 0 }), &["at least 1", "depth: 0"]),
+        (rgba8(ArrayShape::Cube { width: 0 }), &["at least 1", "width: 0"]),
+        (MipmappedArrayDesc { usage: unknown, ..square }, &["does not know", "0x80000001"]),
+        (MipmappedArrayDesc { offset: SIZE, ..square }, &["past the end", "offset: 65536", "memory size: 65536"]),
+        (MipmappedArrayDesc { offset: u64::MAX, ..square }, &["offset: 18446744073709551615", "memory size: 65536"]),
+        (MipmappedArrayDesc { offset: SIZE - 1, ..square }, &["larger than the memory", "offset: 65535"]),
+        (rgba8(ArrayShape::D2 { width: 129, height: 128 }), &["larger than the memory", "width: 129", "65536"]),
+        (rgba8(ArrayShape::D3 { width: u64::MAX, height: 3, depth: 3 }), &["larger than the memory"]),
+    ];
+    for (desc, words) in table {
+        assert_invalid(&recorder, ARRAY, words, || memory.map_mipmapped_array(&desc));
+    }
+}
+
+#[test]
+fn images_reach_the_backend_as_described() {
+    let (recorder, device) = open();
+    let memory = import(&device);
+    recorder.forget_calls();
+    let desc = MipmappedArrayDesc { offset: 4096, levels: 7, usage: ArrayUsage::all(), ..rgba8(SQUARE) };
+    let array = memory.map_mipmapped_array(&desc).expect("map");
+    assert_eq!(array.desc(), &desc);
+    for level in 0..7 {
+        array.level(level).expect("a level");
+    }
+    let raw = array.as_raw();
+    let mut expected = vec![Call::MapMipmappedArray { memory: memory.as_raw(), desc }];
+    expected.extend((0..7).map(|level| Call::MipmappedArrayLevel { array: raw, level }));
+    assert_eq!(recorder.calls(), expected);
+    for level in [7, u32::MAX] {
+        let words = ["no such mip level", &format!("level: {level}"), "levels: 7"];
+        assert_invalid(&recorder, "MappedMipmappedArray::level", &words, || array.level(level));
+    }
+    array.close().expect("close");
+    assert_eq!(recorder.calls().last(), Some(&Call::FreeMipmappedArray(raw)));
+}
+
+#[test]
+fn an_exportable_allocation_of_0_bytes_is_refused() {
+    let (recorder, device) = open();
+    assert_invalid(&recorder, "Device::allocate_exportable", &["size is 0"], || device.allocate_exportable(0));
+}
+
+#[test]
+fn exported_memory_has_the_size_that_the_driver_chose() {
+    let (recorder, device) = open();
+    let memory = device.allocate_exportable(100).expect("allocate");
+    assert_eq!(memory.size(), 4096, "rounded up by the driver");
+    // The handle outlives the memory, and another device of the same hardware imports it.
+    let handle = memory.export().expect("export");
+    memory.close().expect("close");
+    let (_other, importer) = open_on(Recorder::new(gpu(1)));
+    importer.import_memory(crate::MemoryImport::new(handle, 4096)).expect("import");
+    assert_eq!(recorder.live(), 0);
+}
+
+#[test]
+fn a_failed_mapping_reports_the_driver_and_leaves_the_import_usable() {
+    let (recorder, device) = open();
+    let memory = import(&device);
+    recorder.fail_next("MapBuffer", ErrorKind::OutOfMemory);
+    let error = memory.map_all().expect_err("told to fail");
+    assert_refused(&error, ErrorKind::OutOfMemory, "drvToldToFail", &["DRV_TOLD (-7)"]);
+    recorder.fail_next("MapMipmappedArray", ErrorKind::Driver);
+    let error = memory.map_mipmapped_array(&rgba8(SQUARE)).expect_err("told to fail");
+    assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)"]);
+    memory.map_all().expect("the second try").close().expect("close");
+    memory.close().expect("close");
+    assert_eq!(recorder.live(), 0);
+}

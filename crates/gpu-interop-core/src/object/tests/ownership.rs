@@ -1,0 +1,196 @@
+//! Who owns a handle after an import.
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
+
+use super::recorder::gpu;
+use super::{SIZE, memfd, open};
+use crate::error::ErrorKind;
+use crate::handle::{MemoryHandle, SemaphoreHandle};
+use crate::import::{MemoryImport, SemaphoreImport};
+use crate::object::Device;
+
+static OWN_NUMBER: Mutex<()> = Mutex::new(());
+
+/// Runs `test` with `fd` at a number that no other thread gets, even while it is closed: the kernel gives out the
+/// lowest free numbers, and the duplicates that drivers are lent lie higher.
+pub(super) fn at_own_number(fd: OwnedFd, test: impl FnOnce(OwnedFd)) {
+    let _guard = OWN_NUMBER.lock().unwrap_or_else(PoisonError::into_inner);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(8192);
+    let number = RawFd::try_from((limit / 4).min(2048)).expect("small");
+    let moved = rustix::io::fcntl_dupfd_cloexec(&fd, number).expect("dup");
+    drop(fd);
+    test(moved);
+}
+
+fn is_open(number: RawFd) -> bool {
+    // SAFETY: the borrow lives for one call, which answers EBADF for a number that is not open.
+    rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_ok()
+}
+
+/// How many descriptors of this process refer to the memfd of this name. Other tests open and close descriptors at
+/// the same time, so counting all of them would prove nothing.
+fn descriptors_of(name: &str) -> usize {
+    let target = format!("/memfd:{name} (deleted)");
+    std::fs::read_dir("/proc/self/fd")
+        .expect("/proc")
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .filter(|link| link.to_string_lossy() == target)
+        .count()
+}
+
+fn memory(fd: OwnedFd) -> MemoryImport {
+    MemoryImport::new(MemoryHandle::OpaqueFd(fd), SIZE)
+}
+
+fn semaphore(fd: OwnedFd) -> SemaphoreImport {
+    SemaphoreHandle::TimelineFd(fd).into()
+}
+
+/// A file, with a duplicate to write through.
+struct Exported {
+    fd: OwnedFd,
+    witness: OwnedFd,
+    number: RawFd,
+}
+
+impl Exported {
+    fn new() -> Self {
+        let fd = memfd("exported");
+        Self { witness: fd.try_clone().expect("dup"), number: fd.as_raw_fd(), fd }
+    }
+}
+
+/// Asserts that `fd` is still the open descriptor `number` of the file behind `witness`.
+#[track_caller]
+fn assert_usable(fd: BorrowedFd<'_>, witness: &OwnedFd, number: RawFd) {
+    assert_eq!(fd.as_raw_fd(), number, "the very same descriptor comes back");
+    let mark = format!("written at {number}");
+    rustix::io::pwrite(witness, mark.as_bytes(), 64).expect("write");
+    let mut found = vec![0; mark.len()];
+    rustix::io::pread(fd, &mut found, 64).expect("read");
+    assert_eq!(found, mark.as_bytes());
+}
+
+/// The ways in which a memory import fails: what it changes in the request, and what the backend does.
+type Failure = (ErrorKind, fn(MemoryImport) -> MemoryImport, bool);
+
+#[test]
+fn a_failed_memory_import_gives_the_handle_back_usable() {
+    let failures: [Failure; 5] = [
+        (ErrorKind::InvalidArgument, |request| MemoryImport { size: 0, ..request }, false),
+        (ErrorKind::DeviceMismatch, |request| request.exported_by(gpu(2)), false),
+        // The recorder closes the descriptor it is lent on every other failure, as drivers do on some.
+        (ErrorKind::ImportRejected, |request| request, true),
+        (ErrorKind::OutOfMemory, |request| request, true),
+        (ErrorKind::Driver, |request| request.dedicated(true), true),
+    ];
+    let (recorder, device) = open();
+    for (kind, spoil, by_backend) in failures {
+        let Exported { fd, witness, number } = Exported::new();
+        if by_backend {
+            recorder.fail_next("ImportMemory", kind);
+        }
+        let failure = device.import_memory(spoil(memory(fd))).expect_err("told to fail");
+        assert_eq!(failure.kind(), kind);
+        let request = failure.into_request();
+        assert_usable(request.handle().as_fd().expect("an fd"), &witness, number);
+        let again = memory(request.into_handle().into_fd().expect("an fd"));
+        device.import_memory(again).expect("the handle can be imported").close().expect("close");
+    }
+}
+
+#[test]
+fn a_failed_semaphore_import_gives_the_handle_back_usable() {
+    let (recorder, device) = open();
+    for (kind, by_backend) in
+        [(ErrorKind::DeviceMismatch, false), (ErrorKind::ImportRejected, true), (ErrorKind::Driver, true)]
+    {
+        let Exported { fd, witness, number } = Exported::new();
+        let request = if by_backend {
+            recorder.fail_next("ImportSemaphore", kind);
+            semaphore(fd)
+        } else {
+            semaphore(fd).exported_by(gpu(2))
+        };
+        let failure = device.import_semaphore(request).expect_err("told to fail");
+        assert_eq!(failure.kind(), kind);
+        let fd = failure.into_request().into_handle().into_fd().expect("an fd");
+        assert_usable(std::os::fd::AsFd::as_fd(&fd), &witness, number);
+        device.import_semaphore(semaphore(fd)).expect("the handle can be imported").close().expect("close");
+    }
+}
+
+/// A descriptor that was refused for what it is comes back as well: it may mean something to the application.
+#[test]
+fn a_refused_pipe_still_carries_data() {
+    let (read, write) = rustix::pipe::pipe().expect("pipe");
+    let (_recorder, device) = open();
+    let failure = device.import_memory(memory(read)).expect_err("a pipe");
+    let read = failure.into_request().into_handle().into_fd().expect("an fd");
+    rustix::io::write(&write, b"still here").expect("write");
+    let mut found = [0; 10];
+    rustix::io::read(&read, &mut found).expect("read");
+    assert_eq!(&found, b"still here");
+}
+
+#[test]
+fn a_successful_import_takes_the_descriptor() {
+    at_own_number(memfd("taken"), |fd| {
+        let (_recorder, device) = open();
+        let number = fd.as_raw_fd();
+        assert!(is_open(number));
+        let memory = device.import_memory(memory(fd)).expect("import");
+        assert!(!is_open(number), "the import does not need the descriptor");
+        assert_eq!(descriptors_of("taken"), 0);
+        drop(memory);
+    });
+    at_own_number(memfd("taken-semaphore"), |fd| {
+        let (_recorder, device) = open();
+        let number = fd.as_raw_fd();
+        let semaphore = device.import_semaphore(semaphore(fd)).expect("import");
+        assert!(!is_open(number), "the import does not need the descriptor");
+        assert_eq!(descriptors_of("taken-semaphore"), 0);
+        drop(semaphore);
+    });
+}
+
+#[test]
+fn dropping_the_error_closes_the_descriptor() {
+    let (recorder, device) = open();
+    recorder.fail_next("ImportMemory", ErrorKind::ImportRejected);
+    let failure = device.import_memory(memory(memfd("dropped"))).expect_err("told to fail");
+    assert_eq!(descriptors_of("dropped"), 1, "the caller's, and no duplicate");
+    let error = crate::Error::from(failure);
+    assert_eq!(descriptors_of("dropped"), 0);
+    assert_eq!(error.kind(), ErrorKind::ImportRejected);
+}
+
+/// One import and close of a duplicate of `fd`, which fails in one of several ways or not at all.
+fn cycle(round: usize, device: &Device, fail: &dyn Fn(&'static str), fd: &OwnedFd) {
+    let fd = fd.try_clone().expect("dup");
+    match round % 5 {
+        0 => device.import_memory(memory(fd)).expect("import").close().expect("close"),
+        1 => device.import_semaphore(semaphore(fd)).expect("import").close().expect("close"),
+        2 => {
+            fail("ImportMemory");
+            drop(device.import_memory(memory(fd)).expect_err("told to fail"));
+        }
+        3 => {
+            fail("ImportSemaphore");
+            drop(device.import_semaphore(semaphore(fd)).expect_err("told to fail"));
+        }
+        _ => drop(device.import_memory(MemoryImport { size: 0, ..memory(fd) }).expect_err("size 0")),
+    }
+}
+
+#[test]
+fn no_descriptor_leaks_in_a_thousand_cycles() {
+    let (recorder, device) = open();
+    let file = memfd("cycles");
+    assert_eq!(descriptors_of("cycles"), 1);
+    for round in 0..1_000 {
+        cycle(round, &device, &|call| recorder.fail_next(call, ErrorKind::ImportRejected), &file);
+    }
+    assert_eq!(descriptors_of("cycles"), 1);
+}

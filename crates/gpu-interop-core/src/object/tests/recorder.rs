@@ -1,0 +1,319 @@
+//! A backend without a driver: it records every call, and checks what the contract of
+//! [`BackendDevice`](crate::backend::BackendDevice) promises to backends.
+
+mod call;
+mod device;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(super) use self::call::Call;
+use crate::backend::{HostFunction, RawStream};
+use crate::capability::{Capabilities, Feature, Support};
+use crate::error::{Error, ErrorKind, Result};
+use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
+use crate::identity::{DeviceIdentity, DeviceKind, Uuid};
+
+/// Unique over all recorders, so that a value of one device is unknown to the others.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+/// Addresses are far from other raw values, and ranges have gaps between them.
+static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(1 << 44);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Object {
+    Memory(u64),
+    Buffer(u64),
+    Array(u64),
+    Semaphore(u64),
+    Allocation(u64),
+    Module(u64),
+    Stream(u64),
+    Event(u64),
+}
+
+/// Work is counted: item `n` has run once `done >= n`.
+#[derive(Debug, Default)]
+struct Queue {
+    held: bool,
+    enqueued: u64,
+    done: u64,
+}
+
+struct HostCall {
+    stream: u64,
+    function: HostFunction,
+    data: usize,
+}
+
+#[derive(Default)]
+struct State {
+    calls: Vec<Call>,
+    failures: Vec<(&'static str, ErrorKind)>,
+    /// Live objects, each with the object it lives in.
+    live: BTreeMap<Object, Option<Object>>,
+    /// Linear memory: start, size and what it belongs to.
+    ranges: BTreeMap<u64, (u64, Object)>,
+    kernels: BTreeMap<u64, Object>,
+    queues: BTreeMap<u64, Queue>,
+    /// What each event waits for: an item of a stream.
+    events: BTreeMap<u64, Option<(u64, u64)>>,
+    /// Which item of which stream uses which object.
+    uses: Vec<(u64, u64, Object)>,
+    host_calls: Vec<HostCall>,
+    finish_after_queries: Option<usize>,
+    violations: Vec<String>,
+    lent: BTreeSet<u64>,
+    leaks_expected: bool,
+    cannot_cancel: bool,
+    failed_imports: usize,
+    before_free_buffer: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl State {
+    fn require(&mut self, object: Object) {
+        let lent = matches!(object, Object::Stream(raw) if self.lent.contains(&raw));
+        if !lent && !self.live.contains_key(&object) {
+            self.violations.push(format!("{object:?} was used, but is not live"));
+        }
+    }
+
+    fn create(&mut self, object: Object, parent: Option<Object>) {
+        if let Some(parent) = parent {
+            self.require(parent);
+        }
+        self.live.insert(object, parent);
+    }
+
+    fn free(&mut self, object: Object) {
+        if self.live.remove(&object).is_none() {
+            self.violations.push(format!("{object:?} was freed, but is not live"));
+        }
+        if let Some((child, _)) = self.live.iter().find(|(_, parent)| **parent == Some(object)) {
+            self.violations.push(format!("{object:?} was freed before {child:?}, which lives in it"));
+        }
+        let busy = |stream: &u64, item: &u64| self.queues.get(stream).is_some_and(|queue| queue.done < *item);
+        if let Some((stream, item, _)) = self.uses.iter().find(|(s, i, used)| *used == object && busy(s, i)) {
+            self.violations
+                .push(format!("{object:?} was freed before item {item} of stream {stream:#x}, which uses it"));
+        }
+        self.ranges.retain(|_, (_, owner)| *owner != object);
+    }
+
+    /// Enqueues one item of work.
+    fn enqueue(&mut self, stream: RawStream, used: impl IntoIterator<Item = Object>) {
+        let stream = stream.get() as u64;
+        let used: Vec<Object> = used.into_iter().chain([Object::Stream(stream)]).collect();
+        for object in &used {
+            self.require(*object);
+        }
+        let Some(queue) = self.queues.get_mut(&stream) else { return };
+        queue.enqueued += 1;
+        if queue.held {
+            let item = queue.enqueued;
+            self.uses.extend(used.into_iter().map(|object| (stream, item, object)));
+        } else {
+            queue.done = queue.enqueued;
+        }
+    }
+
+    /// The object that has these bytes, and the one that it lives in.
+    fn owners(&mut self, address: u64, size: u64) -> Vec<Object> {
+        match self.ranges.range(..=address).next_back() {
+            Some((start, (length, owner))) if size > 0 && address - start + size <= *length => {
+                let parent = self.live.get(owner).copied().flatten();
+                std::iter::once(*owner).chain(parent).collect()
+            }
+            _ => {
+                self.violations.push(format!("{size} bytes at {address:#x} are not inside live memory"));
+                Vec::new()
+            }
+        }
+    }
+
+    fn finish(&mut self, stream: u64) {
+        if let Some(queue) = self.queues.get_mut(&stream) {
+            queue.done = queue.enqueued;
+        }
+    }
+
+    fn finish_all(&mut self) {
+        self.queues.values_mut().for_each(|queue| queue.done = queue.enqueued);
+    }
+
+    /// Called after each answer to a query: work may run to its end between any two of them.
+    fn queried(&mut self) {
+        match self.finish_after_queries {
+            Some(0 | 1) => {
+                self.finish_after_queries = None;
+                self.finish_all();
+            }
+            Some(left) => self.finish_after_queries = Some(left - 1),
+            None => {}
+        }
+    }
+}
+
+/// The recording backend. Dropping it fails the test if the contract was broken or something was never freed.
+pub(super) struct Recorder {
+    identity: DeviceIdentity,
+    capabilities: Capabilities,
+    state: Mutex<State>,
+}
+
+impl std::fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recorder").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+/// The identity of a GPU that differs from those with another number.
+pub(super) fn gpu(number: u8) -> DeviceIdentity {
+    DeviceIdentity {
+        name: format!("card {number}"),
+        uuid: Uuid::from_bytes([number; 16]),
+        kind: DeviceKind::Gpu,
+        ..Default::default()
+    }
+}
+
+/// Everything, kinds of other operating systems included: core must refuse those by itself.
+pub(super) fn everything() -> Capabilities {
+    let all =
+        MemoryHandleKind::ALL.iter().fold(Capabilities::none(), |all, kind| all.with_memory(*kind, Support::Native));
+    let all = SemaphoreHandleKind::ALL.iter().fold(all, |all, kind| all.with_semaphore(*kind, Support::Native));
+    Feature::ALL.iter().fold(all, |all, feature| all.with_feature(*feature, Support::Native))
+}
+
+impl Recorder {
+    pub(super) fn new(identity: DeviceIdentity) -> Self {
+        Self::with_capabilities(identity, everything())
+    }
+
+    pub(super) fn with_capabilities(identity: DeviceIdentity, capabilities: Capabilities) -> Self {
+        Self { identity, capabilities, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every call so far, in order.
+    pub(super) fn calls(&self) -> Vec<Call> {
+        self.lock().calls.clone()
+    }
+
+    /// Forgets the calls so far.
+    pub(super) fn forget_calls(&self) {
+        self.lock().calls.clear();
+    }
+
+    /// The calls that free something other than an event, in order.
+    pub(super) fn frees(&self) -> Vec<Call> {
+        self.lock().calls.iter().filter(|call| call.frees()).cloned().collect()
+    }
+
+    /// Makes the next call of this name (a variant of [`Call`]) fail. Several may be pending.
+    pub(super) fn fail_next(&self, call: &'static str, kind: ErrorKind) {
+        self.lock().failures.push((call, kind));
+    }
+
+    /// What is enqueued on `stream` from here on does not run.
+    pub(super) fn hold(&self, stream: RawStream) {
+        self.lock().queues.entry(stream.get() as u64).or_default().held = true;
+    }
+
+    /// Runs what is enqueued on `stream`.
+    pub(super) fn finish(&self, stream: RawStream) {
+        self.lock().finish(stream.get() as u64);
+        self.run_host_functions(stream.get() as u64);
+    }
+
+    /// Runs everything that is enqueued right after the answer to the given number of stream and event queries.
+    pub(super) fn finish_after_queries(&self, queries: usize) {
+        self.lock().finish_after_queries = Some(queries);
+    }
+
+    /// Runs everything now.
+    pub(super) fn finish_all(&self) {
+        self.lock().finish_all();
+    }
+
+    /// A stream that the application owns: freeing it is a violation.
+    pub(super) fn application_stream(&self) -> RawStream {
+        let raw = next();
+        let mut state = self.lock();
+        state.queues.insert(raw, Queue::default());
+        state.lent.insert(raw);
+        RawStream::new(usize::try_from(raw).expect("small"))
+    }
+
+    /// The test makes frees fail, so objects stay.
+    pub(super) fn expect_leaks(&self) {
+        self.lock().leaks_expected = true;
+    }
+
+    /// Makes `cancel_pending_work` do nothing.
+    pub(super) fn cannot_cancel(&self) {
+        self.lock().cannot_cancel = true;
+    }
+
+    /// Runs `hook` on the thread that frees the next buffer, right before the buffer is gone.
+    pub(super) fn before_free_buffer(&self, hook: impl FnOnce() + Send + 'static) {
+        self.lock().before_free_buffer = Some(Box::new(hook));
+    }
+
+    /// How many objects are live, events included.
+    pub(super) fn live(&self) -> usize {
+        self.lock().live.len()
+    }
+
+    /// Records the call, and fails it if a test said so.
+    fn begin(&self, call: Call) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.lock();
+        let name = call.name();
+        state.calls.push(call);
+        match state.failures.iter().position(|(failing, _)| *failing == name) {
+            Some(index) => {
+                let (_, kind) = state.failures.remove(index);
+                Err(Error::new(kind, "drvToldToFail", "the test said so").with_code(-7, Some("DRV_TOLD".into())))
+            }
+            None => Ok(state),
+        }
+    }
+
+    /// Host functions run without the lock: they may do anything.
+    fn run_host_functions(&self, stream: u64) {
+        let due: Vec<HostCall> = {
+            let mut state = self.lock();
+            let (due, later) = std::mem::take(&mut state.host_calls).into_iter().partition(|c| c.stream == stream);
+            state.host_calls = later;
+            due
+        };
+        for call in due {
+            (call.function)(std::ptr::with_exposed_provenance_mut::<c_void>(call.data));
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        assert!(state.violations.is_empty(), "the contract was broken: {:#?}\n{:#?}", state.violations, state.calls);
+        assert!(state.leaks_expected || state.live.is_empty(), "never freed: {:#?}", state.live);
+        assert_eq!(state.failures, [], "calls that should have failed were never made");
+    }
+}
+
+fn next() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn next_address(size: u64) -> u64 {
+    // Huge pretended sizes need no room of their own.
+    NEXT_ADDRESS.fetch_add(size.min(1 << 32).next_multiple_of(4096) + 4096, Ordering::Relaxed)
+}

@@ -1,0 +1,72 @@
+//! What the recorder was asked.
+
+use crate::array::MipmappedArrayDesc;
+use crate::backend::{
+    DevicePtr, RawAllocation, RawEvent, RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal,
+    RawStream, RawWait, WaitCondition,
+};
+use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
+use crate::kernel::{KernelArg, LaunchConfig};
+
+/// One call of the backend, with all that the caller chose.
+#[derive(Debug, Clone, PartialEq)]
+pub(in super::super) enum Call {
+    CancelPendingWork,
+    ImportMemory { kind: MemoryHandleKind, size: u64, dedicated: bool },
+    DestroyMemory(RawMemory),
+    MapBuffer { memory: RawMemory, offset: u64, size: u64 },
+    FreeBuffer(DevicePtr),
+    MapMipmappedArray { memory: RawMemory, desc: MipmappedArrayDesc },
+    MipmappedArrayLevel { array: RawMipmappedArray, level: u32 },
+    FreeMipmappedArray(RawMipmappedArray),
+    CreateExportable(u64),
+    ExportAllocation(RawAllocation),
+    DestroyExportable(RawAllocation),
+    ImportSemaphore(SemaphoreHandleKind),
+    DestroySemaphore(RawSemaphore),
+    SignalSemaphores(RawStream, Vec<RawSignal>),
+    WaitSemaphores(RawStream, Vec<RawWait>),
+    CreateStream,
+    DestroyStream(RawStream),
+    SynchronizeStream(RawStream),
+    QueryStream(RawStream),
+    CreateEvent,
+    DestroyEvent(RawEvent),
+    RecordEvent(RawEvent, RawStream),
+    QueryEvent(RawEvent),
+    WaitEvent(RawStream, RawEvent),
+    Copy { stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64 },
+    CopyToHost { stream: RawStream, source: DevicePtr, size: u64 },
+    CopyFromHost { stream: RawStream, target: DevicePtr, bytes: Vec<u8> },
+    FillU8 { stream: RawStream, target: DevicePtr, value: u8, size: u64 },
+    FillU32 { stream: RawStream, target: DevicePtr, value: u32, count: u64 },
+    WaitValueU32(RawStream, DevicePtr, u32, WaitCondition),
+    WaitValueU64(RawStream, DevicePtr, u64, WaitCondition),
+    WriteValueU32(RawStream, DevicePtr, u32),
+    WriteValueU64(RawStream, DevicePtr, u64),
+    LaunchHostFunction(RawStream),
+    LoadModule(Vec<u8>),
+    UnloadModule(RawModule),
+    ModuleKernel(RawModule, String),
+    LaunchKernel { stream: RawStream, kernel: RawKernel, config: LaunchConfig, args: Vec<KernelArg> },
+}
+
+impl Call {
+    /// The variant's name.
+    pub(super) fn name(&self) -> String {
+        format!("{self:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
+    }
+
+    pub(in super::super) fn frees(&self) -> bool {
+        matches!(
+            self,
+            Self::DestroyMemory(_)
+                | Self::FreeBuffer(_)
+                | Self::FreeMipmappedArray(_)
+                | Self::DestroyExportable(_)
+                | Self::DestroySemaphore(_)
+                | Self::DestroyStream(_)
+                | Self::UnloadModule(_)
+        )
+    }
+}

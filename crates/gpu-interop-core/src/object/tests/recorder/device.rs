@@ -1,0 +1,364 @@
+//! The recorder as a backend's device.
+
+use std::ffi::{CStr, c_void};
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use super::{Call, HostCall, Object, Recorder, next, next_address};
+use crate::array::MipmappedArrayDesc;
+use crate::backend::{
+    BackendDevice, DevicePtr, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawEvent, RawKernel,
+    RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawWait, WaitCondition,
+};
+use crate::capability::Capabilities;
+use crate::error::Result;
+use crate::handle::{LentFd, MemoryHandle};
+use crate::identity::DeviceIdentity;
+use crate::import::{MemoryImport, SemaphoreImport};
+use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
+
+/// A fresh value in both forms: the driver's and the recorder's.
+fn fresh() -> (usize, u64) {
+    let value = next();
+    (usize::try_from(value).expect("small"), value)
+}
+
+impl Recorder {
+    /// What drivers do to the descriptor they are lent: close it on success, and on every other failure.
+    fn lend(&self, fd: Option<std::os::fd::BorrowedFd<'_>>, call: Call) -> Result<()> {
+        let loan = fd.map(LentFd::new).transpose()?;
+        let outcome = self.begin(call).map(drop);
+        let Some(loan) = loan else { return outcome };
+        let close = outcome.is_ok() || {
+            let mut state = self.lock();
+            state.failed_imports += 1;
+            state.failed_imports.is_multiple_of(2)
+        };
+        if close {
+            // SAFETY: plays the driver, which owns the number it was given.
+            drop(unsafe { OwnedFd::from_raw_fd(loan.as_raw_fd()) });
+        }
+        match outcome {
+            Ok(()) => loan.consumed(),
+            Err(_) => assert_eq!(loan.settle(), !close, "settling finds out what the driver did"),
+        }
+        outcome
+    }
+
+    /// A call that frees something. What a driver failed to free nobody can free or use any more.
+    fn free(&self, call: Call, object: Object) -> Result<()> {
+        match self.begin(call) {
+            Ok(mut state) => {
+                state.free(object);
+                Ok(())
+            }
+            Err(error) => {
+                self.lock().live.remove(&object);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl BackendDevice for Recorder {
+    fn identity(&self) -> &DeviceIdentity {
+        &self.identity
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn cancel_pending_work(&self) {
+        let mut state = self.lock();
+        state.calls.push(Call::CancelPendingWork);
+        if !state.cannot_cancel {
+            state.finish_all();
+        }
+    }
+
+    unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
+        let call = Call::ImportMemory {
+            kind: request.handle().kind(),
+            size: request.size(),
+            dedicated: request.is_dedicated(),
+        };
+        self.lend(request.handle().as_fd(), call)?;
+        let (raw, value) = fresh();
+        self.lock().create(Object::Memory(value), None);
+        Ok(RawMemory::new(raw))
+    }
+
+    unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()> {
+        self.free(Call::DestroyMemory(memory), Object::Memory(memory.get() as u64))
+    }
+
+    unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {
+        let mut state = self.begin(Call::MapBuffer { memory, offset, size })?;
+        let address = next_address(size);
+        state.create(Object::Buffer(address), Some(Object::Memory(memory.get() as u64)));
+        state.ranges.insert(address, (size, Object::Buffer(address)));
+        Ok(DevicePtr::new(address))
+    }
+
+    unsafe fn free_buffer(&self, buffer: DevicePtr) -> Result<()> {
+        let hook = self.lock().before_free_buffer.take();
+        if let Some(hook) = hook {
+            hook();
+        }
+        self.free(Call::FreeBuffer(buffer), Object::Buffer(buffer.get()))
+    }
+
+    unsafe fn map_mipmapped_array(&self, memory: RawMemory, desc: &MipmappedArrayDesc) -> Result<RawMipmappedArray> {
+        let mut state = self.begin(Call::MapMipmappedArray { memory, desc: *desc })?;
+        let (raw, value) = fresh();
+        state.create(Object::Array(value), Some(Object::Memory(memory.get() as u64)));
+        Ok(RawMipmappedArray::new(raw))
+    }
+
+    unsafe fn mipmapped_array_level(&self, array: RawMipmappedArray, level: u32) -> Result<RawArray> {
+        self.begin(Call::MipmappedArrayLevel { array, level })?.require(Object::Array(array.get() as u64));
+        Ok(RawArray::new(fresh().0))
+    }
+
+    unsafe fn free_mipmapped_array(&self, array: RawMipmappedArray) -> Result<()> {
+        self.free(Call::FreeMipmappedArray(array), Object::Array(array.get() as u64))
+    }
+
+    fn create_exportable(&self, size: u64) -> Result<ExportableAllocation> {
+        let mut state = self.begin(Call::CreateExportable(size))?;
+        let ((raw, value), size) = (fresh(), size.next_multiple_of(4096));
+        let address = next_address(size);
+        state.create(Object::Allocation(value), None);
+        state.ranges.insert(address, (size, Object::Allocation(value)));
+        Ok(ExportableAllocation { raw: RawAllocation::new(raw), ptr: DevicePtr::new(address), size })
+    }
+
+    unsafe fn export_allocation(&self, allocation: RawAllocation) -> Result<MemoryHandle> {
+        self.begin(Call::ExportAllocation(allocation))?.require(Object::Allocation(allocation.get() as u64));
+        Ok(MemoryHandle::OpaqueFd(super::super::memfd("exported")))
+    }
+
+    unsafe fn destroy_exportable(&self, allocation: RawAllocation) -> Result<()> {
+        self.free(Call::DestroyExportable(allocation), Object::Allocation(allocation.get() as u64))
+    }
+
+    unsafe fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore> {
+        self.lend(request.handle().as_fd(), Call::ImportSemaphore(request.handle().kind()))?;
+        let (raw, value) = fresh();
+        self.lock().create(Object::Semaphore(value), None);
+        Ok(RawSemaphore::new(raw))
+    }
+
+    unsafe fn destroy_semaphore(&self, semaphore: RawSemaphore) -> Result<()> {
+        self.free(Call::DestroySemaphore(semaphore), Object::Semaphore(semaphore.get() as u64))
+    }
+
+    unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
+        let mut state = self.begin(Call::SignalSemaphores(stream, signals.to_vec()))?;
+        state.enqueue(stream, signals.iter().map(|signal| Object::Semaphore(signal.semaphore.get() as u64)));
+        Ok(())
+    }
+
+    unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
+        let mut state = self.begin(Call::WaitSemaphores(stream, waits.to_vec()))?;
+        state.enqueue(stream, waits.iter().map(|wait| Object::Semaphore(wait.semaphore.get() as u64)));
+        Ok(())
+    }
+
+    fn create_stream(&self) -> Result<RawStream> {
+        let mut state = self.begin(Call::CreateStream)?;
+        let (raw, value) = fresh();
+        state.create(Object::Stream(value), None);
+        state.queues.entry(value).or_default();
+        Ok(RawStream::new(raw))
+    }
+
+    unsafe fn destroy_stream(&self, stream: RawStream) -> Result<()> {
+        self.free(Call::DestroyStream(stream), Object::Stream(stream.get() as u64))
+    }
+
+    unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()> {
+        {
+            let mut state = self.begin(Call::SynchronizeStream(stream))?;
+            state.require(Object::Stream(stream.get() as u64));
+            state.finish(stream.get() as u64);
+        }
+        self.run_host_functions(stream.get() as u64);
+        Ok(())
+    }
+
+    unsafe fn query_stream(&self, stream: RawStream) -> Result<bool> {
+        let mut state = self.begin(Call::QueryStream(stream))?;
+        state.require(Object::Stream(stream.get() as u64));
+        let idle = state.queues.get(&(stream.get() as u64)).is_none_or(|queue| queue.done == queue.enqueued);
+        state.queried();
+        Ok(idle)
+    }
+
+    fn create_event(&self) -> Result<RawEvent> {
+        let mut state = self.begin(Call::CreateEvent)?;
+        let (raw, value) = fresh();
+        state.create(Object::Event(value), None);
+        state.events.insert(value, None);
+        Ok(RawEvent::new(raw))
+    }
+
+    unsafe fn destroy_event(&self, event: RawEvent) -> Result<()> {
+        self.free(Call::DestroyEvent(event), Object::Event(event.get() as u64))
+    }
+
+    unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()> {
+        let mut state = self.begin(Call::RecordEvent(event, stream))?;
+        state.require(Object::Event(event.get() as u64));
+        state.require(Object::Stream(stream.get() as u64));
+        let item = state.queues.get(&(stream.get() as u64)).map(|queue| (stream.get() as u64, queue.enqueued));
+        state.events.insert(event.get() as u64, item);
+        Ok(())
+    }
+
+    unsafe fn query_event(&self, event: RawEvent) -> Result<bool> {
+        let mut state = self.begin(Call::QueryEvent(event))?;
+        state.require(Object::Event(event.get() as u64));
+        let passed = match state.events.get(&(event.get() as u64)) {
+            Some(Some((stream, item))) => state.queues.get(stream).is_none_or(|queue| queue.done >= *item),
+            _ => true,
+        };
+        state.queried();
+        Ok(passed)
+    }
+
+    unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {
+        let mut state = self.begin(Call::WaitEvent(stream, event))?;
+        state.require(Object::Event(event.get() as u64));
+        state.enqueue(stream, []);
+        Ok(())
+    }
+
+    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {
+        let mut state = self.begin(Call::Copy { stream, target, source, size })?;
+        let mut used = state.owners(target.get(), size);
+        used.extend(state.owners(source.get(), size));
+        state.enqueue(stream, used);
+        Ok(())
+    }
+
+    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
+        let mut state = self.begin(Call::CopyToHost { stream, source, size })?;
+        let used = state.owners(source.get(), size);
+        state.enqueue(stream, used);
+        for index in 0..size {
+            // SAFETY: the caller says that `size` bytes at `target` can be written.
+            unsafe { target.add(usize::try_from(index).expect("fits")).write(index.to_le_bytes()[0]) };
+        }
+        Ok(())
+    }
+
+    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
+        // SAFETY: the caller says that `size` bytes at `source` can be read.
+        let bytes = unsafe { std::slice::from_raw_parts(source, usize::try_from(size).expect("fits")) }.to_vec();
+        let mut state = self.begin(Call::CopyFromHost { stream, target, bytes })?;
+        let used = state.owners(target.get(), size);
+        state.enqueue(stream, used);
+        Ok(())
+    }
+
+    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
+        let mut state = self.begin(Call::FillU8 { stream, target, value, size })?;
+        let used = state.owners(target.get(), size);
+        state.enqueue(stream, used);
+        Ok(())
+    }
+
+    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64) -> Result<()> {
+        let mut state = self.begin(Call::FillU32 { stream, target, value, count })?;
+        let used = state.owners(target.get(), count * 4);
+        state.enqueue(stream, used);
+        Ok(())
+    }
+
+    unsafe fn wait_value_u32(
+        &self,
+        stream: RawStream,
+        word: DevicePtr,
+        value: u32,
+        condition: WaitCondition,
+    ) -> Result<()> {
+        let mut state = self.begin(Call::WaitValueU32(stream, word, value, condition))?;
+        let used = state.owners(word.get(), 4);
+        state.enqueue(stream, used);
+        Ok(())
+    }
+
+    unsafe fn wait_value_u64(
+        &self,
+        stream: RawStream,
+        word: DevicePtr,
+        value: u64,
+        condition: WaitCondition,
+    ) -> Result<()> {
+        let mut state = self.begin(Call::WaitValueU64(stream, word, value, condition))?;
+        let used = state.owners(word.get(), 8);
+        state.enqueue(stream, used);
+        Ok(())
+    }
+
+    unsafe fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32) -> Result<()> {
+        let mut state = self.begin(Call::WriteValueU32(stream, word, value))?;
+        let used = state.owners(word.get(), 4);
+        state.enqueue(stream, used);
+        Ok(())
+    }
+
+    unsafe fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64) -> Result<()> {
+        let mut state = self.begin(Call::WriteValueU64(stream, word, value))?;
+        let used = state.owners(word.get(), 8);
+        state.enqueue(stream, used);
+        Ok(())
+    }
+
+    unsafe fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void) -> Result<()> {
+        let mut state = self.begin(Call::LaunchHostFunction(stream))?;
+        state.enqueue(stream, []);
+        let call = HostCall { stream: stream.get() as u64, function, data: data.expose_provenance() };
+        state.host_calls.push(call);
+        Ok(())
+    }
+
+    fn load_module(&self, image: ModuleImage<'_>) -> Result<RawModule> {
+        let bytes = match image {
+            ModuleImage::Builtin => Vec::new(),
+            ModuleImage::Ptx(source) => source.to_bytes().to_vec(),
+            ModuleImage::Binary(bytes) => bytes.to_vec(),
+        };
+        let mut state = self.begin(Call::LoadModule(bytes))?;
+        let (raw, value) = fresh();
+        state.create(Object::Module(value), None);
+        Ok(RawModule::new(raw))
+    }
+
+    unsafe fn unload_module(&self, module: RawModule) -> Result<()> {
+        self.free(Call::UnloadModule(module), Object::Module(module.get() as u64))
+    }
+
+    unsafe fn module_kernel(&self, module: RawModule, name: &CStr) -> Result<RawKernel> {
+        let mut state = self.begin(Call::ModuleKernel(module, name.to_string_lossy().into_owned()))?;
+        let (raw, value) = fresh();
+        state.require(Object::Module(module.get() as u64));
+        state.kernels.insert(value, Object::Module(module.get() as u64));
+        Ok(RawKernel::new(raw))
+    }
+
+    unsafe fn launch_kernel(
+        &self,
+        stream: RawStream,
+        kernel: RawKernel,
+        config: &LaunchConfig,
+        args: &[KernelArg],
+    ) -> Result<()> {
+        let call = Call::LaunchKernel { stream, kernel, config: *config, args: args.to_vec() };
+        let mut state = self.begin(call)?;
+        let module = state.kernels.get(&(kernel.get() as u64)).copied();
+        state.enqueue(stream, module);
+        Ok(())
+    }
+}

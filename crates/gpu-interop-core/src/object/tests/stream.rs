@@ -1,0 +1,238 @@
+//! What a stream passes on, and what it refuses by itself.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::recorder::Call;
+use super::{SIZE, assert_invalid, assert_refused, import, mapped, open};
+use crate::backend::WaitCondition;
+use crate::error::ErrorKind;
+use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
+
+#[test]
+fn every_operation_reaches_the_backend_as_given() {
+    let (recorder, device) = open();
+    let (a, b) = (mapped(&device), device.allocate_exportable(4096).expect("allocate"));
+    let (queue, event) = (device.create_stream().expect("stream"), device.create_event().expect("event"));
+    let word = |offset: u64, size: u64| a.slice(offset..offset + size).expect("a word");
+    let (stream, target, source) = (queue.as_raw(), a.as_raw(), b.as_raw());
+    recorder.forget_calls();
+    queue.copy(word(64, 4096), &b).expect("copy");
+    queue.fill(word(1, 3), 0xab).expect("fill");
+    queue.fill_u32(&a, 0xdead_beef).expect("fill_u32");
+    queue.wait_value_u32(word(4, 4), 5, WaitCondition::Equal).expect("wait");
+    queue.wait_value_u64(word(8, 8), 6, WaitCondition::GreaterOrEqual).expect("wait");
+    queue.write_value_u32(word(12, 4), 7).expect("write");
+    queue.write_value_u64(word(16, 8), 1 << 63).expect("write");
+    queue.record(&event).expect("record");
+    queue.wait_event(&event).expect("wait");
+    assert_eq!(
+        recorder.calls(),
+        [
+            Call::Copy { stream, target: target.offset(64), source, size: 4096 },
+            Call::FillU8 { stream, target: target.offset(1), value: 0xab, size: 3 },
+            Call::FillU32 { stream, target, value: 0xdead_beef, count: SIZE / 4 },
+            Call::WaitValueU32(stream, target.offset(4), 5, WaitCondition::Equal),
+            Call::WaitValueU64(stream, target.offset(8), 6, WaitCondition::GreaterOrEqual),
+            Call::WriteValueU32(stream, target.offset(12), 7),
+            Call::WriteValueU64(stream, target.offset(16), 1 << 63),
+            Call::RecordEvent(event.as_raw(), stream),
+            Call::WaitEvent(stream, event.as_raw()),
+        ]
+    );
+}
+
+#[test]
+fn reads_and_writes_move_the_bytes_and_wait_for_them() {
+    let (recorder, device) = open();
+    let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
+    let (stream, address) = (queue.as_raw(), buffer.as_raw());
+    let slice = buffer.slice(8..12).expect("slice");
+    recorder.forget_calls();
+    recorder.hold(stream);
+    queue.write(slice, &[1, 2, 3, 4]).expect("write");
+    assert!(queue.is_idle().expect("query"), "a write returns when the bytes are there");
+    let mut found = [0xff; 4];
+    queue.read(slice, &mut found).expect("read");
+    assert_eq!(found, [0, 1, 2, 3], "what the recorder writes");
+    assert!(queue.is_idle().expect("query"), "a read returns when the bytes are there");
+    let mut later = [0xff; 4];
+    // SAFETY: the recorder writes at once.
+    unsafe { queue.read_async(slice, later.as_mut_ptr()) }.expect("read");
+    // SAFETY: the recorder reads at once.
+    unsafe { queue.write_async(slice, later.as_ptr()) }.expect("write");
+    assert!(!queue.is_idle().expect("query"), "the asynchronous twins do not wait");
+    let target = address.offset(8);
+    assert_eq!(
+        recorder.calls(),
+        [
+            Call::CopyFromHost { stream, target, bytes: vec![1, 2, 3, 4] },
+            Call::SynchronizeStream(stream),
+            Call::QueryStream(stream),
+            Call::CopyToHost { stream, source: target, size: 4 },
+            Call::SynchronizeStream(stream),
+            Call::QueryStream(stream),
+            Call::CopyToHost { stream, source: target, size: 4 },
+            Call::CopyFromHost { stream, target, bytes: vec![0, 1, 2, 3] },
+            Call::QueryStream(stream),
+        ]
+    );
+    recorder.finish(stream);
+}
+
+#[test]
+fn sizes_that_differ_are_refused() {
+    let (recorder, device) = open();
+    let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
+    let (ten, other) = (buffer.slice(..10).expect("slice"), buffer.slice(100..111).expect("slice"));
+    for length in [0, 9, 11] {
+        let words = ["differ in size", "10 bytes", &format!("{length} bytes")];
+        assert_invalid(&recorder, "Stream::read", &words, || queue.read(ten, &mut vec![0; length]));
+        assert_invalid(&recorder, "Stream::write", &words, || queue.write(ten, &vec![0; length]));
+    }
+    assert_invalid(&recorder, "Stream::copy", &["differ in size", "10 bytes", "11 bytes"], || queue.copy(ten, other));
+    assert_invalid(&recorder, "Stream::copy", &["differ in size", "10 bytes", "11 bytes"], || queue.copy(other, ten));
+}
+
+#[test]
+fn overlapping_copies_are_refused() {
+    let (recorder, device) = open();
+    let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
+    let at = |offset: u64| buffer.slice(offset..offset + 64).expect("slice");
+    for (target, source) in [(0, 0), (0, 1), (1, 0), (0, 63), (63, 0)] {
+        let words = ["overlap", "target: DevicePtr(0x", "source: DevicePtr(0x", "size: 64"];
+        assert_invalid(&recorder, "Stream::copy", &words, || queue.copy(at(target), at(source)));
+    }
+    queue.copy(at(0), at(64)).expect("side by side");
+    queue.copy(at(64), at(0)).expect("side by side");
+}
+
+proptest! {
+    /// Two ranges of one length overlap exactly if some byte is in both.
+    #[test]
+    fn overlap_is_exact(target in 0..24_u64, source in 0..24_u64, size in 1..12_u64) {
+        let (_recorder, device) = open();
+        let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
+        let slice = |start| buffer.slice(start..start + size).expect("slice");
+        let overlap = (target..target + size).any(|byte| (source..source + size).contains(&byte));
+        prop_assert_eq!(queue.copy(slice(target), slice(source)).is_err(), overlap);
+    }
+}
+
+#[test]
+fn misaligned_and_wrongly_sized_words_are_refused() {
+    let (recorder, device) = open();
+    let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
+    let at = |offset: u64, size: u64| buffer.slice(offset..offset + size).expect("slice");
+    for offset in [1, 2, 3, 5, 4095] {
+        let words = ["aligned to 4 bytes", "address: DevicePtr(0x"];
+        let word = at(offset, 4);
+        assert_invalid(&recorder, "Stream::wait_value_u32", &words, || {
+            queue.wait_value_u32(word, 1, WaitCondition::Equal)
+        });
+        assert_invalid(&recorder, "Stream::write_value_u32", &words, || queue.write_value_u32(word, 1));
+    }
+    for offset in [1, 2, 4, 7, 12, 4100] {
+        let words = ["aligned to 8 bytes", "address: DevicePtr(0x"];
+        let word = at(offset, 8);
+        assert_invalid(&recorder, "Stream::wait_value_u64", &words, || {
+            queue.wait_value_u64(word, 1, WaitCondition::And)
+        });
+        assert_invalid(&recorder, "Stream::write_value_u64", &words, || queue.write_value_u64(word, 1));
+    }
+    for size in [1, 3, 5, 8] {
+        let (word, is) = (at(0, size), format!("{size} bytes"));
+        let words = [is.as_str(), "4 bytes"];
+        assert_invalid(&recorder, "Stream::wait_value_u32", &words, || {
+            queue.wait_value_u32(word, 1, WaitCondition::Nor)
+        });
+        assert_invalid(&recorder, "Stream::write_value_u32", &words, || queue.write_value_u32(word, 1));
+    }
+    for size in [1, 4, 7, 9, 16] {
+        let (word, is) = (at(0, size), format!("{size} bytes"));
+        let words = [is.as_str(), "8 bytes"];
+        assert_invalid(&recorder, "Stream::wait_value_u64", &words, || {
+            queue.wait_value_u64(word, 1, WaitCondition::Nor)
+        });
+        assert_invalid(&recorder, "Stream::write_value_u64", &words, || queue.write_value_u64(word, 1));
+    }
+    for (offset, size) in [(1, 4), (2, 8), (0, 3), (4, 1), (8, 6)] {
+        let (slice, is) = (at(offset, size), format!("size: {size}"));
+        let words = ["multiples of 4", "address: DevicePtr(0x", &is];
+        assert_invalid(&recorder, "Stream::fill_u32", &words, || queue.fill_u32(slice, 1));
+    }
+}
+
+#[test]
+fn launches_without_threads_are_refused() {
+    let (recorder, device) = open();
+    let module = device.load_module(ModuleImage::Binary(&[1, 2, 3])).expect("load");
+    let (kernel, queue) = (module.kernel(c"touch").expect("kernel"), device.create_stream().expect("stream"));
+    for dimension in 0..6 {
+        let mut config = LaunchConfig { grid: [2, 3, 4], block: [5, 6, 7], shared_bytes: 0 };
+        config.grid.iter_mut().chain(&mut config.block).nth(dimension).into_iter().for_each(|size| *size = 0);
+        let (grid, block) = (format!("grid: {:?}", config.grid), format!("block: {:?}", config.block));
+        assert_invalid(&recorder, "Stream::launch", &["at least 1", &grid, &block], || {
+            // SAFETY: nothing is launched.
+            unsafe { queue.launch(&kernel, &config, &[]) }
+        });
+    }
+    let config = LaunchConfig { grid: [2, 3, 4], block: [5, 6, 7], shared_bytes: 8 };
+    let args =
+        vec![KernelArg::Ptr(mapped(&device).as_raw()), KernelArg::U64(9), KernelArg::F32(0.5), KernelArg::U32(1)];
+    // SAFETY: the recorder runs nothing.
+    unsafe { queue.launch(&kernel, &config, &args) }.expect("launch");
+    let expected = Call::LaunchKernel { stream: queue.as_raw(), kernel: kernel.as_raw(), config, args };
+    assert!(recorder.calls().contains(&expected));
+    assert!(recorder.calls().contains(&Call::LoadModule(vec![1, 2, 3])));
+    assert!(recorder.calls().contains(&Call::ModuleKernel(module.as_raw(), "touch".into())));
+}
+
+#[test]
+fn a_bounded_wait_gives_up_and_can_be_repeated() {
+    let (recorder, device) = open();
+    let (memory, queue) = (import(&device), device.create_stream().expect("stream"));
+    let buffer = memory.map_all().expect("map");
+    recorder.hold(queue.as_raw());
+    queue.fill(&buffer, 0).expect("fill");
+    for timeout in [Duration::ZERO, Duration::from_millis(15)] {
+        let start = Instant::now();
+        let error = queue.synchronize_timeout(timeout).expect_err("the stream is held");
+        assert!(start.elapsed() >= timeout);
+        let words = [&format!("timeout: {timeout:?}"), "still has work"];
+        assert_refused(&error, ErrorKind::Timeout, "Stream::synchronize_timeout", &words);
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(10));
+            recorder.finish(queue.as_raw());
+        });
+        queue.synchronize_timeout(Duration::from_secs(20)).expect("the work ran");
+    });
+    queue.synchronize_timeout(Duration::ZERO).expect("nothing is left");
+}
+
+#[test]
+fn driver_errors_gain_backend_and_device() {
+    let (recorder, device) = open();
+    let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
+    let event = device.create_event().expect("event");
+    type Work<'a> = (&'static str, &'a dyn Fn() -> crate::Result<()>);
+    let table: [Work<'_>; 8] = [
+        ("FillU8", &|| queue.fill(&buffer, 1)),
+        ("WriteValueU32", &|| queue.write_value_u32(buffer.slice(..4)?, 1)),
+        ("RecordEvent", &|| queue.record(&event)),
+        ("WaitEvent", &|| queue.wait_event(&event)),
+        ("QueryEvent", &|| event.is_complete().map(drop)),
+        ("QueryStream", &|| queue.is_idle().map(drop)),
+        ("SynchronizeStream", &|| queue.synchronize()),
+        ("LaunchHostFunction", &|| queue.launch_host_function(|| ())),
+    ];
+    for (call, work) in table {
+        recorder.fail_next(call, ErrorKind::Driver);
+        let error = work().expect_err(call);
+        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)", "backend: recorder"]);
+        work().expect("only one call fails");
+    }
+}

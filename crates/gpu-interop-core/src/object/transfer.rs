@@ -1,0 +1,210 @@
+//! Copies, fills and stream memory operations.
+
+use super::buffer::BufferSlice;
+use super::stream::Stream;
+use super::validate;
+use crate::backend::{BackendDevice, RawStream, WaitCondition};
+use crate::capability::Feature;
+use crate::error::{Error, Result};
+
+impl Stream {
+    /// Copies `source` to `target`, asynchronously. Both have the same size and do not overlap.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ, ranges that overlap
+    /// in device addresses, or memory of another device; else what the driver answers.
+    pub fn copy<'a>(&self, target: impl Into<BufferSlice<'a>>, source: impl Into<BufferSlice<'a>>) -> Result<()> {
+        const OPERATION: &str = "Stream::copy";
+        let (target, source) = (target.into(), source.into());
+        self.enter(OPERATION, source, source.size)?;
+        self.enter(OPERATION, target, source.size)?;
+        if target.ptr.get().abs_diff(source.ptr.get()) < source.size {
+            let error = Error::invalid(OPERATION, "the ranges overlap")
+                .with_context("target", format_args!("{:?}", target.ptr))
+                .with_context("source", format_args!("{:?}", source.ptr))
+                .with_context("size", source.size);
+            return Err(self.device().decorate(error));
+        }
+        // SAFETY: both ranges are live on this device, of this size, and disjoint.
+        self.call(|device, stream| unsafe { device.copy(stream, target.ptr, source.ptr, source.size) })
+    }
+
+    /// Copies device memory to the host, and blocks until everything enqueued so far and the copy have run.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ or memory of another
+    /// device; else what the driver answers.
+    pub fn read<'a>(&self, source: impl Into<BufferSlice<'a>>, target: &mut [u8]) -> Result<()> {
+        let source = source.into();
+        self.enter("Stream::read", source, target.len() as u64)?;
+        // SAFETY: `target` is as long as the range and outlives the copy: it is borrowed until this returns, and
+        // synchronising returns, also with an error, only when the stream runs nothing any more.
+        self.call(|device, stream| unsafe {
+            device.copy_to_host(stream, target.as_mut_ptr(), source.ptr, source.size)
+        })?;
+        self.synchronize()
+    }
+
+    /// Copies host memory to the device, and blocks until everything enqueued so far and the copy have run.
+    ///
+    /// # Errors
+    /// As for [`Stream::read`].
+    pub fn write<'a>(&self, target: impl Into<BufferSlice<'a>>, source: &[u8]) -> Result<()> {
+        let target = target.into();
+        self.enter("Stream::write", target, source.len() as u64)?;
+        // SAFETY: as in `read`.
+        self.call(|device, stream| unsafe { device.copy_from_host(stream, target.ptr, source.as_ptr(), target.size) })?;
+        self.synchronize()
+    }
+
+    /// Copies device memory to the host, asynchronously.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device; else what the
+    /// driver answers.
+    ///
+    /// # Safety
+    /// `target` must be valid for writes of the slice's size, and not be touched otherwise, until the copy has run.
+    pub unsafe fn read_async<'a>(&self, source: impl Into<BufferSlice<'a>>, target: *mut u8) -> Result<()> {
+        let source = source.into();
+        self.enter("Stream::read_async", source, source.size)?;
+        // SAFETY: the range is live on this device; the caller vouches for the host memory.
+        self.call(|device, stream| unsafe { device.copy_to_host(stream, target, source.ptr, source.size) })
+    }
+
+    /// Copies host memory to the device, asynchronously.
+    ///
+    /// # Errors
+    /// As for [`Stream::read_async`].
+    ///
+    /// # Safety
+    /// `source` must be valid for reads of the slice's size, and not be written, until the copy has run.
+    pub unsafe fn write_async<'a>(&self, target: impl Into<BufferSlice<'a>>, source: *const u8) -> Result<()> {
+        let target = target.into();
+        self.enter("Stream::write_async", target, target.size)?;
+        // SAFETY: the range is live on this device; the caller vouches for the host memory.
+        self.call(|device, stream| unsafe { device.copy_from_host(stream, target.ptr, source, target.size) })
+    }
+
+    /// Sets every byte, asynchronously (`cuMemsetD8Async`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device; else what the
+    /// driver answers.
+    pub fn fill<'a>(&self, target: impl Into<BufferSlice<'a>>, value: u8) -> Result<()> {
+        let target = target.into();
+        self.enter("Stream::fill", target, target.size)?;
+        // SAFETY: the range is live on this device.
+        self.call(|device, stream| unsafe { device.fill_u8(stream, target.ptr, value, target.size) })
+    }
+
+    /// Sets every 32-bit word, asynchronously (`cuMemsetD32Async`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device, or an address
+    /// or size that is not a multiple of 4; else what the driver answers.
+    pub fn fill_u32<'a>(&self, target: impl Into<BufferSlice<'a>>, value: u32) -> Result<()> {
+        const OPERATION: &str = "Stream::fill_u32";
+        let target = target.into();
+        self.enter(OPERATION, target, target.size)?;
+        if !target.ptr.get().is_multiple_of(4) || !target.size.is_multiple_of(4) {
+            let error = Error::invalid(OPERATION, "address and size must be multiples of 4")
+                .with_context("address", format_args!("{:?}", target.ptr))
+                .with_context("size", target.size);
+            return Err(self.device().decorate(error));
+        }
+        // SAFETY: the range is live on this device and holds this many aligned words.
+        self.call(|device, stream| unsafe { device.fill_u32(stream, target.ptr, value, target.size / 4) })
+    }
+
+    /// Makes everything enqueued from here on wait until a 32-bit word in device memory meets a condition
+    /// (`cuStreamWaitValue32`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where streams cannot;
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) unless `word` is 4 bytes, 4-byte aligned, and
+    /// of this device; else what the driver answers.
+    pub fn wait_value_u32<'a>(
+        &self,
+        word: impl Into<BufferSlice<'a>>,
+        value: u32,
+        condition: WaitCondition,
+    ) -> Result<()> {
+        let word = word.into();
+        self.enter_word("Stream::wait_value_u32", word, 4, Feature::StreamMemoryOperations32)?;
+        // SAFETY: the word is live on this device and naturally aligned.
+        self.call(|device, stream| unsafe { device.wait_value_u32(stream, word.ptr, value, condition) })
+    }
+
+    /// The 64-bit twin of [`Stream::wait_value_u32`].
+    ///
+    /// # Errors
+    /// As there, with 8 bytes.
+    pub fn wait_value_u64<'a>(
+        &self,
+        word: impl Into<BufferSlice<'a>>,
+        value: u64,
+        condition: WaitCondition,
+    ) -> Result<()> {
+        let word = word.into();
+        self.enter_word("Stream::wait_value_u64", word, 8, Feature::StreamMemoryOperations64)?;
+        // SAFETY: the word is live on this device and naturally aligned.
+        self.call(|device, stream| unsafe { device.wait_value_u64(stream, word.ptr, value, condition) })
+    }
+
+    /// Writes a 32-bit word in device memory once everything enqueued before has run (`cuStreamWriteValue32`).
+    ///
+    /// # Errors
+    /// As for [`Stream::wait_value_u32`].
+    pub fn write_value_u32<'a>(&self, word: impl Into<BufferSlice<'a>>, value: u32) -> Result<()> {
+        let word = word.into();
+        self.enter_word("Stream::write_value_u32", word, 4, Feature::StreamMemoryOperations32)?;
+        // SAFETY: the word is live on this device and naturally aligned.
+        self.call(|device, stream| unsafe { device.write_value_u32(stream, word.ptr, value) })
+    }
+
+    /// The 64-bit twin of [`Stream::write_value_u32`].
+    ///
+    /// # Errors
+    /// As there, with 8 bytes.
+    pub fn write_value_u64<'a>(&self, word: impl Into<BufferSlice<'a>>, value: u64) -> Result<()> {
+        let word = word.into();
+        self.enter_word("Stream::write_value_u64", word, 8, Feature::StreamMemoryOperations64)?;
+        // SAFETY: the word is live on this device and naturally aligned.
+        self.call(|device, stream| unsafe { device.write_value_u64(stream, word.ptr, value) })
+    }
+
+    /// Checks that a slice can be used on this stream with `size` bytes, and notes the use.
+    fn enter(&self, operation: &'static str, slice: BufferSlice<'_>, size: u64) -> Result<()> {
+        self.check_device(operation, "memory", slice.device)?;
+        if slice.size != size {
+            let error = Error::invalid(operation, "the two sides differ in size")
+                .with_context("device memory", format_args!("{} bytes", slice.size))
+                .with_context("other side", format_args!("{size} bytes"));
+            return Err(self.device().decorate(error));
+        }
+        slice.in_flight.mark(self.slot());
+        Ok(())
+    }
+
+    fn enter_word(&self, operation: &'static str, word: BufferSlice<'_>, size: u64, feature: Feature) -> Result<()> {
+        let device = self.device();
+        validate::feature(operation, device.raw.capabilities(), feature).map_err(|error| device.decorate(error))?;
+        if word.size != size {
+            let error = Error::invalid(operation, format!("the word must be {size} bytes"))
+                .with_context("size", format_args!("{} bytes", word.size));
+            return Err(device.decorate(error));
+        }
+        self.enter(operation, word, size)?;
+        if !word.ptr.get().is_multiple_of(size) {
+            let error = Error::invalid(operation, format!("the word must be aligned to {size} bytes"))
+                .with_context("address", format_args!("{:?}", word.ptr));
+            return Err(device.decorate(error));
+        }
+        Ok(())
+    }
+
+    fn call(&self, work: impl FnOnce(&dyn BackendDevice, RawStream) -> Result<()>) -> Result<()> {
+        work(&*self.device().raw, self.as_raw()).map_err(|error| self.device().decorate(error))
+    }
+}

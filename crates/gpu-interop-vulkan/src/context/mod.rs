@@ -1,0 +1,232 @@
+//! A Vulkan device of the library's own, for tests, examples and tools.
+
+mod owner;
+mod recording;
+mod select;
+mod submission;
+mod transfer;
+mod validation;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ash::vk;
+use gpu_interop_core::{DeviceIdentity, Result};
+
+use crate::interop::VulkanInterop;
+use owner::{DeviceOwner, InstanceOwner};
+pub use recording::Recording;
+pub use select::{DeviceChoice, QueueKind};
+use submission::Flight;
+pub use submission::{SemaphoreOp, Submission};
+pub use validation::ValidationLog;
+
+/// How long dropping a context waits for work that nobody waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a [`Context`] is created with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContextOptions {
+    /// Whether to enable `VK_LAYER_KHRONOS_validation`, with its search for missing barriers, and collect what it
+    /// reports.
+    pub validation: bool,
+    /// Which device to take; `None` takes the first GPU, and a device that runs on the CPU if there is no GPU.
+    pub device: Option<DeviceChoice>,
+    /// Which kind of queue to take.
+    pub queue: QueueKind,
+    /// How long the blocking methods wait for the device. 60 s unless told otherwise.
+    pub timeout: Duration,
+}
+
+impl Default for ContextOptions {
+    fn default() -> Self {
+        Self { validation: false, device: None, queue: QueueKind::General, timeout: Duration::from_secs(60) }
+    }
+}
+
+impl ContextOptions {
+    /// Turns validation on or off.
+    #[must_use]
+    pub fn validation(mut self, validation: bool) -> Self {
+        self.validation = validation;
+        self
+    }
+
+    /// Chooses the device.
+    #[must_use]
+    pub fn device(mut self, device: DeviceChoice) -> Self {
+        self.device = Some(device);
+        self
+    }
+
+    /// Chooses the kind of queue.
+    #[must_use]
+    pub fn queue(mut self, queue: QueueKind) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// Sets how long the blocking methods wait for the device.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+}
+
+/// An instance, a device with this crate's extensions, and one queue.
+///
+/// Everything made from a context keeps its device alive, so the order of drops does not matter. Applications that have
+/// a device of their own use [`VulkanInterop`] and do not need this.
+#[derive(Debug, Clone)]
+pub struct Context {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    interop: VulkanInterop,
+    log: Option<Arc<ValidationLog>>,
+    queue_family: u32,
+    queue: Mutex<vk::Queue>,
+    timeout: Duration,
+    /// Work that still ran when its [`Submission`] was dropped.
+    abandoned: Mutex<Vec<Flight>>,
+}
+
+/// A lock whose owner panicked guards nothing that a panic could have left half-done here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Context {
+    /// Loads Vulkan and opens a device. Asks for Vulkan 1.2 if the loader has it, for timeline semaphores, else 1.1.
+    ///
+    /// # Errors
+    /// * `DriverNotFound`: there is no Vulkan loader, or no driver behind it.
+    /// * `DriverTooOld`: the loader is below Vulkan 1.1.
+    /// * `NoDevice`: no device is usable, or not the one chosen; [`Error::attempts`](gpu_interop_core::Error::attempts)
+    ///   says of each why not.
+    /// * `Unsupported`: validation is asked for, and the layer is not installed.
+    /// * `OutOfMemory`, `Driver`: creation failed.
+    pub fn new(options: &ContextOptions) -> Result<Self> {
+        let instance = InstanceOwner::new(options.validation)?;
+        // SAFETY: the instance was just created, for Vulkan 1.1 or later.
+        let candidates = unsafe { select::candidates(&instance.instance, options.queue) }?;
+        let (candidate, queue_family) = select::choose(&candidates, options.device.as_ref())?;
+        let log = instance.log.clone();
+        let owner = Arc::new(DeviceOwner::new(instance, candidate, queue_family)?);
+        // SAFETY: the device was made with one queue of this family.
+        let queue = unsafe { owner.device.get_device_queue(queue_family, 0) };
+        // SAFETY: the three belong together, the instance is 1.1 or later, and the owner keeps both alive.
+        let interop = unsafe {
+            VulkanInterop::with_owner(&owner.instance.instance, candidate.physical_device, &owner.device, owner.clone())
+        }?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                interop,
+                log,
+                queue_family,
+                queue: Mutex::new(queue),
+                timeout: options.timeout,
+                abandoned: Mutex::default(),
+            }),
+        })
+    }
+
+    /// Every Vulkan device, usable or not, in the order that [`DeviceChoice::Index`] counts.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), except that having no device is no error.
+    pub fn devices() -> Result<Vec<DeviceIdentity>> {
+        let instance = InstanceOwner::new(false)?;
+        // SAFETY: the instance was just created, for Vulkan 1.1 or later.
+        let candidates = unsafe { select::candidates(&instance.instance, QueueKind::General) }?;
+        Ok(candidates.into_iter().map(|candidate| candidate.identity).collect())
+    }
+
+    /// Which device this is.
+    #[must_use]
+    pub fn identity(&self) -> &DeviceIdentity {
+        self.inner.interop.identity()
+    }
+
+    /// The device, for creating buffers and semaphores. Keeps the device alive, not the queue.
+    #[must_use]
+    pub fn interop(&self) -> &VulkanInterop {
+        &self.inner.interop
+    }
+
+    /// The family of the context's queue.
+    #[must_use]
+    pub fn queue_family(&self) -> u32 {
+        self.inner.queue_family
+    }
+
+    /// Runs `action` with the queue, which nothing else uses meanwhile. It must not submit through this context.
+    pub fn with_queue<R>(&self, action: impl FnOnce(vk::Queue) -> R) -> R {
+        action(*lock(&self.inner.queue))
+    }
+
+    /// What validation complained about so far; empty without validation.
+    #[must_use]
+    pub fn validation_errors(&self) -> Vec<String> {
+        self.inner.log.as_ref().map(|log| log.errors()).unwrap_or_default()
+    }
+
+    /// The list behind [`validation_errors`](Self::validation_errors), which outlives the context; `None` without
+    /// validation.
+    #[must_use]
+    pub fn validation_log(&self) -> Option<ValidationLog> {
+        self.inner.log.as_deref().cloned()
+    }
+
+    /// Records commands and submits them behind everything submitted before. Does not wait for them.
+    ///
+    /// The commands run once every one of `waits` is signalled; `signals` are signalled when they have finished.
+    /// Waits that nobody ever signals leave the submission pending for ever.
+    ///
+    /// # Errors
+    /// Those of `record`; [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if a semaphore belongs to
+    /// another device; `OutOfMemory`, `Driver`. Nothing is submitted then.
+    pub fn submit(
+        &self,
+        waits: &[SemaphoreOp<'_>],
+        signals: &[SemaphoreOp<'_>],
+        record: impl FnOnce(&mut Recording<'_>) -> Result<()>,
+    ) -> Result<Submission> {
+        submission::reap(&mut lock(&self.inner.abandoned));
+        let mut flight = Flight::new(&self.inner.interop, self.inner.queue_family)?;
+        let mut recording = Recording::new(&self.inner.interop, self.inner.queue_family, &mut flight);
+        record(&mut recording)?;
+        recording.make_visible_to_host();
+        flight.submit(*lock(&self.inner.queue), waits, signals)?;
+        Ok(Submission::new(self.inner.clone(), flight))
+    }
+
+    /// Records commands, submits them, and blocks until they have finished or [`ContextOptions::timeout`] is over.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit), and [`Timeout`](gpu_interop_core::ErrorKind::Timeout): the commands may still run
+    /// then, and the context keeps alive what they use.
+    pub fn run(&self, record: impl FnOnce(&mut Recording<'_>) -> Result<()>) -> Result<()> {
+        self.submit(&[], &[], record)?.wait(self.inner.timeout)
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("interop", &self.interop)
+            .field("queue_family", &self.queue_family)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let abandoned = std::mem::take(self.abandoned.get_mut().unwrap_or_else(PoisonError::into_inner));
+        submission::finish(abandoned, PATIENCE);
+    }
+}

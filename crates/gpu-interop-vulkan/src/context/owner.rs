@@ -1,0 +1,143 @@
+//! The instance and the device, destroyed in the right order.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use ash::vk;
+use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
+
+use super::select::Candidate;
+use super::validation::{self, ValidationLog};
+use crate::error::Checked;
+use crate::identity::has_extension;
+use crate::interop::{self, VulkanInterop};
+use crate::loader::LOADER_LIBRARY;
+
+/// An instance, and with validation the messenger that listens to the layer.
+pub(super) struct InstanceOwner {
+    pub(super) instance: ash::Instance,
+    /// What the instance's application asked for: 1.1 or 1.2.
+    pub(super) version: u32,
+    pub(super) log: Option<Arc<ValidationLog>>,
+    messenger: Option<(ash::ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
+    /// Unloads the library, so it goes last.
+    _entry: ash::Entry,
+}
+
+impl InstanceOwner {
+    pub(super) fn new(validation: bool) -> Result<Self> {
+        const OPERATION: &str = "vkCreateInstance";
+        let entry = crate::loader::load()?;
+        // SAFETY: the entry is a Vulkan loader's. `None` means a loader of Vulkan 1.0.
+        let available = unsafe { entry.try_enumerate_instance_version() }
+            .checked("vkEnumerateInstanceVersion")?
+            .unwrap_or(vk::API_VERSION_1_0);
+        if available < vk::API_VERSION_1_1 {
+            return Err(Error::new(
+                ErrorKind::DriverTooOld,
+                OPERATION,
+                format!("the loader is Vulkan {}, and sharing needs 1.1", interop::version(available)),
+            ));
+        }
+        // 1.2 has timeline semaphores in its core; nothing later is used.
+        let version = available.min(vk::API_VERSION_1_2);
+        let log = validation.then(|| Arc::new(ValidationLog::default()));
+        let layer = log.as_ref().map(|_| validation::require_layer(&entry)).transpose()?;
+
+        let application = vk::ApplicationInfo::default().application_name(c"gpu-interop").api_version(version);
+        let layers = [validation::LAYER.as_ptr()];
+        let mut extensions = vec![vk::EXT_DEBUG_UTILS_NAME.as_ptr()];
+        let hazards = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
+        let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&hazards);
+        let finds_hazards = layer.is_some_and(|layer| layer.finds_hazards);
+        if finds_hazards {
+            extensions.push(vk::EXT_VALIDATION_FEATURES_NAME.as_ptr());
+        }
+        let mut messenger_info = log.as_ref().map(ValidationLog::messenger_info);
+        let mut info = vk::InstanceCreateInfo::default().application_info(&application);
+        if let Some(messenger_info) = &mut messenger_info {
+            // Chained, so that creation and destruction of the instance itself are listened to.
+            info = info.enabled_layer_names(&layers).enabled_extension_names(&extensions).push_next(messenger_info);
+            if finds_hazards {
+                info = info.push_next(&mut features);
+            }
+        }
+        // SAFETY: every structure and name lives to the end of the call, and the log for as long as the instance.
+        let instance = unsafe { entry.create_instance(&info, None) }.checked(OPERATION).map_err(|error| {
+            if error.kind() != ErrorKind::DriverNotFound {
+                return error;
+            }
+            let reason = "the loader is installed, but finds no driver that works".to_owned();
+            error.with_attempts([LoadAttempt { target: LOADER_LIBRARY.to_owned(), reason }])
+        })?;
+        let mut owner = Self { instance, version, log, messenger: None, _entry: entry };
+        if let Some(log) = &owner.log {
+            let functions = ash::ext::debug_utils::Instance::new(&owner._entry, &owner.instance);
+            // SAFETY: the instance is live and has the extension; the log lives as long as `owner`.
+            let messenger = unsafe { functions.create_debug_utils_messenger(&log.messenger_info(), None) }
+                .checked("vkCreateDebugUtilsMessengerEXT")?;
+            owner.messenger = Some((functions, messenger));
+        }
+        Ok(owner)
+    }
+}
+
+impl Drop for InstanceOwner {
+    fn drop(&mut self) {
+        // SAFETY: both are this object's own and live. The device made from the instance is gone: `DeviceOwner`
+        // destroys it before it drops this. The log that the callback writes to is dropped after this.
+        unsafe {
+            if let Some((functions, messenger)) = self.messenger.take() {
+                functions.destroy_debug_utils_messenger(messenger, None);
+            }
+            self.instance.destroy_instance(None);
+        }
+    }
+}
+
+/// A device with one queue.
+pub(super) struct DeviceOwner {
+    pub(super) device: ash::Device,
+    pub(super) instance: InstanceOwner,
+}
+
+impl DeviceOwner {
+    /// Creates the device with the extensions of this crate that it lists, and timeline semaphores if it has them.
+    pub(super) fn new(instance: InstanceOwner, candidate: &Candidate, queue_family: u32) -> Result<Self> {
+        let physical_device = candidate.physical_device;
+        let wanted =
+            VulkanInterop::required_device_extensions().iter().chain(VulkanInterop::optional_device_extensions());
+        // SAFETY: the physical device is one of the live instance's.
+        let listed = |name: &&CStr| unsafe { has_extension(&instance.instance, physical_device, name) };
+        let extensions: Vec<_> = wanted.copied().filter(listed).map(CStr::as_ptr).collect();
+
+        let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
+        let knows_timelines = instance.version.min(candidate.api_version) >= vk::API_VERSION_1_2;
+        if knows_timelines {
+            let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut timeline);
+            // SAFETY: instance and device are 1.2 or later, which have the function and the structure.
+            unsafe { instance.instance.get_physical_device_features2(physical_device, &mut features) };
+        }
+
+        let priorities = [1.0];
+        let queues =
+            [vk::DeviceQueueCreateInfo::default().queue_family_index(queue_family).queue_priorities(&priorities)];
+        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&extensions);
+        if knows_timelines {
+            info = info.push_next(&mut timeline);
+        }
+        // SAFETY: family, extensions and features are the device's own; everything lives to the end of the call.
+        let device = unsafe { instance.instance.create_device(physical_device, &info, None) }
+            .checked("vkCreateDevice")
+            .map_err(|error| error.with_device(&candidate.identity))?;
+        Ok(Self { device, instance })
+    }
+}
+
+impl Drop for DeviceOwner {
+    fn drop(&mut self) {
+        // SAFETY: everything made from the device holds an `Arc` of this object, so all of it is gone, and nothing is
+        // submitted any more: submissions hold one until they finished.
+        unsafe { self.device.destroy_device(None) };
+    }
+}

@@ -1,0 +1,175 @@
+//! Commands that a context records.
+
+use ash::vk;
+use gpu_interop_core::{Error, Result};
+
+use super::submission::Flight;
+use crate::buffer::OwnedBuffer;
+use crate::interop::VulkanInterop;
+use crate::ownership::OwnershipTransfer;
+
+/// Commands being recorded for one submission. What they use is kept alive until they have run.
+///
+/// Each command sees the writes of the ones before it, in this and in earlier submissions to the same context.
+#[derive(Debug)]
+pub struct Recording<'a> {
+    interop: &'a VulkanInterop,
+    queue_family: u32,
+    flight: &'a mut Flight,
+}
+
+impl<'a> Recording<'a> {
+    pub(super) fn new(interop: &'a VulkanInterop, queue_family: u32, flight: &'a mut Flight) -> Self {
+        Self { interop, queue_family, flight }
+    }
+
+    /// The command buffer, in the recording state, for commands of the caller's own. What they use must be kept alive
+    /// by the caller, or with [`keep`](Self::keep).
+    #[must_use]
+    pub fn as_raw(&self) -> vk::CommandBuffer {
+        self.flight.commands
+    }
+
+    /// Keeps a buffer alive until the commands have run.
+    pub fn keep(&mut self, buffer: &OwnedBuffer) {
+        self.flight.keep(buffer);
+    }
+
+    /// Fills `size` bytes from byte `offset` on with a word. Rests on `vkCmdFillBuffer`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if offset or size are not multiples
+    /// of 4, the range is empty or goes past the end, or the buffer lacks `TRANSFER_DST` or is of another device.
+    pub fn fill(&mut self, buffer: &OwnedBuffer, offset: u64, size: u64, word: u32) -> Result<()> {
+        const OPERATION: &str = "vkCmdFillBuffer";
+        self.check(OPERATION, buffer, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
+        if !(offset.is_multiple_of(4) && size.is_multiple_of(4)) {
+            return Err(Error::invalid(OPERATION, "offset and size must be multiples of 4 bytes")
+                .with_context("offset", offset)
+                .with_context("size", size));
+        }
+        self.order();
+        self.keep(buffer);
+        // SAFETY: recording, outside a render pass; the buffer is live, kept, of this device and usable as a
+        // destination; the range is inside it and aligned.
+        unsafe { self.interop.device().cmd_fill_buffer(self.as_raw(), buffer.as_raw(), offset, size, word) };
+        Ok(())
+    }
+
+    /// Copies `size` bytes. Rests on `vkCmdCopyBuffer`. If both buffers are bound to the same memory, as an export
+    /// and its import are, and the ranges overlap there, the result is undefined.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if a range is empty or goes past the
+    /// end, the ranges overlap in one buffer, or a buffer lacks `TRANSFER_SRC` or `TRANSFER_DST` or is of another
+    /// device.
+    pub fn copy(
+        &mut self,
+        from: &OwnedBuffer,
+        from_offset: u64,
+        to: &OwnedBuffer,
+        to_offset: u64,
+        size: u64,
+    ) -> Result<()> {
+        const OPERATION: &str = "vkCmdCopyBuffer";
+        self.check(OPERATION, from, vk::BufferUsageFlags::TRANSFER_SRC, from_offset, size)?;
+        self.check(OPERATION, to, vk::BufferUsageFlags::TRANSFER_DST, to_offset, size)?;
+        if from.as_raw() == to.as_raw() && from_offset.abs_diff(to_offset) < size {
+            return Err(Error::invalid(OPERATION, "the ranges overlap")
+                .with_context("from", from_offset)
+                .with_context("to", to_offset)
+                .with_context("size", size));
+        }
+        self.order();
+        self.keep(from);
+        self.keep(to);
+        let region = vk::BufferCopy { src_offset: from_offset, dst_offset: to_offset, size };
+        // SAFETY: recording, outside a render pass; both buffers are live, kept, of this device and usable so; the
+        // ranges are inside and do not overlap.
+        unsafe { self.interop.device().cmd_copy_buffer(self.as_raw(), from.as_raw(), to.as_raw(), &[region]) };
+        Ok(())
+    }
+
+    /// Releases the buffer to the other API; see [`OwnershipTransfer`]. Rests on `vkCmdPipelineBarrier`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device.
+    pub fn release(&mut self, buffer: &OwnedBuffer) -> Result<()> {
+        self.check_device("OwnedBuffer::record_release", buffer)?;
+        self.keep(buffer);
+        // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device, whose only queue is
+        // of this family.
+        unsafe { buffer.record_release(self.as_raw(), OwnershipTransfer::all(self.queue_family)) }
+    }
+
+    /// Takes the buffer back from the other API, which has released it; see [`OwnershipTransfer`]. Rests on
+    /// `vkCmdPipelineBarrier`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device.
+    pub fn acquire(&mut self, buffer: &OwnedBuffer) -> Result<()> {
+        self.check_device("OwnedBuffer::record_acquire", buffer)?;
+        self.keep(buffer);
+        // SAFETY: as in `release`.
+        unsafe { buffer.record_acquire(self.as_raw(), OwnershipTransfer::all(self.queue_family)) }
+    }
+
+    /// Makes everything written so far visible to the host. Recorded last.
+    pub(super) fn make_visible_to_host(&mut self) {
+        self.barrier(vk::PipelineStageFlags::HOST, vk::AccessFlags::HOST_READ | vk::AccessFlags::HOST_WRITE);
+    }
+
+    /// Orders the next copy or fill after everything before it.
+    fn order(&mut self) {
+        self.barrier(
+            vk::PipelineStageFlags::TRANSFER,
+            vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE,
+        );
+    }
+
+    fn barrier(&mut self, stages: vk::PipelineStageFlags, access: vk::AccessFlags) {
+        let barrier =
+            vk::MemoryBarrier::default().src_access_mask(vk::AccessFlags::MEMORY_WRITE).dst_access_mask(access);
+        // SAFETY: recording, outside a render pass; the stages and accesses exist on every kind of queue.
+        unsafe {
+            self.interop.device().cmd_pipeline_barrier(
+                self.as_raw(),
+                vk::PipelineStageFlags::ALL_COMMANDS,
+                stages,
+                vk::DependencyFlags::empty(),
+                &[barrier],
+                &[],
+                &[],
+            );
+        }
+    }
+
+    fn check_device(&self, operation: &'static str, buffer: &OwnedBuffer) -> Result<()> {
+        if buffer.interop().is_same_device(self.interop) {
+            return Ok(());
+        }
+        Err(Error::invalid(operation, "the buffer belongs to another device"))
+    }
+
+    fn check(
+        &self,
+        operation: &'static str,
+        buffer: &OwnedBuffer,
+        usage: vk::BufferUsageFlags,
+        offset: u64,
+        size: u64,
+    ) -> Result<()> {
+        self.check_device(operation, buffer)?;
+        let inside = size > 0 && offset.checked_add(size).is_some_and(|end| end <= buffer.size());
+        if !inside {
+            return Err(Error::invalid(operation, "the range is empty or goes past the end of the buffer")
+                .with_context("offset", offset)
+                .with_context("length", size)
+                .with_context("size", format_args!("{} bytes", buffer.size())));
+        }
+        if !buffer.usage().contains(usage) {
+            return Err(Error::invalid(operation, format!("the buffer was not created for {usage:?}")));
+        }
+        Ok(())
+    }
+}

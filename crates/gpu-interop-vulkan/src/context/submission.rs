@@ -1,0 +1,193 @@
+//! Work on a context's queue, from its submission to its end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ash::vk;
+use gpu_interop_core::{Error, ErrorKind, Result, SemaphorePayload};
+
+use super::{Inner, lock};
+use crate::buffer::OwnedBuffer;
+use crate::error::{self, Checked};
+use crate::interop::VulkanInterop;
+use crate::semaphore::{OwnedSemaphore, nanoseconds};
+
+/// A semaphore that a submission waits for or signals.
+#[derive(Debug, Clone, Copy)]
+pub struct SemaphoreOp<'a> {
+    /// The semaphore, of the context's device.
+    pub semaphore: &'a OwnedSemaphore,
+    /// The value to wait for or to signal. Ignored for a binary semaphore.
+    pub value: u64,
+}
+
+/// A command buffer with its pool, its fence, and what it uses. A pool for each, because recording into two command
+/// buffers of one pool would need a lock around the recording.
+#[derive(Debug)]
+pub(super) struct Flight {
+    interop: VulkanInterop,
+    pool: vk::CommandPool,
+    fence: vk::Fence,
+    pub(super) commands: vk::CommandBuffer,
+    buffers: Vec<OwnedBuffer>,
+    semaphores: Vec<OwnedSemaphore>,
+}
+
+impl Flight {
+    /// A command buffer in the recording state.
+    pub(super) fn new(interop: &VulkanInterop, queue_family: u32) -> Result<Self> {
+        let device = interop.device();
+        let mut flight = Self {
+            interop: interop.clone(),
+            pool: vk::CommandPool::null(),
+            fence: vk::Fence::null(),
+            commands: vk::CommandBuffer::null(),
+            buffers: Vec::new(),
+            semaphores: Vec::new(),
+        };
+        let pool_info = vk::CommandPoolCreateInfo::default()
+            .flags(vk::CommandPoolCreateFlags::TRANSIENT)
+            .queue_family_index(queue_family);
+        // SAFETY: the device is live: the interop holds its owner. The family is the one the device was made with.
+        flight.pool = unsafe { device.create_command_pool(&pool_info, None) }.checked("vkCreateCommandPool")?;
+        // SAFETY: as above.
+        flight.fence =
+            unsafe { device.create_fence(&vk::FenceCreateInfo::default(), None) }.checked("vkCreateFence")?;
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(flight.pool).command_buffer_count(1);
+        // SAFETY: the pool was just made, and nobody else knows it.
+        let commands = unsafe { device.allocate_command_buffers(&info) }.checked("vkAllocateCommandBuffers")?;
+        flight.commands = commands.first().copied().unwrap_or_default();
+        let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        // SAFETY: the command buffer is in its initial state.
+        unsafe { device.begin_command_buffer(flight.commands, &begin) }.checked("vkBeginCommandBuffer")?;
+        Ok(flight)
+    }
+
+    pub(super) fn keep(&mut self, buffer: &OwnedBuffer) {
+        self.buffers.push(buffer.clone());
+    }
+
+    /// Ends the recording and submits it. The caller holds the queue's lock.
+    pub(super) fn submit(
+        &mut self,
+        queue: vk::Queue,
+        waits: &[SemaphoreOp<'_>],
+        signals: &[SemaphoreOp<'_>],
+    ) -> Result<()> {
+        for op in waits.iter().chain(signals) {
+            if !op.semaphore.interop().is_same_device(&self.interop) {
+                return Err(Error::invalid("vkQueueSubmit", "the semaphore belongs to another device"));
+            }
+            self.semaphores.push(op.semaphore.clone());
+        }
+        let split = |ops: &[SemaphoreOp<'_>]| -> (Vec<vk::Semaphore>, Vec<u64>) {
+            ops.iter().map(|op| (op.semaphore.as_raw(), op.value)).unzip()
+        };
+        let ((wait_semaphores, wait_values), (signal_semaphores, signal_values)) = (split(waits), split(signals));
+        let stages = vec![vk::PipelineStageFlags::ALL_COMMANDS; waits.len()];
+        let commands = [self.commands];
+        let mut values = vk::TimelineSemaphoreSubmitInfo::default()
+            .wait_semaphore_values(&wait_values)
+            .signal_semaphore_values(&signal_values);
+        let mut info = vk::SubmitInfo::default()
+            .command_buffers(&commands)
+            .wait_semaphores(&wait_semaphores)
+            .wait_dst_stage_mask(&stages)
+            .signal_semaphores(&signal_semaphores);
+        if waits.iter().chain(signals).any(|op| op.semaphore.payload() == SemaphorePayload::Timeline) {
+            info = info.push_next(&mut values);
+        }
+        let device = self.interop.device();
+        // SAFETY: the command buffer is in the recording state, and only this object knows it.
+        unsafe { device.end_command_buffer(self.commands) }.checked("vkEndCommandBuffer")?;
+        // SAFETY: queue, commands, fence and semaphores are live and of one device; the fence is unsignalled; the
+        // queue's lock is held; everything used is kept by this object until the fence is signalled.
+        unsafe { device.queue_submit(queue, &[info], self.fence) }.checked("vkQueueSubmit")
+    }
+
+    /// Waits for the end of submitted work.
+    pub(super) fn wait(&self, timeout: Duration) -> Result<()> {
+        const OPERATION: &str = "vkWaitForFences";
+        // SAFETY: the fence is live and was submitted.
+        unsafe { self.interop.device().wait_for_fences(&[self.fence], true, nanoseconds(timeout)) }.map_err(|code| {
+            error::driver(OPERATION, code)
+                .with_device(self.interop.identity())
+                .with_context("timeout", format_args!("{timeout:?}"))
+        })
+    }
+
+    /// Whether submitted work may still run. On a lost device none does.
+    fn is_pending(&self) -> bool {
+        // SAFETY: the fence is live.
+        matches!(unsafe { self.interop.device().get_fence_status(self.fence) }, Ok(false))
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let device = self.interop.device();
+        // SAFETY: both are null or this object's own. The work was never submitted or has finished: flights that may
+        // be pending are kept by `abandon` or forgotten by `finish`.
+        unsafe {
+            device.destroy_fence(self.fence, None);
+            device.destroy_command_pool(self.pool, None);
+        }
+    }
+}
+
+/// Submitted work. Keeps alive what the work uses, and its device.
+///
+/// Dropping it waits for nothing; the context looks after work that still runs.
+#[derive(Debug)]
+pub struct Submission {
+    context: Arc<Inner>,
+    flight: Option<Flight>,
+}
+
+impl Submission {
+    pub(super) fn new(context: Arc<Inner>, flight: Flight) -> Self {
+        Self { context, flight: Some(flight) }
+    }
+
+    /// Blocks until the work has finished. Its writes are visible to the host then, and to every later submission.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] after `timeout`; the wait may be repeated. [`ErrorKind::Driver`] if the device is lost.
+    pub fn wait(&self, timeout: Duration) -> Result<()> {
+        self.flight.as_ref().map_or(Ok(()), |flight| flight.wait(timeout))
+    }
+
+    /// Whether the work has finished. Does not block.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        !self.flight.as_ref().is_some_and(Flight::is_pending)
+    }
+}
+
+impl Drop for Submission {
+    fn drop(&mut self) {
+        if let Some(flight) = self.flight.take().filter(Flight::is_pending) {
+            lock(&self.context.abandoned).push(flight);
+        }
+    }
+}
+
+/// Frees abandoned work that has finished by now.
+pub(super) fn reap(abandoned: &mut Vec<Flight>) {
+    abandoned.retain(Flight::is_pending);
+}
+
+/// Waits a little for abandoned work. What does not finish is leaked with its device: freeing either would be
+/// undefined behaviour, and waiting without end would hang the application on a dead peer.
+pub(super) fn finish(abandoned: Vec<Flight>, patience: Duration) {
+    let deadline = Instant::now() + patience;
+    for flight in abandoned {
+        match flight.wait(deadline.saturating_duration_since(Instant::now())) {
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                tracing::error!(%error, "submitted work never finished; its device is leaked");
+                std::mem::forget(flight);
+            }
+            _ => drop(flight),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Moving bytes between the host and a context's buffers. Every method blocks until it is done.
+
+use ash::vk;
+use gpu_interop_core::{Error, Result};
+
+use super::Context;
+use crate::buffer::OwnedBuffer;
+use crate::placement::MemoryPlacement;
+
+/// Bytes staged at a time. More gains no speed, and a small device has no more host memory to map.
+const CHUNK: u64 = 16 << 20;
+
+impl Context {
+    /// Fills `size` bytes from byte `offset` on with a word. Blocks until it is done.
+    ///
+    /// # Errors
+    /// Those of [`Recording::fill`](super::Recording::fill) and [`Context::run`].
+    pub fn fill(&self, buffer: &OwnedBuffer, offset: u64, size: u64, word: u32) -> Result<()> {
+        self.run(|recording| recording.fill(buffer, offset, size, word))
+    }
+
+    /// Copies `size` bytes. Blocks until it is done.
+    ///
+    /// # Errors
+    /// Those of [`Recording::copy`](super::Recording::copy) and [`Context::run`].
+    pub fn copy(
+        &self,
+        from: &OwnedBuffer,
+        from_offset: u64,
+        to: &OwnedBuffer,
+        to_offset: u64,
+        size: u64,
+    ) -> Result<()> {
+        self.run(|recording| recording.copy(from, from_offset, to, to_offset, size))
+    }
+
+    /// Releases a buffer to the other API; see [`OwnershipTransfer`](crate::OwnershipTransfer). Blocks until it is
+    /// done, so the other side needs to wait for nothing else.
+    ///
+    /// # Errors
+    /// Those of [`Recording::release`](super::Recording::release) and [`Context::run`].
+    pub fn release(&self, buffer: &OwnedBuffer) -> Result<()> {
+        self.run(|recording| recording.release(buffer))
+    }
+
+    /// Takes a buffer back from the other API; see [`OwnershipTransfer`](crate::OwnershipTransfer). Blocks until it
+    /// is done.
+    ///
+    /// # Errors
+    /// Those of [`Recording::acquire`](super::Recording::acquire) and [`Context::run`].
+    pub fn acquire(&self, buffer: &OwnedBuffer) -> Result<()> {
+        self.run(|recording| recording.acquire(buffer))
+    }
+
+    /// Copies `data` to byte `offset` of a buffer of any placement, through a staging buffer and the queue. Blocks
+    /// until it is done.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the range goes past the end or the buffer
+    /// lacks `TRANSFER_DST`; otherwise those of [`Context::run`].
+    pub fn upload(&self, buffer: &OwnedBuffer, offset: u64, data: &[u8]) -> Result<()> {
+        let Some(staging) = self.staging("Context::upload", buffer, offset, data.len())? else {
+            return Ok(());
+        };
+        let chunk = usize::try_from(staging.size()).unwrap_or(usize::MAX);
+        let mut at = offset;
+        for part in data.chunks(chunk) {
+            staging.write(0, part)?;
+            let length = part.len() as u64;
+            self.copy(&staging, 0, buffer, at, length)?;
+            at += length;
+        }
+        Ok(())
+    }
+
+    /// Copies bytes from byte `offset` of a buffer of any placement on, through the queue and a staging buffer. Blocks
+    /// until it is done.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the range goes past the end or the buffer
+    /// lacks `TRANSFER_SRC`; otherwise those of [`Context::run`].
+    pub fn download(&self, buffer: &OwnedBuffer, offset: u64, out: &mut [u8]) -> Result<()> {
+        let Some(staging) = self.staging("Context::download", buffer, offset, out.len())? else {
+            return Ok(());
+        };
+        let chunk = usize::try_from(staging.size()).unwrap_or(usize::MAX);
+        let mut at = offset;
+        for part in out.chunks_mut(chunk) {
+            let length = part.len() as u64;
+            self.copy(buffer, at, &staging, 0, length)?;
+            staging.read(0, part)?;
+            at += length;
+        }
+        Ok(())
+    }
+
+    /// A staging buffer for a transfer of `length` bytes, or `None` if there is nothing to transfer.
+    fn staging(
+        &self,
+        operation: &'static str,
+        buffer: &OwnedBuffer,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<OwnedBuffer>> {
+        let length = length as u64;
+        // Checked for the whole range first, so that a transfer past the end moves nothing.
+        if offset.checked_add(length).is_none_or(|end| end > buffer.size()) {
+            return Err(Error::invalid(operation, "the range goes past the end of the buffer")
+                .with_context("offset", offset)
+                .with_context("length", length)
+                .with_context("size", format_args!("{} bytes", buffer.size())));
+        }
+        if length == 0 {
+            return Ok(None);
+        }
+        let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
+        OwnedBuffer::new(self.interop(), length.min(CHUNK), usage, MemoryPlacement::HostVisible).map(Some)
+    }
+}

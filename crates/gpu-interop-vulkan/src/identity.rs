@@ -1,0 +1,104 @@
+//! Which device a `VkPhysicalDevice` is, in terms that other APIs share.
+
+use ash::vk;
+use gpu_interop_core::{DeviceIdentity, DeviceKind, Luid, PciAddress, Uuid};
+
+use crate::error::Checked;
+
+/// Identifies a physical device: name, kind, UUID, LUID with node mask, PCI address, each as far as the driver
+/// tells it.
+///
+/// UUID and LUID come from `VkPhysicalDeviceIDProperties` (the LUID only where `deviceLUIDValid`), the PCI address
+/// from `VK_EXT_pci_bus_info`, which needs to be listed by the device but not enabled. A device below Vulkan 1.1 is
+/// identified by name and kind alone.
+///
+/// # Safety
+/// `instance` must be a live instance whose application asked for Vulkan 1.1 or later, and `physical_device` one of
+/// its devices.
+#[must_use]
+pub unsafe fn device_identity(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> DeviceIdentity {
+    // SAFETY: the caller promises that both are live and belong together.
+    let basic = unsafe { instance.get_physical_device_properties(physical_device) };
+    let mut identity = DeviceIdentity {
+        name: basic.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        kind: device_kind(basic.device_type),
+        ..DeviceIdentity::default()
+    };
+    if basic.api_version < vk::API_VERSION_1_1 {
+        return identity;
+    }
+    // SAFETY: as above.
+    let has_pci = unsafe { has_extension(instance, physical_device, vk::EXT_PCI_BUS_INFO_NAME) };
+    let mut id = vk::PhysicalDeviceIDProperties::default();
+    let mut pci = vk::PhysicalDevicePCIBusInfoPropertiesEXT::default();
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut id);
+    if has_pci {
+        properties = properties.push_next(&mut pci);
+    }
+    // SAFETY: device and instance are 1.1 or later, so the function exists. The PCI structure is only chained where
+    // the device lists its extension.
+    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
+
+    identity.uuid = Uuid::from_bytes(id.device_uuid);
+    identity.luid =
+        (id.device_luid_valid == vk::TRUE).then_some(Luid { bytes: id.device_luid, node_mask: id.device_node_mask });
+    identity.pci = has_pci.then(|| pci_address(&pci)).flatten();
+    identity
+}
+
+fn device_kind(kind: vk::PhysicalDeviceType) -> DeviceKind {
+    match kind {
+        vk::PhysicalDeviceType::CPU => DeviceKind::Cpu,
+        vk::PhysicalDeviceType::DISCRETE_GPU
+        | vk::PhysicalDeviceType::INTEGRATED_GPU
+        | vk::PhysicalDeviceType::VIRTUAL_GPU => DeviceKind::Gpu,
+        _ => DeviceKind::Unknown,
+    }
+}
+
+/// `None` for numbers that no PCI bus has: better no address than a wrong one.
+fn pci_address(pci: &vk::PhysicalDevicePCIBusInfoPropertiesEXT<'_>) -> Option<PciAddress> {
+    Some(PciAddress {
+        domain: pci.pci_domain,
+        bus: u8::try_from(pci.pci_bus).ok()?,
+        device: u8::try_from(pci.pci_device).ok()?,
+        function: u8::try_from(pci.pci_function).ok()?,
+    })
+}
+
+/// Whether the device lists an extension. A device that cannot list its extensions has none.
+///
+/// # Safety
+/// `physical_device` must be a device of the live `instance`.
+pub(crate) unsafe fn has_extension(
+    instance: &ash::Instance,
+    physical_device: vk::PhysicalDevice,
+    name: &std::ffi::CStr,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let listed = unsafe { instance.enumerate_device_extension_properties(physical_device) };
+    listed
+        .checked("vkEnumerateDeviceExtensionProperties")
+        .inspect_err(|error| tracing::warn!(%error, "the device's extensions are unknown"))
+        .is_ok_and(|listed| listed.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pci_numbers_that_do_not_exist_give_no_address() {
+        let mut pci = vk::PhysicalDevicePCIBusInfoPropertiesEXT { pci_bus: 0x17, ..Default::default() };
+        assert_eq!(pci_address(&pci).map(|address| address.to_string()).as_deref(), Some("0000:17:00.0"));
+        pci.pci_bus = 256;
+        assert_eq!(pci_address(&pci), None);
+    }
+
+    #[test]
+    fn device_types_map_to_kinds() {
+        assert_eq!(device_kind(vk::PhysicalDeviceType::CPU), DeviceKind::Cpu);
+        assert_eq!(device_kind(vk::PhysicalDeviceType::INTEGRATED_GPU), DeviceKind::Gpu);
+        assert_eq!(device_kind(vk::PhysicalDeviceType::OTHER), DeviceKind::Unknown);
+    }
+}

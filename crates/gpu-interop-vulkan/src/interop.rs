@@ -1,0 +1,248 @@
+//! The library's view of the application's own Vulkan device.
+
+use std::any::Any;
+use std::ffi::CStr;
+use std::fmt;
+use std::sync::Arc;
+
+use ash::vk;
+use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
+
+use crate::identity::device_identity;
+
+/// What the library needs to know of a Vulkan device to share its objects: function tables, memory types, identity.
+///
+/// It owns neither the instance nor the device. Cheap to clone; every clone and everything made from one may be used
+/// from every thread.
+#[derive(Clone)]
+pub struct VulkanInterop {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    instance: ash::Instance,
+    physical_device: vk::PhysicalDevice,
+    device: ash::Device,
+    memory_types: vk::PhysicalDeviceMemoryProperties,
+    identity: DeviceIdentity,
+    #[cfg(unix)]
+    memory_fd: ash::khr::external_memory_fd::Device,
+    #[cfg(unix)]
+    semaphore_fd: Option<ash::khr::external_semaphore_fd::Device>,
+    timeline: Option<ash::khr::timeline_semaphore::DeviceFn>,
+    /// Keeps the device alive where somebody asked for that.
+    _owner: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl VulkanInterop {
+    /// Looks at an instance and a device of the application's own. Clones ash's tables; owns neither.
+    ///
+    /// # Errors
+    /// * [`ErrorKind::DriverTooOld`] if the physical device is below Vulkan 1.1.
+    /// * [`ErrorKind::Unsupported`] if the device has no `vkGetMemoryFdKHR`, which means that one of
+    ///   [`required_device_extensions`](Self::required_device_extensions) was not enabled. Vulkan cannot be asked
+    ///   what is enabled; what has no function of its own goes unnoticed.
+    ///
+    /// # Safety
+    /// * `physical_device` must be a device of `instance`, and `device` made from it.
+    /// * The instance's application must have asked for Vulkan 1.1 or later.
+    /// * Instance and device must outlive this object, its clones, and every buffer and semaphore made from them.
+    pub unsafe fn new(
+        instance: &ash::Instance,
+        physical_device: vk::PhysicalDevice,
+        device: &ash::Device,
+    ) -> Result<Self> {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { Self::build(instance, physical_device, device, None) }
+    }
+
+    /// As [`new`](Self::new), and keeps `owner` alive as long as anything made from this object lives. An
+    /// application that destroys its device in the drop of some `Arc` hands that `Arc` over and has one promise less
+    /// to keep.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    ///
+    /// # Safety
+    /// As [`new`](Self::new), except that instance and device need to live only as long as `owner` does.
+    pub unsafe fn with_owner(
+        instance: &ash::Instance,
+        physical_device: vk::PhysicalDevice,
+        device: &ash::Device,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Self> {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { Self::build(instance, physical_device, device, Some(owner)) }
+    }
+
+    /// # Safety
+    /// As [`Self::new`] and [`Self::with_owner`].
+    unsafe fn build(
+        instance: &ash::Instance,
+        physical_device: vk::PhysicalDevice,
+        device: &ash::Device,
+        owner: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Result<Self> {
+        const OPERATION: &str = "VulkanInterop::new";
+        // SAFETY: the caller promises that the physical device belongs to the live instance.
+        let (properties, memory_types, identity) = unsafe {
+            (
+                instance.get_physical_device_properties(physical_device),
+                instance.get_physical_device_memory_properties(physical_device),
+                device_identity(instance, physical_device),
+            )
+        };
+        if properties.api_version < vk::API_VERSION_1_1 {
+            return Err(Error::new(
+                ErrorKind::DriverTooOld,
+                OPERATION,
+                format!("the device is Vulkan {}, and sharing needs 1.1", version(properties.api_version)),
+            )
+            .with_device(&identity));
+        }
+        // SAFETY: the caller promises that the device is live and was made from this instance.
+        let has = |name: &CStr| unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) }.is_some();
+        #[cfg(unix)]
+        if !(has(c"vkGetMemoryFdKHR") && has(c"vkGetMemoryFdPropertiesKHR")) {
+            return Err(Error::unsupported(
+                OPERATION,
+                "the device has no vkGetMemoryFdKHR; create it with the extension VK_KHR_external_memory_fd",
+            )
+            .with_device(&identity));
+        }
+        let shared = Shared {
+            #[cfg(unix)]
+            memory_fd: ash::khr::external_memory_fd::Device::new(instance, device),
+            #[cfg(unix)]
+            semaphore_fd: (has(c"vkGetSemaphoreFdKHR") && has(c"vkImportSemaphoreFdKHR"))
+                .then(|| ash::khr::external_semaphore_fd::Device::new(instance, device)),
+            // SAFETY: as above.
+            timeline: unsafe { load_timeline(instance, device) },
+            instance: instance.clone(),
+            physical_device,
+            device: device.clone(),
+            memory_types,
+            identity,
+            _owner: owner,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The device extensions without which [`new`](Self::new) fails. Enable them in `VkDeviceCreateInfo`.
+    #[must_use]
+    pub const fn required_device_extensions() -> &'static [&'static CStr] {
+        if cfg!(unix) { &[vk::KHR_EXTERNAL_MEMORY_FD_NAME] } else { &[] }
+    }
+
+    /// The device extensions that some of the library needs: semaphores, dma-bufs. Enable those that the device lists.
+    #[must_use]
+    pub const fn optional_device_extensions() -> &'static [&'static CStr] {
+        if cfg!(unix) { &[vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME, vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME] } else { &[] }
+    }
+
+    /// Which device this is.
+    #[must_use]
+    pub fn identity(&self) -> &DeviceIdentity {
+        &self.shared.identity
+    }
+
+    /// The instance that was passed in.
+    #[must_use]
+    pub fn instance(&self) -> &ash::Instance {
+        &self.shared.instance
+    }
+
+    /// The physical device that was passed in.
+    #[must_use]
+    pub fn physical_device(&self) -> vk::PhysicalDevice {
+        self.shared.physical_device
+    }
+
+    /// The device that was passed in.
+    #[must_use]
+    pub fn device(&self) -> &ash::Device {
+        &self.shared.device
+    }
+
+    /// The device's memory types, as `vkGetPhysicalDeviceMemoryProperties` gave them.
+    pub fn memory_types(&self) -> &[vk::MemoryType] {
+        self.shared.memory_types.memory_types_as_slice()
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn memory_fd(&self) -> &ash::khr::external_memory_fd::Device {
+        &self.shared.memory_fd
+    }
+
+    /// The functions of `VK_KHR_external_semaphore_fd`, or the error that says that it is not enabled.
+    #[cfg(unix)]
+    pub(crate) fn semaphore_fd(&self, operation: &'static str) -> Result<&ash::khr::external_semaphore_fd::Device> {
+        self.shared.semaphore_fd.as_ref().ok_or_else(|| {
+            Error::unsupported(
+                operation,
+                "the device has no vkGetSemaphoreFdKHR; create it with the extension VK_KHR_external_semaphore_fd",
+            )
+            .with_device(self.identity())
+        })
+    }
+
+    /// The host operations on timeline semaphores, or the error that says that there are none.
+    pub(crate) fn timeline(&self, operation: &'static str) -> Result<&ash::khr::timeline_semaphore::DeviceFn> {
+        self.shared.timeline.as_ref().ok_or_else(|| {
+            Error::unsupported(
+                operation,
+                "the device has no timeline semaphores; create it with Vulkan 1.2 or VK_KHR_timeline_semaphore, and with \
+                 the feature timelineSemaphore",
+            )
+            .with_device(self.identity())
+        })
+    }
+
+    /// Whether two are of the same `VkDevice`, so that their objects can meet in one command buffer.
+    pub(crate) fn is_same_device(&self, other: &Self) -> bool {
+        self.device().handle() == other.device().handle()
+    }
+}
+
+impl fmt::Debug for VulkanInterop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VulkanInterop")
+            .field("device", &self.device().handle())
+            .field("identity", self.identity())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The host operations on timeline semaphores under their core names, or those of the extension.
+///
+/// # Safety
+/// `device` must be a live device of `instance`.
+unsafe fn load_timeline(
+    instance: &ash::Instance,
+    device: &ash::Device,
+) -> Option<ash::khr::timeline_semaphore::DeviceFn> {
+    let mut complete = true;
+    let functions = ash::khr::timeline_semaphore::DeviceFn::load(|khr_name| {
+        let core_name = match khr_name.to_bytes() {
+            b"vkGetSemaphoreCounterValueKHR" => c"vkGetSemaphoreCounterValue",
+            b"vkWaitSemaphoresKHR" => c"vkWaitSemaphores",
+            b"vkSignalSemaphoreKHR" => c"vkSignalSemaphore",
+            _ => khr_name,
+        };
+        // SAFETY: the caller promises a live device of this instance.
+        let address = |name: &CStr| unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) };
+        match address(core_name).or_else(|| address(khr_name)) {
+            Some(function) => function as *const std::ffi::c_void,
+            None => {
+                complete = false;
+                std::ptr::null()
+            }
+        }
+    });
+    complete.then_some(functions)
+}
+
+/// A Vulkan version as people write it.
+pub(crate) fn version(version: u32) -> String {
+    format!("{}.{}", vk::api_version_major(version), vk::api_version_minor(version))
+}

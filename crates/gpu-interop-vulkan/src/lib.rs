@@ -1,0 +1,73 @@
+//! The Vulkan side of gpu-interop: sharing buffers and semaphores of the application's own Vulkan device.
+//!
+//! An application that renders or computes with Vulkan makes a [`VulkanInterop`] from its instance and device, creates
+//! [`ExportableBuffer`]s and [`ExportableSemaphore`]s with it, and passes what they export to an importer: a device of
+//! `gpu-interop`, another process, or another Vulkan device ([`ImportedBuffer`], [`ImportedSemaphore`]). The Vulkan
+//! loader is looked for at run time ([`load`]), so a binary starts without one.
+//!
+//! # What this crate promises
+//! * **The device is asked first.** Nothing is created that the device has not said it can share; what it cannot is a
+//!   typed [`Unsupported`](gpu_interop_core::ErrorKind::Unsupported) error.
+//! * **Handles are owned.** Every export is a new descriptor of the caller's that closes on exec. An import takes its
+//!   handle by value and, on failure, gives the request back with the handle open, whatever the driver did with the
+//!   duplicate it got.
+//! * **Bad requests never reach the driver**: sizes of 0, memory of the wrong size, closed descriptors, and
+//!   descriptors that cannot be GPU objects. Drivers block or crash on some of these.
+//! * **Objects free themselves**, children before parents, and their [`Drop`] never panics.
+//! * An error names the `vk*` function, the `VkResult`, the device and the values involved.
+//!
+//! # What the caller must do
+//! * Create the instance for Vulkan 1.1 or later, and the device with
+//!   [`VulkanInterop::required_device_extensions`]; for semaphores and dma-bufs also with those of
+//!   [`VulkanInterop::optional_device_extensions`] that it lists. Timeline semaphores need the feature
+//!   `timelineSemaphore`.
+//! * Keep instance and device alive as long as anything made from them, or hand over an owner
+//!   ([`VulkanInterop::with_owner`]).
+//! * Keep a buffer or semaphore as long as commands that were submitted through ash use it.
+//! * Transfer ownership to and from the other API ([`OwnershipTransfer`]) and make one side wait for the other.
+//!
+//! # Threads and blocking
+//! Every object may be used from every thread; command buffers and queues that the caller passes in follow Vulkan's own
+//! rules. Only [`OwnedSemaphore::wait`] and the methods of [`Context`] that say so block, and all of them take or have
+//! a time limit.
+//!
+//! # Platforms
+//! File descriptors (Linux). Elsewhere the crate builds, identifies devices and answers queries, and every export is
+//! an `Unsupported` error; imports are not there.
+
+mod buffer;
+mod context;
+mod error;
+mod export;
+#[cfg(unix)]
+mod fd;
+mod identity;
+#[cfg(unix)]
+mod import;
+#[cfg(unix)]
+mod import_semaphore;
+mod interop;
+mod loader;
+mod mapping;
+mod ownership;
+mod placement;
+mod query;
+mod semaphore;
+
+pub use ash;
+pub use buffer::OwnedBuffer;
+pub use context::{
+    Context, ContextOptions, DeviceChoice, QueueKind, Recording, SemaphoreOp, Submission, ValidationLog,
+};
+pub use export::{BufferOptions, ExportableBuffer};
+pub use identity::device_identity;
+#[cfg(unix)]
+pub use import::{BufferImportOptions, ImportedBuffer};
+#[cfg(unix)]
+pub use import_semaphore::ImportedSemaphore;
+pub use interop::VulkanInterop;
+pub use loader::{LOADER_LIBRARY, load, load_from};
+pub use ownership::OwnershipTransfer;
+pub use placement::MemoryPlacement;
+pub use query::{ExternalFeatures, ImageQuery, memory_handle_type, semaphore_handle_type};
+pub use semaphore::{ExportableSemaphore, OwnedSemaphore};

@@ -1,0 +1,76 @@
+//! Finding the Vulkan loader at run time.
+
+use std::error::Error as StdError;
+use std::ffi::OsStr;
+
+use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
+
+/// The Vulkan loader's library name on this operating system.
+#[cfg(windows)]
+pub const LOADER_LIBRARY: &str = "vulkan-1.dll";
+/// The Vulkan loader's library name on this operating system.
+#[cfg(any(target_os = "android", target_os = "fuchsia"))]
+pub const LOADER_LIBRARY: &str = "libvulkan.so";
+/// The Vulkan loader's library name on this operating system.
+#[cfg(any(target_os = "macos", target_os = "ios"))]
+pub const LOADER_LIBRARY: &str = "libvulkan.dylib";
+/// The Vulkan loader's library name on this operating system.
+#[cfg(not(any(windows, target_os = "android", target_os = "fuchsia", target_os = "macos", target_os = "ios")))]
+pub const LOADER_LIBRARY: &str = "libvulkan.so.1";
+
+const OPERATION: &str = "load the Vulkan loader";
+
+/// Loads the system's Vulkan loader, [`LOADER_LIBRARY`].
+///
+/// The library is unloaded once the entry and its clones are dropped; keep one as long as anything made from it.
+///
+/// # Errors
+/// [`ErrorKind::DriverNotFound`] if the library is not installed or does not load, with the name tried and the
+/// dynamic linker's text in [`Error::attempts`]. [`ErrorKind::SymbolMissing`] if the library is not a Vulkan loader.
+pub fn load() -> Result<ash::Entry> {
+    // SAFETY: the name is the system's Vulkan loader, whose initialisers are made for being loaded at run time.
+    unsafe { load_from(LOADER_LIBRARY) }
+}
+
+/// Loads the Vulkan loader from a library name or path of the caller's choice.
+///
+/// # Errors
+/// As [`load`].
+///
+/// # Safety
+/// If `library` exists, it must be a Vulkan loader, or at least safe to load: its initialisers run, and its
+/// `vkGetInstanceProcAddr` is called as Vulkan's.
+pub unsafe fn load_from(library: impl AsRef<OsStr>) -> Result<ash::Entry> {
+    let library = library.as_ref();
+    // SAFETY: the caller vouches for the library.
+    let loaded = unsafe { ash::Entry::load_from(library) };
+    loaded.map_err(|failure| {
+        let attempt = LoadAttempt { target: library.to_string_lossy().into_owned(), reason: chain(&failure) };
+        let error = match failure {
+            ash::LoadingError::LibraryLoadFailure(_) => Error::new(
+                ErrorKind::DriverNotFound,
+                OPERATION,
+                "there is no Vulkan loader; install it and a driver (Debian: libvulkan1, and the driver of your GPU or \
+                 mesa-vulkan-drivers)",
+            ),
+            ash::LoadingError::MissingEntryPoint(_) => {
+                Error::new(ErrorKind::SymbolMissing, OPERATION, "the library has no vkGetInstanceProcAddr")
+            }
+        };
+        error.with_attempts([attempt]).with_source(failure)
+    })
+}
+
+/// The texts of an error and its sources. Some errors of the dynamic linker keep the useful half in the source.
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        if texts.last() != Some(&text) {
+            texts.push(text);
+        }
+        next = error.source();
+    }
+    texts.join(": ")
+}

@@ -1,0 +1,163 @@
+//! Host access to mapped device memory.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use gpu_interop_core::{Error, Result};
+
+const WORD: usize = size_of::<u64>();
+
+/// Memory that `vkMapMemory` mapped. Lives inside the object that owns the `VkDeviceMemory`.
+///
+/// Copies are made of relaxed atomic accesses: a GPU, another process or another mapping of the same memory may
+/// write at the same time, which then tears the data but is no undefined behaviour.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    size: u64,
+}
+
+// SAFETY: the mapping is plain memory, and every access to it is atomic.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// # Safety
+    /// `base` must be the start of `size` bytes of readable and writable memory that stay mapped as long as this
+    /// object lives, and that nothing in this process accesses through a Rust reference.
+    pub(crate) unsafe fn new(base: NonNull<u8>, size: u64) -> Self {
+        Self { base, size }
+    }
+
+    pub(crate) fn as_ptr(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Copies `out.len()` bytes from `offset` on.
+    pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut at = self.range("OwnedBuffer::read", offset, out.len())?;
+        let (head, words) = out.split_at_mut(head_length(at, out.len()));
+        let mut words = words.chunks_exact_mut(WORD);
+        for byte in head {
+            // SAFETY: see `byte`.
+            *byte = unsafe { self::byte(&mut at) }.load(Ordering::Relaxed);
+        }
+        for word in &mut words {
+            // SAFETY: see `word`.
+            word.copy_from_slice(&unsafe { self::word(&mut at) }.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        for byte in words.into_remainder() {
+            // SAFETY: see `byte`.
+            *byte = unsafe { self::byte(&mut at) }.load(Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Copies `data` to `offset`.
+    pub(crate) fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let mut at = self.range("OwnedBuffer::write", offset, data.len())?;
+        let (head, words) = data.split_at(head_length(at, data.len()));
+        let words = words.chunks_exact(WORD);
+        let tail = words.remainder();
+        for value in head {
+            // SAFETY: see `byte`.
+            unsafe { self::byte(&mut at) }.store(*value, Ordering::Relaxed);
+        }
+        for value in words {
+            let mut bytes = [0; WORD];
+            bytes.copy_from_slice(value);
+            // SAFETY: see `word`.
+            unsafe { self::word(&mut at) }.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+        for value in tail {
+            // SAFETY: see `byte`.
+            unsafe { self::byte(&mut at) }.store(*value, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The address of `length` bytes from `offset` on, if they are inside.
+    fn range(&self, operation: &'static str, offset: u64, length: usize) -> Result<*mut u8> {
+        let inside = u64::try_from(length)
+            .ok()
+            .and_then(|length| offset.checked_add(length))
+            .is_some_and(|end| end <= self.size);
+        match usize::try_from(offset) {
+            // SAFETY: the offset is at most `size`, so the result is inside the mapping or one past its end.
+            Ok(offset) if inside => Ok(unsafe { self.base.as_ptr().add(offset) }),
+            _ => Err(Error::invalid(operation, "the range goes past the end of the buffer")
+                .with_context("offset", offset)
+                .with_context("length", length)
+                .with_context("size", format_args!("{} bytes", self.size))),
+        }
+    }
+}
+
+/// How many of `length` bytes lie before the first aligned word.
+fn head_length(at: *mut u8, length: usize) -> usize {
+    at.align_offset(WORD).min(length)
+}
+
+/// The byte at `at`, which moves on by one.
+///
+/// # Safety
+/// `at` must point at a byte inside a [`Mapping`]; callers count no further than what `Mapping::range` checked.
+unsafe fn byte<'a>(at: &mut *mut u8) -> &'a AtomicU8 {
+    // SAFETY: the byte is inside the mapping (above), which is only ever accessed atomically.
+    let byte = unsafe { AtomicU8::from_ptr(*at) };
+    // SAFETY: one past a byte of the mapping is at most one past its end.
+    *at = unsafe { at.add(1) };
+    byte
+}
+
+/// The word at `at`, which moves on by its size.
+///
+/// # Safety
+/// `at` must point at eight bytes inside a [`Mapping`] and be aligned: callers copy a head of `head_length` first.
+unsafe fn word<'a>(at: &mut *mut u8) -> &'a AtomicU64 {
+    // SAFETY: the eight bytes are inside the mapping and aligned (above), and only ever accessed atomically.
+    let word = unsafe { AtomicU64::from_ptr(at.cast::<u64>()) };
+    // SAFETY: the end of a word of the mapping is at most one past the mapping's end.
+    *at = unsafe { at.add(WORD) };
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_alignment_and_length_copies_exactly() {
+        let mut memory = [0_u64; 8];
+        let base = NonNull::from(&mut memory).cast::<u8>();
+        // SAFETY: the array lives to the end of the test and is not accessed otherwise until then.
+        let mapping = unsafe { Mapping::new(base, 64) };
+        for offset in 0..24_u8 {
+            for length in 0..=40_u8 {
+                mapping.write(0, &[0; 64]).expect("clear");
+                let data: Vec<u8> = (1..=length).collect();
+                mapping.write(offset.into(), &data).expect("write");
+                let mut all = [0xff; 64];
+                mapping.read(0, &mut all).expect("read");
+                let (start, end) = (usize::from(offset), usize::from(offset + length));
+                assert_eq!(&all[start..end], data.as_slice());
+                assert!(all[..start].iter().chain(&all[end..]).all(|byte| *byte == 0), "{offset}+{length}");
+                let mut part = vec![0; data.len()];
+                mapping.read(offset.into(), &mut part).expect("read");
+                assert_eq!(part, data);
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_past_the_end_are_refused() {
+        let mut memory = [0_u64; 2];
+        // SAFETY: as above.
+        let mapping = unsafe { Mapping::new(NonNull::from(&mut memory).cast(), 16) };
+        assert!(mapping.write(16, &[]).is_ok());
+        assert!(mapping.write(16, &[1]).is_err());
+        assert!(mapping.read(9, &mut [0; 8]).is_err());
+        assert!(mapping.read(u64::MAX, &mut [0; 8]).is_err());
+    }
+}

@@ -1,0 +1,256 @@
+//! What a device can share, asked before anything is created.
+//!
+//! Creation is no substitute for these questions: some drivers create a semaphore that they cannot export, and fail
+//! only at the export or not at all.
+
+use ash::vk;
+use gpu_interop_core::{Error, ErrorKind, MemoryHandleKind, Result, SemaphoreHandleKind, SemaphorePayload};
+
+use crate::error::Checked;
+use crate::identity::has_extension;
+use crate::interop::VulkanInterop;
+
+/// What a device does with handles of one kind. `K` is [`MemoryHandleKind`] or [`SemaphoreHandleKind`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalFeatures<K> {
+    /// Objects can be created for export as this kind (`..._FEATURE_EXPORTABLE_BIT`).
+    pub exportable: bool,
+    /// Handles of this kind can be imported (`..._FEATURE_IMPORTABLE_BIT`).
+    pub importable: bool,
+    /// Memory of this kind must be a dedicated allocation (`..._FEATURE_DEDICATED_ONLY_BIT`). Never set for
+    /// semaphores.
+    pub dedicated_only: bool,
+    /// Kinds that one object can be created for together with this one.
+    pub compatible: Vec<K>,
+}
+
+/// Vulkan's flag for a kind of memory handle, `None` where Vulkan has none.
+#[must_use]
+pub const fn memory_handle_type(kind: MemoryHandleKind) -> Option<vk::ExternalMemoryHandleTypeFlags> {
+    use vk::ExternalMemoryHandleTypeFlags as Flags;
+    Some(match kind {
+        MemoryHandleKind::OpaqueFd => Flags::OPAQUE_FD,
+        MemoryHandleKind::OpaqueWin32 => Flags::OPAQUE_WIN32,
+        MemoryHandleKind::OpaqueWin32Kmt => Flags::OPAQUE_WIN32_KMT,
+        MemoryHandleKind::D3d12Heap => Flags::D3D12_HEAP,
+        MemoryHandleKind::D3d12Resource => Flags::D3D12_RESOURCE,
+        MemoryHandleKind::D3d11Resource => Flags::D3D11_TEXTURE,
+        MemoryHandleKind::D3d11ResourceKmt => Flags::D3D11_TEXTURE_KMT,
+        MemoryHandleKind::DmaBufFd => Flags::DMA_BUF_EXT,
+        _ => return None,
+    })
+}
+
+/// Vulkan's flag for a kind of semaphore handle, `None` where Vulkan has none: a keyed mutex belongs to memory
+/// there. Binary and timeline semaphores share a flag and differ by the semaphore's own type.
+#[must_use]
+pub const fn semaphore_handle_type(kind: SemaphoreHandleKind) -> Option<vk::ExternalSemaphoreHandleTypeFlags> {
+    use vk::ExternalSemaphoreHandleTypeFlags as Flags;
+    Some(match kind {
+        SemaphoreHandleKind::OpaqueFd | SemaphoreHandleKind::TimelineFd => Flags::OPAQUE_FD,
+        SemaphoreHandleKind::OpaqueWin32 | SemaphoreHandleKind::TimelineWin32 => Flags::OPAQUE_WIN32,
+        SemaphoreHandleKind::OpaqueWin32Kmt => Flags::OPAQUE_WIN32_KMT,
+        // One flag has both names in vulkan_core.h.
+        SemaphoreHandleKind::D3d12Fence | SemaphoreHandleKind::D3d11Fence => Flags::D3D12_FENCE,
+        _ => return None,
+    })
+}
+
+/// What an image would be created with, for [`VulkanInterop::image_features`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageQuery {
+    /// The texel format.
+    pub format: vk::Format,
+    /// 1D, 2D or 3D.
+    pub image_type: vk::ImageType,
+    /// Linear or optimal.
+    pub tiling: vk::ImageTiling,
+    /// What the image is used for; at least one bit.
+    pub usage: vk::ImageUsageFlags,
+    /// The image's creation flags.
+    pub flags: vk::ImageCreateFlags,
+}
+
+impl VulkanInterop {
+    /// What the device does with buffers of this usage, shared as `kind`. Rests on
+    /// `vkGetPhysicalDeviceExternalBufferProperties`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle; [`ErrorKind::InvalidArgument`] for no usage. A
+    /// kind that Vulkan has and the device does not is no error: all features are `false`.
+    pub fn buffer_features(
+        &self,
+        kind: MemoryHandleKind,
+        usage: vk::BufferUsageFlags,
+    ) -> Result<ExternalFeatures<MemoryHandleKind>> {
+        const OPERATION: &str = "vkGetPhysicalDeviceExternalBufferProperties";
+        if usage.is_empty() {
+            return Err(Error::invalid(OPERATION, "the buffer has no usage"));
+        }
+        let info =
+            vk::PhysicalDeviceExternalBufferInfo::default().usage(usage).handle_type(memory_flag(OPERATION, kind)?);
+        let mut properties = vk::ExternalBufferProperties::default();
+        // SAFETY: `VulkanInterop::new` saw that the device is Vulkan 1.1, and its caller promised the same of the
+        // instance, so the function exists; both structures are complete, and the usage is not empty.
+        unsafe {
+            self.instance().get_physical_device_external_buffer_properties(
+                self.physical_device(),
+                &info,
+                &mut properties,
+            );
+        }
+        Ok(memory_features(&properties.external_memory_properties))
+    }
+
+    /// What the device does with such an image, shared as `kind`. Rests on
+    /// `vkGetPhysicalDeviceImageFormatProperties2`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle, or the device has no such image, or none that
+    /// can be shared this way; [`ErrorKind::InvalidArgument`] for no usage; [`ErrorKind::OutOfMemory`].
+    pub fn image_features(
+        &self,
+        kind: MemoryHandleKind,
+        image: &ImageQuery,
+    ) -> Result<ExternalFeatures<MemoryHandleKind>> {
+        const OPERATION: &str = "vkGetPhysicalDeviceImageFormatProperties2";
+        if image.usage.is_empty() {
+            return Err(Error::invalid(OPERATION, "the image has no usage"));
+        }
+        let mut external_info =
+            vk::PhysicalDeviceExternalImageFormatInfo::default().handle_type(memory_flag(OPERATION, kind)?);
+        let info = vk::PhysicalDeviceImageFormatInfo2::default()
+            .format(image.format)
+            .ty(image.image_type)
+            .tiling(image.tiling)
+            .usage(image.usage)
+            .flags(image.flags)
+            .push_next(&mut external_info);
+        let mut external = vk::ExternalImageFormatProperties::default();
+        let mut properties = vk::ImageFormatProperties2::default().push_next(&mut external);
+        // SAFETY: as in `buffer_features`; the usage is not empty, as the function demands.
+        unsafe {
+            self.instance().get_physical_device_image_format_properties2(self.physical_device(), &info, &mut properties)
+        }
+        .checked(OPERATION)
+        .map_err(|error| {
+            error
+                .with_device(self.identity())
+                .with_context("handle", kind)
+                .with_context("format", format_args!("{:?}", image.format))
+                .with_context("tiling", format_args!("{:?}", image.tiling))
+                .with_context("usage", format_args!("{:?}", image.usage))
+        })?;
+        Ok(memory_features(&external.external_memory_properties))
+    }
+
+    /// What the device does with semaphores shared as `kind`. Rests on
+    /// `vkGetPhysicalDeviceExternalSemaphoreProperties`, with `VkSemaphoreTypeCreateInfo` for timeline kinds.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle. A kind that Vulkan has and the device does
+    /// not is no error: all features are `false`.
+    pub fn semaphore_features(&self, kind: SemaphoreHandleKind) -> Result<ExternalFeatures<SemaphoreHandleKind>> {
+        const OPERATION: &str = "vkGetPhysicalDeviceExternalSemaphoreProperties";
+        let handle_type = semaphore_handle_type(kind).ok_or_else(|| no_twin(OPERATION, kind))?;
+        let timeline = kind.payload() == SemaphorePayload::Timeline;
+        if timeline && !self.knows_timelines() {
+            return Ok(ExternalFeatures {
+                exportable: false,
+                importable: false,
+                dedicated_only: false,
+                compatible: Vec::new(),
+            });
+        }
+        let mut semaphore_type = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+        let mut info = vk::PhysicalDeviceExternalSemaphoreInfo::default().handle_type(handle_type);
+        if timeline {
+            info = info.push_next(&mut semaphore_type);
+        }
+        let mut properties = vk::ExternalSemaphoreProperties::default();
+        // SAFETY: as in `buffer_features`; the timeline structure is only chained where the device knows it.
+        unsafe {
+            self.instance().get_physical_device_external_semaphore_properties(
+                self.physical_device(),
+                &info,
+                &mut properties,
+            );
+        }
+        let has = |bit| properties.external_semaphore_features.contains(bit);
+        Ok(ExternalFeatures {
+            exportable: has(vk::ExternalSemaphoreFeatureFlags::EXPORTABLE),
+            importable: has(vk::ExternalSemaphoreFeatureFlags::IMPORTABLE),
+            dedicated_only: false,
+            compatible: SemaphoreHandleKind::ALL
+                .iter()
+                .copied()
+                .filter(|other| other.payload() == kind.payload())
+                .filter(|other| {
+                    semaphore_handle_type(*other).is_some_and(|bit| properties.compatible_handle_types.contains(bit))
+                })
+                .collect(),
+        })
+    }
+
+    /// Whether the device has timeline semaphores at all, enabled or not.
+    fn knows_timelines(&self) -> bool {
+        // SAFETY: `VulkanInterop::new`'s caller promised that instance and device are live and belong together.
+        unsafe {
+            let properties = self.instance().get_physical_device_properties(self.physical_device());
+            properties.api_version >= vk::API_VERSION_1_2
+                || has_extension(self.instance(), self.physical_device(), vk::KHR_TIMELINE_SEMAPHORE_NAME)
+        }
+    }
+}
+
+fn memory_flag(operation: &'static str, kind: MemoryHandleKind) -> Result<vk::ExternalMemoryHandleTypeFlags> {
+    memory_handle_type(kind).ok_or_else(|| no_twin(operation, kind))
+}
+
+fn no_twin(operation: &'static str, kind: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Unsupported, operation, format!("Vulkan has no handle of this kind: {kind}"))
+}
+
+fn memory_features(properties: &vk::ExternalMemoryProperties) -> ExternalFeatures<MemoryHandleKind> {
+    let has = |bit| properties.external_memory_features.contains(bit);
+    ExternalFeatures {
+        exportable: has(vk::ExternalMemoryFeatureFlags::EXPORTABLE),
+        importable: has(vk::ExternalMemoryFeatureFlags::IMPORTABLE),
+        dedicated_only: has(vk::ExternalMemoryFeatureFlags::DEDICATED_ONLY),
+        compatible: MemoryHandleKind::ALL
+            .iter()
+            .copied()
+            .filter(|kind| {
+                memory_handle_type(*kind).is_some_and(|bit| properties.compatible_handle_types.contains(bit))
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_map_to_the_flags_of_the_vulkan_headers() {
+        // VkExternalMemoryHandleTypeFlagBits, vulkan_core.h.
+        let memory = |kind| memory_handle_type(kind).map(|bit: vk::ExternalMemoryHandleTypeFlags| bit.as_raw());
+        assert_eq!(memory(MemoryHandleKind::OpaqueFd), Some(0x1));
+        assert_eq!(memory(MemoryHandleKind::OpaqueWin32), Some(0x2));
+        assert_eq!(memory(MemoryHandleKind::OpaqueWin32Kmt), Some(0x4));
+        assert_eq!(memory(MemoryHandleKind::D3d11Resource), Some(0x8));
+        assert_eq!(memory(MemoryHandleKind::D3d11ResourceKmt), Some(0x10));
+        assert_eq!(memory(MemoryHandleKind::D3d12Heap), Some(0x20));
+        assert_eq!(memory(MemoryHandleKind::D3d12Resource), Some(0x40));
+        assert_eq!(memory(MemoryHandleKind::DmaBufFd), Some(0x200));
+        assert_eq!(memory(MemoryHandleKind::NvSciBuf), None);
+        // VkExternalSemaphoreHandleTypeFlagBits.
+        let semaphore =
+            |kind| semaphore_handle_type(kind).map(|bit: vk::ExternalSemaphoreHandleTypeFlags| bit.as_raw());
+        assert_eq!(semaphore(SemaphoreHandleKind::OpaqueFd), Some(0x1));
+        assert_eq!(semaphore(SemaphoreHandleKind::TimelineFd), Some(0x1));
+        assert_eq!(semaphore(SemaphoreHandleKind::D3d12Fence), Some(0x8));
+        assert_eq!(semaphore(SemaphoreHandleKind::D3d11KeyedMutex), None);
+        assert_eq!(semaphore(SemaphoreHandleKind::NvSciSync), None);
+    }
+}

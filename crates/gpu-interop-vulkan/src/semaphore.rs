@@ -1,0 +1,258 @@
+//! Semaphores, binary and timeline, and their export.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ash::vk;
+use gpu_interop_core::{Error, ErrorKind, Result, SemaphoreHandleKind, SemaphorePayload};
+#[cfg(unix)]
+use gpu_interop_core::{SemaphoreHandle, SemaphoreImport};
+
+use crate::error::{self, Checked};
+use crate::interop::VulkanInterop;
+use crate::query::semaphore_handle_type;
+
+/// A `VkSemaphore`, binary or timeline. Destroyed once the last clone is gone.
+///
+/// Dropping the last clone while submitted work still uses it is an error of whoever submitted that work through ash;
+/// work submitted through [`Context`](crate::Context) keeps what it uses alive.
+#[derive(Debug, Clone)]
+pub struct OwnedSemaphore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    interop: VulkanInterop,
+    semaphore: vk::Semaphore,
+    payload: SemaphorePayload,
+}
+
+impl OwnedSemaphore {
+    /// A binary semaphore, unsignalled, that is not shared. Rests on `vkCreateSemaphore`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn binary(interop: &VulkanInterop) -> Result<Self> {
+        Self::create(interop, SemaphorePayload::Binary, 0, vk::ExternalSemaphoreHandleTypeFlags::empty())
+    }
+
+    /// A timeline semaphore at `initial` that is not shared. Rests on `vkCreateSemaphore`; the device must have the
+    /// feature `timelineSemaphore` enabled, which Vulkan cannot be asked.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if the device lacks the functions of timeline semaphores;
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn timeline(interop: &VulkanInterop, initial: u64) -> Result<Self> {
+        Self::create(interop, SemaphorePayload::Timeline, initial, vk::ExternalSemaphoreHandleTypeFlags::empty())
+    }
+
+    pub(crate) fn create(
+        interop: &VulkanInterop,
+        payload: SemaphorePayload,
+        initial: u64,
+        export: vk::ExternalSemaphoreHandleTypeFlags,
+    ) -> Result<Self> {
+        const OPERATION: &str = "vkCreateSemaphore";
+        let mut type_info =
+            vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE).initial_value(initial);
+        let mut export_info = vk::ExportSemaphoreCreateInfo::default().handle_types(export);
+        let mut info = vk::SemaphoreCreateInfo::default();
+        if payload == SemaphorePayload::Timeline {
+            interop.timeline(OPERATION)?;
+            info = info.push_next(&mut type_info);
+        }
+        if !export.is_empty() {
+            info = info.push_next(&mut export_info);
+        }
+        // SAFETY: the device is live (`VulkanInterop::new`) and has timeline semaphores if one is asked for; the
+        // caller has asked the device whether it exports such semaphores.
+        let semaphore = unsafe { interop.device().create_semaphore(&info, None) }
+            .checked(OPERATION)
+            .map_err(|error| error.with_device(interop.identity()))?;
+        Ok(Self { inner: Arc::new(Inner { interop: interop.clone(), semaphore, payload }) })
+    }
+
+    /// The `VkSemaphore`, valid as long as a clone of this object lives.
+    #[must_use]
+    pub fn as_raw(&self) -> vk::Semaphore {
+        self.inner.semaphore
+    }
+
+    /// [`SemaphorePayload::Binary`] or [`SemaphorePayload::Timeline`].
+    #[must_use]
+    pub fn payload(&self) -> SemaphorePayload {
+        self.inner.payload
+    }
+
+    /// The device that it belongs to.
+    #[must_use]
+    pub fn interop(&self) -> &VulkanInterop {
+        &self.inner.interop
+    }
+
+    /// A timeline's present value. Rests on `vkGetSemaphoreCounterValue`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a binary semaphore; [`ErrorKind::Driver`] if the device is lost.
+    pub fn value(&self) -> Result<u64> {
+        const OPERATION: &str = "vkGetSemaphoreCounterValue";
+        let functions = self.timeline_functions(OPERATION)?;
+        let mut value = 0;
+        // SAFETY: device and semaphore are live, the semaphore is a timeline, the function was loaded from the device.
+        unsafe { (functions.get_semaphore_counter_value_khr)(self.device(), self.inner.semaphore, &raw mut value) }
+            .result()
+            .checked(OPERATION)?;
+        Ok(value)
+    }
+
+    /// Sets a timeline to `value` from the host. Rests on `vkSignalSemaphore`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a binary semaphore, or a value that is not above the present one;
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn signal(&self, value: u64) -> Result<()> {
+        const OPERATION: &str = "vkSignalSemaphore";
+        let functions = self.timeline_functions(OPERATION)?;
+        let present = self.value()?;
+        if value <= present {
+            return Err(Error::invalid(OPERATION, "a timeline only goes up")
+                .with_context("value", value)
+                .with_context("present", present));
+        }
+        let info = vk::SemaphoreSignalInfo::default().semaphore(self.inner.semaphore).value(value);
+        // SAFETY: as in `value`; the value was just seen to be greater than the present one.
+        unsafe { (functions.signal_semaphore_khr)(self.device(), &raw const info) }.result().checked(OPERATION)
+    }
+
+    /// Blocks until a timeline is at least `value`. Rests on `vkWaitSemaphores`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] after `timeout`; the wait may be repeated. [`ErrorKind::InvalidArgument`] for a binary
+    /// semaphore; [`ErrorKind::Driver`] if the device is lost.
+    pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+        const OPERATION: &str = "vkWaitSemaphores";
+        let functions = self.timeline_functions(OPERATION)?;
+        let (semaphores, values) = ([self.inner.semaphore], [value]);
+        let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        // SAFETY: as in `value`; one semaphore, one value.
+        match unsafe { (functions.wait_semaphores_khr)(self.device(), &raw const info, nanoseconds(timeout)) } {
+            vk::Result::SUCCESS => Ok(()),
+            code => Err(error::driver(OPERATION, code).with_context("value", value)),
+        }
+    }
+
+    fn device(&self) -> vk::Device {
+        self.inner.interop.device().handle()
+    }
+
+    fn timeline_functions(&self, operation: &'static str) -> Result<&ash::khr::timeline_semaphore::DeviceFn> {
+        if self.inner.payload != SemaphorePayload::Timeline {
+            return Err(Error::invalid(operation, "the semaphore is binary; only a timeline has a value"));
+        }
+        self.inner.interop.timeline(operation)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: the semaphore is this object's own, and nothing uses it any more by the contract of
+        // `OwnedSemaphore`.
+        unsafe { self.interop.device().destroy_semaphore(self.semaphore, None) };
+    }
+}
+
+/// A timeout as Vulkan counts it. Longer ones become the longest finite one.
+pub(crate) fn nanoseconds(timeout: Duration) -> u64 {
+    u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX - 1)
+}
+
+/// A semaphore that other APIs can import. Destroyed when dropped; what was exported stays valid on its own.
+#[derive(Debug, Clone)]
+pub struct ExportableSemaphore {
+    semaphore: OwnedSemaphore,
+    handle: SemaphoreHandleKind,
+}
+
+impl ExportableSemaphore {
+    /// A binary semaphore, unsignalled, to be exported as [`SemaphoreHandleKind::OpaqueFd`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if the device does not export such semaphores (asked before one is created, because
+    /// creation succeeds on some devices that do not) or `VK_KHR_external_semaphore_fd` is not enabled;
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn binary(interop: &VulkanInterop) -> Result<Self> {
+        Self::new(interop, SemaphoreHandleKind::OpaqueFd, 0)
+    }
+
+    /// A timeline semaphore at `initial`, to be exported as [`SemaphoreHandleKind::TimelineFd`].
+    ///
+    /// # Errors
+    /// As [`binary`](Self::binary).
+    pub fn timeline(interop: &VulkanInterop, initial: u64) -> Result<Self> {
+        Self::new(interop, SemaphoreHandleKind::TimelineFd, initial)
+    }
+
+    fn new(interop: &VulkanInterop, handle: SemaphoreHandleKind, initial: u64) -> Result<Self> {
+        const OPERATION: &str = "ExportableSemaphore::new";
+        let features = interop.semaphore_features(handle)?;
+        let types = semaphore_handle_type(handle).filter(|_| features.exportable && cfg!(unix));
+        let Some(types) = types else {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                OPERATION,
+                "the device does not export this kind of semaphore",
+            )
+            .with_device(interop.identity())
+            .with_context("handle", handle));
+        };
+        #[cfg(unix)]
+        interop.semaphore_fd(OPERATION)?;
+        Ok(Self { semaphore: OwnedSemaphore::create(interop, handle.payload(), initial, types)?, handle })
+    }
+
+    /// The semaphore itself.
+    #[must_use]
+    pub fn semaphore(&self) -> &OwnedSemaphore {
+        &self.semaphore
+    }
+
+    /// What it is exported as.
+    #[must_use]
+    pub fn handle_kind(&self) -> SemaphoreHandleKind {
+        self.handle
+    }
+
+    /// Exports the semaphore. Every call gives a new descriptor, owned by the caller, that closes on exec. Rests on
+    /// `vkGetSemaphoreFdKHR` with `OPAQUE_FD`, which shares the semaphore's payload by reference.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`], `Driver`, or `System` if the process is out of descriptors; nothing is leaked.
+    #[cfg(unix)]
+    pub fn export(&self) -> Result<SemaphoreHandle> {
+        const OPERATION: &str = "vkGetSemaphoreFdKHR";
+        let interop = self.semaphore.interop();
+        let types = semaphore_handle_type(self.handle)
+            .ok_or_else(|| Error::unsupported(OPERATION, "Vulkan has no handle of this kind"))?;
+        let info = vk::SemaphoreGetFdInfoKHR::default().semaphore(self.semaphore.as_raw()).handle_type(types);
+        // SAFETY: the semaphore is live and was created for export as this type; the function is there (`new`).
+        let fd = unsafe { interop.semaphore_fd(OPERATION)?.get_semaphore_fd(&info) }
+            .checked(OPERATION)
+            .map_err(|error| error.with_device(interop.identity()).with_context("handle", self.handle))?;
+        // SAFETY: it comes from a successful export, which makes a new descriptor for the caller.
+        let fd = unsafe { crate::fd::exported(OPERATION, fd) }?;
+        Ok(match self.handle {
+            SemaphoreHandleKind::TimelineFd => SemaphoreHandle::TimelineFd(fd),
+            _ => SemaphoreHandle::OpaqueFd(fd),
+        })
+    }
+
+    /// Exports the semaphore as a complete request for an importer: handle and identity.
+    ///
+    /// # Errors
+    /// As [`export`](Self::export).
+    #[cfg(unix)]
+    pub fn import_request(&self) -> Result<SemaphoreImport> {
+        Ok(SemaphoreImport::new(self.export()?).exported_by(self.semaphore.interop().identity().clone()))
+    }
+}

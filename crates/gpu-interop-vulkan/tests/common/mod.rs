@@ -1,0 +1,110 @@
+//! A context that fails its test on any validation error, or the reason why there is none.
+
+#![allow(dead_code, clippy::expect_used, clippy::panic)]
+
+use std::ops::Deref;
+
+use ash::vk;
+use gpu_interop_core::{ErrorKind, Result};
+use gpu_interop_vulkan::{Context, ContextOptions, OwnedBuffer, ValidationLog};
+
+/// Usage of every buffer in these tests.
+pub(crate) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
+        | vk::BufferUsageFlags::TRANSFER_DST.as_raw()
+        | vk::BufferUsageFlags::STORAGE_BUFFER.as_raw(),
+);
+
+/// A context whose validation errors fail the test at the end, those about its destruction included.
+pub(crate) struct Checked {
+    context: Option<Context>,
+    log: Option<ValidationLog>,
+}
+
+impl Deref for Checked {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        self.context.as_ref().expect("present until the drop")
+    }
+}
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        drop(self.context.take());
+        if let Some(log) = self.log.take().filter(|_| !std::thread::panicking()) {
+            assert_eq!(log.errors(), Vec::<String>::new(), "the validation layer complained");
+        }
+    }
+}
+
+/// A context with validation if the layer is installed; `None`, with a line that says why, if there is no Vulkan.
+pub(crate) fn vulkan() -> Option<Checked> {
+    vulkan_with(ContextOptions::default())
+}
+
+/// As [`vulkan`], with other options.
+pub(crate) fn vulkan_with(options: ContextOptions) -> Option<Checked> {
+    let context = if layer_is_missing(&options) { unvalidated(options) } else { validated(options) }?;
+    Some(Checked { log: context.validation_log(), context: Some(context) })
+}
+
+/// A context with validation whose errors are the test's own business; `None` if Vulkan or the layer is missing.
+pub(crate) fn validated(options: ContextOptions) -> Option<Context> {
+    if layer_is_missing(&options) {
+        println!("skipped: this tests the validation layer");
+        return None;
+    }
+    there(Context::new(&options.validation(true)))
+}
+
+fn layer_is_missing(options: &ContextOptions) -> bool {
+    let Err(error) = Context::new(&options.clone().validation(true)) else { return false };
+    let missing = error.kind() == ErrorKind::Unsupported && error.message().contains("vulkan-validationlayers");
+    if missing {
+        println!("without validation: {error}");
+    }
+    missing
+}
+
+/// A context without validation; `None` if there is no Vulkan.
+pub(crate) fn unvalidated(options: ContextOptions) -> Option<Context> {
+    there(Context::new(&options))
+}
+
+/// Missing Vulkan is the one reason to skip a test; Vulkan that does not work fails it.
+fn there(context: Result<Context>) -> Option<Context> {
+    match context {
+        Ok(context) => Some(context),
+        Err(error) if matches!(error.kind(), ErrorKind::DriverNotFound | ErrorKind::NoDevice) => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("Vulkan is there but does not work: {error}"),
+    }
+}
+
+/// A pattern in which every word differs from its neighbours and from the other seeds' words.
+pub(crate) fn pattern(seed: u32, bytes: u64) -> Vec<u8> {
+    let words = u32::try_from(bytes.div_ceil(4)).expect("a small pattern");
+    let mut data: Vec<u8> =
+        (0..words).flat_map(|index| (index ^ seed).wrapping_mul(0x9e37_79b1).to_le_bytes()).collect();
+    data.truncate(usize::try_from(bytes).expect("a small pattern"));
+    data
+}
+
+/// Everything in a buffer, fetched by the device.
+pub(crate) fn contents(context: &Context, buffer: &OwnedBuffer) -> Vec<u8> {
+    let mut data = vec![0; usize::try_from(buffer.size()).expect("a small buffer")];
+    context.download(buffer, 0, &mut data).expect("download");
+    data
+}
+
+/// Fails with the first word that differs, instead of with two dumps.
+pub(crate) fn assert_same(found: &[u8], expected: &[u8], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}: length");
+    let differs = found.iter().zip(expected).position(|(found, expected)| found != expected);
+    if let Some(at) = differs {
+        panic!("{what}: byte {at} is {:#x}, expected {:#x}", found[at], expected[at]);
+    }
+}

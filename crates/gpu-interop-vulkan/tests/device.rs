@@ -1,0 +1,209 @@
+//! Identity, queries and the objects that depend on their answers.
+
+#![allow(clippy::expect_used)]
+
+mod common;
+
+use ash::vk;
+use common::{USAGE, vulkan, vulkan_with};
+use gpu_interop_core::{DeviceKind, ErrorKind, IdentityMatch, MemoryHandleKind, SemaphoreHandleKind};
+use gpu_interop_vulkan::{
+    BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ImageQuery, QueueKind, VulkanInterop,
+    device_identity,
+};
+
+#[test]
+fn the_identity_is_the_drivers() {
+    let Some(context) = vulkan() else { return };
+    let identity = context.identity();
+    let interop = context.interop();
+    // Asked a second time and in another way: through the structure of Vulkan 1.1 that VkPhysicalDeviceIDProperties
+    // was merged into.
+    let mut properties_11 = vk::PhysicalDeviceVulkan11Properties::default();
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut properties_11);
+    // SAFETY: the context is alive, and its device 1.1 or later. Below 1.2 the chained structure is left alone.
+    unsafe { interop.instance().get_physical_device_properties2(interop.physical_device(), &mut properties) };
+    let properties = properties.properties;
+    let is_cpu = properties.device_type == vk::PhysicalDeviceType::CPU;
+    assert_eq!(identity.kind == DeviceKind::Cpu, is_cpu);
+    assert!(!identity.name.is_empty());
+    if properties.api_version >= vk::API_VERSION_1_2 {
+        assert_eq!(identity.uuid.map(|uuid| *uuid.as_bytes()), Some(properties_11.device_uuid));
+        assert_eq!(identity.luid.is_some(), properties_11.device_luid_valid == vk::TRUE);
+    }
+    if is_cpu {
+        assert_eq!(identity.pci, None, "the host's processor is on no PCI bus");
+    }
+    // SAFETY: the context is alive.
+    let again = unsafe { device_identity(interop.instance(), interop.physical_device()) };
+    assert_eq!(&again, identity);
+    assert_eq!(again.compare(identity), IdentityMatch::Same);
+}
+
+#[test]
+fn a_device_can_be_chosen() {
+    let Some(context) = vulkan() else { return };
+    let devices = Context::devices().expect("devices");
+    let index = devices.iter().position(|device| device == context.identity()).expect("the context's own device");
+    for choice in [DeviceChoice::Index(index), DeviceChoice::Identity(context.identity().clone())] {
+        let chosen = vulkan_with(ContextOptions::default().device(choice)).expect("the same device again");
+        assert_eq!(chosen.identity(), context.identity());
+    }
+    let missing = ContextOptions::default().device(DeviceChoice::Index(devices.len()));
+    let error = Context::new(&missing).expect_err("one past the end");
+    assert_eq!(error.kind(), ErrorKind::NoDevice);
+    assert_eq!(error.attempts().len(), devices.len());
+}
+
+#[test]
+fn a_transfer_queue_is_found_or_its_absence_said() {
+    let Some(context) = vulkan() else { return };
+    let choice = DeviceChoice::Identity(context.identity().clone());
+    let options = ContextOptions::default().device(choice).queue(QueueKind::TransferOnly);
+    match Context::new(&options) {
+        Ok(transfer) => assert_ne!(transfer.queue_family(), context.queue_family()),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::NoDevice);
+            assert!(error.to_string().contains("TransferOnly"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn buffer_creation_agrees_with_the_query() {
+    let Some(context) = vulkan() else { return };
+    let interop = context.interop();
+    for kind in MemoryHandleKind::ALL {
+        let options = BufferOptions::new(4096, USAGE).handle(*kind);
+        let created = ExportableBuffer::new(interop, &options);
+        match interop.buffer_features(*kind, USAGE) {
+            Ok(features) if features.exportable => {
+                assert!(features.compatible.contains(kind), "a kind is compatible with itself: {features:?}");
+                created.expect("the device says it can");
+            }
+            _ => assert_eq!(created.expect_err("the device says it cannot").kind(), ErrorKind::Unsupported, "{kind}"),
+        }
+    }
+    let opaque = interop.buffer_features(MemoryHandleKind::OpaqueFd, USAGE).expect("Vulkan has it");
+    assert_eq!((opaque.exportable, opaque.importable), (cfg!(unix), cfg!(unix)));
+}
+
+#[test]
+fn bad_options_are_refused_before_the_driver() {
+    let Some(context) = vulkan() else { return };
+    for options in [BufferOptions::new(0, USAGE), BufferOptions::new(64, vk::BufferUsageFlags::empty())] {
+        let Err(error) = ExportableBuffer::new(context.interop(), &options) else {
+            unreachable!("{options:?} was accepted")
+        };
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{options:?}");
+    }
+}
+
+#[test]
+fn images_are_told_apart_by_format() {
+    let Some(context) = vulkan() else { return };
+    let query = ImageQuery {
+        format: vk::Format::R8G8B8A8_UNORM,
+        image_type: vk::ImageType::TYPE_2D,
+        tiling: vk::ImageTiling::OPTIMAL,
+        usage: vk::ImageUsageFlags::SAMPLED | vk::ImageUsageFlags::TRANSFER_DST,
+        flags: vk::ImageCreateFlags::empty(),
+    };
+    let features = context.interop().image_features(MemoryHandleKind::OpaqueFd, &query).expect("a common image");
+    assert!(features.exportable && features.importable, "{features:?}");
+    // No device has all compressed formats; every device lacks a three-channel image as a depth target.
+    let impossible = ImageQuery {
+        format: vk::Format::R8G8B8A8_UNORM,
+        usage: vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT,
+        ..query
+    };
+    let error = context.interop().image_features(MemoryHandleKind::OpaqueFd, &impossible).expect_err("impossible");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.operation(), "vkGetPhysicalDeviceImageFormatProperties2");
+    let error = context.interop().image_features(MemoryHandleKind::NvSciBuf, &query).expect_err("no such kind");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let unused = ImageQuery { usage: vk::ImageUsageFlags::empty(), ..query };
+    let error = context.interop().image_features(MemoryHandleKind::OpaqueFd, &unused).expect_err("no usage");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn a_device_without_the_extension_is_refused() {
+    let Some(context) = vulkan() else { return };
+    let interop = context.interop();
+    let priorities = [1.0];
+    let queues =
+        [vk::DeviceQueueCreateInfo::default().queue_family_index(context.queue_family()).queue_priorities(&priorities)];
+    let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
+    // SAFETY: the instance is alive, the family exists, and the device is destroyed below before the instance.
+    let bare = unsafe { interop.instance().create_device(interop.physical_device(), &info, None) }.expect("a device");
+    // SAFETY: instance and device are alive until the result, an error, is dropped.
+    let result = unsafe { VulkanInterop::new(interop.instance(), interop.physical_device(), &bare) };
+    let outcome = result.map(drop).map_err(|error| (error.kind(), error.to_string()));
+    // SAFETY: nothing was made from it.
+    unsafe { bare.destroy_device(None) };
+    if cfg!(unix) {
+        let (kind, text) = outcome.expect_err("no extension is enabled");
+        assert_eq!(kind, ErrorKind::Unsupported);
+        assert!(text.contains("VK_KHR_external_memory_fd"), "{text}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn semaphore_creation_agrees_with_the_query() {
+    use gpu_interop_vulkan::{ExportableSemaphore, ImportedSemaphore};
+    use rustix::io::FdFlags;
+
+    let Some(context) = vulkan() else { return };
+    let interop = context.interop();
+    let cases = [
+        (SemaphoreHandleKind::OpaqueFd, ExportableSemaphore::binary(interop)),
+        (SemaphoreHandleKind::TimelineFd, ExportableSemaphore::timeline(interop, 5)),
+    ];
+    for (kind, created) in cases {
+        let features = interop.semaphore_features(kind).expect("Vulkan has it");
+        println!("{kind}: {features:?}");
+        if !features.exportable {
+            let error = created.expect_err("the device says it cannot");
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{kind}");
+            continue;
+        }
+        let semaphore = created.expect("the device says it can");
+        assert_eq!(semaphore.handle_kind(), kind);
+        let request = semaphore.import_request().expect("export");
+        assert_eq!(request.handle().kind(), kind);
+        let fd = request.handle().as_fd().expect("a descriptor");
+        assert!(rustix::io::fcntl_getfd(fd).expect("flags").contains(FdFlags::CLOEXEC));
+        if features.importable {
+            let imported = ImportedSemaphore::new(interop, request).expect("import");
+            if kind == SemaphoreHandleKind::TimelineFd {
+                semaphore.semaphore().signal(9).expect("signal");
+                assert_eq!(imported.semaphore().value().expect("value"), 9);
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn semaphores_that_the_device_does_not_import_come_back() {
+    use gpu_interop_core::{SemaphoreHandle, SemaphoreImport};
+    use gpu_interop_vulkan::ImportedSemaphore;
+    use rustix::fs::MemfdFlags;
+
+    let Some(context) = vulkan() else { return };
+    for make in [SemaphoreHandle::OpaqueFd, SemaphoreHandle::TimelineFd] {
+        let fd = rustix::fs::memfd_create("not a semaphore", MemfdFlags::CLOEXEC).expect("memfd");
+        let request = SemaphoreImport::new(make(fd));
+        let kind = request.handle().kind();
+        if context.interop().semaphore_features(kind).expect("Vulkan has it").importable {
+            println!("{kind}: the device imports these; not offering it a false one");
+            continue;
+        }
+        let failure = ImportedSemaphore::new(context.interop(), request).expect_err("cannot be imported");
+        assert_eq!(failure.kind(), ErrorKind::Unsupported);
+        let fd = failure.into_request().into_handle().into_fd().expect("the descriptor comes back");
+        rustix::fs::fstat(&fd).expect("open");
+    }
+}

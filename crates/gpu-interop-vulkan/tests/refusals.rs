@@ -1,0 +1,214 @@
+//! Imports that must fail: with a typed error, with the handle back and open, and without a leaked descriptor.
+
+#![cfg(unix)]
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use common::{Checked, USAGE, vulkan};
+use gpu_interop_core::handle::{FdKind, classify_fd};
+use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport, Uuid};
+use gpu_interop_vulkan::{BufferImportOptions, BufferOptions, ExportableBuffer, ImportedBuffer, ImportedSemaphore};
+use rustix::fs::MemfdFlags;
+
+const SIZE: u64 = 64 << 10;
+
+/// These tests count the process's descriptors, so only one may run at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("/proc/self/fd").count()
+}
+
+fn memfd(length: u64) -> OwnedFd {
+    let fd = rustix::fs::memfd_create("not an export", MemfdFlags::CLOEXEC).expect("memfd");
+    rustix::fs::ftruncate(&fd, length).expect("ftruncate");
+    fd
+}
+
+fn regular_file() -> OwnedFd {
+    let path = std::env::temp_dir().join(format!("gpu-interop-vulkan-{}", std::process::id()));
+    let mut file = std::fs::File::create_new(&path).expect("a temporary file");
+    file.write_all(&[0; 4096]).expect("write");
+    let file = std::fs::File::open(&path).expect("open");
+    std::fs::remove_file(&path).expect("remove");
+    file.into()
+}
+
+/// Imports `fd` as `size` bytes, and checks everything but the kind of the error, which it returns.
+fn refused(context: &Checked, fd: OwnedFd, size: u64) -> ErrorKind {
+    let number = fd.as_raw_fd();
+    let before = rustix::fs::fstat(&fd).expect("open before");
+    let count = open_descriptors();
+    let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), size);
+    let options = BufferImportOptions::new(size.clamp(4, SIZE), USAGE);
+    let failure = match ImportedBuffer::new(context.interop(), request, &options) {
+        Ok(_) => panic!("the import succeeded"),
+        Err(failure) => failure,
+    };
+    assert_eq!(open_descriptors(), count, "a descriptor was leaked or closed: {}", failure.error());
+    let kind = failure.kind();
+    let (error, request) = failure.into_parts();
+    println!("{error}");
+    assert_eq!(request.size(), size, "the request comes back as it was");
+    let fd = request.into_handle().into_fd().expect("the descriptor comes back");
+    assert_eq!(fd.as_raw_fd(), number);
+    let after = rustix::fs::fstat(&fd).expect("the descriptor comes back open");
+    assert_eq!((before.st_dev, before.st_ino), (after.st_dev, after.st_ino), "and is the same file");
+    kind
+}
+
+#[test]
+fn memory_that_no_driver_exported() {
+    let _alone = alone();
+    let Some(context) = vulkan() else { return };
+    // Large enough for every check before the driver, so that it is the driver that refuses.
+    for _ in 0..3 {
+        let request = MemoryImport::new(MemoryHandle::OpaqueFd(memfd(SIZE * 2)), SIZE);
+        let options = BufferImportOptions::new(SIZE, USAGE);
+        if ImportedBuffer::new(context.interop(), request, &options).is_ok() {
+            println!("this driver takes any memory file for an export: nothing to refuse");
+            return;
+        }
+        let kind = refused(&context, memfd(SIZE * 2), SIZE);
+        assert!(matches!(kind, ErrorKind::ImportRejected | ErrorKind::OutOfMemory), "{kind:?}");
+    }
+}
+
+#[test]
+fn descriptors_that_cannot_be_memory() {
+    let _alone = alone();
+    let Some(context) = vulkan() else { return };
+    let (read, write) = rustix::pipe::pipe().expect("pipe");
+    let (socket, _peer) = std::os::unix::net::UnixStream::pair().expect("socketpair");
+    let directory = std::fs::File::open("/").expect("open");
+    let null = std::fs::File::open("/dev/null").expect("open");
+    let descriptors = [read, write, socket.into(), directory.into(), null.into(), regular_file()];
+    for fd in descriptors {
+        assert_eq!(refused(&context, fd, SIZE), ErrorKind::InvalidArgument);
+    }
+}
+
+#[test]
+fn a_closed_descriptor() {
+    let _alone = alone();
+    let Some(context) = vulkan() else { return };
+    // High enough that nothing else in this process takes the number while it is closed.
+    const NUMBER: RawFd = 900;
+    let original = memfd(SIZE);
+    let number = rustix::io::fcntl_dupfd_cloexec(&original, NUMBER).expect("dup").into_raw_fd();
+    // SAFETY: the number was just let go by its only owner, which this takes it from and closes.
+    drop(unsafe { OwnedFd::from_raw_fd(number) });
+    // SAFETY: a deliberate lie: the number is closed. It is given back to the system below before it can be closed
+    // twice.
+    let closed = unsafe { OwnedFd::from_raw_fd(number) };
+    let count = open_descriptors();
+    let request = MemoryImport::new(MemoryHandle::OpaqueFd(closed), SIZE);
+    let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE))
+        .expect_err("nothing to import");
+    assert_eq!(failure.kind(), ErrorKind::InvalidArgument);
+    assert!(failure.to_string().contains("not an open file descriptor"), "{failure}");
+    assert_eq!(open_descriptors(), count);
+    let fd = failure.into_request().into_handle().into_fd().expect("the descriptor comes back");
+    assert_eq!(fd.into_raw_fd(), number);
+}
+
+#[test]
+fn wrong_sizes_of_genuine_memory() {
+    let _alone = alone();
+    let Some(context) = vulkan() else { return };
+    let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
+    let fd = || exported.export().expect("export").into_fd().expect("a descriptor");
+    assert_eq!(refused(&context, fd(), 0), ErrorKind::InvalidArgument);
+    let memory_file = classify_fd(fd().as_fd()) == FdKind::Memory;
+    let oversize = refused(&context, fd(), exported.buffer().allocation_size() * 16);
+    if memory_file {
+        assert_eq!(oversize, ErrorKind::InvalidArgument, "the length is known before the driver is asked");
+    } else {
+        assert!(matches!(oversize, ErrorKind::ImportRejected | ErrorKind::OutOfMemory), "{oversize:?}");
+    }
+
+    let import = |size: u64, buffer: u64, dedicated: bool| {
+        let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd()), size).dedicated(dedicated);
+        let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(buffer, USAGE))
+            .expect_err("the sizes do not fit");
+        failure.kind()
+    };
+    let allocation = exported.buffer().allocation_size();
+    assert_eq!(import(allocation, allocation + 1, false), ErrorKind::InvalidArgument, "a buffer past the memory");
+    assert_eq!(import(allocation, 4, true), ErrorKind::InvalidArgument, "a dedicated allocation fits exactly");
+    assert_eq!(import(allocation, 0, false), ErrorKind::InvalidArgument, "an empty buffer");
+}
+
+#[test]
+fn memory_of_another_device() {
+    let _alone = alone();
+    let Some(context) = vulkan() else { return };
+    let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
+    let other = DeviceIdentity { uuid: Uuid::from_bytes([0xee; 16]), ..context.identity().clone() };
+    let request = exported.import_request().expect("export").exported_by(other.clone());
+    let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE))
+        .expect_err("another device");
+    assert_eq!(failure.kind(), ErrorKind::DeviceMismatch);
+    let mismatch = failure.error().mismatch().expect("both identities");
+    assert_eq!((&mismatch.exporter, &mismatch.importer), (&other, context.identity()));
+    // The handle that came back is as good as new.
+    let request = failure.into_request().exported_by(context.identity().clone());
+    ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE)).expect("import");
+}
+
+#[test]
+fn a_memory_type_that_does_not_exist() {
+    let _alone = alone();
+    let Some(context) = vulkan() else { return };
+    let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
+    let request = exported.import_request().expect("export");
+    for index in [31, 32, u32::MAX] {
+        let options = BufferImportOptions::new(SIZE, USAGE).memory_type(index);
+        let request = exported.import_request().expect("export");
+        let failure = ImportedBuffer::new(context.interop(), request, &options).expect_err("no such type");
+        assert_eq!(failure.kind(), ErrorKind::InvalidArgument, "{index}");
+    }
+    let options = BufferImportOptions::new(SIZE, USAGE).memory_type(exported.buffer().memory_type());
+    ImportedBuffer::new(context.interop(), request, &options).expect("the exporter's own type");
+}
+
+#[test]
+fn successful_imports_leak_nothing() {
+    let _alone = alone();
+    let Some(context) = vulkan() else { return };
+    let round = || {
+        let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
+        let request = exported.import_request().expect("export");
+        ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE)).expect("import");
+    };
+    round();
+    let count = open_descriptors();
+    (0..50).for_each(|_| round());
+    assert_eq!(open_descriptors(), count);
+}
+
+#[test]
+fn descriptors_that_cannot_be_semaphores() {
+    let _alone = alone();
+    let Some(context) = vulkan() else { return };
+    let (pipe, _write) = rustix::pipe::pipe().expect("pipe");
+    let number = pipe.as_raw_fd();
+    let count = open_descriptors();
+    for make in [SemaphoreHandle::OpaqueFd, SemaphoreHandle::TimelineFd] {
+        let request = SemaphoreImport::new(make(rustix::io::fcntl_dupfd_cloexec(&pipe, 0).expect("dup")));
+        let failure = ImportedSemaphore::new(context.interop(), request).expect_err("a pipe");
+        assert_eq!(failure.kind(), ErrorKind::InvalidArgument);
+        let fd = failure.into_request().into_handle().into_fd().expect("the descriptor comes back");
+        rustix::fs::fstat(fd.as_fd()).expect("open");
+        assert_ne!(fd.as_raw_fd(), number);
+    }
+    assert_eq!(open_descriptors(), count);
+}

@@ -1,0 +1,71 @@
+//! The backends compiled into this build.
+
+use std::sync::Arc;
+
+use enum_dispatch::enum_dispatch;
+use gpu_interop_core::{Backend, Error, Result};
+
+use crate::selection::BackendName;
+
+/// A backend that may be loaded.
+#[enum_dispatch]
+pub(crate) trait Candidate {
+    /// Which backend it is.
+    fn name(&self) -> BackendName;
+
+    /// Loads its driver.
+    fn load(&self) -> Result<Arc<dyn Backend>>;
+}
+
+/// Every candidate. Closed on purpose: other backends are passed to
+/// [`Device::open`](gpu_interop_core::Device::open) by the application itself.
+#[enum_dispatch(Candidate)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AnyCandidate {
+    /// A backend that this build does not contain. Tried like the others, so that reports name it.
+    Absent(AbsentCandidate),
+    #[cfg(feature = "host")]
+    Host(HostCandidate),
+}
+
+/// In the order in which `auto` tries them: GPUs first, the CPU last.
+pub(crate) const CANDIDATES: &[AnyCandidate] = &[
+    AnyCandidate::Absent(AbsentCandidate(BackendName::Cuda)),
+    AnyCandidate::Absent(AbsentCandidate(BackendName::Hip)),
+    #[cfg(feature = "host")]
+    AnyCandidate::Host(HostCandidate),
+    #[cfg(not(feature = "host"))]
+    AnyCandidate::Absent(AbsentCandidate(BackendName::Host)),
+];
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AbsentCandidate(BackendName);
+
+impl Candidate for AbsentCandidate {
+    fn name(&self) -> BackendName {
+        self.0
+    }
+
+    fn load(&self) -> Result<Arc<dyn Backend>> {
+        let name = self.0;
+        Err(Error::unsupported(
+            "gpu_interop::select",
+            format!("this build has no {name} backend; it needs the cargo feature `{name}` of a version that has one"),
+        ))
+    }
+}
+
+#[cfg(feature = "host")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostCandidate;
+
+#[cfg(feature = "host")]
+impl Candidate for HostCandidate {
+    fn name(&self) -> BackendName {
+        BackendName::Host
+    }
+
+    fn load(&self) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(gpu_interop_host::HostBackend::new()))
+    }
+}

@@ -1,0 +1,30 @@
+//! Import memory and semaphores that Vulkan exported into CUDA, HIP or the CPU, through one API, chosen at run time.
+//!
+//! # Choosing a device
+//! [`device_for`] opens the device that exported the memory, on whichever backend drives it. [`load`] and
+//! [`select`] choose a backend without an exporter. All obey the environment variable `GPU_INTEROP_BACKEND`
+//! (`cuda`, `hip`, `host`, or `auto`, the default). `auto` takes the first backend that has a *device*; the CPU comes
+//! last, and what was passed over is reported, so that it is never a silent replacement for a GPU.
+//!
+//! # Features
+//! | feature | what it adds | needs at run time |
+//! |---|---|---|
+//! | `host` (default) | the `host` module: CPU memory, threads and futexes | nothing |
+//! | `vulkan` (default) | the `vulkan` module: the exporting side | a Vulkan loader, looked for when first used |
+//!
+//! No feature links a driver or needs a toolkit to build.
+//!
+//! # Contract
+//! What the objects promise and what the caller must do is on the front page of `gpu_interop_core`, whose items are
+//! re-exported here. In short: imports own their handles, a failed import gives the handle back, bad requests are
+//! typed errors before any driver sees them, and ordering the two APIs' accesses is the caller's part.
+
+mod candidate;
+mod selection;
+
+pub use gpu_interop_core::*;
+#[cfg(feature = "host")]
+pub use gpu_interop_host as host;
+#[cfg(feature = "vulkan")]
+pub use gpu_interop_vulkan as vulkan;
+pub use selection::{BACKEND_VARIABLE, BackendChoice, BackendName, Selection, available, device_for, load, select};

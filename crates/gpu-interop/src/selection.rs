@@ -1,0 +1,209 @@
+//! Which backend to use.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use gpu_interop_core::{Backend, Device, DeviceIdentity, Error, ErrorKind, LoadAttempt, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::candidate::{CANDIDATES, Candidate};
+
+/// The environment variable that names the backend: `cuda`, `hip`, `host` or `auto`.
+pub const BACKEND_VARIABLE: &str = "GPU_INTEROP_BACKEND";
+
+/// The backends this project has or will have. A build contains those whose cargo feature is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum BackendName {
+    /// NVIDIA's driver.
+    Cuda,
+    /// AMD's driver.
+    Hip,
+    /// The CPU.
+    Host,
+}
+
+impl fmt::Display for BackendName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cuda => "cuda",
+            Self::Hip => "hip",
+            Self::Host => "host",
+        })
+    }
+}
+
+/// What the application or its user asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendChoice {
+    /// The first backend of this build that has a device: `cuda`, then `hip`, then `host`.
+    #[default]
+    Auto,
+    /// This one or an error.
+    Named(BackendName),
+}
+
+impl BackendChoice {
+    /// What [`BACKEND_VARIABLE`] says; [`BackendChoice::Auto`] if it is not set or empty.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if it names no backend.
+    pub fn from_env() -> Result<Self> {
+        match std::env::var_os(BACKEND_VARIABLE) {
+            Some(value) if !value.is_empty() => value.to_string_lossy().parse(),
+            _ => Ok(Self::Auto),
+        }
+    }
+}
+
+impl FromStr for BackendChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Ok(Self::Auto),
+            "cuda" => Ok(Self::Named(BackendName::Cuda)),
+            "hip" => Ok(Self::Named(BackendName::Hip)),
+            "host" => Ok(Self::Named(BackendName::Host)),
+            _ => Err(Error::invalid("BackendChoice::from_str", "the backend must be cuda, hip, host or auto")
+                .with_context("given", format_args!("{text:?}"))),
+        }
+    }
+}
+
+impl fmt::Display for BackendChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Named(name) => name.fmt(f),
+        }
+    }
+}
+
+/// A backend that was selected, and what was tried before it.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// The backend. It has at least one device.
+    pub backend: Arc<dyn Backend>,
+    /// The backends that were tried first and why they were not taken. Worth showing to a user who wonders why the
+    /// CPU does the work.
+    pub passed_over: Vec<LoadAttempt>,
+}
+
+/// Loads the backend that [`BACKEND_VARIABLE`] names, or the first that has a device.
+///
+/// # Errors
+/// As for [`select`], and [`ErrorKind::InvalidArgument`] if the variable names no backend.
+pub fn load() -> Result<Selection> {
+    select(BackendChoice::from_env()?)
+}
+
+/// Loads a backend. One that loads but has no device does not count.
+///
+/// # Errors
+/// For a named backend, why it cannot be used ([`ErrorKind::Unsupported`] if this build does not contain it). For
+/// [`BackendChoice::Auto`], [`ErrorKind::NoDevice`] with every backend that was tried.
+pub fn select(choice: BackendChoice) -> Result<Selection> {
+    first_usable("gpu_interop::select", choice, |backend| {
+        if backend.devices()?.is_empty() {
+            return Err(Error::new(ErrorKind::NoDevice, "gpu_interop::select", "the driver loads but has no device"));
+        }
+        Ok(())
+    })
+    .map(|(backend, (), passed_over)| Selection { backend, passed_over })
+}
+
+/// Opens the device that `exporter` describes, on the backend that [`BACKEND_VARIABLE`] allows: an NVIDIA GPU
+/// through CUDA, an AMD GPU through HIP, a CPU renderer's device through the host backend.
+///
+/// # Errors
+/// [`ErrorKind::NoDevice`] if no backend has a device that is proven to be the same; the error says what each one
+/// answered. [`ErrorKind::InvalidArgument`] if the variable names no backend.
+pub fn device_for(exporter: &DeviceIdentity) -> Result<Device> {
+    let choice = BackendChoice::from_env()?;
+    first_usable("gpu_interop::device_for", choice, |backend| Device::open_matching(backend, exporter))
+        .map(|(_, device, _)| device)
+        .map_err(|error| error.with_context("exporter", exporter))
+}
+
+/// The first backend allowed by `choice` for which `accept` succeeds, what `accept` gave, and the failures before it.
+fn first_usable<T>(
+    operation: &'static str,
+    choice: BackendChoice,
+    accept: impl Fn(&dyn Backend) -> Result<T>,
+) -> Result<(Arc<dyn Backend>, T, Vec<LoadAttempt>)> {
+    let mut passed_over = Vec::new();
+    for candidate in CANDIDATES {
+        let name = candidate.name();
+        if matches!(choice, BackendChoice::Named(wanted) if wanted != name) {
+            continue;
+        }
+        let tried = candidate.load().and_then(|backend| Ok((accept(&*backend)?, backend)));
+        match tried {
+            Ok((accepted, backend)) => {
+                tracing::debug!(backend = %name, ?passed_over, "selected");
+                return Ok((backend, accepted, passed_over));
+            }
+            Err(error) if matches!(choice, BackendChoice::Named(_)) => {
+                return Err(error.with_backend(&name.to_string()));
+            }
+            Err(error) => passed_over.push(LoadAttempt { target: name.to_string(), reason: error.to_string() }),
+        }
+    }
+    Err(Error::new(ErrorKind::NoDevice, operation, "no backend of this build has a usable device")
+        .with_attempts(passed_over))
+}
+
+/// Every backend, in the order in which `auto` tries them, each loaded or with the reason why not.
+#[must_use]
+pub fn available() -> Vec<(BackendName, Result<Arc<dyn Backend>>)> {
+    CANDIDATES.iter().map(|candidate| (candidate.name(), candidate.load())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_parse_and_print() {
+        for text in ["auto", "cuda", "hip", "host"] {
+            assert_eq!(text.parse::<BackendChoice>().expect(text).to_string(), text);
+        }
+        assert_eq!("HOST".parse::<BackendChoice>().expect("any case"), BackendChoice::Named(BackendName::Host));
+        let error = "cpu".parse::<BackendChoice>().expect_err("no such backend");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("\"cpu\""), "{error}");
+    }
+
+    #[test]
+    fn a_backend_that_is_not_compiled_in_is_an_error_that_says_so() {
+        let error = select(BackendChoice::Named(BackendName::Hip)).expect_err("not in this build");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("no hip backend"), "{error}");
+    }
+
+    #[cfg(feature = "host")]
+    #[test]
+    fn a_device_is_found_by_its_exporters_identity() {
+        use gpu_interop_core::{DeviceKind, Uuid};
+        let selection = select(BackendChoice::Auto).expect("the host backend always works");
+        assert_eq!(selection.backend.info().name, "host");
+        let lavapipe = DeviceIdentity {
+            name: "llvmpipe".into(),
+            kind: DeviceKind::Cpu,
+            uuid: Uuid::from_bytes([7; 16]),
+            ..DeviceIdentity::default()
+        };
+        let open = |identity: &DeviceIdentity| {
+            first_usable("test", BackendChoice::Auto, |backend| Device::open_matching(backend, identity))
+        };
+        assert_eq!(open(&lavapipe).expect("the CPU").1.backend().name, "host");
+        let card = DeviceIdentity { name: "some card".into(), kind: DeviceKind::Gpu, ..lavapipe };
+        let error = open(&card).expect_err("no GPU backend in this build");
+        assert_eq!(error.kind(), ErrorKind::NoDevice);
+        assert!(error.attempts().iter().any(|attempt| attempt.target == "host"), "{error}");
+    }
+}
