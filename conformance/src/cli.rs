@@ -14,6 +14,7 @@ use crate::doctor;
 use crate::expectations::Expectations;
 use crate::exporter::ExporterName;
 use crate::outcome::{Stop, Verdict};
+use crate::output::say;
 use crate::peer;
 use crate::report::{Environment, Report, junit, text};
 use crate::runner::{self, Plan, Progress, child};
@@ -158,8 +159,8 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
     };
     match done {
         Ok(status) => ExitCode::from(status),
-        Err(stop) => {
-            eprintln!("conformance: {stop}");
+        Err(Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) => {
+            eprintln!("conformance: {reason}");
             ExitCode::from(NOT_RUN)
         }
     }
@@ -178,7 +179,7 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
             Exporters::Any => " [each exporter]",
             Exporters::Native => " [native]",
         };
-        println!("{:<36} {}{exporters}", scenario.id, scenario.purpose);
+        say!("{:<36} {}{exporters}", scenario.id, scenario.purpose);
     }
     if count == 0 {
         return Err(no_match(args.filter.as_deref()));
@@ -228,15 +229,15 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     };
     check_requirements(&required, &environment)?;
     if !args.quiet {
-        println!("{}", text::heading(&environment));
+        say!("{}", text::heading(&environment));
     }
     let progress = Progress::new(cases.len(), args.quiet);
     let report = plan.run(under_test, &environment, &cases, &progress);
     progress.done();
     if args.quiet && environment.backend.stand_in {
-        println!("{}", text::heading(&environment));
+        say!("{}", text::heading(&environment));
     }
-    print!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet));
+    crate::output::print(format_args!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet)));
     if let Some(path) = &args.json {
         write_file(path, &to_json(&report)?)?;
     }

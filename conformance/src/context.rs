@@ -41,7 +41,7 @@ impl Context {
     /// Loads the backend, opens its first device, and an exporter for it.
     ///
     /// # Errors
-    /// Failed if the backend does not load; what [`exporter::open`] says of the exporter.
+    /// Failed if the backend does not load; unsupported or skipped if the exporter cannot be used.
     pub fn open(under_test: Arc<BackendUnderTest>, exporter: Option<ExporterName>, seed: u32) -> Verdict<Self> {
         let backend = under_test.load()?;
         let device = Device::open(&*backend, 0)?;

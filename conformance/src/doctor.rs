@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::cli::to_json;
 use crate::exporter::ExporterName;
 use crate::outcome::{Stop, Verdict};
+use crate::output::say;
 use crate::report::{Environment, text};
 use crate::runner;
 use crate::suite::{BACKEND_NAMES, Suite};
@@ -35,19 +36,19 @@ pub(crate) fn run(suite: &Suite, json: bool) -> Verdict {
     });
     let findings: Vec<Finding> = names.into_iter().map(|backend| examine(suite, backend)).collect();
     if json {
-        println!("{}", to_json(&findings)?);
+        say!("{}", to_json(&findings)?);
         return Ok(());
     }
     match std::env::var(BACKEND_VARIABLE) {
-        Ok(value) => println!("{BACKEND_VARIABLE}={value}"),
-        Err(_) => println!("{BACKEND_VARIABLE} is not set: the first backend with a device is used"),
+        Ok(value) => say!("{BACKEND_VARIABLE}={value}"),
+        Err(_) => say!("{BACKEND_VARIABLE} is not set: the first backend with a device is used"),
     }
     for finding in &findings {
-        println!();
+        say!("");
         match (&finding.environment, &finding.problem) {
             (Some(environment), _) => show(environment),
             (None, problem) => {
-                println!("backend   {}: not usable: {}", finding.backend, problem.as_deref().unwrap_or("no reason"));
+                say!("backend   {}: not usable: {}", finding.backend, problem.as_deref().unwrap_or("no reason"));
             }
         }
     }
@@ -67,9 +68,9 @@ fn examine(suite: &Suite, backend: String) -> Finding {
 }
 
 fn show(environment: &Environment) {
-    print!("{}", text::heading(environment));
+    crate::output::print(format_args!("{}", text::heading(environment)));
     for (ordinal, device) in environment.devices.iter().enumerate() {
-        println!("device {ordinal}  {device}");
+        say!("device {ordinal}  {device}");
     }
     let mut table = Table::new();
     table.load_style(NOTHING);
@@ -86,5 +87,5 @@ fn show(environment: &Environment) {
     for feature in Feature::ALL {
         row(feature.to_string(), capabilities.feature(*feature));
     }
-    println!("{table}");
+    say!("{table}");
 }

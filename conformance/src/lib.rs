@@ -38,6 +38,7 @@ mod doctor;
 mod expectations;
 mod exporter;
 mod outcome;
+mod output;
 mod pattern;
 mod peer;
 mod report;

@@ -50,7 +50,8 @@ impl Exporter for VulkanExporter {
     }
 
     fn describe(&self) -> String {
-        format!("Vulkan, validation layer {}", if self.validated { "on" } else { "not installed" })
+        let layer = if self.validated { "on" } else { "not installed" };
+        format!("{}, validation layer {layer}", self.context.interop().driver())
     }
 
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {

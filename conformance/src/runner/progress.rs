@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::outcome::Outcome;
+use crate::output::say;
 use crate::report::{CaseReport, text};
 
 /// Shows finished scenarios.
@@ -39,7 +40,7 @@ impl Progress {
                 }
             }
             None if self.quiet && !case.outcome.is_failure() => {}
-            None => println!("{}", text::line(case)),
+            None => say!("{}", text::line(case)),
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn driver(operation: &'static str, code: vk::Result) -> Error {
         vk::Result::TIMEOUT | vk::Result::NOT_READY => (ErrorKind::Timeout, "the wait ran out of time"),
         _ => (ErrorKind::Driver, "the driver reported a failure"),
     };
-    Error::new(kind, operation, message).with_code(i64::from(code.as_raw()), Some(format!("{code:?}")))
+    Error::new(kind, operation, message).with_code(i64::from(code.as_raw()), name(code))
 }
 
 /// What a failed import call means. Drivers answer a handle that they do not understand with whatever their
@@ -39,10 +39,16 @@ pub(crate) fn import(operation: &'static str, code: vk::Result) -> Error {
         (ErrorKind::Driver, lost) if lost == vk::Result::ERROR_DEVICE_LOST => general,
         (ErrorKind::Driver, _) => {
             Error::new(ErrorKind::ImportRejected, operation, "the request is well-formed, but the driver refused it")
-                .with_code(i64::from(code.as_raw()), Some(format!("{code:?}")))
+                .with_code(i64::from(code.as_raw()), name(code))
         }
         _ => general,
     }
+}
+
+/// The code as the Vulkan header spells it; `None` for one that ash does not know.
+fn name(code: vk::Result) -> Option<String> {
+    let text = format!("{code:?}");
+    text.starts_with(|first: char| first.is_ascii_uppercase()).then(|| format!("VK_{text}"))
 }
 
 /// Translates the error side of a result of ash.
@@ -83,6 +89,6 @@ mod tests {
     fn the_number_and_name_survive() {
         let error = driver("vkQueueSubmit", vk::Result::ERROR_DEVICE_LOST);
         let code = error.code().expect("a code");
-        assert_eq!((code.value, code.name.as_deref()), (-4, Some("ERROR_DEVICE_LOST")));
+        assert_eq!((code.value, code.name.as_deref()), (-4, Some("VK_ERROR_DEVICE_LOST")));
     }
 }

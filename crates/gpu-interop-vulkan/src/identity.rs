@@ -4,6 +4,7 @@ use ash::vk;
 use gpu_interop_core::{DeviceIdentity, DeviceKind, Luid, PciAddress, Uuid};
 
 use crate::error::Checked;
+use crate::interop::version;
 
 /// Identifies a physical device: name, kind, UUID, LUID with node mask, PCI address, each as far as the driver
 /// tells it.
@@ -44,6 +45,29 @@ pub unsafe fn device_identity(instance: &ash::Instance, physical_device: vk::Phy
         (id.device_luid_valid == vk::TRUE).then_some(Luid { bytes: id.device_luid, node_mask: id.device_node_mask });
     identity.pci = has_pci.then(|| pci_address(&pci)).flatten();
     identity
+}
+
+/// The driver behind a physical device, for reports: its name and version as its vendor writes them, and the Vulkan
+/// version of the device. Rests on `VkPhysicalDeviceDriverProperties`; the name is missing below Vulkan 1.2.
+///
+/// # Safety
+/// As for [`device_identity`].
+pub(crate) unsafe fn driver_description(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> String {
+    // SAFETY: the caller promises that both are live and belong together.
+    let basic = unsafe { instance.get_physical_device_properties(physical_device) };
+    let vulkan = format!("Vulkan {}", version(basic.api_version));
+    if basic.api_version < vk::API_VERSION_1_2 {
+        return vulkan;
+    }
+    let mut driver = vk::PhysicalDeviceDriverProperties::default();
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
+    // SAFETY: the instance is 1.1 or later, so the function exists, and the device is 1.2 or later, so it knows the
+    // structure.
+    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
+    let text = |bytes: Result<&std::ffi::CStr, _>| {
+        bytes.map(|text: &std::ffi::CStr| text.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    format!("{} {}, {vulkan}", text(driver.driver_name_as_c_str()), text(driver.driver_info_as_c_str()))
 }
 
 fn device_kind(kind: vk::PhysicalDeviceType) -> DeviceKind {

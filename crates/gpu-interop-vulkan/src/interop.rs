@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
 
-use crate::identity::device_identity;
+use crate::identity::{device_identity, driver_description};
 
 /// What the library needs to know of a Vulkan device to share its objects: function tables, memory types, identity.
 ///
@@ -144,6 +144,13 @@ impl VulkanInterop {
     #[must_use]
     pub fn identity(&self) -> &DeviceIdentity {
         &self.shared.identity
+    }
+
+    /// The driver's name and version as its vendor writes them, and the device's Vulkan version. For reports.
+    #[must_use]
+    pub fn driver(&self) -> String {
+        // SAFETY: whoever made this object promised that both are live, belong together, and are 1.1 or later.
+        unsafe { driver_description(&self.shared.instance, self.shared.physical_device) }
     }
 
     /// The instance that was passed in.

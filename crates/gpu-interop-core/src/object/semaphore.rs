@@ -32,7 +32,8 @@ pub struct ExternalSemaphore {
 #[must_use = "nothing is signalled until this is passed to Stream::signal"]
 pub struct SemaphoreSignal<'a> {
     semaphore: &'a ExternalSemaphore,
-    params: SignalParams,
+    /// Ready for the backend: a single signal is passed on without being copied.
+    raw: RawSignal,
 }
 
 /// One wait of a batch. Made by [`ExternalSemaphore`], done by [`Stream::wait`].
@@ -40,7 +41,7 @@ pub struct SemaphoreSignal<'a> {
 #[must_use = "nothing waits until this is passed to Stream::wait"]
 pub struct SemaphoreWait<'a> {
     semaphore: &'a ExternalSemaphore,
-    params: WaitParams,
+    raw: RawWait,
 }
 
 impl ExternalSemaphore {
@@ -62,6 +63,7 @@ impl ExternalSemaphore {
     }
 
     /// A signal of a binary semaphore.
+    #[inline]
     pub fn signal(&self) -> SemaphoreSignal<'_> {
         self.signal_with(SignalParams::Binary)
     }
@@ -80,15 +82,17 @@ impl ExternalSemaphore {
     /// A signal with any parameters.
     #[inline]
     pub fn signal_with(&self, params: SignalParams) -> SemaphoreSignal<'_> {
-        SemaphoreSignal { semaphore: self, params }
+        SemaphoreSignal { semaphore: self, raw: RawSignal { semaphore: self.raw, params } }
     }
 
     /// A wait for a binary semaphore; it consumes the signal.
+    #[inline]
     pub fn wait(&self) -> SemaphoreWait<'_> {
         self.wait_with(WaitParams::Binary)
     }
 
     /// A wait until a timeline semaphore or fence is at least `value`.
+    #[inline]
     pub fn wait_value(&self, value: u64) -> SemaphoreWait<'_> {
         self.wait_with(WaitParams::Value(value))
     }
@@ -99,8 +103,9 @@ impl ExternalSemaphore {
     }
 
     /// A wait with any parameters.
+    #[inline]
     pub fn wait_with(&self, params: WaitParams) -> SemaphoreWait<'_> {
-        SemaphoreWait { semaphore: self, params }
+        SemaphoreWait { semaphore: self, raw: RawWait { semaphore: self.raw, params } }
     }
 
     /// Ends the import, and says if that failed. If signals or waits are pending, it ends once they have run.
@@ -146,8 +151,8 @@ impl SemaphoreSignal<'_> {
     /// the other's value.
     #[inline]
     fn begin(&self, stream: &Stream) -> Result<u64> {
-        self.semaphore.enter(SIGNAL, stream, self.params.payload())?;
-        let SignalParams::Value(value) = self.params else { return Ok(0) };
+        self.semaphore.enter(SIGNAL, stream, self.raw.params.payload())?;
+        let SignalParams::Value(value) = self.raw.params else { return Ok(0) };
         let last = self.semaphore.last_signalled.load(Ordering::Relaxed);
         if value <= last {
             return Err(backwards(value, last));
@@ -159,14 +164,16 @@ impl SemaphoreSignal<'_> {
     /// Takes back a value whose signal was not enqueued.
     #[cold]
     fn undo(&self, previous: u64) {
-        if let SignalParams::Value(_) = self.params {
+        if let SignalParams::Value(_) = self.raw.params {
             self.semaphore.last_signalled.store(previous, Ordering::Relaxed);
         }
     }
+}
 
+impl SemaphoreWait<'_> {
     #[inline]
-    fn raw(&self) -> RawSignal {
-        RawSignal { semaphore: self.semaphore.raw, params: self.params }
+    fn begin(&self, stream: &Stream) -> Result<()> {
+        self.semaphore.enter(WAIT, stream, self.raw.params.payload())
     }
 }
 
@@ -206,7 +213,7 @@ impl Stream {
     fn signal_one(&self, signal: &SemaphoreSignal<'_>) -> Result<()> {
         let previous = signal.begin(self)?;
         // SAFETY: semaphore and stream are live and of this device, and the parameters are of the right sort.
-        let enqueued = unsafe { self.device().raw.signal_semaphores(self.as_raw(), &[signal.raw()]) };
+        let enqueued = unsafe { self.device().raw.signal_semaphores(self.as_raw(), std::slice::from_ref(&signal.raw)) };
         if enqueued.is_err() {
             signal.undo(previous);
         }
@@ -221,7 +228,7 @@ impl Stream {
         let mut raw: SmallVec<[RawSignal; INLINE]> = SmallVec::new();
         let begun = signals.iter().try_for_each(|signal| {
             previous.push(signal.begin(self)?);
-            raw.push(signal.raw());
+            raw.push(signal.raw);
             Ok(())
         });
         // SAFETY: as in `signal_one`, for each of them.
@@ -245,19 +252,26 @@ impl Stream {
     /// device, or parameters of the wrong sort; then nothing is enqueued. Else what the driver answers.
     #[inline]
     pub fn wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
-        self.try_wait(waits).map_err(|error| self.device().decorate(error))
+        let waited = match waits {
+            [wait] => wait.begin(self).and_then(|()| {
+                // SAFETY: semaphore and stream are live and of this device, and the parameters are of the right sort.
+                unsafe { self.device().raw.wait_semaphores(self.as_raw(), std::slice::from_ref(&wait.raw)) }
+            }),
+            _ => self.wait_batch(waits),
+        };
+        waited.map_err(|error| self.device().decorate(error))
     }
 
-    fn try_wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
+    fn wait_batch(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
         if waits.is_empty() {
             return Err(empty(WAIT));
         }
         let mut raw: SmallVec<[RawWait; INLINE]> = SmallVec::new();
-        for SemaphoreWait { semaphore, params } in waits {
-            semaphore.enter(WAIT, self, params.payload())?;
-            raw.push(RawWait { semaphore: semaphore.raw, params: *params });
+        for wait in waits {
+            wait.begin(self)?;
+            raw.push(wait.raw);
         }
-        // SAFETY: every semaphore and the stream are live and of this device, and each has the right parameters.
+        // SAFETY: as in `wait`, for each of them.
         unsafe { self.device().raw.wait_semaphores(self.as_raw(), &raw) }
     }
 }
