@@ -113,10 +113,26 @@ type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 /// A failure, with everything known about it.
 ///
 /// `Display` prints the operation, device, driver code and the values involved on one line;
-/// [`std::error::Error::source`] leads to the underlying error where there is one.
-#[derive(Debug, thiserror::Error)]
+/// [`std::error::Error::source`] leads to the underlying error where there is one. `Debug` prints the same with the
+/// sources below, because that is what a `main` that returns an error shows; `{:#?}` prints the fields.
+#[derive(thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<Report>);
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return fmt::Debug::fmt(&self.0, f);
+        }
+        write!(f, "{self}")?;
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            write!(f, "\ncaused by: {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
 
 #[derive(Debug, thiserror::Error)]
 #[error("{}", RenderReport { kind: *kind, operation, backend, device, code, message, attempts, mismatch, context })]
@@ -316,9 +332,15 @@ impl Error {
 /// A failed import. The request, and in it the caller's handle, comes back usable.
 ///
 /// Converts into [`Error`] with `?`, which drops the request and so closes the handle.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error(transparent)]
 pub struct ImportError<R: fmt::Debug>(Box<FailedImport<R>>);
+
+impl<R: fmt::Debug> fmt::Debug for ImportError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() { fmt::Debug::fmt(&self.0, f) } else { fmt::Debug::fmt(&self.0.error, f) }
+    }
+}
 
 #[derive(Debug)]
 struct FailedImport<R> {
@@ -329,7 +351,7 @@ struct FailedImport<R> {
 // Transparent: the error itself is what is shown, not a link of a chain.
 impl<R: fmt::Debug> fmt::Display for FailedImport<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
+        fmt::Display::fmt(&self.error, f)
     }
 }
 
@@ -396,6 +418,15 @@ mod tests {
     }
 
     #[test]
+    fn debug_is_for_people_and_its_alternate_form_has_the_fields() {
+        let error = ImportError::new(Error::invalid("op", "size is 0").with_context("size", 0), 17);
+        assert_eq!(format!("{error:?}"), "op: invalid argument: size is 0 [size: 0]");
+        assert_eq!(error.to_string(), format!("{error:?}"));
+        let fields = format!("{error:#?}");
+        assert!(fields.contains("request: 17") && fields.contains("operation: \"op\""), "{fields}");
+    }
+
+    #[test]
     fn a_bare_error_has_no_brackets() {
         assert_eq!(Error::invalid("op", "size is 0").to_string(), "op: invalid argument: size is 0");
     }
@@ -403,6 +434,7 @@ mod tests {
     #[test]
     fn the_source_is_reachable() {
         let error = Error::new(ErrorKind::System, "mmap", "no").with_source(std::io::Error::from_raw_os_error(12));
+        assert_eq!(format!("{error:?}").lines().count(), 2, "{error:?}");
         let source = std::error::Error::source(&error).expect("the source was recorded");
         assert_eq!(source.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error), Some(12));
     }
