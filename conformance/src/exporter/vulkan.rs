@@ -10,6 +10,9 @@ use gpu_interop::{Device, DeviceIdentity, ErrorKind, IdentityMatch, MemoryImport
 use super::{BufferSpec, ExportedBuffer, Exporter, Placement};
 use crate::outcome::{Stop, Verdict};
 
+/// Vulkan promises allocations smaller than this, bytes (`maxMemoryAllocationSize` is at least 2^30).
+const LARGE: u64 = 1 << 30;
+
 pub(super) struct VulkanExporter {
     context: Context,
     validated: bool,
@@ -63,6 +66,8 @@ impl Exporter for VulkanExporter {
         let options = BufferOptions::new(spec.size, usage).memory(placement).dedicated(spec.dedicated);
         let exported = ExportableBuffer::new(self.context.interop(), &options).map_err(|error| match error.kind() {
             ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
+            // Drivers bound the size of an allocation. Anything smaller must be there, or something leaks.
+            ErrorKind::OutOfMemory if spec.size >= LARGE => Stop::Unsupported(error.to_string()),
             _ => Stop::from(error),
         })?;
         Ok(Box::new(VulkanBuffer {
