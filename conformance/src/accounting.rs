@@ -1,6 +1,12 @@
 //! What this process holds: descriptors, mappings, memory.
 
 use crate::outcome::Verdict;
+use crate::{ensure, ensure_eq};
+
+/// Resident memory may grow by less than this, bytes.
+const RESIDENT_SLACK: u64 = 4 << 20;
+/// Mapped regions may grow by this many: an allocator's arena or a thread's stack, not something a cycle.
+const MAPPING_SLACK: usize = 8;
 
 /// A count of what could leak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +32,42 @@ impl Holdings {
         let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
         Ok(Self { descriptors, mappings, resident: pages * rustix::param::page_size() as u64 })
     }
+
+    /// Runs a tenth of `cycles` to warm up, then `cycles`, and checks that the process holds no more than between the
+    /// two: as many descriptors, as many mappings but for [`MAPPING_SLACK`], and memory but for [`RESIDENT_SLACK`].
+    /// `cycles` should be many times the slack.
+    ///
+    /// # Errors
+    /// What `run` returns, or what has grown.
+    pub fn unchanged_by(cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
+        let mut several = |count: u32| (0..count).try_for_each(&mut run);
+        several(cycles.div_ceil(10))?;
+        let before = Self::now()?;
+        several(cycles)?;
+        let after = Self::settled(&before)?;
+        ensure_eq!(after.descriptors, before.descriptors, "open descriptors after {cycles} cycles");
+        ensure!(
+            after.mappings <= before.mappings + MAPPING_SLACK,
+            "mapped regions grew from {} to {} in {cycles} cycles",
+            before.mappings,
+            after.mappings
+        );
+        let grown = after.resident.saturating_sub(before.resident);
+        ensure!(grown < RESIDENT_SLACK, "resident memory grew by {grown} bytes in {cycles} cycles");
+        Ok(())
+    }
+
+    /// What the process holds once what ends asynchronously, threads above all, has had time to end.
+    pub(crate) fn settled(before: &Self) -> Verdict<Self> {
+        for _ in 0..200 {
+            let now = Self::now()?;
+            if now.descriptors <= before.descriptors && now.mappings <= before.mappings {
+                return Ok(now);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Self::now()
+    }
 }
 
 /// Memory that is available without swapping, bytes.
@@ -39,4 +81,9 @@ pub(crate) fn available_memory() -> Verdict<u64> {
         .find_map(|line| line.strip_prefix("MemAvailable:"))
         .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
     Ok(kilobytes.unwrap_or(0) * 1024)
+}
+
+/// How many descriptors this process may have open.
+pub(crate) fn descriptor_limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }

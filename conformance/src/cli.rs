@@ -80,7 +80,8 @@ struct RunArgs {
     /// Only scenarios whose id, or id@exporter, matches.
     #[arg(long, value_name = "GLOB")]
     filter: Option<String>,
-    /// Fail unless this backend or exporter is really used: cuda, hip, host, vulkan, native. A comma separates several.
+    /// Fail unless this backend is used, or a scenario really ran with this exporter: cuda, hip, host, vulkan, native. A
+    /// comma separates several.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     require: Vec<String>,
     /// Write the report as JSON.
@@ -92,16 +93,16 @@ struct RunArgs {
     /// Read expectations from a TOML file; may be repeated.
     #[arg(long, value_name = "FILE")]
     expectations: Vec<PathBuf>,
-    /// Run everything in this process: for debuggers. A crash ends the run, and time limits do not hold.
-    #[arg(long)]
+    /// Run everything in this process: for debuggers. A crash ends the run, and nothing is stopped after its time.
+    #[arg(long, conflicts_with = "timeout")]
     no_isolate: bool,
     /// Time limit of each scenario, seconds, instead of its own.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
     /// Seed of the data.
     #[arg(long, default_value_t = 1)]
     seed: u32,
-    /// Print failures and the last line only.
+    /// Print no progress: only what failed, why the rest did not run, and the counts.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -116,8 +117,6 @@ struct ChildArgs {
     scenario: String,
     #[arg(long)]
     seed: u32,
-    #[arg(long)]
-    answer: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -126,8 +125,6 @@ struct DiscoverArgs {
     backend: String,
     #[arg(long)]
     exporter: Vec<ExporterName>,
-    #[arg(long)]
-    answer: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -147,6 +144,7 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     let cli = Cli::parse();
     let done = match cli.command.unwrap_or(Command::Run(cli.run)) {
@@ -159,8 +157,8 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
     };
     match done {
         Ok(status) => ExitCode::from(status),
-        Err(Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) => {
-            eprintln!("conformance: {reason}");
+        Err(stop) => {
+            eprintln!("conformance: {}", stop.reason());
             ExitCode::from(NOT_RUN)
         }
     }
@@ -182,7 +180,7 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
         say!("{:<36} {}{exporters}", scenario.id, scenario.purpose);
     }
     if count == 0 {
-        return Err(no_match(args.filter.as_deref()));
+        return Err(no_match(args.filter.as_deref(), &[]));
     }
     Ok(())
 }
@@ -192,11 +190,11 @@ fn glob(text: &str) -> Verdict<GlobMatcher> {
     Ok(glob.compile_matcher())
 }
 
-fn no_match(filter: Option<&str>) -> Stop {
-    Stop::Failed(match filter {
-        Some(filter) => format!("no scenario matches `{filter}`; `conformance list` shows their ids"),
-        None => "there are no scenarios".into(),
-    })
+fn no_match(filter: Option<&str>, exporters: &[ExporterName]) -> Stop {
+    let filter = filter.map(|filter| format!(" matches `{filter}`")).unwrap_or_default();
+    let names: Vec<&str> = exporters.iter().map(|exporter| exporter.name()).collect();
+    let with = if names.is_empty() { String::new() } else { format!(" with the exporter {}", names.join(" or ")) };
+    Stop::Failed(format!("no scenario{filter}{with}; `conformance list` shows their ids and exporters"))
 }
 
 fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
@@ -219,7 +217,11 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     };
     let cases = plan.cases(suite.scenarios());
     if cases.is_empty() {
-        return Err(no_match(args.filter.as_deref()));
+        return Err(no_match(args.filter.as_deref(), &args.exporter));
+    }
+    // Found out now rather than after the run.
+    for path in args.json.iter().chain(&args.junit) {
+        write_file(path, "")?;
     }
     let under_test = suite.backend(&backend)?;
     let environment = if plan.isolate {
@@ -234,6 +236,9 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     let progress = Progress::new(cases.len(), args.quiet);
     let report = plan.run(under_test, &environment, &cases, &progress);
     progress.done();
+    for stale in plan.stale_expectations(&environment, &cases) {
+        eprintln!("conformance: an expectation matches no scenario of this run: {stale}");
+    }
     if args.quiet && environment.backend.stand_in {
         say!("{}", text::heading(&environment));
     }
@@ -244,11 +249,11 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     if let Some(path) = &args.junit {
         write_file(path, &junit::render(&report)?)?;
     }
-    status_of(&report)
+    status_of(&report, &required)
 }
 
 /// The exit status that a report deserves.
-fn status_of(report: &Report) -> Verdict<u8> {
+fn status_of(report: &Report, required: &[Requirement]) -> Verdict<u8> {
     if report.results.iter().any(|case| case.outcome.is_failure()) {
         return Ok(FAILED);
     }
@@ -256,6 +261,12 @@ fn status_of(report: &Report) -> Verdict<u8> {
         return Err(Stop::Failed(
             "nothing ran: every scenario was skipped or is unsupported, for the reasons above".into(),
         ));
+    }
+    for requirement in required {
+        let Requirement::Exporter(name) = requirement else { continue };
+        if !report.results.iter().any(|case| case.exporter == Some(*name) && case.outcome.ran()) {
+            return Err(Stop::Failed(format!("--require {name}: no scenario ran with this exporter")));
+        }
     }
     Ok(0)
 }
@@ -299,7 +310,7 @@ fn check_requirements(required: &[Requirement], environment: &Environment) -> Ve
             Requirement::Exporter(name) => match environment.exporter(*name) {
                 Some(exporter) if exporter.available.is_some() => {}
                 Some(exporter) => {
-                    let why = exporter.reason.as_deref().unwrap_or("no reason");
+                    let why = exporter.stop.as_ref().map_or("no reason", Stop::reason);
                     return Err(Stop::Failed(format!("--require {name}: the exporter cannot be used: {why}")));
                 }
                 None => {
@@ -320,20 +331,23 @@ fn write_file(path: &Path, text: &str) -> Verdict {
     std::fs::write(path, text).map_err(|error| Stop::Failed(format!("cannot write {}: {error}", path.display())))
 }
 
-/// Hidden: one scenario, its verdict into a file. Ends well also if the scenario failed.
+/// Hidden: one scenario, its verdict to the parent. Ends well also if the scenario failed.
 fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
+    peer::die_with_parent()?;
     let scenario = suite.scenario(&args.scenario)?;
     let verdict = child::run(suite.backend(&args.backend)?, scenario, args.exporter, args.seed);
-    write_file(&args.answer, &to_json(&verdict)?)
+    runner::answer(&to_json(&verdict)?)
 }
 
 fn run_discover(suite: &Suite, args: &DiscoverArgs) -> Verdict {
-    let environment = child::discover(&**suite.backend(&args.backend)?, &args.exporter, Vec::new());
-    write_file(&args.answer, &to_json(&environment)?)
+    peer::die_with_parent()?;
+    let environment = child::discover(suite.backend(&args.backend)?, &args.exporter, Vec::new());
+    runner::answer(&to_json(&environment)?)
 }
 
 fn run_peer(suite: &Suite, args: &PeerArgs) -> Verdict {
+    peer::die_with_parent()?;
     let role = suite.role(&args.role)?;
     let context = Context::open(suite.backend(&args.backend)?.clone(), args.exporter, args.seed)?;
-    peer::run(role, &context)
+    peer::run(role, context)
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::to_json;
 use crate::exporter::ExporterName;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::Verdict;
 use crate::output::say;
 use crate::report::{Environment, text};
 use crate::runner;
@@ -61,9 +61,7 @@ fn examine(suite: &Suite, backend: String) -> Finding {
         .and_then(|under_test| runner::discover(under_test.name(), ExporterName::value_variants()));
     match found {
         Ok(environment) => Finding { backend, environment: Some(environment), problem: None },
-        Err(Stop::Failed(problem) | Stop::Unsupported(problem) | Stop::Skipped(problem)) => {
-            Finding { backend, environment: None, problem: Some(problem) }
-        }
+        Err(stop) => Finding { backend, environment: None, problem: Some(stop.reason().into()) },
     }
 }
 

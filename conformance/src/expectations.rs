@@ -102,6 +102,12 @@ impl Expectations {
         Ok(all)
     }
 
+    /// The reasons of the entries that match none of `places`.
+    pub(crate) fn unmatched<'a, P: Iterator<Item = Place<'a>>>(&self, places: impl Fn() -> P) -> Vec<String> {
+        let entries = self.file.unsupported.iter().chain(&self.file.expected_failure);
+        entries.filter(|entry| !places().any(|place| entry.matches(&place))).map(|entry| entry.reason.clone()).collect()
+    }
+
     /// Why a scenario need not be run, if so.
     pub(crate) fn unsupported(&self, place: &Place<'_>) -> Option<&str> {
         find(&self.file.unsupported, place)

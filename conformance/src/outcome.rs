@@ -89,6 +89,15 @@ pub enum Stop {
     Skipped(String),
 }
 
+impl Stop {
+    /// The reason alone.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        let (Self::Failed(reason) | Self::Unsupported(reason) | Self::Skipped(reason)) = self;
+        reason
+    }
+}
+
 /// What a scenario returns: `Ok` if everything it checks held.
 pub type Verdict<T = ()> = Result<T, Stop>;
 

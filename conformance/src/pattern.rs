@@ -23,6 +23,13 @@ impl Pattern {
         self.seed
     }
 
+    /// A byte that depends on the seed and on `index`, and is never 0.
+    #[must_use]
+    pub fn byte(self, index: u64) -> u8 {
+        // Less than 255.
+        u8::try_from(pattern_word(self.seed, index) % 255).unwrap_or(0) + 1
+    }
+
     /// Another pattern that differs in practically every byte.
     #[must_use]
     pub fn other(self) -> Self {

@@ -18,6 +18,7 @@ use wait_timeout::ChildExt;
 use crate::context::{Context, PATIENCE};
 use crate::exporter::ExporterName;
 use crate::outcome::{Stop, Verdict};
+use crate::runner::child;
 
 /// The hidden subcommand that a peer is started with.
 pub(crate) const SUBCOMMAND: &str = "peer";
@@ -191,9 +192,18 @@ pub(crate) fn describe(status: ExitStatus) -> String {
 pub(crate) type Role = fn(&Context, &Channel) -> Verdict;
 
 /// Runs a role in a process that [`Peer::spawn`] started.
-pub(crate) fn run(role: Role, context: &Context) -> Verdict {
-    // A scenario that is killed must not leave its peers behind.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+pub(crate) fn run(role: Role, context: Context) -> Verdict {
     let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
-    role(context, &Channel { socket })
+    child::checked(context, |context| role(context, &Channel { socket }))
+}
+
+/// Ends this process when the one that started it ends, however that happens: nothing that hangs is left behind. Called
+/// first thing, before a driver can hang.
+pub(crate) fn die_with_parent() -> Verdict {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have ended before that.
+    if rustix::process::getppid() == Some(rustix::process::Pid::INIT) {
+        return Err(Stop::Failed("the process that started this one has ended".into()));
+    }
+    Ok(())
 }

@@ -43,15 +43,14 @@ impl HostDevice {
         header: ExporterHeader,
         kernels: Arc<BTreeMap<CString, HostKernel>>,
     ) -> Self {
-        let own_kind = || Support::Native;
         let capabilities = Capabilities::none()
             .with_memory(MemoryHandleKind::OpaqueFd, Support::Native)
             .with_memory(
                 MemoryHandleKind::DmaBufFd,
                 Support::no("the host backend maps memory of the CPU; a dma-buf may be a GPU's"),
             )
-            .with_semaphore(SemaphoreHandleKind::OpaqueFd, own_kind())
-            .with_semaphore(SemaphoreHandleKind::TimelineFd, own_kind())
+            .with_semaphore(SemaphoreHandleKind::OpaqueFd, Support::Native)
+            .with_semaphore(SemaphoreHandleKind::TimelineFd, Support::Native)
             .with_feature(Feature::MappedMipmappedArray, Support::no("the host backend maps linear memory only"));
         let native = [
             Feature::MappedBuffer,
@@ -73,7 +72,7 @@ impl HostDevice {
 
 impl Drop for HostDevice {
     fn drop(&mut self) {
-        self.cancel_pending_work();
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 }
 
@@ -134,7 +133,7 @@ impl BackendDevice for HostDevice {
         &self.capabilities
     }
 
-    fn cancel_pending_work(&self) {
+    unsafe fn cancel_pending_work(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
@@ -170,14 +169,14 @@ impl BackendDevice for HostDevice {
         Ok(ExportableAllocation { raw: RawAllocation::new(expose(Arc::new(allocation))), ptr, size })
     }
 
-    unsafe fn export_allocation(&self, allocation: RawAllocation) -> Result<MemoryHandle> {
+    unsafe fn export_allocation(&self, allocation: &ExportableAllocation) -> Result<MemoryHandle> {
         // SAFETY: live, by contract.
-        unsafe { borrow::<Allocation>(allocation.get()) }.export()
+        unsafe { borrow::<Allocation>(allocation.raw.get()) }.export()
     }
 
-    unsafe fn destroy_exportable(&self, allocation: RawAllocation) -> Result<()> {
+    unsafe fn destroy_exportable(&self, allocation: &ExportableAllocation) -> Result<()> {
         // SAFETY: live and freed once, by contract.
-        drop(unsafe { take::<Allocation>(allocation.get()) });
+        drop(unsafe { take::<Allocation>(allocation.raw.get()) });
         Ok(())
     }
 
@@ -230,6 +229,11 @@ impl BackendDevice for HostDevice {
         unsafe { borrow::<StreamState>(stream.get()) }.synchronize()
     }
 
+    unsafe fn take_stream_failure(&self, stream: RawStream) -> Result<()> {
+        // SAFETY: live, by contract.
+        unsafe { borrow::<StreamState>(stream.get()) }.take_failure()
+    }
+
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool> {
         // SAFETY: live, by contract.
         Ok(unsafe { borrow::<StreamState>(stream.get()) }.is_idle())
@@ -247,10 +251,10 @@ impl BackendDevice for HostDevice {
 
     unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()> {
         // SAFETY: live, by contract.
-        let event = unsafe { share::<EventState>(event.get()) };
-        let number = event.record();
+        let event = unsafe { borrow::<EventState>(event.get()) };
         // SAFETY: live, by contract.
-        unsafe { enqueue(stream, [Op::Record { event, number }]) }
+        unsafe { borrow::<StreamState>(stream.get()) }.record(event);
+        Ok(())
     }
 
     unsafe fn query_event(&self, event: RawEvent) -> Result<bool> {
@@ -260,10 +264,9 @@ impl BackendDevice for HostDevice {
 
     unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {
         // SAFETY: live, by contract.
-        let event = unsafe { share::<EventState>(event.get()) };
-        let number = event.last_record();
+        let record = unsafe { borrow::<EventState>(event.get()) }.last_record();
         // SAFETY: live, by contract.
-        unsafe { enqueue(stream, [Op::WaitEvent { event, number }]) }
+        unsafe { enqueue(stream, record.map(Op::WaitEvent)) }
     }
 
     unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {

@@ -1,46 +1,53 @@
 //! Events.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gpu_interop_core::{Error, ErrorKind, Result};
 
-/// A point in a stream's work. Each record has a number; the event is complete when the last one has passed.
+/// A point in a stream's work: its last record.
 #[derive(Debug, Default)]
 pub(crate) struct EventState {
-    recorded: AtomicU64,
-    passed: Mutex<u64>,
-    changed: Condvar,
+    last: Mutex<Option<Arc<Record>>>,
 }
 
 impl EventState {
-    /// The number of a new record.
-    pub(crate) fn record(&self) -> u64 {
-        self.recorded.fetch_add(1, Ordering::AcqRel) + 1
+    /// Makes `record`, which is enqueued already, the last one.
+    pub(crate) fn set(&self, record: Arc<Record>) {
+        *lock(&self.last) = Some(record);
     }
 
-    /// The number of the last record.
-    pub(crate) fn last_record(&self) -> u64 {
-        self.recorded.load(Ordering::Acquire)
-    }
-
-    /// The stream reached record `number`.
-    pub(crate) fn pass(&self, number: u64) {
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
-        *passed = number.max(*passed);
-        self.changed.notify_all();
+    /// The last record, if there is one.
+    pub(crate) fn last_record(&self) -> Option<Arc<Record>> {
+        lock(&self.last).clone()
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        *self.passed.lock().unwrap_or_else(PoisonError::into_inner) >= self.last_record()
+        self.last_record().is_none_or(|record| *lock(&record.passed))
+    }
+}
+
+/// One record of an event. Each is waited for on its own: a later record of the same event, on another stream, says
+/// nothing about this one.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    passed: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Record {
+    /// The stream reached the record.
+    pub(crate) fn pass(&self) {
+        *lock(&self.passed) = true;
+        self.changed.notify_all();
     }
 
-    /// Blocks until record `number` has passed.
-    pub(crate) fn wait(&self, number: u64, cancelled: &AtomicBool) -> Result<()> {
+    /// Blocks until the record has passed.
+    pub(crate) fn wait(&self, cancelled: &AtomicBool) -> Result<()> {
         const SLICE: Duration = Duration::from_millis(20);
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
-        while *passed < number {
+        let mut passed = lock(&self.passed);
+        while !*passed {
             if cancelled.load(Ordering::Relaxed) {
                 return Err(Error::new(
                     ErrorKind::Cancelled,
@@ -52,4 +59,9 @@ impl EventState {
         }
         Ok(())
     }
+}
+
+/// Nothing under these locks can be left half-done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

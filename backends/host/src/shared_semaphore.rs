@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use gpu_interop_core::handle::{FdKind, classify_fd};
 use gpu_interop_core::{Error, ErrorKind, Result, SemaphorePayload};
 use rustix::fs::SealFlags;
 use rustix::thread::futex;
@@ -20,12 +21,12 @@ const SLICE: Duration = Duration::from_millis(20);
 /// How often a waiter looks before it sleeps: a peer that is about to signal costs no system call.
 const SPINS: u32 = 200;
 
-/// The layout at the start of the shared memory. A peer may write anything at any time, so every field that
-/// matters after the import is atomic, and no value of it can do more harm than a wrong answer.
+/// The layout at the start of the shared memory. A peer may write anything at any time, so every field is atomic, and
+/// no value of it can do more harm than a wrong answer.
 #[repr(C)]
 struct State {
-    magic: u64,
-    payload: u32,
+    magic: AtomicU64,
+    payload: AtomicU32,
     /// Waiters that are asleep, or about to be. A killed process may leave it too high, which costs its peers a
     /// superfluous system call a signal.
     waiters: AtomicU32,
@@ -72,8 +73,8 @@ impl SharedSemaphore {
         // SAFETY: the mapping is a page, page-aligned, fresh and not shared with anybody yet.
         unsafe {
             state.write(State {
-                magic: MAGIC,
-                payload: code,
+                magic: AtomicU64::new(MAGIC),
+                payload: AtomicU32::new(code),
                 waiters: AtomicU32::new(0),
                 value: AtomicU64::new(value),
                 sequence: AtomicU32::new(0),
@@ -86,7 +87,8 @@ impl SharedSemaphore {
     pub(crate) fn open(fd: BorrowedFd<'_>, payload: SemaphorePayload) -> Result<Self> {
         const OPERATION: &str = "HostBackend::import_semaphore";
         let rejected = |message: String| Error::new(ErrorKind::ImportRejected, OPERATION, message);
-        if !is_semaphore(fd) {
+        // Only memory may be read from: other descriptors could block.
+        if classify_fd(fd) != FdKind::Memory || !is_semaphore(fd) {
             return Err(rejected(
                 "the descriptor is no semaphore of the host backend, which can import no other kind".into(),
             ));
@@ -99,7 +101,7 @@ impl SharedSemaphore {
         let fd = duplicate(OPERATION, fd)?;
         let mapping = Mapping::new(fd.as_fd(), 0, page())?;
         let semaphore = Self { fd, mapping, payload };
-        let code = semaphore.state().payload;
+        let code = semaphore.state().payload.load(Ordering::Relaxed);
         let actual = match code {
             BINARY => SemaphorePayload::Binary,
             TIMELINE => SemaphorePayload::Timeline,
@@ -121,8 +123,8 @@ impl SharedSemaphore {
     }
 
     fn state(&self) -> &State {
-        // SAFETY: the mapping is a whole page, aligned, at least as long as `self`, and holds initialised words. The
-        // fields that are not atomic are written once, before the memory is shared.
+        // SAFETY: the mapping is a whole page, aligned, at least as long as `self`, and holds initialised words, all of
+        // them atomic.
         unsafe { &*self.mapping.ptr().cast::<State>() }
     }
 

@@ -1,11 +1,13 @@
 //! Streams: a queue and a thread each.
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop_core::{Error, ErrorKind, Result};
 
+use crate::event::{EventState, Record};
 use crate::op::Op;
 
 /// Room for this many operations before the queue allocates.
@@ -16,13 +18,18 @@ pub(crate) struct StreamState {
     queue: Mutex<Queue>,
     /// Tells the thread that there is work.
     work: Condvar,
-    /// Tells those who synchronise that there is none left.
-    idle: Condvar,
+    /// How many operations have run.
+    done: AtomicU64,
+    /// How many threads synchronise; they are told whenever `done` changes.
+    synchronising: AtomicU32,
+    progress: Condvar,
 }
 
 #[derive(Debug)]
 struct Queue {
     waiting: VecDeque<Op>,
+    /// How many operations were ever enqueued.
+    enqueued: u64,
     /// The thread sleeps or is about to.
     asleep: bool,
     /// The stream was destroyed; the thread ends once it has run everything.
@@ -37,12 +44,15 @@ impl StreamState {
         let stream = Arc::new(Self {
             queue: Mutex::new(Queue {
                 waiting: VecDeque::with_capacity(INITIAL_CAPACITY),
+                enqueued: 0,
                 asleep: false,
                 closing: false,
                 failure: None,
             }),
             work: Condvar::new(),
-            idle: Condvar::new(),
+            done: AtomicU64::new(0),
+            synchronising: AtomicU32::new(0),
+            progress: Condvar::new(),
         });
         let worker = stream.clone();
         std::thread::Builder::new()
@@ -71,8 +81,10 @@ impl StreamState {
                 let mut queue = self.lock();
                 while queue.waiting.is_empty() {
                     queue.asleep = true;
-                    self.idle.notify_all();
                     if queue.closing {
+                        if let Some(error) = queue.failure.take() {
+                            tracing::error!(%error, "work of a destroyed stream failed");
+                        }
                         return;
                     }
                     queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -81,8 +93,20 @@ impl StreamState {
                 std::mem::swap(&mut queue.waiting, &mut batch);
             }
             for op in batch.drain(..) {
-                if let Err(error) = op.run(cancelled) {
+                // A panic, of a kernel or of something that it captured, must not take the thread with it.
+                let result = catch_unwind(AssertUnwindSafe(|| op.run(cancelled))).unwrap_or_else(|payload| {
+                    // Dropping the payload could panic again.
+                    std::mem::forget(payload);
+                    Err(Error::new(ErrorKind::Driver, "HostBackend::launch_kernel", "the kernel panicked"))
+                });
+                if let Err(error) = result {
                     self.lock().failure.get_or_insert(error);
+                }
+                // SeqCst, here and in `synchronize`: either this sees the waiter or the waiter sees the new count.
+                self.done.fetch_add(1, Ordering::SeqCst);
+                if self.synchronising.load(Ordering::SeqCst) != 0 {
+                    drop(self.lock());
+                    self.progress.notify_all();
                 }
             }
         }
@@ -90,8 +114,22 @@ impl StreamState {
 
     /// Appends operations, all of them or, never, none.
     pub(crate) fn enqueue(&self, ops: impl IntoIterator<Item = Op>) {
+        self.append(&mut self.lock(), ops);
+    }
+
+    /// Records `event`. Who sees the new record finds it enqueued already, so that a stream never waits for a record
+    /// behind the wait.
+    pub(crate) fn record(&self, event: &EventState) {
+        let record = Arc::new(Record::default());
         let mut queue = self.lock();
+        self.append(&mut queue, [Op::Record(record.clone())]);
+        event.set(record);
+    }
+
+    fn append(&self, queue: &mut Queue, ops: impl IntoIterator<Item = Op>) {
+        let before = queue.waiting.len();
         queue.waiting.extend(ops);
+        queue.enqueued += (queue.waiting.len() - before) as u64;
         if queue.asleep {
             queue.asleep = false;
             self.work.notify_one();
@@ -101,16 +139,24 @@ impl StreamState {
     /// Whether everything has run.
     pub(crate) fn is_idle(&self) -> bool {
         let queue = self.lock();
-        queue.asleep && queue.waiting.is_empty()
+        self.done.load(Ordering::SeqCst) == queue.enqueued
     }
 
-    /// Blocks until everything has run.
+    /// Blocks until everything enqueued so far has run.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let mut queue = self.lock();
-        while !(queue.asleep && queue.waiting.is_empty()) {
-            queue = self.idle.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        let target = queue.enqueued;
+        self.synchronising.fetch_add(1, Ordering::SeqCst);
+        while self.done.load(Ordering::SeqCst) < target {
+            queue = self.progress.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+        self.synchronising.fetch_sub(1, Ordering::SeqCst);
         queue.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// The first failure since the last report.
+    pub(crate) fn take_failure(&self) -> Result<()> {
+        self.lock().failure.take().map_or(Ok(()), Err)
     }
 
     /// Ends the thread once everything has run.

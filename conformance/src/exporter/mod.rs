@@ -96,15 +96,19 @@ pub trait Exporter: Send + Sync {
         Err(no_semaphores())
     }
 
-    /// Complaints of the exporter's own checks so far, such as Vulkan's validation layer.
-    fn complaints(&self) -> Vec<String> {
-        Vec::new()
+    /// Lists the complaints of the exporter's own checks, such as Vulkan's validation layer. Also of what happens when
+    /// the exporter is dropped, which it outlives.
+    fn complaints(&self) -> Complaints {
+        Box::new(Vec::new)
     }
 }
 
 fn no_semaphores() -> Stop {
     Stop::Unsupported("the suite has no semaphores of this exporter".into())
 }
+
+/// Lists complaints.
+pub type Complaints = Box<dyn Fn() -> Vec<String>>;
 
 /// A buffer on the exporter's side.
 pub trait ExportedBuffer: Send + Sync {

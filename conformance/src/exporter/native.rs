@@ -22,6 +22,9 @@ impl NativeExporter {
         }
         let device = Device::open_matching(&*backend.load()?, importer.identity())?;
         let stream = Arc::new(device.create_stream()?);
+        // Whatever the stream needs, its thread in the host backend, is there before a scenario counts anything.
+        stream.record(&device.create_event()?)?;
+        stream.synchronize()?;
         Ok(Self { device, stream, semaphores: backend.semaphores() })
     }
 

@@ -3,15 +3,12 @@
 use std::sync::Mutex;
 
 use gpu_interop::vulkan::{
-    BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, MemoryPlacement, ash::vk,
+    BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, MemoryPlacement, ValidationLog, ash::vk,
 };
 use gpu_interop::{Device, DeviceIdentity, ErrorKind, IdentityMatch, MemoryImport};
 
-use super::{BufferSpec, ExportedBuffer, Exporter, Placement};
+use super::{BufferSpec, Complaints, ExportedBuffer, Exporter, Placement};
 use crate::outcome::{Stop, Verdict};
-
-/// Vulkan promises allocations smaller than this, bytes (`maxMemoryAllocationSize` is at least 2^30).
-const LARGE: u64 = 1 << 30;
 
 pub(super) struct VulkanExporter {
     context: Context,
@@ -66,8 +63,11 @@ impl Exporter for VulkanExporter {
         let options = BufferOptions::new(spec.size, usage).memory(placement).dedicated(spec.dedicated);
         let exported = ExportableBuffer::new(self.context.interop(), &options).map_err(|error| match error.kind() {
             ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
-            // Drivers bound the size of an allocation. Anything smaller must be there, or something leaks.
-            ErrorKind::OutOfMemory if spec.size >= LARGE => Stop::Unsupported(error.to_string()),
+            // SwiftShader refuses allocations of just the size that it gives as the largest. Anything smaller must be
+            // there, or something leaks.
+            ErrorKind::OutOfMemory if spec.size >= self.context.interop().max_allocation_size() => {
+                Stop::Unsupported(error.to_string())
+            }
             _ => Stop::from(error),
         })?;
         Ok(Box::new(VulkanBuffer {
@@ -78,8 +78,9 @@ impl Exporter for VulkanExporter {
         }))
     }
 
-    fn complaints(&self) -> Vec<String> {
-        self.context.validation_errors()
+    fn complaints(&self) -> Complaints {
+        let log = self.context.validation_log();
+        Box::new(move || log.as_ref().map(ValidationLog::errors).unwrap_or_default())
     }
 }
 

@@ -9,7 +9,7 @@ use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
 use serde::{Deserialize, Serialize};
 
 use crate::exporter::ExporterName;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Stop};
 
 /// The version of the report's form. Grows when a reader would have to change.
 pub const SCHEMA: u32 = 1;
@@ -55,8 +55,9 @@ pub struct ExporterReport {
     pub name: ExporterName,
     /// The exporting device and driver, if it can be used.
     pub available: Option<ExporterDetail>,
-    /// Why it cannot, and what to install.
-    pub reason: Option<String>,
+    /// Why it cannot be used: unsupported by the device, missing on this machine with what to install, or broken.
+    #[serde(flatten, skip_serializing_if = "Option::is_none", default)]
+    pub stop: Option<Stop>,
 }
 
 /// A usable exporter.

@@ -7,7 +7,7 @@ use comfy_table::Table;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 
 use super::{CaseReport, Environment, Report};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Stop};
 
 /// What is tested, in the first lines of every run.
 pub(crate) fn heading(environment: &Environment) -> String {
@@ -23,10 +23,11 @@ pub(crate) fn heading(environment: &Environment) -> String {
     }
     let _ = writeln!(text, "device    {}", environment.device);
     for exporter in &environment.exporters {
-        let _ = match (&exporter.available, &exporter.reason) {
+        let _ = match (&exporter.available, &exporter.stop) {
             (Some(detail), _) => writeln!(text, "exporter  {}: {} ({})", exporter.name, detail.driver, detail.device),
-            (None, reason) => {
-                writeln!(text, "exporter  {}: not used: {}", exporter.name, reason.as_deref().unwrap_or("no reason"))
+            (None, stop) => {
+                let reason = stop.as_ref().map_or("no reason", Stop::reason);
+                writeln!(text, "exporter  {}: not used: {reason}", exporter.name)
             }
         };
     }

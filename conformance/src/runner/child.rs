@@ -21,8 +21,7 @@ pub(crate) fn run(
 ) -> Verdict {
     let ran = catch_unwind(AssertUnwindSafe(|| {
         let context = Context::open(under_test.clone(), exporter, seed)?;
-        (scenario.run)(&context)?;
-        context.check_exporter()
+        checked(context, scenario.run)
     }));
     ran.unwrap_or_else(|payload| {
         let message = payload
@@ -32,6 +31,18 @@ pub(crate) fn run(
             .unwrap_or_else(|| "without a message".into());
         Err(Stop::Failed(format!("panicked: {message}")))
     })
+}
+
+/// Runs `action`, lets the context go, and fails if the exporter's own checks complained: also of what was left behind.
+pub(crate) fn checked(context: Context, action: impl FnOnce(&Context) -> Verdict) -> Verdict {
+    let complaints = context.complaints();
+    let verdict = action(&context);
+    drop(context);
+    verdict?;
+    match complaints().as_slice() {
+        [] => Ok(()),
+        complaints => Err(Stop::Failed(format!("the exporter's own checks complained: {}", complaints.join(" | ")))),
+    }
 }
 
 /// Looks at a backend, its device and the exporters.
@@ -49,12 +60,9 @@ pub(crate) fn discover(
             Ok(opened) => ExporterReport {
                 name: *name,
                 available: Some(ExporterDetail { device: opened.identity().clone(), driver: opened.describe() }),
-                reason: None,
+                stop: None,
             },
-            Err(stop) => {
-                let (Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) = stop;
-                ExporterReport { name: *name, available: None, reason: Some(reason) }
-            }
+            Err(stop) => ExporterReport { name: *name, available: None, stop: Some(stop) },
         })
         .collect();
     Ok(Environment {

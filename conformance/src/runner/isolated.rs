@@ -1,10 +1,13 @@
 //! Each scenario in a process of its own, so that a crash of a driver is a result and not the end.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use rustix::fs::MemfdFlags;
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use wait_timeout::ChildExt;
@@ -26,15 +29,14 @@ enum ChildEnd<T> {
     TimedOut,
 }
 
-/// Runs this program with `arguments` and reads the answer that it writes to a file.
+/// Runs this program with `arguments` and reads the answer that it writes to its standard input, which is a nameless
+/// file: no other descriptor is there in every process, and nothing is left behind whatever happens.
 fn run_self<T: DeserializeOwned>(arguments: &[String], limit: Duration) -> Verdict<(ChildEnd<T>, String)> {
-    let answer = tempfile::NamedTempFile::new()?;
-    let mut log = tempfile::tempfile()?;
+    let mut answer = nameless_file("conformance answer")?;
+    let mut log = nameless_file("conformance log")?;
     let mut child = Command::new(std::env::current_exe()?)
         .args(arguments)
-        .arg("--answer")
-        .arg(answer.path())
-        .stdin(Stdio::null())
+        .stdin(answer.try_clone()?)
         .stdout(log.try_clone()?)
         .stderr(log.try_clone()?)
         .spawn()?;
@@ -47,23 +49,37 @@ fn run_self<T: DeserializeOwned>(arguments: &[String], limit: Duration) -> Verdi
         }
     };
     let length = log.seek(SeekFrom::End(0))?;
-    log.seek(SeekFrom::Start(length.saturating_sub(LOG_LENGTH)))?;
-    let mut end_of_log = Vec::new();
-    log.read_to_end(&mut end_of_log)?;
-    let end_of_log = String::from_utf8_lossy(&end_of_log).trim_end().to_owned();
-    let end =
-        match status {
-            None => ChildEnd::TimedOut,
-            // The answer counts only if the process also ended well: a crash on the way out is a crash.
-            Some(status) if status.success() => {
-                let text = std::fs::read_to_string(answer.path())?;
-                ChildEnd::Answered(serde_json::from_str(&text).map_err(|error| {
-                    Stop::Failed(format!("the scenario's process left no readable answer: {error}"))
-                })?)
-            }
-            Some(status) => ChildEnd::Exited(status),
-        };
-    Ok((end, end_of_log))
+    let start = length.saturating_sub(LOG_LENGTH);
+    let tail = read_from(&mut log, start)?;
+    let cut = if start > 0 { "[...] " } else { "" };
+    let log = format!("{cut}{}", tail.trim_end());
+    let end = match status {
+        None => ChildEnd::TimedOut,
+        // The answer counts only if the process also ended well: a crash on the way out is a crash.
+        Some(status) if status.success() => ChildEnd::Answered(
+            serde_json::from_str(&read_from(&mut answer, 0)?)
+                .map_err(|error| Stop::Failed(format!("the scenario's process left no readable answer: {error}")))?,
+        ),
+        Some(status) => ChildEnd::Exited(status),
+    };
+    Ok((end, log))
+}
+
+fn nameless_file(name: &str) -> Verdict<File> {
+    Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
+}
+
+fn read_from(file: &mut File, start: u64) -> Verdict<String> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Writes this process's answer to where [`run_self`] reads it.
+pub(crate) fn answer(text: &str) -> Verdict {
+    let mut answer = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    Ok(answer.write_all(text.as_bytes())?)
 }
 
 /// Runs one case.
@@ -94,10 +110,13 @@ fn not_on_its_feet(status: ExitStatus) -> String {
     match status.signal() {
         Some(number) => {
             let name = match Signal::from_named_raw(number) {
-                Some(signal) => format!("{signal:?}"),
-                None => number.to_string(),
+                // `Signal::SEGV`, as the headers have it.
+                Some(signal) => {
+                    format!(" (SIG{})", format!("{signal:?}").trim_matches('"').trim_start_matches("Signal::"))
+                }
+                None => String::new(),
             };
-            format!("its process was killed by signal {number} ({name})")
+            format!("its process was killed by signal {number}{name}")
         }
         None => format!("its process ended without an answer: {status}"),
     }

@@ -16,7 +16,7 @@ use crate::outcome::{Outcome, Verdict};
 use crate::report::{CaseReport, Environment, Report, SCHEMA, Tool, case_name, summarize};
 use crate::scenario::{Exporters, Scenario};
 
-pub(crate) use isolated::discover;
+pub(crate) use isolated::{answer, discover};
 pub(crate) use progress::Progress;
 
 /// What to run and how.
@@ -62,6 +62,11 @@ impl Plan {
             .collect()
     }
 
+    /// Expectations that match none of the cases.
+    pub(crate) fn stale_expectations<'a>(&'a self, environment: &'a Environment, cases: &'a [Case<'_>]) -> Vec<String> {
+        self.expectations.unmatched(|| cases.iter().map(|case| place(environment, case)))
+    }
+
     /// Runs the cases, one after another: scenarios measure descriptors, memory and time.
     pub(crate) fn run(
         &self,
@@ -92,13 +97,7 @@ impl Plan {
     }
 
     fn run_case(&self, under_test: &Arc<BackendUnderTest>, environment: &Environment, case: &Case<'_>) -> CaseReport {
-        let place = Place {
-            scenario: case.scenario.id,
-            backend: &environment.backend.name,
-            exporter: case.exporter.map_or("none", ExporterName::name),
-            driver: &environment.backend.driver,
-            device: &environment.device.name,
-        };
+        let place = place(environment, case);
         let start = Instant::now();
         let ended = if let Some(reason) = self.expectations.unsupported(&place) {
             Ended::without_log(Outcome::Unsupported, Some(reason.to_owned()))
@@ -126,6 +125,16 @@ impl Plan {
     }
 }
 
+fn place<'a>(environment: &'a Environment, case: &Case<'a>) -> Place<'a> {
+    Place {
+        scenario: case.scenario.id,
+        backend: &environment.backend.name,
+        exporter: case.exporter.map_or("none", ExporterName::name),
+        driver: &environment.backend.driver,
+        device: &environment.device.name,
+    }
+}
+
 /// How a case ended, before expectations.
 #[derive(Debug)]
 struct Ended {
@@ -150,13 +159,10 @@ impl Ended {
     }
 }
 
-/// The ending of every case of an exporter that this machine or device lacks.
+/// The ending of every case of an exporter that cannot be opened: skipped if the machine lacks it, unsupported if the
+/// device does, failed if it is broken.
 fn not_available(environment: &Environment, name: ExporterName) -> Option<Ended> {
-    let exporter = environment.exporter(name)?;
-    if exporter.available.is_some() {
-        return None;
-    }
-    Some(Ended::without_log(Outcome::Skipped, exporter.reason.clone()))
+    environment.exporter(name)?.stop.clone().map(|stop| Ended::of(Err(stop)))
 }
 
 fn micros(duration: Duration) -> u64 {

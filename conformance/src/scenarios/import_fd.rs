@@ -1,13 +1,17 @@
 //! Descriptors that are not memory: refused before the driver sees them, and given back.
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use gpu_interop::handle::{FdKind, classify_fd};
-use gpu_interop::{ErrorKind, MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle, SemaphoreHandleKind};
+use gpu_interop::{
+    ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport,
+    SemaphoreHandle, SemaphoreHandleKind,
+};
 use rustix::event::EventfdFlags;
 
 use super::{expect_error, refused, refused_semaphore};
+use crate::accounting::descriptor_limit;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
@@ -16,6 +20,7 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "import.fd_negative", None, "A negative descriptor cannot become a handle.", negative;
     "import.fd_closed", None, "The number of a closed descriptor is refused, and not closed a second time.", closed;
+    "import.fd_zero", Any, "The descriptor 0 imports like any other.", zero;
     "import.fd_pipe", None, "A pipe is refused as memory and as a semaphore, unread, and comes back.", pipe;
     "import.fd_directory", None, "A directory is refused and comes back.", directory;
     "import.fd_regular_file", None, "A file on disk is refused and comes back.", regular_file;
@@ -43,8 +48,9 @@ fn negative(_: &Context) -> Verdict {
 
 fn closed(context: &Context) -> Verdict {
     context.need_memory(MemoryHandleKind::OpaqueFd)?;
-    // A number above all that are open, so that nothing else gets it meanwhile.
-    let number = rustix::io::fcntl_dupfd_cloexec(File::open("/dev/null")?, 900)?.into_raw_fd();
+    // A high number, so that nothing else gets it meanwhile.
+    let high = i32::try_from(descriptor_limit() / 2).unwrap_or(900).min(900);
+    let number = rustix::io::fcntl_dupfd_cloexec(File::open("/dev/null")?, high)?.into_raw_fd();
     // SAFETY: the number was just given out and is closed here, once.
     drop(unsafe { OwnedFd::from_raw_fd(number) });
     // SAFETY: the number is not open.
@@ -54,9 +60,32 @@ fn closed(context: &Context) -> Verdict {
     let stale = unsafe { OwnedFd::from_raw_fd(number) };
     let result = context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(stale), 4096));
     let (_, request) = refused(result, &[ErrorKind::InvalidArgument], "a closed descriptor")?;
-    let fd = request.into_handle().into_fd().map_err(|_| Stop::Failed("another handle came back".into()))?;
-    ensure_eq!(fd.into_raw_fd(), number, "the number that came back");
+    ensure_eq!(descriptor(request.into_handle().into_fd())?.into_raw_fd(), number, "the number that came back");
     Ok(())
+}
+
+/// The descriptor of a handle that was made from one.
+fn descriptor<H>(fd: Result<OwnedFd, H>) -> Verdict<OwnedFd> {
+    fd.map_err(|_| Stop::Failed("the handle is not the descriptor that it should be".into()))
+}
+
+/// 0 is a descriptor like any other; HIP's runtime takes it for "none" in places.
+fn zero(context: &Context) -> Verdict {
+    let buffer = context.buffer(4096)?;
+    let pattern = context.pattern();
+    buffer.write(0, &pattern.bytes(0, 4096))?;
+    let request = buffer.import_request()?;
+    let (size, dedicated) = (request.size(), request.is_dedicated());
+    let fd = descriptor(request.into_handle().into_fd())?;
+    let standard_input = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)?;
+    rustix::stdio::dup2_stdin(&fd)?;
+    // SAFETY: 0 is open, and standard input is put back below, whoever closes it.
+    let handle = unsafe { MemoryHandle::opaque_from_raw_fd(0) }?;
+    let imported = context.device().import_memory(MemoryImport::new(handle, size).dedicated(dedicated));
+    rustix::stdio::dup2_stdin(&standard_input)?;
+    let mapped = imported?.map_buffer(0, 4096)?;
+    let stream = context.device().create_stream()?;
+    pattern.verify(0, &context.read(&stream, &mapped)?, "memory imported from the descriptor 0")
 }
 
 /// Offers `fd` as memory and as a semaphore. It must be refused, stay open and refer to the same file.
@@ -66,7 +95,7 @@ fn refuse(context: &Context, fd: OwnedFd, what: &str) -> Verdict<OwnedFd> {
     let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), 4096);
     let (error, request) = refused(context.device().import_memory(request), &[ErrorKind::InvalidArgument], what)?;
     ensure!(error.to_string().contains("4096"), "the text does not name the size: {error}");
-    let mut fd = request.into_handle().into_fd().map_err(|_| Stop::Failed("another handle came back".into()))?;
+    let mut fd = descriptor(request.into_handle().into_fd())?;
     for kind in [SemaphoreHandleKind::OpaqueFd, SemaphoreHandleKind::TimelineFd] {
         if !context.device().capabilities().semaphore(kind).is_supported() {
             continue;
@@ -77,7 +106,7 @@ fn refuse(context: &Context, fd: OwnedFd, what: &str) -> Verdict<OwnedFd> {
         };
         let request =
             refused_semaphore(context.device().import_semaphore(handle), &[ErrorKind::InvalidArgument], what)?;
-        fd = request.into_handle().into_fd().map_err(|_| Stop::Failed("another handle came back".into()))?;
+        fd = descriptor(request.into_handle().into_fd())?;
     }
     let after = rustix::fs::fstat(&fd)?;
     ensure_eq!((after.st_dev, after.st_ino), (before.st_dev, before.st_ino), "the file behind the returned descriptor");
@@ -132,52 +161,42 @@ fn not_dma_buf(context: &Context) -> Verdict {
     let request = MemoryImport::new(MemoryHandle::DmaBufFd(fd), 4096);
     let kinds = [ErrorKind::InvalidArgument, ErrorKind::Unsupported];
     let (_, request) = refused(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
-    let fd = request.into_handle().into_fd().map_err(|_| Stop::Failed("another handle came back".into()))?;
+    let fd = descriptor(request.into_handle().into_fd())?;
     ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "what came back");
     Ok(())
 }
 
-fn same_file(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Verdict<bool> {
-    let (a, b) = (rustix::fs::fstat(a)?, rustix::fs::fstat(b)?);
-    Ok((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
-}
-
 /// Drivers cannot tell the two apart, so both answers are legal; a crash, a lost handle or an untyped error is not.
-fn memory_as_semaphore(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
-    let buffer = context.buffer(4096)?;
-    let handle = buffer.import_request()?.into_handle();
-    let fd = handle.into_fd().map_err(|_| Stop::Unsupported("the exporter's handles are no descriptors".into()))?;
-    let witness = fd.try_clone()?;
-    match context.device().import_semaphore(SemaphoreHandle::OpaqueFd(fd)) {
-        Ok(semaphore) => Ok(semaphore.close()?),
+fn harmless<T, R: std::fmt::Debug>(
+    imported: Result<T, ImportError<R>>,
+    close: impl FnOnce(T) -> gpu_interop::Result<()>,
+    fd_of: impl FnOnce(R) -> Verdict<OwnedFd>,
+    witness: &OwnedFd,
+) -> Verdict {
+    match imported {
+        Ok(object) => Ok(close(object)?),
         Err(failure) => {
             ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the kind of the refusal");
-            let handle = failure.into_request().into_handle();
-            ensure!(
-                handle.as_fd().is_some_and(|fd| same_file(fd, witness.as_fd()) == Ok(true)),
-                "the handle did not come back"
-            );
+            let (returned, witness) = (rustix::fs::fstat(fd_of(failure.into_request())?)?, rustix::fs::fstat(witness)?);
+            ensure_eq!((returned.st_dev, returned.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
             Ok(())
         }
     }
+}
+
+fn memory_as_semaphore(context: &Context) -> Verdict {
+    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
+    let buffer = context.buffer(4096)?;
+    let fd = descriptor(buffer.import_request()?.into_handle().into_fd())?;
+    let witness = fd.try_clone()?;
+    let imported = context.device().import_semaphore(SemaphoreHandle::OpaqueFd(fd));
+    harmless(imported, ExternalSemaphore::close, |request| descriptor(request.into_handle().into_fd()), &witness)
 }
 
 fn semaphore_as_memory(context: &Context) -> Verdict {
     context.need_memory(MemoryHandleKind::OpaqueFd)?;
-    let handle = context.exporter()?.binary_semaphore()?.export()?;
-    let fd = handle.into_fd().map_err(|_| Stop::Unsupported("the exporter's handles are no descriptors".into()))?;
+    let fd = descriptor(context.exporter()?.binary_semaphore()?.export()?.into_fd())?;
     let witness = fd.try_clone()?;
-    match context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(fd), 4096)) {
-        Ok(memory) => Ok(memory.close()?),
-        Err(failure) => {
-            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the kind of the refusal");
-            let handle = failure.into_request().into_handle();
-            ensure!(
-                handle.as_fd().is_some_and(|fd| same_file(fd, witness.as_fd()) == Ok(true)),
-                "the handle did not come back"
-            );
-            Ok(())
-        }
-    }
+    let imported = context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(fd), 4096));
+    harmless(imported, ExternalMemory::close, |request| descriptor(request.into_handle().into_fd()), &witness)
 }

@@ -2,6 +2,7 @@
 
 use gpu_interop::{Feature, KernelArg, LaunchConfig, ModuleImage};
 
+use crate::accounting::descriptor_limit;
 use crate::context::Context;
 use crate::ensure_eq;
 use crate::exporter::{BufferSpec, ExportedBuffer, Placement};
@@ -217,6 +218,10 @@ fn two_devices(context: &Context) -> Verdict {
 
 fn many_imports(context: &Context) -> Verdict {
     const COUNT: u32 = 200;
+    let limit = descriptor_limit();
+    if limit < 2000 {
+        return Err(Stop::Skipped(format!("needs about 1,000 descriptors; this process may have {limit} (ulimit -n)")));
+    }
     let stream = context.device().create_stream()?;
     let mut live = Vec::new();
     for index in 0..COUNT {

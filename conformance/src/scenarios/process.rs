@@ -3,11 +3,11 @@
 use gpu_interop::{MemoryHandle, MemoryImport};
 
 use crate::context::Context;
-use crate::ensure_eq;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
 use crate::peer::{Channel, Role};
 use crate::scenario::scenarios;
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     "process.import_sent_fd", Any,
@@ -128,9 +128,11 @@ fn import_and_write_forever(context: &Context, channel: &Channel) -> Verdict {
 
 fn handles_not_inherited(context: &Context) -> Verdict {
     let list = || -> Verdict<usize> {
-        let output =
-            std::process::Command::new("ls").arg("/proc/self/fd").stdin(std::process::Stdio::null()).output()?;
-        Ok(String::from_utf8_lossy(&output.stdout).lines().count())
+        let mut command = std::process::Command::new("ls");
+        let output = command.arg("/proc/self/fd").stdin(std::process::Stdio::null()).output()?;
+        let count = String::from_utf8_lossy(&output.stdout).lines().count();
+        ensure!(output.status.success() && count > 0, "`ls` failed: {}", output.status);
+        Ok(count)
     };
     let before = list()?;
     let buffer = context.buffer(4096)?;

@@ -8,10 +8,10 @@ use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline};
 use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE, WATCH};
+use crate::ensure;
 use crate::outcome::Verdict;
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
 
 scenarios! {
     "semaphore.binary_order", Native,
@@ -94,7 +94,7 @@ fn device_to_exporter(context: &Context) -> Verdict {
     let stream = context.device().create_stream()?;
     let mut found = vec![0; SIZE];
     for value in 1..=200_u64 {
-        let byte = u8::try_from(value).unwrap_or(0);
+        let byte = context.pattern().byte(value);
         stream.fill(&mapped, byte)?;
         stream.signal(&[timeline.signal_value(value)])?;
         ensure!(exported.wait(value, PATIENCE)?, "the exporter waited in vain for {value}");
@@ -176,7 +176,7 @@ fn two_streams(context: &Context) -> Verdict {
         if step > 0 {
             stream.wait(&[timeline.wait_value(step)])?;
         }
-        let byte = u8::try_from(step % 251).unwrap_or(0);
+        let byte = context.pattern().byte(step);
         if step % 2 == 0 {
             stream.fill(low, byte)?;
         } else {
@@ -187,7 +187,7 @@ fn two_streams(context: &Context) -> Verdict {
     odd.synchronize_timeout(PATIENCE)?;
     let mut found = vec![0; 4096];
     buffer.read(0, &mut found)?;
-    let last = u8::try_from(498 % 251).unwrap_or(0);
+    let last = context.pattern().byte(498);
     ensure!(found.iter().all(|byte| *byte == last), "the two streams did not take turns");
     Ok(())
 }
@@ -263,20 +263,10 @@ fn destroy_pending(context: &Context) -> Verdict {
 
 fn import_cycles(context: &Context) -> Verdict {
     let stream = context.device().create_stream()?;
-    let cycles = |count: u32| -> Verdict {
-        for _ in 0..count {
-            let (exported, timeline) = import_timeline(context, 0)?;
-            stream.signal(&[timeline.signal_value(1)])?;
-            ensure!(exported.wait(1, PATIENCE)?, "a signal did not arrive");
-            timeline.close()?;
-        }
-        Ok(stream.synchronize()?)
-    };
-    cycles(20)?;
-    let before = Holdings::now()?;
-    cycles(1000)?;
-    let after = Holdings::now()?;
-    ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
-    ensure_eq!(after.mappings, before.mappings, "mapped regions");
-    Ok(())
+    Holdings::unchanged_by(1000, |_| {
+        let (exported, timeline) = import_timeline(context, 0)?;
+        stream.signal(&[timeline.signal_value(1)])?;
+        ensure!(exported.wait(1, PATIENCE)?, "a signal did not arrive");
+        Ok(timeline.close()?)
+    })
 }

@@ -37,10 +37,6 @@ fn send_semaphore(channel: &Channel, what: &str, semaphore: &dyn ExportedSemapho
     channel.send(what, 0, &[fd])
 }
 
-fn byte(turn: u64) -> u8 {
-    u8::try_from(turn % 251).unwrap_or(0)
-}
-
 fn cross_process_timeline(context: &Context) -> Verdict {
     let (exported, timeline) = import_timeline(context, 0)?;
     let buffer = context.buffer(SIZE as u64)?;
@@ -54,12 +50,12 @@ fn cross_process_timeline(context: &Context) -> Verdict {
     // Odd values are this process's signals, even ones the peer's.
     let mut found = vec![0; SIZE];
     for turn in 0..TURNS {
-        stream.fill(&mapped, byte(turn))?;
+        stream.fill(&mapped, context.pattern().byte(turn))?;
         stream.signal(&[timeline.signal_value(2 * turn + 1)])?;
         stream.wait(&[timeline.wait_value(2 * turn + 2)])?;
         stream.synchronize_timeout(PATIENCE)?;
         buffer.read(0, &mut found)?;
-        let expected = byte(turn).wrapping_add(1);
+        let expected = context.pattern().byte(turn).wrapping_add(1);
         ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the other process's data is not there");
     }
     peer.join()
@@ -76,8 +72,11 @@ fn take_turns(context: &Context, channel: &Channel) -> Verdict {
         stream.wait(&[timeline.wait_value(2 * turn + 1)])?;
         stream.synchronize_timeout(PATIENCE)?;
         let found = context.read(&stream, &mapped)?;
-        ensure!(found.iter().all(|found| *found == byte(turn)), "turn {turn}: the first process's data is not there");
-        stream.fill(&mapped, byte(turn).wrapping_add(1))?;
+        ensure!(
+            found.iter().all(|found| *found == context.pattern().byte(turn)),
+            "turn {turn}: the first process's data is not there"
+        );
+        stream.fill(&mapped, context.pattern().byte(turn).wrapping_add(1))?;
         stream.signal(&[timeline.signal_value(2 * turn + 2)])?;
         stream.synchronize()?;
     }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use gpu_interop::{ErrorKind, Feature, WaitCondition};
+use gpu_interop::{ErrorKind, Feature, MappedBuffer, Stream, WaitCondition};
 
 use super::expect_error;
 use crate::context::{Context, PATIENCE, WATCH};
+use crate::exporter::ExportedBuffer;
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
@@ -23,9 +24,9 @@ scenarios! {
     "stream.events", Any, "One stream waits for an event of another.", events;
     "stream.host_function", Any, "A host function runs after the work before it and before the work after it.",
         host_function;
-    "stream.host_function_panics", None, "A panic in a host function is reported once, and the stream goes on.",
+    "stream.host_function_panics", Any, "A panic in a host function is reported once, and the stream goes on.",
         host_function_panics;
-    "stream.many", None, "100 streams, more than there are slots, make progress independently.", many;
+    "stream.many", Any, "Of 100 streams, more than there are slots, 99 finish while one is blocked.", many;
 }
 
 const SIZE: u64 = 64 << 10;
@@ -195,12 +196,38 @@ fn events(context: &Context) -> Verdict {
     Ok(())
 }
 
+/// A stream that waits until [`Gate::open`].
+struct Gate {
+    buffer: Box<dyn ExportedBuffer>,
+    mapped: MappedBuffer,
+}
+
+impl Gate {
+    fn new(context: &Context) -> Verdict<Self> {
+        context.need_feature(Feature::StreamMemoryOperations32)?;
+        let buffer = context.buffer(4096)?;
+        buffer.write(0, &[0; 4096])?;
+        let mapped = context.import(&*buffer)?;
+        Ok(Self { buffer, mapped })
+    }
+
+    fn block(&self, stream: &Stream) -> Verdict {
+        Ok(stream.wait_value_u32(self.mapped.slice(..4)?, 1, WaitCondition::Equal)?)
+    }
+
+    fn open(&self) -> Verdict {
+        self.buffer.write(0, &1_u32.to_ne_bytes())
+    }
+}
+
 fn host_function(context: &Context) -> Verdict {
     context.need_feature(Feature::HostFunctions)?;
+    let gate = Gate::new(context)?;
     let buffer = context.buffer(SIZE)?;
     let mapped = context.import(&*buffer)?;
     let stream = context.device().create_stream()?;
     let calls = Arc::new(AtomicU32::new(0));
+    gate.block(&stream)?;
     for expected in 0..100 {
         let counter = calls.clone();
         stream.fill_u32(&mapped, expected)?;
@@ -209,29 +236,42 @@ fn host_function(context: &Context) -> Verdict {
             let _ = counter.compare_exchange(expected, expected + 1, Ordering::SeqCst, Ordering::SeqCst);
         })?;
     }
-    stream.synchronize()?;
-    ensure_eq!(calls.load(Ordering::SeqCst), 100, "host functions that ran in order");
-    // Once more, with a function that takes its time: what is behind it waits.
-    let counter = calls.clone();
-    stream.launch_host_function(move || {
-        std::thread::sleep(Duration::from_millis(100));
-        counter.store(7, Ordering::SeqCst);
-    })?;
-    ensure!(!stream.is_idle()?, "the stream is idle while a host function sleeps");
+    std::thread::sleep(WATCH);
+    ensure_eq!(calls.load(Ordering::SeqCst), 0, "host functions that ran before the work in front of them");
+    gate.open()?;
     stream.synchronize_timeout(PATIENCE)?;
-    ensure_eq!(calls.load(Ordering::SeqCst), 7, "what the slow host function stored");
+    ensure_eq!(calls.load(Ordering::SeqCst), 100, "host functions that ran in order");
+    // What is behind a function waits for it. This one waits for this thread, not for other work.
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    stream.launch_host_function(move || {
+        let _ = wait.recv_timeout(PATIENCE);
+    })?;
+    stream.fill_u32(&mapped, 0xffff_ffff)?;
+    std::thread::sleep(WATCH);
+    ensure!(!stream.is_idle()?, "the stream is idle while a host function runs");
+    let mut word = [0; 4];
+    buffer.read(SIZE - 4, &mut word)?;
+    ensure_eq!(u32::from_ne_bytes(word), 99, "the data while a host function holds the next fill back");
+    let _ = go.send(());
+    stream.synchronize_timeout(PATIENCE)?;
+    buffer.read(SIZE - 4, &mut word)?;
+    ensure_eq!(u32::from_ne_bytes(word), 0xffff_ffff, "the data after the host function");
     Ok(())
 }
 
 fn host_function_panics(context: &Context) -> Verdict {
     context.need_feature(Feature::HostFunctions)?;
+    let gate = Gate::new(context)?;
     let stream = context.device().create_stream()?;
     let after = Arc::new(AtomicU32::new(0));
     let counter = after.clone();
+    gate.block(&stream)?;
     // `resume_unwind` panics without the hook that prints: the log stays free of alarms.
     stream.launch_host_function(|| std::panic::resume_unwind(Box::new("on purpose")))?;
     stream.launch_host_function(move || counter.store(1, Ordering::SeqCst))?;
-    expect_error(stream.synchronize(), ErrorKind::HostFunctionPanicked, "a panic")?;
+    expect_error(stream.synchronize_timeout(WATCH), ErrorKind::Timeout, "a wait that is not met")?;
+    gate.open()?;
+    expect_error(stream.synchronize_timeout(PATIENCE), ErrorKind::HostFunctionPanicked, "a panic")?;
     stream.synchronize()?;
     ensure_eq!(after.load(Ordering::SeqCst), 1, "the function behind the one that panicked");
     Ok(())
@@ -239,8 +279,11 @@ fn host_function_panics(context: &Context) -> Verdict {
 
 fn many(context: &Context) -> Verdict {
     context.need_feature(Feature::HostFunctions)?;
+    let gate = Gate::new(context)?;
     let count = Arc::new(AtomicU32::new(0));
     let streams = (0..100).map(|_| context.device().create_stream()).collect::<gpu_interop::Result<Vec<_>>>()?;
+    let (blocked, free) = streams.split_at(1);
+    gate.block(&blocked[0])?;
     for _ in 0..10 {
         for stream in &streams {
             let count = count.clone();
@@ -249,9 +292,13 @@ fn many(context: &Context) -> Verdict {
             })?;
         }
     }
-    for stream in &streams {
+    for stream in free {
         stream.synchronize_timeout(PATIENCE)?;
     }
+    ensure_eq!(count.load(Ordering::SeqCst), 990, "host functions of the streams that nothing blocks");
+    ensure!(!blocked[0].is_idle()?, "the blocked stream is idle");
+    gate.open()?;
+    blocked[0].synchronize_timeout(PATIENCE)?;
     ensure_eq!(count.load(Ordering::SeqCst), 1000, "host functions that ran");
     Ok(())
 }

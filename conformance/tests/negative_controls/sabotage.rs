@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_interop::backend::{
-    ExportableAllocation, HostFunction, RawAllocation, RawEvent, RawKernel, RawMemory, RawModule, RawSemaphore,
-    RawSignal, RawStream, RawWait,
+    ExportableAllocation, HostFunction, RawEvent, RawKernel, RawMemory, RawModule, RawSemaphore, RawSignal, RawStream,
+    RawWait,
 };
 use gpu_interop::host::HostBackend;
 use gpu_interop::{
@@ -120,7 +120,6 @@ impl BackendDevice for SabotagedDevice {
     pass_on! { safe
         fn identity(&self) -> &DeviceIdentity;
         fn capabilities(&self) -> &Capabilities;
-        fn cancel_pending_work(&self) -> ();
         fn create_exportable(&self, size: u64) -> Result<ExportableAllocation>;
         fn create_stream(&self) -> Result<RawStream>;
         fn create_event(&self) -> Result<RawEvent>;
@@ -128,9 +127,11 @@ impl BackendDevice for SabotagedDevice {
     }
 
     pass_on! { unsafe
+        fn cancel_pending_work(&self) -> ();
+        fn take_stream_failure(&self, stream: RawStream) -> Result<()>;
         fn destroy_memory(&self, memory: RawMemory) -> Result<()>;
-        fn export_allocation(&self, allocation: RawAllocation) -> Result<MemoryHandle>;
-        fn destroy_exportable(&self, allocation: RawAllocation) -> Result<()>;
+        fn export_allocation(&self, allocation: &ExportableAllocation) -> Result<MemoryHandle>;
+        fn destroy_exportable(&self, allocation: &ExportableAllocation) -> Result<()>;
         fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore>;
         fn destroy_semaphore(&self, semaphore: RawSemaphore) -> Result<()>;
         fn destroy_stream(&self, stream: RawStream) -> Result<()>;

@@ -14,8 +14,29 @@ pub enum ModuleImage<'a> {
     Builtin,
     /// PTX source, for CUDA.
     Ptx(&'a CStr),
-    /// A compiled image: a cubin or fat binary for CUDA, a code object for HIP.
-    Binary(&'a [u8]),
+    /// A compiled image.
+    Binary(BinaryImage<'a>),
+}
+
+/// A compiled image: a cubin or fat binary for CUDA, a code object for HIP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BinaryImage<'a>(&'a [u8]);
+
+impl<'a> BinaryImage<'a> {
+    /// Wraps an image's bytes.
+    ///
+    /// # Safety
+    /// The image must be complete and well-formed: drivers are told no length and trust the image's own headers.
+    #[must_use]
+    pub const unsafe fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub const fn bytes(self) -> &'a [u8] {
+        self.0
+    }
 }
 
 /// The size of a launch: blocks, threads a block, and dynamic shared memory.

@@ -48,7 +48,7 @@ pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch
 pub use handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
 pub use identity::{DeviceIdentity, DeviceKind, IdentityMatch, Luid, ParseIdentityError, PciAddress, Uuid};
 pub use import::{MemoryImport, SemaphoreImport};
-pub use kernel::{KernelArg, LaunchConfig, ModuleImage};
+pub use kernel::{BinaryImage, KernelArg, LaunchConfig, ModuleImage};
 pub use object::{
     BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore, Kernel, MappedBuffer,
     MappedMipmappedArray, Module, SemaphoreSignal, SemaphoreWait, Stream,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::handle::{NvSciObject, SemaphorePayload};
+use crate::handle::{NvSciFence, SemaphorePayload};
 
 /// What a signal does, by the semaphore's payload.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,7 +17,7 @@ pub enum SignalParams {
     /// Signals an NvSciSync object and writes its fence.
     NvSciSync {
         /// Points at the `NvSciSyncFence` to fill in.
-        fence: NvSciObject,
+        fence: NvSciFence,
         /// Skips the synchronisation of NvSciBuf imports before the signal
         /// (`CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC`).
         skip_memsync: bool,
@@ -55,7 +55,7 @@ pub enum WaitParams {
     /// Waits for an NvSciSync fence.
     NvSciSync {
         /// Points at the `NvSciSyncFence` to wait for.
-        fence: NvSciObject,
+        fence: NvSciFence,
         /// Skips the synchronisation of NvSciBuf imports after the wait
         /// (`CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC`).
         skip_memsync: bool,

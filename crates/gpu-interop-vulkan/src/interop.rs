@@ -146,6 +146,19 @@ impl VulkanInterop {
         &self.shared.identity
     }
 
+    /// The largest allocation that the device makes, bytes (`VkPhysicalDeviceMaintenance3Properties`). Vulkan demands at
+    /// least 1 GiB.
+    #[must_use]
+    pub fn max_allocation_size(&self) -> u64 {
+        let mut limits = vk::PhysicalDeviceMaintenance3Properties::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
+        // SAFETY: whoever made this object promised that both are live, belong together, and are 1.1 or later.
+        unsafe {
+            self.shared.instance.get_physical_device_properties2(self.shared.physical_device, &mut properties);
+        }
+        limits.max_memory_allocation_size
+    }
+
     /// The driver's name and version as its vendor writes them, and the device's Vulkan version. For reports.
     #[must_use]
     pub fn driver(&self) -> String {

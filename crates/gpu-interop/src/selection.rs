@@ -53,7 +53,9 @@ impl BackendChoice {
     /// [`ErrorKind::InvalidArgument`] if it names no backend.
     pub fn from_env() -> Result<Self> {
         match std::env::var_os(BACKEND_VARIABLE) {
-            Some(value) if !value.is_empty() => value.to_string_lossy().parse(),
+            Some(value) if !value.is_empty() => {
+                value.to_string_lossy().parse().map_err(|error: Error| error.with_context("variable", BACKEND_VARIABLE))
+            }
             _ => Ok(Self::Auto),
         }
     }

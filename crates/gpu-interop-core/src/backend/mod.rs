@@ -115,7 +115,7 @@ pub struct ExportableAllocation {
 }
 
 /// The function that a stream calls: [`BackendDevice::launch_host_function`].
-pub type HostFunction = extern "C" fn(*mut c_void);
+pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 
 fn missing(operation: &'static str) -> Error {
     Error::unsupported(operation, "the backend does not implement it")
@@ -138,7 +138,9 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
 
     /// Gives up on enqueued work that waits for something, where the driver can: the device is being closed and
     /// nothing will be enqueued any more. Does not block.
-    fn cancel_pending_work(&self) {}
+    ///
+    /// Beyond the contract: the caller is the only one that uses this device.
+    unsafe fn cancel_pending_work(&self) {}
 
     /// Imports memory (`cuImportExternalMemory`, `hipImportExternalMemory`). The request keeps its handle.
     unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory>;
@@ -173,12 +175,12 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
     }
 
     /// Exports an allocation. Each call gives a new handle.
-    unsafe fn export_allocation(&self, _allocation: RawAllocation) -> Result<MemoryHandle> {
+    unsafe fn export_allocation(&self, _allocation: &ExportableAllocation) -> Result<MemoryHandle> {
         Err(missing("BackendDevice::export_allocation"))
     }
 
     /// Frees an allocation. Handles exported from it stay valid.
-    unsafe fn destroy_exportable(&self, _allocation: RawAllocation) -> Result<()> {
+    unsafe fn destroy_exportable(&self, _allocation: &ExportableAllocation) -> Result<()> {
         Err(missing("BackendDevice::destroy_exportable"))
     }
 
@@ -211,7 +213,14 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
     /// Blocks until everything enqueued has run, and reports what failed since the last call.
     unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()>;
 
-    /// Whether everything enqueued has run. Does not block.
+    /// Reports what failed since the last report, without blocking; the caller found the stream idle. Only for
+    /// backends whose [`BackendDevice::query_stream`] does not report it.
+    unsafe fn take_stream_failure(&self, _stream: RawStream) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether everything enqueued has run. Does not block, and does not take the failure that a synchronisation
+    /// reports. An error means that nothing on the stream will run any more; what may pass is `Ok(false)`.
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool>;
 
     /// Creates an event without timing.
@@ -223,7 +232,8 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
     /// Records an event after everything enqueued so far.
     unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()>;
 
-    /// Whether everything before the event's last record has run; `true` if it was never recorded.
+    /// Whether everything before the event's last record has run; `true` if it was never recorded. Errors as for
+    /// [`BackendDevice::query_stream`].
     unsafe fn query_event(&self, event: RawEvent) -> Result<bool>;
 
     /// Makes a stream wait for an event's last record.

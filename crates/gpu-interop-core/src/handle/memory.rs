@@ -1,6 +1,6 @@
 //! Handles to memory.
 
-use super::{FdHandle, KmtHandle, NvSciObject, Win32Object, handle_kinds};
+use super::{FdHandle, KmtHandle, NvSciBufObject, Win32Object, handle_kinds};
 
 handle_kinds! {
     /// The kinds of memory handle that the CUDA and HIP headers declare.
@@ -56,7 +56,7 @@ pub enum MemoryHandle {
     /// A shared `ID3D11Resource`, KMT handle.
     D3d11ResourceKmt(KmtHandle),
     /// An `NvSciBufObj`.
-    NvSciBuf(NvSciObject),
+    NvSciBuf(NvSciBufObject),
     /// A dma-buf.
     DmaBufFd(FdHandle),
 }

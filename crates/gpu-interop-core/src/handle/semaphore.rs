@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FdHandle, KmtHandle, NvSciObject, Win32Object, handle_kinds};
+use super::{FdHandle, KmtHandle, NvSciSyncObject, Win32Object, handle_kinds};
 
 handle_kinds! {
     /// The kinds of semaphore handle that the CUDA and HIP headers declare.
@@ -72,7 +72,7 @@ pub enum SemaphoreHandle {
     /// A shared `ID3D11Fence`.
     D3d11Fence(Win32Object),
     /// An `NvSciSyncObj`.
-    NvSciSync(NvSciObject),
+    NvSciSync(NvSciSyncObject),
     /// An `IDXGIKeyedMutex`, NT handle or name.
     D3d11KeyedMutex(Win32Object),
     /// An `IDXGIKeyedMutex`, KMT handle.

@@ -143,33 +143,44 @@ impl From<ObjectName> for Win32Object {
     }
 }
 
-/// An NvSciBuf or NvSciSync object. Borrowed: the application keeps ownership, and must keep the object alive
-/// until everything imported from it is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct NvSciObject(NonNull<c_void>);
+/// Declares a borrowed NvSci pointer.
+macro_rules! nv_sci {
+    ($( $(#[$meta:meta])* $name:ident: $object:literal, valid until $until:literal; )+) => { $(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name(NonNull<c_void>);
 
-// SAFETY: an NvSci object is a reference-counted handle that NVIDIA documents as usable from any thread; this
-// type only carries its address.
-unsafe impl Send for NvSciObject {}
-// SAFETY: as above.
-unsafe impl Sync for NvSciObject {}
+        // SAFETY: NVIDIA documents these objects as usable from any thread; this type only carries an address.
+        unsafe impl Send for $name {}
+        // SAFETY: as above.
+        unsafe impl Sync for $name {}
 
-impl NvSciObject {
-    /// Wraps an `NvSciBufObj` or `NvSciSyncObj`.
-    ///
-    /// # Safety
-    /// `object` must be a valid object of the kind that the handle variant names, and stay valid until the
-    /// import and everything made from it are closed.
-    #[must_use]
-    pub unsafe fn from_raw(object: NonNull<c_void>) -> Self {
-        Self(object)
-    }
+        impl $name {
+            #[doc = concat!("Wraps ", $object, ".")]
+            ///
+            /// # Safety
+            #[doc = concat!("It must be valid, and stay valid until ", $until, ".")]
+            #[must_use]
+            pub unsafe fn from_raw(object: NonNull<c_void>) -> Self {
+                Self(object)
+            }
 
-    /// The object's address.
-    #[must_use]
-    pub fn as_raw(self) -> *mut c_void {
-        self.0.as_ptr()
-    }
+            /// The address.
+            #[must_use]
+            pub fn as_raw(self) -> *mut c_void {
+                self.0.as_ptr()
+            }
+        }
+    )+ };
+}
+
+nv_sci! {
+    /// An NvSciBuf object. Borrowed: the application keeps ownership.
+    NvSciBufObject: "an `NvSciBufObj`", valid until "the import and everything made from it are closed";
+    /// An NvSciSync object. Borrowed: the application keeps ownership.
+    NvSciSyncObject: "an `NvSciSyncObj`", valid until "the import is closed";
+    /// Where an NvSciSync fence is: written by a signal, read by a wait. Borrowed.
+    NvSciFence: "the address of an `NvSciSyncFence`", valid until "the signal or wait that names it has been enqueued";
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::memory::ExternalMemory;
 use super::module::Module;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
-use super::{Event, validate};
+use super::{Event, host_function, validate};
 use crate::backend::{Backend, BackendDevice, BackendInfo, RawStream};
 use crate::capability::{Capabilities, Feature};
 use crate::error::{Error, ErrorKind, ImportError, Result};
@@ -34,7 +34,16 @@ impl DeviceInner {
 
 impl Drop for DeviceInner {
     fn drop(&mut self) {
-        self.lifetimes.drain(&*self.raw);
+        if !host_function::running() {
+            self.lifetimes.drain(&*self.raw);
+            return;
+        }
+        // Draining calls the driver and waits, maybe for this very thread.
+        let (lifetimes, raw) = (std::mem::take(&mut self.lifetimes), self.raw.clone());
+        let closer = std::thread::Builder::new().name("gpu-interop close".into());
+        if let Err(error) = closer.spawn(move || lifetimes.drain(&*raw)) {
+            tracing::error!(%error, "a device was closed inside a host function, and no thread could be started to free its objects; they are leaked");
+        }
     }
 }
 
@@ -78,7 +87,8 @@ impl Device {
         }
     }
 
-    /// Wraps an already opened backend device, for backends that are layered or made by hand.
+    /// Wraps an already opened backend device, for backends that are layered or made by hand. It should be the only
+    /// `Device` made from `raw`: closing one cancels what is pending on all of them.
     #[must_use]
     pub fn from_backend_device(info: BackendInfo, raw: Arc<dyn BackendDevice>) -> Self {
         Self { inner: Arc::new(DeviceInner { info, raw, lifetimes: Lifetimes::default() }) }
@@ -187,11 +197,18 @@ impl Device {
     /// `CudaStream::cu_stream`, say). Dropping the returned [`Stream`] does not destroy it.
     ///
     /// # Safety
-    /// `raw` must be a live stream of this very device, and stay live until the returned stream and every object
-    /// used on it have been dropped and the work enqueued through it has run.
+    /// `raw` must be a live stream of this very device. It must stay live until the returned stream and every object
+    /// used on it have been dropped, the work enqueued through it has run, and [`Device::collect`] has been called after
+    /// that. It must not be capturing a graph while the returned stream or an object used on it is used or dropped.
     #[must_use]
     pub unsafe fn stream_from_raw(&self, raw: RawStream) -> Stream {
         Stream::new(self.inner.clone(), raw, false)
+    }
+
+    /// Frees what was dropped while work still used it and that work has run since. Also happens by itself, whenever
+    /// an object is dropped, a stream created or synchronised.
+    pub fn collect(&self) {
+        self.inner.lifetimes.collect(&*self.inner.raw);
     }
 
     /// Creates an event.

@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use super::device::DeviceInner;
+use super::lifetime::{Owned, Resource};
 use crate::backend::RawEvent;
 use crate::error::Result;
 
 /// A point in a stream's work that other streams and the host can wait for.
 #[derive(Debug)]
 pub struct Event {
-    pub(super) device: Arc<DeviceInner>,
+    // Drivers keep a pending event's resources until it has passed, so its uses are not noted.
+    pub(super) owned: Owned,
     pub(super) raw: RawEvent,
 }
 
 impl Event {
     pub(super) fn new(device: Arc<DeviceInner>, raw: RawEvent) -> Self {
-        Self { device, raw }
+        Self { owned: Owned::new(device, Resource::Event(raw)), raw }
     }
 
     /// The driver's event, valid while `self` lives.
@@ -30,16 +32,8 @@ impl Event {
     /// # Errors
     /// What the driver answers.
     pub fn is_complete(&self) -> Result<bool> {
+        let device = &self.owned.device;
         // SAFETY: the event is live.
-        unsafe { self.device.raw.query_event(self.raw) }.map_err(|error| self.device.decorate(error))
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        // SAFETY: this is the only owner, and drivers keep an event's resources until it has passed.
-        if let Err(error) = unsafe { self.device.raw.destroy_event(self.raw) } {
-            tracing::warn!(error = %self.device.decorate(error), "destroying an event failed");
-        }
+        unsafe { device.raw.query_event(self.raw) }.map_err(|error| device.decorate(error))
     }
 }

@@ -19,7 +19,7 @@ pub struct ExportableMemory {
 
 impl ExportableMemory {
     pub(super) fn new(device: Arc<DeviceInner>, allocation: ExportableAllocation) -> Self {
-        Self { owned: Owned::new(device, Resource::Allocation(allocation.raw)), allocation }
+        Self { owned: Owned::new(device, Resource::Allocation(allocation)), allocation }
     }
 
     /// Size in bytes, at least what was asked for. The importer must pass this size.
@@ -41,7 +41,7 @@ impl ExportableMemory {
     pub fn export(&self) -> Result<MemoryHandle> {
         let device = &self.owned.device;
         // SAFETY: the allocation is live.
-        unsafe { device.raw.export_allocation(self.allocation.raw) }.map_err(|error| device.decorate(error))
+        unsafe { device.raw.export_allocation(&self.allocation) }.map_err(|error| device.decorate(error))
     }
 
     /// A part of the memory, in bytes from its start.

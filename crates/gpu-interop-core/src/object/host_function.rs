@@ -1,5 +1,6 @@
 //! Application functions that run in stream order.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,17 +11,33 @@ use super::validate;
 use crate::capability::Feature;
 use crate::error::Result;
 
+thread_local! {
+    static RUNNING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside a host function, where no driver may be called and nothing may wait.
+pub(super) fn running() -> bool {
+    RUNNING.get()
+}
+
 struct HostCall {
     function: Box<dyn FnOnce() + Send>,
     panicked: Arc<AtomicBool>,
 }
 
 /// Called by a driver's thread. Never unwinds into it.
-extern "C" fn run(data: *mut c_void) {
-    // SAFETY: `data` is the box that `launch_host_function` leaked for this call, and drivers call once.
+///
+/// # Safety
+/// `data` must be a box that [`Stream::launch_host_function`] leaked for this call.
+unsafe extern "C" fn run(data: *mut c_void) {
+    // SAFETY: the caller's promise; drivers call once.
     let call = unsafe { Box::from_raw(data.cast::<HostCall>()) };
     let HostCall { function, panicked } = *call;
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(function)) {
+    RUNNING.set(true);
+    // Drops what the function captured, too.
+    let called = catch_unwind(AssertUnwindSafe(function));
+    RUNNING.set(false);
+    if let Err(payload) = called {
         // Dropping the payload could panic again, and there is nobody left to catch that.
         std::mem::forget(payload);
         panicked.store(true, Ordering::Release);

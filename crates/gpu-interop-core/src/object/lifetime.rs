@@ -10,15 +10,17 @@
 //! those of them that are still kept, and what is kept is freed under one lock, in the order it was let go.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
 use super::device::DeviceInner;
+use super::host_function;
 use crate::backend::{
-    BackendDevice, DevicePtr, RawAllocation, RawEvent, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawStream,
+    BackendDevice, DevicePtr, ExportableAllocation, RawEvent, RawMemory, RawMipmappedArray, RawModule, RawSemaphore,
+    RawStream,
 };
 use crate::error::Result;
 
@@ -35,8 +37,9 @@ pub(super) enum Resource {
         memory: RawMemory,
     },
     Semaphore(RawSemaphore),
-    Allocation(RawAllocation),
+    Allocation(ExportableAllocation),
     Module(RawModule),
+    Event(RawEvent),
     /// `owned` is false for a stream that the application lent.
     Stream {
         raw: RawStream,
@@ -118,7 +121,7 @@ impl Drop for Owned {
 #[derive(Debug, Clone, Copy)]
 enum Wait {
     /// An event recorded after the last use, owned by the entry.
-    Event(RawEvent),
+    Event { event: RawEvent, slot: usize },
     /// The stream in this slot being idle, where no event could be recorded.
     Idle(usize),
 }
@@ -134,6 +137,10 @@ struct Retired {
 pub(super) struct Lifetimes {
     streams: Mutex<Vec<Option<RawStream>>>,
     retired: Mutex<Vec<Retired>>,
+    /// What was let go inside a host function, where no driver may be called, and the streams it was used on.
+    deferred: Mutex<Vec<(Resource, u64)>>,
+    /// How many retired objects make a release collect.
+    due: AtomicUsize,
 }
 
 impl Lifetimes {
@@ -154,7 +161,14 @@ impl Lifetimes {
 
     /// Frees `resource` now if the streams in `used` are idle, else later.
     fn retire(&self, device: &dyn BackendDevice, resource: Resource, used: u64) -> Result<()> {
-        self.collect(device);
+        if host_function::running() {
+            lock(&self.deferred).push((resource, used));
+            return Ok(());
+        }
+        if matches!(resource, Resource::Event(_)) {
+            return self.free(device, resource);
+        }
+        self.collect_if_due(device);
         let waits = self.fence(device, used);
         if waits.is_empty() && !self.is_mapped(&resource) {
             return self.free(device, resource);
@@ -187,26 +201,54 @@ impl Lifetimes {
                     tracing::warn!(%error, "recording an event failed; what is freed waits for an idle stream");
                     Wait::Idle(slot)
                 },
-                Wait::Event,
+                |event| Wait::Event { event, slot },
             ));
         }
         waits
     }
 
+    /// Collects, unless much is kept and little was added: dropping n objects behind busy work takes n steps, not n².
+    fn collect_if_due(&self, device: &dyn BackendDevice) {
+        const FEW: usize = 32;
+        let kept = {
+            let mut retired = lock(&self.retired);
+            // Always: a mapping let go inside a host function must come before its memory.
+            self.adopt(device, &mut retired);
+            retired.len()
+        };
+        if kept <= FEW || kept >= self.due.load(Ordering::Relaxed) {
+            self.collect(device);
+            self.due.store(2 * lock(&self.retired).len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Retires what was let go inside host functions.
+    fn adopt(&self, device: &dyn BackendDevice, retired: &mut Vec<Retired>) {
+        for (resource, used) in std::mem::take(&mut *lock(&self.deferred)) {
+            retired.push(Retired { resource, waits: self.fence(device, used) });
+        }
+    }
+
     /// Frees every retired object whose events have passed.
     pub(super) fn collect(&self, device: &dyn BackendDevice) {
+        if host_function::running() {
+            return;
+        }
         // Locked until everything is freed: another thread must not free memory while its mapping is under way.
         let mut retired = lock(&self.retired);
+        self.adopt(device, &mut retired);
         let mut mapped = BTreeSet::new();
+        // A stream's events pass in order, so behind one that has not passed no other need be asked.
+        let mut busy = BTreeSet::new();
         for entry in std::mem::take(&mut *retired) {
             let waits_for_mapping = matches!(entry.resource, Resource::Memory(memory) if mapped.contains(&memory));
-            if waits_for_mapping || !entry.waits.iter().all(|wait| self.passed(device, *wait)) {
+            if waits_for_mapping || !entry.waits.iter().all(|wait| self.passed(device, *wait, &mut busy)) {
                 mapped.extend(entry.resource.mapping_of());
                 retired.push(entry);
                 continue;
             }
             for wait in entry.waits {
-                let Wait::Event(event) = wait else { continue };
+                let Wait::Event { event, .. } = wait else { continue };
                 // SAFETY: the event was created for this entry alone, and has passed.
                 if let Err(error) = unsafe { device.destroy_event(event) } {
                     tracing::warn!(%error, "destroying an event failed");
@@ -219,32 +261,50 @@ impl Lifetimes {
         }
     }
 
-    fn passed(&self, device: &dyn BackendDevice, wait: Wait) -> bool {
+    fn passed(&self, device: &dyn BackendDevice, wait: Wait, busy: &mut BTreeSet<usize>) -> bool {
         match wait {
-            // SAFETY: retired entries own their events. An event that reports an error will never be waited for by
-            // work.
-            Wait::Event(event) => unsafe { device.query_event(event) }.unwrap_or(true),
+            Wait::Event { slot, .. } if busy.contains(&slot) => false,
+            Wait::Event { event, slot } => {
+                // SAFETY: retired entries own their events. After an error nothing is left that could use the object.
+                let passed = unsafe { device.query_event(event) }.unwrap_or(true);
+                if !passed {
+                    busy.insert(slot);
+                }
+                passed
+            }
             // A stream that has left its slot was idle then. Another one in the slot only makes this more careful.
             Wait::Idle(slot) => lock(&self.streams)[slot].is_none_or(|raw| is_idle(device, raw)),
         }
     }
 
-    /// Frees what is left when the device goes: cancels what the backend can cancel, then waits a little.
+    /// Frees what is left when the device goes: gives enqueued work a moment to run, then cancels what the backend
+    /// can cancel, then waits another moment.
     pub(super) fn drain(&self, device: &dyn BackendDevice) {
-        const PATIENCE: Duration = Duration::from_secs(2);
-        self.collect(device);
-        if lock(&self.retired).is_empty() {
+        /// Tests close many devices whose streams never go idle.
+        const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
+        if self.collected_within(device, PATIENCE) {
             return;
         }
-        device.cancel_pending_work();
-        let deadline = Instant::now() + PATIENCE;
-        while !lock(&self.retired).is_empty() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-            self.collect(device);
+        // SAFETY: the device is being closed: no object is left that could enqueue anything.
+        unsafe { device.cancel_pending_work() };
+        if !self.collected_within(device, PATIENCE) {
+            let objects = lock(&self.retired).len();
+            tracing::warn!(objects, "work is still pending on a closed device; its objects are leaked");
         }
-        let left = lock(&self.retired);
-        if !left.is_empty() {
-            tracing::warn!(objects = left.len(), "work is still pending on a closed device; its objects are leaked");
+    }
+
+    /// Whether everything retired could be freed in this time.
+    fn collected_within(&self, device: &dyn BackendDevice, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        loop {
+            self.collect(device);
+            if lock(&self.retired).is_empty() {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -258,8 +318,9 @@ impl Lifetimes {
                 Resource::Buffer { ptr, .. } => device.free_buffer(ptr),
                 Resource::MipmappedArray { raw, .. } => device.free_mipmapped_array(raw),
                 Resource::Semaphore(raw) => device.destroy_semaphore(raw),
-                Resource::Allocation(raw) => device.destroy_exportable(raw),
+                Resource::Allocation(allocation) => device.destroy_exportable(&allocation),
                 Resource::Module(raw) => device.unload_module(raw),
+                Resource::Event(raw) => device.destroy_event(raw),
                 Resource::Stream { raw, slot, owned } => {
                     lock(&self.streams)[slot] = None;
                     if owned { device.destroy_stream(raw) } else { Ok(()) }

@@ -92,7 +92,12 @@ impl Stream {
                 pause = (pause * 2).min(Duration::from_millis(1));
             }
         }
-        self.synchronize()
+        // Not `synchronize`: another thread may have enqueued more meanwhile.
+        let device = self.device();
+        device.lifetimes.collect(&*device.raw);
+        // SAFETY: the stream is live.
+        let failure = unsafe { device.raw.take_stream_failure(self.raw) };
+        failure.and_then(|()| self.take_panic()).map_err(|error| device.decorate(error))
     }
 
     /// Whether everything enqueued has run. Does not block.
@@ -109,7 +114,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for an event of another device; else what the driver answers.
     pub fn record(&self, event: &Event) -> Result<()> {
-        self.check_device("Stream::record", "event", &event.device)?;
+        self.check_device("Stream::record", "event", &event.owned.device)?;
         // SAFETY: both are live and of this device.
         unsafe { self.device().raw.record_event(event.raw, self.raw) }.map_err(|error| self.device().decorate(error))
     }
@@ -119,7 +124,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for an event of another device; else what the driver answers.
     pub fn wait_event(&self, event: &Event) -> Result<()> {
-        self.check_device("Stream::wait_event", "event", &event.device)?;
+        self.check_device("Stream::wait_event", "event", &event.owned.device)?;
         // SAFETY: both are live and of this device.
         unsafe { self.device().raw.wait_event(self.raw, event.raw) }.map_err(|error| self.device().decorate(error))
     }

@@ -11,7 +11,8 @@ use super::{SIZE, assert_refused, memfd, opaque, open, open_on};
 use crate::capability::{Capabilities, Support};
 use crate::error::ErrorKind;
 use crate::handle::{
-    KmtHandle, MemoryHandle, MemoryHandleKind, NtHandle, NvSciObject, ObjectName, SemaphoreHandle, SemaphoreHandleKind,
+    KmtHandle, MemoryHandle, MemoryHandleKind, NtHandle, NvSciBufObject, NvSciSyncObject, ObjectName, SemaphoreHandle,
+    SemaphoreHandleKind,
 };
 use crate::identity::{DeviceIdentity, PciAddress};
 use crate::import::{MemoryImport, SemaphoreImport};
@@ -36,9 +37,14 @@ fn refuse_semaphore(request: SemaphoreImport, kind: ErrorKind, words: &[&str]) {
     assert_eq!(recorder.calls(), []);
 }
 
-fn sci() -> NvSciObject {
+fn sci() -> NvSciBufObject {
     // SAFETY: nothing in these tests looks at the object.
-    unsafe { NvSciObject::from_raw(NonNull::dangling()) }
+    unsafe { NvSciBufObject::from_raw(NonNull::dangling()) }
+}
+
+fn sci_sync() -> NvSciSyncObject {
+    // SAFETY: as above.
+    unsafe { NvSciSyncObject::from_raw(NonNull::dangling()) }
 }
 
 fn nt() -> NtHandle {
@@ -154,7 +160,7 @@ fn the_dedicated_flag_is_demanded_of_resources_and_passed_on_for_the_rest() {
 fn nvsci_objects_reach_the_backend_on_every_system() {
     let (recorder, device) = open();
     let memory = device.import_memory(MemoryImport::new(MemoryHandle::NvSciBuf(sci()), 1)).expect("memory");
-    let semaphore = device.import_semaphore(SemaphoreHandle::NvSciSync(sci())).expect("semaphore");
+    let semaphore = device.import_semaphore(SemaphoreHandle::NvSciSync(sci_sync())).expect("semaphore");
     assert_eq!(memory.handle_kind(), MemoryHandleKind::NvSciBuf);
     assert_eq!(semaphore.handle_kind(), SemaphoreHandleKind::NvSciSync);
     assert_eq!(

@@ -292,7 +292,8 @@ impl Recorder {
             due
         };
         for call in due {
-            (call.function)(std::ptr::with_exposed_provenance_mut::<c_void>(call.data));
+            // SAFETY: the function came with this data, and is called once.
+            unsafe { (call.function)(std::ptr::with_exposed_provenance_mut::<c_void>(call.data)) };
         }
     }
 }

@@ -7,16 +7,21 @@ use super::recorder::{Call, Recorder, gpu};
 use super::{assert_invalid, assert_refused, binary, open, open_on, timeline};
 use crate::backend::{BackendDevice, RawSignal, RawWait};
 use crate::error::ErrorKind;
-use crate::handle::{NvSciObject, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
+use crate::handle::{NvSciFence, NvSciSyncObject, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
 use crate::object::{Device, ExternalSemaphore, SemaphoreSignal, SemaphoreWait};
 use crate::semaphore_ops::{SignalParams, WaitParams};
 
 const SIGNAL: &str = "Stream::signal";
 const WAIT: &str = "Stream::wait";
 
-fn sci() -> NvSciObject {
+fn sci() -> NvSciSyncObject {
     // SAFETY: nothing in these tests looks at the object.
-    unsafe { NvSciObject::from_raw(NonNull::dangling()) }
+    unsafe { NvSciSyncObject::from_raw(NonNull::dangling()) }
+}
+
+fn fence() -> NvSciFence {
+    // SAFETY: as above.
+    unsafe { NvSciFence::from_raw(NonNull::dangling()) }
 }
 
 /// One semaphore of each payload. Keyed mutexes cannot be imported on every system, so that one is made by hand.
@@ -29,12 +34,12 @@ fn one_of_each(recorder: &Recorder, device: &Device) -> [ExternalSemaphore; 4] {
 }
 
 fn signals() -> [SignalParams; 4] {
-    let sync = SignalParams::NvSciSync { fence: sci(), skip_memsync: true };
+    let sync = SignalParams::NvSciSync { fence: fence(), skip_memsync: true };
     [SignalParams::Binary, SignalParams::Value(7), SignalParams::Key(7), sync]
 }
 
 fn waits() -> [WaitParams; 4] {
-    let sync = WaitParams::NvSciSync { fence: sci(), skip_memsync: false };
+    let sync = WaitParams::NvSciSync { fence: fence(), skip_memsync: false };
     let key = WaitParams::Key { key: 7, timeout: Some(Duration::from_millis(5)) };
     [WaitParams::Binary, WaitParams::Value(7), key, sync]
 }

@@ -68,7 +68,7 @@ impl BackendDevice for Recorder {
         &self.capabilities
     }
 
-    fn cancel_pending_work(&self) {
+    unsafe fn cancel_pending_work(&self) {
         let mut state = self.lock();
         state.calls.push(Call::CancelPendingWork);
         if !state.cannot_cancel {
@@ -133,13 +133,13 @@ impl BackendDevice for Recorder {
         Ok(ExportableAllocation { raw: RawAllocation::new(raw), ptr: DevicePtr::new(address), size })
     }
 
-    unsafe fn export_allocation(&self, allocation: RawAllocation) -> Result<MemoryHandle> {
-        self.begin(Call::ExportAllocation(allocation))?.require(Object::Allocation(allocation.get() as u64));
+    unsafe fn export_allocation(&self, allocation: &ExportableAllocation) -> Result<MemoryHandle> {
+        self.begin(Call::ExportAllocation(allocation.raw))?.require(Object::Allocation(allocation.raw.get() as u64));
         Ok(MemoryHandle::OpaqueFd(super::super::memfd("exported")))
     }
 
-    unsafe fn destroy_exportable(&self, allocation: RawAllocation) -> Result<()> {
-        self.free(Call::DestroyExportable(allocation), Object::Allocation(allocation.get() as u64))
+    unsafe fn destroy_exportable(&self, allocation: &ExportableAllocation) -> Result<()> {
+        self.free(Call::DestroyExportable(allocation.raw), Object::Allocation(allocation.raw.get() as u64))
     }
 
     unsafe fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore> {
@@ -328,7 +328,7 @@ impl BackendDevice for Recorder {
         let bytes = match image {
             ModuleImage::Builtin => Vec::new(),
             ModuleImage::Ptx(source) => source.to_bytes().to_vec(),
-            ModuleImage::Binary(bytes) => bytes.to_vec(),
+            ModuleImage::Binary(image) => image.bytes().to_vec(),
         };
         let mut state = self.begin(Call::LoadModule(bytes))?;
         let (raw, value) = fresh();

@@ -1,0 +1,159 @@
+//! What threads, events and drops do to each other on the host backend's streams.
+
+#![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use gpu_interop_core::{Device, ErrorKind, ExternalSemaphore, LaunchConfig, ModuleImage};
+use gpu_interop_host::{HostBackend, HostSemaphore};
+
+const LONG: Duration = Duration::from_secs(10);
+
+fn open() -> Device {
+    Device::open(&HostBackend::new(), 0).expect("the host backend always opens")
+}
+
+fn timeline(device: &Device) -> (HostSemaphore, ExternalSemaphore) {
+    let peer = HostSemaphore::timeline(0).expect("create");
+    let imported = device.import_semaphore(peer.export().expect("export")).expect("import");
+    (peer, imported)
+}
+
+#[test]
+fn a_fresh_stream_is_idle() {
+    let device = open();
+    for _ in 0..50 {
+        assert!(device.create_stream().expect("stream").is_idle().expect("query"));
+    }
+}
+
+#[test]
+fn an_event_recorded_again_elsewhere_does_not_satisfy_an_earlier_wait() {
+    let device = open();
+    let (peer, semaphore) = timeline(&device);
+    let stream = || device.create_stream().expect("stream");
+    let (first, second, waiting) = (stream(), stream(), stream());
+    let event = device.create_event().expect("event");
+    first.wait(&[semaphore.wait_value(1)]).expect("wait");
+    first.record(&event).expect("record");
+    waiting.wait_event(&event).expect("wait");
+    let ran = Arc::new(AtomicBool::new(false));
+    let flag = ran.clone();
+    waiting.launch_host_function(move || flag.store(true, Ordering::SeqCst)).expect("launch");
+    second.record(&event).expect("record again");
+    second.synchronize().expect("idle");
+    std::thread::sleep(Duration::from_millis(150));
+    assert!(!ran.load(Ordering::SeqCst), "the wait was for the first stream's record");
+    peer.signal_value(1).expect("signal");
+    waiting.synchronize_timeout(LONG).expect("the first stream reached its record");
+    assert!(ran.load(Ordering::SeqCst));
+}
+
+#[test]
+fn recording_and_waiting_from_two_threads_does_not_deadlock_a_stream() {
+    let device = open();
+    let (stream, event) = (device.create_stream().expect("stream"), device.create_event().expect("event"));
+    std::thread::scope(|scope| {
+        for record in [true, false] {
+            let (stream, event) = (&stream, &event);
+            scope.spawn(move || {
+                let end = Instant::now() + Duration::from_millis(500);
+                while Instant::now() < end {
+                    if record { stream.record(event) } else { stream.wait_event(event) }.expect("enqueue");
+                    std::thread::yield_now();
+                }
+            });
+        }
+    });
+    stream.synchronize_timeout(LONG).expect("no wait is ahead of its record");
+}
+
+#[test]
+fn work_that_waits_for_nothing_still_runs_when_everything_is_dropped() {
+    for _ in 0..20 {
+        let device = open();
+        let (peer, semaphore) = timeline(&device);
+        let memory = device.allocate_exportable(1 << 20).expect("memory");
+        let stream = device.create_stream().expect("stream");
+        for _ in 0..20 {
+            stream.fill(&memory, 3).expect("fill");
+        }
+        stream.signal(&[semaphore.signal_value(1)]).expect("signal");
+        drop((stream, memory, semaphore, device));
+        peer.wait_value(1, LONG).expect("the signal was enqueued, so it comes");
+    }
+}
+
+#[test]
+fn synchronising_waits_for_what_was_enqueued_before_it() {
+    let device = open();
+    let (peer, semaphore) = timeline(&device);
+    let memory = device.allocate_exportable(64 << 20).expect("memory");
+    let stream = device.create_stream().expect("stream");
+    let (done, wait) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let stream = &stream;
+        stream.fill(&memory, 1).expect("fill");
+        scope.spawn(move || {
+            stream.synchronize().expect("synchronize");
+            done.send(()).expect("send");
+        });
+        std::thread::sleep(Duration::from_millis(5));
+        stream.wait(&[semaphore.wait_value(1)]).expect("wait");
+        let returned = wait.recv_timeout(LONG);
+        peer.signal_value(1).expect("signal");
+        returned.expect("the later wait does not hold the earlier synchronisation up");
+    });
+}
+
+#[test]
+fn the_last_objects_may_be_dropped_in_a_host_function() {
+    let device = open();
+    let stream = Arc::new(device.create_stream().expect("stream"));
+    let (last_stream, last_device) = (stream.clone(), device.clone());
+    let (go, wait) = mpsc::channel::<()>();
+    let (report, taken) = mpsc::channel();
+    stream
+        .launch_host_function(move || {
+            let _ = wait.recv();
+            let start = Instant::now();
+            drop(last_stream);
+            drop(last_device);
+            let _ = report.send(start.elapsed());
+        })
+        .expect("launch");
+    drop(stream);
+    drop(device);
+    go.send(()).expect("the function waits");
+    let taken = taken.recv_timeout(LONG).expect("the function ends");
+    assert!(taken < Duration::from_millis(500), "dropping took {taken:?}: it waited for its own stream");
+}
+
+/// Panics again when it is dropped, as a payload may.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped");
+    }
+}
+
+#[test]
+fn a_panicking_kernel_leaves_its_stream_alive() {
+    let backend = HostBackend::builder().kernel(c"bomb".to_owned(), |_| std::panic::resume_unwind(Box::new(Bomb)));
+    let device = Device::open(&backend.build(), 0).expect("open");
+    let stream = device.create_stream().expect("stream");
+    let kernel = device.load_module(ModuleImage::Builtin).expect("load").kernel(c"bomb").expect("kernel");
+    // SAFETY: the kernel takes no arguments.
+    unsafe { stream.launch(&kernel, &LaunchConfig::linear(1), &[]) }.expect("launch");
+    let error = stream.synchronize_timeout(LONG).expect_err("it panicked");
+    assert_eq!(error.kind(), ErrorKind::Driver, "{error}");
+    let ran = Arc::new(AtomicBool::new(false));
+    let flag = ran.clone();
+    stream.launch_host_function(move || flag.store(true, Ordering::SeqCst)).expect("launch");
+    stream.synchronize_timeout(LONG).expect("the failure was reported once");
+    assert!(ran.load(Ordering::SeqCst), "the stream goes on");
+}
