@@ -24,6 +24,7 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
     let mut cycle = |number: u32| -> Verdict {
         let memory = context.device().import_memory(buffer.import_request()?)?;
         let mapped = memory.map_buffer(0, SIZE as u64)?;
+        found.fill(0);
         stream.read(&mapped, &mut found)?;
         pattern.verify(0, &found, &format!("cycle {number}"))?;
         mapped.close()?;

@@ -233,11 +233,12 @@ fn large_values(context: &Context) -> Verdict {
 }
 
 fn smaller_wait(context: &Context) -> Verdict {
-    let (_exported, timeline) = import_timeline(context, 5)?;
+    let (exported, timeline) = import_timeline(context, 5)?;
     let stream = context.device().create_stream()?;
-    for value in [5, 3, 0] {
+    for (value, next) in [(5, 6), (3, 7), (0, 8)] {
         stream.wait(&[timeline.wait_value(value)])?;
-        stream.synchronize_timeout(PATIENCE)?;
+        stream.signal(&[timeline.signal_value(next)])?;
+        ensure!(exported.wait(next, PATIENCE)?, "a wait for {value}, which had passed, held the work behind it up");
     }
     Ok(())
 }

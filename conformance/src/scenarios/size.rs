@@ -29,6 +29,8 @@ fn both_ways(context: &Context, size: u64) -> Verdict {
     for (start, length) in chunks() {
         let bytes = &mut bytes[..usize::try_from(length).unwrap_or(0)];
         let slice = mapped.slice(start..start + length)?;
+        // What is left from before is just what should come: without this, a read of nothing would pass.
+        bytes.fill(0);
         stream.read(slice, bytes)?;
         there.verify(start, bytes, "what the exporter wrote")?;
         back.fill(start, bytes);
@@ -36,6 +38,7 @@ fn both_ways(context: &Context, size: u64) -> Verdict {
     }
     for (start, length) in chunks() {
         let bytes = &mut bytes[..usize::try_from(length).unwrap_or(0)];
+        bytes.fill(0);
         buffer.read(start, bytes)?;
         back.verify(start, bytes, "what the device wrote")?;
     }

@@ -11,8 +11,8 @@ use gpu_interop::backend::{
 };
 use gpu_interop::host::HostBackend;
 use gpu_interop::{
-    Backend, BackendDevice, BackendInfo, Capabilities, DeviceIdentity, DevicePtr, KernelArg, LaunchConfig,
-    MemoryHandle, MemoryImport, ModuleImage, Result, SemaphoreImport, WaitCondition,
+    Backend, BackendDevice, BackendInfo, Capabilities, DeviceIdentity, DevicePtr, Error, ErrorKind, KernelArg,
+    LaunchConfig, MemoryHandle, MemoryImport, ModuleImage, Result, SemaphoreImport, WaitCondition,
 };
 use gpu_interop_conformance::{BackendUnderTest, host_semaphore};
 
@@ -39,10 +39,14 @@ pub(crate) enum Fault {
     SkipsReads,
     /// The identity changes from look to look.
     ForgetsItsIdentity,
+    /// Streams cannot be created, so the native exporter cannot be opened.
+    HasNoStreams,
+    /// Everything that is enqueued is dropped, and every stream is idle.
+    DoesNothing,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::SkipsWaits,
         Self::SkipsSignals,
         Self::CrashesOnImport,
@@ -53,6 +57,8 @@ impl Fault {
         Self::SkipsWordWaits,
         Self::SkipsReads,
         Self::ForgetsItsIdentity,
+        Self::HasNoStreams,
+        Self::DoesNothing,
     ];
 
     /// The name by which `--backend` finds it.
@@ -114,6 +120,16 @@ macro_rules! pass_on {
             unsafe { self.inner.$name($($arg),*) }
         }
     )+ };
+    // Enqueues something.
+    (work $( fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(unless $fault:ident)?; )+) => { $(
+        unsafe fn $name(&self $(, $arg: $type)*) -> Result<()> {
+            if self.fault == Fault::DoesNothing $(|| self.fault == Fault::$fault)? {
+                return Ok(());
+            }
+            // SAFETY: the caller's promises are passed on unchanged.
+            unsafe { self.inner.$name($($arg),*) }
+        }
+    )+ };
 }
 
 impl BackendDevice for SabotagedDevice {
@@ -121,7 +137,6 @@ impl BackendDevice for SabotagedDevice {
         fn identity(&self) -> &DeviceIdentity;
         fn capabilities(&self) -> &Capabilities;
         fn create_exportable(&self, size: u64) -> Result<ExportableAllocation>;
-        fn create_stream(&self) -> Result<RawStream>;
         fn create_event(&self) -> Result<RawEvent>;
         fn load_module(&self, image: ModuleImage<'_>) -> Result<RawModule>;
     }
@@ -130,6 +145,7 @@ impl BackendDevice for SabotagedDevice {
         fn cancel_pending_work(&self) -> ();
         fn take_stream_failure(&self, stream: RawStream) -> Result<()>;
         fn destroy_memory(&self, memory: RawMemory) -> Result<()>;
+        fn free_buffer(&self, buffer: DevicePtr) -> Result<()>;
         fn export_allocation(&self, allocation: &ExportableAllocation) -> Result<MemoryHandle>;
         fn destroy_exportable(&self, allocation: &ExportableAllocation) -> Result<()>;
         fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore>;
@@ -138,19 +154,36 @@ impl BackendDevice for SabotagedDevice {
         fn synchronize_stream(&self, stream: RawStream) -> Result<()>;
         fn query_stream(&self, stream: RawStream) -> Result<bool>;
         fn destroy_event(&self, event: RawEvent) -> Result<()>;
-        fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()>;
         fn query_event(&self, event: RawEvent) -> Result<bool>;
-        fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()>;
-        fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()>;
-        fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()>;
-        fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64) -> Result<()>;
-        fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32) -> Result<()>;
-        fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64) -> Result<()>;
-        fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void) -> Result<()>;
         fn unload_module(&self, module: RawModule) -> Result<()>;
         fn module_kernel(&self, module: RawModule, name: &CStr) -> Result<RawKernel>;
+    }
+
+    pass_on! { work
+        fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) unless SkipsSignals;
+        fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) unless SkipsWaits;
+        fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) unless SkipsReads;
+        fn wait_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32, condition: WaitCondition)
+            unless SkipsWordWaits;
+        fn wait_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64, condition: WaitCondition)
+            unless SkipsWordWaits;
+        fn record_event(&self, event: RawEvent, stream: RawStream);
+        fn wait_event(&self, stream: RawStream, event: RawEvent);
+        fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64);
+        fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64);
+        fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64);
+        fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32);
+        fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64);
+        fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void);
         fn launch_kernel(&self, stream: RawStream, kernel: RawKernel, config: &LaunchConfig, args: &[KernelArg])
-            -> Result<()>;
+           ;
+    }
+
+    fn create_stream(&self) -> Result<RawStream> {
+        if self.fault == Fault::HasNoStreams {
+            return Err(Error::new(ErrorKind::Driver, "create_stream", "broken on purpose"));
+        }
+        self.inner.create_stream()
     }
 
     unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
@@ -175,54 +208,12 @@ impl BackendDevice for SabotagedDevice {
         unsafe { self.inner.map_buffer(memory, offset + late, size) }
     }
 
-    unsafe fn free_buffer(&self, buffer: DevicePtr) -> Result<()> {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { self.inner.free_buffer(buffer) }
-    }
-
-    unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
-        if self.fault == Fault::SkipsSignals {
-            return Ok(());
-        }
-        // SAFETY: the caller's promises are passed on.
-        unsafe { self.inner.signal_semaphores(stream, signals) }
-    }
-
-    unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
-        if self.fault == Fault::SkipsWaits {
-            return Ok(());
-        }
-        // SAFETY: the caller's promises are passed on.
-        unsafe { self.inner.wait_semaphores(stream, waits) }
-    }
-
-    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
-        if self.fault == Fault::SkipsReads {
-            return Ok(());
-        }
-        // SAFETY: the caller's promises are passed on.
-        unsafe { self.inner.copy_to_host(stream, target, source, size) }
-    }
-
     unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
+        if self.fault == Fault::DoesNothing {
+            return Ok(());
+        }
         let less = u64::from(self.fault == Fault::FillsOneByteLess);
         // SAFETY: the caller's promises are passed on, for a shorter range.
         unsafe { self.inner.fill_u8(stream, target, value, size - less) }
-    }
-
-    unsafe fn wait_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32, how: WaitCondition) -> Result<()> {
-        if self.fault == Fault::SkipsWordWaits {
-            return Ok(());
-        }
-        // SAFETY: the caller's promises are passed on.
-        unsafe { self.inner.wait_value_u32(stream, word, value, how) }
-    }
-
-    unsafe fn wait_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64, how: WaitCondition) -> Result<()> {
-        if self.fault == Fault::SkipsWordWaits {
-            return Ok(());
-        }
-        // SAFETY: the caller's promises are passed on.
-        unsafe { self.inner.wait_value_u64(stream, word, value, how) }
     }
 }

@@ -4,7 +4,7 @@
 //! [`device_for`] opens the device that exported the memory, on whichever backend drives it. [`load`] and
 //! [`select`] choose a backend without an exporter. All obey the environment variable `GPU_INTEROP_BACKEND`
 //! (`cuda`, `hip`, `host`, or `auto`, the default). `auto` takes the first backend that has a *device*; the CPU comes
-//! last, and what was passed over is reported, so that it is never a silent replacement for a GPU.
+//! last, and [`Selection::passed_over`] says why, so that it is never a silent replacement for a GPU.
 //!
 //! # Features
 //! | feature | what it adds | needs at run time |
