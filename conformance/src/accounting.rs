@@ -34,8 +34,8 @@ impl Holdings {
     }
 
     /// Runs a tenth of `cycles` to warm up, then `cycles`, and checks that the process holds no more than between the
-    /// two: as many descriptors, as many mappings but for [`MAPPING_SLACK`], and memory but for [`RESIDENT_SLACK`].
-    /// `cycles` should be many times the slack.
+    /// two: as many descriptors, at most 8 more mappings (an allocator's arena, a thread's stack), and less than 4 MiB more
+    /// resident memory. `cycles` should be many times that.
     ///
     /// # Errors
     /// What `run` returns, or what has grown.
