@@ -24,12 +24,17 @@ pub(crate) trait Candidate {
 pub(crate) enum AnyCandidate {
     /// A backend that this build does not contain. Tried like the others, so that reports name it.
     Absent(AbsentCandidate),
+    #[cfg(feature = "cuda")]
+    Cuda(CudaCandidate),
     #[cfg(feature = "host")]
     Host(HostCandidate),
 }
 
 /// In the order in which `auto` tries them: GPUs first, the CPU last.
 pub(crate) const CANDIDATES: &[AnyCandidate] = &[
+    #[cfg(feature = "cuda")]
+    AnyCandidate::Cuda(CudaCandidate),
+    #[cfg(not(feature = "cuda"))]
     AnyCandidate::Absent(AbsentCandidate(BackendName::Cuda)),
     AnyCandidate::Absent(AbsentCandidate(BackendName::Hip)),
     #[cfg(feature = "host")]
@@ -52,6 +57,21 @@ impl Candidate for AbsentCandidate {
             "gpu_interop::select",
             format!("this build has no {name} backend; it needs the cargo feature `{name}` of a version that has one"),
         ))
+    }
+}
+
+#[cfg(feature = "cuda")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CudaCandidate;
+
+#[cfg(feature = "cuda")]
+impl Candidate for CudaCandidate {
+    fn name(&self) -> BackendName {
+        BackendName::Cuda
+    }
+
+    fn load(&self) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(gpu_interop_cuda::CudaBackend::load()?))
     }
 }
 

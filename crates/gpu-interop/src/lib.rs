@@ -9,6 +9,7 @@
 //! # Features
 //! | feature | what it adds | needs at run time |
 //! |---|---|---|
+//! | `cuda` (default) | the `cuda` module: NVIDIA GPUs | NVIDIA's driver, looked for when first used |
 //! | `host` (default) | the `host` module: CPU memory, threads and futexes | nothing |
 //! | `vulkan` (default) | the `vulkan` module: the exporting side | a Vulkan loader, looked for when first used |
 //!
@@ -23,6 +24,8 @@ mod candidate;
 mod selection;
 
 pub use gpu_interop_core::*;
+#[cfg(feature = "cuda")]
+pub use gpu_interop_cuda as cuda;
 #[cfg(feature = "host")]
 pub use gpu_interop_host as host;
 #[cfg(feature = "vulkan")]

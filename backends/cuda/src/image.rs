@@ -1,0 +1,163 @@
+//! Images as the driver describes them.
+
+use std::ffi::c_uint;
+
+use gpu_interop_core::{ArrayShape, ArrayUsage, ChannelType, Error, MipmappedArrayDesc, Result};
+
+use crate::sys;
+
+/// `CUDA_ARRAY3D_LAYERED` and its kin.
+mod flag {
+    use std::ffi::c_uint;
+
+    pub(super) const LAYERED: c_uint = 0x1;
+    pub(super) const SURFACE_LDST: c_uint = 0x2;
+    pub(super) const CUBEMAP: c_uint = 0x4;
+    pub(super) const TEXTURE_GATHER: c_uint = 0x8;
+    pub(super) const COLOR_ATTACHMENT: c_uint = 0x20;
+}
+
+/// `CUarray_format`. UNORM and SNORM formats have the number of channels in them.
+fn format(channel: ChannelType, channels: u8) -> Option<c_uint> {
+    let by_channels = |one, two, four| match channels {
+        1 => Some(one),
+        2 => Some(two),
+        4 => Some(four),
+        _ => None,
+    };
+    match channel {
+        ChannelType::Uint8 => Some(0x01),
+        ChannelType::Uint16 => Some(0x02),
+        ChannelType::Uint32 => Some(0x03),
+        ChannelType::Sint8 => Some(0x08),
+        ChannelType::Sint16 => Some(0x09),
+        ChannelType::Sint32 => Some(0x0a),
+        ChannelType::Float16 => Some(0x10),
+        ChannelType::Float32 => Some(0x20),
+        ChannelType::Unorm8 => by_channels(192, 193, 194),
+        ChannelType::Unorm16 => by_channels(195, 196, 197),
+        ChannelType::Snorm8 => by_channels(198, 199, 200),
+        ChannelType::Snorm16 => by_channels(201, 202, 203),
+        _ => None,
+    }
+}
+
+fn flags(shape: ArrayShape, usage: ArrayUsage) -> c_uint {
+    let shape = match shape {
+        ArrayShape::D1Layered { .. } | ArrayShape::D2Layered { .. } => flag::LAYERED,
+        ArrayShape::Cube { .. } => flag::CUBEMAP,
+        ArrayShape::CubeLayered { .. } => flag::CUBEMAP | flag::LAYERED,
+        _ => 0,
+    };
+    let used = |bit, flag| if usage.contains(bit) { flag } else { 0 };
+    shape
+        | used(ArrayUsage::SURFACE_LOAD_STORE, flag::SURFACE_LDST)
+        | used(ArrayUsage::TEXTURE_GATHER, flag::TEXTURE_GATHER)
+        | used(ArrayUsage::COLOR_ATTACHMENT, flag::COLOR_ATTACHMENT)
+}
+
+/// Encodes a description that was validated.
+pub(crate) fn encode(desc: &MipmappedArrayDesc) -> Result<sys::MipmappedArrayDesc> {
+    const OPERATION: &str = "cuExternalMemoryGetMappedMipmappedArray";
+    let Some(format) = format(desc.format.channel(), desc.format.channels()) else {
+        return Err(
+            Error::unsupported(OPERATION, "CUDA has no arrays of this format").with_context("format", desc.format)
+        );
+    };
+    let extent = |n: u64| {
+        usize::try_from(n)
+            .map_err(|_| Error::invalid(OPERATION, "the extent exceeds the address space").with_context("extent", n))
+    };
+    let [width, height, depth] = desc.shape.driver_extent();
+    Ok(sys::MipmappedArrayDesc {
+        offset: desc.offset,
+        array: sys::Array3dDescriptor {
+            width: extent(width)?,
+            height: extent(height)?,
+            depth: extent(depth)?,
+            format,
+            channels: c_uint::from(desc.format.channels()),
+            flags: flags(desc.shape, desc.usage),
+        },
+        levels: desc.levels,
+        reserved: [0; 16],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use cudarc::driver::sys as cuda;
+    use gpu_interop_core::ArrayFormat;
+
+    use super::*;
+
+    #[test]
+    fn formats_are_those_of_the_header() {
+        use cuda::CUarray_format_enum as F;
+        let expected = [
+            (ChannelType::Uint8, [F::CU_AD_FORMAT_UNSIGNED_INT8; 3]),
+            (ChannelType::Uint16, [F::CU_AD_FORMAT_UNSIGNED_INT16; 3]),
+            (ChannelType::Uint32, [F::CU_AD_FORMAT_UNSIGNED_INT32; 3]),
+            (ChannelType::Sint8, [F::CU_AD_FORMAT_SIGNED_INT8; 3]),
+            (ChannelType::Sint16, [F::CU_AD_FORMAT_SIGNED_INT16; 3]),
+            (ChannelType::Sint32, [F::CU_AD_FORMAT_SIGNED_INT32; 3]),
+            (ChannelType::Float16, [F::CU_AD_FORMAT_HALF; 3]),
+            (ChannelType::Float32, [F::CU_AD_FORMAT_FLOAT; 3]),
+            (
+                ChannelType::Unorm8,
+                [F::CU_AD_FORMAT_UNORM_INT8X1, F::CU_AD_FORMAT_UNORM_INT8X2, F::CU_AD_FORMAT_UNORM_INT8X4],
+            ),
+            (
+                ChannelType::Unorm16,
+                [F::CU_AD_FORMAT_UNORM_INT16X1, F::CU_AD_FORMAT_UNORM_INT16X2, F::CU_AD_FORMAT_UNORM_INT16X4],
+            ),
+            (
+                ChannelType::Snorm8,
+                [F::CU_AD_FORMAT_SNORM_INT8X1, F::CU_AD_FORMAT_SNORM_INT8X2, F::CU_AD_FORMAT_SNORM_INT8X4],
+            ),
+            (
+                ChannelType::Snorm16,
+                [F::CU_AD_FORMAT_SNORM_INT16X1, F::CU_AD_FORMAT_SNORM_INT16X2, F::CU_AD_FORMAT_SNORM_INT16X4],
+            ),
+        ];
+        for (channel, formats) in expected {
+            for (channels, expected) in [1, 2, 4].into_iter().zip(formats) {
+                assert_eq!(format(channel, channels), Some(expected as u32), "{channels} x {channel:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_and_uses_become_extents_and_flags() {
+        let rgba8 = ArrayFormat::new(ChannelType::Uint8, 4).expect("four channels");
+        let encode = |shape, usage| {
+            let desc = MipmappedArrayDesc { usage, levels: 3, offset: 64, ..MipmappedArrayDesc::new(shape, rgba8) };
+            encode(&desc).expect("encodes")
+        };
+        let cubes = encode(ArrayShape::CubeLayered { width: 8, cubes: 2 }, ArrayUsage::SURFACE_LOAD_STORE);
+        assert_eq!((cubes.offset, cubes.levels), (64, 3));
+        assert_eq!((cubes.array.width, cubes.array.height, cubes.array.depth), (8, 8, 12));
+        assert_eq!(
+            cubes.array.flags,
+            cuda::CUDA_ARRAY3D_CUBEMAP | cuda::CUDA_ARRAY3D_LAYERED | cuda::CUDA_ARRAY3D_SURFACE_LDST
+        );
+        let flat = encode(ArrayShape::D2 { width: 8, height: 4 }, ArrayUsage::COLOR_ATTACHMENT);
+        assert_eq!((flat.array.width, flat.array.height, flat.array.depth), (8, 4, 0));
+        assert_eq!(flat.array.flags, cuda::CUDA_ARRAY3D_COLOR_ATTACHMENT);
+    }
+
+    #[test]
+    fn structs_are_laid_out_as_in_the_header() {
+        type Theirs = cuda::CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st;
+        assert_eq!(size_of::<sys::MipmappedArrayDesc>(), size_of::<Theirs>());
+        assert_eq!(offset_of!(sys::MipmappedArrayDesc, array), offset_of!(Theirs, arrayDesc));
+        assert_eq!(offset_of!(sys::MipmappedArrayDesc, levels), offset_of!(Theirs, numLevels));
+        type Array = cuda::CUDA_ARRAY3D_DESCRIPTOR_st;
+        assert_eq!(size_of::<sys::Array3dDescriptor>(), size_of::<Array>());
+        assert_eq!(offset_of!(sys::Array3dDescriptor, format), offset_of!(Array, Format));
+        assert_eq!(offset_of!(sys::Array3dDescriptor, channels), offset_of!(Array, NumChannels));
+        assert_eq!(offset_of!(sys::Array3dDescriptor, flags), offset_of!(Array, Flags));
+    }
+}

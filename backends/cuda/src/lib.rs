@@ -1,0 +1,25 @@
+//! The CUDA backend: NVIDIA's driver, looked for and loaded at run time.
+//!
+//! # What this crate promises
+//! * It links nothing: a binary with this crate starts without a driver, and says which paths were tried.
+//! * A function that a driver lacks makes one feature unsupported, not the whole backend.
+//! * The calling thread's current context is the same after every call as before. Work runs in the device's primary
+//!   context, the one that CUDA's runtime, cudarc and most libraries use.
+//! * The driver gets duplicates of descriptors. It closes them on success and, on failure, closes them or not depending
+//!   on the error; either way nothing is leaked and nothing is closed twice.
+//!
+//! # What the caller must do
+//! * Streams lent from elsewhere must belong to the device's primary context.
+//!
+//! The file of the driver can be named with the environment variable `GPU_INTEROP_CUDA_LIBRARY`.
+
+mod backend;
+mod capabilities;
+mod context;
+mod device;
+mod driver;
+mod exportable;
+mod image;
+mod sys;
+
+pub use backend::CudaBackend;

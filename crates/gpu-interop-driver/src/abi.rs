@@ -1,0 +1,363 @@
+//! The interop descriptors that the CUDA driver and HIP 6 and later have in common, and how requests become them.
+//!
+//! Both vendors' headers lay these structs out alike and number the handle kinds alike (HIP lacks the last memory kind).
+//! Backends check them against bindings generated from the vendors' headers.
+
+use std::ffi::{c_int, c_void};
+use std::mem::{offset_of, size_of};
+use std::ptr;
+use std::time::Duration;
+
+use gpu_interop_core::handle::{ObjectName, Win32Object};
+use gpu_interop_core::{
+    MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle, SemaphoreHandleKind, SignalParams, WaitParams,
+};
+
+/// `CUDA_EXTERNAL_MEMORY_DEDICATED`, `hipExternalMemoryDedicated`.
+pub const MEMORY_DEDICATED: u32 = 1;
+/// `CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC`.
+pub const SIGNAL_SKIP_NVSCIBUF_MEMSYNC: u32 = 1;
+/// `CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC`.
+pub const WAIT_SKIP_NVSCIBUF_MEMSYNC: u32 = 2;
+/// A keyed mutex wait without end.
+pub const INFINITE_MS: u32 = u32::MAX;
+
+/// The number of a memory handle kind.
+#[must_use]
+pub const fn memory_type(kind: MemoryHandleKind) -> Option<u32> {
+    Some(match kind {
+        MemoryHandleKind::OpaqueFd => 1,
+        MemoryHandleKind::OpaqueWin32 => 2,
+        MemoryHandleKind::OpaqueWin32Kmt => 3,
+        MemoryHandleKind::D3d12Heap => 4,
+        MemoryHandleKind::D3d12Resource => 5,
+        MemoryHandleKind::D3d11Resource => 6,
+        MemoryHandleKind::D3d11ResourceKmt => 7,
+        MemoryHandleKind::NvSciBuf => 8,
+        MemoryHandleKind::DmaBufFd => 9,
+        _ => return None,
+    })
+}
+
+/// The number of a semaphore handle kind.
+#[must_use]
+pub const fn semaphore_type(kind: SemaphoreHandleKind) -> Option<u32> {
+    Some(match kind {
+        SemaphoreHandleKind::OpaqueFd => 1,
+        SemaphoreHandleKind::OpaqueWin32 => 2,
+        SemaphoreHandleKind::OpaqueWin32Kmt => 3,
+        SemaphoreHandleKind::D3d12Fence => 4,
+        SemaphoreHandleKind::D3d11Fence => 5,
+        SemaphoreHandleKind::NvSciSync => 6,
+        SemaphoreHandleKind::D3d11KeyedMutex => 7,
+        SemaphoreHandleKind::D3d11KeyedMutexKmt => 8,
+        SemaphoreHandleKind::TimelineFd => 9,
+        SemaphoreHandleKind::TimelineWin32 => 10,
+        _ => return None,
+    })
+}
+
+/// An NT handle or a name; the other is null.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Win32 {
+    /// The handle.
+    pub handle: *mut c_void,
+    /// The name, UTF-16 with a NUL.
+    pub name: *const c_void,
+}
+
+/// The handle inside a descriptor.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union Handle {
+    /// A descriptor.
+    pub fd: c_int,
+    /// An NT handle, name or KMT handle.
+    pub win32: Win32,
+    /// An NvSci object.
+    pub nv_sci: *const c_void,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Handle")
+    }
+}
+
+impl Handle {
+    /// No handle: every byte 0.
+    const NONE: Self = Self { win32: Win32 { handle: ptr::null_mut(), name: ptr::null() } };
+
+    fn fd(fd: c_int) -> Self {
+        // The rest of the union stays 0, as a driver may compare it.
+        let mut handle = Self::NONE;
+        handle.fd = fd;
+        handle
+    }
+
+    fn win32(object: &Win32Object) -> Self {
+        let name = |name: &ObjectName| name.as_utf16().as_ptr().cast::<c_void>();
+        let win32 = match object {
+            Win32Object::Handle(handle) => Win32 { handle: handle.as_raw(), name: ptr::null() },
+            Win32Object::Name(object) => Win32 { handle: ptr::null_mut(), name: name(object) },
+            _ => return Self::NONE,
+        };
+        Self { win32 }
+    }
+
+    fn kmt(value: usize) -> Self {
+        Self { win32: Win32 { handle: ptr::without_provenance_mut(value), name: ptr::null() } }
+    }
+}
+
+/// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`, `hipExternalMemoryHandleDesc`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryHandleDesc {
+    /// [`memory_type`].
+    pub kind: u32,
+    /// The handle. Pointers in it borrow from the request that was encoded.
+    pub handle: Handle,
+    /// Bytes.
+    pub size: u64,
+    /// [`MEMORY_DEDICATED`].
+    pub flags: u32,
+    /// 0.
+    pub reserved: [u32; 16],
+}
+
+impl MemoryHandleDesc {
+    /// Encodes a request. `fd` is the descriptor to give to the driver for fd-based kinds; `None` for kinds without a
+    /// number.
+    #[must_use]
+    pub fn new(request: &MemoryImport, fd: c_int) -> Option<Self> {
+        let handle = match request.handle() {
+            MemoryHandle::OpaqueFd(_) | MemoryHandle::DmaBufFd(_) => Handle::fd(fd),
+            MemoryHandle::OpaqueWin32(object)
+            | MemoryHandle::D3d12Heap(object)
+            | MemoryHandle::D3d12Resource(object)
+            | MemoryHandle::D3d11Resource(object) => Handle::win32(object),
+            MemoryHandle::OpaqueWin32Kmt(handle) | MemoryHandle::D3d11ResourceKmt(handle) => {
+                Handle::kmt(handle.as_raw())
+            }
+            MemoryHandle::NvSciBuf(object) => Handle { nv_sci: object.as_raw() },
+            _ => return None,
+        };
+        Some(Self {
+            kind: memory_type(request.handle().kind())?,
+            handle,
+            size: request.size(),
+            flags: if request.is_dedicated() { MEMORY_DEDICATED } else { 0 },
+            reserved: [0; 16],
+        })
+    }
+}
+
+/// `CUDA_EXTERNAL_MEMORY_BUFFER_DESC`, `hipExternalMemoryBufferDesc`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryBufferDesc {
+    /// Bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// 0.
+    pub flags: u32,
+    /// 0.
+    pub reserved: [u32; 16],
+}
+
+impl MemoryBufferDesc {
+    /// A range, in bytes.
+    #[must_use]
+    pub const fn new(offset: u64, size: u64) -> Self {
+        Self { offset, size, flags: 0, reserved: [0; 16] }
+    }
+}
+
+/// `CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC`, `hipExternalSemaphoreHandleDesc`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SemaphoreHandleDesc {
+    /// [`semaphore_type`].
+    pub kind: u32,
+    /// The handle. Pointers in it borrow from the request that was encoded.
+    pub handle: Handle,
+    /// 0.
+    pub flags: u32,
+    /// 0.
+    pub reserved: [u32; 16],
+}
+
+impl SemaphoreHandleDesc {
+    /// Encodes a handle. `fd` is the descriptor to give to the driver for fd-based kinds; `None` for kinds without a
+    /// number.
+    #[must_use]
+    pub fn new(handle: &SemaphoreHandle, fd: c_int) -> Option<Self> {
+        let kind = semaphore_type(handle.kind())?;
+        let handle = match handle {
+            SemaphoreHandle::OpaqueFd(_) | SemaphoreHandle::TimelineFd(_) => Handle::fd(fd),
+            SemaphoreHandle::OpaqueWin32(object)
+            | SemaphoreHandle::D3d12Fence(object)
+            | SemaphoreHandle::D3d11Fence(object)
+            | SemaphoreHandle::D3d11KeyedMutex(object)
+            | SemaphoreHandle::TimelineWin32(object) => Handle::win32(object),
+            SemaphoreHandle::OpaqueWin32Kmt(handle) | SemaphoreHandle::D3d11KeyedMutexKmt(handle) => {
+                Handle::kmt(handle.as_raw())
+            }
+            SemaphoreHandle::NvSciSync(object) => Handle { nv_sci: object.as_raw() },
+            _ => return None,
+        };
+        Some(Self { kind, handle, flags: 0, reserved: [0; 16] })
+    }
+}
+
+/// `CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS`, `hipExternalSemaphoreSignalParams` of HIP 6.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SemaphoreSignalParams {
+    /// A timeline's new value.
+    pub fence_value: u64,
+    /// Where an NvSciSync fence is written.
+    pub nv_sci_fence: *mut c_void,
+    /// A keyed mutex's key.
+    pub key: u64,
+    /// 0.
+    pub params_reserved: [u32; 12],
+    /// [`SIGNAL_SKIP_NVSCIBUF_MEMSYNC`].
+    pub flags: u32,
+    /// 0.
+    pub reserved: [u32; 16],
+}
+
+impl SemaphoreSignalParams {
+    /// Every byte 0: a binary semaphore's.
+    pub const BINARY: Self = Self {
+        fence_value: 0,
+        nv_sci_fence: ptr::null_mut(),
+        key: 0,
+        params_reserved: [0; 12],
+        flags: 0,
+        reserved: [0; 16],
+    };
+
+    /// Encodes parameters; `None` for a sort that has no encoding.
+    #[must_use]
+    #[inline]
+    pub fn new(params: &SignalParams) -> Option<Self> {
+        Some(match *params {
+            SignalParams::Binary => Self::BINARY,
+            SignalParams::Value(fence_value) => Self { fence_value, ..Self::BINARY },
+            SignalParams::Key(key) => Self { key, ..Self::BINARY },
+            SignalParams::NvSciSync { fence, skip_memsync } => Self {
+                nv_sci_fence: fence.as_raw(),
+                flags: if skip_memsync { SIGNAL_SKIP_NVSCIBUF_MEMSYNC } else { 0 },
+                ..Self::BINARY
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// `CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS`, `hipExternalSemaphoreWaitParams` of HIP 6.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SemaphoreWaitParams {
+    /// The value a timeline must reach.
+    pub fence_value: u64,
+    /// The NvSciSync fence to wait for.
+    pub nv_sci_fence: *mut c_void,
+    /// A keyed mutex's key.
+    pub key: u64,
+    /// How long to wait for the key, milliseconds; [`INFINITE_MS`] for ever.
+    pub timeout_ms: u32,
+    /// 0: what aligns the next field.
+    pub padding: u32,
+    /// 0.
+    pub params_reserved: [u32; 10],
+    /// [`WAIT_SKIP_NVSCIBUF_MEMSYNC`].
+    pub flags: u32,
+    /// 0.
+    pub reserved: [u32; 16],
+}
+
+impl SemaphoreWaitParams {
+    /// Every byte 0: a binary semaphore's.
+    pub const BINARY: Self = Self {
+        fence_value: 0,
+        nv_sci_fence: ptr::null_mut(),
+        key: 0,
+        timeout_ms: 0,
+        padding: 0,
+        params_reserved: [0; 10],
+        flags: 0,
+        reserved: [0; 16],
+    };
+
+    /// Encodes parameters; `None` for a sort that has no encoding.
+    #[must_use]
+    #[inline]
+    pub fn new(params: &WaitParams) -> Option<Self> {
+        Some(match *params {
+            WaitParams::Binary => Self::BINARY,
+            WaitParams::Value(fence_value) => Self { fence_value, ..Self::BINARY },
+            WaitParams::Key { key, timeout } => Self { key, timeout_ms: timeout_ms(timeout), ..Self::BINARY },
+            WaitParams::NvSciSync { fence, skip_memsync } => Self {
+                nv_sci_fence: fence.as_raw(),
+                flags: if skip_memsync { WAIT_SKIP_NVSCIBUF_MEMSYNC } else { 0 },
+                ..Self::BINARY
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// Milliseconds, rounded up: a wait never gives up early. A limit too long to be told from none is cut.
+fn timeout_ms(timeout: Option<Duration>) -> u32 {
+    match timeout {
+        None => INFINITE_MS,
+        Some(timeout) => {
+            u32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(INFINITE_MS).min(INFINITE_MS - 1)
+        }
+    }
+}
+
+// The layout on 64-bit systems, by the vendors' headers. Backends compare with generated bindings too.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(size_of::<MemoryHandleDesc>() == 104);
+    assert!(offset_of!(MemoryHandleDesc, handle) == 8);
+    assert!(offset_of!(MemoryHandleDesc, size) == 24);
+    assert!(offset_of!(MemoryHandleDesc, flags) == 32);
+    assert!(size_of::<MemoryBufferDesc>() == 88);
+    assert!(size_of::<SemaphoreHandleDesc>() == 96);
+    assert!(offset_of!(SemaphoreHandleDesc, flags) == 24);
+    assert!(size_of::<SemaphoreSignalParams>() == 144);
+    assert!(offset_of!(SemaphoreSignalParams, flags) == 72);
+    assert!(size_of::<SemaphoreWaitParams>() == 144);
+    assert!(offset_of!(SemaphoreWaitParams, params_reserved) == 32);
+    assert!(offset_of!(SemaphoreWaitParams, flags) == 72);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_numbered_as_in_the_headers() {
+        let memory: Vec<_> = MemoryHandleKind::ALL.iter().map(|kind| memory_type(*kind)).collect();
+        assert_eq!(memory, (1..=9).map(Some).collect::<Vec<_>>());
+        let semaphores: Vec<_> = SemaphoreHandleKind::ALL.iter().map(|kind| semaphore_type(*kind)).collect();
+        assert_eq!(semaphores, (1..=10).map(Some).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn timeouts_never_end_early_and_only_none_is_infinite() {
+        assert_eq!(timeout_ms(None), INFINITE_MS);
+        assert_eq!(timeout_ms(Some(Duration::ZERO)), 0);
+        assert_eq!(timeout_ms(Some(Duration::from_nanos(1))), 1);
+        assert_eq!(timeout_ms(Some(Duration::from_millis(7))), 7);
+        assert_eq!(timeout_ms(Some(Duration::MAX)), INFINITE_MS - 1);
+    }
+}

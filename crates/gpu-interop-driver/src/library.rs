@@ -1,0 +1,234 @@
+//! Finding a driver's library.
+
+use std::env;
+use std::error::Error as StdError;
+use std::ffi::{CStr, OsStr, c_void};
+use std::path::{Path, PathBuf};
+
+use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
+
+#[cfg(unix)]
+use libloading::os::unix::Library;
+#[cfg(windows)]
+use libloading::os::windows::Library;
+
+/// Where a driver may be.
+#[derive(Debug, Clone, Copy)]
+pub struct LibrarySearch {
+    /// The driver's name in messages: "CUDA driver".
+    pub driver: &'static str,
+    /// The environment variable that names the library file. If it is set, nothing else is tried.
+    pub variable: &'static str,
+    /// File names, best first. Looked for among the libraries already in the process, then by the dynamic linker.
+    pub names: &'static [&'static str],
+    /// Folders to look in if the dynamic linker finds none: a folder below the value of an environment variable, or,
+    /// without a variable, a whole path.
+    pub folders: &'static [(Option<&'static str>, &'static str)],
+    /// What to install, as the end of a sentence.
+    pub install: &'static str,
+}
+
+/// A loaded driver library. Never unloaded: drivers have threads and thread-local data of their own.
+#[derive(Debug)]
+pub struct DriverLibrary {
+    library: &'static Library,
+    name: PathBuf,
+}
+
+impl DriverLibrary {
+    /// Finds and loads a library: the file that the variable names, and only that; else one that is in the process
+    /// already, so that no second copy of a driver's runtime is loaded; else by name; else in the folders.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DriverNotFound`] with every path tried and why it was not loaded.
+    pub fn find(search: &LibrarySearch) -> Result<Self> {
+        let mut attempts = Vec::new();
+        let found = match env::var_os(search.variable).filter(|value| !value.is_empty()) {
+            Some(file) => Self::open(&file, &mut attempts),
+            None => (search.names.iter().find_map(|name| Self::already_loaded(name)))
+                .or_else(|| search.names.iter().find_map(|name| Self::open(OsStr::new(name), &mut attempts)))
+                .or_else(|| candidates(search).find_map(|path| Self::open(path.as_os_str(), &mut attempts))),
+        };
+        found.ok_or_else(|| {
+            let message = format!("no {} was found; {}", search.driver, search.install);
+            Error::new(ErrorKind::DriverNotFound, "dlopen", message)
+                .with_context("variable that names the file", search.variable)
+                .with_attempts(attempts)
+        })
+    }
+
+    fn already_loaded(name: &str) -> Option<Self> {
+        sys::open_loaded(OsStr::new(name)).map(|library| Self::keep(library, Path::new(name)))
+    }
+
+    fn open(file: &OsStr, attempts: &mut Vec<LoadAttempt>) -> Option<Self> {
+        match sys::open(file) {
+            Ok(library) => Some(Self::keep(library, Path::new(file))),
+            Err(error) => {
+                attempts.push(LoadAttempt { target: file.to_string_lossy().into_owned(), reason: chain(&error) });
+                None
+            }
+        }
+    }
+
+    fn keep(library: Library, name: &Path) -> Self {
+        Self { library: Box::leak(Box::new(library)), name: name.to_owned() }
+    }
+
+    /// The name by which the library was found.
+    #[must_use]
+    pub fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// The file that holds a symbol, as the dynamic linker knows it; the name it was found by where that is unknown.
+    #[must_use]
+    pub fn file(&self, symbol: &CStr) -> PathBuf {
+        // SAFETY: the address is only looked up, never called.
+        unsafe { self.symbol::<*const c_void>(symbol) }.and_then(sys::file_of).unwrap_or_else(|| self.name.clone())
+    }
+
+    /// The address of a symbol as a value of type `T`; `None` if the library has no such symbol.
+    ///
+    /// # Safety
+    /// `T` must be pointer-sized: a raw pointer, or a function pointer of the symbol's own type.
+    #[must_use]
+    pub unsafe fn symbol<T: Copy>(&self, name: &CStr) -> Option<T> {
+        // SAFETY: the caller vouches for the type.
+        let symbol = unsafe { self.library.get::<T>(name) }.ok()?;
+        // The library is never unloaded, so the value may outlive the symbol.
+        Some(*symbol)
+    }
+}
+
+/// Files in the search's folders that exist.
+fn candidates(search: &LibrarySearch) -> impl Iterator<Item = PathBuf> {
+    let folder = |(variable, folder): &(Option<&'static str>, &'static str)| match variable {
+        Some(variable) => env::var_os(variable).map(|value| Path::new(&value).join(folder)),
+        None => Some(PathBuf::from(folder)),
+    };
+    search
+        .folders
+        .iter()
+        .filter_map(folder)
+        .flat_map(|folder| search.names.iter().map(move |name| folder.join(name)))
+        // An empty variable must not make the current directory a place to load code from.
+        .filter(|path| path.is_absolute() && path.exists())
+}
+
+/// The texts of an error and its sources: libloading keeps the dynamic linker's words in the source.
+fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        next = error.source();
+    }
+    text
+}
+
+#[cfg(unix)]
+mod sys {
+    use std::ffi::{CStr, OsStr, OsString, c_void};
+    use std::mem::MaybeUninit;
+    use std::os::unix::ffi::OsStringExt;
+    use std::path::PathBuf;
+
+    use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+    pub(super) fn open_loaded(name: &OsStr) -> Option<Library> {
+        // SAFETY: with RTLD_NOLOAD nothing is loaded and no initialiser runs.
+        unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok()
+    }
+
+    pub(super) fn open(name: &OsStr) -> Result<Library, libloading::Error> {
+        // SAFETY: the name is a driver's library, whose initialisers are made for being loaded at run time, or a file
+        // that the user named for that purpose.
+        unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) }
+    }
+
+    pub(super) fn file_of(address: *const c_void) -> Option<PathBuf> {
+        let mut info = MaybeUninit::<libc::Dl_info>::uninit();
+        // SAFETY: dladdr only looks the address up, and fills `info` if it returns non-zero.
+        if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
+            return None;
+        }
+        // SAFETY: it was filled.
+        let name = unsafe { info.assume_init() }.dli_fname;
+        if name.is_null() {
+            return None;
+        }
+        // SAFETY: a NUL-terminated string of the dynamic linker, which lives as long as the library: always.
+        let bytes = unsafe { CStr::from_ptr(name) }.to_bytes().to_vec();
+        Some(PathBuf::from(OsString::from_vec(bytes)))
+    }
+}
+
+#[cfg(windows)]
+mod sys {
+    use std::ffi::{OsStr, c_void};
+    use std::path::{Path, PathBuf};
+
+    use libloading::os::windows::{LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR, LOAD_LIBRARY_SEARCH_SYSTEM32, Library};
+
+    pub(super) fn open_loaded(name: &OsStr) -> Option<Library> {
+        Library::open_already_loaded(name).ok()
+    }
+
+    pub(super) fn open(name: &OsStr) -> Result<Library, libloading::Error> {
+        // Names come from the system's folder only, never from the current directory.
+        let flags = if Path::new(name).is_absolute() {
+            LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_SYSTEM32
+        } else {
+            LOAD_LIBRARY_SEARCH_SYSTEM32
+        };
+        // SAFETY: the name is a driver's library, whose initialisers are made for being loaded at run time, or a file
+        // that the user named for that purpose.
+        unsafe { Library::load_with_flags(name, flags) }
+    }
+
+    pub(super) fn file_of(_address: *const c_void) -> Option<PathBuf> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEARCH: LibrarySearch = LibrarySearch {
+        driver: "test driver",
+        variable: "GPU_INTEROP_TEST_LIBRARY",
+        names: &["libgpu-interop-no-such.so.2", "libgpu-interop-no-such.so.1"],
+        folders: &[(None, "/nonexistent"), (None, "relative")],
+        install: "install it",
+    };
+
+    #[test]
+    fn every_attempt_is_reported_with_the_linkers_words() {
+        let error = DriverLibrary::find(&SEARCH).expect_err("there is none");
+        assert_eq!(error.kind(), ErrorKind::DriverNotFound);
+        let tried: Vec<&str> = error.attempts().iter().map(|attempt| attempt.target.as_str()).collect();
+        assert_eq!(tried, SEARCH.names);
+        assert!(error.attempts()[0].reason.contains("No such file"), "{error}");
+        assert!(error.to_string().contains("GPU_INTEROP_TEST_LIBRARY"), "{error}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_library_in_the_process_is_found_first() {
+        let names: &[&str] = &["libgpu-interop-no-such.so.2", "libc.so.6"];
+        let library = DriverLibrary::find(&LibrarySearch { names, ..SEARCH }).expect("libc is always there");
+        assert_eq!(library.name(), Path::new("libc.so.6"));
+        assert!(library.file(c"getpid").is_absolute(), "{:?}", library.file(c"getpid"));
+        // SAFETY: getpid has this type.
+        let getpid = unsafe { library.symbol::<unsafe extern "C" fn() -> i32>(c"getpid") }.expect("a symbol");
+        // SAFETY: getpid has no preconditions.
+        assert_eq!(unsafe { getpid() }.unsigned_abs(), std::process::id());
+        // SAFETY: nothing is called.
+        assert!(unsafe { library.symbol::<*const c_void>(c"no_such_symbol") }.is_none());
+    }
+}
