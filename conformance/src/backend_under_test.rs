@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use gpu_interop::cuda::CudaBackend;
 use gpu_interop::host::{ExporterHeader, HostBackend, HostSemaphore};
 use gpu_interop::{Backend, ErrorKind, Result, SemaphorePayload};
 
@@ -33,6 +34,12 @@ impl BackendUnderTest {
     pub fn with_semaphores(mut self, make: MakeSemaphore) -> Self {
         self.semaphores = Some(make);
         self
+    }
+
+    /// NVIDIA's driver.
+    #[must_use]
+    pub fn cuda() -> Self {
+        Self::new("cuda", || Ok(Arc::new(CudaBackend::load()?) as Arc<dyn Backend>))
     }
 
     /// The host backend.

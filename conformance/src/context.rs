@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop::{Backend, Device, Feature, MappedBuffer, MemoryHandleKind, SemaphoreHandleKind, Stream};
+use gpu_interop::{
+    Backend, Device, ErrorKind, Feature, MappedBuffer, MemoryHandleKind, Module, ModuleImage, SemaphoreHandleKind,
+    Stream,
+};
 
 use crate::backend_under_test::BackendUnderTest;
 use crate::exporter::{self, BufferSpec, Complaints, ExportedBuffer, Exporter, ExporterName};
@@ -117,6 +120,18 @@ impl Context {
     /// [`Stop::Unsupported`] with the device's reason.
     pub fn need_feature(&self, feature: Feature) -> Verdict {
         need(&feature.to_string(), self.device.capabilities().feature(feature).reason())
+    }
+
+    /// The kernels that the backend has built in.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if it has none.
+    pub fn builtin_kernels(&self) -> Verdict<Module> {
+        self.need_feature(Feature::Kernels)?;
+        self.device.load_module(ModuleImage::Builtin).map_err(|error| match error.kind() {
+            ErrorKind::Unsupported => Stop::Unsupported(format!("no built-in kernels: {error}")),
+            _ => error.into(),
+        })
     }
 
     /// Stops as unsupported unless the device imports memory handles of a kind.

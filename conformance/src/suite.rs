@@ -29,7 +29,7 @@ impl Suite {
     pub fn standard() -> Self {
         Self {
             scenarios: scenarios::standard(),
-            backends: vec![Arc::new(BackendUnderTest::host())],
+            backends: vec![Arc::new(BackendUnderTest::cuda()), Arc::new(BackendUnderTest::host())],
             roles: scenarios::roles(),
         }
     }

@@ -1,18 +1,22 @@
 //! A real Vulkan driver as the exporter.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use gpu_interop::vulkan::{
-    BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, MemoryPlacement, ValidationLog, ash::vk,
+    BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore, MemoryPlacement,
+    SemaphoreOp, ValidationLog, VulkanInterop, ash::vk,
 };
-use gpu_interop::{Device, DeviceIdentity, ErrorKind, IdentityMatch, MemoryImport};
+use gpu_interop::{Device, DeviceIdentity, ErrorKind, IdentityMatch, MemoryImport, SemaphoreHandle, SemaphorePayload};
 
-use super::{BufferSpec, Complaints, ExportedBuffer, Exporter, Placement};
+use super::{BufferSpec, Complaints, ExportedBuffer, ExportedSemaphore, Exporter, Placement};
 use crate::outcome::{Stop, Verdict};
 
 pub(super) struct VulkanExporter {
     context: Context,
     validated: bool,
+    /// The importer knows no semaphores but its own.
+    own_semaphores_only: bool,
 }
 
 impl VulkanExporter {
@@ -33,14 +37,29 @@ impl VulkanExporter {
             )));
         };
         let options = ContextOptions::default().device(DeviceChoice::Identity(identity.clone()));
-        match Context::new(&options.clone().validation(true)) {
-            Ok(context) => Ok(Self { context, validated: true }),
+        let (context, validated) = match Context::new(&options.clone().validation(true)) {
+            Ok(context) => (context, true),
             // The layer is not installed.
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
-                Ok(Self { context: Context::new(&options)?, validated: false })
-            }
-            Err(error) => Err(error.into()),
+            Err(error) if error.kind() == ErrorKind::Unsupported => (Context::new(&options)?, false),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { context, validated, own_semaphores_only: importer.backend().name == "host" })
+    }
+}
+
+impl VulkanExporter {
+    fn semaphore(
+        &self,
+        make: impl FnOnce(&VulkanInterop) -> gpu_interop::Result<ExportableSemaphore>,
+    ) -> Verdict<Box<dyn ExportedSemaphore>> {
+        if self.own_semaphores_only {
+            return Err(Stop::Unsupported("the host backend imports semaphores of its own kind only".into()));
         }
+        let exported = make(self.context.interop()).map_err(|error| match error.kind() {
+            ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
+            _ => Stop::from(error),
+        })?;
+        Ok(Box::new(VulkanSemaphore { context: self.context.clone(), exported }))
     }
 }
 
@@ -78,6 +97,14 @@ impl Exporter for VulkanExporter {
         }))
     }
 
+    fn binary_semaphore(&self) -> Verdict<Box<dyn ExportedSemaphore>> {
+        self.semaphore(ExportableSemaphore::binary)
+    }
+
+    fn timeline_semaphore(&self, value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
+        self.semaphore(|interop| ExportableSemaphore::timeline(interop, value))
+    }
+
     fn complaints(&self) -> Complaints {
         let log = self.context.validation_log();
         Box::new(move || log.as_ref().map(ValidationLog::errors).unwrap_or_default())
@@ -93,7 +120,9 @@ struct VulkanBuffer {
 }
 
 impl VulkanBuffer {
-    /// Takes the buffer back from the importer's side, runs `transfer`, and hands it over again.
+    /// Takes the buffer back from the importer's side, runs `transfer`, and hands it over again. Also for accesses of the
+    /// host: it is a queue submission that makes its writes visible to devices, and an acquisition that makes the
+    /// importer's visible to it. NVIDIA's driver shows stale data without.
     fn owned(&self, transfer: impl FnOnce() -> gpu_interop::Result<()>) -> Verdict {
         let mut released = self.released.lock().map_err(|_| Stop::Failed("another transfer panicked".into()))?;
         if *released {
@@ -118,18 +147,56 @@ impl ExportedBuffer for VulkanBuffer {
 
     fn write(&self, offset: u64, data: &[u8]) -> Verdict {
         let buffer = self.exported.buffer();
-        match self.placement {
-            // The host's own accesses need no queue and no transfer of ownership.
-            Placement::HostVisible => Ok(buffer.write(offset, data)?),
-            Placement::DeviceLocal => self.owned(|| self.context.upload(buffer, offset, data)),
-        }
+        self.owned(|| match self.placement {
+            Placement::HostVisible => buffer.write(offset, data),
+            Placement::DeviceLocal => self.context.upload(buffer, offset, data),
+        })
     }
 
     fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
         let buffer = self.exported.buffer();
-        match self.placement {
-            Placement::HostVisible => Ok(buffer.read(offset, data)?),
-            Placement::DeviceLocal => self.owned(|| self.context.download(buffer, offset, data)),
+        self.owned(|| match self.placement {
+            Placement::HostVisible => buffer.read(offset, data),
+            Placement::DeviceLocal => self.context.download(buffer, offset, data),
+        })
+    }
+}
+
+struct VulkanSemaphore {
+    context: Context,
+    exported: ExportableSemaphore,
+}
+
+impl VulkanSemaphore {
+    /// How long a submission that only signals may take.
+    const TIMEOUT: Duration = Duration::from_secs(8);
+
+    fn operation(&self, value: u64) -> SemaphoreOp<'_> {
+        SemaphoreOp { semaphore: self.exported.semaphore(), value }
+    }
+}
+
+impl ExportedSemaphore for VulkanSemaphore {
+    fn export(&self) -> Verdict<SemaphoreHandle> {
+        Ok(self.exported.export()?)
+    }
+
+    /// By the queue, as a renderer does it.
+    fn signal(&self, value: u64) -> Verdict {
+        let submission = self.context.submit(&[], &[self.operation(value)], |_| Ok(()))?;
+        Ok(submission.wait(Self::TIMEOUT)?)
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool> {
+        let waited = match self.exported.semaphore().payload() {
+            SemaphorePayload::Timeline => self.exported.semaphore().wait(value, timeout),
+            // Only a queue can wait for a binary semaphore. What it waits for in vain stays enqueued.
+            _ => self.context.submit(&[self.operation(value)], &[], |_| Ok(()))?.wait(timeout),
+        };
+        match waited {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 }

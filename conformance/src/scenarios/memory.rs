@@ -1,6 +1,6 @@
 //! Data from one side to the other, every byte checked.
 
-use gpu_interop::{Feature, KernelArg, LaunchConfig, ModuleImage};
+use gpu_interop::{KernelArg, LaunchConfig};
 
 use crate::accounting::descriptor_limit;
 use crate::context::Context;
@@ -134,12 +134,12 @@ fn copy_between_imports(context: &Context) -> Verdict {
 }
 
 fn kernel_reads(context: &Context) -> Verdict {
-    context.need_feature(Feature::Kernels)?;
+    let module = context.builtin_kernels()?;
     let (buffer, counter) = (context.buffer(SIZE as u64)?, context.buffer(4096)?);
     let pattern = context.pattern();
     let (mapped, count) = (context.import(&*buffer)?, context.import(&*counter)?);
     let stream = context.device().create_stream()?;
-    let verify = context.device().load_module(ModuleImage::Builtin)?.kernel(c"verify_pattern")?;
+    let verify = module.kernel(c"verify_pattern")?;
     let words = SIZE as u64 / 4;
     for planted in [0_u8, 1] {
         let mut data = pattern.bytes(0, SIZE);
@@ -163,12 +163,11 @@ fn kernel_reads(context: &Context) -> Verdict {
 }
 
 fn kernel_writes(context: &Context) -> Verdict {
-    context.need_feature(Feature::Kernels)?;
+    let module = context.builtin_kernels()?;
     let buffer = context.buffer(SIZE as u64)?;
     let pattern = context.pattern();
     let mapped = context.import(&*buffer)?;
     let stream = context.device().create_stream()?;
-    let module = context.device().load_module(ModuleImage::Builtin)?;
     let words = SIZE as u64 / 4;
     let config = LaunchConfig::linear(words);
     let args = [KernelArg::Ptr(mapped.as_raw()), KernelArg::U64(words), KernelArg::U32(pattern.seed())];

@@ -11,14 +11,14 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "semaphore.empty_batch", None, "Signalling or waiting for no semaphore at all is refused.", empty_batch;
-    "semaphore.wrong_parameters", Native,
+    "semaphore.wrong_parameters", Any,
         "Binary parameters on a timeline, values on a binary semaphore and keys on either are refused.", wrong_parameters;
-    "semaphore.backwards", Native, "A timeline value that is not greater than the last is refused; the next works.",
+    "semaphore.backwards", Any, "A timeline value that is not greater than the last is refused; the next works.",
         backwards;
-    "semaphore.wrong_kind", Native,
+    "semaphore.wrong_kind", Any,
         "A binary semaphore declared as a timeline, and the reverse, do no harm; a refused handle stays usable.", wrong_kind;
-    "semaphore.other_device", Native, "A semaphore of another device is refused.", other_device;
-    "semaphore.failed_batch", Native, "A batch with one bad entry signals none of its semaphores.", failed_batch;
+    "semaphore.other_device", Any, "A semaphore of another device is refused.", other_device;
+    "semaphore.failed_batch", Any, "A batch with one bad entry signals none of its semaphores.", failed_batch;
 }
 
 pub(super) fn import_binary(context: &Context) -> Verdict<(Box<dyn ExportedSemaphore>, ExternalSemaphore)> {

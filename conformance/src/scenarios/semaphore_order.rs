@@ -14,26 +14,26 @@ use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 
 scenarios! {
-    "semaphore.binary_order", Native,
+    "semaphore.binary_order", Any,
         "A stream that waits for a binary semaphore does not go on before the exporter signals it.", binary_order;
-    "semaphore.timeline_order", Native,
+    "semaphore.timeline_order", Any,
         "A stream that waits for a timeline value is not satisfied by a smaller one.", timeline_order;
-    "semaphore.device_to_exporter", Native, "The exporter sees the stream's data once it sees its signal.",
+    "semaphore.device_to_exporter", Any, "The exporter sees the stream's data once it sees its signal.",
         device_to_exporter;
-    "semaphore.wait_before_signal", Native, "A wait enqueued long before its signal is met by it.", wait_before_signal;
-    "semaphore.timeout", Native, "A synchronisation behind an unmet wait gives up in time and can be repeated.", timeout;
-    "semaphore.batches", Native, "Batches of 1, 8, 9 and 64 semaphores signal and wait as one.", batches;
-    "semaphore.two_streams", Native, "Two streams of the device hand work over through a timeline, 500 times.",
+    "semaphore.wait_before_signal", Any, "A wait enqueued long before its signal is met by it.", wait_before_signal;
+    "semaphore.timeout", Any, "A synchronisation behind an unmet wait gives up in time and can be repeated.", timeout;
+    "semaphore.batches", Any, "Batches of 1, 8, 9 and 64 semaphores signal and wait as one.", batches;
+    "semaphore.two_streams", Any, "Two streams of the device hand work over through a timeline, 500 times.",
         two_streams;
-    "semaphore.1000_frames", Native,
+    "semaphore.1000_frames", Any,
         "1,000 frames go back and forth between exporter and device with the data verified on both sides.",
         thousand_frames;
-    "semaphore.large_values", Native, "Values around 2^32 and up to 2^64 - 1 work.", large_values;
-    "semaphore.smaller_wait", Native, "A wait for a value already passed does not block.", smaller_wait;
-    "semaphore.destroy_pending", Native,
+    "semaphore.large_values", Any, "Values around 2^32 and up to 2^64 - 1 work.", large_values;
+    "semaphore.smaller_wait", Any, "A wait for a value already passed does not block.", smaller_wait;
+    "semaphore.destroy_pending", Any,
         "Dropping a semaphore that a stream still waits for is safe, and the stream goes on when it is signalled.",
         destroy_pending;
-    "semaphore.import_cycles", Native, "1,000 imports and closes of semaphores leak nothing.", import_cycles;
+    "semaphore.import_cycles", Any, "1,000 imports and closes of semaphores leak nothing.", import_cycles;
 }
 
 const SIZE: usize = 64 << 10;

@@ -14,12 +14,12 @@ use crate::peer::{Channel, Role};
 use crate::scenario::scenarios;
 
 scenarios! {
-    "semaphore.cross_process_timeline", Native,
+    "semaphore.cross_process_timeline", Any,
         "A stream of another process and this one take 200 turns on one buffer, the data verified each time.",
         cross_process_timeline;
-    "semaphore.cross_process_binary", Native, "A binary semaphore orders streams of two processes.",
+    "semaphore.cross_process_binary", Any, "A binary semaphore orders streams of two processes.",
         cross_process_binary;
-    "semaphore.peer_killed", Native,
+    "semaphore.peer_killed", Any,
         "A wait for a process that was killed times out instead of hanging, and the semaphore still works.", peer_killed;
 }
 

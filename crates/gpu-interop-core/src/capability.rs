@@ -116,17 +116,17 @@ impl Capabilities {
         Self::default()
     }
 
-    /// Declares the support of a memory handle kind.
+    /// Declares the support of a memory handle kind. Kinds of another operating system stay unsupported.
     #[must_use]
     pub fn with_memory(mut self, kind: MemoryHandleKind, support: Support) -> Self {
-        self.memory.insert(kind, support);
+        self.memory.insert(kind, if kind.platform().is_current() { support } else { other_platform() });
         self
     }
 
-    /// Declares the support of a semaphore handle kind.
+    /// Declares the support of a semaphore handle kind. Kinds of another operating system stay unsupported.
     #[must_use]
     pub fn with_semaphore(mut self, kind: SemaphoreHandleKind, support: Support) -> Self {
-        self.semaphores.insert(kind, support);
+        self.semaphores.insert(kind, if kind.platform().is_current() { support } else { other_platform() });
         self
     }
 
@@ -195,6 +195,9 @@ mod tests {
         for kind in MemoryHandleKind::ALL {
             assert_eq!(everything.memory(*kind).is_supported(), kind.platform().is_current(), "{kind}");
         }
+        // Nor in what a report says.
+        let json = serde_json::to_value(&everything).expect("serializes");
+        assert_eq!(json["memory"]["d3d12_heap"]["support"] == "native", cfg!(windows), "{json}");
     }
 
     #[test]

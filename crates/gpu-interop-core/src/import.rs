@@ -4,6 +4,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handle::{MemoryHandle, SemaphoreHandle};
 use crate::identity::{DeviceIdentity, IdentityMatch};
 
+/// More than any processor or GPU can address, bytes: 57 bits of address are the most there are. CUDA's driver accepts
+/// even 2^64 - 1.
+const MAX_SIZE: u64 = 1 << 57;
+
 /// A request to import memory: the handle, and what its exporter knows about it.
 #[derive(Debug)]
 pub struct MemoryImport {
@@ -77,6 +81,9 @@ impl MemoryImport {
     pub fn validate(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
         if self.size == 0 {
             return Err(Error::invalid(operation, "the size is 0; pass the size of the exporter's allocation"));
+        }
+        if self.size > MAX_SIZE {
+            return Err(Error::invalid(operation, "no device's address space holds this much; is the size negative?"));
         }
         if self.handle.kind().requires_dedicated() && !self.dedicated {
             return Err(Error::invalid(
@@ -208,5 +215,26 @@ mod descriptor {
             _ => format!("the descriptor is {kind}, which is never {wanted} that a GPU API exported"),
         };
         Error::invalid(operation, message).with_context("fd", fd.as_raw_fd())
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_no_device_can_address_are_refused() {
+        let importer = DeviceIdentity::default();
+        for (size, valid) in [(1, true), (MAX_SIZE + 1, false), (1 << 63, false), (u64::MAX, false)] {
+            let fd = rustix::fs::memfd_create("size", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
+            rustix::fs::ftruncate(&fd, i64::MAX.unsigned_abs()).expect("ftruncate");
+            let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), size);
+            let checked = request.validate("op", &importer);
+            assert_eq!(checked.is_ok(), valid, "{size}: {checked:?}");
+            // Not for the length of the file, which only memory files have.
+            if let Err(error) = checked {
+                assert!(error.message().contains("address space"), "{size}: {error}");
+            }
+        }
     }
 }
