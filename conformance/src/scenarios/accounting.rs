@@ -1,5 +1,10 @@
 //! Nothing grows.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use gpu_interop::Feature;
+
 use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::outcome::Verdict;
@@ -43,12 +48,18 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
 }
 
 fn streams(context: &Context) -> Verdict {
+    context.need_feature(Feature::HostFunctions)?;
+    let ran = Arc::new(AtomicU32::new(0));
+    let mut expected = 0;
     Holdings::unchanged_by(1000, |_| {
         let stream = context.device().create_stream()?;
-        let event = context.device().create_event()?;
-        stream.record(&event)?;
+        let counter = ran.clone();
+        stream.launch_host_function(move || {
+            counter.fetch_add(1, Ordering::SeqCst);
+        })?;
         stream.synchronize()?;
-        ensure!(event.is_complete()?, "an event is not complete after its stream was synchronised");
+        expected += 1;
+        ensure_eq!(ran.load(Ordering::SeqCst), expected, "host functions that ran, one a stream");
         Ok(())
     })
 }
