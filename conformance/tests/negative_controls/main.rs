@@ -46,6 +46,8 @@ fn tests() -> Vec<Trial> {
         Trial::test("a_run_of_nothing_but_skips_fails", nothing_ran),
         Trial::test("a_missing_requirement_fails_the_run", requirements),
         Trial::test("an_unknown_backend_fails_the_run", unknown_backend),
+        Trial::test("a_missing_driver_is_named_with_the_path_tried", missing_driver),
+        Trial::test("a_library_that_is_no_driver_is_named_with_the_missing_symbol", not_a_driver),
     ];
     tests.extend(CAUGHT.iter().map(|&(fault, scenario, outcome, reason)| {
         Trial::test(format!("{fault:?}_is_caught_by_{scenario}"), move || {
@@ -283,4 +285,23 @@ fn requirements() -> Result<(), Failed> {
 
 fn unknown_backend() -> Result<(), Failed> {
     refused(&run("no-such-backend", &[])?.0, "no backend `no-such-backend`")
+}
+
+/// Runs with the CUDA driver's file named.
+fn with_cuda_library(file: &str) -> Result<Output, Failed> {
+    let mut command = Command::new(std::env::current_exe()?);
+    Ok(command.args(["run", "--backend", "cuda"]).env("GPU_INTEROP_CUDA_LIBRARY", file).output()?)
+}
+
+fn missing_driver() -> Result<(), Failed> {
+    // Nothing else is tried: a machine with a driver answers the same.
+    let output = with_cuda_library("/nonexistent/libcuda.so.1")?;
+    refused(&output, "no CUDA driver was found")?;
+    refused(&output, "tried: /nonexistent/libcuda.so.1: ")
+}
+
+fn not_a_driver() -> Result<(), Failed> {
+    let output = with_cuda_library("libc.so.6")?;
+    refused(&output, "symbol missing: the library has no cuInit")?;
+    refused(&output, "library: libc.so.6")
 }
