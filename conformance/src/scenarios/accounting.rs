@@ -68,8 +68,10 @@ fn events(context: &Context) -> Verdict {
     let stream = context.device().create_stream()?;
     stream.synchronize()?;
     // So many that a leak of a few dozen bytes each shows in resident memory.
-    Holdings::unchanged_by(200_000, |_| {
+    Holdings::unchanged_by(200_000, |number| {
         let event = context.device().create_event()?;
-        Ok(stream.record(&event)?)
+        stream.record(&event)?;
+        // A stream that lags behind may hold a record for each; that is no leak.
+        if number % 500 == 0 { Ok(stream.synchronize()?) } else { Ok(()) }
     })
 }
