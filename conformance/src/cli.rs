@@ -175,7 +175,6 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
         let exporters = match scenario.exporters {
             Exporters::None => "",
             Exporters::Any => " [each exporter]",
-            Exporters::Native => " [native]",
         };
         say!("{:<36} {}{exporters}", scenario.id, scenario.purpose);
     }

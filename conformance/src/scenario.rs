@@ -12,8 +12,6 @@ pub enum Exporters {
     None,
     /// Every exporter there is.
     Any,
-    /// Only the device's own exportable memory and semaphores.
-    Native,
 }
 
 /// One scenario: written once against the safe objects, run on every backend.

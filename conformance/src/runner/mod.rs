@@ -52,9 +52,6 @@ impl Plan {
                 let exporters = match scenario.exporters {
                     Exporters::None => vec![None],
                     Exporters::Any => self.exporters.iter().copied().map(Some).collect(),
-                    Exporters::Native => {
-                        self.exporters.iter().copied().filter(|name| *name == ExporterName::Native).map(Some).collect()
-                    }
                 };
                 exporters.into_iter().map(move |exporter| Case { scenario, exporter })
             })
