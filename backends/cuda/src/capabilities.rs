@@ -71,6 +71,8 @@ pub(crate) fn of(driver: &Driver, device: sys::Device) -> Capabilities {
         Feature::MappedMipmappedArray,
         when(functions.get_mapped_mipmapped_array.is_some(), "cuExternalMemoryGetMappedMipmappedArray"),
     )
+    .with_feature(Feature::Surfaces, when(functions.surface_create.is_some(), "cuSurfObjectCreate"))
+    .with_feature(Feature::Textures, when(functions.texture_create.is_some(), "cuTexObjectCreate"))
     .with_feature(Feature::ExportableMemory, exportable)
     .with_feature(
         Feature::StreamMemoryOperations32,

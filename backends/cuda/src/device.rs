@@ -5,18 +5,19 @@ use std::ffi::{CStr, c_uint, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop_core::backend::{
-    ExportableAllocation, HostFunction, RawAllocation, RawArray, RawEvent, RawKernel, RawMemory, RawMipmappedArray,
-    RawModule, RawSemaphore, RawSignal, RawStream, RawWait,
+    ArrayCopy, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawEvent, RawKernel, RawMemory,
+    RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, TextureSource,
 };
 use gpu_interop_core::{
-    BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, KernelArg, LaunchConfig, MemoryHandle, MemoryImport,
-    MipmappedArrayDesc, ModuleImage, Result, SemaphoreImport, WaitCondition,
+    BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, ErrorKind, KernelArg, LaunchConfig, MemoryHandle,
+    MemoryImport, MipmappedArrayDesc, ModuleImage, Result, SemaphoreImport, TextureDesc, WaitCondition,
 };
 use gpu_interop_driver::abi::{
     MemoryBufferDesc, MemoryHandleDesc, SemaphoreHandleDesc, SemaphoreSignalParams, SemaphoreWaitParams,
 };
 use smallvec::SmallVec;
 
+use crate::array;
 use crate::capabilities;
 use crate::context::{Bound, PrimaryContext};
 use crate::driver::Driver;
@@ -69,6 +70,13 @@ impl CudaDevice {
 fn count(operation: &'static str, count: u64) -> Result<usize> {
     usize::try_from(count)
         .map_err(|_| Error::invalid(operation, "the size exceeds the address space").with_context("size", count))
+}
+
+/// A surface or texture object, which is a 64-bit number.
+fn object(operation: &'static str, object: u64) -> Result<usize> {
+    usize::try_from(object)
+        .map_err(|_| Error::new(ErrorKind::Driver, operation, "the driver gave an object that is no pointer here"))
+        .and_then(|object| Driver::not_null(operation, object))
 }
 
 /// `CUstreamWaitValue_flags`.
@@ -189,6 +197,43 @@ impl BackendDevice for CudaDevice {
         let destroy = function!(self.driver(), mipmapped_array_destroy)?;
         // SAFETY: live and freed once, by contract.
         self.check("cuMipmappedArrayDestroy", unsafe { destroy(array.get()) })
+    }
+
+    unsafe fn create_surface(&self, array: RawArray) -> Result<RawSurface> {
+        const OPERATION: &str = "cuSurfObjectCreate";
+        let (_, _bound) = self.enter()?;
+        let create = function!(self.driver(), surface_create)?;
+        let resource = array::resource(TextureSource::Array(array));
+        let mut surface = 0;
+        // SAFETY: the array is live and was mapped for surfaces, by contract.
+        self.check(OPERATION, unsafe { create(&raw mut surface, &raw const resource) })?;
+        object(OPERATION, surface).map(RawSurface::new)
+    }
+
+    unsafe fn destroy_surface(&self, surface: RawSurface) -> Result<()> {
+        let (_, _bound) = self.enter()?;
+        let destroy = function!(self.driver(), surface_destroy)?;
+        // SAFETY: live and freed once, by contract.
+        self.check("cuSurfObjectDestroy", unsafe { destroy(surface.get() as u64) })
+    }
+
+    unsafe fn create_texture(&self, source: TextureSource, desc: &TextureDesc) -> Result<RawTexture> {
+        const OPERATION: &str = "cuTexObjectCreate";
+        let (_, _bound) = self.enter()?;
+        let create = function!(self.driver(), texture_create)?;
+        let (resource, desc) = (array::resource(source), array::texture(desc)?);
+        let mut texture = 0;
+        // SAFETY: the array is live and the description fits it, by contract. A view is optional.
+        let result = unsafe { create(&raw mut texture, &raw const resource, &raw const desc, std::ptr::null()) };
+        self.check(OPERATION, result)?;
+        object(OPERATION, texture).map(RawTexture::new)
+    }
+
+    unsafe fn destroy_texture(&self, texture: RawTexture) -> Result<()> {
+        let (_, _bound) = self.enter()?;
+        let destroy = function!(self.driver(), texture_destroy)?;
+        // SAFETY: live and freed once, by contract.
+        self.check("cuTexObjectDestroy", unsafe { destroy(texture.get() as u64) })
     }
 
     fn create_exportable(&self, size: u64) -> Result<ExportableAllocation> {
@@ -361,6 +406,14 @@ impl BackendDevice for CudaDevice {
         // SAFETY: live and of this size until the copy has run, by contract.
         let result = unsafe { (functions.memcpy_htod_async)(target.get(), source.cast(), size, stream.get()) };
         self.check(OPERATION, result)
+    }
+
+    unsafe fn copy_array(&self, stream: RawStream, copy: &ArrayCopy) -> Result<()> {
+        let (_, _bound) = self.enter()?;
+        let memcpy = function!(self.driver(), memcpy_3d_async)?;
+        let desc = array::copy(copy)?;
+        // SAFETY: both sides are live and hold the extent until the copy has run, by contract.
+        self.check("cuMemcpy3DAsync", unsafe { memcpy(&raw const desc, stream.get()) })
     }
 
     unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {

@@ -3,6 +3,8 @@
 //! Opaque handles are pointer-sized integers here. Status codes are a newtype and never an enum: a driver may return
 //! codes that this version does not know.
 
+pub(crate) mod array;
+
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use gpu_interop_driver::abi::{
@@ -169,6 +171,13 @@ driver_table! {
             mipmapped_array_get_level: fn(array: *mut Handle, mipmapped: Handle, level: c_uint) -> CuResult
                 = c"cuMipmappedArrayGetLevel";
             mipmapped_array_destroy: fn(mipmapped: Handle) -> CuResult = c"cuMipmappedArrayDestroy";
+            memcpy_3d_async: fn(copy: *const array::Memcpy3d, stream: Handle) -> CuResult = c"cuMemcpy3DAsync_v2";
+            surface_create: fn(surface: *mut u64, resource: *const array::ResourceDesc) -> CuResult
+                = c"cuSurfObjectCreate";
+            surface_destroy: fn(surface: u64) -> CuResult = c"cuSurfObjectDestroy";
+            texture_create: fn(texture: *mut u64, resource: *const array::ResourceDesc,
+                texture_desc: *const array::TextureDesc, view: *const c_void) -> CuResult = c"cuTexObjectCreate";
+            texture_destroy: fn(texture: u64) -> CuResult = c"cuTexObjectDestroy";
             import_external_semaphore: fn(semaphore: *mut Handle, desc: *const SemaphoreHandleDesc) -> CuResult
                 = c"cuImportExternalSemaphore";
             signal_external_semaphores: fn(semaphores: *const Handle, params: *const SemaphoreSignalParams,

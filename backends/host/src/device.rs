@@ -51,7 +51,9 @@ impl HostDevice {
             )
             .with_semaphore(SemaphoreHandleKind::OpaqueFd, Support::Native)
             .with_semaphore(SemaphoreHandleKind::TimelineFd, Support::Native)
-            .with_feature(Feature::MappedMipmappedArray, Support::no("the host backend maps linear memory only"));
+            .with_feature(Feature::MappedMipmappedArray, Support::no("the host backend maps linear memory only"))
+            .with_feature(Feature::Surfaces, Support::no("the host backend maps no images"))
+            .with_feature(Feature::Textures, Support::no("the host backend maps no images"));
         let native = [
             Feature::MappedBuffer,
             Feature::ExportableMemory,

@@ -48,6 +48,21 @@ impl ChannelType {
             Self::Uint32 | Self::Sint32 | Self::Float32 => 32,
         }
     }
+
+    /// Whether kernels see integers, unless they sample with a conversion.
+    #[must_use]
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::Uint8 | Self::Uint16 | Self::Uint32 | Self::Sint8 | Self::Sint16 | Self::Sint32)
+    }
+
+    /// Whether it has values below 0.
+    #[must_use]
+    pub const fn is_signed(self) -> bool {
+        matches!(
+            self,
+            Self::Sint8 | Self::Sint16 | Self::Sint32 | Self::Snorm8 | Self::Snorm16 | Self::Float16 | Self::Float32
+        )
+    }
 }
 
 /// The format of a texel: 1, 2 or 4 channels of one type.
@@ -189,6 +204,16 @@ impl ArrayShape {
         }
     }
 
+    /// Texels of a mip level in each dimension, at least 1: each level halves width, height and depth. Layers and
+    /// faces, which are the third dimension of the other shapes, stay.
+    #[must_use]
+    pub fn level_extent(self, level: u32) -> [u64; 3] {
+        let [width, height, depth] = self.driver_extent();
+        let halved = |n: u64| n.checked_shr(level).unwrap_or(0).max(1);
+        let depth = if matches!(self, Self::D3 { .. }) { halved(depth) } else { depth.max(1) };
+        [halved(width), halved(height), depth]
+    }
+
     /// The dimensions that the application named, each of which must be at least 1.
     fn named_dimensions(self) -> [u64; 3] {
         match self {
@@ -323,6 +348,28 @@ mod tests {
         }
         // Layers do not shrink from level to level.
         assert_eq!(ArrayShape::D1Layered { width: 1, layers: 64 }.max_levels(), 1);
+    }
+
+    #[test]
+    fn levels_halve_all_but_layers() {
+        let extents = |shape: ArrayShape| [0, 1, 3, 64].map(|level| shape.level_extent(level));
+        assert_eq!(extents(ArrayShape::D1 { width: 5 }), [[5, 1, 1], [2, 1, 1], [1, 1, 1], [1, 1, 1]]);
+        assert_eq!(
+            extents(ArrayShape::D1Layered { width: 16, layers: 3 }),
+            [[16, 1, 3], [8, 1, 3], [2, 1, 3], [1, 1, 3]]
+        );
+        assert_eq!(
+            extents(ArrayShape::D2Layered { width: 16, height: 4, layers: 3 }),
+            [[16, 4, 3], [8, 2, 3], [2, 1, 3], [1, 1, 3]]
+        );
+        assert_eq!(
+            extents(ArrayShape::D3 { width: 16, height: 4, depth: 32 }),
+            [[16, 4, 32], [8, 2, 16], [2, 1, 4], [1, 1, 1]]
+        );
+        assert_eq!(
+            extents(ArrayShape::CubeLayered { width: 8, cubes: 2 }),
+            [[8, 8, 12], [4, 4, 12], [1, 1, 12], [1, 1, 12]]
+        );
     }
 
     #[test]

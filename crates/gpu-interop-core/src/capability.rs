@@ -61,6 +61,10 @@ pub enum Feature {
     MappedBuffer,
     /// Imported memory as a mipmapped array.
     MappedMipmappedArray,
+    /// Levels of a mapped mipmapped array as surfaces of kernels.
+    Surfaces,
+    /// Mapped mipmapped arrays as textures of kernels.
+    Textures,
     /// Memory of the device itself that can be exported: the reverse direction.
     ExportableMemory,
     /// Streams that wait for or write a 32-bit word in memory.
@@ -78,6 +82,8 @@ impl Feature {
     pub const ALL: &'static [Self] = &[
         Self::MappedBuffer,
         Self::MappedMipmappedArray,
+        Self::Surfaces,
+        Self::Textures,
         Self::ExportableMemory,
         Self::StreamMemoryOperations32,
         Self::StreamMemoryOperations64,
@@ -91,6 +97,8 @@ impl fmt::Display for Feature {
         f.write_str(match self {
             Self::MappedBuffer => "mapped buffer",
             Self::MappedMipmappedArray => "mapped mipmapped array",
+            Self::Surfaces => "surfaces",
+            Self::Textures => "textures",
             Self::ExportableMemory => "exportable memory",
             Self::StreamMemoryOperations32 => "stream memory operations, 32 bit",
             Self::StreamMemoryOperations64 => "stream memory operations, 64 bit",

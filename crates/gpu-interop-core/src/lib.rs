@@ -40,6 +40,7 @@ mod object;
 mod semaphore_ops;
 #[cfg(unix)]
 mod sys;
+mod texture;
 
 pub use array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
 pub use backend::{Backend, BackendDevice, BackendInfo, DevicePtr, WaitCondition};
@@ -50,7 +51,8 @@ pub use identity::{DeviceIdentity, DeviceKind, IdentityMatch, Luid, ParseIdentit
 pub use import::{MemoryImport, SemaphoreImport};
 pub use kernel::{BinaryImage, KernelArg, LaunchConfig, ModuleImage};
 pub use object::{
-    BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore, Kernel, MappedBuffer,
-    MappedMipmappedArray, Module, SemaphoreSignal, SemaphoreWait, Stream,
+    ArrayRegion, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore, Kernel, MappedBuffer,
+    MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream, Surface, Texture,
 };
 pub use semaphore_ops::{SignalParams, WaitParams};
+pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use raw::{
     DevicePtr, RawAllocation, RawArray, RawEvent, RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore,
-    RawStream,
+    RawStream, RawSurface, RawTexture,
 };
 
 use crate::array::MipmappedArrayDesc;
@@ -39,6 +39,7 @@ use crate::identity::DeviceIdentity;
 use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
 use crate::semaphore_ops::{SignalParams, WaitParams};
+use crate::texture::TextureDesc;
 
 /// What a backend is and which driver it found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +102,56 @@ pub struct RawWait {
     pub semaphore: RawSemaphore,
     /// What to wait for; of the variant that the semaphore's payload takes.
     pub params: WaitParams,
+}
+
+/// A copy that has an array on at least one side, for a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArrayCopy {
+    /// What is written.
+    pub target: ArrayCopySide,
+    /// What is read.
+    pub source: ArrayCopySide,
+    /// Bytes in a row, rows, slices; none is 0.
+    pub extent: [u64; 3],
+}
+
+/// One side of an [`ArrayCopy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArrayCopySide {
+    /// Host memory. A source is only read.
+    Host {
+        /// The first byte.
+        ptr: *mut u8,
+        /// Bytes from row to row.
+        row_pitch: u64,
+        /// Rows from slice to slice.
+        rows: u64,
+    },
+    /// Linear device memory.
+    Linear {
+        /// The first byte.
+        ptr: DevicePtr,
+        /// Bytes from row to row.
+        row_pitch: u64,
+        /// Rows from slice to slice.
+        rows: u64,
+    },
+    /// An array.
+    Array {
+        /// The array.
+        raw: RawArray,
+        /// Where the copy starts: bytes in the row, row, slice.
+        origin: [u64; 3],
+    },
+}
+
+/// What a texture samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextureSource {
+    /// One level.
+    Array(RawArray),
+    /// All levels.
+    MipmappedArray(RawMipmappedArray),
 }
 
 /// Exportable memory as a backend created it.
@@ -167,6 +218,26 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
     /// Unmaps an image (`cuMipmappedArrayDestroy`).
     unsafe fn free_mipmapped_array(&self, _array: RawMipmappedArray) -> Result<()> {
         Err(missing("BackendDevice::free_mipmapped_array"))
+    }
+
+    /// Makes a surface of an array that was mapped for it (`cuSurfObjectCreate`).
+    unsafe fn create_surface(&self, _array: RawArray) -> Result<RawSurface> {
+        Err(missing("BackendDevice::create_surface"))
+    }
+
+    /// Destroys a surface (`cuSurfObjectDestroy`).
+    unsafe fn destroy_surface(&self, _surface: RawSurface) -> Result<()> {
+        Err(missing("BackendDevice::destroy_surface"))
+    }
+
+    /// Makes a texture (`cuTexObjectCreate`). The description fits the array's format.
+    unsafe fn create_texture(&self, _source: TextureSource, _desc: &TextureDesc) -> Result<RawTexture> {
+        Err(missing("BackendDevice::create_texture"))
+    }
+
+    /// Destroys a texture (`cuTexObjectDestroy`).
+    unsafe fn destroy_texture(&self, _texture: RawTexture) -> Result<()> {
+        Err(missing("BackendDevice::destroy_texture"))
     }
 
     /// Allocates memory that can be exported, of at least `size` bytes.
@@ -247,6 +318,12 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
 
     /// Enqueues a copy from host memory that stays valid until it has run.
     unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()>;
+
+    /// Enqueues a copy that has an array on at least one side (`cuMemcpy3DAsync`). Both sides hold the extent; host
+    /// memory stays valid until the copy has run.
+    unsafe fn copy_array(&self, _stream: RawStream, _copy: &ArrayCopy) -> Result<()> {
+        Err(missing("BackendDevice::copy_array"))
+    }
 
     /// Enqueues a fill of `size` bytes.
     unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()>;

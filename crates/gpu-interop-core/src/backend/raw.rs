@@ -44,6 +44,10 @@ raw_values! {
     RawMipmappedArray;
     /// An array, such as one level of a mipmapped array: `CUarray`, `hipArray_t`.
     RawArray;
+    /// A surface object: `CUsurfObject`, `hipSurfaceObject_t`.
+    RawSurface;
+    /// A texture object: `CUtexObject`, `hipTextureObject_t`.
+    RawTexture;
     /// An exportable allocation: `CUmemGenericAllocationHandle`.
     RawAllocation;
     /// A module: `CUmodule`, `hipModule_t`.

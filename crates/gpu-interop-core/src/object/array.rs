@@ -2,50 +2,28 @@
 
 use std::sync::Arc;
 
-use super::lifetime::{Owned, Resource};
+use super::device::DeviceInner;
+use super::lifetime::{InFlight, Owned, Resource};
 use super::memory::MemoryInner;
 use crate::array::MipmappedArrayDesc;
 use crate::backend::{RawArray, RawMipmappedArray};
 use crate::error::{Error, Result};
 
-/// An image in imported memory, mapped as a mipmapped array. Keeps the import alive.
 #[derive(Debug)]
-pub struct MappedMipmappedArray {
+pub(super) struct ArrayInner {
     // Dropped in this order: the mapping goes before its memory.
-    owned: Owned,
-    _memory: Arc<MemoryInner>,
-    raw: RawMipmappedArray,
-    desc: MipmappedArrayDesc,
+    pub(super) owned: Owned,
+    pub(super) memory: Arc<MemoryInner>,
+    pub(super) raw: RawMipmappedArray,
+    pub(super) desc: MipmappedArrayDesc,
 }
 
-impl MappedMipmappedArray {
-    pub(super) fn new(memory: Arc<MemoryInner>, raw: RawMipmappedArray, desc: MipmappedArrayDesc) -> Self {
-        let owned = Owned::new(memory.owned.device.clone(), Resource::MipmappedArray { raw, memory: memory.raw });
-        Self { owned, _memory: memory, raw, desc }
-    }
-
-    /// The driver's object, valid while `self` lives.
-    #[must_use]
-    pub fn as_raw(&self) -> RawMipmappedArray {
-        self.raw
-    }
-
-    /// What was mapped.
-    #[must_use]
-    pub fn desc(&self) -> &MipmappedArrayDesc {
-        &self.desc
-    }
-
-    /// The driver's array for one mip level (`cuMipmappedArrayGetLevel`), valid while `self` lives. It belongs to
-    /// `self`: do not free it.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if there is no such level; else what the
-    /// driver answers.
-    pub fn level(&self, level: u32) -> Result<RawArray> {
+impl ArrayInner {
+    /// The driver's array for one level, which `self` owns.
+    pub(super) fn level(&self, operation: &'static str, level: u32) -> Result<RawArray> {
         let device = &self.owned.device;
         if level >= self.desc.levels {
-            let error = Error::invalid("MappedMipmappedArray::level", "there is no such mip level")
+            let error = Error::invalid(operation, "there is no such mip level")
                 .with_context("level", level)
                 .with_context("levels", self.desc.levels);
             return Err(device.decorate(error));
@@ -53,12 +31,131 @@ impl MappedMipmappedArray {
         // SAFETY: the array is live and has this level.
         unsafe { device.raw.mipmapped_array_level(self.raw, level) }.map_err(|error| device.decorate(error))
     }
+}
 
-    /// Unmaps it, and says if that failed.
+/// An image in imported memory, mapped as a mipmapped array. Keeps the import alive.
+///
+/// Ends with its last surface or texture, or when it is closed or dropped if it has none.
+#[derive(Debug)]
+pub struct MappedMipmappedArray {
+    pub(super) inner: Arc<ArrayInner>,
+}
+
+impl MappedMipmappedArray {
+    pub(super) fn new(memory: Arc<MemoryInner>, raw: RawMipmappedArray, desc: MipmappedArrayDesc) -> Self {
+        let owned = Owned::new(memory.owned.device.clone(), Resource::MipmappedArray { raw, memory: memory.raw });
+        Self { inner: Arc::new(ArrayInner { owned, memory, raw, desc }) }
+    }
+
+    /// The driver's object, valid while `self` lives. Work enqueued outside this crate must have run before `self` is
+    /// dropped.
+    #[must_use]
+    pub fn as_raw(&self) -> RawMipmappedArray {
+        self.inner.raw
+    }
+
+    /// What was mapped.
+    #[must_use]
+    pub fn desc(&self) -> &MipmappedArrayDesc {
+        &self.inner.desc
+    }
+
+    /// One mip level, with all its layers (`cuMipmappedArrayGetLevel`). It belongs to `self`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if there is no such level; else what the
+    /// driver answers.
+    pub fn level(&self, level: u32) -> Result<ArrayRegion<'_>> {
+        let raw = self.inner.level("MappedMipmappedArray::level", level)?;
+        Ok(ArrayRegion {
+            device: &self.inner.owned.device,
+            in_flight: &self.inner.owned.in_flight,
+            raw,
+            origin: [0; 3],
+            extent: self.inner.desc.shape.level_extent(level),
+            texel_size: self.inner.desc.format.texel_size(),
+        })
+    }
+
+    /// Unmaps it, and says if that failed. If work that uses it is pending, it is unmapped once that has run; while
+    /// surfaces or textures of it live, the last of them unmaps it instead.
     ///
     /// # Errors
     /// What the driver answers (`cuMipmappedArrayDestroy`); the object is gone either way.
-    pub fn close(mut self) -> Result<()> {
-        self.owned.release()
+    pub fn close(self) -> Result<()> {
+        Arc::into_inner(self.inner).map_or(Ok(()), |mut inner| inner.owned.release())
+    }
+}
+
+/// A box of texels in one mip level: what copies of images work on.
+///
+/// The third dimension counts slices, layers, or the faces of cubes.
+#[derive(Debug, Clone, Copy)]
+pub struct ArrayRegion<'a> {
+    pub(super) device: &'a Arc<DeviceInner>,
+    pub(super) in_flight: &'a InFlight,
+    pub(super) raw: RawArray,
+    pub(super) origin: [u64; 3],
+    pub(super) extent: [u64; 3],
+    pub(super) texel_size: u32,
+}
+
+impl ArrayRegion<'_> {
+    /// The driver's array, which holds the whole level. It belongs to the mipmapped array: do not free it.
+    #[must_use]
+    pub fn as_raw(&self) -> RawArray {
+        self.raw
+    }
+
+    /// The region's first texel in the level.
+    #[must_use]
+    pub fn origin(&self) -> [u64; 3] {
+        self.origin
+    }
+
+    /// Texels in each dimension, at least 1.
+    #[must_use]
+    pub fn extent(&self) -> [u64; 3] {
+        self.extent
+    }
+
+    /// Size of its texels without gaps, bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let [width, rows, slices] = self.copy_extent();
+        width.saturating_mul(rows).saturating_mul(slices)
+    }
+
+    /// A part of the region, in texels from its origin.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it is empty or not inside.
+    pub fn region(&self, origin: [u64; 3], extent: [u64; 3]) -> Result<Self> {
+        let inside = (0..3).all(|dimension| {
+            extent[dimension] > 0
+                && origin[dimension].checked_add(extent[dimension]).is_some_and(|end| end <= self.extent[dimension])
+        });
+        if !inside {
+            let error = Error::invalid("ArrayRegion::region", "the part is empty or not inside the region")
+                .with_context("origin", format_args!("{origin:?}"))
+                .with_context("extent", format_args!("{extent:?}"))
+                .with_context("region", format_args!("{:?}", self.extent));
+            return Err(self.device.decorate(error));
+        }
+        // Cannot overflow: inside the region, which is inside the level.
+        let origin = std::array::from_fn(|dimension| self.origin[dimension].saturating_add(origin[dimension]));
+        Ok(Self { origin, extent, ..*self })
+    }
+
+    /// Bytes in a row, rows, slices.
+    pub(super) fn copy_extent(&self) -> [u64; 3] {
+        let [width, height, depth] = self.extent;
+        [width.saturating_mul(u64::from(self.texel_size)), height, depth]
+    }
+
+    /// The origin with its first dimension in bytes.
+    pub(super) fn copy_origin(&self) -> [u64; 3] {
+        let [x, y, z] = self.origin;
+        [x.saturating_mul(u64::from(self.texel_size)), y, z]
     }
 }

@@ -6,8 +6,8 @@
 //! events have passed: at the next release, creation or synchronisation on the device. Using an object so costs
 //! one load, and freeing an idle one costs nothing.
 //!
-//! Memory never goes before its mappings, even if the work ends while the question is being asked: it waits for
-//! those of them that are still kept, and what is kept is freed under one lock, in the order it was let go.
+//! Memory never goes before its mappings, nor an image before its surfaces and textures, even if the work ends while
+//! the question is being asked: it waits for those of them that are still kept, and what is kept is freed under one lock, in the order it was let go.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use super::device::DeviceInner;
 use super::host_function;
 use crate::backend::{
     BackendDevice, DevicePtr, ExportableAllocation, RawEvent, RawMemory, RawMipmappedArray, RawModule, RawSemaphore,
-    RawStream,
+    RawStream, RawSurface, RawTexture,
 };
 use crate::error::Result;
 
@@ -36,6 +36,16 @@ pub(super) enum Resource {
         raw: RawMipmappedArray,
         memory: RawMemory,
     },
+    Surface {
+        raw: RawSurface,
+        array: RawMipmappedArray,
+        memory: RawMemory,
+    },
+    Texture {
+        raw: RawTexture,
+        array: RawMipmappedArray,
+        memory: RawMemory,
+    },
     Semaphore(RawSemaphore),
     Allocation(ExportableAllocation),
     Module(RawModule),
@@ -48,11 +58,32 @@ pub(super) enum Resource {
     },
 }
 
+/// What other resources live in, and which therefore must not go before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Container {
+    Memory(RawMemory),
+    Array(RawMipmappedArray),
+}
+
 impl Resource {
-    /// The memory that this is a mapping of.
-    fn mapping_of(&self) -> Option<RawMemory> {
+    /// What this lives in.
+    fn lives_in(&self) -> [Option<Container>; 2] {
         match self {
-            Self::Buffer { memory, .. } | Self::MipmappedArray { memory, .. } => Some(*memory),
+            Self::Buffer { memory, .. } | Self::MipmappedArray { memory, .. } => {
+                [Some(Container::Memory(*memory)), None]
+            }
+            Self::Surface { array, memory, .. } | Self::Texture { array, memory, .. } => {
+                [Some(Container::Memory(*memory)), Some(Container::Array(*array))]
+            }
+            _ => [None, None],
+        }
+    }
+
+    /// What this is to the resources that live in it.
+    fn container(&self) -> Option<Container> {
+        match self {
+            Self::Memory(raw) => Some(Container::Memory(*raw)),
+            Self::MipmappedArray { raw, .. } => Some(Container::Array(*raw)),
             _ => None,
         }
     }
@@ -170,18 +201,18 @@ impl Lifetimes {
         }
         self.collect_if_due(device);
         let waits = self.fence(device, used);
-        if waits.is_empty() && !self.is_mapped(&resource) {
+        if waits.is_empty() && !self.is_occupied(&resource) {
             return self.free(device, resource);
         }
         lock(&self.retired).push(Retired { resource, waits });
         Ok(())
     }
 
-    /// Whether `resource` is memory of which a mapping is still kept. Returns only after a mapping that another
-    /// thread is freeing is gone.
-    fn is_mapped(&self, resource: &Resource) -> bool {
-        let Resource::Memory(memory) = resource else { return false };
-        lock(&self.retired).iter().any(|entry| entry.resource.mapping_of() == Some(*memory))
+    /// Whether something that lives in `resource` is still kept. Returns only after what another thread is freeing is
+    /// gone.
+    fn is_occupied(&self, resource: &Resource) -> bool {
+        let container = resource.container();
+        container.is_some() && lock(&self.retired).iter().any(|entry| entry.resource.lives_in().contains(&container))
     }
 
     /// Records an event on each busy stream in `used`.
@@ -237,13 +268,13 @@ impl Lifetimes {
         // Locked until everything is freed: another thread must not free memory while its mapping is under way.
         let mut retired = lock(&self.retired);
         self.adopt(device, &mut retired);
-        let mut mapped = BTreeSet::new();
+        let mut occupied = BTreeSet::new();
         // A stream's events pass in order, so behind one that has not passed no other need be asked.
         let mut busy = BTreeSet::new();
         for entry in std::mem::take(&mut *retired) {
-            let waits_for_mapping = matches!(entry.resource, Resource::Memory(memory) if mapped.contains(&memory));
-            if waits_for_mapping || !entry.waits.iter().all(|wait| self.passed(device, *wait, &mut busy)) {
-                mapped.extend(entry.resource.mapping_of());
+            let is_occupied = entry.resource.container().is_some_and(|container| occupied.contains(&container));
+            if is_occupied || !entry.waits.iter().all(|wait| self.passed(device, *wait, &mut busy)) {
+                occupied.extend(entry.resource.lives_in().into_iter().flatten());
                 retired.push(entry);
                 continue;
             }
@@ -317,6 +348,8 @@ impl Lifetimes {
                 Resource::Memory(raw) => device.destroy_memory(raw),
                 Resource::Buffer { ptr, .. } => device.free_buffer(ptr),
                 Resource::MipmappedArray { raw, .. } => device.free_mipmapped_array(raw),
+                Resource::Surface { raw, .. } => device.destroy_surface(raw),
+                Resource::Texture { raw, .. } => device.destroy_texture(raw),
                 Resource::Semaphore(raw) => device.destroy_semaphore(raw),
                 Resource::Allocation(allocation) => device.destroy_exportable(&allocation),
                 Resource::Module(raw) => device.unload_module(raw),

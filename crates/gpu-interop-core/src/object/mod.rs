@@ -1,6 +1,7 @@
 //! The safe objects. All validation, ownership and lifetime policy is here, once for every backend.
 
 mod array;
+mod array_copy;
 mod buffer;
 mod device;
 mod event;
@@ -13,10 +14,12 @@ mod semaphore;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod texture;
 mod transfer;
 mod validate;
 
-pub use array::MappedMipmappedArray;
+pub use array::{ArrayRegion, MappedMipmappedArray};
+pub use array_copy::PitchedTexels;
 pub use buffer::{BufferSlice, MappedBuffer};
 pub use device::Device;
 pub use event::Event;
@@ -25,3 +28,4 @@ pub use memory::ExternalMemory;
 pub use module::{Kernel, Module};
 pub use semaphore::{ExternalSemaphore, SemaphoreSignal, SemaphoreWait};
 pub use stream::Stream;
+pub use texture::{Surface, Texture};

@@ -3,6 +3,7 @@
 mod capability;
 mod device;
 mod host_function;
+mod image;
 mod import;
 mod lifetime;
 mod lifetime_busy;

@@ -2,12 +2,13 @@
 
 use super::recorder::{Call, Recorder, everything, gpu};
 use super::{SIZE, assert_refused, memfd, opaque, open_on};
-use crate::array::{ArrayFormat, ArrayShape, ChannelType, MipmappedArrayDesc};
+use crate::array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
 use crate::backend::WaitCondition;
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, ErrorKind};
 use crate::kernel::ModuleImage;
 use crate::object::Device;
+use crate::texture::TextureDesc;
 
 /// Every operation that needs `feature`, tried on `device`.
 fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Error>)> {
@@ -21,6 +22,19 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
         Feature::MappedBuffer => vec![("ExternalMemory::map_buffer", memory.map_all().err())],
         Feature::MappedMipmappedArray => {
             vec![("ExternalMemory::map_mipmapped_array", memory.map_mipmapped_array(&desc).err())]
+        }
+        Feature::Surfaces => {
+            let usage = ArrayUsage::SURFACE_LOAD_STORE;
+            let array = memory.map_mipmapped_array(&MipmappedArrayDesc { usage, ..desc }).expect("map");
+            vec![("MappedMipmappedArray::surface", array.surface(0).err())]
+        }
+        Feature::Textures => {
+            let array = memory.map_mipmapped_array(&desc).expect("map");
+            let normalized = TextureDesc::new().with_normalized_coordinates(true);
+            vec![
+                ("MappedMipmappedArray::texture", array.texture(&normalized).err()),
+                ("MappedMipmappedArray::texture_of_level", array.texture_of_level(0, &TextureDesc::new()).err()),
+            ]
         }
         Feature::ExportableMemory => vec![("Device::allocate_exportable", device.allocate_exportable(1).err())],
         Feature::StreamMemoryOperations32 => vec![
@@ -37,8 +51,10 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
 }
 
 /// Calls that belong to setting a test up, not to the feature.
-fn is_preparation(call: &Call) -> bool {
+fn is_preparation(call: &Call, feature: Feature) -> bool {
+    let maps_image = matches!(call, Call::MapMipmappedArray { .. } | Call::MipmappedArrayLevel { .. });
     matches!(call, Call::ImportMemory { .. } | Call::CreateStream | Call::QueryStream(_) | Call::MapBuffer { .. })
+        || (maps_image && feature != Feature::MappedMipmappedArray)
         || call.frees()
 }
 
@@ -51,7 +67,7 @@ fn a_missing_feature_is_unsupported_before_the_backend_is_called() {
             let error = error.expect("unsupported");
             assert_refused(&error, ErrorKind::Unsupported, operation, &[&feature.to_string(), "attribute 92 is 0"]);
         }
-        let others: Vec<_> = recorder.calls().into_iter().filter(|call| !is_preparation(call)).collect();
+        let others: Vec<_> = recorder.calls().into_iter().filter(|call| !is_preparation(call, *feature)).collect();
         assert_eq!(others, [], "{feature}");
         if *feature == Feature::MappedBuffer {
             assert!(!recorder.calls().iter().any(|call| matches!(call, Call::MapBuffer { .. })));

@@ -9,8 +9,8 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub(super) use self::call::Call;
-use crate::backend::{HostFunction, RawStream};
+pub(super) use self::call::{Call, Side};
+use crate::backend::{HostFunction, RawArray, RawStream};
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
@@ -26,6 +26,8 @@ enum Object {
     Memory(u64),
     Buffer(u64),
     Array(u64),
+    Surface(u64),
+    Texture(u64),
     Semaphore(u64),
     Allocation(u64),
     Module(u64),
@@ -56,6 +58,8 @@ struct State {
     /// Linear memory: start, size and what it belongs to.
     ranges: BTreeMap<u64, (u64, Object)>,
     kernels: BTreeMap<u64, Object>,
+    /// Arrays of levels, each with its mipmapped array and number.
+    levels: BTreeMap<u64, (u64, u32)>,
     queues: BTreeMap<u64, Queue>,
     /// What each event waits for: an item of a stream.
     events: BTreeMap<u64, Option<(u64, u64)>>,
@@ -76,6 +80,17 @@ impl State {
         let lent = matches!(object, Object::Stream(raw) if self.lent.contains(&raw));
         if !lent && !self.live.contains_key(&object) {
             self.violations.push(format!("{object:?} was used, but is not live"));
+        }
+    }
+
+    /// The mipmapped array that a level belongs to.
+    fn array_of(&mut self, level: RawArray) -> Object {
+        match self.levels.get(&(level.get() as u64)) {
+            Some((array, _)) => Object::Array(*array),
+            None => {
+                self.violations.push(format!("{level:?} is no level of anything"));
+                Object::Array(0)
+            }
         }
     }
 

@@ -2,11 +2,30 @@
 
 use crate::array::MipmappedArrayDesc;
 use crate::backend::{
-    DevicePtr, RawAllocation, RawEvent, RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal,
-    RawStream, RawWait, WaitCondition,
+    ArrayCopySide, DevicePtr, RawAllocation, RawArray, RawEvent, RawKernel, RawMemory, RawMipmappedArray, RawModule,
+    RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, TextureSource, WaitCondition,
 };
 use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
 use crate::kernel::{KernelArg, LaunchConfig};
+use crate::texture::TextureDesc;
+
+/// A side of a copy, with host memory by its place in the layout only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Side {
+    Host { row_pitch: u64, rows: u64 },
+    Linear { ptr: DevicePtr, row_pitch: u64, rows: u64 },
+    Array { raw: RawArray, origin: [u64; 3] },
+}
+
+impl From<ArrayCopySide> for Side {
+    fn from(side: ArrayCopySide) -> Self {
+        match side {
+            ArrayCopySide::Host { row_pitch, rows, .. } => Self::Host { row_pitch, rows },
+            ArrayCopySide::Linear { ptr, row_pitch, rows } => Self::Linear { ptr, row_pitch, rows },
+            ArrayCopySide::Array { raw, origin } => Self::Array { raw, origin },
+        }
+    }
+}
 
 /// One call of the backend, with all that the caller chose.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +38,11 @@ pub(in super::super) enum Call {
     MapMipmappedArray { memory: RawMemory, desc: MipmappedArrayDesc },
     MipmappedArrayLevel { array: RawMipmappedArray, level: u32 },
     FreeMipmappedArray(RawMipmappedArray),
+    CreateSurface(RawArray),
+    DestroySurface(RawSurface),
+    CreateTexture(TextureSource, TextureDesc),
+    DestroyTexture(RawTexture),
+    CopyArray { stream: RawStream, target: Side, source: Side, extent: [u64; 3] },
     CreateExportable(u64),
     ExportAllocation(RawAllocation),
     DestroyExportable(RawAllocation),
@@ -63,6 +87,8 @@ impl Call {
             Self::DestroyMemory(_)
                 | Self::FreeBuffer(_)
                 | Self::FreeMipmappedArray(_)
+                | Self::DestroySurface(_)
+                | Self::DestroyTexture(_)
                 | Self::DestroyExportable(_)
                 | Self::DestroySemaphore(_)
                 | Self::DestroyStream(_)

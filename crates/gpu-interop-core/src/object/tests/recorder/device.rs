@@ -6,8 +6,9 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use super::{Call, HostCall, Object, Recorder, next, next_address};
 use crate::array::MipmappedArrayDesc;
 use crate::backend::{
-    BackendDevice, DevicePtr, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawEvent, RawKernel,
-    RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawWait, WaitCondition,
+    ArrayCopy, ArrayCopySide, BackendDevice, DevicePtr, ExportableAllocation, HostFunction, RawAllocation, RawArray,
+    RawEvent, RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface,
+    RawTexture, RawWait, TextureSource, WaitCondition,
 };
 use crate::capability::Capabilities;
 use crate::error::Result;
@@ -15,6 +16,7 @@ use crate::handle::{LentFd, MemoryHandle};
 use crate::identity::DeviceIdentity;
 use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
+use crate::texture::TextureDesc;
 
 /// A fresh value in both forms: the driver's and the recorder's.
 fn fresh() -> (usize, u64) {
@@ -116,8 +118,40 @@ impl BackendDevice for Recorder {
     }
 
     unsafe fn mipmapped_array_level(&self, array: RawMipmappedArray, level: u32) -> Result<RawArray> {
-        self.begin(Call::MipmappedArrayLevel { array, level })?.require(Object::Array(array.get() as u64));
-        Ok(RawArray::new(fresh().0))
+        let mut state = self.begin(Call::MipmappedArrayLevel { array, level })?;
+        state.require(Object::Array(array.get() as u64));
+        // As with drivers: the same level is the same array.
+        let known = state.levels.iter().find(|(_, of)| **of == (array.get() as u64, level)).map(|(raw, _)| *raw);
+        let raw = known.unwrap_or_else(next);
+        state.levels.insert(raw, (array.get() as u64, level));
+        Ok(RawArray::new(usize::try_from(raw).expect("small")))
+    }
+
+    unsafe fn create_surface(&self, array: RawArray) -> Result<RawSurface> {
+        let mut state = self.begin(Call::CreateSurface(array))?;
+        let (raw, value) = fresh();
+        let array = state.array_of(array);
+        state.create(Object::Surface(value), Some(array));
+        Ok(RawSurface::new(raw))
+    }
+
+    unsafe fn destroy_surface(&self, surface: RawSurface) -> Result<()> {
+        self.free(Call::DestroySurface(surface), Object::Surface(surface.get() as u64))
+    }
+
+    unsafe fn create_texture(&self, source: TextureSource, desc: &TextureDesc) -> Result<RawTexture> {
+        let mut state = self.begin(Call::CreateTexture(source, *desc))?;
+        let (raw, value) = fresh();
+        let array = match source {
+            TextureSource::Array(array) => state.array_of(array),
+            TextureSource::MipmappedArray(array) => Object::Array(array.get() as u64),
+        };
+        state.create(Object::Texture(value), Some(array));
+        Ok(RawTexture::new(raw))
+    }
+
+    unsafe fn destroy_texture(&self, texture: RawTexture) -> Result<()> {
+        self.free(Call::DestroyTexture(texture), Object::Texture(texture.get() as u64))
     }
 
     unsafe fn free_mipmapped_array(&self, array: RawMipmappedArray) -> Result<()> {
@@ -259,6 +293,32 @@ impl BackendDevice for Recorder {
         let mut state = self.begin(Call::CopyFromHost { stream, target, bytes })?;
         let used = state.owners(target.get(), size);
         state.enqueue(stream, used);
+        Ok(())
+    }
+
+    unsafe fn copy_array(&self, stream: RawStream, copy: &ArrayCopy) -> Result<()> {
+        let [width, height, depth] = copy.extent;
+        let (target, source) = (copy.target.into(), copy.source.into());
+        let mut state = self.begin(Call::CopyArray { stream, target, source, extent: copy.extent })?;
+        let mut used = Vec::new();
+        for side in [copy.target, copy.source] {
+            match side {
+                ArrayCopySide::Host { .. } => {}
+                ArrayCopySide::Linear { ptr, row_pitch, rows } => {
+                    let size = ((depth - 1) * rows + height - 1) * row_pitch + width;
+                    used.extend(state.owners(ptr.get(), size));
+                }
+                ArrayCopySide::Array { raw, .. } => used.push(state.array_of(raw)),
+            }
+        }
+        state.enqueue(stream, used);
+        if let ArrayCopySide::Host { ptr, row_pitch, rows } = copy.target {
+            assert_eq!((row_pitch, rows), (width, height), "host memory is without gaps");
+            for index in 0..width * height * depth {
+                // SAFETY: the caller says that the extent can be written.
+                unsafe { ptr.add(usize::try_from(index).expect("fits")).write(index.to_le_bytes()[0]) };
+            }
+        }
         Ok(())
     }
 

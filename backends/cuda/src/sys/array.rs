@@ -1,0 +1,151 @@
+//! Copies, surfaces and textures of arrays.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::{DeviceAddress, Handle};
+
+/// `CUmemorytype`.
+pub(crate) mod memory_type {
+    use std::ffi::c_uint;
+
+    pub(crate) const HOST: c_uint = 1;
+    pub(crate) const DEVICE: c_uint = 2;
+    pub(crate) const ARRAY: c_uint = 3;
+}
+
+/// `CUresourcetype`.
+pub(crate) mod resource_type {
+    use std::ffi::c_uint;
+
+    pub(crate) const ARRAY: c_uint = 0;
+    pub(crate) const MIPMAPPED_ARRAY: c_uint = 1;
+}
+
+/// `CU_TRSF_READ_AS_INTEGER` and its kin.
+pub(crate) mod texture_flag {
+    use std::ffi::c_uint;
+
+    pub(crate) const READ_AS_INTEGER: c_uint = 0x01;
+    pub(crate) const NORMALIZED_COORDINATES: c_uint = 0x02;
+    pub(crate) const SRGB: c_uint = 0x10;
+}
+
+/// One side of a [`Memcpy3d`].
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memcpy3dSide {
+    pub(crate) x_in_bytes: usize,
+    pub(crate) y: usize,
+    pub(crate) z: usize,
+    pub(crate) level_of_detail: usize,
+    pub(crate) memory_type: c_uint,
+    pub(crate) host: *mut c_void,
+    pub(crate) device: DeviceAddress,
+    pub(crate) array: Handle,
+    pub(crate) reserved: *mut c_void,
+    pub(crate) pitch: usize,
+    pub(crate) height: usize,
+}
+
+/// `CUDA_MEMCPY3D`, which has the same fields for both sides.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memcpy3d {
+    pub(crate) source: Memcpy3dSide,
+    pub(crate) target: Memcpy3dSide,
+    pub(crate) width_in_bytes: usize,
+    pub(crate) height: usize,
+    pub(crate) depth: usize,
+}
+
+/// `CUDA_RESOURCE_DESC` of an array or a mipmapped array. The union of the header has 128 bytes, aligned to 8.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResourceDesc {
+    pub(crate) kind: c_uint,
+    pub(crate) array: u64,
+    pub(crate) rest: [u64; 15],
+    pub(crate) flags: c_uint,
+}
+
+impl ResourceDesc {
+    pub(crate) fn new(kind: c_uint, array: Handle) -> Self {
+        Self { kind, array: array as u64, rest: [0; 15], flags: 0 }
+    }
+}
+
+/// `CUDA_TEXTURE_DESC`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TextureDesc {
+    pub(crate) address_mode: [c_uint; 3],
+    pub(crate) filter_mode: c_uint,
+    pub(crate) flags: c_uint,
+    pub(crate) max_anisotropy: c_uint,
+    pub(crate) mipmap_filter_mode: c_uint,
+    pub(crate) mipmap_level_bias: f32,
+    pub(crate) min_mipmap_level_clamp: f32,
+    pub(crate) max_mipmap_level_clamp: f32,
+    pub(crate) border_color: [f32; 4],
+    pub(crate) reserved: [c_int; 12],
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use cudarc::driver::sys as cuda;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_header() {
+        use cuda::{CUmemorytype_enum as M, CUresourcetype_enum as R};
+        assert_eq!(memory_type::HOST, M::CU_MEMORYTYPE_HOST as u32);
+        assert_eq!(memory_type::DEVICE, M::CU_MEMORYTYPE_DEVICE as u32);
+        assert_eq!(memory_type::ARRAY, M::CU_MEMORYTYPE_ARRAY as u32);
+        assert_eq!(resource_type::ARRAY, R::CU_RESOURCE_TYPE_ARRAY as u32);
+        assert_eq!(resource_type::MIPMAPPED_ARRAY, R::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY as u32);
+        assert_eq!(texture_flag::READ_AS_INTEGER, cuda::CU_TRSF_READ_AS_INTEGER);
+        assert_eq!(texture_flag::NORMALIZED_COORDINATES, cuda::CU_TRSF_NORMALIZED_COORDINATES);
+        assert_eq!(texture_flag::SRGB, cuda::CU_TRSF_SRGB);
+    }
+
+    #[test]
+    fn structs_are_laid_out_as_in_the_header() {
+        type Copy = cuda::CUDA_MEMCPY3D_st;
+        assert_eq!(size_of::<Memcpy3d>(), size_of::<Copy>());
+        let side = |field, target| if target { offset_of!(Memcpy3d, target) + field } else { field };
+        let pairs = [
+            (offset_of!(Memcpy3dSide, x_in_bytes), offset_of!(Copy, srcXInBytes), offset_of!(Copy, dstXInBytes)),
+            (offset_of!(Memcpy3dSide, y), offset_of!(Copy, srcY), offset_of!(Copy, dstY)),
+            (offset_of!(Memcpy3dSide, z), offset_of!(Copy, srcZ), offset_of!(Copy, dstZ)),
+            (offset_of!(Memcpy3dSide, level_of_detail), offset_of!(Copy, srcLOD), offset_of!(Copy, dstLOD)),
+            (offset_of!(Memcpy3dSide, memory_type), offset_of!(Copy, srcMemoryType), offset_of!(Copy, dstMemoryType)),
+            (offset_of!(Memcpy3dSide, host), offset_of!(Copy, srcHost), offset_of!(Copy, dstHost)),
+            (offset_of!(Memcpy3dSide, device), offset_of!(Copy, srcDevice), offset_of!(Copy, dstDevice)),
+            (offset_of!(Memcpy3dSide, array), offset_of!(Copy, srcArray), offset_of!(Copy, dstArray)),
+            (offset_of!(Memcpy3dSide, reserved), offset_of!(Copy, reserved0), offset_of!(Copy, reserved1)),
+            (offset_of!(Memcpy3dSide, pitch), offset_of!(Copy, srcPitch), offset_of!(Copy, dstPitch)),
+            (offset_of!(Memcpy3dSide, height), offset_of!(Copy, srcHeight), offset_of!(Copy, dstHeight)),
+        ];
+        for (ours, source, target) in pairs {
+            assert_eq!((side(ours, false), side(ours, true)), (source, target));
+        }
+        assert_eq!(offset_of!(Memcpy3d, width_in_bytes), offset_of!(Copy, WidthInBytes));
+        assert_eq!(offset_of!(Memcpy3d, height), offset_of!(Copy, Height));
+        assert_eq!(offset_of!(Memcpy3d, depth), offset_of!(Copy, Depth));
+        type Resource = cuda::CUDA_RESOURCE_DESC_st;
+        assert_eq!(size_of::<ResourceDesc>(), size_of::<Resource>());
+        assert_eq!(offset_of!(ResourceDesc, array), offset_of!(Resource, res));
+        assert_eq!(offset_of!(ResourceDesc, flags), offset_of!(Resource, flags));
+        type Texture = cuda::CUDA_TEXTURE_DESC_st;
+        assert_eq!(size_of::<TextureDesc>(), size_of::<Texture>());
+        assert_eq!(offset_of!(TextureDesc, filter_mode), offset_of!(Texture, filterMode));
+        assert_eq!(offset_of!(TextureDesc, flags), offset_of!(Texture, flags));
+        assert_eq!(offset_of!(TextureDesc, max_anisotropy), offset_of!(Texture, maxAnisotropy));
+        assert_eq!(offset_of!(TextureDesc, mipmap_filter_mode), offset_of!(Texture, mipmapFilterMode));
+        assert_eq!(offset_of!(TextureDesc, max_mipmap_level_clamp), offset_of!(Texture, maxMipmapLevelClamp));
+        assert_eq!(offset_of!(TextureDesc, border_color), offset_of!(Texture, borderColor));
+    }
+}

@@ -1,0 +1,196 @@
+//! Copies between images, linear memory and the host.
+
+use super::array::ArrayRegion;
+use super::buffer::BufferSlice;
+use super::stream::Stream;
+use crate::backend::{ArrayCopy, ArrayCopySide};
+use crate::error::{Error, Result};
+
+/// Texels in linear memory, row by row and slice by slice.
+///
+/// From a [`BufferSlice`] of exactly the region's size it is without gaps between rows; linear images have gaps:
+/// [`PitchedTexels::new`].
+#[derive(Debug, Clone, Copy)]
+pub struct PitchedTexels<'a> {
+    slice: BufferSlice<'a>,
+    pitches: Option<(u64, u64)>,
+}
+
+impl<'a> PitchedTexels<'a> {
+    /// Texels with `row_pitch` bytes from row to row and `rows` rows from slice to slice (the height, unless there
+    /// are gaps between slices too). For linear images of Vulkan: `VkSubresourceLayout::rowPitch`.
+    #[must_use]
+    pub fn new(slice: impl Into<BufferSlice<'a>>, row_pitch: u64, rows: u64) -> Self {
+        Self { slice: slice.into(), pitches: Some((row_pitch, rows)) }
+    }
+
+    /// Checks that a copy of this extent (bytes, rows, slices) stays inside, and gives the backend's view of it.
+    fn side(&self, operation: &'static str, extent: [u64; 3]) -> Result<ArrayCopySide> {
+        let [width, height, depth] = extent;
+        let (row_pitch, rows) = self.pitches.unwrap_or((width, height));
+        let refused = |what: &str| {
+            let error = Error::invalid(operation, what)
+                .with_context("row pitch", format_args!("{row_pitch} bytes"))
+                .with_context("rows in a slice", rows)
+                .with_context("linear memory", format_args!("{} bytes", self.slice.size))
+                .with_context("region", format_args!("{width} bytes x {height} rows x {depth} slices"));
+            Err(self.slice.device.decorate(error))
+        };
+        if row_pitch < width || rows < height {
+            return refused("rows or slices are further apart in the region than in the linear memory");
+        }
+        // Up to the end of the last row: what a pitch adds behind it need not be there.
+        let end = (depth - 1)
+            .checked_mul(rows)
+            .and_then(|before| before.checked_add(height - 1))
+            .and_then(|before| before.checked_mul(row_pitch))
+            .and_then(|before| before.checked_add(width));
+        match end {
+            Some(end) if self.pitches.is_some() && end <= self.slice.size => {}
+            Some(end) if self.pitches.is_none() && end == self.slice.size => {}
+            _ => return refused("the linear memory has not the size of the region"),
+        }
+        Ok(ArrayCopySide::Linear { ptr: self.slice.ptr, row_pitch, rows })
+    }
+}
+
+impl<'a, T: Into<BufferSlice<'a>>> From<T> for PitchedTexels<'a> {
+    fn from(slice: T) -> Self {
+        Self { slice: slice.into(), pitches: None }
+    }
+}
+
+impl Stream {
+    /// Copies a region of an image to linear memory, asynchronously (`cuMemcpy3DAsync`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the linear memory has not the size of the
+    /// region or is too small with its pitches, or for memory of another device; else what the driver answers.
+    pub fn copy_from_array<'a>(&self, target: impl Into<PitchedTexels<'a>>, source: ArrayRegion<'_>) -> Result<()> {
+        const OPERATION: &str = "Stream::copy_from_array";
+        let target = target.into();
+        let target = self.enter_linear(OPERATION, &target, source.copy_extent())?;
+        let source_side = self.enter_region(OPERATION, source)?;
+        // SAFETY: both sides are live on this device and hold the extent.
+        unsafe { self.copy_array_sides(target, source_side, source.copy_extent()) }
+    }
+
+    /// Copies linear memory to a region of an image, asynchronously (`cuMemcpy3DAsync`).
+    ///
+    /// # Errors
+    /// As for [`Stream::copy_from_array`].
+    pub fn copy_to_array<'a>(&self, target: ArrayRegion<'_>, source: impl Into<PitchedTexels<'a>>) -> Result<()> {
+        const OPERATION: &str = "Stream::copy_to_array";
+        let source = source.into();
+        let source = self.enter_linear(OPERATION, &source, target.copy_extent())?;
+        let target_side = self.enter_region(OPERATION, target)?;
+        // SAFETY: both sides are live on this device and hold the extent.
+        unsafe { self.copy_array_sides(target_side, source, target.copy_extent()) }
+    }
+
+    /// Copies a region of an image to another, asynchronously (`cuMemcpy3DAsync`). The bytes of the texels are copied
+    /// as they are.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if they differ in extent or texel size,
+    /// overlap in one level, or belong to another device; else what the driver answers.
+    pub fn copy_array(&self, target: ArrayRegion<'_>, source: ArrayRegion<'_>) -> Result<()> {
+        const OPERATION: &str = "Stream::copy_array";
+        let target_side = self.enter_region(OPERATION, target)?;
+        let source_side = self.enter_region(OPERATION, source)?;
+        let refused = |what: &str| {
+            let describe = |region: ArrayRegion<'_>| {
+                format!("{:?} texels of {} bytes at {:?}", region.extent, region.texel_size, region.origin)
+            };
+            let error = Error::invalid(OPERATION, what)
+                .with_context("target", describe(target))
+                .with_context("source", describe(source));
+            Err(self.device().decorate(error))
+        };
+        if target.extent != source.extent || target.texel_size != source.texel_size {
+            return refused("the two sides differ in extent or texel size");
+        }
+        let overlap = target.raw == source.raw
+            && (0..3).all(|dimension| {
+                target.origin[dimension].abs_diff(source.origin[dimension]) < target.extent[dimension]
+            });
+        if overlap {
+            return refused("the regions overlap");
+        }
+        // SAFETY: both sides are live on this device, hold the extent and are disjoint.
+        unsafe { self.copy_array_sides(target_side, source_side, target.copy_extent()) }
+    }
+
+    /// Copies a region of an image to the host, without gaps, and blocks until everything enqueued so far and the
+    /// copy have run.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `target` has not the region's size, or for
+    /// a region of another device; else what the driver answers.
+    pub fn read_array(&self, source: ArrayRegion<'_>, target: &mut [u8]) -> Result<()> {
+        const OPERATION: &str = "Stream::read_array";
+        let extent = source.copy_extent();
+        self.check_host_size(OPERATION, source, target.len())?;
+        let source = self.enter_region(OPERATION, source)?;
+        let target = ArrayCopySide::Host { ptr: target.as_mut_ptr(), row_pitch: extent[0], rows: extent[1] };
+        // SAFETY: the region is live; the host memory holds the extent and is borrowed until this returns, which
+        // synchronising does, also with an error, only when the stream runs nothing any more.
+        unsafe { self.copy_array_sides(target, source, extent) }?;
+        self.synchronize()
+    }
+
+    /// Copies host memory without gaps to a region of an image, and blocks until everything enqueued so far and the
+    /// copy have run.
+    ///
+    /// # Errors
+    /// As for [`Stream::read_array`].
+    pub fn write_array(&self, target: ArrayRegion<'_>, source: &[u8]) -> Result<()> {
+        const OPERATION: &str = "Stream::write_array";
+        let extent = target.copy_extent();
+        self.check_host_size(OPERATION, target, source.len())?;
+        let target = self.enter_region(OPERATION, target)?;
+        // A source is only read.
+        let source = ArrayCopySide::Host { ptr: source.as_ptr().cast_mut(), row_pitch: extent[0], rows: extent[1] };
+        // SAFETY: as in `read_array`.
+        unsafe { self.copy_array_sides(target, source, extent) }?;
+        self.synchronize()
+    }
+
+    /// Checks that linear memory can be used on this stream with a copy of this extent, and notes the use.
+    fn enter_linear(
+        &self,
+        operation: &'static str,
+        texels: &PitchedTexels<'_>,
+        extent: [u64; 3],
+    ) -> Result<ArrayCopySide> {
+        self.check_device(operation, "memory", texels.slice.device)?;
+        let side = texels.side(operation, extent)?;
+        texels.slice.in_flight.mark(self.slot());
+        Ok(side)
+    }
+
+    /// Checks that a region can be used on this stream, and notes the use.
+    fn enter_region(&self, operation: &'static str, region: ArrayRegion<'_>) -> Result<ArrayCopySide> {
+        self.check_device(operation, "image", region.device)?;
+        region.in_flight.mark(self.slot());
+        Ok(ArrayCopySide::Array { raw: region.raw, origin: region.copy_origin() })
+    }
+
+    fn check_host_size(&self, operation: &'static str, region: ArrayRegion<'_>, size: usize) -> Result<()> {
+        if region.size() == size as u64 {
+            return Ok(());
+        }
+        let error = Error::invalid(operation, "the host memory has not the size of the region")
+            .with_context("host memory", format_args!("{size} bytes"))
+            .with_context("region", format_args!("{} bytes, {:?} texels", region.size(), region.extent));
+        Err(self.device().decorate(error))
+    }
+
+    /// # Safety
+    /// Both sides are live until the copy has run, hold the extent and do not overlap.
+    unsafe fn copy_array_sides(&self, target: ArrayCopySide, source: ArrayCopySide, extent: [u64; 3]) -> Result<()> {
+        let copy = ArrayCopy { target, source, extent };
+        // SAFETY: the stream is live; the caller promises the rest.
+        unsafe { self.device().raw.copy_array(self.as_raw(), &copy) }.map_err(|error| self.device().decorate(error))
+    }
+}
