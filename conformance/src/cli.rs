@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::io::IsTerminal;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -96,6 +97,9 @@ struct RunArgs {
     /// Run everything in this process: for debuggers. A crash ends the run, and nothing is stopped after its time.
     #[arg(long, conflicts_with = "timeout")]
     no_isolate: bool,
+    /// How many scenarios run at the same time; without it, half as many as the machine has cores, at most 8.
+    #[arg(long, short, value_name = "COUNT", conflicts_with = "no_isolate")]
+    jobs: Option<NonZeroUsize>,
     /// Time limit of each scenario, seconds, instead of its own.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
@@ -212,6 +216,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         exporters,
         isolate: !args.no_isolate,
         timeout: args.timeout.map(Duration::from_secs),
+        jobs: args.jobs.unwrap_or_else(default_jobs),
         expectations: Expectations::read(&args.expectations)?,
     };
     let cases = plan.cases(suite.scenarios());
@@ -249,6 +254,12 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         write_file(path, &junit::render(&report)?)?;
     }
     status_of(&report, &required)
+}
+
+/// Half of the cores: most scenarios have a second process or a busy driver thread.
+fn default_jobs() -> NonZeroUsize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    NonZeroUsize::new((cores / 2).min(8)).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// The exit status that a report deserves.

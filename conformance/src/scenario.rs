@@ -25,6 +25,8 @@ pub struct Scenario {
     pub exporters: Exporters,
     /// How long it may take before it is stopped.
     pub time_limit: Duration,
+    /// Whether no other scenario may run meanwhile: it needs most of the machine's memory.
+    pub alone: bool,
     /// The scenario itself.
     pub run: fn(&Context) -> Verdict,
 }
@@ -34,9 +36,10 @@ impl Scenario {
     pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 }
 
-/// Builds a table of scenarios: `id, exporters, "purpose", function;`.
+/// Builds a table of scenarios: `id, exporters, "purpose", function;`, after the function `[alone]` and a time limit
+/// where they differ from most.
 macro_rules! scenarios {
-    ($( $id:literal, $exporters:ident, $purpose:literal, $run:path $(, within $seconds:literal s)?; )+) => {
+    ($( $id:literal, $exporters:ident, $purpose:literal, $run:path $([$alone:ident])? $(, within $seconds:literal s)?; )+) => {
         /// The scenarios of this group.
         pub(super) const SCENARIOS: &[crate::scenario::Scenario] = &[$(
             #[allow(unused_mut, unused_assignments)]
@@ -49,6 +52,7 @@ macro_rules! scenarios {
                     $( limit = std::time::Duration::from_secs($seconds); )?
                     limit
                 },
+                alone: !concat!("" $(, stringify!($alone))?).is_empty(),
                 run: $run,
             },
         )+];

@@ -4,7 +4,10 @@ pub(crate) mod child;
 mod isolated;
 mod progress;
 
+use std::cmp::Reverse;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use globset::GlobMatcher;
@@ -27,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) exporters: Vec<ExporterName>,
     pub(crate) isolate: bool,
     pub(crate) timeout: Option<Duration>,
+    /// How many scenarios may run at the same time. Only isolated ones do.
+    pub(crate) jobs: NonZeroUsize,
     pub(crate) expectations: Expectations,
 }
 
@@ -64,7 +69,8 @@ impl Plan {
         self.expectations.unmatched(|| cases.iter().map(|case| place(environment, case)))
     }
 
-    /// Runs the cases, one after another: scenarios measure descriptors, memory and time.
+    /// Runs the cases. What scenarios measure, descriptors and memory above all, is their own process's, so isolated
+    /// ones may run side by side, but for those that need the machine for themselves.
     pub(crate) fn run(
         &self,
         under_test: &Arc<BackendUnderTest>,
@@ -73,12 +79,22 @@ impl Plan {
         progress: &Progress,
     ) -> Report {
         let start = Instant::now();
-        let mut results = Vec::with_capacity(cases.len());
-        for case in cases {
-            let result = self.run_case(under_test, environment, case);
+        let jobs = if self.isolate { self.jobs.get() } else { 1 };
+        let run = |index: usize| {
+            let result = self.run_case(under_test, environment, &cases[index]);
             progress.finished(&result);
-            results.push(result);
+            result
+        };
+        let (alone, mut together): (Vec<usize>, Vec<usize>) =
+            (0..cases.len()).partition(|index| jobs > 1 && cases[*index].scenario.alone);
+        if jobs > 1 {
+            // The longest first, so that none of them runs on when all others have ended.
+            together.sort_by_key(|index| Reverse(cases[*index].scenario.time_limit));
         }
+        let mut results = side_by_side(jobs, &together, &run);
+        results.extend(alone.into_iter().map(|index| (index, run(index))));
+        results.sort_by_key(|(index, _)| *index);
+        let results: Vec<CaseReport> = results.into_iter().map(|(_, result)| result).collect();
         Report {
             schema: SCHEMA,
             tool: Tool { name: "gpu-interop conformance".into(), version: env!("CARGO_PKG_VERSION").into() },
@@ -120,6 +136,26 @@ impl Plan {
             duration_us: micros(start.elapsed()),
         }
     }
+}
+
+/// Calls `run` for each of `indices` from `jobs` threads, and returns the results with their indices.
+fn side_by_side<T: Send>(jobs: usize, indices: &[usize], run: &(impl Fn(usize) -> T + Sync)) -> Vec<(usize, T)> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        // Relaxed: each index is taken once, and nothing else depends on the order.
+        let take = || indices.get(next.fetch_add(1, Ordering::Relaxed)).copied();
+        std::iter::from_fn(take).map(|index| (index, run(index))).collect::<Vec<_>>()
+    };
+    if jobs <= 1 {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(&work)).collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
 }
 
 fn place<'a>(environment: &'a Environment, case: &Case<'a>) -> Place<'a> {

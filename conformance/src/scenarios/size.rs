@@ -9,7 +9,7 @@ scenarios! {
     "size.1_byte", Any, "One byte goes both ways.", one_byte;
     "size.page_less_1", Any, "4,095 bytes go both ways.", page_less_one;
     "size.2_mib_plus_1", Any, "2 MiB and one byte go both ways.", two_mib_plus_one;
-    "size.1_gib", Any, "1 GiB goes both ways, every byte checked.", one_gib, within 120 s;
+    "size.1_gib", Any, "1 GiB goes both ways, every byte checked.", one_gib [alone], within 120 s;
 }
 
 fn both_ways(context: &Context, size: u64) -> Verdict {
