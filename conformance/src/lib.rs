@@ -50,7 +50,9 @@ mod suite;
 pub use accounting::Holdings;
 pub use backend_under_test::{BackendUnderTest, MakeSemaphore, host_semaphore};
 pub use context::Context;
-pub use exporter::{BufferSpec, Complaints, ExportedBuffer, ExportedSemaphore, Exporter, ExporterName, Placement};
+pub use exporter::{
+    BufferAccess, BufferSpec, Complaints, ExportedBuffer, ExportedSemaphore, Exporter, ExporterName, Placement,
+};
 pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Message, Peer};

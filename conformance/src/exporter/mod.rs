@@ -80,6 +80,12 @@ pub trait Exporter: Send + Sync {
     /// [`Stop::Unsupported`] if this exporter has no such buffers.
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>>;
 
+    /// Imports memory that the device under test exported: the reverse direction.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if this exporter imports none.
+    fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>>;
+
     /// Makes an exportable binary semaphore.
     ///
     /// # Errors
@@ -110,16 +116,10 @@ fn no_semaphores() -> Stop {
 /// Lists complaints.
 pub type Complaints = Box<dyn Fn() -> Vec<String>>;
 
-/// A buffer on the exporter's side.
-pub trait ExportedBuffer: Send + Sync {
+/// A buffer as the exporter's side reads and writes it.
+pub trait BufferAccess: Send + Sync {
     /// The buffer's size, bytes; not more than the allocation's.
     fn size(&self) -> u64;
-
-    /// Exports it: a new handle with the allocation's size, dedicated flag and exporter.
-    ///
-    /// # Errors
-    /// If the exporter's driver fails.
-    fn import_request(&self) -> Verdict<MemoryImport>;
 
     /// Writes from the exporter's side, and waits until it is done.
     ///
@@ -132,6 +132,15 @@ pub trait ExportedBuffer: Send + Sync {
     /// # Errors
     /// If the exporter's driver fails.
     fn read(&self, offset: u64, data: &mut [u8]) -> Verdict;
+}
+
+/// A buffer that the exporter allocated.
+pub trait ExportedBuffer: BufferAccess {
+    /// Exports it: a new handle with the allocation's size, dedicated flag and exporter.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails.
+    fn import_request(&self) -> Verdict<MemoryImport>;
 }
 
 /// A semaphore on the exporter's side. `value` is ignored for a binary one.

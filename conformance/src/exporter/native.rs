@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use gpu_interop::{Device, DeviceIdentity, ExportableMemory, Feature, MemoryImport, SemaphorePayload, Stream};
+use gpu_interop::{
+    BufferSlice, Device, DeviceIdentity, ExportableMemory, Feature, MappedBuffer, MemoryImport, SemaphorePayload,
+    Stream,
+};
 
-use super::{BufferSpec, ExportedBuffer, ExportedSemaphore, Exporter, Placement};
+use super::{BufferAccess, BufferSpec, ExportedBuffer, ExportedSemaphore, Exporter, Placement};
 use crate::backend_under_test::{BackendUnderTest, MakeSemaphore};
 use crate::outcome::{Stop, Verdict};
 
@@ -59,6 +62,11 @@ impl Exporter for NativeExporter {
         }))
     }
 
+    fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
+        let mapped = self.device.import_memory(request)?.map_buffer(0, size)?;
+        Ok(Box::new(Imported { mapped, stream: self.stream.clone() }))
+    }
+
     fn binary_semaphore(&self) -> Verdict<Box<dyn ExportedSemaphore>> {
         self.semaphore(SemaphorePayload::Binary, 0)
     }
@@ -68,6 +76,15 @@ impl Exporter for NativeExporter {
     }
 }
 
+/// A copy through the exporting device's stream.
+fn write(stream: &Stream, target: BufferSlice<'_>, offset: u64, data: &[u8]) -> Verdict {
+    Ok(stream.write(target.slice(offset..offset + data.len() as u64)?, data)?)
+}
+
+fn read(stream: &Stream, source: BufferSlice<'_>, offset: u64, data: &mut [u8]) -> Verdict {
+    Ok(stream.read(source.slice(offset..offset + data.len() as u64)?, data)?)
+}
+
 struct NativeBuffer {
     memory: ExportableMemory,
     stream: Arc<Stream>,
@@ -75,21 +92,43 @@ struct NativeBuffer {
     identity: DeviceIdentity,
 }
 
-impl ExportedBuffer for NativeBuffer {
+impl BufferAccess for NativeBuffer {
     fn size(&self) -> u64 {
         self.size
     }
 
+    fn write(&self, offset: u64, data: &[u8]) -> Verdict {
+        write(&self.stream, (&self.memory).into(), offset, data)
+    }
+
+    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
+        read(&self.stream, (&self.memory).into(), offset, data)
+    }
+}
+
+impl ExportedBuffer for NativeBuffer {
     fn import_request(&self) -> Verdict<MemoryImport> {
         let handle = self.memory.export()?;
         Ok(MemoryImport::new(handle, self.memory.size()).exported_by(self.identity.clone()))
     }
+}
+
+/// Memory of the device under test, imported by the device opened once more.
+struct Imported {
+    mapped: MappedBuffer,
+    stream: Arc<Stream>,
+}
+
+impl BufferAccess for Imported {
+    fn size(&self) -> u64 {
+        self.mapped.size()
+    }
 
     fn write(&self, offset: u64, data: &[u8]) -> Verdict {
-        Ok(self.stream.write(self.memory.slice(offset..offset + data.len() as u64)?, data)?)
+        write(&self.stream, (&self.mapped).into(), offset, data)
     }
 
     fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
-        Ok(self.stream.read(self.memory.slice(offset..offset + data.len() as u64)?, data)?)
+        read(&self.stream, (&self.mapped).into(), offset, data)
     }
 }

@@ -4,19 +4,24 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use gpu_interop::vulkan::{
-    BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore, MemoryPlacement,
-    SemaphoreOp, ValidationLog, VulkanInterop, ash::vk,
+    BufferImportOptions, BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore,
+    ImportedBuffer, MemoryPlacement, OwnedBuffer, SemaphoreOp, ValidationLog, VulkanInterop, ash::vk,
 };
 use gpu_interop::{Device, DeviceIdentity, ErrorKind, IdentityMatch, MemoryImport, SemaphoreHandle, SemaphorePayload};
 
-use super::{BufferSpec, Complaints, ExportedBuffer, ExportedSemaphore, Exporter, Placement};
+use super::{BufferAccess, BufferSpec, Complaints, ExportedBuffer, ExportedSemaphore, Exporter, Placement};
 use crate::outcome::{Stop, Verdict};
+
+/// What the suite does with buffers.
+const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
+);
 
 pub(super) struct VulkanExporter {
     context: Context,
     validated: bool,
-    /// The importer knows no semaphores but its own.
-    own_semaphores_only: bool,
+    /// The importer is the host backend, which knows no semaphores but its own.
+    importer_is_host: bool,
 }
 
 impl VulkanExporter {
@@ -43,7 +48,7 @@ impl VulkanExporter {
             Err(error) if error.kind() == ErrorKind::Unsupported => (Context::new(&options)?, false),
             Err(error) => return Err(error.into()),
         };
-        Ok(Self { context, validated, own_semaphores_only: importer.backend().name == "host" })
+        Ok(Self { context, validated, importer_is_host: importer.backend().name == "host" })
     }
 }
 
@@ -52,7 +57,7 @@ impl VulkanExporter {
         &self,
         make: impl FnOnce(&VulkanInterop) -> gpu_interop::Result<ExportableSemaphore>,
     ) -> Verdict<Box<dyn ExportedSemaphore>> {
-        if self.own_semaphores_only {
+        if self.importer_is_host {
             return Err(Stop::Unsupported("the host backend imports semaphores of its own kind only".into()));
         }
         let exported = make(self.context.interop()).map_err(|error| match error.kind() {
@@ -74,12 +79,11 @@ impl Exporter for VulkanExporter {
     }
 
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
-        let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
         let placement = match spec.placement {
             Placement::HostVisible => MemoryPlacement::HostVisible,
             Placement::DeviceLocal => MemoryPlacement::DeviceLocal,
         };
-        let options = BufferOptions::new(spec.size, usage).memory(placement).dedicated(spec.dedicated);
+        let options = BufferOptions::new(spec.size, USAGE).memory(placement).dedicated(spec.dedicated);
         let exported = ExportableBuffer::new(self.context.interop(), &options).map_err(|error| match error.kind() {
             ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
             // SwiftShader refuses allocations of just the size that it gives as the largest. Anything smaller must be
@@ -89,11 +93,28 @@ impl Exporter for VulkanExporter {
             }
             _ => Stop::from(error),
         })?;
-        Ok(Box::new(VulkanBuffer {
+        let access = VulkanAccess {
             context: self.context.clone(),
-            exported,
+            buffer: exported.buffer().clone(),
             placement: spec.placement,
             released: Mutex::new(false),
+        };
+        Ok(Box::new(VulkanBuffer { access, exported }))
+    }
+
+    fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
+        if self.importer_is_host {
+            return Err(Stop::Unsupported("Vulkan's CPU drivers import memory of their own kind only".into()));
+        }
+        let options = BufferImportOptions::new(size, USAGE);
+        let imported = ImportedBuffer::new(self.context.interop(), request, &options)?;
+        let buffer = imported.buffer().clone();
+        let released = Mutex::new(true);
+        Ok(Box::new(VulkanAccess {
+            context: self.context.clone(),
+            buffer,
+            placement: Placement::DeviceLocal,
+            released,
         }))
     }
 
@@ -111,54 +132,74 @@ impl Exporter for VulkanExporter {
     }
 }
 
-struct VulkanBuffer {
+/// A buffer of Vulkan, whoever allocated its memory.
+struct VulkanAccess {
     context: Context,
-    exported: ExportableBuffer,
+    buffer: OwnedBuffer,
     placement: Placement,
     /// Whether the importer's side owns it (`VK_QUEUE_FAMILY_EXTERNAL`).
     released: Mutex<bool>,
 }
 
-impl VulkanBuffer {
+impl VulkanAccess {
     /// Takes the buffer back from the importer's side, runs `transfer`, and hands it over again. Also for accesses of the
     /// host: it is a queue submission that makes its writes visible to devices, and an acquisition that makes the
     /// importer's visible to it. NVIDIA's driver shows stale data without.
     fn owned(&self, transfer: impl FnOnce() -> gpu_interop::Result<()>) -> Verdict {
         let mut released = self.released.lock().map_err(|_| Stop::Failed("another transfer panicked".into()))?;
         if *released {
-            self.context.acquire(self.exported.buffer())?;
+            self.context.acquire(&self.buffer)?;
         }
         *released = false;
         transfer()?;
-        self.context.release(self.exported.buffer())?;
+        self.context.release(&self.buffer)?;
         *released = true;
         Ok(())
     }
 }
 
-impl ExportedBuffer for VulkanBuffer {
+impl BufferAccess for VulkanAccess {
     fn size(&self) -> u64 {
-        self.exported.buffer().size()
-    }
-
-    fn import_request(&self) -> Verdict<MemoryImport> {
-        Ok(self.exported.import_request()?)
+        self.buffer.size()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Verdict {
-        let buffer = self.exported.buffer();
         self.owned(|| match self.placement {
-            Placement::HostVisible => buffer.write(offset, data),
-            Placement::DeviceLocal => self.context.upload(buffer, offset, data),
+            Placement::HostVisible => self.buffer.write(offset, data),
+            Placement::DeviceLocal => self.context.upload(&self.buffer, offset, data),
         })
     }
 
     fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
-        let buffer = self.exported.buffer();
         self.owned(|| match self.placement {
-            Placement::HostVisible => buffer.read(offset, data),
-            Placement::DeviceLocal => self.context.download(buffer, offset, data),
+            Placement::HostVisible => self.buffer.read(offset, data),
+            Placement::DeviceLocal => self.context.download(&self.buffer, offset, data),
         })
+    }
+}
+
+struct VulkanBuffer {
+    access: VulkanAccess,
+    exported: ExportableBuffer,
+}
+
+impl BufferAccess for VulkanBuffer {
+    fn size(&self) -> u64 {
+        self.access.size()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Verdict {
+        self.access.write(offset, data)
+    }
+
+    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
+        self.access.read(offset, data)
+    }
+}
+
+impl ExportedBuffer for VulkanBuffer {
+    fn import_request(&self) -> Verdict<MemoryImport> {
+        Ok(self.exported.import_request()?)
     }
 }
 

@@ -150,7 +150,7 @@ fn side_by_side<T: Send>(jobs: usize, indices: &[usize], run: &(impl Fn(usize) -
         return work();
     }
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(&work)).collect();
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
         workers
             .into_iter()
             .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -8,6 +8,7 @@ mod lifetime;
 mod map;
 mod memory;
 mod process;
+mod reverse;
 mod semaphore_misuse;
 mod semaphore_order;
 mod semaphore_process;
@@ -29,6 +30,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         import_request::SCENARIOS,
         map::SCENARIOS,
         memory::SCENARIOS,
+        reverse::SCENARIOS,
         size::SCENARIOS,
         lifetime::SCENARIOS,
         accounting::SCENARIOS,

@@ -1,0 +1,103 @@
+//! The reverse direction: memory of the device that the other API imports.
+
+use gpu_interop::{ExportableMemory, Feature, MemoryImport};
+
+use crate::accounting::Holdings;
+use crate::context::Context;
+use crate::ensure;
+use crate::exporter::BufferAccess;
+use crate::outcome::Verdict;
+use crate::pattern::Pattern;
+use crate::scenario::scenarios;
+
+scenarios! {
+    "reverse.read", Any, "The other API reads what the device wrote to memory that the device exported.", read;
+    "reverse.write", Any, "The device reads what the other API wrote to memory that the device exported.", write;
+    "reverse.round_trip", Any, "Data goes back and forth 10 times in memory that the device exported.", round_trip;
+    "reverse.freed_first", Any, "The other API keeps memory whose device has freed it.", freed_first;
+    "reverse.cycles", Any, "200 cycles of allocating, exporting and importing leak nothing.", cycles;
+}
+
+const SIZE: usize = 1 << 20;
+
+/// Memory of the device, and the other API's view of it.
+fn shared(context: &Context) -> Verdict<(ExportableMemory, Box<dyn BufferAccess>)> {
+    context.need_feature(Feature::ExportableMemory)?;
+    let memory = context.device().allocate_exportable(SIZE as u64)?;
+    let identity = context.device().identity().clone();
+    let request = MemoryImport::new(memory.export()?, memory.size()).exported_by(identity);
+    let imported = context.exporter()?.import(request, SIZE as u64)?;
+    Ok((memory, imported))
+}
+
+fn device_writes(context: &Context, memory: &ExportableMemory, pattern: Pattern) -> Verdict {
+    let stream = context.device().create_stream()?;
+    Ok(stream.write(memory.slice(..SIZE as u64)?, &pattern.bytes(0, SIZE))?)
+}
+
+fn device_reads(context: &Context, memory: &ExportableMemory, pattern: Pattern, what: &str) -> Verdict {
+    let mut found = vec![0; SIZE];
+    context.device().create_stream()?.read(memory.slice(..SIZE as u64)?, &mut found)?;
+    pattern.verify(0, &found, what)
+}
+
+fn other_reads(imported: &dyn BufferAccess, pattern: Pattern, what: &str) -> Verdict {
+    let mut found = vec![0; SIZE];
+    imported.read(0, &mut found)?;
+    pattern.verify(0, &found, what)
+}
+
+fn read(context: &Context) -> Verdict {
+    let (memory, imported) = shared(context)?;
+    for pattern in [context.pattern(), context.pattern().other()] {
+        device_writes(context, &memory, pattern)?;
+        other_reads(&*imported, pattern, "what the device wrote")?;
+    }
+    Ok(())
+}
+
+fn write(context: &Context) -> Verdict {
+    let (memory, imported) = shared(context)?;
+    for pattern in [context.pattern(), context.pattern().other()] {
+        imported.write(0, &pattern.bytes(0, SIZE))?;
+        device_reads(context, &memory, pattern, "what the other API wrote")?;
+    }
+    Ok(())
+}
+
+fn round_trip(context: &Context) -> Verdict {
+    let (memory, imported) = shared(context)?;
+    let (there, back) = (context.pattern(), context.pattern().other());
+    for round in 0..10 {
+        device_writes(context, &memory, there)?;
+        other_reads(&*imported, there, &format!("round {round}, to the other API"))?;
+        imported.write(0, &back.bytes(0, SIZE))?;
+        device_reads(context, &memory, back, &format!("round {round}, back"))?;
+    }
+    Ok(())
+}
+
+fn freed_first(context: &Context) -> Verdict {
+    let (memory, imported) = shared(context)?;
+    let (there, back) = (context.pattern(), context.pattern().other());
+    device_writes(context, &memory, there)?;
+    memory.close()?;
+    other_reads(&*imported, there, "what the device wrote before it freed the memory")?;
+    imported.write(0, &back.bytes(0, SIZE))?;
+    other_reads(&*imported, back, "what the other API wrote afterwards")
+}
+
+fn cycles(context: &Context) -> Verdict {
+    let stream = context.device().create_stream()?;
+    Holdings::unchanged_by(200, |round| {
+        let (memory, imported) = shared(context)?;
+        let value = round.to_le_bytes()[0] | 1;
+        stream.fill(memory.slice(..4096)?, value)?;
+        stream.synchronize()?;
+        let mut found = [0; 4096];
+        imported.read(0, &mut found)?;
+        ensure!(found.iter().all(|byte| *byte == value), "round {round}: the other API does not see the fill");
+        drop(imported);
+        Ok(memory.close()?)
+    })
+}
