@@ -1,0 +1,28 @@
+// Every kernel. Arguments and meaning are in `../src/signature.rs`, whose order must be the one here.
+//
+// A launch is one-dimensional and of any size: each thread takes every n-th element, n the number of threads.
+
+#include "pattern.h"
+#include "vendor.h"
+
+KERNEL void fill_pattern(GLOBAL uint32_t *words, uint64_t count, uint32_t seed) {
+    for (uint64_t index = thread_index(); index < count; index += thread_count())
+        words[index] = pattern_word(seed, index);
+}
+
+KERNEL void verify_pattern(const GLOBAL uint32_t *words, uint64_t count, uint32_t seed, GLOBAL uint32_t *mismatches) {
+    uint32_t differing = 0;
+    for (uint64_t index = thread_index(); index < count; index += thread_count())
+        differing += words[index] != pattern_word(seed, index);
+    if (differing != 0)
+        add(mismatches, differing);
+}
+
+KERNEL void increment(GLOBAL uint32_t *words, uint64_t count) {
+    for (uint64_t index = thread_index(); index < count; index += thread_count())
+        words[index] += 1;
+}
+
+#if defined(__NVPTX__)
+#include "image.h"
+#endif
