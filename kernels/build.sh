@@ -62,7 +62,7 @@ case "${1-}" in
     mkdir prebuilt
     build prebuilt
     {
-        echo "# Written by build.sh: SHA-256 of what was built from, and of what was built. The compiler and linker were"
+        echo "# Written by build.sh: SHA-256 of the sources and of what was built from them, by"
         echo "# $(clang-19 --version | head -n 1)"
         echo "# $(ld.lld-19 --version)"
         # shellcheck disable=SC2046

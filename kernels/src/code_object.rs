@@ -16,8 +16,8 @@ pub static CODE_OBJECTS: &[(&str, &[u8])] = code_objects![
 /// `gfx90a:sramecc+:xnack-`; features after the colon do not matter, the objects run with any. `None` if there is none
 /// for this architecture.
 ///
-/// It is for `hipModuleLoadData` or `ModuleImage::Binary`. GPUs without an object of their own get that of their family,
-/// which only a newer ROCm loads (code object version 6; the others are of version 5, for ROCm 6.0 and later).
+/// It is for `hipModuleLoadData` or `ModuleImage::Binary`. GPUs without an object of their own get that of their
+/// family, which only a newer ROCm loads (code object version 6; the others are of version 5, for ROCm 6.0 and later).
 #[must_use]
 pub fn code_object(gfx_arch: &str) -> Option<&'static [u8]> {
     let arch = gfx_arch.split_once(':').map_or(gfx_arch, |(base, _)| base);

@@ -4,10 +4,10 @@
 //! The host backend runs Rust twins of [`FILL_PATTERN`], [`VERIFY_PATTERN`] and [`INCREMENT`] under the same names, so
 //! that a scenario is written once.
 //!
-//! | for | what | runs on |
-//! |---|---|---|
-//! | NVIDIA | [`ptx`], all of [`KERNELS`] | Volta (`sm_70`) and every later GPU; PTX 6.0, which every driver since 384 reads |
-//! | AMD | [`code_object`], those of [`KERNELS`] that are not for NVIDIA alone | gfx906, gfx908, gfx90a, gfx942, gfx1030, gfx1100, gfx1201, and the families gfx9, gfx10.1, gfx10.3, gfx11, gfx12 |
+//! * NVIDIA: [`ptx`] has all of [`KERNELS`], for Volta (`sm_70`) and every later GPU. It is PTX 6.0, which every driver
+//!   since 384 reads.
+//! * AMD: [`code_object`] has those of [`KERNELS`] that are not for NVIDIA alone, for gfx906, gfx908, gfx90a, gfx942,
+//!   gfx1030, gfx1100 and gfx1201, and for the rest of the families gfx9, gfx10.1, gfx10.3, gfx11 and gfx12.
 //!
 //! The image kernels are for NVIDIA alone: HIP on Linux maps no mipmapped arrays, so there is nothing that they could
 //! work on.

@@ -90,8 +90,8 @@ pub const SURFACE_VERIFY: Signature = signature!(
 /// Fetches all texels of a two-dimensional texture object at integer coordinates, which the object's filter, address
 /// mode and normalisation do not change.
 ///
-/// Texel `(x, y)` goes to words `4 * (y * width + x)` and following of `channels`, four 32-bit channels and thus 16 bytes
-/// a texel; those that the format lacks mean nothing. `texel_type` is a [`TexelType`]; with another value, zeros.
+/// Texel `(x, y)` goes to words `4 * (y * width + x)` and following of `channels`: four 32-bit channels, 16 bytes a
+/// texel. Channels that the format lacks mean nothing. `texel_type` is a [`TexelType`]; with another value, zeros.
 pub const TEXTURE_READ: Signature = signature!(
     c"texture_read", true,
     texture: U64, channels: Ptr, width: U32, height: U32, texel_type: U32
