@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::host::{ExporterHeader, HostBackend, HostSemaphore};
-use gpu_interop::{Backend, ErrorKind, Result, SemaphorePayload};
+use gpu_interop::{Backend, ErrorKind, ModuleImage, Result, SemaphorePayload};
 
 use crate::exporter::ExportedSemaphore;
 use crate::outcome::{Stop, Verdict};
@@ -19,14 +19,22 @@ pub type MakeSemaphore = fn(SemaphorePayload, u64) -> Verdict<Box<dyn ExportedSe
 pub struct BackendUnderTest {
     name: String,
     load: Load,
+    kernels: ModuleImage<'static>,
     semaphores: Option<MakeSemaphore>,
 }
 
 impl BackendUnderTest {
-    /// A backend that `load` loads.
+    /// A backend that `load` loads. It is asked for built-in kernels; a backend that has none says so.
     #[must_use]
     pub fn new(name: impl Into<String>, load: impl Fn() -> Result<Arc<dyn Backend>> + Send + Sync + 'static) -> Self {
-        Self { name: name.into(), load: Box::new(load), semaphores: None }
+        Self { name: name.into(), load: Box::new(load), kernels: ModuleImage::Builtin, semaphores: None }
+    }
+
+    /// Sets the module that has the kernels of `gpu-interop-kernels` for this backend.
+    #[must_use]
+    pub fn with_kernels(mut self, image: ModuleImage<'static>) -> Self {
+        self.kernels = image;
+        self
     }
 
     /// Adds exportable semaphores, for backends that have some of their own.
@@ -40,6 +48,7 @@ impl BackendUnderTest {
     #[must_use]
     pub fn cuda() -> Self {
         Self::new("cuda", || Ok(Arc::new(CudaBackend::load()?) as Arc<dyn Backend>))
+            .with_kernels(ModuleImage::Ptx(gpu_interop_kernels::ptx()))
     }
 
     /// The host backend.
@@ -69,6 +78,12 @@ impl BackendUnderTest {
     /// What the backend answers.
     pub fn load(&self) -> Result<Arc<dyn Backend>> {
         (self.load)()
+    }
+
+    /// The module that has the kernels.
+    #[must_use]
+    pub fn kernels(&self) -> ModuleImage<'static> {
+        self.kernels
     }
 
     /// How to make semaphores of its own, if it has any.

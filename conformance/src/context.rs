@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_interop::{
-    Backend, Device, ErrorKind, Feature, MappedBuffer, MemoryHandleKind, Module, ModuleImage, SemaphoreHandleKind,
-    Stream,
+    Backend, Device, ErrorKind, Feature, MappedBuffer, MemoryHandleKind, Module, SemaphoreHandleKind, Stream,
 };
 
 use crate::backend_under_test::BackendUnderTest;
@@ -122,14 +121,14 @@ impl Context {
         need(&feature.to_string(), self.device.capabilities().feature(feature).reason())
     }
 
-    /// The kernels that the backend has built in.
+    /// The kernels of `gpu-interop-kernels`, in the form that this backend loads.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if it has none.
-    pub fn builtin_kernels(&self) -> Verdict<Module> {
+    /// [`Stop::Unsupported`] if the device runs no kernels, or the backend refuses the form that was given for it.
+    pub fn kernels(&self) -> Verdict<Module> {
         self.need_feature(Feature::Kernels)?;
-        self.device.load_module(ModuleImage::Builtin).map_err(|error| match error.kind() {
-            ErrorKind::Unsupported => Stop::Unsupported(format!("no built-in kernels: {error}")),
+        self.device.load_module(self.under_test.kernels()).map_err(|error| match error.kind() {
+            ErrorKind::Unsupported => Stop::Unsupported(format!("no kernels for this backend: {error}")),
             _ => error.into(),
         })
     }

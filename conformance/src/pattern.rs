@@ -1,6 +1,6 @@
 //! Data whose every byte is known.
 
-use gpu_interop::host::pattern_word;
+use gpu_interop_kernels::pattern_word;
 
 use crate::outcome::{Stop, Verdict};
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gpu_interop_core::{DevicePtr, KernelArg, LaunchConfig};
+use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN, pattern_word};
 
 type Function = dyn Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync;
 
@@ -91,27 +92,7 @@ pub(crate) fn host_ptr(address: DevicePtr) -> Result<*mut u8, String> {
     usize::try_from(address.get()).map(std::ptr::with_exposed_provenance_mut).map_err(|error| error.to_string())
 }
 
-/// Word `index` of the test pattern with this seed: a mix that makes a word that is shifted, missing or stale
-/// differ from the expected one. The multipliers are those of the "lowbias32" integer hash.
-#[must_use]
-pub fn pattern_word(seed: u32, index: u64) -> u32 {
-    // The low and high halves, each on purpose.
-    #[allow(clippy::cast_possible_truncation)]
-    let (low, high) = (index as u32, (index >> 32) as u32);
-    let mut word = seed ^ low.wrapping_mul(0x9e37_79b9) ^ high.wrapping_mul(0x85eb_ca6b);
-    word ^= word >> 16;
-    word = word.wrapping_mul(0x7feb_352d);
-    word ^= word >> 15;
-    word = word.wrapping_mul(0x846c_a68b);
-    word ^ (word >> 16)
-}
-
-/// The kernels that every host backend has.
-///
-/// * `fill_pattern(words: ptr, count: u64, seed: u32)` writes [`pattern_word`] to each word;
-/// * `verify_pattern(words: ptr, count: u64, seed: u32, mismatches: ptr)` adds the number of differing words to a
-///   32-bit counter;
-/// * `increment(words: ptr, count: u64)` adds 1 to each word.
+/// The kernels that every host backend has: those of `gpu-interop-kernels` that need no image.
 pub(crate) fn builtin() -> BTreeMap<CString, HostKernel> {
     fn fill_pattern(call: &KernelCall<'_>) -> Result<(), String> {
         let seed = call.u32(2)?;
@@ -143,21 +124,47 @@ pub(crate) fn builtin() -> BTreeMap<CString, HostKernel> {
         Ok(())
     }
     BTreeMap::from([
-        (c"fill_pattern".to_owned(), HostKernel::new(fill_pattern)),
-        (c"verify_pattern".to_owned(), HostKernel::new(verify_pattern)),
-        (c"increment".to_owned(), HostKernel::new(increment)),
+        (FILL_PATTERN.name.to_owned(), HostKernel::new(fill_pattern)),
+        (VERIFY_PATTERN.name.to_owned(), HostKernel::new(verify_pattern)),
+        (INCREMENT.name.to_owned(), HostKernel::new(increment)),
     ])
 }
 
 #[cfg(test)]
 mod tests {
+    use gpu_interop_core::DevicePtr;
+    use gpu_interop_kernels::{KERNELS, ParameterType};
+
     use super::*;
 
+    /// Each twin takes the arguments of the kernel that it stands for, and no others.
     #[test]
-    fn the_pattern_tells_words_and_seeds_apart() {
-        let words: std::collections::BTreeSet<u32> = (0..100_000).map(|index| pattern_word(7, index)).collect();
-        assert_eq!(words.len(), 100_000, "no two near words are equal");
-        assert!((0..1000).all(|index| pattern_word(7, index) != pattern_word(8, index)));
-        assert_ne!(pattern_word(7, 5), pattern_word(7, 5 + (1 << 32)));
+    fn the_twins_have_the_signatures_of_the_kernels() {
+        let builtin = builtin();
+        let twins: Vec<_> = KERNELS.iter().filter(|kernel| builtin.contains_key(kernel.name)).collect();
+        assert_eq!(twins.len(), builtin.len());
+        assert!(KERNELS.iter().all(|kernel| kernel.nvidia_only != builtin.contains_key(kernel.name)));
+        let config = LaunchConfig::linear(0);
+        for kernel in twins {
+            let mut word = 0_u32;
+            let address = DevicePtr::new(std::ptr::from_mut(&mut word).expose_provenance() as u64);
+            let mut args: Vec<KernelArg> = kernel
+                .parameters
+                .iter()
+                .map(|parameter| match parameter.ty {
+                    ParameterType::U32 => KernelArg::U32(0),
+                    ParameterType::U64 => KernelArg::U64(0),
+                    _ => KernelArg::Ptr(address),
+                })
+                .collect();
+            let twin = &builtin[kernel.name];
+            assert_eq!(twin.call(&KernelCall { config: &config, args: &args }), Ok(()), "{:?}", kernel.name);
+            for index in 0..args.len() {
+                let right = std::mem::replace(&mut args[index], KernelArg::F32(0.0));
+                let refused = twin.call(&KernelCall { config: &config, args: &args }).expect_err("a float");
+                assert!(refused.contains(&format!("argument {index} ")), "{:?}: {refused}", kernel.name);
+                args[index] = right;
+            }
+        }
     }
 }

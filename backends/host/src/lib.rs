@@ -33,5 +33,5 @@ mod stream;
 
 pub use backend::{HostBackend, HostBackendBuilder};
 pub use exporter_header::ExporterHeader;
-pub use kernel::{HostKernel, KernelCall, pattern_word};
+pub use kernel::{HostKernel, KernelCall};
 pub use semaphore::HostSemaphore;

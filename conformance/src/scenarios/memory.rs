@@ -1,6 +1,7 @@
 //! Data from one side to the other, every byte checked.
 
 use gpu_interop::{KernelArg, LaunchConfig};
+use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN};
 
 use crate::accounting::descriptor_limit;
 use crate::context::Context;
@@ -134,12 +135,12 @@ fn copy_between_imports(context: &Context) -> Verdict {
 }
 
 fn kernel_reads(context: &Context) -> Verdict {
-    let module = context.builtin_kernels()?;
+    let module = context.kernels()?;
     let (buffer, counter) = (context.buffer(SIZE as u64)?, context.buffer(4096)?);
     let pattern = context.pattern();
     let (mapped, count) = (context.import(&*buffer)?, context.import(&*counter)?);
     let stream = context.device().create_stream()?;
-    let verify = module.kernel(c"verify_pattern")?;
+    let verify = module.kernel(VERIFY_PATTERN.name)?;
     let words = SIZE as u64 / 4;
     for planted in [0_u8, 1] {
         let mut data = pattern.bytes(0, SIZE);
@@ -163,7 +164,7 @@ fn kernel_reads(context: &Context) -> Verdict {
 }
 
 fn kernel_writes(context: &Context) -> Verdict {
-    let module = context.builtin_kernels()?;
+    let module = context.kernels()?;
     let buffer = context.buffer(SIZE as u64)?;
     let pattern = context.pattern();
     let mapped = context.import(&*buffer)?;
@@ -172,11 +173,11 @@ fn kernel_writes(context: &Context) -> Verdict {
     let config = LaunchConfig::linear(words);
     let args = [KernelArg::Ptr(mapped.as_raw()), KernelArg::U64(words), KernelArg::U32(pattern.seed())];
     // SAFETY: the arguments are those of the kernels, and the mapping outlives the synchronisation.
-    unsafe { stream.launch(&module.kernel(c"fill_pattern")?, &config, &args) }?;
+    unsafe { stream.launch(&module.kernel(FILL_PATTERN.name)?, &config, &args) }?;
     stream.synchronize()?;
     verify_exported(&*buffer, pattern, "what the kernel wrote")?;
     // SAFETY: as above.
-    unsafe { stream.launch(&module.kernel(c"increment")?, &config, &args[..2]) }?;
+    unsafe { stream.launch(&module.kernel(INCREMENT.name)?, &config, &args[..2]) }?;
     stream.synchronize()?;
     let mut found = vec![0; SIZE];
     buffer.read(0, &mut found)?;
