@@ -38,6 +38,8 @@ fn format(channel: ChannelType, channels: u8) -> Option<c_uint> {
         ChannelType::Unorm16 => by_channels(195, 196, 197),
         ChannelType::Snorm8 => by_channels(198, 199, 200),
         ChannelType::Snorm16 => by_channels(201, 202, 203),
+        // Since CUDA 12.8; an older driver refuses it.
+        ChannelType::Unorm1010102 if channels == 4 => Some(0x50),
         _ => None,
     }
 }
@@ -127,6 +129,9 @@ mod tests {
                 assert_eq!(format(channel, channels), Some(expected as u32), "{channels} x {channel:?}");
             }
         }
+        let packed = |channels| format(ChannelType::Unorm1010102, channels);
+        assert_eq!(packed(4), Some(F::CU_AD_FORMAT_UNORM_INT_101010_2 as u32));
+        assert_eq!((packed(1), packed(2)), (None, None));
     }
 
     #[test]

@@ -36,16 +36,20 @@ pub enum ChannelType {
     Snorm8,
     /// 16 bits read as -1 to 1.
     Snorm16,
+    /// Four channels packed into 32 bits, read as 0 to 1: ten bits each for red (the lowest), green and blue, two for
+    /// alpha. Always four channels.
+    Unorm1010102,
 }
 
 impl ChannelType {
-    /// Width of one channel, bits.
+    /// Width of one channel, bits; of the widest one where they differ.
     #[must_use]
     pub const fn bits(self) -> u32 {
         match self {
             Self::Uint8 | Self::Sint8 | Self::Unorm8 | Self::Snorm8 => 8,
             Self::Uint16 | Self::Sint16 | Self::Float16 | Self::Unorm16 | Self::Snorm16 => 16,
             Self::Uint32 | Self::Sint32 | Self::Float32 => 32,
+            Self::Unorm1010102 => 10,
         }
     }
 
@@ -84,10 +88,15 @@ impl ArrayFormat {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) unless `channels` is 1, 2 or 4: no driver
-    /// has arrays of three channels.
+    /// has arrays of three channels. A packed type has four.
     pub fn new(channel: ChannelType, channels: u8) -> Result<Self> {
         if !matches!(channels, 1 | 2 | 4) {
             return Err(Error::invalid("ArrayFormat::new", "an array has 1, 2 or 4 channels")
+                .with_context("channels", channels));
+        }
+        if channel == ChannelType::Unorm1010102 && channels != 4 {
+            return Err(Error::invalid("ArrayFormat::new", "a packed type has 4 channels")
+                .with_context("type", format_args!("{channel:?}"))
                 .with_context("channels", channels));
         }
         Ok(Self { channel, channels })
@@ -108,7 +117,10 @@ impl ArrayFormat {
     /// Size of one texel, bytes.
     #[must_use]
     pub const fn texel_size(self) -> u32 {
-        self.channel.bits() / 8 * self.channels as u32
+        match self.channel {
+            ChannelType::Unorm1010102 => 4,
+            channel => channel.bits() / 8 * self.channels as u32,
+        }
     }
 }
 
@@ -332,6 +344,18 @@ mod tests {
         }
         assert!(serde_json::from_str::<ArrayFormat>(r#"{"channel":"uint8","channels":3}"#).is_err());
         assert!(serde_json::from_str::<ArrayFormat>(r#"{"channel":"uint8","channels":2}"#).is_ok());
+    }
+
+    #[test]
+    fn texels_of_a_packed_type_have_four_channels_and_four_bytes() {
+        for channels in [1, 2] {
+            assert!(ArrayFormat::new(ChannelType::Unorm1010102, channels).is_err(), "{channels}");
+        }
+        let packed = ArrayFormat::new(ChannelType::Unorm1010102, 4).expect("four channels");
+        assert_eq!((packed.channels(), packed.texel_size()), (4, 4));
+        assert_eq!(rgba8().texel_size(), 4);
+        assert_eq!(ArrayFormat::new(ChannelType::Float16, 2).expect("two channels").texel_size(), 4);
+        assert_eq!(ArrayFormat::new(ChannelType::Sint32, 4).expect("four channels").texel_size(), 16);
     }
 
     #[test]
