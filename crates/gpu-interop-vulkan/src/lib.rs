@@ -41,6 +41,7 @@ mod error;
 mod export;
 #[cfg(unix)]
 mod fd;
+mod format;
 mod identity;
 #[cfg(unix)]
 mod import;
@@ -53,6 +54,7 @@ mod ownership;
 mod placement;
 mod query;
 mod semaphore;
+mod shape;
 
 pub use ash;
 pub use buffer::OwnedBuffer;
@@ -60,6 +62,7 @@ pub use context::{
     Context, ContextOptions, DeviceChoice, QueueKind, Recording, SemaphoreOp, Submission, ValidationLog,
 };
 pub use export::{BufferOptions, ExportableBuffer};
+pub use format::{ChannelOrder, ColorEncoding, TexelFormat};
 pub use identity::device_identity;
 #[cfg(unix)]
 pub use import::{BufferImportOptions, ImportedBuffer};
@@ -71,3 +74,4 @@ pub use ownership::OwnershipTransfer;
 pub use placement::MemoryPlacement;
 pub use query::{ExternalFeatures, ImageQuery, memory_handle_type, semaphore_handle_type};
 pub use semaphore::{ExportableSemaphore, OwnedSemaphore};
+pub use shape::{array_shape, array_usage};

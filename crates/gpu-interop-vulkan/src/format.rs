@@ -1,0 +1,267 @@
+//! Vulkan's formats as formats of arrays.
+
+use ash::vk;
+use gpu_interop_core::{ArrayFormat, ChannelType, Error, Result};
+
+/// The order of a texel's colours, from the first byte, or the lowest bit of a packed texel, on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChannelOrder {
+    /// Red, green, blue, alpha, as far as there are channels.
+    Rgba,
+    /// Blue, green, red, alpha. An array has no such order: its first channel is blue.
+    Bgra,
+}
+
+/// How a texel's number stands for a brightness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ColorEncoding {
+    /// In proportion to it.
+    Linear,
+    /// By the sRGB curve. An array has no such formats: its values are encoded, and decoding is up to the texture or
+    /// the kernel.
+    Srgb,
+}
+
+/// What a `VkFormat` is as the format of an array, and what an array's format does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TexelFormat {
+    /// Type and number of the channels, which are in the order of memory.
+    pub array: ArrayFormat,
+    /// Which colours they are.
+    pub order: ChannelOrder,
+    /// How the colours are encoded.
+    pub encoding: ColorEncoding,
+}
+
+struct Row {
+    format: vk::Format,
+    channel: ChannelType,
+    channels: u8,
+    order: ChannelOrder,
+    encoding: ColorEncoding,
+}
+
+/// A table of `FORMAT: channel type x channels, order, encoding`.
+macro_rules! rows {
+    ($($format:ident: $channel:ident x $channels:literal, $order:ident, $encoding:ident;)*) => {
+        &[$(Row {
+            format: vk::Format::$format,
+            channel: ChannelType::$channel,
+            channels: $channels,
+            order: ChannelOrder::$order,
+            encoding: ColorEncoding::$encoding,
+        }),*]
+    };
+}
+
+/// Every format that arrays have. The packed 8-bit ones have the bytes of their unpacked twins on the little-endian
+/// machines that GPUs are found in.
+#[rustfmt::skip]
+const TABLE: &[Row] = rows! {
+    R8_UINT: Uint8 x 1, Rgba, Linear;
+    R8G8_UINT: Uint8 x 2, Rgba, Linear;
+    R8G8B8A8_UINT: Uint8 x 4, Rgba, Linear;
+    R8_SINT: Sint8 x 1, Rgba, Linear;
+    R8G8_SINT: Sint8 x 2, Rgba, Linear;
+    R8G8B8A8_SINT: Sint8 x 4, Rgba, Linear;
+    R16_UINT: Uint16 x 1, Rgba, Linear;
+    R16G16_UINT: Uint16 x 2, Rgba, Linear;
+    R16G16B16A16_UINT: Uint16 x 4, Rgba, Linear;
+    R16_SINT: Sint16 x 1, Rgba, Linear;
+    R16G16_SINT: Sint16 x 2, Rgba, Linear;
+    R16G16B16A16_SINT: Sint16 x 4, Rgba, Linear;
+    R32_UINT: Uint32 x 1, Rgba, Linear;
+    R32G32_UINT: Uint32 x 2, Rgba, Linear;
+    R32G32B32A32_UINT: Uint32 x 4, Rgba, Linear;
+    R32_SINT: Sint32 x 1, Rgba, Linear;
+    R32G32_SINT: Sint32 x 2, Rgba, Linear;
+    R32G32B32A32_SINT: Sint32 x 4, Rgba, Linear;
+    R32_SFLOAT: Float32 x 1, Rgba, Linear;
+    R32G32_SFLOAT: Float32 x 2, Rgba, Linear;
+    R32G32B32A32_SFLOAT: Float32 x 4, Rgba, Linear;
+    R16_SFLOAT: Float16 x 1, Rgba, Linear;
+    R16G16_SFLOAT: Float16 x 2, Rgba, Linear;
+    R16G16B16A16_SFLOAT: Float16 x 4, Rgba, Linear;
+    R8_UNORM: Unorm8 x 1, Rgba, Linear;
+    R8G8_UNORM: Unorm8 x 2, Rgba, Linear;
+    R8G8B8A8_UNORM: Unorm8 x 4, Rgba, Linear;
+    R8_SNORM: Snorm8 x 1, Rgba, Linear;
+    R8G8_SNORM: Snorm8 x 2, Rgba, Linear;
+    R8G8B8A8_SNORM: Snorm8 x 4, Rgba, Linear;
+    R16_UNORM: Unorm16 x 1, Rgba, Linear;
+    R16G16_UNORM: Unorm16 x 2, Rgba, Linear;
+    R16G16B16A16_UNORM: Unorm16 x 4, Rgba, Linear;
+    R16_SNORM: Snorm16 x 1, Rgba, Linear;
+    R16G16_SNORM: Snorm16 x 2, Rgba, Linear;
+    R16G16B16A16_SNORM: Snorm16 x 4, Rgba, Linear;
+    R8_SRGB: Unorm8 x 1, Rgba, Srgb;
+    R8G8_SRGB: Unorm8 x 2, Rgba, Srgb;
+    R8G8B8A8_SRGB: Unorm8 x 4, Rgba, Srgb;
+    B8G8R8A8_UNORM: Unorm8 x 4, Bgra, Linear;
+    B8G8R8A8_SNORM: Snorm8 x 4, Bgra, Linear;
+    B8G8R8A8_UINT: Uint8 x 4, Bgra, Linear;
+    B8G8R8A8_SINT: Sint8 x 4, Bgra, Linear;
+    B8G8R8A8_SRGB: Unorm8 x 4, Bgra, Srgb;
+    A8B8G8R8_UNORM_PACK32: Unorm8 x 4, Rgba, Linear;
+    A8B8G8R8_SNORM_PACK32: Snorm8 x 4, Rgba, Linear;
+    A8B8G8R8_UINT_PACK32: Uint8 x 4, Rgba, Linear;
+    A8B8G8R8_SINT_PACK32: Sint8 x 4, Rgba, Linear;
+    A8B8G8R8_SRGB_PACK32: Unorm8 x 4, Rgba, Srgb;
+    A2B10G10R10_UNORM_PACK32: Unorm1010102 x 4, Rgba, Linear;
+    A2R10G10B10_UNORM_PACK32: Unorm1010102 x 4, Bgra, Linear;
+};
+
+/// Why the formats of Vulkan 1.0 that are not in the table are not: the first range that has the format tells.
+const REFUSALS: &[(std::ops::RangeInclusive<vk::Format>, &str)] = &[
+    (vk::Format::UNDEFINED..=vk::Format::UNDEFINED, "it is no format"),
+    (vk::Format::R4G4_UNORM_PACK8..=vk::Format::A1R5G5B5_UNORM_PACK16, "arrays have no channels below 8 bits"),
+    (vk::Format::R8G8B8_UNORM..=vk::Format::B8G8R8_SRGB, "arrays have 1, 2 or 4 channels, not 3"),
+    (vk::Format::R16G16B16_UNORM..=vk::Format::R16G16B16_SFLOAT, "arrays have 1, 2 or 4 channels, not 3"),
+    (vk::Format::R32G32B32_UINT..=vk::Format::R32G32B32_SFLOAT, "arrays have 1, 2 or 4 channels, not 3"),
+    (
+        vk::Format::A2R10G10B10_UNORM_PACK32..=vk::Format::A2B10G10R10_SINT_PACK32,
+        "of the packed formats with 10 bits a channel, arrays have UNORM alone",
+    ),
+    (vk::Format::R8_UNORM..=vk::Format::R16G16B16A16_SFLOAT, "arrays have no integers read as floats of their value"),
+    (vk::Format::R64_UINT..=vk::Format::R64G64B64A64_SFLOAT, "arrays have no channels of 64 bits"),
+    (vk::Format::B10G11R11_UFLOAT_PACK32..=vk::Format::E5B9G9R9_UFLOAT_PACK32, "arrays have no packed floats"),
+    (vk::Format::D16_UNORM..=vk::Format::D32_SFLOAT_S8_UINT, "depth and stencil are not colour channels"),
+    (vk::Format::BC1_RGB_UNORM_BLOCK..=vk::Format::ASTC_12X12_SRGB_BLOCK, "compressed blocks are not texels"),
+];
+
+impl TexelFormat {
+    /// What `format` is as the format of an array.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) that says why, if no array has the format.
+    pub fn from_vulkan(format: vk::Format) -> Result<Self> {
+        const OPERATION: &str = "TexelFormat::from_vulkan";
+        if let Some(row) = TABLE.iter().find(|row| row.format == format) {
+            let array = ArrayFormat::new(row.channel, row.channels)?;
+            return Ok(Self { array, order: row.order, encoding: row.encoding });
+        }
+        let reason = REFUSALS.iter().find(|(range, _)| range.contains(&format)).map_or(
+            "it is not one of Vulkan 1.0's; multi-planar and other formats of extensions are not supported",
+            |(_, reason)| reason,
+        );
+        Err(Error::unsupported(OPERATION, format!("no array has this format: {reason}"))
+            .with_context("format", format_args!("{format:?}")))
+    }
+
+    /// Every Vulkan format that [`from_vulkan`](Self::from_vulkan) takes. Which of them a device shares, only
+    /// [`VulkanInterop::image_features`](crate::VulkanInterop::image_features) tells.
+    pub fn vulkan_formats() -> impl ExactSizeIterator<Item = vk::Format> {
+        TABLE.iter().map(|row| row.format)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use gpu_interop_core::ErrorKind;
+
+    use super::*;
+
+    /// What a format's name says: the channels' letters and bits, and what follows them.
+    fn parse(format: vk::Format) -> Option<(Vec<(char, u32)>, String)> {
+        let name = format!("{format:?}");
+        let (texel, kind) = name.split_once('_')?;
+        let mut channels: Vec<(char, u32)> = Vec::new();
+        for character in texel.chars() {
+            match (character.to_digit(10), channels.last_mut()) {
+                (Some(digit), Some((_, bits))) => *bits = *bits * 10 + digit,
+                (Some(_), None) => return None,
+                (None, _) => channels.push((character, 0)),
+            }
+        }
+        let packed = kind.strip_suffix("_PACK32");
+        if packed.is_some() {
+            // Named from the highest bit on; memory starts with the lowest.
+            channels.reverse();
+        }
+        Some((channels, packed.unwrap_or(kind).to_owned()))
+    }
+
+    #[test]
+    fn every_row_is_what_the_formats_name_says() {
+        for format in TexelFormat::vulkan_formats() {
+            let found = TexelFormat::from_vulkan(format).expect("in the table");
+            let (channels, kind) = parse(format).expect("a name of letters and bits");
+            let letters: String = channels.iter().map(|(letter, _)| letter).collect();
+            let order = match found.order {
+                ChannelOrder::Rgba => "RGBA",
+                ChannelOrder::Bgra => "BGRA",
+            };
+            assert_eq!(letters, order[..letters.len()], "{format:?}");
+            assert_eq!(usize::from(found.array.channels()), letters.len(), "{format:?}");
+            let bits: u32 = channels.iter().map(|(_, bits)| bits).sum();
+            assert_eq!(found.array.texel_size(), bits / 8, "{format:?}");
+            assert_eq!(found.encoding == ColorEncoding::Srgb, kind == "SRGB", "{format:?}");
+            let channel = match (kind.as_str(), channels[0].1) {
+                ("UNORM", 10) => "Unorm1010102".to_owned(),
+                ("SFLOAT", bits) => format!("Float{bits}"),
+                ("SRGB", bits) => format!("Unorm{bits}"),
+                (kind, bits) => format!("{}{}{bits}", &kind[..1], kind[1..].to_lowercase()),
+            };
+            assert_eq!(format!("{:?}", found.array.channel()), channel, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn there_are_all_rows_and_each_once() {
+        let formats: HashSet<_> = TexelFormat::vulkan_formats().collect();
+        assert_eq!((TexelFormat::vulkan_formats().len(), formats.len()), (51, 51));
+        let plain: HashSet<_> = TABLE
+            .iter()
+            .filter(|row| row.order == ChannelOrder::Rgba && row.encoding == ColorEncoding::Linear)
+            .map(|row| (row.channel, row.channels))
+            .collect();
+        use ChannelType as T;
+        let integers_and_floats = [T::Uint8, T::Sint8, T::Uint16, T::Sint16, T::Uint32, T::Sint32, T::Float32];
+        let beyond = [T::Float16, T::Unorm8, T::Snorm8, T::Unorm16, T::Snorm16];
+        for channel in integers_and_floats.into_iter().chain(beyond) {
+            for channels in [1, 2, 4] {
+                assert!(plain.contains(&(channel, channels)), "{channels} x {channel:?}");
+            }
+        }
+        assert_eq!(plain.len(), 3 * 12 + 1);
+    }
+
+    /// The words that the reason for a refusal must have, by the format's name.
+    fn reason(format: vk::Format) -> &'static str {
+        let name = format!("{format:?}");
+        let depth_or_stencil = ["D16", "D24", "D32", "X8", "S8"].iter().any(|start| name.starts_with(start));
+        match name.as_str() {
+            "UNDEFINED" => "no format",
+            name if name.contains("BLOCK") => "compressed blocks",
+            _ if depth_or_stencil => "depth and stencil",
+            name if name.contains("PACK8") || name.contains("PACK16") => "below 8 bits",
+            name if name.contains("UFLOAT") => "packed floats",
+            name if name.contains("10") => "10 bits",
+            name if name.contains("64") => "64 bits",
+            _ if parse(format).is_some_and(|(channels, _)| channels.len() == 3) => "not 3",
+            name if name.contains("SCALED") => "integers read as floats",
+            name => unreachable!("{name} should be in the table"),
+        }
+    }
+
+    #[test]
+    fn everything_else_is_refused_with_its_name_and_a_reason() {
+        let known: HashSet<_> = TexelFormat::vulkan_formats().collect();
+        let refused = |format, reason| {
+            let error = TexelFormat::from_vulkan(format).expect_err("no array has it");
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{format:?}");
+            assert_eq!(error.context(), [("format", format!("{format:?}"))]);
+            assert!(error.message().contains(reason), "{error} should say: {reason}");
+        };
+        let others: Vec<_> = (0..=184).map(vk::Format::from_raw).filter(|format| !known.contains(format)).collect();
+        assert_eq!(others.len(), 185 - 51);
+        for format in others {
+            refused(format, reason(format));
+        }
+        for format in [vk::Format::G8_B8R8_2PLANE_420_UNORM, vk::Format::from_raw(-1), vk::Format::from_raw(185)] {
+            refused(format, "not one of Vulkan 1.0");
+        }
+    }
+}
