@@ -1,12 +1,15 @@
 //! Buffers that other APIs can import.
 
 use ash::vk;
-use gpu_interop_core::{Error, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
+use gpu_interop_core::{Error, MemoryHandleKind, Result};
+#[cfg(unix)]
+use gpu_interop_core::{MemoryHandle, MemoryImport};
 
-use crate::buffer::{OwnedBuffer, Sharing, Unbound};
+use crate::buffer::{OwnedBuffer, Unbound};
 use crate::interop::VulkanInterop;
-use crate::placement::{MemoryPlacement, memory_type};
-use crate::query::memory_handle_type;
+use crate::memory::{Memory, Sharing};
+use crate::placement::MemoryPlacement;
+use crate::query::{ExternalFeatures, memory_handle_type};
 
 /// What an [`ExportableBuffer`] is created with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +76,7 @@ impl ExportableBuffer {
     pub fn new(interop: &VulkanInterop, options: &BufferOptions) -> Result<Self> {
         const OPERATION: &str = "ExportableBuffer::new";
         let features = interop.buffer_features(options.handle, options.usage)?;
-        let types = memory_handle_type(options.handle).filter(|_| features.exportable && is_fd(options.handle));
-        let Some(types) = types else {
+        let Some(types) = exportable_as(options.handle, &features) else {
             return Err(Error::unsupported(
                 OPERATION,
                 "buffers of this usage cannot be exported as this kind of handle",
@@ -83,11 +85,10 @@ impl ExportableBuffer {
             .with_context("handle", options.handle)
             .with_context("usage", format_args!("{:?}", options.usage)));
         };
-        let mut buffer = Unbound::new(interop, options.size, options.usage, types)?;
-        let memory_type = memory_type(interop, buffer.requirements.memory_type_bits, options.memory, None)?;
-        let dedicated = options.dedicated || features.dedicated_only || buffer.requires_dedicated;
-        buffer.allocate(&Sharing::Export(types), buffer.requirements.size, memory_type, dedicated)?;
-        Ok(Self { buffer: buffer.bind(options.memory)?, handle: options.handle })
+        let buffer = Unbound::new(interop, options.size, options.usage, types)?;
+        let dedicated = options.dedicated || features.dedicated_only;
+        let memory = Memory::new(interop, &buffer.needs(), &Sharing::Export(types), options.memory, dedicated)?;
+        Ok(Self { buffer: buffer.bind(memory)?, handle: options.handle })
     }
 
     /// The buffer itself.
@@ -113,22 +114,7 @@ impl ExportableBuffer {
     /// out of descriptors; nothing is leaked.
     #[cfg(unix)]
     pub fn export(&self) -> Result<MemoryHandle> {
-        use crate::error::Checked;
-        const OPERATION: &str = "vkGetMemoryFdKHR";
-        let interop = self.buffer.interop();
-        let types = memory_handle_type(self.handle)
-            .ok_or_else(|| Error::unsupported(OPERATION, "Vulkan has no handle of this kind"))?;
-        let info = vk::MemoryGetFdInfoKHR::default().memory(self.buffer.memory()).handle_type(types);
-        // SAFETY: the memory is live and was allocated for export as this type; `VulkanInterop::new` saw the function.
-        let fd = unsafe { interop.memory_fd().get_memory_fd(&info) }
-            .checked(OPERATION)
-            .map_err(|error| error.with_device(interop.identity()).with_context("handle", self.handle))?;
-        // SAFETY: it comes from a successful export, which makes a new descriptor for the caller.
-        let fd = unsafe { crate::fd::exported(OPERATION, fd) }?;
-        Ok(match self.handle {
-            MemoryHandleKind::DmaBufFd => MemoryHandle::DmaBufFd(fd),
-            _ => MemoryHandle::OpaqueFd(fd),
-        })
+        self.buffer.memory_object().export(self.handle)
     }
 
     /// Exports the memory as a complete request for an importer: handle, allocation size, dedicated flag, identity.
@@ -137,13 +123,15 @@ impl ExportableBuffer {
     /// As [`export`](Self::export).
     #[cfg(unix)]
     pub fn import_request(&self) -> Result<MemoryImport> {
-        Ok(MemoryImport::new(self.export()?, self.buffer.allocation_size())
-            .dedicated(self.buffer.is_dedicated())
-            .exported_by(self.buffer.interop().identity().clone()))
+        self.buffer.memory_object().import_request(self.handle)
     }
 }
 
-/// Whether this crate can export and import the kind.
-pub(crate) fn is_fd(kind: MemoryHandleKind) -> bool {
-    cfg!(unix) && matches!(kind, MemoryHandleKind::OpaqueFd | MemoryHandleKind::DmaBufFd)
+/// Vulkan's flag for the kind, if the device exports it and this crate can.
+pub(crate) fn exportable_as(
+    kind: MemoryHandleKind,
+    features: &ExternalFeatures<MemoryHandleKind>,
+) -> Option<vk::ExternalMemoryHandleTypeFlags> {
+    let is_fd = cfg!(unix) && matches!(kind, MemoryHandleKind::OpaqueFd | MemoryHandleKind::DmaBufFd);
+    memory_handle_type(kind).filter(|_| is_fd && features.exportable)
 }

@@ -1,14 +1,12 @@
 //! Memory of another API, or of another Vulkan device, as a buffer.
 
 use ash::vk;
-use gpu_interop_core::handle::LentFd;
-use gpu_interop_core::{Error, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
+use gpu_interop_core::{Error, ImportError, MemoryImport, Result};
 
-use crate::buffer::{OwnedBuffer, Sharing, Unbound};
-use crate::error;
+use crate::buffer::{OwnedBuffer, Unbound};
+use crate::import_memory::{self, Incoming};
 use crate::interop::VulkanInterop;
-use crate::placement::{MemoryPlacement, memory_type};
-use crate::query::memory_handle_type;
+use crate::placement::MemoryPlacement;
 
 const OPERATION: &str = "ImportedBuffer::new";
 
@@ -78,13 +76,7 @@ impl ImportedBuffer {
         match import(interop, &request, options) {
             // The request's own descriptor is closed here; the driver has a duplicate.
             Ok(buffer) => Ok(Self { buffer }),
-            Err(error) => {
-                let error = error
-                    .with_device(interop.identity())
-                    .with_context("handle", request.handle().kind())
-                    .with_context("import size", format_args!("{} bytes", request.size()));
-                Err(ImportError::new(error, request))
-            }
+            Err(error) => Err(import_memory::failed(error, interop, request)),
         }
     }
 
@@ -96,64 +88,16 @@ impl ImportedBuffer {
 }
 
 fn import(interop: &VulkanInterop, request: &MemoryImport, options: &BufferImportOptions) -> Result<OwnedBuffer> {
-    let kind = request.handle().kind();
-    let (MemoryHandle::OpaqueFd(fd) | MemoryHandle::DmaBufFd(fd)) = request.handle() else {
-        return Err(Error::unsupported(OPERATION, "only descriptors can be imported here"));
-    };
-    request.validate(OPERATION, interop.identity())?;
+    let incoming = Incoming::new(OPERATION, interop, request)?;
     if options.size > request.size() {
         return Err(Error::invalid(OPERATION, "the buffer is greater than the imported memory")
             .with_context("buffer", format_args!("{} bytes", options.size)));
     }
-    let fd = std::os::fd::AsFd::as_fd(fd);
-    let features = interop.buffer_features(kind, options.usage)?;
-    let Some(types) = memory_handle_type(kind).filter(|_| features.importable) else {
-        return Err(Error::unsupported(OPERATION, "the device does not import this kind of handle for such a buffer")
-            .with_context("usage", format_args!("{:?}", options.usage)));
-    };
-    if features.dedicated_only && !request.is_dedicated() {
-        return Err(Error::invalid(
-            OPERATION,
-            "the device imports this kind only as a dedicated allocation; set the flag",
-        ));
-    }
-
-    let mut buffer = Unbound::new(interop, options.size, options.usage, types)?;
-    let needed = buffer.requirements.size;
-    let fits = if request.is_dedicated() { needed == request.size() } else { needed <= request.size() };
-    if !fits {
-        return Err(Error::invalid(OPERATION, "the imported memory has not the size that the buffer needs")
-            .with_context("needed", format_args!("{needed} bytes"))
-            .with_context("dedicated", request.is_dedicated()));
-    }
-    let loan = LentFd::new(fd)?;
-    let mut allowed = buffer.requirements.memory_type_bits;
-    if kind != MemoryHandleKind::OpaqueFd {
-        // Opaque descriptors must not be asked about; only the exporter knows their type.
-        allowed &= memory_types_of(interop, types, loan.as_raw_fd())?;
-    }
-    let memory_type = memory_type(interop, allowed, options.memory, options.memory_type)?;
-    match buffer.allocate(
-        &Sharing::Import(types, loan.as_raw_fd()),
-        request.size(),
-        memory_type,
-        request.is_dedicated(),
-    ) {
-        Ok(()) => loan.consumed(),
-        Err(error) => {
-            // Some drivers close the descriptor of a failed import, others do not.
-            loan.settle();
-            return Err(error);
-        }
-    }
-    buffer.bind(options.memory)
-}
-
-/// The memory types that a non-opaque descriptor can be imported as, a bit each.
-fn memory_types_of(interop: &VulkanInterop, types: vk::ExternalMemoryHandleTypeFlags, fd: i32) -> Result<u32> {
-    let mut properties = vk::MemoryFdPropertiesKHR::default();
-    // SAFETY: the descriptor is open and not of an opaque type; the function does not take it over.
-    unsafe { interop.memory_fd().get_memory_fd_properties(types, fd, &mut properties) }
-        .map_err(|code| error::import("vkGetMemoryFdPropertiesKHR", code))?;
-    Ok(properties.memory_type_bits)
+    let features = interop.buffer_features(incoming.kind(), options.usage)?;
+    let types = incoming
+        .handle_type(&features)
+        .map_err(|error| error.with_context("usage", format_args!("{:?}", options.usage)))?;
+    let buffer = Unbound::new(interop, options.size, options.usage, types)?;
+    let memory = incoming.allocate(&buffer.needs(), types, options.memory, options.memory_type)?;
+    buffer.bind(memory)
 }

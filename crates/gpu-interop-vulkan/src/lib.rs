@@ -43,13 +43,17 @@ mod export;
 mod fd;
 mod format;
 mod identity;
+mod image;
 #[cfg(unix)]
 mod import;
+#[cfg(unix)]
+mod import_memory;
 #[cfg(unix)]
 mod import_semaphore;
 mod interop;
 mod loader;
 mod mapping;
+mod memory;
 mod ownership;
 mod placement;
 mod query;
@@ -64,6 +68,9 @@ pub use context::{
 pub use export::{BufferOptions, ExportableBuffer};
 pub use format::{ChannelOrder, ColorEncoding, TexelFormat};
 pub use identity::device_identity;
+pub use image::{ExportableImage, ImageOptions, ImageSpec, OwnedImage, SubresourceLayout};
+#[cfg(unix)]
+pub use image::{ImageImportOptions, ImportedImage};
 #[cfg(unix)]
 pub use import::{BufferImportOptions, ImportedBuffer};
 #[cfg(unix)]

@@ -35,8 +35,8 @@ impl Mapping {
     }
 
     /// Copies `out.len()` bytes from `offset` on.
-    pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        let mut at = self.range("OwnedBuffer::read", offset, out.len())?;
+    pub(crate) fn read(&self, operation: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut at = self.range(operation, offset, out.len())?;
         let (head, words) = out.split_at_mut(head_length(at, out.len()));
         let mut words = words.chunks_exact_mut(WORD);
         for byte in head {
@@ -55,8 +55,8 @@ impl Mapping {
     }
 
     /// Copies `data` to `offset`.
-    pub(crate) fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let mut at = self.range("OwnedBuffer::write", offset, data.len())?;
+    pub(crate) fn write(&self, operation: &'static str, offset: u64, data: &[u8]) -> Result<()> {
+        let mut at = self.range(operation, offset, data.len())?;
         let (head, words) = data.split_at(head_length(at, data.len()));
         let words = words.chunks_exact(WORD);
         let tail = words.remainder();
@@ -86,7 +86,7 @@ impl Mapping {
         match usize::try_from(offset) {
             // SAFETY: the offset is at most `size`, so the result is inside the mapping or one past its end.
             Ok(offset) if inside => Ok(unsafe { self.base.as_ptr().add(offset) }),
-            _ => Err(Error::invalid(operation, "the range goes past the end of the buffer")
+            _ => Err(Error::invalid(operation, "the range goes past the end of the memory")
                 .with_context("offset", offset)
                 .with_context("length", length)
                 .with_context("size", format_args!("{} bytes", self.size))),
@@ -135,16 +135,16 @@ mod tests {
         let mapping = unsafe { Mapping::new(base, 64) };
         for offset in 0..24_u8 {
             for length in 0..=40_u8 {
-                mapping.write(0, &[0; 64]).expect("clear");
+                mapping.write("write", 0, &[0; 64]).expect("clear");
                 let data: Vec<u8> = (1..=length).collect();
-                mapping.write(offset.into(), &data).expect("write");
+                mapping.write("write", offset.into(), &data).expect("write");
                 let mut all = [0xff; 64];
-                mapping.read(0, &mut all).expect("read");
+                mapping.read("read", 0, &mut all).expect("read");
                 let (start, end) = (usize::from(offset), usize::from(offset + length));
                 assert_eq!(&all[start..end], data.as_slice());
                 assert!(all[..start].iter().chain(&all[end..]).all(|byte| *byte == 0), "{offset}+{length}");
                 let mut part = vec![0; data.len()];
-                mapping.read(offset.into(), &mut part).expect("read");
+                mapping.read("read", offset.into(), &mut part).expect("read");
                 assert_eq!(part, data);
             }
         }
@@ -155,9 +155,9 @@ mod tests {
         let mut memory = [0_u64; 2];
         // SAFETY: as above.
         let mapping = unsafe { Mapping::new(NonNull::from(&mut memory).cast(), 16) };
-        assert!(mapping.write(16, &[]).is_ok());
-        assert!(mapping.write(16, &[1]).is_err());
-        assert!(mapping.read(9, &mut [0; 8]).is_err());
-        assert!(mapping.read(u64::MAX, &mut [0; 8]).is_err());
+        assert!(mapping.write("write", 16, &[]).is_ok());
+        assert!(mapping.write("write", 16, &[1]).is_err());
+        assert!(mapping.read("read", 9, &mut [0; 8]).is_err());
+        assert!(mapping.read("read", u64::MAX, &mut [0; 8]).is_err());
     }
 }

@@ -1,13 +1,15 @@
-//! Handing buffers to another API and taking them back.
+//! Handing buffers and images to another API and taking them back.
 
 use ash::vk;
 use gpu_interop_core::{Error, Result};
 
 use crate::buffer::OwnedBuffer;
+use crate::image::OwnedImage;
+use crate::interop::VulkanInterop;
 
 /// One side of an ownership transfer between Vulkan and another API: which queue family, and which accesses on it.
 ///
-/// A buffer of sharing mode `EXCLUSIVE` (all of this crate's are) belongs to one queue family, or to
+/// A buffer or image of sharing mode `EXCLUSIVE` (all of this crate's are) belongs to one queue family, or to
 /// `VK_QUEUE_FAMILY_EXTERNAL`: all queues outside of this `VkInstance`. In the specification's terms:
 ///
 /// * **Release** after the last Vulkan access and before the other side's first one, if the other side is to see what
@@ -71,7 +73,9 @@ impl OwnedBuffer {
             .dst_queue_family_index(vk::QUEUE_FAMILY_EXTERNAL)
             .src_access_mask(from.access);
         // SAFETY: the caller's promises; the buffer is live and owned by the source family.
-        unsafe { self.record(commands, from.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE, barrier) };
+        unsafe {
+            record(self.interop(), commands, [from.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE], &[barrier], &[]);
+        }
         Ok(())
     }
 
@@ -92,36 +96,136 @@ impl OwnedBuffer {
             .dst_queue_family_index(to.queue_family)
             .dst_access_mask(to.access);
         // SAFETY: the caller's promises; the buffer is live.
-        unsafe { self.record(commands, vk::PipelineStageFlags::TOP_OF_PIPE, to.stages, barrier) };
+        unsafe {
+            record(self.interop(), commands, [vk::PipelineStageFlags::TOP_OF_PIPE, to.stages], &[barrier], &[]);
+        }
         Ok(())
     }
 
     fn whole(&self) -> vk::BufferMemoryBarrier<'static> {
         vk::BufferMemoryBarrier::default().buffer(self.as_raw()).offset(0).size(vk::WHOLE_SIZE)
     }
+}
 
+impl OwnedImage {
+    /// Records the first use of a new image by its exporter: the transition of all of it from
+    /// `VK_IMAGE_LAYOUT_UNDEFINED` to `GENERAL`, an image memory barrier of `vkCmdPipelineBarrier`. The contents are
+    /// undefined after it. Later commands on the queue see it.
+    ///
     /// # Safety
-    /// As [`Self::record_release`].
-    unsafe fn record(
-        &self,
-        commands: vk::CommandBuffer,
-        before: vk::PipelineStageFlags,
-        after: vk::PipelineStageFlags,
-        barrier: vk::BufferMemoryBarrier<'_>,
-    ) {
-        // SAFETY: the caller's promises.
+    /// `commands` must be of this image's device, in the recording state and outside a render pass, and finish while a
+    /// clone of this image lives. Nobody else may record into it or its pool at the same time, and nothing may use the
+    /// image until the commands have run.
+    pub unsafe fn record_initialize(&self, commands: vk::CommandBuffer) {
+        let barrier = self
+            .whole(vk::ImageLayout::UNDEFINED, vk::ImageLayout::GENERAL)
+            .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+            .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+            .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE);
+        // SAFETY: the caller's promises; the image is live.
         unsafe {
-            self.interop().device().cmd_pipeline_barrier(
-                commands,
-                before,
-                after,
-                vk::DependencyFlags::empty(),
-                &[],
-                &[barrier],
-                &[],
-            );
+            record(self.interop(), commands, [vk::PipelineStageFlags::ALL_COMMANDS; 2], &[], &[barrier]);
         }
     }
+
+    /// Records the release of the whole image to `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from `layout` to
+    /// `VK_IMAGE_LAYOUT_GENERAL`, in which other APIs see it: an image memory barrier of `vkCmdPipelineBarrier`. What
+    /// `from.access` wrote is available to the acquiring side.
+    ///
+    /// Where the other side is Vulkan too, both sides must name the same transition, so bring the image to `GENERAL`
+    /// first and pass that.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `from` names no real queue
+    /// family or no stage, or `layout` is `UNDEFINED`, which would discard the contents; nothing is recorded then.
+    ///
+    /// # Safety
+    /// As [`OwnedBuffer::record_release`], and all of the image must be in `layout` when the commands run.
+    pub unsafe fn record_release(
+        &self,
+        commands: vk::CommandBuffer,
+        from: OwnershipTransfer,
+        layout: vk::ImageLayout,
+    ) -> Result<()> {
+        const OPERATION: &str = "OwnedImage::record_release";
+        from.check(OPERATION)?;
+        check_layout(OPERATION, layout)?;
+        let barrier = self
+            .whole(layout, vk::ImageLayout::GENERAL)
+            .src_queue_family_index(from.queue_family)
+            .dst_queue_family_index(vk::QUEUE_FAMILY_EXTERNAL)
+            .src_access_mask(from.access);
+        // SAFETY: the caller's promises; the image is live and owned by the source family.
+        unsafe {
+            record(self.interop(), commands, [from.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE], &[], &[barrier]);
+        }
+        Ok(())
+    }
+
+    /// Records the acquisition of the whole image from `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from
+    /// `VK_IMAGE_LAYOUT_GENERAL` to `layout`: an image memory barrier of `vkCmdPipelineBarrier`. What the releasing
+    /// side wrote is visible to `to.access` in later commands.
+    ///
+    /// Where the other side is Vulkan too, `layout` must be `GENERAL`; see [`record_release`](Self::record_release).
+    ///
+    /// # Errors
+    /// As [`record_release`](Self::record_release).
+    ///
+    /// # Safety
+    /// As [`OwnedBuffer::record_acquire`], and the other side must leave the image in `GENERAL`, as APIs do that have
+    /// no layouts.
+    pub unsafe fn record_acquire(
+        &self,
+        commands: vk::CommandBuffer,
+        to: OwnershipTransfer,
+        layout: vk::ImageLayout,
+    ) -> Result<()> {
+        const OPERATION: &str = "OwnedImage::record_acquire";
+        to.check(OPERATION)?;
+        check_layout(OPERATION, layout)?;
+        let barrier = self
+            .whole(vk::ImageLayout::GENERAL, layout)
+            .src_queue_family_index(vk::QUEUE_FAMILY_EXTERNAL)
+            .dst_queue_family_index(to.queue_family)
+            .dst_access_mask(to.access);
+        // SAFETY: the caller's promises; the image is live.
+        unsafe {
+            record(self.interop(), commands, [vk::PipelineStageFlags::TOP_OF_PIPE, to.stages], &[], &[barrier]);
+        }
+        Ok(())
+    }
+
+    fn whole(&self, old: vk::ImageLayout, new: vk::ImageLayout) -> vk::ImageMemoryBarrier<'static> {
+        let range = vk::ImageSubresourceRange::default()
+            .aspect_mask(vk::ImageAspectFlags::COLOR)
+            .level_count(vk::REMAINING_MIP_LEVELS)
+            .layer_count(vk::REMAINING_ARRAY_LAYERS);
+        vk::ImageMemoryBarrier::default().image(self.as_raw()).subresource_range(range).old_layout(old).new_layout(new)
+    }
+}
+
+fn check_layout(operation: &'static str, layout: vk::ImageLayout) -> Result<()> {
+    if matches!(layout, vk::ImageLayout::UNDEFINED | vk::ImageLayout::PREINITIALIZED) {
+        return Err(Error::invalid(operation, "the layout must be one that images are used in")
+            .with_context("layout", format_args!("{layout:?}")));
+    }
+    Ok(())
+}
+
+/// Records barriers between the first stages and the second ones.
+///
+/// # Safety
+/// As [`OwnedBuffer::record_release`], for each of the barriers' objects.
+unsafe fn record(
+    interop: &VulkanInterop,
+    commands: vk::CommandBuffer,
+    [before, after]: [vk::PipelineStageFlags; 2],
+    buffers: &[vk::BufferMemoryBarrier<'_>],
+    images: &[vk::ImageMemoryBarrier<'_>],
+) {
+    let flags = vk::DependencyFlags::empty();
+    // SAFETY: the caller's promises.
+    unsafe { interop.device().cmd_pipeline_barrier(commands, before, after, flags, &[], buffers, images) };
 }
 
 #[cfg(test)]

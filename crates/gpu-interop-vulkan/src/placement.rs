@@ -1,15 +1,16 @@
-//! Which memory type a buffer gets.
+//! Which memory type an object gets.
 
 use ash::vk;
 use gpu_interop_core::{Error, Result};
 
 use crate::interop::VulkanInterop;
 
-/// Where a buffer's memory should be.
+/// Where the memory of a buffer or an image should be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum MemoryPlacement {
-    /// Memory that the host maps (`HOST_VISIBLE | HOST_COHERENT`): the buffer stays mapped, and
-    /// [`OwnedBuffer::read`](crate::OwnedBuffer::read) and `write` work. Cached memory is preferred.
+    /// Memory that the host maps (`HOST_VISIBLE | HOST_COHERENT`): it stays mapped, and
+    /// [`OwnedBuffer::read`](crate::OwnedBuffer::read), [`OwnedImage::read`](crate::OwnedImage::read) and `write` work.
+    /// Cached memory is preferred. Every device has such memory for buffers and images of linear tiling.
     HostVisible,
     /// The device's own memory (`DEVICE_LOCAL`). Never mapped, even where the host could.
     #[default]
@@ -19,7 +20,7 @@ pub enum MemoryPlacement {
 impl MemoryPlacement {
     fn required(self) -> vk::MemoryPropertyFlags {
         match self {
-            // Vulkan guarantees a coherent type for buffers, so flushes are never needed.
+            // Vulkan guarantees a coherent type, so flushes are never needed.
             Self::HostVisible => vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT,
             Self::DeviceLocal => vk::MemoryPropertyFlags::DEVICE_LOCAL,
         }
@@ -38,7 +39,7 @@ impl MemoryPlacement {
     }
 }
 
-/// Types that need a feature enabled, or cannot back a shared buffer.
+/// Types that need a feature enabled, or cannot back a shared object.
 fn excluded() -> vk::MemoryPropertyFlags {
     vk::MemoryPropertyFlags::PROTECTED
         | vk::MemoryPropertyFlags::LAZILY_ALLOCATED
@@ -69,7 +70,7 @@ pub(crate) fn memory_type(
     let allowed_text = format!("{allowed:#x}");
     let Some(wanted) = wanted else {
         return best(types, allowed, placement).ok_or_else(|| {
-            Error::unsupported(OPERATION, format!("the device has no {placement:?} memory for such a buffer"))
+            Error::unsupported(OPERATION, format!("the device has no {placement:?} memory for such an object"))
                 .with_device(interop.identity())
                 .with_context("allowed types", allowed_text)
         });
@@ -79,7 +80,7 @@ pub(crate) fn memory_type(
     }
     Err(Error::invalid(
         OPERATION,
-        format!("the memory type asked for is not {placement:?}, or not one for such a buffer"),
+        format!("the memory type asked for is not {placement:?}, or not one for such an object"),
     )
     .with_device(interop.identity())
     .with_context("memory type", wanted)

@@ -113,6 +113,15 @@ impl VulkanInterop {
         kind: MemoryHandleKind,
         image: &ImageQuery,
     ) -> Result<ExternalFeatures<MemoryHandleKind>> {
+        self.image_support(kind, image).map(|(features, _)| features)
+    }
+
+    /// The same with the limits of such an image.
+    pub(crate) fn image_support(
+        &self,
+        kind: MemoryHandleKind,
+        image: &ImageQuery,
+    ) -> Result<(ExternalFeatures<MemoryHandleKind>, vk::ImageFormatProperties)> {
         const OPERATION: &str = "vkGetPhysicalDeviceImageFormatProperties2";
         if image.usage.is_empty() {
             return Err(Error::invalid(OPERATION, "the image has no usage"));
@@ -141,7 +150,8 @@ impl VulkanInterop {
                 .with_context("tiling", format_args!("{:?}", image.tiling))
                 .with_context("usage", format_args!("{:?}", image.usage))
         })?;
-        Ok(memory_features(&external.external_memory_properties))
+        let limits = properties.image_format_properties;
+        Ok((memory_features(&external.external_memory_properties), limits))
     }
 
     /// What the device does with semaphores shared as `kind`. Rests on

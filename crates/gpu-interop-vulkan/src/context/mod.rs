@@ -1,5 +1,6 @@
 //! A Vulkan device of the library's own, for tests, examples and tools.
 
+mod image;
 mod owner;
 mod recording;
 mod select;

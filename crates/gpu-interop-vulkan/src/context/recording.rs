@@ -13,9 +13,9 @@ use crate::ownership::OwnershipTransfer;
 /// Each command sees the writes of the ones before it, in this and in earlier submissions to the same context.
 #[derive(Debug)]
 pub struct Recording<'a> {
-    interop: &'a VulkanInterop,
-    queue_family: u32,
-    flight: &'a mut Flight,
+    pub(super) interop: &'a VulkanInterop,
+    pub(super) queue_family: u32,
+    pub(super) flight: &'a mut Flight,
 }
 
 impl<'a> Recording<'a> {
@@ -120,7 +120,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Orders the next copy or fill after everything before it.
-    fn order(&mut self) {
+    pub(super) fn order(&mut self) {
         self.barrier(
             vk::PipelineStageFlags::TRANSFER,
             vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE,
@@ -151,7 +151,7 @@ impl<'a> Recording<'a> {
         Err(Error::invalid(operation, "the buffer belongs to another device"))
     }
 
-    fn check(
+    pub(super) fn check(
         &self,
         operation: &'static str,
         buffer: &OwnedBuffer,

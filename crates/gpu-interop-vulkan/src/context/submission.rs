@@ -9,6 +9,7 @@ use gpu_interop_core::{Error, ErrorKind, Result, SemaphorePayload};
 use super::{Inner, lock};
 use crate::buffer::OwnedBuffer;
 use crate::error::{self, Checked};
+use crate::image::OwnedImage;
 use crate::interop::VulkanInterop;
 use crate::semaphore::{OwnedSemaphore, nanoseconds};
 
@@ -30,6 +31,9 @@ pub(super) struct Flight {
     fence: vk::Fence,
     pub(super) commands: vk::CommandBuffer,
     buffers: Vec<OwnedBuffer>,
+    images: Vec<OwnedImage>,
+    /// Those of the images that the commands bring into the layout `GENERAL`.
+    initialized: Vec<OwnedImage>,
     semaphores: Vec<OwnedSemaphore>,
 }
 
@@ -43,6 +47,8 @@ impl Flight {
             fence: vk::Fence::null(),
             commands: vk::CommandBuffer::null(),
             buffers: Vec::new(),
+            images: Vec::new(),
+            initialized: Vec::new(),
             semaphores: Vec::new(),
         };
         let pool_info = vk::CommandPoolCreateInfo::default()
@@ -65,6 +71,20 @@ impl Flight {
 
     pub(super) fn keep(&mut self, buffer: &OwnedBuffer) {
         self.buffers.push(buffer.clone());
+    }
+
+    pub(super) fn keep_image(&mut self, image: &OwnedImage) {
+        self.images.push(image.clone());
+    }
+
+    /// Notes that the commands recorded so far bring the image into the layout `GENERAL`.
+    pub(super) fn initializes(&mut self, image: &OwnedImage) {
+        self.initialized.push(image.clone());
+    }
+
+    /// Whether the next commands find the image in the layout `GENERAL`.
+    pub(super) fn finds_initialized(&self, image: &OwnedImage) -> bool {
+        image.is_initialized() || self.initialized.iter().any(|other| other.as_raw() == image.as_raw())
     }
 
     /// Ends the recording and submits it. The caller holds the queue's lock.
@@ -102,7 +122,9 @@ impl Flight {
         unsafe { device.end_command_buffer(self.commands) }.checked("vkEndCommandBuffer")?;
         // SAFETY: queue, commands, fence and semaphores are live and of one device; the fence is unsignalled; the
         // queue's lock is held; everything used is kept by this object until the fence is signalled.
-        unsafe { device.queue_submit(queue, &[info], self.fence) }.checked("vkQueueSubmit")
+        unsafe { device.queue_submit(queue, &[info], self.fence) }.checked("vkQueueSubmit")?;
+        self.initialized.iter().for_each(OwnedImage::mark_initialized);
+        Ok(())
     }
 
     /// Waits for the end of submitted work.

@@ -1,0 +1,257 @@
+//! Images on a context's queue: their layout, their owner, and their texels to and from the host.
+
+use ash::vk;
+use gpu_interop_core::{Error, Result};
+
+use super::{Context, Recording};
+use crate::buffer::OwnedBuffer;
+use crate::image::OwnedImage;
+use crate::ownership::OwnershipTransfer;
+use crate::placement::MemoryPlacement;
+
+/// Vulkan wants a buffer's side of a copy aligned to this on queues that only copy, and to the texel on all.
+const COPY_ALIGNMENT: u64 = 4;
+
+impl Recording<'_> {
+    /// Keeps an image alive until the commands have run.
+    pub fn keep_image(&mut self, image: &OwnedImage) {
+        self.flight.keep_image(image);
+    }
+
+    /// Brings a new image into the layout `GENERAL`, in which this crate keeps images. Its contents are undefined after
+    /// it. Rests on `vkCmdPipelineBarrier`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device.
+    pub fn initialize_image(&mut self, image: &OwnedImage) -> Result<()> {
+        self.check_image_device("OwnedImage::record_initialize", image)?;
+        self.keep_image(image);
+        // SAFETY: recording, outside a render pass; the image is live, kept and of this device. What the queue did with
+        // it before is ordered by the barrier.
+        unsafe { image.record_initialize(self.as_raw()) };
+        self.flight.initializes(image);
+        Ok(())
+    }
+
+    /// Releases the image to the other API, in the layout `GENERAL`; see [`OwnershipTransfer`]. Rests on
+    /// `vkCmdPipelineBarrier`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
+    /// or was neither initialised nor acquired.
+    pub fn release_image(&mut self, image: &OwnedImage) -> Result<()> {
+        self.check_image("OwnedImage::record_release", image)?;
+        self.keep_image(image);
+        let from = OwnershipTransfer::all(self.queue_family);
+        // SAFETY: recording, outside a render pass; the image is live, kept, of this device, whose only queue is of
+        // this family, and in the layout `GENERAL`.
+        unsafe { image.record_release(self.as_raw(), from, vk::ImageLayout::GENERAL) }
+    }
+
+    /// Takes the image from the other API, which has released it in the layout `GENERAL`; see [`OwnershipTransfer`].
+    /// Rests on `vkCmdPipelineBarrier`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device.
+    pub fn acquire_image(&mut self, image: &OwnedImage) -> Result<()> {
+        self.check_image_device("OwnedImage::record_acquire", image)?;
+        self.keep_image(image);
+        let to = OwnershipTransfer::all(self.queue_family);
+        // SAFETY: as in `release_image`; the other side leaves the image in `GENERAL`.
+        unsafe { image.record_acquire(self.as_raw(), to, vk::ImageLayout::GENERAL) }?;
+        self.flight.initializes(image);
+        Ok(())
+    }
+
+    /// Copies tightly packed texels from byte `offset` of a buffer to one layer of one mip level. Rests on
+    /// `vkCmdCopyBufferToImage`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if there is no such level or layer,
+    /// the texels go past the end of the buffer, the offset is no multiple of 4 bytes and of the texel, one of the two
+    /// lacks `TRANSFER_SRC` or `TRANSFER_DST` or is of another device, or the image was neither initialised nor
+    /// acquired.
+    pub fn copy_to_image(
+        &mut self,
+        from: &OwnedBuffer,
+        offset: u64,
+        image: &OwnedImage,
+        level: u32,
+        layer: u32,
+    ) -> Result<()> {
+        const OPERATION: &str = "vkCmdCopyBufferToImage";
+        check_image_usage(OPERATION, image, vk::ImageUsageFlags::TRANSFER_DST)?;
+        let size = self.check_copy(OPERATION, image, level, layer, offset)?;
+        self.check(OPERATION, from, vk::BufferUsageFlags::TRANSFER_SRC, offset, size)?;
+        self.order();
+        self.keep(from);
+        self.keep_image(image);
+        let regions = [region(image, level, layer, offset)];
+        let (commands, from, to) = (self.as_raw(), from.as_raw(), image.as_raw());
+        let device = self.interop.device();
+        // SAFETY: recording, outside a render pass; both are live, kept, of this device and usable so; the image is in
+        // the layout `GENERAL` and has the level and layer; the texels are inside the buffer and aligned.
+        unsafe { device.cmd_copy_buffer_to_image(commands, from, to, vk::ImageLayout::GENERAL, &regions) };
+        Ok(())
+    }
+
+    /// Copies one layer of one mip level to byte `offset` of a buffer, tightly packed. Rests on
+    /// `vkCmdCopyImageToBuffer`.
+    ///
+    /// # Errors
+    /// As [`copy_to_image`](Self::copy_to_image).
+    pub fn copy_from_image(
+        &mut self,
+        image: &OwnedImage,
+        level: u32,
+        layer: u32,
+        to: &OwnedBuffer,
+        offset: u64,
+    ) -> Result<()> {
+        const OPERATION: &str = "vkCmdCopyImageToBuffer";
+        check_image_usage(OPERATION, image, vk::ImageUsageFlags::TRANSFER_SRC)?;
+        let size = self.check_copy(OPERATION, image, level, layer, offset)?;
+        self.check(OPERATION, to, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
+        self.order();
+        self.keep(to);
+        self.keep_image(image);
+        let regions = [region(image, level, layer, offset)];
+        let (commands, from, to) = (self.as_raw(), image.as_raw(), to.as_raw());
+        let device = self.interop.device();
+        // SAFETY: as in `copy_to_image`.
+        unsafe { device.cmd_copy_image_to_buffer(commands, from, vk::ImageLayout::GENERAL, to, &regions) };
+        Ok(())
+    }
+
+    fn check_image_device(&self, operation: &'static str, image: &OwnedImage) -> Result<()> {
+        if image.interop().is_same_device(self.interop) {
+            return Ok(());
+        }
+        Err(Error::invalid(operation, "the image belongs to another device"))
+    }
+
+    /// Fails unless the image is of this device and in the layout `GENERAL`.
+    fn check_image(&self, operation: &'static str, image: &OwnedImage) -> Result<()> {
+        self.check_image_device(operation, image)?;
+        if self.flight.finds_initialized(image) {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            operation,
+            "the image has no layout yet; initialise it, or acquire it if it was imported or another API wrote it",
+        ))
+    }
+
+    /// Checks the image's side of a copy, and tells how many bytes are copied.
+    fn check_copy(
+        &self,
+        operation: &'static str,
+        image: &OwnedImage,
+        level: u32,
+        layer: u32,
+        offset: u64,
+    ) -> Result<u64> {
+        self.check_image(operation, image)?;
+        image.check_subresource(operation, level, layer)?;
+        let texel = u64::from(image.format().array.texel_size());
+        if !(offset.is_multiple_of(texel) && offset.is_multiple_of(COPY_ALIGNMENT)) {
+            return Err(Error::invalid(operation, "the offset must be a multiple of 4 bytes and of the texel's size")
+                .with_context("offset", offset)
+                .with_context("texel", format_args!("{texel} bytes")));
+        }
+        image.spec().level_size(level)
+    }
+}
+
+fn check_image_usage(operation: &'static str, image: &OwnedImage, usage: vk::ImageUsageFlags) -> Result<()> {
+    if image.spec().usage.contains(usage) {
+        return Ok(());
+    }
+    Err(Error::invalid(operation, format!("the image was not created for {usage:?}")))
+}
+
+/// All of one layer of one level, tightly packed in the buffer.
+fn region(image: &OwnedImage, level: u32, layer: u32, offset: u64) -> vk::BufferImageCopy {
+    vk::BufferImageCopy::default()
+        .buffer_offset(offset)
+        .image_subresource(vk::ImageSubresourceLayers {
+            aspect_mask: vk::ImageAspectFlags::COLOR,
+            mip_level: level,
+            base_array_layer: layer,
+            layer_count: 1,
+        })
+        .image_extent(image.spec().level_extent(level))
+}
+
+impl Context {
+    /// Brings a new image into the layout `GENERAL`. Blocks until it is done.
+    ///
+    /// # Errors
+    /// Those of [`Recording::initialize_image`] and [`Context::run`].
+    pub fn initialize_image(&self, image: &OwnedImage) -> Result<()> {
+        self.run(|recording| recording.initialize_image(image))
+    }
+
+    /// Releases an image to the other API; see [`OwnershipTransfer`]. Blocks until it is done, so the other side needs
+    /// to wait for nothing else.
+    ///
+    /// # Errors
+    /// Those of [`Recording::release_image`] and [`Context::run`].
+    pub fn release_image(&self, image: &OwnedImage) -> Result<()> {
+        self.run(|recording| recording.release_image(image))
+    }
+
+    /// Takes an image from the other API; see [`OwnershipTransfer`]. Blocks until it is done.
+    ///
+    /// # Errors
+    /// Those of [`Recording::acquire_image`] and [`Context::run`].
+    pub fn acquire_image(&self, image: &OwnedImage) -> Result<()> {
+        self.run(|recording| recording.acquire_image(image))
+    }
+
+    /// Copies texels, tightly packed, to one layer of one mip level, through a staging buffer of that size and the
+    /// queue. Blocks until it is done.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `data` has not the size of the level
+    /// ([`ImageSpec::level_size`](crate::ImageSpec::level_size)); otherwise those of [`Recording::copy_to_image`] and
+    /// [`Context::run`].
+    pub fn upload_image(&self, image: &OwnedImage, level: u32, layer: u32, data: &[u8]) -> Result<()> {
+        let staging = self.image_staging("Context::upload_image", image, level, layer, data.len())?;
+        staging.write(0, data)?;
+        self.run(|recording| recording.copy_to_image(&staging, 0, image, level, layer))
+    }
+
+    /// Copies one layer of one mip level to `out`, tightly packed, through the queue and a staging buffer of that size.
+    /// Blocks until it is done.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `out` has not the size of the level
+    /// ([`ImageSpec::level_size`](crate::ImageSpec::level_size)); otherwise those of [`Recording::copy_from_image`] and
+    /// [`Context::run`].
+    pub fn download_image(&self, image: &OwnedImage, level: u32, layer: u32, out: &mut [u8]) -> Result<()> {
+        let staging = self.image_staging("Context::download_image", image, level, layer, out.len())?;
+        self.run(|recording| recording.copy_from_image(image, level, layer, &staging, 0))?;
+        staging.read(0, out)
+    }
+
+    /// A staging buffer for one layer of one mip level, if `length` is its size.
+    fn image_staging(
+        &self,
+        operation: &'static str,
+        image: &OwnedImage,
+        level: u32,
+        layer: u32,
+        length: usize,
+    ) -> Result<OwnedBuffer> {
+        image.check_subresource(operation, level, layer)?;
+        let size = image.spec().level_size(level)?;
+        if size != length as u64 {
+            return Err(Error::invalid(operation, "the data has not the size of the level, tightly packed")
+                .with_context("data", format_args!("{length} bytes"))
+                .with_context("level", format_args!("{size} bytes")));
+        }
+        let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
+        OwnedBuffer::new(self.interop(), size, usage, MemoryPlacement::HostVisible)
+    }
+}

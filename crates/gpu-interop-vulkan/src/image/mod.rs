@@ -1,0 +1,239 @@
+//! An image together with its memory.
+
+mod export;
+#[cfg(unix)]
+mod import;
+mod layout;
+mod spec;
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ash::vk;
+use gpu_interop_core::{Error, MipmappedArrayDesc, Result};
+
+use crate::error::Checked;
+use crate::format::TexelFormat;
+use crate::interop::VulkanInterop;
+use crate::memory::{Memory, Needs};
+use crate::shape::array_usage;
+pub use export::{ExportableImage, ImageOptions};
+#[cfg(unix)]
+pub use import::{ImageImportOptions, ImportedImage};
+pub use layout::SubresourceLayout;
+pub use spec::ImageSpec;
+
+/// A `VkImage` bound at offset 0 of a `VkDeviceMemory` of its own. Destroyed with its memory once the last clone is
+/// gone.
+///
+/// Dropping the last clone while submitted work still uses the image is an error of whoever submitted that work through
+/// ash; work submitted through [`Context`](crate::Context) keeps what it uses alive.
+///
+/// A new image has no layout. This crate keeps all of it in `VK_IMAGE_LAYOUT_GENERAL`, the layout in which other APIs
+/// see it: [`Recording::initialize_image`](crate::Recording::initialize_image) brings an exporter's image there, and
+/// [`Recording::acquire_image`](crate::Recording::acquire_image) an importer's.
+#[derive(Debug, Clone)]
+pub struct OwnedImage {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    // Dropped in this order: the image goes before its memory.
+    image: Unbound,
+    memory: Memory,
+    /// Whether commands that bring the image into the layout `GENERAL` have been submitted.
+    initialized: AtomicBool,
+}
+
+/// An image without memory: the state between `vkCreateImage` and `vkBindImageMemory`.
+#[derive(Debug)]
+struct Unbound {
+    interop: VulkanInterop,
+    raw: vk::Image,
+    spec: ImageSpec,
+    format: TexelFormat,
+}
+
+impl Unbound {
+    /// The caller has checked the image, and that the device shares it as `external`.
+    fn new(interop: &VulkanInterop, spec: &ImageSpec, external: vk::ExternalMemoryHandleTypeFlags) -> Result<Self> {
+        const OPERATION: &str = "vkCreateImage";
+        let format = spec.texel_format()?;
+        let query = spec.query();
+        let mut external_info = vk::ExternalMemoryImageCreateInfo::default().handle_types(external);
+        let info = vk::ImageCreateInfo::default()
+            .flags(query.flags)
+            .image_type(query.image_type)
+            .format(spec.format)
+            .extent(spec.extent)
+            .mip_levels(spec.levels)
+            .array_layers(spec.layers)
+            .samples(vk::SampleCountFlags::TYPE_1)
+            .tiling(spec.tiling)
+            .usage(spec.usage)
+            .sharing_mode(vk::SharingMode::EXCLUSIVE)
+            .initial_layout(vk::ImageLayout::UNDEFINED)
+            .push_next(&mut external_info);
+        // SAFETY: the device is live (`VulkanInterop::new`); the caller has checked extent, levels, layers and usage
+        // against each other and against what the device says of such images.
+        let raw = unsafe { interop.device().create_image(&info, None) }
+            .checked(OPERATION)
+            .map_err(|error| error.with_device(interop.identity()).with_context("image", format_args!("{spec:?}")))?;
+        Ok(Self { interop: interop.clone(), raw, spec: *spec, format })
+    }
+
+    fn needs(&self) -> Needs {
+        // SAFETY: the image is this object's own, and no format of the table has several planes.
+        unsafe { Needs::of_image(&self.interop, self.raw) }
+    }
+
+    /// Binds memory that was allocated for [`needs`](Self::needs).
+    fn bind(self, memory: Memory) -> Result<OwnedImage> {
+        // SAFETY: both are this crate's own, of one device, and neither is bound yet; the memory's type and size fit
+        // the image.
+        unsafe { self.interop.device().bind_image_memory(self.raw, memory.as_raw(), 0) }
+            .checked("vkBindImageMemory")
+            .map_err(|error| error.with_device(self.interop.identity()))?;
+        Ok(OwnedImage { inner: Arc::new(Inner { image: self, memory, initialized: AtomicBool::new(false) }) })
+    }
+}
+
+impl OwnedImage {
+    /// The `VkImage`, valid as long as a clone of this object lives.
+    #[must_use]
+    pub fn as_raw(&self) -> vk::Image {
+        self.inner.image.raw
+    }
+
+    /// The `VkDeviceMemory`, valid as long as a clone of this object lives. Host-visible memory is mapped already;
+    /// mapping it again is an error.
+    #[must_use]
+    pub fn memory(&self) -> vk::DeviceMemory {
+        self.inner.memory.as_raw()
+    }
+
+    /// What it was created as.
+    #[must_use]
+    pub fn spec(&self) -> &ImageSpec {
+        &self.inner.image.spec
+    }
+
+    /// Its texel format as the format of an array.
+    #[must_use]
+    pub fn format(&self) -> TexelFormat {
+        self.inner.image.format
+    }
+
+    /// The size of the memory behind it, bytes: what an importer must be told.
+    #[must_use]
+    pub fn allocation_size(&self) -> u64 {
+        self.inner.memory.size()
+    }
+
+    /// The index of its memory type among [`VulkanInterop::memory_types`].
+    #[must_use]
+    pub fn memory_type(&self) -> u32 {
+        self.inner.memory.memory_type()
+    }
+
+    /// Whether the memory is a dedicated allocation, which an importer must be told.
+    #[must_use]
+    pub fn is_dedicated(&self) -> bool {
+        self.inner.memory.is_dedicated()
+    }
+
+    /// The device that it belongs to.
+    #[must_use]
+    pub fn interop(&self) -> &VulkanInterop {
+        &self.inner.image.interop
+    }
+
+    /// The image as an importer's mipmapped array in its memory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for linear tiling: such an image is mapped
+    /// as a buffer, with the offsets of [`subresource_layout`](Self::subresource_layout).
+    pub fn array_desc(&self) -> Result<MipmappedArrayDesc> {
+        let spec = self.spec();
+        if spec.tiling != vk::ImageTiling::OPTIMAL {
+            return Err(Error::unsupported(
+                "OwnedImage::array_desc",
+                "an image of linear tiling is no array; map it as a buffer and use OwnedImage::subresource_layout",
+            ));
+        }
+        Ok(MipmappedArrayDesc {
+            offset: 0,
+            shape: spec.shape()?,
+            format: self.format().array,
+            levels: spec.levels,
+            usage: array_usage(spec.usage),
+        })
+    }
+
+    /// Says that the whole image is in `VK_IMAGE_LAYOUT_GENERAL` now, after commands of the application's own that
+    /// [`Context`](crate::Context) does not know of.
+    ///
+    /// # Safety
+    /// It must be true by the time the commands run that are recorded next.
+    pub unsafe fn assume_initialized(&self) {
+        self.mark_initialized();
+    }
+
+    pub(crate) fn mark_initialized(&self) {
+        self.inner.initialized.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_initialized(&self) -> bool {
+        self.inner.initialized.load(Ordering::Acquire)
+    }
+
+    /// Fails unless there is such a level and layer.
+    pub(crate) fn check_subresource(&self, operation: &'static str, level: u32, layer: u32) -> Result<()> {
+        let spec = self.spec();
+        if level < spec.levels && layer < spec.layers {
+            return Ok(());
+        }
+        Err(Error::invalid(operation, "the image has no such mip level or layer")
+            .with_context("level", level)
+            .with_context("levels", spec.levels)
+            .with_context("layer", layer)
+            .with_context("layers", spec.layers))
+    }
+
+    /// The address of the memory's first byte, if it is host-visible. Valid as long as a clone of this object lives.
+    #[must_use]
+    pub fn mapped_ptr(&self) -> Option<NonNull<u8>> {
+        self.inner.memory.mapped_ptr()
+    }
+
+    /// Copies `out.len()` bytes of the memory from byte `offset` on; where which texel is,
+    /// [`subresource_layout`](Self::subresource_layout) tells. The memory is coherent, so nothing is flushed; it is the
+    /// caller's to have waited for whoever wrote it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is not host-visible,
+    /// or the range goes past the end of its memory.
+    pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        const OPERATION: &str = "OwnedImage::read";
+        self.inner.memory.mapping(OPERATION)?.read(OPERATION, offset, out)
+    }
+
+    /// Copies `data` to byte `offset` of the memory. Work submitted later sees it, if the image is in the layout
+    /// `GENERAL` by then.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        const OPERATION: &str = "OwnedImage::write";
+        self.inner.memory.mapping(OPERATION)?.write(OPERATION, offset, data)
+    }
+}
+
+impl Drop for Unbound {
+    fn drop(&mut self) {
+        // SAFETY: the image is this object's own and live; nothing uses it any more, by the contract of `OwnedImage`.
+        unsafe { self.interop.device().destroy_image(self.raw, None) };
+    }
+}

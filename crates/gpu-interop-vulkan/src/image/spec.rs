@@ -1,0 +1,267 @@
+//! What an image is.
+
+use ash::vk;
+use gpu_interop_core::{ArrayShape, Error, MemoryHandleKind, Result};
+
+use crate::format::TexelFormat;
+use crate::interop::VulkanInterop;
+use crate::query::{ExternalFeatures, ImageQuery};
+use crate::shape::array_shape;
+
+/// What an image is: everything that the exporter and a Vulkan importer must agree on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageSpec {
+    /// One, two or three dimensions, a cube, or an array of one of them.
+    pub view: vk::ImageViewType,
+    /// Width, height and depth of level 0, texels. A dimension that the view lacks is 1.
+    pub extent: vk::Extent3D,
+    /// Array layers; six for a cube, and for each cube of an array.
+    pub layers: u32,
+    /// Mip levels, from 1 on.
+    pub levels: u32,
+    /// The texel format, one of [`TexelFormat::vulkan_formats`].
+    pub format: vk::Format,
+    /// What Vulkan uses the image for: transfers, `SAMPLED`, `STORAGE`, `COLOR_ATTACHMENT`, `INPUT_ATTACHMENT`.
+    pub usage: vk::ImageUsageFlags,
+    /// `OPTIMAL`, which only a mipmapped array can map, or `LINEAR`, which is mapped as a buffer.
+    pub tiling: vk::ImageTiling,
+}
+
+impl ImageSpec {
+    /// An image with one level and optimal tiling, and six layers if the view is a cube, else one. `extent` is width,
+    /// height and depth, texels.
+    #[must_use]
+    pub fn new(
+        view: vk::ImageViewType,
+        [width, height, depth]: [u32; 3],
+        format: vk::Format,
+        usage: vk::ImageUsageFlags,
+    ) -> Self {
+        let is_cube = matches!(view, vk::ImageViewType::CUBE | vk::ImageViewType::CUBE_ARRAY);
+        Self {
+            view,
+            extent: vk::Extent3D { width, height, depth },
+            layers: if is_cube { 6 } else { 1 },
+            levels: 1,
+            format,
+            usage,
+            tiling: vk::ImageTiling::OPTIMAL,
+        }
+    }
+
+    /// Sets the number of array layers; six for each cube.
+    #[must_use]
+    pub fn layers(mut self, layers: u32) -> Self {
+        self.layers = layers;
+        self
+    }
+
+    /// Sets the number of mip levels.
+    #[must_use]
+    pub fn levels(mut self, levels: u32) -> Self {
+        self.levels = levels;
+        self
+    }
+
+    /// Sets the tiling.
+    #[must_use]
+    pub fn tiling(mut self, tiling: vk::ImageTiling) -> Self {
+        self.tiling = tiling;
+        self
+    }
+
+    /// The shape of the image as an array.
+    ///
+    /// # Errors
+    /// Those of [`array_shape`].
+    pub fn shape(&self) -> Result<ArrayShape> {
+        array_shape(self.view, self.extent, self.layers)
+    }
+
+    /// The texel format as the format of an array.
+    ///
+    /// # Errors
+    /// Those of [`TexelFormat::from_vulkan`].
+    pub fn texel_format(&self) -> Result<TexelFormat> {
+        TexelFormat::from_vulkan(self.format)
+    }
+
+    /// Width, height and depth of a mip level, texels: each level halves them, rounded down, but not below 1.
+    pub fn level_extent(&self, level: u32) -> vk::Extent3D {
+        let halve = |n: u32| n.checked_shr(level).unwrap_or(0).max(1);
+        vk::Extent3D {
+            width: halve(self.extent.width),
+            height: halve(self.extent.height),
+            depth: halve(self.extent.depth),
+        }
+    }
+
+    /// Size of one layer of a mip level with its rows and slices tightly packed, bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) as [`TexelFormat::from_vulkan`];
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if it exceeds 64 bits.
+    pub fn level_size(&self, level: u32) -> Result<u64> {
+        let extent = self.level_extent(level);
+        [extent.width, extent.height, extent.depth]
+            .into_iter()
+            .try_fold(u64::from(self.texel_format()?.array.texel_size()), |size, n| size.checked_mul(n.into()))
+            .ok_or_else(|| Error::invalid("ImageSpec::level_size", "the level exceeds the address space"))
+    }
+
+    /// The question that the device is asked about such an image.
+    #[must_use]
+    pub fn query(&self) -> ImageQuery {
+        use vk::ImageViewType as View;
+        let image_type = match self.view {
+            View::TYPE_1D | View::TYPE_1D_ARRAY => vk::ImageType::TYPE_1D,
+            View::TYPE_3D => vk::ImageType::TYPE_3D,
+            _ => vk::ImageType::TYPE_2D,
+        };
+        let flags = match self.view {
+            View::CUBE | View::CUBE_ARRAY => vk::ImageCreateFlags::CUBE_COMPATIBLE,
+            _ => vk::ImageCreateFlags::empty(),
+        };
+        ImageQuery { format: self.format, image_type, tiling: self.tiling, usage: self.usage, flags }
+    }
+
+    /// Checks the image as such, and then asks the device whether it has it, shared as `kind`.
+    pub(super) fn check(
+        &self,
+        operation: &'static str,
+        interop: &VulkanInterop,
+        kind: MemoryHandleKind,
+    ) -> Result<ExternalFeatures<MemoryHandleKind>> {
+        self.check_alone(operation)?;
+        let (features, limits) = interop.image_support(kind, &self.query())?;
+        self.check_limits(operation, &limits)
+            .map_err(|error| error.with_device(interop.identity()).with_context("image", format_args!("{self:?}")))?;
+        Ok(features)
+    }
+
+    /// What can be known without a device.
+    fn check_alone(&self, operation: &'static str) -> Result<()> {
+        let max_levels = self.shape()?.max_levels();
+        if self.levels == 0 || self.levels > max_levels {
+            return Err(Error::invalid(operation, format!("the number of mip levels must be from 1 to {max_levels}"))
+                .with_context("levels", self.levels)
+                .with_context("extent", format_args!("{:?}", self.extent)));
+        }
+        self.texel_format()?;
+        if !matches!(self.tiling, vk::ImageTiling::OPTIMAL | vk::ImageTiling::LINEAR) {
+            return Err(Error::unsupported(operation, "the tiling must be OPTIMAL or LINEAR")
+                .with_context("tiling", format_args!("{:?}", self.tiling)));
+        }
+        let known = vk::ImageUsageFlags::TRANSFER_SRC
+            | vk::ImageUsageFlags::TRANSFER_DST
+            | vk::ImageUsageFlags::SAMPLED
+            | vk::ImageUsageFlags::STORAGE
+            | vk::ImageUsageFlags::COLOR_ATTACHMENT
+            | vk::ImageUsageFlags::INPUT_ATTACHMENT;
+        if self.usage.is_empty() {
+            return Err(Error::invalid(operation, "the image has no usage"));
+        }
+        if !known.contains(self.usage) {
+            return Err(Error::unsupported(
+                operation,
+                "a shared image is used for transfers, SAMPLED, STORAGE, COLOR_ATTACHMENT and INPUT_ATTACHMENT only",
+            )
+            .with_context("usage", format_args!("{:?}", self.usage)));
+        }
+        Ok(())
+    }
+
+    fn check_limits(&self, operation: &'static str, limits: &vk::ImageFormatProperties) -> Result<()> {
+        let beyond = |what: &str, limit: u64| {
+            Err(Error::unsupported(operation, format!("the device has no such image with so {what}"))
+                .with_context("limit", limit))
+        };
+        let max = limits.max_extent;
+        let sides = [(self.extent.width, max.width), (self.extent.height, max.height), (self.extent.depth, max.depth)];
+        if let Some((_, limit)) = sides.into_iter().find(|(side, limit)| side > limit) {
+            return beyond("great an extent", limit.into());
+        }
+        if self.levels > limits.max_mip_levels {
+            return beyond("many mip levels", limits.max_mip_levels.into());
+        }
+        if self.layers > limits.max_array_layers {
+            return beyond("many layers", limits.max_array_layers.into());
+        }
+        let least = self.level_size(0)?.saturating_mul(self.layers.into());
+        if least > limits.max_resource_size {
+            return beyond("many bytes", limits.max_resource_size);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop_core::ErrorKind;
+    use vk::ImageViewType as View;
+
+    use super::*;
+
+    fn spec(view: View, extent: [u32; 3]) -> ImageSpec {
+        ImageSpec::new(view, extent, vk::Format::R8G8B8A8_UNORM, vk::ImageUsageFlags::TRANSFER_DST)
+    }
+
+    #[test]
+    fn levels_halve_down_to_one_texel() {
+        let image = spec(View::TYPE_3D, [13, 6, 2]).levels(4);
+        let extents = [0, 1, 2, 3].map(|level| image.level_extent(level)).map(|e| [e.width, e.height, e.depth]);
+        assert_eq!(extents, [[13, 6, 2], [6, 3, 1], [3, 1, 1], [1, 1, 1]]);
+        assert_eq!(image.level_extent(40).width, 1);
+        assert_eq!([0, 1, 2, 3].map(|level| image.level_size(level).expect("small")), [624, 72, 12, 4]);
+        image.check_alone("op").expect("a legal number of levels");
+    }
+
+    #[test]
+    fn what_no_device_has_is_refused_without_one() {
+        let flat = spec(View::TYPE_2D, [16, 8, 1]);
+        let cases = [
+            (flat.levels(0), ErrorKind::InvalidArgument),
+            (flat.levels(6), ErrorKind::InvalidArgument),
+            (flat.layers(2), ErrorKind::InvalidArgument),
+            (flat.layers(0), ErrorKind::InvalidArgument),
+            (spec(View::TYPE_2D, [16, 0, 1]), ErrorKind::InvalidArgument),
+            (spec(View::CUBE, [16, 8, 1]), ErrorKind::InvalidArgument),
+            (ImageSpec { usage: vk::ImageUsageFlags::empty(), ..flat }, ErrorKind::InvalidArgument),
+            (ImageSpec { usage: vk::ImageUsageFlags::TRANSIENT_ATTACHMENT, ..flat }, ErrorKind::Unsupported),
+            (ImageSpec { format: vk::Format::R8G8B8_UNORM, ..flat }, ErrorKind::Unsupported),
+            (flat.tiling(vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT), ErrorKind::Unsupported),
+        ];
+        for (image, kind) in cases {
+            assert_eq!(image.check_alone("op").expect_err("refused").kind(), kind, "{image:?}");
+        }
+        flat.levels(5).check_alone("op").expect("a legal image");
+        spec(View::CUBE, [16, 16, 1]).check_alone("op").expect("a legal cube");
+    }
+
+    #[test]
+    fn a_devices_limits_hold() {
+        let limits = vk::ImageFormatProperties {
+            max_extent: vk::Extent3D { width: 64, height: 32, depth: 16 },
+            max_mip_levels: 3,
+            max_array_layers: 4,
+            sample_counts: vk::SampleCountFlags::TYPE_1,
+            max_resource_size: 16 << 10,
+        };
+        let check = |image: ImageSpec| image.check_limits("op", &limits);
+        check(spec(View::TYPE_2D_ARRAY, [64, 16, 1]).layers(4).levels(3)).expect("at the limits");
+        let beyond = [
+            (spec(View::TYPE_2D, [65, 1, 1]), "64"),
+            (spec(View::TYPE_2D, [1, 33, 1]), "32"),
+            (spec(View::TYPE_3D, [1, 1, 17]), "16"),
+            (spec(View::TYPE_2D, [8, 8, 1]).levels(4), "3"),
+            (spec(View::TYPE_2D_ARRAY, [8, 8, 1]).layers(5), "4"),
+            (spec(View::TYPE_2D_ARRAY, [64, 32, 1]).layers(3), "16384"),
+        ];
+        for (image, limit) in beyond {
+            let error = check(image).expect_err("beyond");
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{image:?}");
+            assert_eq!(error.context(), [("limit", limit.to_owned())], "{image:?}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Memory of another API, checked and allocated for whatever is bound to it.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use ash::vk;
+use gpu_interop_core::handle::LentFd;
+use gpu_interop_core::{Error, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
+
+use crate::error;
+use crate::interop::VulkanInterop;
+use crate::memory::{Memory, Needs, Sharing};
+use crate::placement::{MemoryPlacement, memory_type};
+use crate::query::{ExternalFeatures, memory_handle_type};
+
+/// A request that may be imported here, as far as is known without the object that is to use the memory.
+pub(crate) struct Incoming<'a> {
+    operation: &'static str,
+    interop: &'a VulkanInterop,
+    request: &'a MemoryImport,
+    fd: BorrowedFd<'a>,
+}
+
+impl<'a> Incoming<'a> {
+    pub(crate) fn new(operation: &'static str, interop: &'a VulkanInterop, request: &'a MemoryImport) -> Result<Self> {
+        let (MemoryHandle::OpaqueFd(fd) | MemoryHandle::DmaBufFd(fd)) = request.handle() else {
+            return Err(Error::unsupported(operation, "only descriptors can be imported here"));
+        };
+        request.validate(operation, interop.identity())?;
+        Ok(Self { operation, interop, request, fd: fd.as_fd() })
+    }
+
+    pub(crate) fn kind(&self) -> MemoryHandleKind {
+        self.request.handle().kind()
+    }
+
+    /// Vulkan's flag for the kind, if the device imports it for such an object.
+    pub(crate) fn handle_type(
+        &self,
+        features: &ExternalFeatures<MemoryHandleKind>,
+    ) -> Result<vk::ExternalMemoryHandleTypeFlags> {
+        let Some(types) = memory_handle_type(self.kind()).filter(|_| features.importable) else {
+            return Err(Error::unsupported(
+                self.operation,
+                "the device does not import this kind of handle for such an object",
+            ));
+        };
+        if features.dedicated_only && !self.request.is_dedicated() {
+            return Err(Error::invalid(
+                self.operation,
+                "the device imports this kind only as a dedicated allocation; set the flag",
+            ));
+        }
+        Ok(types)
+    }
+
+    /// Imports the memory for an object with these needs. The driver gets a duplicate of the descriptor.
+    pub(crate) fn allocate(
+        self,
+        needs: &Needs,
+        types: vk::ExternalMemoryHandleTypeFlags,
+        placement: MemoryPlacement,
+        wanted_type: Option<u32>,
+    ) -> Result<Memory> {
+        let Self { operation, interop, request, fd } = self;
+        let needed = needs.requirements.size;
+        let fits = if request.is_dedicated() { needed == request.size() } else { needed <= request.size() };
+        if !fits {
+            return Err(Error::invalid(operation, "the imported memory has not the size that is needed")
+                .with_context("needed", format_args!("{needed} bytes"))
+                .with_context("dedicated", request.is_dedicated()));
+        }
+        let loan = LentFd::new(fd)?;
+        let mut allowed = needs.requirements.memory_type_bits;
+        if request.handle().kind() != MemoryHandleKind::OpaqueFd {
+            // Opaque descriptors must not be asked about; only the exporter knows their type.
+            allowed &= memory_types_of(interop, types, loan.as_raw_fd())?;
+        }
+        let memory_type = memory_type(interop, allowed, placement, wanted_type)?;
+        let sharing = Sharing::Import(types, loan.as_raw_fd());
+        let outcome = Memory::allocate(interop, needs, &sharing, request.size(), memory_type, request.is_dedicated());
+        let mut memory = match outcome {
+            Ok(memory) => {
+                loan.consumed();
+                memory
+            }
+            Err(error) => {
+                // Some drivers close the descriptor of a failed import, others do not.
+                loan.settle();
+                return Err(error);
+            }
+        };
+        memory.map(needs, placement)?;
+        Ok(memory)
+    }
+}
+
+/// The request comes back with what is known about it.
+pub(crate) fn failed(error: Error, interop: &VulkanInterop, request: MemoryImport) -> ImportError<MemoryImport> {
+    let error = error
+        .with_device(interop.identity())
+        .with_context("handle", request.handle().kind())
+        .with_context("import size", format_args!("{} bytes", request.size()));
+    ImportError::new(error, request)
+}
+
+/// The memory types that a non-opaque descriptor can be imported as, a bit each.
+fn memory_types_of(interop: &VulkanInterop, types: vk::ExternalMemoryHandleTypeFlags, fd: i32) -> Result<u32> {
+    let mut properties = vk::MemoryFdPropertiesKHR::default();
+    // SAFETY: the descriptor is open and not of an opaque type; the function does not take it over.
+    unsafe { interop.memory_fd().get_memory_fd_properties(types, fd, &mut properties) }
+        .map_err(|code| error::import("vkGetMemoryFdPropertiesKHR", code))?;
+    Ok(properties.memory_type_bits)
+}

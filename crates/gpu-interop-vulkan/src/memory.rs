@@ -1,0 +1,247 @@
+//! Device memory, allocated for one buffer or image.
+
+use std::ptr::NonNull;
+
+use ash::vk;
+use gpu_interop_core::{Error, Result};
+#[cfg(unix)]
+use gpu_interop_core::{MemoryHandle, MemoryHandleKind, MemoryImport};
+
+use crate::error::{self, Checked};
+use crate::interop::VulkanInterop;
+use crate::mapping::Mapping;
+use crate::placement::{MemoryPlacement, memory_type};
+
+/// A `VkDeviceMemory` for one object. Freed when dropped, which must come after the object's own end.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    interop: VulkanInterop,
+    raw: vk::DeviceMemory,
+    size: u64,
+    memory_type: u32,
+    dedicated: bool,
+    mapping: Option<Mapping>,
+}
+
+/// What memory is for.
+#[derive(Debug, Clone, Copy)]
+enum Object {
+    Buffer(vk::Buffer),
+    Image(vk::Image),
+}
+
+/// What an object needs of its memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Needs {
+    object: Object,
+    device_address: bool,
+    /// How much of host-visible memory is the object's own, bytes.
+    host_range: u64,
+    /// Size and memory types.
+    pub(crate) requirements: vk::MemoryRequirements,
+    /// Whether the driver demands a dedicated allocation.
+    requires_dedicated: bool,
+}
+
+impl Needs {
+    /// # Safety
+    /// `buffer` must be a live buffer of this device, of `size` bytes and this usage.
+    pub(crate) unsafe fn of_buffer(
+        interop: &VulkanInterop,
+        buffer: vk::Buffer,
+        size: u64,
+        usage: vk::BufferUsageFlags,
+    ) -> Self {
+        let mut dedicated = vk::MemoryDedicatedRequirements::default();
+        let mut requirements = vk::MemoryRequirements2::default().push_next(&mut dedicated);
+        let of = vk::BufferMemoryRequirementsInfo2::default().buffer(buffer);
+        // SAFETY: the caller's promise; the device is Vulkan 1.1 or later.
+        unsafe { interop.device().get_buffer_memory_requirements2(&of, &mut requirements) };
+        Self {
+            object: Object::Buffer(buffer),
+            device_address: usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS),
+            host_range: size,
+            requirements: requirements.memory_requirements,
+            requires_dedicated: dedicated.requires_dedicated_allocation == vk::TRUE,
+        }
+    }
+
+    /// # Safety
+    /// `image` must be a live image of this device, with one plane.
+    pub(crate) unsafe fn of_image(interop: &VulkanInterop, image: vk::Image) -> Self {
+        let mut dedicated = vk::MemoryDedicatedRequirements::default();
+        let mut requirements = vk::MemoryRequirements2::default().push_next(&mut dedicated);
+        let of = vk::ImageMemoryRequirementsInfo2::default().image(image);
+        // SAFETY: the caller's promise; the device is Vulkan 1.1 or later.
+        unsafe { interop.device().get_image_memory_requirements2(&of, &mut requirements) };
+        let requirements = requirements.memory_requirements;
+        Self {
+            object: Object::Image(image),
+            device_address: false,
+            host_range: requirements.size,
+            requirements,
+            requires_dedicated: dedicated.requires_dedicated_allocation == vk::TRUE,
+        }
+    }
+}
+
+/// Where an allocation comes from and goes to.
+pub(crate) enum Sharing {
+    /// Used by this device alone.
+    None,
+    /// Can be exported as these kinds.
+    Export(vk::ExternalMemoryHandleTypeFlags),
+    /// Imported. The driver may take the descriptor over.
+    #[cfg(unix)]
+    Import(vk::ExternalMemoryHandleTypeFlags, std::os::fd::RawFd),
+}
+
+impl Memory {
+    /// Allocates what the object needs in the best memory type of this placement, dedicated if the caller or the driver
+    /// demands it, and maps it if it is host memory.
+    pub(crate) fn new(
+        interop: &VulkanInterop,
+        needs: &Needs,
+        sharing: &Sharing,
+        placement: MemoryPlacement,
+        dedicated: bool,
+    ) -> Result<Self> {
+        let memory_type = memory_type(interop, needs.requirements.memory_type_bits, placement, None)?;
+        let dedicated = dedicated || needs.requires_dedicated;
+        let mut memory = Self::allocate(interop, needs, sharing, needs.requirements.size, memory_type, dedicated)?;
+        memory.map(needs, placement)?;
+        Ok(memory)
+    }
+
+    /// Allocates `size` bytes, at least what the object needs, of a type that the object allows. A descriptor to import
+    /// is the driver's once this succeeded.
+    pub(crate) fn allocate(
+        interop: &VulkanInterop,
+        needs: &Needs,
+        sharing: &Sharing,
+        size: u64,
+        memory_type: u32,
+        dedicated: bool,
+    ) -> Result<Self> {
+        const OPERATION: &str = "vkAllocateMemory";
+        let mut dedicated_info = match needs.object {
+            Object::Buffer(buffer) => vk::MemoryDedicatedAllocateInfo::default().buffer(buffer),
+            Object::Image(image) => vk::MemoryDedicatedAllocateInfo::default().image(image),
+        };
+        let mut flags_info = vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+        let mut export_info = vk::ExportMemoryAllocateInfo::default();
+        #[cfg(unix)]
+        let mut import_info = vk::ImportMemoryFdInfoKHR::default();
+
+        let mut info = vk::MemoryAllocateInfo::default().allocation_size(size).memory_type_index(memory_type);
+        if dedicated {
+            info = info.push_next(&mut dedicated_info);
+        }
+        if needs.device_address {
+            info = info.push_next(&mut flags_info);
+        }
+        let mut translate: fn(&'static str, vk::Result) -> Error = error::driver;
+        match *sharing {
+            Sharing::None => {}
+            Sharing::Export(types) => {
+                export_info = export_info.handle_types(types);
+                info = info.push_next(&mut export_info);
+            }
+            #[cfg(unix)]
+            Sharing::Import(types, fd) => {
+                import_info = import_info.handle_type(types).fd(fd);
+                info = info.push_next(&mut import_info);
+                translate = error::import;
+            }
+        }
+        // SAFETY: the device is live; the memory type is one of its own that the object allows; the size is at least
+        // what the object needs; every chained structure lives to the end of the call.
+        let raw = unsafe { interop.device().allocate_memory(&info, None) }.map_err(|code| {
+            translate(OPERATION, code)
+                .with_device(interop.identity())
+                .with_context("size", format_args!("{size} bytes"))
+                .with_context("memory type", memory_type)
+                .with_context("dedicated", dedicated)
+        })?;
+        Ok(Self { interop: interop.clone(), raw, size, memory_type, dedicated, mapping: None })
+    }
+
+    /// Maps the memory if it is host memory. Called once.
+    pub(crate) fn map(&mut self, needs: &Needs, placement: MemoryPlacement) -> Result<()> {
+        if placement != MemoryPlacement::HostVisible {
+            return Ok(());
+        }
+        let device = self.interop.device();
+        // SAFETY: the memory is host-visible (`memory_type` checked it) and not mapped yet.
+        let base = unsafe { device.map_memory(self.raw, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) }
+            .checked("vkMapMemory")
+            .map_err(|error| error.with_device(self.interop.identity()))?;
+        let base = NonNull::new(base.cast::<u8>())
+            .ok_or_else(|| error::driver("vkMapMemory", vk::Result::ERROR_MEMORY_MAP_FAILED))?;
+        // SAFETY: the whole allocation is mapped, which is at least the object's size, until the memory is freed in the
+        // drop that ends this object. No Rust reference into it exists.
+        self.mapping = Some(unsafe { Mapping::new(base, needs.host_range) });
+        Ok(())
+    }
+
+    pub(crate) fn as_raw(&self) -> vk::DeviceMemory {
+        self.raw
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(crate) fn memory_type(&self) -> u32 {
+        self.memory_type
+    }
+
+    pub(crate) fn is_dedicated(&self) -> bool {
+        self.dedicated
+    }
+
+    pub(crate) fn mapped_ptr(&self) -> Option<NonNull<u8>> {
+        self.mapping.as_ref().map(Mapping::as_ptr)
+    }
+
+    pub(crate) fn mapping(&self, operation: &'static str) -> Result<&Mapping> {
+        self.mapping.as_ref().ok_or_else(|| {
+            Error::invalid(operation, "the memory is not host-visible; create it with MemoryPlacement::HostVisible")
+        })
+    }
+
+    /// A new descriptor of memory that was allocated for export as this kind.
+    #[cfg(unix)]
+    pub(crate) fn export(&self, kind: MemoryHandleKind) -> Result<MemoryHandle> {
+        const OPERATION: &str = "vkGetMemoryFdKHR";
+        let types = crate::query::memory_handle_type(kind)
+            .ok_or_else(|| Error::unsupported(OPERATION, "Vulkan has no handle of this kind"))?;
+        let info = vk::MemoryGetFdInfoKHR::default().memory(self.raw).handle_type(types);
+        // SAFETY: the memory is live and was allocated for export as this type; `VulkanInterop::new` saw the function.
+        let fd = unsafe { self.interop.memory_fd().get_memory_fd(&info) }
+            .checked(OPERATION)
+            .map_err(|error| error.with_device(self.interop.identity()).with_context("handle", kind))?;
+        // SAFETY: it comes from a successful export, which makes a new descriptor for the caller.
+        let fd = unsafe { crate::fd::exported(OPERATION, fd) }?;
+        Ok(match kind {
+            MemoryHandleKind::DmaBufFd => MemoryHandle::DmaBufFd(fd),
+            _ => MemoryHandle::OpaqueFd(fd),
+        })
+    }
+
+    /// The same with all that an importer must be told.
+    #[cfg(unix)]
+    pub(crate) fn import_request(&self, kind: MemoryHandleKind) -> Result<MemoryImport> {
+        Ok(MemoryImport::new(self.export(kind)?, self.size)
+            .dedicated(self.dedicated)
+            .exported_by(self.interop.identity().clone()))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the memory is this object's own, and what was bound to it is gone: its owner declares it before this.
+        // Freeing it unmaps it.
+        unsafe { self.interop.device().free_memory(self.raw, None) };
+    }
+}
