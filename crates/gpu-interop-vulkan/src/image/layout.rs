@@ -17,7 +17,8 @@ pub struct SubresourceLayout {
     pub depth_pitch: Option<u64>,
     /// From the start of a layer to that of the next at the same level; only for images of several layers.
     pub array_pitch: Option<u64>,
-    /// Its size with all padding.
+    /// Its size with all padding. Some drivers say the size of all levels here, so it is cut off at the end of the
+    /// memory.
     pub size: u64,
 }
 
@@ -59,7 +60,7 @@ impl OwnedImage {
             row_pitch: found.row_pitch,
             depth_pitch: (spec.view == vk::ImageViewType::TYPE_3D).then_some(found.depth_pitch),
             array_pitch: (spec.layers > 1).then_some(found.array_pitch),
-            size: found.size,
+            size: found.size.min(self.allocation_size().saturating_sub(found.offset)),
         })
     }
 }

@@ -5,8 +5,10 @@
 use std::ops::Deref;
 
 use ash::vk;
-use gpu_interop_core::{ErrorKind, Result};
-use gpu_interop_vulkan::{Context, ContextOptions, OwnedBuffer, ValidationLog};
+use gpu_interop_core::{ErrorKind, MemoryHandleKind, Result};
+use gpu_interop_vulkan::{
+    Context, ContextOptions, ExportableImage, ImageOptions, ImageSpec, OwnedBuffer, OwnedImage, ValidationLog,
+};
 
 /// Usage of every buffer in these tests.
 pub(crate) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
@@ -107,4 +109,54 @@ pub(crate) fn assert_same(found: &[u8], expected: &[u8], what: &str) {
     if let Some(at) = differs {
         panic!("{what}: byte {at} is {:#x}, expected {:#x}", found[at], expected[at]);
     }
+}
+
+/// Usage of every image in these tests.
+pub(crate) const IMAGE_USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
+    vk::ImageUsageFlags::TRANSFER_SRC.as_raw()
+        | vk::ImageUsageFlags::TRANSFER_DST.as_raw()
+        | vk::ImageUsageFlags::SAMPLED.as_raw(),
+);
+
+/// Every layer of every level, with the size of its texels in bytes.
+pub(crate) fn subresources(image: &ImageSpec) -> Vec<(u32, u32, u64)> {
+    (0..image.levels)
+        .flat_map(|level| (0..image.layers).map(move |layer| (level, layer)))
+        .map(|(level, layer)| (level, layer, image.level_size(level).expect("a small image")))
+        .collect()
+}
+
+/// The texels of one layer of one level, unlike any other's.
+pub(crate) fn texels(seed: u32, (level, layer, size): (u32, u32, u64)) -> Vec<u8> {
+    pattern(seed ^ (level << 16) ^ (layer << 24), size)
+}
+
+/// Writes all of an image.
+pub(crate) fn upload_all(context: &Context, image: &OwnedImage, seed: u32) {
+    for part in subresources(image.spec()) {
+        context.upload_image(image, part.0, part.1, &texels(seed, part)).expect("upload");
+    }
+}
+
+/// Fetches all of an image and checks every byte.
+pub(crate) fn assert_texels(context: &Context, image: &OwnedImage, seed: u32, what: &str) {
+    for part in subresources(image.spec()) {
+        let expected = texels(seed, part);
+        let mut found = vec![0; expected.len()];
+        context.download_image(image, part.0, part.1, &mut found).expect("download");
+        let what = format!("{what}: level {}, layer {} of {:?}", part.0, part.1, image.spec());
+        assert_same(&found, &expected, &what);
+    }
+}
+
+/// Whether the device exports and imports such an image as an opaque fd. What it does not, it must refuse.
+pub(crate) fn is_shared(context: &Context, options: &ImageOptions) -> bool {
+    let features = context.interop().image_features(MemoryHandleKind::OpaqueFd, &options.image.query());
+    if features.is_ok_and(|features| features.exportable && features.importable) {
+        return true;
+    }
+    let error = ExportableImage::new(context.interop(), options).expect_err("the device says it cannot");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    println!("not shared by this device: {:?}", options.image);
+    false
 }

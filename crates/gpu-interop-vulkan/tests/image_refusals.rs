@@ -1,0 +1,194 @@
+//! Images and commands that must be refused, with a typed error and before the driver: the validation layer listens.
+
+#![allow(clippy::expect_used)]
+
+mod common;
+
+use ash::vk;
+use ash::vk::ImageViewType as View;
+use common::{Checked, IMAGE_USAGE, USAGE, assert_texels, upload_all, vulkan};
+use gpu_interop_core::{ErrorKind, MemoryHandleKind};
+use gpu_interop_vulkan::{ExportableImage, ImageOptions, ImageSpec, MemoryPlacement, OwnedBuffer};
+
+const FORMAT: vk::Format = vk::Format::R8G8B8A8_UNORM;
+
+fn with(format: vk::Format, usage: vk::ImageUsageFlags) -> ImageSpec {
+    ImageSpec::new(View::TYPE_2D, [16, 8, 1], format, usage)
+}
+
+fn flat() -> ImageSpec {
+    with(FORMAT, IMAGE_USAGE)
+}
+
+fn create(context: &Checked, image: ImageSpec) -> ExportableImage {
+    ExportableImage::new(context.interop(), &ImageOptions::new(image)).expect("create")
+}
+
+#[test]
+fn images_that_cannot_be() {
+    let Some(context) = vulkan() else { return };
+    use ErrorKind::{InvalidArgument, Unsupported};
+    let image = |view, extent| ImageSpec::new(view, extent, FORMAT, IMAGE_USAGE);
+    let cases = [
+        (flat().levels(0), InvalidArgument, "from 1 to 5"),
+        (flat().levels(6), InvalidArgument, "from 1 to 5"),
+        (flat().levels(u32::MAX), InvalidArgument, "from 1 to 5"),
+        (flat().layers(0), InvalidArgument, "at least 1"),
+        (image(View::TYPE_2D, [0, 8, 1]), InvalidArgument, "at least 1"),
+        (image(View::TYPE_2D, [16, 8, 0]), InvalidArgument, "at least 1"),
+        (image(View::TYPE_1D, [16, 8, 1]), InvalidArgument, "height of 1"),
+        (image(View::CUBE, [16, 8, 1]), InvalidArgument, "square"),
+        (image(View::CUBE, [16, 16, 1]).layers(12), InvalidArgument, "six layers"),
+        (image(View::CUBE_ARRAY, [16, 16, 1]).layers(8), InvalidArgument, "six layers"),
+        (with(FORMAT, vk::ImageUsageFlags::empty()), InvalidArgument, "no usage"),
+        (image(View::TYPE_2D, [u32::MAX, 8, 1]), Unsupported, "great an extent"),
+        (image(View::TYPE_2D_ARRAY, [16, 8, 1]).layers(u32::MAX), Unsupported, "many layers"),
+        (with(vk::Format::R8G8B8_UNORM, IMAGE_USAGE), Unsupported, "not 3"),
+        (with(vk::Format::D32_SFLOAT, IMAGE_USAGE), Unsupported, "depth"),
+        (with(vk::Format::BC7_SRGB_BLOCK, IMAGE_USAGE), Unsupported, "compressed"),
+        (with(FORMAT, vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT), Unsupported, "only"),
+        (flat().tiling(vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT), Unsupported, "OPTIMAL or LINEAR"),
+    ];
+    for (image, kind, words) in cases {
+        let error = ExportableImage::new(context.interop(), &ImageOptions::new(image)).expect_err("refused");
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.message().contains(words), "{error} should say: {words}");
+    }
+}
+
+#[test]
+fn image_creation_agrees_with_the_query() {
+    let Some(context) = vulkan() else { return };
+    for kind in MemoryHandleKind::ALL {
+        let options = ImageOptions::new(flat()).handle(*kind);
+        let created = ExportableImage::new(context.interop(), &options);
+        match context.interop().image_features(*kind, &flat().query()) {
+            Ok(features) if features.exportable && cfg!(unix) => {
+                let image = created.expect("the device says it can");
+                assert_eq!(image.handle_kind(), *kind);
+                assert!(image.image().is_dedicated() || !features.dedicated_only);
+            }
+            _ => assert_eq!(created.expect_err("the device says it cannot").kind(), ErrorKind::Unsupported, "{kind}"),
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn commands_on_images_that_cannot_be() {
+    let (Some(context), Some(other)) = (vulkan(), vulkan()) else { return };
+    let image = create(&context, flat().levels(2));
+    let image = image.image();
+    let level = vec![0; 16 * 8 * 4];
+    let buffer = OwnedBuffer::new(context.interop(), 4096, USAGE, MemoryPlacement::DeviceLocal).expect("buffer");
+    let refused = |outcome: gpu_interop_core::Result<()>, words: &str| {
+        let error = outcome.expect_err(words);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.message().contains(words), "{error} should say: {words}");
+    };
+    refused(context.upload_image(image, 0, 0, &level), "no layout yet");
+    refused(context.download_image(image, 0, 0, &mut level.clone()), "no layout yet");
+    refused(context.release_image(image), "no layout yet");
+    // A recording that is never submitted initialises nothing.
+    let aborted = context.run(|recording| {
+        recording.initialize_image(image)?;
+        Err(gpu_interop_core::Error::invalid("test", "stopped on purpose"))
+    });
+    refused(aborted, "stopped on purpose");
+    refused(context.upload_image(image, 0, 0, &level), "no layout yet");
+
+    context.initialize_image(image).expect("initialize");
+    upload_all(&context, image, 1);
+    refused(context.upload_image(image, 2, 0, &level), "no such mip level");
+    refused(context.upload_image(image, 0, 1, &level), "no such mip level or layer");
+    refused(context.upload_image(image, 0, 0, &level[1..]), "not the size");
+    refused(context.upload_image(image, 1, 0, &level), "not the size");
+    refused(context.download_image(image, 0, 0, &mut []), "not the size");
+    let copy = |offset, level| context.run(|recording| recording.copy_to_image(&buffer, offset, image, level, 0));
+    refused(copy(2, 0), "multiple of 4");
+    refused(copy(4096 - 508, 0), "past the end");
+    refused(copy(u64::MAX - 3, 0), "past the end");
+    copy(4096 - 128, 1).expect("the last bytes of the buffer");
+    upload_all(&context, image, 1);
+    refused(other.initialize_image(image), "another device");
+    refused(other.acquire_image(image), "another device");
+    refused(other.release_image(image), "another device");
+    refused(other.upload_image(image, 0, 0, &level), "another device");
+
+    let wide = create(&context, ImageSpec::new(View::TYPE_2D, [4, 4, 1], vk::Format::R32G32B32A32_UINT, IMAGE_USAGE));
+    context.initialize_image(wide.image()).expect("initialize");
+    let copy = |offset| context.run(|recording| recording.copy_from_image(wide.image(), 0, 0, &buffer, offset));
+    refused(copy(8), "of the texel's size");
+    copy(16).expect("aligned to the texel");
+
+    let sampled = create(&context, with(FORMAT, vk::ImageUsageFlags::SAMPLED));
+    context.initialize_image(sampled.image()).expect("initialize");
+    refused(context.upload_image(sampled.image(), 0, 0, &level), "TRANSFER_DST");
+    refused(context.download_image(sampled.image(), 0, 0, &mut level.clone()), "TRANSFER_SRC");
+    assert_texels(&context, image, 1, "what was refused moved nothing");
+}
+
+#[cfg(unix)]
+#[test]
+fn imports_that_cannot_be_give_the_handle_back() {
+    use gpu_interop_core::{DeviceIdentity, Uuid};
+    use gpu_interop_vulkan::{ImageImportOptions, ImportedImage};
+    use std::os::fd::AsRawFd;
+
+    let Some(context) = vulkan() else { return };
+    let exported = create(&context, flat());
+    let stranger = DeviceIdentity { uuid: Uuid::from_bytes([0xee; 16]), ..context.identity().clone() };
+    let request = || exported.import_request().expect("export");
+    let greater = ImageSpec::new(View::TYPE_2D, [512, 512, 1], FORMAT, IMAGE_USAGE);
+    let good = ImageImportOptions::new(flat());
+    let cases = [
+        (request(), ImageImportOptions::new(greater), ErrorKind::InvalidArgument),
+        (request(), ImageImportOptions::new(flat().levels(9)), ErrorKind::InvalidArgument),
+        (request(), ImageImportOptions::new(with(vk::Format::D16_UNORM, IMAGE_USAGE)), ErrorKind::Unsupported),
+        (request(), good.memory_type(31), ErrorKind::InvalidArgument),
+        (request().exported_by(stranger), good, ErrorKind::DeviceMismatch),
+    ];
+    for (request, options, kind) in cases {
+        let number = request.handle().as_fd().expect("a descriptor").as_raw_fd();
+        let failure = ImportedImage::new(context.interop(), request, &options).expect_err("refused");
+        assert_eq!(failure.kind(), kind, "{}", failure.error());
+        let request = failure.into_request().exported_by(context.identity().clone());
+        assert_eq!(request.handle().as_fd().expect("a descriptor").as_raw_fd(), number);
+        // The handle that came back is as good as new.
+        ImportedImage::new(context.interop(), request, &good).expect("import");
+    }
+}
+
+#[test]
+fn transfers_name_a_layout_that_images_are_used_in() {
+    use gpu_interop_vulkan::OwnershipTransfer;
+    let Some(context) = vulkan() else { return };
+    if !cfg!(unix) {
+        return;
+    }
+    let image = create(&context, flat());
+    let all = OwnershipTransfer::all(context.queue_family());
+    context
+        .run(|recording| {
+            recording.initialize_image(image.image())?;
+            let commands = recording.as_raw();
+            for layout in [vk::ImageLayout::UNDEFINED, vk::ImageLayout::PREINITIALIZED] {
+                // SAFETY: refused, so nothing is recorded.
+                let (release, acquire) = unsafe {
+                    (
+                        image.image().record_release(commands, all, layout),
+                        image.image().record_acquire(commands, all, layout),
+                    )
+                };
+                for outcome in [release, acquire] {
+                    assert_eq!(outcome.expect_err("no such layout").kind(), ErrorKind::InvalidArgument);
+                }
+            }
+            let nobody = OwnershipTransfer::all(vk::QUEUE_FAMILY_EXTERNAL);
+            // SAFETY: refused, so nothing is recorded.
+            let outcome = unsafe { image.image().record_release(commands, nobody, vk::ImageLayout::GENERAL) };
+            assert_eq!(outcome.expect_err("no such family").kind(), ErrorKind::InvalidArgument);
+            Ok(())
+        })
+        .expect("run");
+}
