@@ -46,7 +46,8 @@ impl VulkanInterop {
     /// # Safety
     /// * `physical_device` must be a device of `instance`, and `device` made from it.
     /// * The instance's application must have asked for Vulkan 1.1 or later.
-    /// * Instance and device must outlive this object, its clones, and every buffer and semaphore made from them.
+    /// * Instance and device must outlive this object, its clones, and every buffer, image and semaphore made from
+    ///   them.
     pub unsafe fn new(
         instance: &ash::Instance,
         physical_device: vk::PhysicalDevice,

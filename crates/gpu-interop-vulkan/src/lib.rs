@@ -1,9 +1,20 @@
-//! The Vulkan side of gpu-interop: sharing buffers and semaphores of the application's own Vulkan device.
+//! The Vulkan side of gpu-interop: sharing buffers, images and semaphores of the application's own Vulkan device.
 //!
 //! An application that renders or computes with Vulkan makes a [`VulkanInterop`] from its instance and device, creates
-//! [`ExportableBuffer`]s and [`ExportableSemaphore`]s with it, and passes what they export to an importer: a device of
-//! `gpu-interop`, another process, or another Vulkan device ([`ImportedBuffer`], [`ImportedSemaphore`]). The Vulkan
-//! loader is looked for at run time ([`load`]), so a binary starts without one.
+//! [`ExportableBuffer`]s, [`ExportableImage`]s and [`ExportableSemaphore`]s with it, and passes what they export to an
+//! importer: a device of `gpu-interop`, another process, or another Vulkan device ([`ImportedBuffer`],
+//! [`ImportedImage`], [`ImportedSemaphore`]). The Vulkan loader is looked for at run time ([`load`]), so a binary
+//! starts without one.
+//!
+//! # Images
+//! An [`ImageSpec`] says what an image is: one to three dimensions, a cube or an array of these, mip levels, format,
+//! usage, tiling. With `OPTIMAL` tiling only the driver knows where the texels are; an importer imports the memory
+//! ([`ExportableImage::import_request`]) and maps it as a mipmapped array ([`ExportableImage::array_desc`]). With
+//! `LINEAR` tiling it maps the memory as a buffer and finds each row by [`OwnedImage::subresource_layout`].
+//! [`TexelFormat`] has the formats that arrays have, and what of a `VkFormat` an array does not know: the BGRA order, in
+//! which its first channel is blue, and the sRGB curve. Other APIs have no image layouts: an image is handed over, and
+//! comes back, in `VK_IMAGE_LAYOUT_GENERAL`. An application that makes its images itself finds the same conversions in
+//! [`TexelFormat::from_vulkan`], [`array_shape`] and [`array_usage`].
 //!
 //! # What this crate promises
 //! * **The device is asked first.** Nothing is created that the device has not said it can share; what it cannot is a
@@ -23,7 +34,7 @@
 //!   `timelineSemaphore`.
 //! * Keep instance and device alive as long as anything made from them, or hand over an owner
 //!   ([`VulkanInterop::with_owner`]).
-//! * Keep a buffer or semaphore as long as commands that were submitted through ash use it.
+//! * Keep a buffer, image or semaphore as long as commands that were submitted through ash use it.
 //! * Transfer ownership to and from the other API ([`OwnershipTransfer`]) and make one side wait for the other.
 //!
 //! # Threads and blocking

@@ -3,7 +3,7 @@
 use ash::vk;
 use gpu_interop_core::{ArrayShape, ArrayUsage, Error, Result};
 
-/// The shape of an array that is an image with this kind of view, extent of level 0 (texels) and number of array layers.
+/// The shape of an array that is an image with this kind of view, extent of level 0 (texels) and number of layers.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if an extent or the number of layers is

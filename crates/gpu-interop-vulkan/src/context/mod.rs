@@ -153,7 +153,7 @@ impl Context {
         self.inner.interop.identity()
     }
 
-    /// The device, for creating buffers and semaphores. Keeps the device alive, not the queue.
+    /// The device, for creating buffers, images and semaphores. Keeps the device alive, not the queue.
     #[must_use]
     pub fn interop(&self) -> &VulkanInterop {
         &self.inner.interop
