@@ -11,9 +11,9 @@
 //! usage, tiling. With `OPTIMAL` tiling only the driver knows where the texels are; an importer imports the memory
 //! ([`ExportableImage::import_request`]) and maps it as a mipmapped array ([`ExportableImage::array_desc`]). With
 //! `LINEAR` tiling it maps the memory as a buffer and finds each row by [`OwnedImage::subresource_layout`].
-//! [`TexelFormat`] has the formats that arrays have, and what of a `VkFormat` an array does not know: the BGRA order, in
-//! which its first channel is blue, and the sRGB curve. Other APIs have no image layouts: an image is handed over, and
-//! comes back, in `VK_IMAGE_LAYOUT_GENERAL`. An application that makes its images itself finds the same conversions in
+//! [`TexelFormat`] has the formats that arrays have, and what of a `VkFormat` an array does not know: the BGRA order,
+//! in which its first channel is blue, and the sRGB curve. Other APIs have no image layouts: an image is handed over,
+//! and comes back, in `VK_IMAGE_LAYOUT_GENERAL`. An application that makes its images itself finds the same conversions in
 //! [`TexelFormat::from_vulkan`], [`array_shape`] and [`array_usage`].
 //!
 //! # What this crate promises

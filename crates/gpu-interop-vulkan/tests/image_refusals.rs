@@ -1,5 +1,6 @@
 //! Images and commands that must be refused, with a typed error and before the driver: the validation layer listens.
 
+#![cfg(unix)]
 #![allow(clippy::expect_used)]
 
 mod common;
@@ -63,7 +64,7 @@ fn image_creation_agrees_with_the_query() {
         let options = ImageOptions::new(flat()).handle(*kind);
         let created = ExportableImage::new(context.interop(), &options);
         match context.interop().image_features(*kind, &flat().query()) {
-            Ok(features) if features.exportable && cfg!(unix) => {
+            Ok(features) if features.exportable => {
                 let image = created.expect("the device says it can");
                 assert_eq!(image.handle_kind(), *kind);
                 assert!(image.image().is_dedicated() || !features.dedicated_only);
@@ -73,7 +74,6 @@ fn image_creation_agrees_with_the_query() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn commands_on_images_that_cannot_be() {
     let (Some(context), Some(other)) = (vulkan(), vulkan()) else { return };
@@ -128,7 +128,6 @@ fn commands_on_images_that_cannot_be() {
     assert_texels(&context, image, 1, "what was refused moved nothing");
 }
 
-#[cfg(unix)]
 #[test]
 fn imports_that_cannot_be_give_the_handle_back() {
     use gpu_interop_core::{DeviceIdentity, Uuid};
@@ -163,9 +162,6 @@ fn imports_that_cannot_be_give_the_handle_back() {
 fn transfers_name_a_layout_that_images_are_used_in() {
     use gpu_interop_vulkan::OwnershipTransfer;
     let Some(context) = vulkan() else { return };
-    if !cfg!(unix) {
-        return;
-    }
     let image = create(&context, flat());
     let all = OwnershipTransfer::all(context.queue_family());
     context

@@ -192,7 +192,8 @@ fn dropped_work_keeps_its_images() {
     let image = ImageSpec::new(View::TYPE_2D, [37, 21, 1], vk::Format::R8G8B8A8_UNORM, IMAGE_USAGE);
     let exported = ExportableImage::new(context.interop(), &ImageOptions::new(image)).expect("create");
     let wait = [SemaphoreOp { semaphore: &gate, value: 1 }];
-    let work = context.submit(&wait, &[], |recording| recording.initialize_image(exported.image())).expect("submit");
+    context.initialize_image(exported.image()).expect("initialize");
+    let work = context.submit(&wait, &[], |recording| recording.release_image(exported.image())).expect("submit");
     drop(work);
     // The last handle of the caller. Destroying the image now would be a validation error.
     drop(exported);
