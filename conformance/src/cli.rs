@@ -18,7 +18,7 @@ use crate::outcome::{Stop, Verdict};
 use crate::output::say;
 use crate::peer;
 use crate::report::{Environment, Report, junit, text};
-use crate::runner::{self, Plan, Progress, child};
+use crate::runner::{self, Isolation, Plan, Progress, child, group};
 use crate::scenario::Exporters;
 use crate::suite::{BACKEND_NAMES, Suite};
 
@@ -45,7 +45,7 @@ enum Command {
     List(ListArgs),
     /// Run the scenarios. Also what happens without a subcommand.
     Run(RunArgs),
-    /// Runs one scenario in this process.
+    /// Runs scenarios in this process.
     #[command(hide = true)]
     Child(ChildArgs),
     /// Looks at the machine.
@@ -97,7 +97,12 @@ struct RunArgs {
     /// Run everything in this process: for debuggers. A crash ends the run, and nothing is stopped after its time.
     #[arg(long, conflicts_with = "timeout")]
     no_isolate: bool,
-    /// How many scenarios run at the same time; without it, half as many as the machine has cores, at most 8.
+    /// Run every scenario in a process of its own. Slower on GPUs, whose drivers take half a second to start; without it
+    /// a group of scenarios, like memory.*, shares a process for as long as nothing fails.
+    #[arg(long, conflicts_with = "no_isolate")]
+    isolate_each: bool,
+    /// How many processes run scenarios at the same time; without it, half as many as the machine has cores, at most 4.
+    /// More make a GPU slower than they save.
     #[arg(long, short, value_name = "COUNT", conflicts_with = "no_isolate")]
     jobs: Option<NonZeroUsize>,
     /// Time limit of each scenario, seconds, instead of its own.
@@ -118,7 +123,7 @@ struct ChildArgs {
     #[arg(long)]
     exporter: Option<ExporterName>,
     #[arg(long)]
-    scenario: String,
+    scenario: Vec<String>,
     #[arg(long)]
     seed: u32,
 }
@@ -210,11 +215,16 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         [] => ExporterName::value_variants().to_vec(),
         named => named.to_vec(),
     };
+    let isolation = match (args.no_isolate, args.isolate_each) {
+        (true, _) => Isolation::None,
+        (false, true) => Isolation::Scenario,
+        (false, false) => Isolation::Group,
+    };
     let plan = Plan {
         seed: args.seed,
         filter: args.filter.as_deref().map(glob).transpose()?,
         exporters,
-        isolate: !args.no_isolate,
+        isolation,
         timeout: args.timeout.map(Duration::from_secs),
         jobs: args.jobs.unwrap_or_else(default_jobs),
         expectations: Expectations::read(&args.expectations)?,
@@ -228,7 +238,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         write_file(path, "")?;
     }
     let under_test = suite.backend(&backend)?;
-    let environment = if plan.isolate {
+    let environment = if plan.isolation != Isolation::None {
         Environment { passed_over, ..runner::discover(&backend, &plan.exporters)? }
     } else {
         child::discover(under_test, &plan.exporters, passed_over)?
@@ -259,7 +269,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
 /// Half of the cores: most scenarios have a second process or a busy driver thread.
 fn default_jobs() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    NonZeroUsize::new((cores / 2).min(8)).unwrap_or(NonZeroUsize::MIN)
+    NonZeroUsize::new((cores / 2).min(4)).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// The exit status that a report deserves.
@@ -341,12 +351,17 @@ fn write_file(path: &Path, text: &str) -> Verdict {
     std::fs::write(path, text).map_err(|error| Stop::Failed(format!("cannot write {}: {error}", path.display())))
 }
 
-/// Hidden: one scenario, its verdict to the parent. Ends well also if the scenario failed.
+/// Hidden: several scenarios, their verdicts to the parent. Ends well also if scenarios failed.
 fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
     peer::die_with_parent()?;
-    let scenario = suite.scenario(&args.scenario)?;
-    let verdict = child::run(suite.backend(&args.backend)?, scenario, args.exporter, args.seed);
-    runner::answer(&to_json(&verdict)?)
+    let backend = suite.backend(&args.backend)?;
+    // Kept open between scenarios: opening a device the first time is what takes long.
+    let _opened = (args.scenario.len() > 1).then(|| child::open(backend, args.exporter, args.seed));
+    for id in &args.scenario {
+        let verdict = suite.scenario(id).and_then(|scenario| child::run(backend, scenario, args.exporter, args.seed));
+        group::answer(&verdict)?;
+    }
+    Ok(())
 }
 
 fn run_discover(suite: &Suite, args: &DiscoverArgs) -> Verdict {

@@ -25,8 +25,11 @@ pub struct Scenario {
     pub exporters: Exporters,
     /// How long it may take before it is stopped.
     pub time_limit: Duration,
-    /// Whether no other scenario may run meanwhile: it needs most of the machine's memory.
+    /// Whether no other scenario may run meanwhile: it needs most of the machine's memory, or two processes on one GPU
+    /// would make it wait for time slices.
     pub alone: bool,
+    /// Whether it must not share its process with other scenarios: it leaves something behind that could disturb them.
+    pub own_process: bool,
     /// The scenario itself.
     pub run: fn(&Context) -> Verdict,
 }
@@ -36,10 +39,27 @@ impl Scenario {
     pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 }
 
-/// Builds a table of scenarios: `id, exporters, "purpose", function;`, after the function `[alone]` and a time limit
-/// where they differ from most.
+/// Whether `marks` has `mark`; for tables that are built while compiling.
+pub(crate) const fn has_mark(marks: &[&str], mark: &str) -> bool {
+    let mut index = 0;
+    while index < marks.len() {
+        let (here, wanted) = (marks[index].as_bytes(), mark.as_bytes());
+        let mut same = 0;
+        while same < here.len() && same < wanted.len() && here[same] == wanted[same] {
+            same += 1;
+        }
+        if same == here.len() && same == wanted.len() {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
+/// Builds a table of scenarios: `id, exporters, "purpose", function;`, after the function `[alone]` or `[own_process]`
+/// or both, and a time limit, where they differ from most.
 macro_rules! scenarios {
-    ($( $id:literal, $exporters:ident, $purpose:literal, $run:path $([$alone:ident])? $(, within $seconds:literal s)?; )+) => {
+    ($( $id:literal, $exporters:ident, $purpose:literal, $run:path $([$($mark:ident),+])? $(, within $seconds:literal s)?; )+) => {
         /// The scenarios of this group.
         pub(super) const SCENARIOS: &[crate::scenario::Scenario] = &[$(
             #[allow(unused_mut, unused_assignments)]
@@ -52,10 +72,22 @@ macro_rules! scenarios {
                     $( limit = std::time::Duration::from_secs($seconds); )?
                     limit
                 },
-                alone: !concat!("" $(, stringify!($alone))?).is_empty(),
+                alone: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "alone"),
+                own_process: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "own_process"),
                 run: $run,
             },
         )+];
     };
 }
 pub(crate) use scenarios;
+
+#[cfg(test)]
+mod tests {
+    use super::has_mark;
+
+    #[test]
+    fn marks_are_compared_whole() {
+        assert!(has_mark(&["alone"], "alone") && has_mark(&["own_process", "alone"], "alone"));
+        assert!(!has_mark(&[], "alone") && !has_mark(&["al", "alonely"], "alone"));
+    }
+}

@@ -12,6 +12,11 @@ use crate::outcome::{Stop, Verdict};
 use crate::report::{Environment, ExporterDetail, ExporterReport};
 use crate::scenario::Scenario;
 
+/// Opens device and exporter. Without success it is up to the scenarios to say why.
+pub(crate) fn open(under_test: &Arc<BackendUnderTest>, exporter: Option<ExporterName>, seed: u32) -> Option<Context> {
+    catch_unwind(AssertUnwindSafe(|| Context::open(under_test.clone(), exporter, seed).ok())).ok().flatten()
+}
+
 /// Runs one scenario here. A panic is a failure.
 pub(crate) fn run(
     under_test: &Arc<BackendUnderTest>,

@@ -1,4 +1,4 @@
-//! Each scenario in a process of its own, so that a crash of a driver is a result and not the end.
+//! Processes of this program, in which drivers may crash.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -12,9 +12,8 @@ use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use wait_timeout::ChildExt;
 
-use super::{Case, Ended};
 use crate::exporter::ExporterName;
-use crate::outcome::{Outcome, Stop, Verdict};
+use crate::outcome::{Stop, Verdict};
 use crate::report::Environment;
 
 /// The end of a process's output that a report keeps, bytes.
@@ -48,11 +47,7 @@ fn run_self<T: DeserializeOwned>(arguments: &[String], limit: Duration) -> Verdi
             None
         }
     };
-    let length = log.seek(SeekFrom::End(0))?;
-    let start = length.saturating_sub(LOG_LENGTH);
-    let tail = read_from(&mut log, start)?;
-    let cut = if start > 0 { "[...] " } else { "" };
-    let log = format!("{cut}{}", tail.trim_end());
+    let log = log_from(&mut log, 0)?;
     let end = match status {
         None => ChildEnd::TimedOut,
         // The answer counts only if the process also ended well: a crash on the way out is a crash.
@@ -65,11 +60,19 @@ fn run_self<T: DeserializeOwned>(arguments: &[String], limit: Duration) -> Verdi
     Ok((end, log))
 }
 
-fn nameless_file(name: &str) -> Verdict<File> {
+/// What a log has from `start` on; its last 4 KiB if that is more.
+pub(super) fn log_from(log: &mut File, start: u64) -> Verdict<String> {
+    let length = log.seek(SeekFrom::End(0))?;
+    let kept = start.max(length.saturating_sub(LOG_LENGTH));
+    let cut = if kept > start { "[...] " } else { "" };
+    Ok(format!("{cut}{}", read_from(log, kept)?.trim_end()))
+}
+
+pub(super) fn nameless_file(name: &str) -> Verdict<File> {
     Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
 }
 
-fn read_from(file: &mut File, start: u64) -> Verdict<String> {
+pub(super) fn read_from(file: &mut File, start: u64) -> Verdict<String> {
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
@@ -82,31 +85,8 @@ pub(crate) fn answer(text: &str) -> Verdict {
     Ok(answer.write_all(text.as_bytes())?)
 }
 
-/// Runs one case.
-pub(super) fn run(backend: &str, case: &Case<'_>, seed: u32, limit: Duration) -> Ended {
-    let mut arguments: Vec<String> =
-        ["child", "--backend", backend, "--scenario", case.scenario.id, "--seed", &seed.to_string()]
-            .map(Into::into)
-            .into();
-    if let Some(exporter) = case.exporter {
-        arguments.extend(["--exporter".into(), exporter.name().into()]);
-    }
-    let (end, log) = match run_self::<Result<(), Stop>>(&arguments, limit) {
-        Ok(ended) => ended,
-        Err(stop) => return Ended::of(Err(stop)),
-    };
-    let ended = match end {
-        ChildEnd::Answered(verdict) => Ended::of(verdict),
-        ChildEnd::TimedOut => {
-            Ended::without_log(Outcome::TimedOut, Some(format!("did not end within {limit:?} and was killed")))
-        }
-        ChildEnd::Exited(status) => Ended::without_log(Outcome::Crashed, Some(not_on_its_feet(status))),
-    };
-    Ended { log: Some(log), ..ended }
-}
-
 /// How a process ended that did not end well, with the signal's name.
-fn not_on_its_feet(status: ExitStatus) -> String {
+pub(super) fn not_on_its_feet(status: ExitStatus) -> String {
     match status.signal() {
         Some(number) => {
             let name = match Signal::from_named_raw(number) {

@@ -1,13 +1,14 @@
 //! Running scenarios.
 
 pub(crate) mod child;
+pub(crate) mod group;
 mod isolated;
 mod progress;
 
-use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use globset::GlobMatcher;
@@ -28,11 +29,22 @@ pub(crate) struct Plan {
     pub(crate) seed: u32,
     pub(crate) filter: Option<GlobMatcher>,
     pub(crate) exporters: Vec<ExporterName>,
-    pub(crate) isolate: bool,
+    pub(crate) isolation: Isolation,
     pub(crate) timeout: Option<Duration>,
-    /// How many scenarios may run at the same time. Only isolated ones do.
+    /// How many processes may run scenarios at the same time.
     pub(crate) jobs: NonZeroUsize,
     pub(crate) expectations: Expectations,
+}
+
+/// What keeps a crash in one scenario from the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// A process for each group of scenarios, and a new one after each failure.
+    Group,
+    /// A process for each scenario.
+    Scenario,
+    /// Nothing: everything runs in this process.
+    None,
 }
 
 /// One scenario with one exporter.
@@ -69,8 +81,8 @@ impl Plan {
         self.expectations.unmatched(|| cases.iter().map(|case| place(environment, case)))
     }
 
-    /// Runs the cases. What scenarios measure, descriptors and memory above all, is their own process's, so isolated
-    /// ones may run side by side, but for those that need the machine for themselves.
+    /// Runs the cases. What scenarios measure, descriptors and memory above all, is their own process's, so several
+    /// processes may run side by side, but for scenarios that need the machine for themselves.
     pub(crate) fn run(
         &self,
         under_test: &Arc<BackendUnderTest>,
@@ -79,20 +91,38 @@ impl Plan {
         progress: &Progress,
     ) -> Report {
         let start = Instant::now();
-        let jobs = if self.isolate { self.jobs.get() } else { 1 };
-        let run = |index: usize| {
-            let result = self.run_case(under_test, environment, &cases[index]);
+        let results = Mutex::new(Vec::with_capacity(cases.len()));
+        let finished = |index: usize, ended: Ended, took: Duration| {
+            let result = self.judge(environment, &cases[index], ended, took);
             progress.finished(&result);
-            result
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
         };
-        let (alone, mut together): (Vec<usize>, Vec<usize>) =
-            (0..cases.len()).partition(|index| jobs > 1 && cases[*index].scenario.alone);
-        if jobs > 1 {
-            // The longest first, so that none of them runs on when all others have ended.
-            together.sort_by_key(|index| Reverse(cases[*index].scenario.time_limit));
+        let (known, to_run): (Vec<usize>, Vec<usize>) =
+            (0..cases.len()).partition(|index| self.known_before(environment, &cases[*index]).is_some());
+        for index in known {
+            if let Some(ended) = self.known_before(environment, &cases[index]) {
+                finished(index, ended, Duration::ZERO);
+            }
         }
-        let mut results = side_by_side(jobs, &together, &run);
-        results.extend(alone.into_iter().map(|index| (index, run(index))));
+        if self.isolation == Isolation::None {
+            for index in to_run {
+                let (case, start) = (&cases[index], Instant::now());
+                let verdict = child::run(under_test, case.scenario, case.exporter, self.seed);
+                finished(index, Ended::of(verdict), start.elapsed());
+            }
+        } else {
+            let options = group::Options { backend: under_test.name(), seed: self.seed, timeout: self.timeout };
+            let run = |unit: &Vec<usize>| {
+                let cases: Vec<Case<'_>> = unit.iter().map(|index| cases[*index]).collect();
+                group::run(options, &cases, |place, ended, took| finished(unit[place], ended, took));
+            };
+            let jobs = self.jobs.get();
+            let (alone, together): (Vec<_>, Vec<_>) =
+                self.units(cases, &to_run).into_iter().partition(|unit| jobs > 1 && cases[unit[0]].scenario.alone);
+            side_by_side(jobs, &together, &run);
+            alone.iter().for_each(run);
+        }
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.sort_by_key(|(index, _)| *index);
         let results: Vec<CaseReport> = results.into_iter().map(|(_, result)| result).collect();
         Report {
@@ -109,19 +139,40 @@ impl Plan {
         }
     }
 
-    fn run_case(&self, under_test: &Arc<BackendUnderTest>, environment: &Environment, case: &Case<'_>) -> CaseReport {
-        let place = place(environment, case);
-        let start = Instant::now();
-        let ended = if let Some(reason) = self.expectations.unsupported(&place) {
-            Ended::without_log(Outcome::Unsupported, Some(reason.to_owned()))
-        } else if let Some(ended) = case.exporter.and_then(|name| not_available(environment, name)) {
-            ended
-        } else if self.isolate {
-            isolated::run(under_test.name(), case, self.seed, self.timeout.unwrap_or(case.scenario.time_limit))
-        } else {
-            Ended::of(child::run(under_test, case.scenario, case.exporter, self.seed))
-        };
-        let (outcome, expected) = self.expectations.judge(&place, ended.outcome);
+    /// What runs in one process: a group of scenarios, `memory.*`, with one exporter, without those that want a process
+    /// of their own.
+    fn units(&self, cases: &[Case<'_>], indices: &[usize]) -> Vec<Vec<usize>> {
+        let mut units: Vec<Vec<usize>> = Vec::new();
+        let mut open: HashMap<(&str, Option<ExporterName>, bool), usize> = HashMap::new();
+        for index in indices {
+            let case = &cases[*index];
+            let scenario = case.scenario;
+            let group = scenario.id.split('.').next().unwrap_or_default();
+            let key = (group, case.exporter, scenario.alone);
+            match open.get(&key) {
+                Some(unit) if !scenario.own_process && self.isolation == Isolation::Group => units[*unit].push(*index),
+                _ => {
+                    if !scenario.own_process {
+                        open.insert(key, units.len());
+                    }
+                    units.push(vec![*index]);
+                }
+            }
+        }
+        units
+    }
+
+    /// How a case ends that need not be run.
+    fn known_before(&self, environment: &Environment, case: &Case<'_>) -> Option<Ended> {
+        if let Some(reason) = self.expectations.unsupported(&place(environment, case)) {
+            return Some(Ended::without_log(Outcome::Unsupported, Some(reason.to_owned())));
+        }
+        case.exporter.and_then(|name| not_available(environment, name))
+    }
+
+    /// The report of a case that has ended.
+    fn judge(&self, environment: &Environment, case: &Case<'_>, ended: Ended, took: Duration) -> CaseReport {
+        let (outcome, expected) = self.expectations.judge(&place(environment, case), ended.outcome);
         let reason = match (expected, ended.reason) {
             (Some(expected), Some(reason)) => Some(format!("{expected} ({reason})")),
             (Some(expected), None) => Some(format!("passed, but was expected to fail: {expected}")),
@@ -133,29 +184,22 @@ impl Plan {
             outcome,
             reason,
             log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),
-            duration_us: micros(start.elapsed()),
+            duration_us: micros(took),
         }
     }
 }
 
-/// Calls `run` for each of `indices` from `jobs` threads, and returns the results with their indices.
-fn side_by_side<T: Send>(jobs: usize, indices: &[usize], run: &(impl Fn(usize) -> T + Sync)) -> Vec<(usize, T)> {
+/// Calls `run` for each unit from `jobs` threads.
+fn side_by_side<T: Sync>(jobs: usize, units: &[T], run: &(impl Fn(&T) + Sync)) {
     let next = AtomicUsize::new(0);
-    let work = || {
-        // Relaxed: each index is taken once, and nothing else depends on the order.
-        let take = || indices.get(next.fetch_add(1, Ordering::Relaxed)).copied();
-        std::iter::from_fn(take).map(|index| (index, run(index))).collect::<Vec<_>>()
-    };
+    // Relaxed: each unit is taken once, and nothing else depends on the order.
+    let take = || units.get(next.fetch_add(1, Ordering::Relaxed));
+    let work = || std::iter::from_fn(take).for_each(run);
     if jobs <= 1 {
         return work();
     }
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    })
+    // A panic of a worker is one of this function.
+    std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
 }
 
 fn place<'a>(environment: &'a Environment, case: &Case<'a>) -> Place<'a> {

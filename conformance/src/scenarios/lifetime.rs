@@ -13,7 +13,7 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "lifetime.every_drop_order", Any,
         "Device, stream, import, mappings and exporter's buffer may be dropped in each of the 720 orders.",
-        every_drop_order, within 60 s;
+        every_drop_order [alone], within 60 s;
     "lifetime.exporter_frees_first", Any, "An import outlives the exporter's own allocation.", exporter_frees_first;
     "lifetime.import_closed_first", Any, "A mapping outlives the closed import.", import_closed_first;
     "lifetime.device_dropped_first", Any, "Objects outlive the device they were opened from.", device_dropped_first;
@@ -22,7 +22,7 @@ scenarios! {
         drop_with_work_pending;
     "lifetime.drop_everything_with_work_pending", Any,
         "Dropping everything with a wait that is never satisfied ends in bounded time.",
-        drop_everything_with_work_pending;
+        drop_everything_with_work_pending [own_process];
 }
 
 const SIZE: usize = 64 << 10;

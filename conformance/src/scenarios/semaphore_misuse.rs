@@ -16,7 +16,7 @@ scenarios! {
     "semaphore.backwards", Any, "A timeline value that is not greater than the last is refused; the next works.",
         backwards;
     "semaphore.wrong_kind", Any,
-        "A binary semaphore declared as a timeline, and the reverse, do no harm; a refused handle stays usable.", wrong_kind;
+        "A binary semaphore declared as a timeline, and the reverse, do no harm; a refused handle stays usable.", wrong_kind [own_process];
     "semaphore.other_device", Any, "A semaphore of another device is refused.", other_device;
     "semaphore.failed_batch", Any, "A batch with one bad entry signals none of its semaphores.", failed_batch;
 }

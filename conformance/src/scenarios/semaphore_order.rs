@@ -27,13 +27,13 @@ scenarios! {
         two_streams;
     "semaphore.1000_frames", Any,
         "1,000 frames go back and forth between exporter and device with the data verified on both sides.",
-        thousand_frames, within 60 s;
+        thousand_frames [alone], within 60 s;
     "semaphore.large_values", Any, "Values around 2^32 and up to 2^64 - 1 work.", large_values;
     "semaphore.smaller_wait", Any, "A wait for a value already passed does not block.", smaller_wait;
     "semaphore.destroy_pending", Any,
         "Dropping a semaphore that a stream still waits for is safe, and the stream goes on when it is signalled.",
         destroy_pending;
-    "semaphore.import_cycles", Any, "1,000 imports and closes of semaphores leak nothing.", import_cycles, within 60 s;
+    "semaphore.import_cycles", Any, "1,000 imports and closes of semaphores leak nothing.", import_cycles [alone], within 60 s;
 }
 
 const SIZE: usize = 64 << 10;

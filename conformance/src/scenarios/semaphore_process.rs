@@ -20,7 +20,7 @@ scenarios! {
     "semaphore.cross_process_binary", Any, "A binary semaphore orders streams of two processes.",
         cross_process_binary;
     "semaphore.peer_killed", Any,
-        "A wait for a process that was killed times out instead of hanging, and the semaphore still works.", peer_killed;
+        "A wait for a process that was killed times out instead of hanging, and the semaphore still works.", peer_killed [own_process];
 }
 
 pub(super) const ROLES: &[(&str, Role)] =

@@ -20,7 +20,7 @@ scenarios! {
     "stream.timeout", Any, "A bounded synchronisation gives up in time with a typed error, and can be repeated.", timeout;
     "stream.wait_value_32", Any, "A 32-bit wait is met by the exporter's write, under each condition.", wait_value_32;
     "stream.wait_value_64", Any, "A 64-bit wait is not met by a value whose low half matches.", wait_value_64;
-    "stream.write_value", Any, "Words that a stream writes arrive after the work before them.", write_value;
+    "stream.write_value", Any, "Words that a stream writes arrive after the work before them.", write_value [alone];
     "stream.events", Any, "One stream waits for an event of another.", events;
     "stream.host_function", Any, "A host function runs after the work before it and before the work after it.",
         host_function;

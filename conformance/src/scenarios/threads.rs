@@ -11,7 +11,7 @@ use crate::scenario::scenarios;
 scenarios! {
     "threads.import_map_free", Any,
         "8 threads import, map, write, verify and free at once, 200 times each, beside one that opens and closes files.",
-        import_map_free;
+        import_map_free [alone];
     "threads.other_thread", Any, "Objects made on one thread work and end on another.", other_thread;
     "threads.one_stream", Any, "8 threads enqueue on one stream, and every piece of work arrives.", one_stream;
 }

@@ -1,0 +1,172 @@
+//! Scenarios in processes of their own, several in one: starting a GPU's drivers takes longer than most scenarios.
+//!
+//! A crash, a failure or a time-out ends the process, so that nothing runs in what it left behind; the rest of the group
+//! goes on in a new one.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use wait_timeout::ChildExt;
+
+use super::isolated::{log_from, nameless_file, not_on_its_feet};
+use super::{Case, Ended};
+use crate::outcome::{Outcome, Stop, Verdict};
+
+/// The most bytes of a verdict.
+const MESSAGE: usize = 64 << 10;
+
+/// Tells the parent how a scenario of this process ended.
+pub(crate) fn answer(verdict: &Verdict) -> Verdict {
+    let mut verdict = verdict.clone();
+    if let Err(Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) = &mut verdict {
+        // Escaped, it may be several times as long.
+        *reason = reason.chars().take(MESSAGE / 8).collect();
+    }
+    let bytes = serde_json::to_vec(&verdict).map_err(|error| Stop::Failed(error.to_string()))?;
+    rustix::net::send(std::io::stdin().as_fd(), &bytes, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// How a group is run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options<'a> {
+    pub(super) backend: &'a str,
+    pub(super) seed: u32,
+    /// Instead of each scenario's own limit.
+    pub(super) timeout: Option<Duration>,
+}
+
+/// Runs cases that share an exporter, and calls `ended` for each, in order, with its place in `cases`.
+pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMut(usize, Ended, Duration)) {
+    let mut done = 0;
+    while done < cases.len() {
+        let mut process = match Process::spawn(options, &cases[done..]) {
+            Ok(process) => process,
+            Err(stop) => {
+                ended(done, Ended::of(Err(stop)), Duration::ZERO);
+                done += 1;
+                continue;
+            }
+        };
+        let mut usable = true;
+        while usable && done < cases.len() {
+            let limit = options.timeout.unwrap_or(cases[done].scenario.time_limit);
+            let is_last = done + 1 == cases.len();
+            let start = Instant::now();
+            let end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
+            usable = !end.outcome.is_failure();
+            ended(done, end, start.elapsed());
+            done += 1;
+        }
+    }
+}
+
+/// A process that runs scenarios, one after another.
+struct Process {
+    child: Child,
+    socket: OwnedFd,
+    log: File,
+    /// Where in the log the present scenario's output begins.
+    log_start: u64,
+}
+
+/// What a process tells.
+enum Told {
+    Verdict(Verdict),
+    /// It has closed its end: it has ended, or is about to.
+    Ended,
+    TimedOut,
+}
+
+impl Process {
+    fn spawn(options: Options<'_>, cases: &[Case<'_>]) -> Verdict<Self> {
+        let (here, there) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let log = nameless_file("conformance log")?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["child", "--backend", options.backend, "--seed", &options.seed.to_string()]);
+        if let Some(exporter) = cases.first().and_then(|case| case.exporter) {
+            command.args(["--exporter", exporter.name()]);
+        }
+        for case in cases {
+            command.args(["--scenario", case.scenario.id]);
+        }
+        // The socket is the child's standard input: the one descriptor that every process has.
+        command.stdin(Stdio::from(there)).stdout(log.try_clone()?).stderr(log.try_clone()?);
+        Ok(Self { child: command.spawn()?, socket: here, log, log_start: 0 })
+    }
+
+    /// Waits for the next scenario's end. The last one's includes the end of the process: a crash on the way out is a
+    /// crash.
+    fn next(&mut self, limit: Duration, is_last: bool) -> Verdict<Ended> {
+        let deadline = Instant::now() + limit;
+        let mut end = match self.told(deadline)? {
+            Told::Verdict(verdict) => Ended::of(verdict),
+            Told::TimedOut => timed_out(limit),
+            Told::Ended => self.end_of_process(deadline)?.unwrap_or_else(|| {
+                Ended::without_log(Outcome::Crashed, Some("its process ended well, but without an answer".into()))
+            }),
+        };
+        if is_last
+            && !end.outcome.is_failure()
+            && let Some(crash) = self.end_of_process(deadline)?
+        {
+            end = crash;
+            end.reason = end.reason.map(|reason| format!("after the scenario: {reason}"));
+        }
+        end.log = Some(log_from(&mut self.log, self.log_start)?);
+        self.log_start = self.log.seek(SeekFrom::End(0))?;
+        Ok(end)
+    }
+
+    /// Waits until the process has ended. `None` if it ended well.
+    fn end_of_process(&mut self, deadline: Instant) -> Verdict<Option<Ended>> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        Ok(match self.child.wait_timeout(left.max(Duration::from_millis(1)))? {
+            Some(status) if status.success() => None,
+            Some(status) => Some(Ended::without_log(Outcome::Crashed, Some(not_on_its_feet(status)))),
+            None => Some(Ended::without_log(Outcome::TimedOut, Some("its process did not end and was killed".into()))),
+        })
+    }
+
+    fn told(&self, deadline: Instant) -> Verdict<Told> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        let mut poll = [PollFd::new(&self.socket, PollFlags::IN)];
+        if rustix::event::poll(&mut poll, Some(&timeout))? == 0 {
+            return Ok(Told::TimedOut);
+        }
+        let mut bytes = vec![0_u8; MESSAGE];
+        let (received, _) = match rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::empty()) {
+            // It died with something unread.
+            Err(rustix::io::Errno::CONNRESET) => return Ok(Told::Ended),
+            received => received?,
+        };
+        if received == 0 {
+            return Ok(Told::Ended);
+        }
+        let verdict = serde_json::from_slice(&bytes[..received])
+            .map_err(|error| Stop::Failed(format!("the scenario's process sent something unreadable: {error}")))?;
+        Ok(Told::Verdict(verdict))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail harmlessly if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn timed_out(limit: Duration) -> Ended {
+    Ended::without_log(Outcome::TimedOut, Some(format!("did not end within {limit:?} and was killed")))
+}
