@@ -38,6 +38,7 @@ fn tests() -> Vec<Trial> {
         Trial::test("a_backend_that_does_nothing_passes_only_what_needs_no_work", does_nothing),
         Trial::test("a_broken_exporter_fails_its_scenarios", broken_exporter),
         Trial::test("a_crash_is_an_outcome_and_the_rest_still_runs", crash),
+        Trial::test("a_group_goes_on_after_a_crash", crash_in_a_group),
         Trial::test("a_hang_is_an_outcome_and_the_rest_still_runs", hang),
         Trial::test("an_unexpected_pass_fails_the_run", unexpected_pass),
         Trial::test("an_expected_failure_does_not_fail_the_run", expected_failure),
@@ -213,6 +214,18 @@ fn crash() -> Result<(), Failed> {
     let survivors = results.iter().filter(|case| case.id == "identity.json" && case.outcome == Outcome::Passed);
     check(survivors.count() == 1, format!("the scenarios beside it did not run: {results:?}"))?;
     check(output.status.code() == Some(1), format!("the run ended with {}", output.status))
+}
+
+/// What follows a crash in the same group runs in a new process.
+fn crash_in_a_group() -> Result<(), Failed> {
+    let (_, report) = run(&Fault::CrashesOnImport.backend(), &["--filter", "import.*@native"])?;
+    let outcomes: Vec<_> = results(&report)?.iter().map(|case| (case.id.as_str(), case.outcome)).collect();
+    let with = |outcome| outcomes.iter().filter(|case| case.1 == outcome).count();
+    check(with(Outcome::Crashed) + with(Outcome::Passed) == outcomes.len(), format!("{outcomes:?}"))?;
+    check(with(Outcome::Crashed) > 1, format!("a crash ended the group: {outcomes:?}"))?;
+    // The last one imports nothing that reaches the backend.
+    let last = ("import.failures_leak_nothing", Outcome::Passed);
+    check(outcomes.last() == Some(&last), format!("{outcomes:?}"))
 }
 
 fn hang() -> Result<(), Failed> {
