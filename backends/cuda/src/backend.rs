@@ -22,15 +22,16 @@ impl CudaBackend {
     /// Finds the driver's library, loads it and initialises it (`cuInit`).
     ///
     /// # Errors
-    /// [`ErrorKind::DriverNotFound`] with every path tried; [`ErrorKind::SymbolMissing`] if the library is no CUDA driver;
+    /// [`ErrorKind::DriverNotFound`] with every path tried; [`ErrorKind::SymbolMissing`] if the library is no CUDA driver,
+    /// or an incomplete one; [`ErrorKind::DriverTooOld`] if it is older than CUDA 7.0;
     /// [`ErrorKind::NoDevice`] if the driver sees no device; else what the driver answers.
     pub fn load() -> Result<Self> {
         let driver = Driver::load()?;
         let info = BackendInfo {
             name: "cuda".into(),
-            driver: driver.version_text(),
+            driver: driver.version.to_string(),
             library: Some(driver.file.clone()),
-            stand_in: false,
+            stand_in: driver.stand_in,
         };
         Ok(Self { info, driver: Arc::new(driver) })
     }
@@ -94,7 +95,7 @@ fn identity(driver: &Driver, device: sys::Device) -> Result<DeviceIdentity> {
 fn uuid(driver: &Driver, device: sys::Device) -> Option<Uuid> {
     let mut bytes = [0; 16];
     // SAFETY: the pointer is valid for the call. The second version tells a MIG instance from its card.
-    let result = unsafe { driver.functions.device_get_uuid?(&raw mut bytes, device) };
+    let result = unsafe { driver.functions.device_get_uuid.get()?(&raw mut bytes, device) };
     (result == CuResult::SUCCESS).then(|| Uuid::from_bytes(bytes)).flatten()
 }
 
@@ -103,7 +104,7 @@ fn luid(driver: &Driver, device: sys::Device) -> Option<Luid> {
     let mut bytes = [0; 8];
     let mut node_mask = 0;
     // SAFETY: the pointers are valid for the call.
-    let result = unsafe { driver.functions.device_get_luid?(&raw mut bytes, &raw mut node_mask, device) };
+    let result = unsafe { driver.functions.device_get_luid.get()?(&raw mut bytes, &raw mut node_mask, device) };
     (result == CuResult::SUCCESS && bytes != [0; 8]).then_some(Luid { bytes, node_mask })
 }
 

@@ -154,14 +154,16 @@ impl BackendDevice for CudaDevice {
     }
 
     unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {
+        const OPERATION: &str = "cuExternalMemoryGetMappedBuffer";
         let (_, _bound) = self.enter()?;
         let map = function!(self.driver(), get_mapped_buffer)?;
         let desc = MemoryBufferDesc::new(offset, size);
         let mut address = 0;
         // SAFETY: live, and the range is inside it, by contract.
         let result = unsafe { map(&raw mut address, memory.get(), &raw const desc) };
-        self.check("cuExternalMemoryGetMappedBuffer", result)?;
-        Ok(DevicePtr::new(address))
+        self.check(OPERATION, result)?;
+        let address = usize::try_from(address).unwrap_or(0);
+        Driver::not_null(OPERATION, address).map(|address| DevicePtr::new(address as u64))
     }
 
     unsafe fn free_buffer(&self, buffer: DevicePtr) -> Result<()> {
@@ -287,8 +289,8 @@ impl BackendDevice for CudaDevice {
 
     unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
         const OPERATION: &str = "cuSignalExternalSemaphoresAsync";
-        let (functions, _bound) = self.enter()?;
-        let signal = functions.signal_external_semaphores.ok_or_else(|| Driver::lacks(OPERATION))?;
+        let (_, _bound) = self.enter()?;
+        let signal = function!(self.driver(), signal_external_semaphores)?;
         let mut semaphores: SmallVec<[Handle; INLINE]> = SmallVec::new();
         let mut params: SmallVec<[SemaphoreSignalParams; INLINE]> = SmallVec::new();
         for each in signals {
@@ -302,8 +304,8 @@ impl BackendDevice for CudaDevice {
 
     unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
         const OPERATION: &str = "cuWaitExternalSemaphoresAsync";
-        let (functions, _bound) = self.enter()?;
-        let wait = functions.wait_external_semaphores.ok_or_else(|| Driver::lacks(OPERATION))?;
+        let (_, _bound) = self.enter()?;
+        let wait = function!(self.driver(), wait_external_semaphores)?;
         let mut semaphores: SmallVec<[Handle; INLINE]> = SmallVec::new();
         let mut params: SmallVec<[SemaphoreWaitParams; INLINE]> = SmallVec::new();
         for each in waits {

@@ -1,13 +1,13 @@
 //! The loaded driver: its functions, and what its status codes mean.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::ptr;
 
 use gpu_interop_core::{Error, ErrorKind, Result};
-use gpu_interop_driver::{DriverLibrary, LibrarySearch, MissingSymbol};
+use gpu_interop_driver::{ApiVersion, DriverLibrary, LibrarySearch};
 
-use crate::sys::{CuResult, Functions};
+use crate::sys::{CuResult, Functions, REQUIRED_SINCE};
 
 /// Where NVIDIA's driver is. `libcuda.so` without a version is the toolkit's stub as often as the driver, so it comes
 /// last.
@@ -19,12 +19,19 @@ const SEARCH: LibrarySearch = LibrarySearch {
     install: "install NVIDIA's driver, or make its library visible (in a container: the `compute` driver capability)",
 };
 
+/// The API's name in versions.
+const API: &str = "CUDA";
+
+/// A library that plays a driver says so with this symbol, so that no report made with one passes for a real one.
+const STAND_IN: &CStr = c"gpu_interop_stand_in";
+
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) functions: Functions,
-    /// 1000 * major + 10 * minor: 13000 for CUDA 13.0.
-    pub(crate) version: i32,
+    pub(crate) version: ApiVersion,
     pub(crate) file: PathBuf,
+    /// Whether the library only plays a driver.
+    pub(crate) stand_in: bool,
 }
 
 impl Driver {
@@ -32,27 +39,20 @@ impl Driver {
     pub(crate) fn load() -> Result<Self> {
         let library = DriverLibrary::find(&SEARCH)?;
         // SAFETY: the library is the CUDA driver, or what the user named as such.
-        let functions = unsafe { Functions::load(&library) }.map_err(|MissingSymbol(name)| {
-            Error::new(
-                ErrorKind::SymbolMissing,
-                "dlsym",
-                format!("the library has no {}; it is no CUDA driver, or older than CUDA 10", name.to_string_lossy()),
-            )
-            .with_context("library", library.name().display())
-        })?;
-        let mut driver = Self { functions, version: 0, file: library.file(c"cuInit") };
-        let mut version: c_int = 0;
+        let functions = unsafe { Functions::load(&library) }
+            .map_err(|missing| missing.error(&library, API, version_of(&library), REQUIRED_SINCE))?;
+        // SAFETY: the address is never used.
+        let stand_in = unsafe { library.symbol::<*const c_void>(STAND_IN) }.is_some();
+        let mut driver = Self { functions, version: version(0), file: library.file(c"cuInit"), stand_in };
+        let mut number: c_int = 0;
         // SAFETY: the pointer is valid for the call. Works before cuInit.
-        driver.check("cuDriverGetVersion", unsafe { (functions.driver_get_version)(&raw mut version) })?;
-        driver.version = version;
+        driver.check("cuDriverGetVersion", unsafe { (functions.driver_get_version)(&raw mut number) })?;
+        driver.version = version(number);
         // SAFETY: 0 is the only flag there is.
-        driver.check("cuInit", unsafe { (functions.init)(0) })?;
+        driver.check("cuInit", unsafe { (functions.init)(0) }).map_err(|error| {
+            error.with_context("driver", driver.version).with_context("library", driver.file.display())
+        })?;
         Ok(driver)
-    }
-
-    /// The version as people write it.
-    pub(crate) fn version_text(&self) -> String {
-        format!("CUDA {}.{}", self.version / 1000, self.version % 1000 / 10)
     }
 
     /// A status code as a result.
@@ -80,12 +80,6 @@ impl Driver {
             return Err(Error::new(ErrorKind::Driver, operation, "the driver reported success but gave a null handle"));
         }
         Ok(handle)
-    }
-
-    /// The error for an optional function that this driver does not have.
-    #[cold]
-    pub(crate) fn lacks(function: &'static str) -> Error {
-        Error::new(ErrorKind::SymbolMissing, function, "the driver has no such function; a newer driver may")
     }
 
     #[cold]
@@ -131,4 +125,20 @@ impl Driver {
         // SAFETY: on success it is a NUL-terminated string that the driver never frees.
         Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
     }
+}
+
+/// A version as the driver numbers them: 13000 is CUDA 13.0.
+fn version(number: c_int) -> ApiVersion {
+    let number = u32::try_from(number).unwrap_or(0);
+    ApiVersion { api: API, major: number / 1000, minor: number % 1000 / 10 }
+}
+
+/// What a library that is no complete driver says of its version.
+fn version_of(library: &DriverLibrary) -> Option<ApiVersion> {
+    // SAFETY: the type that the function has in every driver.
+    let get = unsafe { library.symbol::<unsafe extern "system" fn(*mut c_int) -> CuResult>(c"cuDriverGetVersion") }?;
+    let mut number: c_int = 0;
+    // SAFETY: the pointer is valid for the call. Works before cuInit.
+    let result = unsafe { get(&raw mut number) };
+    (result == CuResult::SUCCESS && number > 0).then(|| version(number))
 }

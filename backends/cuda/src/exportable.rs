@@ -14,9 +14,10 @@ use crate::sys::{
 
 /// A function of the driver that may be missing.
 macro_rules! function {
-    ($driver:expr, $field:ident) => {
-        $driver.functions.$field.ok_or_else(|| $crate::driver::Driver::lacks(stringify!($field)))
-    };
+    ($driver:expr, $field:ident) => {{
+        let driver: &$crate::driver::Driver = &$driver;
+        driver.functions.$field.require(driver.version)
+    }};
 }
 pub(crate) use function;
 
@@ -171,7 +172,7 @@ fn report(driver: &Driver, operation: &'static str, result: sys::CuResult) {
 impl Drop for Mapped {
     fn drop(&mut self) {
         let driver = &*self.reserved.context.driver;
-        if let Some(unmap) = driver.functions.mem_unmap {
+        if let Some(unmap) = driver.functions.mem_unmap.get() {
             // SAFETY: mapped by `Mapped::map`, whole, and no work uses it: the owner's promise.
             report(driver, "cuMemUnmap", unsafe { unmap(self.reserved.address, self.reserved.size) });
         }
@@ -181,7 +182,7 @@ impl Drop for Mapped {
 impl Drop for Reserved {
     fn drop(&mut self) {
         let driver = &*self.context.driver;
-        if let Some(free) = driver.functions.mem_address_free {
+        if let Some(free) = driver.functions.mem_address_free.get() {
             // SAFETY: reserved by `Reserved::reserve`, whole, and unmapped by now.
             report(driver, "cuMemAddressFree", unsafe { free(self.address, self.size) });
         }
@@ -191,7 +192,7 @@ impl Drop for Reserved {
 impl Drop for Physical {
     fn drop(&mut self) {
         let driver = &*self.context.driver;
-        if let Some(release) = driver.functions.mem_release {
+        if let Some(release) = driver.functions.mem_release.get() {
             // SAFETY: created by `Physical::create`, and released once.
             report(driver, "cuMemRelease", unsafe { release(self.handle) });
         }

@@ -116,8 +116,12 @@ pub(crate) struct MemAccessDesc {
     pub(crate) flags: c_uint,
 }
 
+/// The version of CUDA since which every driver has all the required functions: `cuDevicePrimaryCtxRetain` came last.
+pub(crate) const REQUIRED_SINCE: (u32, u32) = (7, 0);
+
 driver_table! {
-    /// The driver's functions. Optional are those that a driver may lack without being useless.
+    /// The driver's functions. Optional are those that a driver may lack without being useless, with the version of
+    /// CUDA that introduced them.
     pub(crate) struct Functions {
         required {
             init: fn(flags: c_uint) -> CuResult = c"cuInit";
@@ -158,65 +162,68 @@ driver_table! {
         }
         optional {
             device_get_uuid: fn(uuid: *mut [u8; 16], device: Device) -> CuResult
-                = c"cuDeviceGetUuid_v2", c"cuDeviceGetUuid";
+                = c"cuDeviceGetUuid_v2", c"cuDeviceGetUuid" since (9, 2);
             device_get_luid: fn(luid: *mut [u8; 8], node_mask: *mut c_uint, device: Device) -> CuResult
-                = c"cuDeviceGetLuid";
+                = c"cuDeviceGetLuid" since (10, 0);
             import_external_memory: fn(memory: *mut Handle, desc: *const MemoryHandleDesc) -> CuResult
-                = c"cuImportExternalMemory";
+                = c"cuImportExternalMemory" since (10, 0);
             get_mapped_buffer: fn(address: *mut DeviceAddress, memory: Handle, desc: *const MemoryBufferDesc) -> CuResult
-                = c"cuExternalMemoryGetMappedBuffer";
+                = c"cuExternalMemoryGetMappedBuffer" since (10, 0);
             get_mapped_mipmapped_array: fn(array: *mut Handle, memory: Handle, desc: *const MipmappedArrayDesc)
-                -> CuResult = c"cuExternalMemoryGetMappedMipmappedArray";
-            destroy_external_memory: fn(memory: Handle) -> CuResult = c"cuDestroyExternalMemory";
+                -> CuResult = c"cuExternalMemoryGetMappedMipmappedArray" since (10, 0);
+            destroy_external_memory: fn(memory: Handle) -> CuResult = c"cuDestroyExternalMemory" since (10, 0);
             mipmapped_array_get_level: fn(array: *mut Handle, mipmapped: Handle, level: c_uint) -> CuResult
-                = c"cuMipmappedArrayGetLevel";
-            mipmapped_array_destroy: fn(mipmapped: Handle) -> CuResult = c"cuMipmappedArrayDestroy";
-            memcpy_3d_async: fn(copy: *const array::Memcpy3d, stream: Handle) -> CuResult = c"cuMemcpy3DAsync_v2";
+                = c"cuMipmappedArrayGetLevel" since (5, 0);
+            mipmapped_array_destroy: fn(mipmapped: Handle) -> CuResult = c"cuMipmappedArrayDestroy" since (5, 0);
+            memcpy_3d_async: fn(copy: *const array::Memcpy3d, stream: Handle) -> CuResult
+                = c"cuMemcpy3DAsync_v2" since (3, 2);
             surface_create: fn(surface: *mut u64, resource: *const array::ResourceDesc) -> CuResult
-                = c"cuSurfObjectCreate";
-            surface_destroy: fn(surface: u64) -> CuResult = c"cuSurfObjectDestroy";
+                = c"cuSurfObjectCreate" since (5, 0);
+            surface_destroy: fn(surface: u64) -> CuResult = c"cuSurfObjectDestroy" since (5, 0);
             texture_create: fn(texture: *mut u64, resource: *const array::ResourceDesc,
-                texture_desc: *const array::TextureDesc, view: *const c_void) -> CuResult = c"cuTexObjectCreate";
-            texture_destroy: fn(texture: u64) -> CuResult = c"cuTexObjectDestroy";
+                texture_desc: *const array::TextureDesc, view: *const c_void) -> CuResult
+                = c"cuTexObjectCreate" since (5, 0);
+            texture_destroy: fn(texture: u64) -> CuResult = c"cuTexObjectDestroy" since (5, 0);
             import_external_semaphore: fn(semaphore: *mut Handle, desc: *const SemaphoreHandleDesc) -> CuResult
-                = c"cuImportExternalSemaphore";
+                = c"cuImportExternalSemaphore" since (10, 0);
             signal_external_semaphores: fn(semaphores: *const Handle, params: *const SemaphoreSignalParams,
-                count: c_uint, stream: Handle) -> CuResult = c"cuSignalExternalSemaphoresAsync";
+                count: c_uint, stream: Handle) -> CuResult = c"cuSignalExternalSemaphoresAsync" since (10, 0);
             wait_external_semaphores: fn(semaphores: *const Handle, params: *const SemaphoreWaitParams,
-                count: c_uint, stream: Handle) -> CuResult = c"cuWaitExternalSemaphoresAsync";
-            destroy_external_semaphore: fn(semaphore: Handle) -> CuResult = c"cuDestroyExternalSemaphore";
+                count: c_uint, stream: Handle) -> CuResult = c"cuWaitExternalSemaphoresAsync" since (10, 0);
+            destroy_external_semaphore: fn(semaphore: Handle) -> CuResult = c"cuDestroyExternalSemaphore" since (10, 0);
             stream_wait_value_32: fn(stream: Handle, address: DeviceAddress, value: u32, flags: c_uint) -> CuResult
-                = c"cuStreamWaitValue32_v2";
+                = c"cuStreamWaitValue32_v2" since (11, 7);
             stream_wait_value_64: fn(stream: Handle, address: DeviceAddress, value: u64, flags: c_uint) -> CuResult
-                = c"cuStreamWaitValue64_v2";
+                = c"cuStreamWaitValue64_v2" since (11, 7);
             stream_write_value_32: fn(stream: Handle, address: DeviceAddress, value: u32, flags: c_uint) -> CuResult
-                = c"cuStreamWriteValue32_v2";
+                = c"cuStreamWriteValue32_v2" since (11, 7);
             stream_write_value_64: fn(stream: Handle, address: DeviceAddress, value: u64, flags: c_uint) -> CuResult
-                = c"cuStreamWriteValue64_v2";
+                = c"cuStreamWriteValue64_v2" since (11, 7);
             launch_host_func: fn(stream: Handle, function: HostFn, data: *mut c_void) -> CuResult
-                = c"cuLaunchHostFunc";
-            module_load_data: fn(module: *mut Handle, image: *const c_void) -> CuResult = c"cuModuleLoadData";
-            module_unload: fn(module: Handle) -> CuResult = c"cuModuleUnload";
+                = c"cuLaunchHostFunc" since (10, 0);
+            module_load_data: fn(module: *mut Handle, image: *const c_void) -> CuResult
+                = c"cuModuleLoadData" since (2, 0);
+            module_unload: fn(module: Handle) -> CuResult = c"cuModuleUnload" since (2, 0);
             module_get_function: fn(function: *mut Handle, module: Handle, name: *const c_char) -> CuResult
-                = c"cuModuleGetFunction";
+                = c"cuModuleGetFunction" since (2, 0);
             launch_kernel: fn(function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
                 block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: Handle, params: *mut *mut c_void,
-                extra: *mut *mut c_void) -> CuResult = c"cuLaunchKernel";
+                extra: *mut *mut c_void) -> CuResult = c"cuLaunchKernel" since (4, 0);
             mem_get_allocation_granularity: fn(granularity: *mut usize, prop: *const MemAllocationProp, option: c_uint)
-                -> CuResult = c"cuMemGetAllocationGranularity";
+                -> CuResult = c"cuMemGetAllocationGranularity" since (10, 2);
             mem_create: fn(handle: *mut u64, size: usize, prop: *const MemAllocationProp, flags: u64) -> CuResult
-                = c"cuMemCreate";
-            mem_release: fn(handle: u64) -> CuResult = c"cuMemRelease";
+                = c"cuMemCreate" since (10, 2);
+            mem_release: fn(handle: u64) -> CuResult = c"cuMemRelease" since (10, 2);
             mem_address_reserve: fn(address: *mut DeviceAddress, size: usize, alignment: usize, hint: DeviceAddress,
-                flags: u64) -> CuResult = c"cuMemAddressReserve";
-            mem_address_free: fn(address: DeviceAddress, size: usize) -> CuResult = c"cuMemAddressFree";
+                flags: u64) -> CuResult = c"cuMemAddressReserve" since (10, 2);
+            mem_address_free: fn(address: DeviceAddress, size: usize) -> CuResult = c"cuMemAddressFree" since (10, 2);
             mem_map: fn(address: DeviceAddress, size: usize, offset: usize, handle: u64, flags: u64) -> CuResult
-                = c"cuMemMap";
-            mem_unmap: fn(address: DeviceAddress, size: usize) -> CuResult = c"cuMemUnmap";
+                = c"cuMemMap" since (10, 2);
+            mem_unmap: fn(address: DeviceAddress, size: usize) -> CuResult = c"cuMemUnmap" since (10, 2);
             mem_set_access: fn(address: DeviceAddress, size: usize, desc: *const MemAccessDesc, count: usize) -> CuResult
-                = c"cuMemSetAccess";
+                = c"cuMemSetAccess" since (10, 2);
             mem_export_to_shareable_handle: fn(shareable: *mut c_void, handle: u64, kind: c_uint, flags: u64)
-                -> CuResult = c"cuMemExportToShareableHandle";
+                -> CuResult = c"cuMemExportToShareableHandle" since (10, 2);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, ErrorKind};
 use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
 
 /// Whether, and how, a feature works on one device.
@@ -17,13 +18,17 @@ pub enum Support {
     Emulated(String),
     /// It does not work; the text says why.
     Unsupported(String),
+    /// It does not work with a driver of this age; the text names what is missing and the version that has it.
+    DriverTooOld(String),
+    /// It does not work because the driver lacks a function that one of its version should have; the text names it.
+    SymbolMissing(String),
 }
 
 impl Support {
     /// Whether the feature works, natively or emulated.
     #[must_use]
     pub fn is_supported(&self) -> bool {
-        !matches!(self, Self::Unsupported(_))
+        self.reason().is_none()
     }
 
     /// An [`Support::Unsupported`] with a reason.
@@ -36,9 +41,21 @@ impl Support {
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::Unsupported(reason) => Some(reason),
+            Self::Unsupported(reason) | Self::DriverTooOld(reason) | Self::SymbolMissing(reason) => Some(reason),
             Self::Native | Self::Emulated(_) => None,
         }
+    }
+
+    /// The error of an operation that needs the feature: its kind says whether a newer driver helps. `what` is what does
+    /// not work, as the start of a sentence. `None` if the feature is supported.
+    pub(crate) fn refusal(&self, operation: &'static str, what: impl fmt::Display) -> Option<Error> {
+        let kind = match self {
+            Self::Native | Self::Emulated(_) => return None,
+            Self::Unsupported(_) => ErrorKind::Unsupported,
+            Self::DriverTooOld(_) => ErrorKind::DriverTooOld,
+            Self::SymbolMissing(_) => ErrorKind::SymbolMissing,
+        };
+        Some(Error::new(kind, operation, format!("{what}: {}", self.reason().unwrap_or_default())))
     }
 }
 
@@ -47,7 +64,9 @@ impl fmt::Display for Support {
         match self {
             Self::Native => f.write_str("native"),
             Self::Emulated(how) => write!(f, "emulated: {how}"),
-            Self::Unsupported(why) => write!(f, "unsupported: {why}"),
+            Self::Unsupported(why) | Self::DriverTooOld(why) | Self::SymbolMissing(why) => {
+                write!(f, "unsupported: {why}")
+            }
         }
     }
 }
@@ -209,10 +228,22 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_says_whether_a_newer_driver_helps() {
+        let kind = |support: Support| support.refusal("op", "it does not work").map(|error| error.kind());
+        assert_eq!(kind(Support::Native), None);
+        assert_eq!(kind(Support::Emulated("otherwise".into())), None);
+        assert_eq!(kind(Support::no("never")), Some(ErrorKind::Unsupported));
+        assert_eq!(kind(Support::DriverTooOld("not yet".into())), Some(ErrorKind::DriverTooOld));
+        assert_eq!(kind(Support::SymbolMissing("lost".into())), Some(ErrorKind::SymbolMissing));
+    }
+
+    #[test]
     fn capabilities_survive_json() {
         let capabilities = Capabilities::none()
             .with_memory(MemoryHandleKind::OpaqueFd, Support::Native)
             .with_semaphore(SemaphoreHandleKind::TimelineFd, Support::Emulated("a futex".into()))
+            .with_feature(Feature::HostFunctions, Support::DriverTooOld("no such function yet".into()))
+            .with_feature(Feature::MappedBuffer, Support::SymbolMissing("no such function".into()))
             .with_feature(Feature::Kernels, Support::no("no compiler"));
         let json = serde_json::to_string(&capabilities).expect("serializes");
         assert_eq!(serde_json::from_str::<Capabilities>(&json).expect("deserializes"), capabilities);

@@ -7,7 +7,8 @@
 //! # What this crate promises
 //! * A library is loaded at most once per backend, never unloaded, and never from the current directory.
 //! * A missing library is one error with every path tried and the dynamic linker's own words.
-//! * A missing symbol is an error of the function that needs it, or of loading if nothing works without it.
+//! * A missing symbol is an error of the function that needs it, or of loading if nothing works without it. Either names
+//!   the symbol, the driver's version, and the version that the symbol came with.
 //! * Encoding a request is a pure function, the same on every operating system.
 //!
 //! # What the caller must do
@@ -15,7 +16,8 @@
 
 pub mod abi;
 mod library;
+mod symbol;
 mod table;
 
 pub use library::{DriverLibrary, LibrarySearch};
-pub use table::MissingSymbol;
+pub use symbol::{ApiVersion, MissingSymbol, OptionalFunction};

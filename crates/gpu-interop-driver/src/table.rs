@@ -11,14 +11,14 @@
 ///             getpid: fn() -> i32 = c"getpid";
 ///         }
 ///         optional {
-///             no_such: fn(x: u32) -> i32 = c"no_such_function", c"its_older_name";
+///             no_such: fn(x: u32) -> i32 = c"no_such_function", c"its_older_name" since (10, 2);
 ///         }
 ///     }
 /// }
 /// ```
 ///
-/// Loading fails if a required symbol is missing. An optional one is `None`; of several names the first that exists is
-/// taken.
+/// Loading fails if a required symbol is missing. An optional one becomes an [`OptionalFunction`], which knows the major
+/// and minor version that introduced it; of several names the first that exists is taken.
 #[macro_export]
 macro_rules! driver_table {
     (
@@ -27,7 +27,7 @@ macro_rules! driver_table {
             required { $( $(#[$required_meta:meta])* $required:ident: fn($($required_arg:ident: $required_type:ty),* $(,)?)
                 -> $required_result:ty = $($required_name:literal),+; )* }
             optional { $( $(#[$optional_meta:meta])* $optional:ident: fn($($optional_arg:ident: $optional_type:ty),* $(,)?)
-                -> $optional_result:ty = $($optional_name:literal),+; )* }
+                -> $optional_result:ty = $($optional_name:literal),+ since ($major:literal, $minor:literal); )* }
         }
     ) => {
         $(#[$meta])*
@@ -37,7 +37,7 @@ macro_rules! driver_table {
             $( $(#[$required_meta])* pub(crate) $required:
                 unsafe extern "system" fn($($required_type),*) -> $required_result, )*
             $( $(#[$optional_meta])* pub(crate) $optional:
-                Option<unsafe extern "system" fn($($optional_type),*) -> $optional_result>, )*
+                $crate::OptionalFunction<unsafe extern "system" fn($($optional_type),*) -> $optional_result>, )*
         }
 
         impl $table {
@@ -56,14 +56,11 @@ macro_rules! driver_table {
                     }, )*
                     $( $optional: {
                         // SAFETY: as above.
-                        None$( .or_else(|| unsafe { library.symbol($optional_name) }) )+
+                        let found = None$( .or_else(|| unsafe { library.symbol($optional_name) }) )+;
+                        $crate::OptionalFunction::new([$($optional_name),+][0], ($major, $minor), found)
                     }, )*
                 })
             }
         }
     };
 }
-
-/// A symbol without which a driver cannot be used at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MissingSymbol(pub &'static std::ffi::CStr);

@@ -62,8 +62,8 @@ pub(super) fn memory_import(
 ) -> Result<()> {
     const OPERATION: &str = "Device::import_memory";
     let kind = request.handle().kind();
-    if let Some(reason) = capabilities.memory(kind).reason() {
-        return Err(Error::unsupported(OPERATION, format!("memory of this kind cannot be imported: {reason}")));
+    if let Some(error) = capabilities.memory(kind).refusal(OPERATION, "memory of this kind cannot be imported") {
+        return Err(error);
     }
     request.validate(OPERATION, importer)
 }
@@ -76,8 +76,8 @@ pub(super) fn semaphore_import(
 ) -> Result<()> {
     const OPERATION: &str = "Device::import_semaphore";
     let kind = request.handle().kind();
-    if let Some(reason) = capabilities.semaphore(kind).reason() {
-        return Err(Error::unsupported(OPERATION, format!("semaphores of this kind cannot be imported: {reason}")));
+    if let Some(error) = capabilities.semaphore(kind).refusal(OPERATION, "semaphores of this kind cannot be imported") {
+        return Err(error);
     }
     request.validate(OPERATION, importer)
 }
@@ -87,9 +87,8 @@ pub(super) fn feature(operation: &'static str, capabilities: &Capabilities, feat
     if capabilities.has_feature(feature) {
         return Ok(());
     }
-    let support = capabilities.feature(feature);
-    let reason = support.reason().unwrap_or_default();
-    Err(Error::unsupported(operation, format!("this device has no {feature}: {reason}")))
+    let refusal = capabilities.feature(feature).refusal(operation, format_args!("this device has no {feature}"));
+    refusal.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

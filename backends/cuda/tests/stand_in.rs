@@ -1,0 +1,181 @@
+//! What the backend makes of drivers that are too old, not whole, or not drivers: small libraries in their place.
+//!
+//! The file of the driver is named by an environment variable, so each one is loaded by a process of its own: this
+//! program again, with the ignored test `probe` alone, which prints what it saw.
+#![cfg(target_os = "linux")]
+#![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
+
+#[path = "../../../conformance/drivers/compile.rs"]
+mod compile;
+
+use std::path::Path;
+use std::process::Command;
+
+use compile::StandIn;
+use gpu_interop_core::backend::Backend;
+use gpu_interop_core::{Device, Feature, MemoryHandle, MemoryHandleKind, MemoryImport, Result, SemaphoreHandle};
+use gpu_interop_cuda::CudaBackend;
+use rustix::fs::MemfdFlags;
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/drivers/stand_in_cuda.c");
+const SIZE: u64 = 4096;
+
+/// Prints one line a thing tried: what it was, the kind of the error, and its text.
+#[test]
+#[ignore = "run by the other tests, with a library named"]
+fn probe() {
+    let Some(backend) = say("load", CudaBackend::load()) else { return };
+    println!("stand-in|{}", backend.info().stand_in);
+    let Some(device) = say("open", Device::open(&backend, 0)) else { return };
+    for feature in Feature::ALL {
+        println!("feature|{feature}|{}", device.capabilities().feature(*feature));
+    }
+    println!("memory|{}", device.capabilities().memory(MemoryHandleKind::OpaqueFd));
+    let file = || {
+        let fd = rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC).expect("memfd");
+        rustix::fs::ftruncate(&fd, SIZE).expect("ftruncate");
+        fd
+    };
+    let memory = device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE)).map_err(|failure| {
+        let (error, request) = failure.into_parts();
+        let fd = request.handle().as_fd().expect("a descriptor");
+        println!("came back|{}", rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size == 4096));
+        error
+    });
+    if let Some(memory) = say("import memory", memory) {
+        say("map", memory.map_buffer(0, SIZE));
+    }
+    let semaphore = device.import_semaphore(SemaphoreHandle::OpaqueFd(file()));
+    say("import semaphore", semaphore.map_err(|failure| failure.into_parts().0));
+    say("allocate", device.allocate_exportable(SIZE));
+    say("stream", device.create_stream());
+}
+
+fn say<T>(what: &str, result: Result<T>) -> Option<T> {
+    match &result {
+        Ok(_) => println!("{what}|ok"),
+        Err(error) => println!("{what}|{:?}|{error}", error.kind()),
+    }
+    result.ok()
+}
+
+/// What [`probe`] prints in a process with this library and these variables. The process must end well.
+fn probe_with(library: &Path, variables: &[(&str, &str)]) -> String {
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "probe", "--ignored", "--nocapture", "--quiet"])
+        .env("GPU_INTEROP_CUDA_LIBRARY", library)
+        .envs(variables.iter().copied())
+        .output()
+        .expect("this program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}: {text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Fails unless one line begins with `start` and contains each of `parts`.
+fn assert_line(text: &str, start: &str, parts: &[&str]) {
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(start)).collect();
+    let [line] = lines[..] else { panic!("no single line `{start}`: {text}") };
+    for part in parts {
+        assert!(line.contains(part), "`{part}` is not in: {line}");
+    }
+}
+
+#[test]
+fn a_complete_stand_in_works_and_says_what_it_is() {
+    let text = probe_with(&StandIn::compile(SOURCE, &[]).library(), &[]);
+    for what in ["load", "open", "import memory", "map", "import semaphore", "allocate", "stream"] {
+        assert_line(&text, &format!("{what}|"), &["ok"]);
+    }
+    assert_line(&text, "stand-in|", &["true"]);
+}
+
+#[test]
+fn an_old_driver_is_told_by_symbol_and_version() {
+    let switches = ["-DDRIVER_VERSION=9020", "-DWITHOUT_EXTERNAL", "-DWITHOUT_VIRTUAL_MEMORY"];
+    let text = probe_with(&StandIn::compile(SOURCE, &switches).library(), &[]);
+    // It can do what it can do.
+    assert_line(&text, "load|ok", &[]);
+    assert_line(&text, "stream|ok", &[]);
+    let memory = "the driver (CUDA 9.2) has no cuImportExternalMemory, which came with CUDA 10.0";
+    assert_line(&text, "import memory|DriverTooOld|", &[memory, "install a newer driver", "stand-in GPU"]);
+    assert_line(&text, "memory|unsupported", &[memory]);
+    assert_line(&text, "came back|", &["true"]);
+    let semaphore = "the driver (CUDA 9.2) has no cuImportExternalSemaphore, which came with CUDA 10.0";
+    assert_line(&text, "import semaphore|DriverTooOld|", &[semaphore]);
+    let create = "the driver (CUDA 9.2) has no cuMemCreate, which came with CUDA 10.2";
+    assert_line(&text, "allocate|DriverTooOld|", &[create]);
+    assert_line(&text, "feature|exportable memory|", &["unsupported: ", create]);
+    let wait = "has no cuStreamWaitValue32_v2, which came with CUDA 11.7";
+    assert_line(&text, "feature|stream memory operations, 32 bit|", &[wait]);
+}
+
+#[test]
+fn a_symbol_missing_from_a_new_driver_is_told_apart_from_age() {
+    let text = probe_with(&StandIn::compile(SOURCE, &["-DWITHOUT_EXTERNAL"]).library(), &[]);
+    let missing = "the driver (CUDA 13.0) has no cuImportExternalMemory, although it came with CUDA 10.0";
+    assert_line(&text, "import memory|SymbolMissing|", &[missing]);
+    assert_line(&text, "memory|unsupported", &[missing]);
+    assert_line(&text, "allocate|", &["ok"]);
+}
+
+#[test]
+fn a_driver_without_a_required_symbol_does_not_load() {
+    let library = StandIn::compile(SOURCE, &["-DWITHOUT_MEMSET"]);
+    let text = probe_with(&library.library(), &[]);
+    let parts = ["no cuMemsetD32Async", "CUDA 13.0", "since CUDA 7.0", "libstand_in_cuda.so"];
+    assert_line(&text, "load|SymbolMissing|", &parts);
+    let old = StandIn::compile(SOURCE, &["-DWITHOUT_MEMSET", "-DDRIVER_VERSION=3020"]);
+    let text = probe_with(&old.library(), &[]);
+    assert_line(
+        &text,
+        "load|DriverTooOld|",
+        &["the driver (CUDA 3.2) has no cuMemsetD32Async", "install a newer driver"],
+    );
+}
+
+#[test]
+fn libraries_that_are_no_driver_are_named() {
+    let text = probe_with(Path::new("libc.so.6"), &[]);
+    assert_line(&text, "load|SymbolMissing|", &["the library has no cuInit; it is no CUDA driver", "libc.so.6"]);
+    let text = probe_with(Path::new("/nonexistent/libcuda.so.1"), &[]);
+    assert_line(&text, "load|DriverNotFound|", &["tried: /nonexistent/libcuda.so.1: ", "No such file"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let text_file = folder.path().join("libcuda.so.1");
+    std::fs::write(&text_file, "not a library").expect("a file");
+    let text = probe_with(&text_file, &[]);
+    assert_line(&text, "load|DriverNotFound|", &[&text_file.to_string_lossy(), "file too short"]);
+}
+
+#[test]
+fn what_initialisation_answers_becomes_the_right_kind() {
+    let library = StandIn::compile(SOURCE, &[]);
+    for (code, kind, parts) in [
+        ("100", "NoDevice", ["CUDA_ERROR_NO_DEVICE (100)", "CUDA_VISIBLE_DEVICES"]),
+        ("34", "DriverNotFound", ["CUDA_ERROR_STUB_LIBRARY (34)", "stub"]),
+        // Codes that no header knows, the greatest of them among them, stay numbers.
+        ("12345", "Driver", ["code 12345", "CUDA 13.0"]),
+        ("4294967295", "Driver", ["code 4294967295", "libstand_in_cuda.so"]),
+        ("2", "OutOfMemory", ["CUDA_ERROR_OUT_OF_MEMORY (2)", "cuInit"]),
+        ("803", "DriverTooOld", ["code 803", "do not fit together"]),
+    ] {
+        let text = probe_with(&library.library(), &[("STAND_IN_INIT", code)]);
+        assert_line(&text, &format!("load|{kind}|"), &parts);
+    }
+}
+
+#[test]
+fn success_with_a_null_handle_is_a_failure() {
+    let library = StandIn::compile(SOURCE, &[]);
+    let text = |function| probe_with(&library.library(), &[("STAND_IN_NULL", function)]);
+    for (function, what) in [
+        ("cuDevicePrimaryCtxRetain", "open"),
+        ("cuImportExternalMemory", "import memory"),
+        ("cuExternalMemoryGetMappedBuffer", "map"),
+        ("cuImportExternalSemaphore", "import semaphore"),
+        ("cuStreamCreate", "stream"),
+    ] {
+        assert_line(&text(function), &format!("{what}|Driver|"), &[function, "null handle"]);
+    }
+    assert_line(&text("cuImportExternalMemory"), "came back|", &["true"]);
+}

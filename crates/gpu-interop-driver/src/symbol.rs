@@ -1,0 +1,171 @@
+//! Functions that a driver may lack, and what to tell the user then.
+
+use std::ffi::CStr;
+use std::fmt;
+
+use gpu_interop_core::{Error, ErrorKind, Result, Support};
+
+use crate::library::DriverLibrary;
+
+/// The version of an API that a driver implements: CUDA 12.4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ApiVersion {
+    /// The API's name as its users write it.
+    pub api: &'static str,
+    /// The major version.
+    pub major: u32,
+    /// The minor version.
+    pub minor: u32,
+}
+
+impl ApiVersion {
+    /// Whether this is the version `(major, minor)` or a later one.
+    #[must_use]
+    pub fn is_at_least(self, (major, minor): (u32, u32)) -> bool {
+        (self.major, self.minor) >= (major, minor)
+    }
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}.{}", self.api, self.major, self.minor)
+    }
+}
+
+/// A function of type `F` that a driver may lack without being useless.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionalFunction<F> {
+    name: &'static CStr,
+    since: (u32, u32),
+    function: Option<F>,
+}
+
+impl<F: Copy> OptionalFunction<F> {
+    /// The function `name`, which version `since` (major, minor) of its API introduced, as far as it was found.
+    #[must_use]
+    pub const fn new(name: &'static CStr, since: (u32, u32), function: Option<F>) -> Self {
+        Self { name, since, function }
+    }
+
+    /// The function, if the driver has it.
+    #[inline]
+    #[must_use]
+    pub fn get(&self) -> Option<F> {
+        self.function
+    }
+
+    /// The function.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DriverTooOld`] if `driver` is older than the function, [`ErrorKind::SymbolMissing`] if it lacks it all
+    /// the same. Both name the function, the driver's version and the version that introduced it.
+    #[inline]
+    pub fn require(&self, driver: ApiVersion) -> Result<F> {
+        self.function.ok_or_else(|| self.missing(driver))
+    }
+
+    /// Whether `driver` has the function, for its device's capabilities: with the same reason as
+    /// [`OptionalFunction::require`].
+    #[must_use]
+    pub fn support(&self, driver: ApiVersion) -> Support {
+        match self.function {
+            Some(_) => Support::Native,
+            None if self.is_newer_than(driver) => Support::DriverTooOld(self.reason(driver)),
+            None => Support::SymbolMissing(self.reason(driver)),
+        }
+    }
+
+    #[cold]
+    fn missing(&self, driver: ApiVersion) -> Error {
+        let kind = if self.is_newer_than(driver) { ErrorKind::DriverTooOld } else { ErrorKind::SymbolMissing };
+        // A name that is not UTF-8 does not occur in a driver's headers.
+        Error::new(kind, self.name.to_str().unwrap_or("dlsym"), self.reason(driver))
+    }
+
+    fn is_newer_than(&self, driver: ApiVersion) -> bool {
+        !driver.is_at_least(self.since)
+    }
+
+    fn reason(&self, driver: ApiVersion) -> String {
+        let name = self.name.to_string_lossy();
+        let since = ApiVersion { api: driver.api, major: self.since.0, minor: self.since.1 };
+        if self.is_newer_than(driver) {
+            format!("the driver ({driver}) has no {name}, which came with {since}; install a newer driver")
+        } else {
+            format!("the driver ({driver}) has no {name}, although it came with {since}; is its library complete?")
+        }
+    }
+}
+
+/// A symbol without which a driver cannot be used at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissingSymbol(pub &'static CStr);
+
+impl MissingSymbol {
+    /// The error of loading `library`, which calls itself `driver`, or says nothing of the sort. `complete_since` is the
+    /// version of `api` (major, minor) since which every driver has every required symbol.
+    #[must_use]
+    pub fn error(
+        self,
+        library: &DriverLibrary,
+        api: &'static str,
+        driver: Option<ApiVersion>,
+        complete_since: (u32, u32),
+    ) -> Error {
+        let name = self.0.to_string_lossy();
+        let since = ApiVersion { api, major: complete_since.0, minor: complete_since.1 };
+        let (kind, message) = match driver {
+            None => (ErrorKind::SymbolMissing, format!("the library has no {name}; it is no {api} driver")),
+            Some(driver) if driver.is_at_least(complete_since) => (
+                ErrorKind::SymbolMissing,
+                format!(
+                    "the library has no {name}, although it says that it is {driver}; drivers have it since {since}"
+                ),
+            ),
+            Some(driver) => (
+                ErrorKind::DriverTooOld,
+                format!("the driver ({driver}) has no {name}; drivers have it since {since}; install a newer driver"),
+            ),
+        };
+        Error::new(kind, "dlsym", message).with_context("library", library.name().display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SINCE: (u32, u32) = (10, 2);
+
+    fn version(major: u32, minor: u32) -> ApiVersion {
+        ApiVersion { api: "CUDA", major, minor }
+    }
+
+    #[test]
+    fn versions_compare_by_major_then_minor() {
+        for (driver, at_least) in [((10, 1), false), ((9, 9), false), ((10, 2), true), ((11, 0), true)] {
+            assert_eq!(version(driver.0, driver.1).is_at_least(SINCE), at_least, "{driver:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_function_is_told_with_both_versions() {
+        let function = OptionalFunction::<fn()>::new(c"cuMemCreate", SINCE, None);
+        let old = function.require(version(10, 1)).expect_err("missing");
+        assert_eq!((old.kind(), old.operation()), (ErrorKind::DriverTooOld, "cuMemCreate"));
+        let text = old.to_string();
+        assert!(text.contains("(CUDA 10.1) has no cuMemCreate, which came with CUDA 10.2"), "{text}");
+        assert_eq!(function.support(version(10, 1)), Support::DriverTooOld(old.message().into()));
+        let crippled = function.require(version(13, 0)).expect_err("missing");
+        assert_eq!(crippled.kind(), ErrorKind::SymbolMissing);
+        assert!(crippled.to_string().contains("(CUDA 13.0) has no cuMemCreate, although"), "{crippled}");
+        assert_eq!(function.support(version(13, 0)), Support::SymbolMissing(crippled.message().into()));
+    }
+
+    #[test]
+    fn a_function_that_is_there_is_given_whatever_the_version_says() {
+        let function = OptionalFunction::<fn() -> u32>::new(c"f", SINCE, Some(|| 7));
+        assert_eq!(function.require(version(9, 0)).expect("there")(), 7);
+        assert_eq!(function.support(version(9, 0)), Support::Native);
+    }
+}
