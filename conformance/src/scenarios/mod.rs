@@ -3,6 +3,7 @@
 mod accounting;
 mod identity;
 mod import_fd;
+mod import_fd_stress;
 mod import_request;
 mod lifetime;
 mod map;
@@ -27,6 +28,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
     [
         identity::SCENARIOS,
         import_fd::SCENARIOS,
+        import_fd_stress::SCENARIOS,
         import_request::SCENARIOS,
         map::SCENARIOS,
         memory::SCENARIOS,

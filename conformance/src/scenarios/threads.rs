@@ -58,7 +58,8 @@ fn import_map_free(context: &Context) -> Verdict {
     Ok(())
 }
 
-fn join(handle: std::thread::ScopedJoinHandle<'_, Verdict>) -> Verdict {
+/// What a thread returned; a panic is a failure.
+pub(super) fn join<T>(handle: std::thread::ScopedJoinHandle<'_, Verdict<T>>) -> Verdict<T> {
     handle.join().unwrap_or_else(|_| Err(Stop::Failed("a thread panicked".into())))
 }
 

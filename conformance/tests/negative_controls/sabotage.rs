@@ -1,7 +1,7 @@
 //! The host backend, broken on purpose.
 
 use std::ffi::{CStr, c_void};
-use std::os::fd::IntoRawFd;
+use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use gpu_interop::backend::{
     ExportableAllocation, HostFunction, RawEvent, RawKernel, RawMemory, RawModule, RawSemaphore, RawSignal, RawStream,
     RawWait,
 };
+use gpu_interop::handle::LentFd;
 use gpu_interop::host::HostBackend;
 use gpu_interop::{
     Backend, BackendDevice, BackendInfo, Capabilities, DeviceIdentity, DevicePtr, Error, ErrorKind, KernelArg,
@@ -29,6 +30,8 @@ pub(crate) enum Fault {
     HangsOnImport,
     /// Each import leaves a descriptor open.
     LeaksDescriptors,
+    /// Each import closes the duplicate that it lent to a driver, although the driver has closed it.
+    ClosesTwice,
     /// Mappings begin one byte late.
     MapsOneByteLate,
     /// Fills write one byte less.
@@ -46,12 +49,13 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::SkipsWaits,
         Self::SkipsSignals,
         Self::CrashesOnImport,
         Self::HangsOnImport,
         Self::LeaksDescriptors,
+        Self::ClosesTwice,
         Self::MapsOneByteLate,
         Self::FillsOneByteLess,
         Self::SkipsWordWaits,
@@ -193,6 +197,21 @@ impl BackendDevice for SabotagedDevice {
             Fault::LeaksDescriptors => {
                 if let Some(fd) = request.handle().as_fd() {
                     let _ = fd.try_clone_to_owned().map(IntoRawFd::into_raw_fd);
+                }
+            }
+            Fault::ClosesTwice => {
+                if let Some(fd) = request.handle().as_fd() {
+                    let loan = LentFd::new(fd)?;
+                    // SAFETY: plays the driver, which was lent the number.
+                    unsafe { rustix::io::close(loan.as_raw_fd()) };
+                    std::thread::sleep(Duration::from_micros(50));
+                    // SAFETY: none. The number may be another thread's by now, and closing that is the fault.
+                    unsafe {
+                        if rustix::io::fcntl_getfd(BorrowedFd::borrow_raw(loan.as_raw_fd())).is_ok() {
+                            rustix::io::close(loan.as_raw_fd());
+                        }
+                    }
+                    loan.consumed();
                 }
             }
             _ => {}
