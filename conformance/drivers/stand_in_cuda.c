@@ -280,6 +280,12 @@ unsigned cuMemFree_v2(uint64_t address) {
 
 #ifndef WITHOUT_EXTERNAL
 
+/* As an access to a bad address does. The handler of Rust's runtime would return from a signal that is only raised. */
+static void die(void) {
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+}
+
 struct handle_desc { /* of memory; a semaphore's has its flags at 24 */
     unsigned type;
     union { int fd; void *pair[2]; } handle;
@@ -322,7 +328,7 @@ unsigned cuImportExternalMemory(void **out, const struct handle_desc *desc) {
 }
 
 unsigned cuDestroyExternalMemory(struct memory *memory) {
-    if (memory->destroyed) raise(SIGSEGV);
+    if (memory->destroyed) die();
     memory->destroyed = 1;
     leave(memory);
     return SUCCESS;
@@ -349,8 +355,10 @@ unsigned cuExternalMemoryGetMappedBuffer(uint64_t *address, struct memory *memor
 
 struct array_desc {
     uint64_t offset;
-    size_t width, height, depth;
-    unsigned format, channels, flags;
+    struct {
+        size_t width, height, depth;
+        unsigned format, channels, flags;
+    } array;
     unsigned levels;
     unsigned reserved[16];
 };
@@ -410,7 +418,7 @@ unsigned cuSignalExternalSemaphoresAsync(struct semaphore *const *semaphores, co
     (void)stream;
     if (!semaphores || !params || !count) return INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
-        if (!semaphores[i]) raise(SIGSEGV);
+        if (!semaphores[i]) die();
         struct words *words = semaphores[i]->words;
         if (!is_host_semaphore(semaphores[i])) continue;
         /* Backwards too. */
@@ -426,7 +434,7 @@ unsigned cuWaitExternalSemaphoresAsync(struct semaphore *const *semaphores, cons
     (void)stream;
     if (!semaphores || !params || !count) return INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
-        if (!semaphores[i]) raise(SIGSEGV);
+        if (!semaphores[i]) die();
         struct words *words = semaphores[i]->words;
         if (!is_host_semaphore(semaphores[i])) continue;
         uint64_t wanted = words->payload == 1 ? 1 : params[i].value;

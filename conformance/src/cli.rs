@@ -17,9 +17,10 @@ use crate::exporter::ExporterName;
 use crate::outcome::{Stop, Verdict};
 use crate::output::say;
 use crate::peer;
+use crate::raw_cuda;
 use crate::report::{Environment, Report, junit, text};
 use crate::runner::{self, Isolation, Plan, Progress, child, group};
-use crate::scenario::Exporters;
+use crate::scenario::{Exporters, Scenario};
 use crate::suite::{BACKEND_NAMES, Suite};
 
 /// Exit status: something that ran has failed.
@@ -54,6 +55,9 @@ enum Command {
     /// Is the other process of a scenario.
     #[command(hide = true, name = peer::SUBCOMMAND)]
     Peer(PeerArgs),
+    /// Calls CUDA's driver without the library.
+    #[command(hide = true, name = raw_cuda::SUBCOMMAND)]
+    RawCuda(RawCudaArgs),
 }
 
 #[derive(Debug, Args)]
@@ -114,6 +118,9 @@ struct RunArgs {
     /// Print no progress: only what failed, why the rest did not run, and the counts.
     #[arg(long, short)]
     quiet: bool,
+    /// Also print what scenarios observed: what the driver alone did with a bad request, beside what the library did.
+    #[arg(long, short, conflicts_with = "quiet")]
+    verbose: bool,
 }
 
 #[derive(Debug, Args)]
@@ -134,6 +141,12 @@ struct DiscoverArgs {
     backend: String,
     #[arg(long)]
     exporter: Vec<ExporterName>,
+}
+
+#[derive(Debug, Args)]
+struct RawCudaArgs {
+    /// The driver's file.
+    library: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -163,6 +176,7 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         Command::Child(args) => run_child(suite, &args).map(|()| 0),
         Command::Discover(args) => run_discover(suite, &args).map(|()| 0),
         Command::Peer(args) => run_peer(suite, &args).map(|()| 0),
+        Command::RawCuda(args) => peer::die_with_parent().and_then(|()| raw_cuda::serve(&args.library)).map(|()| 0),
     };
     match done {
         Ok(status) => ExitCode::from(status),
@@ -247,7 +261,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     if !args.quiet {
         say!("{}", text::heading(&environment));
     }
-    let progress = Progress::new(cases.len(), args.quiet);
+    let progress = Progress::new(cases.len(), args.quiet, args.verbose);
     let report = plan.run(under_test, &environment, &cases, &progress);
     progress.done();
     for stale in plan.stale_expectations(&environment, &cases) {
@@ -355,13 +369,8 @@ fn write_file(path: &Path, text: &str) -> Verdict {
 fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
     peer::die_with_parent()?;
     let backend = suite.backend(&args.backend)?;
-    // Kept open between scenarios: opening a device the first time is what takes long.
-    let _opened = (args.scenario.len() > 1).then(|| child::open(backend, args.exporter, args.seed));
-    for id in &args.scenario {
-        let verdict = suite.scenario(id).and_then(|scenario| child::run(backend, scenario, args.exporter, args.seed));
-        group::answer(&verdict)?;
-    }
-    Ok(())
+    let scenarios: Vec<&Scenario> = args.scenario.iter().map(|id| suite.scenario(id)).collect::<Verdict<_>>()?;
+    child::run_group(backend, &scenarios, args.exporter, args.seed, |ran| group::answer(&ran))
 }
 
 fn run_discover(suite: &Suite, args: &DiscoverArgs) -> Verdict {

@@ -1,6 +1,6 @@
 //! What a scenario is given.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gpu_interop::{
@@ -12,6 +12,7 @@ use crate::exporter::{self, BufferSpec, Complaints, ExportedBuffer, Exporter, Ex
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::peer::Peer;
+use crate::report::Observation;
 
 /// How long a scenario waits for something that should happen. Several of these fit into every time limit, so that a
 /// scenario can say what it waited for before it is stopped.
@@ -27,6 +28,21 @@ pub struct Context {
     exporter: Option<Box<dyn Exporter>>,
     exporter_name: Option<ExporterName>,
     seed: u32,
+    observations: Observations,
+}
+
+/// What a scenario records for its report; outlives the context.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Observations(Arc<Mutex<Vec<Observation>>>);
+
+impl Observations {
+    fn lock(&self) -> MutexGuard<'_, Vec<Observation>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn take(&self) -> Vec<Observation> {
+        std::mem::take(&mut self.lock())
+    }
 }
 
 impl std::fmt::Debug for Context {
@@ -49,7 +65,26 @@ impl Context {
         let backend = under_test.load()?;
         let device = Device::open(&*backend, 0)?;
         let opened = exporter.map(|name| exporter::open(name, &under_test, &device)).transpose()?;
-        Ok(Self { under_test, backend, device, exporter: opened, exporter_name: exporter, seed })
+        Ok(Self {
+            under_test,
+            backend,
+            device,
+            exporter: opened,
+            exporter_name: exporter,
+            seed,
+            observations: Observations::default(),
+        })
+    }
+
+    /// What scenarios record.
+    pub(crate) fn observations(&self) -> Observations {
+        self.observations.clone()
+    }
+
+    /// Records what a call did that goes around the library, beside what the library did. No check: whatever the driver
+    /// does alone, a scenario is about the library.
+    pub fn observe(&self, call: impl Into<String>, raw: impl Into<String>, library: impl Into<String>) {
+        self.observations.lock().push(Observation { call: call.into(), raw: raw.into(), library: library.into() });
     }
 
     /// The device under test.

@@ -41,6 +41,7 @@ mod outcome;
 mod output;
 mod pattern;
 mod peer;
+mod raw_cuda;
 mod report;
 mod runner;
 mod scenario;
@@ -56,6 +57,6 @@ pub use exporter::{
 pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Message, Peer};
-pub use report::{CaseReport, Environment, ExporterDetail, ExporterReport, Report, SCHEMA, Tool};
+pub use report::{CaseReport, Environment, ExporterDetail, ExporterReport, Observation, Report, SCHEMA, Tool};
 pub use scenario::{Exporters, Scenario};
 pub use suite::Suite;

@@ -1,12 +1,15 @@
 //! Another process of the suite, and the socket to it.
 
+use std::ffi::OsStr;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType,
@@ -24,6 +27,8 @@ use crate::runner::child;
 pub(crate) const SUBCOMMAND: &str = "peer";
 /// The most descriptors that travel in one message.
 const MAX_FDS: usize = 4;
+/// The longest message, bytes.
+const MAX_LENGTH: usize = 4096;
 
 /// What processes of a scenario tell each other. Descriptors travel beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +39,17 @@ pub struct Message {
     pub number: u64,
 }
 
+/// What came over a channel.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// A message and its descriptors.
+    Message(Message, Vec<OwnedFd>),
+    /// The other side has ended.
+    Gone,
+    /// The time is over.
+    Nothing,
+}
+
 /// One end of a socket that carries messages and descriptors.
 #[derive(Debug)]
 pub struct Channel {
@@ -41,10 +57,20 @@ pub struct Channel {
 }
 
 impl Channel {
+    /// The end that a process was started with: its standard input.
+    pub(crate) fn of_this_process() -> Verdict<Self> {
+        Ok(Self { socket: std::io::stdin().as_fd().try_clone_to_owned()? })
+    }
+
     fn pair() -> Verdict<(Self, Self)> {
         let (here, there) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Self { socket: here }, Self { socket: there }))
+    }
+
+    /// Nothing comes or goes any more; the other side finds this one gone.
+    fn close(&self) -> Verdict {
+        Ok(rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both)?)
     }
 
     /// Sends a message and duplicates of descriptors (`SCM_RIGHTS`).
@@ -68,16 +94,34 @@ impl Channel {
     /// # Errors
     /// If none comes in time, the other side is gone, or it is not the one that was expected.
     pub fn receive(&self, expected: &str) -> Verdict<(u64, Vec<OwnedFd>)> {
-        self.wait(PATIENCE, expected)?;
-        let mut bytes = [0_u8; 1024];
+        match self.next(PATIENCE)? {
+            Incoming::Message(message, fds) if message.what == expected => Ok((message.number, fds)),
+            Incoming::Message(message, _) => {
+                Err(Stop::Failed(format!("the other process sent `{}`, not `{expected}`", message.what)))
+            }
+            Incoming::Gone => Err(Stop::Failed(format!("the other process ended before it sent `{expected}`"))),
+            Incoming::Nothing => Err(Stop::Failed(format!("the other process did not send `{expected}` in time"))),
+        }
+    }
+
+    /// Waits for whatever comes next.
+    pub(crate) fn next(&self, timeout: Duration) -> Verdict<Incoming> {
+        if !self.wait(timeout)? {
+            return Ok(Incoming::Nothing);
+        }
+        let mut bytes = [0_u8; MAX_LENGTH];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = rustix::net::recvmsg(
+        let received = match rustix::net::recvmsg(
             &self.socket,
             &mut [IoSliceMut::new(&mut bytes)],
             &mut control,
             RecvFlags::CMSG_CLOEXEC,
-        )?;
+        ) {
+            // It died with a message of this side unread.
+            Err(Errno::CONNRESET) => return Ok(Incoming::Gone),
+            received => received?,
+        };
         let fds = control
             .drain()
             .filter_map(|message| match message {
@@ -87,14 +131,11 @@ impl Channel {
             .flatten()
             .collect();
         if received.bytes == 0 {
-            return Err(Stop::Failed(format!("the other process ended before it sent `{expected}`")));
+            return Ok(Incoming::Gone);
         }
         let message: Message = serde_json::from_slice(&bytes[..received.bytes])
             .map_err(|error| Stop::Failed(format!("the other process sent something unreadable: {error}")))?;
-        if message.what != expected {
-            return Err(Stop::Failed(format!("the other process sent `{}`, not `{expected}`", message.what)));
-        }
-        Ok((message.number, fds))
+        Ok(Incoming::Message(message, fds))
     }
 
     /// Receives a message with exactly one descriptor.
@@ -110,16 +151,14 @@ impl Channel {
         }
     }
 
-    fn wait(&self, timeout: Duration, expected: &str) -> Verdict {
+    /// Whether there is something to receive before the time is over.
+    fn wait(&self, timeout: Duration) -> Verdict<bool> {
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(timeout.subsec_nanos()),
         };
         let mut poll = [PollFd::new(&self.socket, PollFlags::IN)];
-        match rustix::event::poll(&mut poll, Some(&timeout))? {
-            0 => Err(Stop::Failed(format!("the other process did not send `{expected}` in time"))),
-            _ => Ok(()),
-        }
+        Ok(rustix::event::poll(&mut poll, Some(&timeout))? > 0)
     }
 }
 
@@ -132,12 +171,19 @@ pub struct Peer {
 
 impl Peer {
     pub(crate) fn spawn(role: &str, backend: &str, exporter: Option<ExporterName>, seed: u32) -> Verdict<Self> {
+        let seed = seed.to_string();
+        let mut arguments = vec![SUBCOMMAND, "--role", role, "--backend", backend, "--seed", &seed];
+        if let Some(exporter) = exporter {
+            arguments.extend(["--exporter", exporter.name()]);
+        }
+        Self::start(arguments)
+    }
+
+    /// Starts this program with `arguments` and a socket to it.
+    pub(crate) fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Verdict<Self> {
         let (here, there) = Channel::pair()?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.args([SUBCOMMAND, "--role", role, "--backend", backend, "--seed", &seed.to_string()]);
-        if let Some(exporter) = exporter {
-            command.args(["--exporter", exporter.name()]);
-        }
+        command.args(arguments);
         // The socket is the peer's standard input: the one descriptor that every process has.
         let child = command.stdin(Stdio::from(there.socket)).spawn()?;
         Ok(Self { child, channel: here })
@@ -162,6 +208,12 @@ impl Peer {
         Ok(())
     }
 
+    /// Closes the socket and waits until the process ends: how it did, or `None` if it had to be killed.
+    pub(crate) fn finish(mut self, timeout: Duration) -> Verdict<Option<ExitStatus>> {
+        self.channel.close()?;
+        Ok(self.child.wait_timeout(timeout)?)
+    }
+
     /// Waits until it ends by itself.
     ///
     /// # Errors
@@ -183,9 +235,23 @@ impl Drop for Peer {
     }
 }
 
-/// How a process ended, in words.
+/// How a process ended that did not end well, with the signal's name.
 pub(crate) fn describe(status: ExitStatus) -> String {
-    status.to_string()
+    match status.signal() {
+        Some(number) => {
+            let name = match Signal::from_named_raw(number) {
+                // The headers abbreviate it, `Signal` does not.
+                Some(Signal::ABORT) => " (SIGABRT)".into(),
+                // `Signal::SEGV`, as the headers have it.
+                Some(signal) => {
+                    format!(" (SIG{})", format!("{signal:?}").trim_matches('"').trim_start_matches("Signal::"))
+                }
+                None => String::new(),
+            };
+            format!("its process was killed by signal {number}{name}")
+        }
+        None => format!("its process ended without an answer: {status}"),
+    }
 }
 
 /// What a peer does, by role.
@@ -193,8 +259,8 @@ pub(crate) type Role = fn(&Context, &Channel) -> Verdict;
 
 /// Runs a role in a process that [`Peer::spawn`] started.
 pub(crate) fn run(role: Role, context: Context) -> Verdict {
-    let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
-    child::checked(context, |context| role(context, &Channel { socket }))
+    let channel = Channel::of_this_process()?;
+    child::checked(context, |context| role(context, &channel))
 }
 
 /// Ends this process when the one that started it ends, however that happens: nothing that hangs is left behind. Called

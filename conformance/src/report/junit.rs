@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report as JunitReport, TestCase, TestCaseStatus, TestSuite};
 
-use super::Report;
+use super::{Report, text};
 use crate::outcome::{Outcome, Stop, Verdict};
 
 /// The report as JUnit XML: one suite a scenario group.
@@ -28,6 +28,9 @@ pub(crate) fn render(report: &Report) -> Verdict<String> {
         case.set_time(Duration::from_micros(result.duration_us));
         if result.outcome == Outcome::ExpectedFailure {
             case.set_system_out(format!("expected failure: {reason}"));
+        }
+        if !result.observed.is_empty() {
+            case.set_system_out(text::observations(result));
         }
         if let Some(log) = &result.log {
             case.set_system_err(log);

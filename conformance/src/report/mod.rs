@@ -81,11 +81,27 @@ pub struct CaseReport {
     /// Why it did not pass.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
+    /// What calls did that go around the library, beside what the library did. Whatever a driver does here, the outcome is
+    /// about the library.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub observed: Vec<Observation>,
     /// The end of what its process printed, if it failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub log: Option<String>,
     /// Duration, microseconds, the start of its process included.
     pub duration_us: u64,
+}
+
+/// What a driver did when it was called as an application might by mistake, beside what the library made of the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// What was asked for.
+    pub call: String,
+    /// What the driver did, called without the library, in a process of its own: accepted it, refused it with a code, or
+    /// killed the process.
+    pub raw: String,
+    /// What the library did.
+    pub library: String,
 }
 
 impl CaseReport {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use comfy_table::Table;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 
-use super::{CaseReport, Environment, Report};
+use super::{CaseReport, Environment, Observation, Report};
 use crate::outcome::{Outcome, Stop};
 
 /// What is tested, in the first lines of every run.
@@ -48,6 +48,15 @@ pub(crate) fn line(case: &CaseReport) -> String {
     if let Some(reason) = case.reason.as_deref().filter(|_| case.outcome != Outcome::Passed) {
         text.push_str("  ");
         text.push_str(reason);
+    }
+    text
+}
+
+/// What a scenario observed, one line each; empty for most.
+pub(crate) fn observations(case: &CaseReport) -> String {
+    let mut text = String::new();
+    for Observation { call, raw, library } in &case.observed {
+        let _ = writeln!(text, "    | {call}\n    |   the driver alone: {raw}\n    |   the library:      {library}");
     }
     text
 }

@@ -4,17 +4,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use gpu_interop::LoadAttempt;
+use serde::{Deserialize, Serialize};
 
 use crate::backend_under_test::BackendUnderTest;
 use crate::context::Context;
 use crate::exporter::{self, ExporterName};
 use crate::outcome::{Stop, Verdict};
-use crate::report::{Environment, ExporterDetail, ExporterReport};
+use crate::report::{Environment, ExporterDetail, ExporterReport, Observation};
 use crate::scenario::Scenario;
 
-/// Opens device and exporter. Without success it is up to the scenarios to say why.
-pub(crate) fn open(under_test: &Arc<BackendUnderTest>, exporter: Option<ExporterName>, seed: u32) -> Option<Context> {
-    catch_unwind(AssertUnwindSafe(|| Context::open(under_test.clone(), exporter, seed).ok())).ok().flatten()
+/// What running a scenario gave.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Ran {
+    pub(crate) verdict: Verdict,
+    pub(crate) observed: Vec<Observation>,
 }
 
 /// Runs one scenario here. A panic is a failure.
@@ -23,12 +26,58 @@ pub(crate) fn run(
     scenario: &Scenario,
     exporter: Option<ExporterName>,
     seed: u32,
+) -> Ran {
+    let mut end = Ran { verdict: Ok(()), observed: Vec::new() };
+    let told = run_group(under_test, &[scenario], exporter, seed, |ran| {
+        end = ran;
+        Ok(())
+    });
+    end.verdict = end.verdict.and(told);
+    end
+}
+
+/// Runs scenarios here, one after another, until one fails, and tells how each ended. They share device and exporter:
+/// opening these takes a GPU's drivers longer than most scenarios.
+pub(crate) fn run_group(
+    under_test: &Arc<BackendUnderTest>,
+    scenarios: &[&Scenario],
+    exporter: Option<ExporterName>,
+    seed: u32,
+    mut tell: impl FnMut(Ran) -> Verdict,
 ) -> Verdict {
-    let ran = catch_unwind(AssertUnwindSafe(|| {
-        let context = Context::open(under_test.clone(), exporter, seed)?;
-        checked(context, scenario.run)
-    }));
-    ran.unwrap_or_else(|payload| {
+    let mut context = match caught(|| Context::open(under_test.clone(), exporter, seed)) {
+        Ok(context) => Some(context),
+        Err(stop) => {
+            return scenarios.iter().try_for_each(|_| tell(Ran { verdict: Err(stop.clone()), observed: Vec::new() }));
+        }
+    };
+    let observations = context.as_ref().map(Context::observations).unwrap_or_default();
+    let complaints = context.as_ref().map(Context::complaints);
+    let mut heard = 0;
+    for (index, scenario) in scenarios.iter().enumerate() {
+        let mut verdict = context.as_ref().map_or(Ok(()), |context| caught(|| (scenario.run)(context)));
+        if index + 1 == scenarios.len() {
+            // What is left behind shows now.
+            verdict = verdict.and(caught(|| {
+                drop(context.take());
+                Ok(())
+            }));
+        }
+        let complaints = complaints.as_ref().map(|complaints| complaints()).unwrap_or_default();
+        let verdict = verdict.and(no_complaints(&complaints[heard.min(complaints.len())..]));
+        heard = complaints.len();
+        let failed = matches!(verdict, Err(Stop::Failed(_)));
+        tell(Ran { verdict, observed: observations.take() })?;
+        if failed {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A panic is a failure.
+fn caught<T>(action: impl FnOnce() -> Verdict<T>) -> Verdict<T> {
+    catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|payload| {
         let message = payload
             .downcast_ref::<String>()
             .cloned()
@@ -38,16 +87,19 @@ pub(crate) fn run(
     })
 }
 
+fn no_complaints(complaints: &[String]) -> Verdict {
+    match complaints {
+        [] => Ok(()),
+        complaints => Err(Stop::Failed(format!("the exporter's own checks complained: {}", complaints.join(" | ")))),
+    }
+}
+
 /// Runs `action`, lets the context go, and fails if the exporter's own checks complained: also of what was left behind.
 pub(crate) fn checked(context: Context, action: impl FnOnce(&Context) -> Verdict) -> Verdict {
     let complaints = context.complaints();
     let verdict = action(&context);
     drop(context);
-    verdict?;
-    match complaints().as_slice() {
-        [] => Ok(()),
-        complaints => Err(Stop::Failed(format!("the exporter's own checks complained: {}", complaints.join(" | ")))),
-    }
+    verdict.and_then(|()| no_complaints(&complaints()))
 }
 
 /// Looks at a backend, its device and the exporters.

@@ -13,21 +13,23 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use wait_timeout::ChildExt;
 
-use super::isolated::{log_from, nameless_file, not_on_its_feet};
+use super::child::Ran;
+use super::isolated::{log_from, nameless_file};
 use super::{Case, Ended};
 use crate::outcome::{Outcome, Stop, Verdict};
+use crate::peer::describe;
 
 /// The most bytes of a verdict.
-const MESSAGE: usize = 64 << 10;
+const MESSAGE: usize = 128 << 10;
 
 /// Tells the parent how a scenario of this process ended.
-pub(crate) fn answer(verdict: &Verdict) -> Verdict {
-    let mut verdict = verdict.clone();
-    if let Err(Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) = &mut verdict {
+pub(crate) fn answer(ran: &Ran) -> Verdict {
+    let mut ran = ran.clone();
+    if let Err(Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) = &mut ran.verdict {
         // Escaped, it may be several times as long.
-        *reason = reason.chars().take(MESSAGE / 8).collect();
+        *reason = reason.chars().take(MESSAGE / 16).collect();
     }
-    let bytes = serde_json::to_vec(&verdict).map_err(|error| Stop::Failed(error.to_string()))?;
+    let bytes = serde_json::to_vec(&ran).map_err(|error| Stop::Failed(error.to_string()))?;
     rustix::net::send(std::io::stdin().as_fd(), &bytes, SendFlags::NOSIGNAL)?;
     Ok(())
 }
@@ -77,7 +79,7 @@ struct Process {
 
 /// What a process tells.
 enum Told {
-    Verdict(Verdict),
+    Ran(Ran),
     /// It has closed its end: it has ended, or is about to.
     Ended,
     TimedOut,
@@ -106,7 +108,7 @@ impl Process {
     fn next(&mut self, limit: Duration, is_last: bool) -> Verdict<Ended> {
         let deadline = Instant::now() + limit;
         let mut end = match self.told(deadline)? {
-            Told::Verdict(verdict) => Ended::of(verdict),
+            Told::Ran(ran) => Ended::ran(ran),
             Told::TimedOut => timed_out(limit),
             Told::Ended => self.end_of_process(deadline)?.unwrap_or_else(|| {
                 Ended::without_log(Outcome::Crashed, Some("its process ended well, but without an answer".into()))
@@ -129,7 +131,7 @@ impl Process {
         let left = deadline.saturating_duration_since(Instant::now());
         Ok(match self.child.wait_timeout(left.max(Duration::from_millis(1)))? {
             Some(status) if status.success() => None,
-            Some(status) => Some(Ended::without_log(Outcome::Crashed, Some(not_on_its_feet(status)))),
+            Some(status) => Some(Ended::without_log(Outcome::Crashed, Some(describe(status)))),
             None => Some(Ended::without_log(Outcome::TimedOut, Some("its process did not end and was killed".into()))),
         })
     }
@@ -153,9 +155,9 @@ impl Process {
         if received == 0 {
             return Ok(Told::Ended);
         }
-        let verdict = serde_json::from_slice(&bytes[..received])
+        let ran = serde_json::from_slice(&bytes[..received])
             .map_err(|error| Stop::Failed(format!("the scenario's process sent something unreadable: {error}")))?;
-        Ok(Told::Verdict(verdict))
+        Ok(Told::Ran(ran))
     }
 }
 

@@ -3,17 +3,16 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
-use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use wait_timeout::ChildExt;
 
 use crate::exporter::ExporterName;
 use crate::outcome::{Stop, Verdict};
+use crate::peer::describe;
 use crate::report::Environment;
 
 /// The end of a process's output that a report keeps, bytes.
@@ -85,23 +84,6 @@ pub(crate) fn answer(text: &str) -> Verdict {
     Ok(answer.write_all(text.as_bytes())?)
 }
 
-/// How a process ended that did not end well, with the signal's name.
-pub(super) fn not_on_its_feet(status: ExitStatus) -> String {
-    match status.signal() {
-        Some(number) => {
-            let name = match Signal::from_named_raw(number) {
-                // `Signal::SEGV`, as the headers have it.
-                Some(signal) => {
-                    format!(" (SIG{})", format!("{signal:?}").trim_matches('"').trim_start_matches("Signal::"))
-                }
-                None => String::new(),
-            };
-            format!("its process was killed by signal {number}{name}")
-        }
-        None => format!("its process ended without an answer: {status}"),
-    }
-}
-
 /// Looks at the machine from a process of its own, because loading a driver may crash.
 pub(crate) fn discover(backend: &str, exporters: &[ExporterName]) -> Verdict<Environment> {
     let mut arguments: Vec<String> = ["discover", "--backend", backend].map(Into::into).into();
@@ -114,7 +96,7 @@ pub(crate) fn discover(backend: &str, exporters: &[ExporterName]) -> Verdict<Env
             Err(Stop::Failed(format!("looking at backend {backend} did not end within {DISCOVERY_LIMIT:?}\n{log}")))
         }
         (ChildEnd::Exited(status), log) => {
-            Err(Stop::Failed(format!("looking at backend {backend} failed: {}\n{log}", not_on_its_feet(status))))
+            Err(Stop::Failed(format!("looking at backend {backend} failed: {}\n{log}", describe(status))))
         }
     }
 }

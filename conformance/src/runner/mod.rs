@@ -17,7 +17,7 @@ use crate::backend_under_test::BackendUnderTest;
 use crate::expectations::{Expectations, Place};
 use crate::exporter::ExporterName;
 use crate::outcome::{Outcome, Verdict};
-use crate::report::{CaseReport, Environment, Report, SCHEMA, Tool, case_name, summarize};
+use crate::report::{CaseReport, Environment, Observation, Report, SCHEMA, Tool, case_name, summarize};
 use crate::scenario::{Exporters, Scenario};
 
 pub(crate) use isolated::{answer, discover};
@@ -107,8 +107,8 @@ impl Plan {
         if self.isolation == Isolation::None {
             for index in to_run {
                 let (case, start) = (&cases[index], Instant::now());
-                let verdict = child::run(under_test, case.scenario, case.exporter, self.seed);
-                finished(index, Ended::of(verdict), start.elapsed());
+                let ran = child::run(under_test, case.scenario, case.exporter, self.seed);
+                finished(index, Ended::ran(ran), start.elapsed());
             }
         } else {
             let options = group::Options { backend: under_test.name(), seed: self.seed, timeout: self.timeout };
@@ -183,6 +183,7 @@ impl Plan {
             exporter: case.exporter,
             outcome,
             reason,
+            observed: ended.observed,
             log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),
             duration_us: micros(took),
         }
@@ -218,11 +219,16 @@ struct Ended {
     outcome: Outcome,
     reason: Option<String>,
     log: Option<String>,
+    observed: Vec<Observation>,
 }
 
 impl Ended {
+    fn ran(ran: child::Ran) -> Self {
+        Self { observed: ran.observed, ..Self::of(ran.verdict) }
+    }
+
     fn without_log(outcome: Outcome, reason: Option<String>) -> Self {
-        Self { outcome, reason, log: None }
+        Self { outcome, reason, log: None, observed: Vec::new() }
     }
 
     fn of(verdict: Verdict) -> Self {

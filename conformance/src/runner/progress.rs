@@ -5,7 +5,6 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::outcome::Outcome;
-use crate::output::say;
 use crate::report::{CaseReport, text};
 
 /// Shows finished scenarios.
@@ -13,11 +12,12 @@ use crate::report::{CaseReport, text};
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     quiet: bool,
+    verbose: bool,
 }
 
 impl Progress {
-    /// For `count` scenarios. Quiet shows nothing but failures.
-    pub(crate) fn new(count: usize, quiet: bool) -> Self {
+    /// For `count` scenarios. Quiet shows nothing but failures; verbose also shows what was observed.
+    pub(crate) fn new(count: usize, quiet: bool, verbose: bool) -> Self {
         let bar = (!quiet && std::io::stderr().is_terminal() && std::io::stdout().is_terminal()).then(|| {
             let bar = ProgressBar::new(count as u64);
             // The template is a constant; should it ever be wrong, the default is as good.
@@ -26,21 +26,22 @@ impl Progress {
             }
             bar
         });
-        Self { bar, quiet }
+        Self { bar, quiet, verbose }
     }
 
     /// One more.
     pub(crate) fn finished(&self, case: &CaseReport) {
+        let observed = if self.verbose { text::observations(case) } else { String::new() };
         match &self.bar {
             Some(bar) => {
                 bar.set_message(case.name());
                 bar.inc(1);
-                if case.outcome != Outcome::Passed {
-                    bar.println(text::line(case));
+                if case.outcome != Outcome::Passed || !observed.is_empty() {
+                    bar.println(format!("{}\n{}", text::line(case), observed.trim_end()).trim_end());
                 }
             }
             None if self.quiet && !case.outcome.is_failure() => {}
-            None => say!("{}", text::line(case)),
+            None => crate::output::print(format_args!("{}\n{observed}", text::line(case))),
         }
     }
 

@@ -65,7 +65,7 @@ fn closed(context: &Context) -> Verdict {
 }
 
 /// The descriptor of a handle that was made from one.
-fn descriptor<H>(fd: Result<OwnedFd, H>) -> Verdict<OwnedFd> {
+pub(super) fn descriptor<H>(fd: Result<OwnedFd, H>) -> Verdict<OwnedFd> {
     fd.map_err(|_| Stop::Failed("the handle is not the descriptor that it should be".into()))
 }
 
@@ -89,7 +89,7 @@ fn zero(context: &Context) -> Verdict {
 }
 
 /// Offers `fd` as memory and as a semaphore. It must be refused, stay open and refer to the same file.
-fn refuse(context: &Context, fd: OwnedFd, what: &str) -> Verdict<OwnedFd> {
+pub(super) fn refuse(context: &Context, fd: OwnedFd, what: &str) -> Verdict<OwnedFd> {
     context.need_memory(MemoryHandleKind::OpaqueFd)?;
     let before = rustix::fs::fstat(&fd)?;
     let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), 4096);
@@ -149,7 +149,7 @@ fn dev_null(context: &Context) -> Verdict {
     refuse(context, File::open("/dev/null")?.into(), "/dev/null").map(drop)
 }
 
-fn memfd(size: u64) -> Verdict<OwnedFd> {
+pub(super) fn memfd(size: u64) -> Verdict<OwnedFd> {
     let fd = rustix::fs::memfd_create("conformance", rustix::fs::MemfdFlags::CLOEXEC)?;
     rustix::fs::ftruncate(&fd, size)?;
     Ok(fd)
@@ -167,7 +167,7 @@ fn not_dma_buf(context: &Context) -> Verdict {
 }
 
 /// Drivers cannot tell the two apart, so both answers are legal; a crash, a lost handle or an untyped error is not.
-fn harmless<T, R: std::fmt::Debug>(
+pub(super) fn harmless<T, R: std::fmt::Debug>(
     imported: Result<T, ImportError<R>>,
     close: impl FnOnce(T) -> gpu_interop::Result<()>,
     fd_of: impl FnOnce(R) -> Verdict<OwnedFd>,

@@ -31,22 +31,22 @@ scenarios! {
         "1,000 failing imports leave descriptors, mappings and memory as they were.", failures_leak_nothing;
 }
 
-const SIZE: u64 = 8192;
+pub(super) const SIZE: u64 = 8192;
 
-fn prepared(context: &Context) -> Verdict<Box<dyn ExportedBuffer>> {
+pub(super) fn prepared(context: &Context) -> Verdict<Box<dyn ExportedBuffer>> {
     let buffer = context.buffer(SIZE)?;
     buffer.write(0, &context.pattern().bytes(0, 8192))?;
     Ok(buffer)
 }
 
 /// The same handle with another size.
-fn resized(request: MemoryImport, size: u64) -> MemoryImport {
+pub(super) fn resized(request: MemoryImport, size: u64) -> MemoryImport {
     let dedicated = request.is_dedicated();
     MemoryImport::new(request.into_handle(), size).dedicated(dedicated)
 }
 
 /// Imports a handle that came back and verifies every byte through it.
-fn works(context: &Context, request: MemoryImport) -> Verdict {
+pub(super) fn works(context: &Context, request: MemoryImport) -> Verdict {
     let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE)?;
     let stream = context.device().create_stream()?;
     context.pattern().verify(0, &context.read(&stream, &mapped)?, "data through the handle that came back")

@@ -8,6 +8,7 @@ mod import_request;
 mod lifetime;
 mod map;
 mod memory;
+mod misbehaviour;
 mod process;
 mod reverse;
 mod semaphore_misuse;
@@ -42,6 +43,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         semaphore_misuse::SCENARIOS,
         semaphore_order::SCENARIOS,
         semaphore_process::SCENARIOS,
+        &misbehaviour::scenarios(),
     ]
     .concat()
 }

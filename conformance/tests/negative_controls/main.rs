@@ -13,7 +13,7 @@ use gpu_interop_conformance::{BackendUnderTest, CaseReport, Outcome, Report, Sui
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use sabotage::Fault;
 
-const SUITE_COMMANDS: [&str; 6] = ["run", "doctor", "list", "child", "discover", "peer"];
+const SUITE_COMMANDS: [&str; 7] = ["run", "doctor", "list", "child", "discover", "peer", "raw-cuda"];
 const IGNORES_HEADER: &str = "host-ignores-header";
 
 fn main() -> ExitCode {

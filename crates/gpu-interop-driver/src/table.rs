@@ -17,7 +17,7 @@
 /// }
 /// ```
 ///
-/// Loading fails if a required symbol is missing. An optional one becomes an [`OptionalFunction`], which knows the major
+/// Loading fails if a required symbol is missing. An optional one becomes an [`OptionalFunction`](crate::OptionalFunction), which knows the major
 /// and minor version that introduced it; of several names the first that exists is taken.
 #[macro_export]
 macro_rules! driver_table {

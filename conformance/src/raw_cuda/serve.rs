@@ -1,0 +1,328 @@
+//! The process that makes the calls.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::ptr;
+use std::time::Duration;
+
+use cudarc::driver::sys as cuda;
+use rustix::process::{Resource, Rlimit};
+
+use super::call::{Batch, OPAQUE_FD, RawCall};
+use super::driver::{Code, Driver, SUCCESS};
+use crate::outcome::{Stop, Verdict};
+use crate::peer::{Channel, Incoming};
+
+/// How long this process waits for the next call.
+const IDLE: Duration = Duration::from_secs(60);
+/// Descriptors are passed to the driver with numbers from here on, which nothing else in this process gets meanwhile.
+const NUMBERS: RawFd = 600;
+/// `CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD`.
+const RANGE_AS_DMA_BUF: u32 = 1;
+const DMA_BUF_SIZE: usize = 2 << 20;
+
+/// Answers calls until the other side is gone.
+pub(crate) fn serve(library: &Path) -> Verdict {
+    // To die is what this process is for; nobody wants its memory on the disk.
+    rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    let channel = Channel::of_this_process()?;
+    let mut caller = Caller {
+        driver: Driver::open(library).map_err(Stop::Failed)?,
+        memory: ptr::null_mut(),
+        semaphore: ptr::null_mut(),
+    };
+    channel.send("ready", 0, &[])?;
+    loop {
+        let (message, fds) = match channel.next(IDLE)? {
+            Incoming::Message(message, fds) => (message, fds),
+            Incoming::Gone | Incoming::Nothing => return Ok(()),
+        };
+        let call = serde_json::from_str(&message.what).map_err(|error| Stop::Failed(error.to_string()))?;
+        let (text, fd) = caller.perform(&call, fds.into_iter().next())?;
+        let fds: Vec<BorrowedFd<'_>> = fd.iter().map(AsFd::as_fd).collect();
+        channel.send(&text, 0, &fds)?;
+    }
+}
+
+/// Makes the calls. What it keeps may be null, or ended: calls are made with it all the same.
+struct Caller {
+    driver: Driver,
+    memory: cuda::CUexternalMemory,
+    semaphore: cuda::CUexternalSemaphore,
+}
+
+// SAFETY (of the unsafe blocks below): pointers to descriptors and results are valid for the calls, and descriptors are
+// complete. What they say is wrong on purpose, and so are some handles: the driver may do anything with them, which is what
+// this process is there to show. Nothing else depends on it, and whoever started it reckons with its death.
+impl Caller {
+    fn perform(&mut self, call: &RawCall, fd: Option<OwnedFd>) -> Verdict<(String, Option<OwnedFd>)> {
+        let fd = || fd.ok_or_else(|| Stop::Failed("the call came without its descriptor".into()));
+        let text = match *call {
+            RawCall::ImportMemory { kind, size, flags } => {
+                let lent = Lent::new(fd()?)?;
+                let (code, memory) = self.import_memory(kind, lent.number, size, flags);
+                let text = format!("{}; {}", self.driver.text(code), lent.settle());
+                if code == SUCCESS {
+                    // SAFETY: see above.
+                    unsafe { (self.driver.destroy_memory)(memory) };
+                }
+                text
+            }
+            RawCall::ImportNumber { number } => {
+                let (code, _) = self.import_memory(OPAQUE_FD, number, 4096, 0);
+                self.driver.text(code)
+            }
+            RawCall::ImportSemaphore { kind } => {
+                let lent = Lent::new(fd()?)?;
+                let (code, semaphore) = self.import_semaphore(kind, lent.number);
+                let text = format!("{}; {}", self.driver.text(code), lent.settle());
+                if code == SUCCESS {
+                    // SAFETY: see above.
+                    unsafe { (self.driver.destroy_semaphore)(semaphore) };
+                }
+                text
+            }
+            RawCall::KeepMemory { size } => {
+                let lent = Lent::new(fd()?)?;
+                let (code, memory) = self.import_memory(OPAQUE_FD, lent.number, size, 0);
+                self.memory = memory;
+                lent.settle();
+                self.driver.text(code)
+            }
+            RawCall::KeepSemaphore { kind } => {
+                let lent = Lent::new(fd()?)?;
+                let (code, semaphore) = self.import_semaphore(kind, lent.number);
+                self.semaphore = semaphore;
+                lent.settle();
+                self.driver.text(code)
+            }
+            // Without a kept object there is nothing to see.
+            RawCall::MapBuffer { .. }
+            | RawCall::MapMipmappedArray { .. }
+            | RawCall::DestroyWhileMapped
+            | RawCall::DestroyTwice
+                if self.memory.is_null() =>
+            {
+                "the memory was not imported".into()
+            }
+            RawCall::Signal { .. } | RawCall::Wait { .. } if self.semaphore.is_null() => {
+                "the semaphore was not imported".into()
+            }
+            RawCall::MapBuffer { offset, size, flags } => self.map_and_free(offset, size, flags),
+            RawCall::MapMipmappedArray { levels } => self.map_mipmapped_array(levels),
+            RawCall::DestroyWhileMapped => self.destroy_while_mapped(),
+            RawCall::DestroyTwice => {
+                // SAFETY: see above.
+                let codes = unsafe { [(); 2].map(|()| (self.driver.destroy_memory)(self.memory)) };
+                codes.map(|code| self.driver.text(code)).join(", then ")
+            }
+            RawCall::Signal { value, batch } => self.signal(value, batch),
+            RawCall::Wait { value, batch } => self.wait(value, batch),
+            RawCall::ExportDmaBuf => {
+                return Ok(match self.export_dma_buf() {
+                    Ok(fd) => ("accepted".into(), Some(fd)),
+                    Err(text) => (text, None),
+                });
+            }
+            RawCall::CloseAfterFailure => self.close_after_failure(&fd()?)?,
+        };
+        Ok((text, None))
+    }
+
+    fn import_memory(&self, kind: u32, fd: c_int, size: u64, flags: u32) -> (Code, cuda::CUexternalMemory) {
+        let mut desc = MaybeUninit::<cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st>::zeroed();
+        let at = desc.as_mut_ptr();
+        let mut memory = ptr::null_mut();
+        // SAFETY: see above. The kind is written as a number, because the bindings' enum does not have all of them.
+        unsafe {
+            (&raw mut (*at).type_).cast::<u32>().write(kind);
+            (&raw mut (*at).handle.fd).write(fd);
+            (&raw mut (*at).size).write(size);
+            (&raw mut (*at).flags).write(flags);
+            let code = (self.driver.import_memory)(&raw mut memory, at);
+            (code, memory)
+        }
+    }
+
+    fn import_semaphore(&self, kind: u32, fd: c_int) -> (Code, cuda::CUexternalSemaphore) {
+        let mut desc = MaybeUninit::<cuda::CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st>::zeroed();
+        let at = desc.as_mut_ptr();
+        let mut semaphore = ptr::null_mut();
+        // SAFETY: as in `import_memory`.
+        unsafe {
+            (&raw mut (*at).type_).cast::<u32>().write(kind);
+            (&raw mut (*at).handle.fd).write(fd);
+            let code = (self.driver.import_semaphore)(&raw mut semaphore, at);
+            (code, semaphore)
+        }
+    }
+
+    fn map_buffer(&self, offset: u64, size: u64, flags: u32) -> (Code, cuda::CUdeviceptr) {
+        let desc = cuda::CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st { offset, size, flags, reserved: [0; 16] };
+        let mut address = 0;
+        // SAFETY: see above.
+        let code = unsafe { (self.driver.map_buffer)(&raw mut address, self.memory, &raw const desc) };
+        (code, address)
+    }
+
+    fn map_and_free(&self, offset: u64, size: u64, flags: u32) -> String {
+        let (code, address) = self.map_buffer(offset, size, flags);
+        let text = self.driver.text(code);
+        if code != SUCCESS {
+            return text;
+        }
+        // SAFETY: see above.
+        let freed = unsafe { (self.driver.mem_free)(address) };
+        format!("{text}, at an address that is {} modulo 256; freeing it: {}", address % 256, self.driver.text(freed))
+    }
+
+    fn map_mipmapped_array(&self, levels: u32) -> String {
+        let desc = cuda::CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st {
+            offset: 0,
+            arrayDesc: cuda::CUDA_ARRAY3D_DESCRIPTOR_st {
+                Width: 256,
+                Height: 128,
+                Depth: 0,
+                Format: cuda::CUarray_format_enum::CU_AD_FORMAT_UNSIGNED_INT8,
+                NumChannels: 4,
+                Flags: 0,
+            },
+            numLevels: levels,
+            reserved: [0; 16],
+        };
+        let mut array = ptr::null_mut();
+        // SAFETY: see above. An array that comes of it lives as long as this process.
+        let code = unsafe { (self.driver.map_mipmapped_array)(&raw mut array, self.memory, &raw const desc) };
+        self.driver.text(code)
+    }
+
+    fn destroy_while_mapped(&mut self) -> String {
+        const SIZE: usize = 4096;
+        let (mapped, address) = self.map_buffer(0, SIZE as u64, 0);
+        if mapped != SUCCESS {
+            return format!("the mapping: {}", self.driver.text(mapped));
+        }
+        let memory = std::mem::replace(&mut self.memory, ptr::null_mut());
+        // SAFETY: see above.
+        let codes = unsafe {
+            [
+                (self.driver.destroy_memory)(memory),
+                (self.driver.memset_d8)(address, 7, SIZE),
+                (self.driver.ctx_synchronize)(),
+                (self.driver.mem_free)(address),
+            ]
+        };
+        let [destroyed, filled, synchronized, freed] = codes.map(|code| self.driver.text(code));
+        let used = if filled == "accepted" { synchronized } else { filled };
+        format!("destruction: {destroyed}; a fill of the mapping: {used}; freeing it: {freed}")
+    }
+
+    fn signal(&self, value: u64, batch: Batch) -> String {
+        let mut params = MaybeUninit::<cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st>::zeroed();
+        // SAFETY: see above.
+        let code = unsafe {
+            (&raw mut (*params.as_mut_ptr()).params.fence.value).write(value);
+            let (semaphore, params, count) = self.batch(batch, params.as_ptr());
+            (self.driver.signal)(&raw const semaphore, params, count, ptr::null_mut())
+        };
+        self.done(code)
+    }
+
+    fn wait(&self, value: u64, batch: Batch) -> String {
+        let mut params = MaybeUninit::<cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st>::zeroed();
+        // SAFETY: see above.
+        let code = unsafe {
+            (&raw mut (*params.as_mut_ptr()).params.fence.value).write(value);
+            let (semaphore, params, count) = self.batch(batch, params.as_ptr());
+            (self.driver.wait)(&raw const semaphore, params, count, ptr::null_mut())
+        };
+        self.done(code)
+    }
+
+    fn batch<P>(&self, batch: Batch, params: *const P) -> (cuda::CUexternalSemaphore, *const P, u32) {
+        match batch {
+            Batch::One => (self.semaphore, params, 1),
+            Batch::Empty => (self.semaphore, params, 0),
+            Batch::NullParams => (self.semaphore, ptr::null(), 1),
+            Batch::NullSemaphore => (ptr::null_mut(), params, 1),
+        }
+    }
+
+    /// What enqueueing answered, and whether the work was then done.
+    fn done(&self, code: Code) -> String {
+        // SAFETY: there is nothing to get wrong.
+        let synchronized = if code == SUCCESS { unsafe { (self.driver.ctx_synchronize)() } } else { SUCCESS };
+        match synchronized {
+            SUCCESS => self.driver.text(code),
+            failed => format!("accepted, and then: {}", self.driver.text(failed)),
+        }
+    }
+
+    fn export_dma_buf(&self) -> Result<OwnedFd, String> {
+        let export = self.driver.get_handle_for_address_range().ok_or("the driver cannot export dma-bufs")?;
+        let mut address = 0;
+        let mut fd: c_int = -1;
+        // SAFETY: see above. The memory lives as long as this process.
+        let code = unsafe {
+            let allocated = (self.driver.mem_alloc)(&raw mut address, DMA_BUF_SIZE);
+            if allocated != SUCCESS {
+                return Err(format!("cuMemAlloc: {}", self.driver.text(allocated)));
+            }
+            export((&raw mut fd).cast(), address, DMA_BUF_SIZE, RANGE_AS_DMA_BUF, 0)
+        };
+        if code != SUCCESS || fd < 0 {
+            return Err(format!("the export: {}", self.driver.text(code)));
+        }
+        // SAFETY: a new descriptor, made for the caller.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    fn close_after_failure(&self, fd: &OwnedFd) -> Verdict<String> {
+        let lent = Lent::new(fd.try_clone()?)?;
+        let (code, _) = self.import_memory(OPAQUE_FD, lent.number, 4096, 0);
+        let text = self.driver.text(code);
+        if is_open(lent.number) {
+            return Ok(format!("{text}; {}, so closing it is right here", lent.settle()));
+        }
+        // What another thread does by chance.
+        let stranger = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), lent.number)?;
+        if stranger.as_raw_fd() != lent.number {
+            return Ok(format!(
+                "{text}; the driver closed the descriptor, and gave its number to something of its own"
+            ));
+        }
+        let number = stranger.into_raw_fd();
+        // SAFETY: open, and closed by nobody else in this process. Its owner is not asked, which is the point.
+        unsafe { rustix::io::close(lent.number) };
+        let harm = if is_open(number) { "did no harm" } else { "closed another file's descriptor" };
+        Ok(format!("{text}; the driver closed the descriptor, and closing it as the documentation asks for {harm}"))
+    }
+}
+
+/// A descriptor for one call of the driver, which may close it or not.
+struct Lent {
+    number: RawFd,
+}
+
+impl Lent {
+    fn new(fd: OwnedFd) -> Verdict<Self> {
+        Ok(Self { number: rustix::io::fcntl_dupfd_cloexec(&fd, NUMBERS)?.into_raw_fd() })
+    }
+
+    /// What the driver did with it. Closed if it did not.
+    fn settle(self) -> &'static str {
+        if !is_open(self.number) {
+            return "the driver closed the descriptor";
+        }
+        // SAFETY: still the descriptor of `new`: this process gives numbers this high to nothing else.
+        drop(unsafe { OwnedFd::from_raw_fd(self.number) });
+        "the descriptor was left open"
+    }
+}
+
+fn is_open(number: RawFd) -> bool {
+    // SAFETY: the borrow lives for one call, which answers EBADF for a number that is not open.
+    rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_ok()
+}

@@ -1,0 +1,75 @@
+//! Numbers that are no descriptors, and descriptors that are no memory.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+
+use gpu_interop::{ErrorKind, MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind};
+use rustix::event::epoll;
+
+use super::super::import_fd::{descriptor, refuse};
+use super::super::{expect_error, refused_semaphore};
+use super::{Rows, before_the_driver};
+use crate::accounting::Holdings;
+use crate::context::Context;
+use crate::ensure_eq;
+use crate::outcome::Verdict;
+use crate::raw_cuda::{OPAQUE_FD, RawCall};
+use crate::scenario::scenarios;
+
+scenarios! {
+    "misbehaviour.descriptors", None,
+        "Numbers that are not open, /dev/null and directories: refused by name, where the driver answers 'unknown' and \
+         closes what it was given.", descriptors;
+    "misbehaviour.close_twice", None,
+        "After a failure that the driver closes the descriptor of, nothing is closed twice and nothing leaks.", close_twice;
+}
+
+fn descriptors(context: &Context) -> Verdict {
+    let mut rows = Rows::new(context)?;
+    context.need_memory(MemoryHandleKind::OpaqueFd)?;
+    for number in [-1, 9999] {
+        let raw = rows.call(&RawCall::ImportNumber { number })?.text;
+        let library = || {
+            // SAFETY: neither number is open.
+            let handle = unsafe { MemoryHandle::opaque_from_raw_fd(number) };
+            before_the_driver(&expect_error(handle, ErrorKind::InvalidArgument, "the number")?)
+        };
+        rows.row(&format!("import memory from the number {number}"), raw, library())?;
+    }
+    for path in ["/dev/null", "/"] {
+        let fd: OwnedFd = File::open(path)?.into();
+        let memory = RawCall::ImportMemory { kind: OPAQUE_FD, size: 4096, flags: 0 };
+        for (what, call) in [("memory", memory), ("a semaphore", RawCall::ImportSemaphore { kind: OPAQUE_FD })] {
+            let raw = rows.raw.call(&call, Some(fd.as_fd()))?.text;
+            // As memory and as a semaphore.
+            let library = fd.try_clone().map_err(Into::into).and_then(|fd| refuse(context, fd, path));
+            let library = library.map(|_| "invalid argument, named by its kind; the descriptor came back open".into());
+            rows.row(&format!("import {path} as {what}"), raw, library)?;
+        }
+    }
+    rows.end()
+}
+
+fn close_twice(context: &Context) -> Verdict {
+    const ROUNDS: usize = 100;
+    let mut rows = Rows::new(context)?;
+    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
+    let fd: OwnedFd = File::open("/dev/null")?.into();
+    let raw = rows.raw.call(&RawCall::CloseAfterFailure, Some(fd.as_fd()))?.text;
+    let library = || {
+        let before = Holdings::now()?.descriptors;
+        for _ in 0..ROUNDS {
+            // Gets as far as the driver, which cannot use it.
+            let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+            let witness = rustix::fs::fstat(&object)?;
+            let imported = context.device().import_semaphore(SemaphoreHandle::OpaqueFd(object));
+            let request = refused_semaphore(imported, &[ErrorKind::ImportRejected], "an epoll descriptor")?;
+            let found = rustix::fs::fstat(descriptor(request.into_handle().into_fd())?)?;
+            ensure_eq!((found.st_dev, found.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
+        }
+        ensure_eq!(Holdings::now()?.descriptors, before, "open descriptors");
+        Ok(format!("import rejected; the descriptor came back open, {ROUNDS} times, and as many are open as before"))
+    };
+    rows.row("import a descriptor that the driver refuses, then close it", raw, library())?;
+    rows.end()
+}

@@ -1,0 +1,73 @@
+//! The driver's own dma-bufs, which it does not import.
+
+use std::os::fd::AsFd;
+
+use gpu_interop::handle::{FdKind, classify_fd};
+use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryHandleKind, MemoryImport};
+
+use super::super::import_fd::{descriptor, harmless, memfd};
+use super::super::refused;
+use super::{Rows, in_words};
+use crate::context::Context;
+use crate::ensure_eq;
+use crate::outcome::{Stop, Verdict};
+use crate::raw_cuda::{DMA_BUF_FD, OPAQUE_FD, RawCall};
+use crate::scenario::scenarios;
+
+scenarios! {
+    "misbehaviour.dma_buf", None,
+        "A dma-buf of the driver itself is refused with a typed error where the driver does not import it, and comes back.",
+        dma_buf;
+}
+
+const SIZE: u64 = 2 << 20;
+
+fn dma_buf(context: &Context) -> Verdict {
+    let mut rows = Rows::new(context)?;
+    context.need_memory(MemoryHandleKind::OpaqueFd)?;
+    let exported = rows.call(&RawCall::ExportDmaBuf)?;
+    let Some(fd) = exported.fd else {
+        // Without one, what is left is that the library asks nobody for what the device cannot do.
+        let library = || {
+            let request = MemoryImport::new(MemoryHandle::DmaBufFd(memfd(SIZE)?), SIZE);
+            let kinds = [ErrorKind::Unsupported, ErrorKind::InvalidArgument];
+            let (error, request) = refused(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
+            let fd = descriptor(request.into_handle().into_fd())?;
+            ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "what came back");
+            Ok(format!("{}; the descriptor came back open", in_words(&error)))
+        };
+        rows.row("export a dma-buf, and import it", format!("no dma-buf: {}", exported.text), library())?;
+        return rows.end();
+    };
+    let as_dma_buf: fn(_) -> _ = MemoryHandle::DmaBufFd;
+    let kinds = [("a dma-buf", DMA_BUF_FD, as_dma_buf), ("an opaque descriptor", OPAQUE_FD, MemoryHandle::OpaqueFd)];
+    for (what, kind, label) in kinds {
+        let raw = rows.raw.call(&RawCall::ImportMemory { kind, size: SIZE, flags: 0 }, Some(fd.as_fd()))?.text;
+        let library = || {
+            let request = MemoryImport::new(label(fd.try_clone()?), SIZE);
+            match context.device().import_memory(request) {
+                Ok(memory) => {
+                    memory.close()?;
+                    Ok("accepted, and ended".to_owned())
+                }
+                Err(failure) if failure.kind() == ErrorKind::ImportRejected => {
+                    let text = in_words(failure.error());
+                    let fd_of = |request: MemoryImport| descriptor(request.into_handle().into_fd());
+                    harmless(Err(failure), ExternalMemory::close, fd_of, &fd)?;
+                    Ok(format!("{text}; the descriptor came back open"))
+                }
+                Err(failure) => {
+                    let text = in_words(failure.error());
+                    ensure_eq!(failure.kind(), ErrorKind::Unsupported, "the kind of the refusal: {text}");
+                    let fd = descriptor(failure.into_request().into_handle().into_fd())?;
+                    match classify_fd(fd.as_fd()) {
+                        FdKind::DmaBuf => Ok(format!("{text}; the descriptor came back open")),
+                        other => Err(Stop::Failed(format!("what came back is {other}"))),
+                    }
+                }
+            }
+        };
+        rows.row(&format!("import a dma-buf of the driver as {what}"), raw, library())?;
+    }
+    rows.end()
+}
