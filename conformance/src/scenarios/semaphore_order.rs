@@ -33,7 +33,7 @@ scenarios! {
     "semaphore.destroy_pending", Any,
         "Dropping a semaphore that a stream still waits for is safe, and the stream goes on when it is signalled.",
         destroy_pending;
-    "semaphore.import_cycles", Any, "1,000 imports and closes of semaphores leak nothing.", import_cycles [alone], within 60 s;
+    "semaphore.import_cycles", Any, "200 imports and closes of semaphores leak nothing.", import_cycles [alone], within 60 s;
 }
 
 const SIZE: usize = 64 << 10;
@@ -264,7 +264,7 @@ fn destroy_pending(context: &Context) -> Verdict {
 
 fn import_cycles(context: &Context) -> Verdict {
     let stream = context.device().create_stream()?;
-    Holdings::unchanged_by(1000, |_| {
+    Holdings::unchanged_by(200, |_| {
         let (exported, timeline) = import_timeline(context, 0)?;
         stream.signal(&[timeline.signal_value(1)])?;
         ensure!(exported.wait(1, PATIENCE)?, "a signal did not arrive");
