@@ -10,6 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use globset::{Glob, GlobMatcher};
 use serde::Serialize;
 
+use crate::bench::load::{self, LoadArgs};
+use crate::bench::{self, BenchArgs};
 use crate::context::Context;
 use crate::doctor;
 use crate::expectations::Expectations;
@@ -24,7 +26,7 @@ use crate::scenario::{Exporters, Scenario};
 use crate::suite::{BACKEND_NAMES, Suite};
 
 /// Exit status: something that ran has failed.
-const FAILED: u8 = 1;
+pub(crate) const FAILED: u8 = 1;
 /// Exit status: the run could not be made as asked, or ran nothing.
 const NOT_RUN: u8 = 2;
 
@@ -46,12 +48,21 @@ enum Command {
     List(ListArgs),
     /// Run the scenarios. Also what happens without a subcommand.
     Run(RunArgs),
+    /// Measure what the library costs beside the driver called directly, another binding, and no interop at all.
+    ///
+    /// Prints ratios first, each with its limit and the 95 % interval of its median, then every measurement. The variants
+    /// take turns, so that a ratio compares what happened within milliseconds. A missed limit fails the run only with
+    /// --strict; data that does not arrive always does.
+    Bench(BenchArgs),
     /// Runs scenarios in this process.
     #[command(hide = true)]
     Child(ChildArgs),
     /// Looks at the machine.
     #[command(hide = true)]
     Discover(DiscoverArgs),
+    /// Loads the backend, or its driver alone, and answers how long that took.
+    #[command(hide = true, name = load::SUBCOMMAND)]
+    BenchLoad(LoadArgs),
     /// Is the other process of a scenario.
     #[command(hide = true, name = peer::SUBCOMMAND)]
     Peer(PeerArgs),
@@ -173,8 +184,10 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         Command::Doctor(args) => doctor::run(suite, args.json).map(|()| 0),
         Command::List(args) => list(suite, &args).map(|()| 0),
         Command::Run(args) => run(suite, &args),
+        Command::Bench(args) => bench::run(suite, &args),
         Command::Child(args) => run_child(suite, &args).map(|()| 0),
         Command::Discover(args) => run_discover(suite, &args).map(|()| 0),
+        Command::BenchLoad(args) => run_bench_load(suite, &args).map(|()| 0),
         Command::Peer(args) => run_peer(suite, &args).map(|()| 0),
         Command::RawCuda(args) => peer::die_with_parent().and_then(|()| raw_cuda::serve(&args.library)).map(|()| 0),
     };
@@ -207,7 +220,7 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
     Ok(())
 }
 
-fn glob(text: &str) -> Verdict<GlobMatcher> {
+pub(crate) fn glob(text: &str) -> Verdict<GlobMatcher> {
     let glob = Glob::new(text).map_err(|error| Stop::Failed(format!("--filter: {error}")))?;
     Ok(glob.compile_matcher())
 }
@@ -361,7 +374,7 @@ pub(crate) fn to_json(value: &impl Serialize) -> Verdict<String> {
     serde_json::to_string_pretty(value).map_err(|error| Stop::Failed(format!("cannot write JSON: {error}")))
 }
 
-fn write_file(path: &Path, text: &str) -> Verdict {
+pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
     std::fs::write(path, text).map_err(|error| Stop::Failed(format!("cannot write {}: {error}", path.display())))
 }
 
@@ -377,6 +390,11 @@ fn run_discover(suite: &Suite, args: &DiscoverArgs) -> Verdict {
     peer::die_with_parent()?;
     let environment = child::discover(suite.backend(&args.backend)?, &args.exporter, Vec::new());
     runner::answer(&to_json(&environment)?)
+}
+
+fn run_bench_load(suite: &Suite, args: &LoadArgs) -> Verdict {
+    peer::die_with_parent()?;
+    runner::answer(&to_json(&load::once(suite, args))?)
 }
 
 fn run_peer(suite: &Suite, args: &PeerArgs) -> Verdict {

@@ -32,6 +32,7 @@
 
 mod accounting;
 mod backend_under_test;
+mod bench;
 mod cli;
 mod context;
 mod doctor;
@@ -50,6 +51,7 @@ mod suite;
 
 pub use accounting::Holdings;
 pub use backend_under_test::{BackendUnderTest, MakeSemaphore, host_semaphore};
+pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
 pub use context::Context;
 pub use exporter::{
     BufferAccess, BufferSpec, Complaints, ExportedBuffer, ExportedSemaphore, Exporter, ExporterName, Placement,

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};
 
+pub(crate) use vulkan::same_device as vulkan_device;
+
 /// The exporters of the suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]

@@ -27,21 +27,8 @@ pub(super) struct VulkanExporter {
 impl VulkanExporter {
     /// Opens the Vulkan device that is the importing device, with the validation layer if it is installed.
     pub(super) fn open(importer: &Device) -> Verdict<Self> {
-        let devices = Context::devices().map_err(|error| match error.kind() {
-            ErrorKind::DriverNotFound | ErrorKind::DriverTooOld => Stop::Skipped(error.to_string()),
-            _ => Stop::from(error),
-        })?;
-        let same = |identity: &&DeviceIdentity| importer.identity().compare(identity) == IdentityMatch::Same;
-        let Some(identity) = devices.iter().find(same) else {
-            let present: Vec<String> = devices.iter().map(ToString::to_string).collect();
-            return Err(Stop::Skipped(format!(
-                "Vulkan has no device that is {}; it has: {}. Install the Vulkan driver of this device (Debian, for the \
-                 CPU: mesa-vulkan-drivers)",
-                importer.identity(),
-                if present.is_empty() { "none".into() } else { present.join("; ") }
-            )));
-        };
-        let options = ContextOptions::default().device(DeviceChoice::Identity(identity.clone()));
+        let identity = same_device(importer)?;
+        let options = ContextOptions::default().device(DeviceChoice::Identity(identity));
         let (context, validated) = match Context::new(&options.clone().validation(true)) {
             Ok(context) => (context, true),
             // The layer is not installed.
@@ -50,6 +37,24 @@ impl VulkanExporter {
         };
         Ok(Self { context, validated, importer_is_host: importer.backend().name == "host" })
     }
+}
+
+/// The Vulkan device that is the importing device.
+pub(crate) fn same_device(importer: &Device) -> Verdict<DeviceIdentity> {
+    let devices = Context::devices().map_err(|error| match error.kind() {
+        ErrorKind::DriverNotFound | ErrorKind::DriverTooOld => Stop::Skipped(error.to_string()),
+        _ => Stop::from(error),
+    })?;
+    let same = |identity: &&DeviceIdentity| importer.identity().compare(identity) == IdentityMatch::Same;
+    devices.iter().find(same).cloned().ok_or_else(|| {
+        let present: Vec<String> = devices.iter().map(ToString::to_string).collect();
+        Stop::Skipped(format!(
+            "Vulkan has no device that is {}; it has: {}. Install the Vulkan driver of this device (Debian, for the \
+             CPU: mesa-vulkan-drivers)",
+            importer.identity(),
+            if present.is_empty() { "none".into() } else { present.join("; ") }
+        ))
+    })
 }
 
 impl VulkanExporter {

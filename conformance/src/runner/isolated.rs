@@ -90,13 +90,16 @@ pub(crate) fn discover(backend: &str, exporters: &[ExporterName]) -> Verdict<Env
     for exporter in exporters {
         arguments.extend(["--exporter".into(), exporter.name().into()]);
     }
-    match run_self::<Result<Environment, Stop>>(&arguments, DISCOVERY_LIMIT)? {
-        (ChildEnd::Answered(environment), _) => environment,
-        (ChildEnd::TimedOut, log) => {
-            Err(Stop::Failed(format!("looking at backend {backend} did not end within {DISCOVERY_LIMIT:?}\n{log}")))
-        }
+    ask_self(&format!("looking at backend {backend}"), &arguments, DISCOVERY_LIMIT)
+}
+
+/// Runs this program with `arguments` and hands its answer on. `what` it does is for messages.
+pub(crate) fn ask_self<T: DeserializeOwned>(what: &str, arguments: &[String], limit: Duration) -> Verdict<T> {
+    match run_self::<Result<T, Stop>>(arguments, limit)? {
+        (ChildEnd::Answered(answer), _) => answer,
+        (ChildEnd::TimedOut, log) => Err(Stop::Failed(format!("{what} did not end within {limit:?}\n{log}"))),
         (ChildEnd::Exited(status), log) => {
-            Err(Stop::Failed(format!("looking at backend {backend} failed: {}\n{log}", describe(status))))
+            Err(Stop::Failed(format!("{what} failed: {}\n{log}", describe(status))))
         }
     }
 }

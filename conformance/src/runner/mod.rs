@@ -20,7 +20,7 @@ use crate::outcome::{Outcome, Verdict};
 use crate::report::{CaseReport, Environment, Observation, Report, SCHEMA, Tool, case_name, summarize};
 use crate::scenario::{Exporters, Scenario};
 
-pub(crate) use isolated::{answer, discover};
+pub(crate) use isolated::{answer, ask_self, discover};
 pub(crate) use progress::Progress;
 
 /// What to run and how.

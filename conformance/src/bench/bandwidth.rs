@@ -1,0 +1,72 @@
+//! How fast a device copies within memory: its own allocator's, memory of Vulkan, imported, and the library's
+//! exportable memory.
+//!
+//! Bytes are counted twice, read and written. The driver's own allocator is called directly; on a device without such
+//! a driver there is nothing to compare with.
+
+use std::time::{Duration, Instant};
+
+use gpu_interop::{BufferSlice, Feature, Stream};
+
+use super::machine::{Machine, Source, too_much};
+use super::record::{Comparison, Quantity, Recorder};
+use super::report::Limit;
+use super::rounds::{Effort, Variant};
+use super::sys::NativeMemory;
+use crate::ensure_eq;
+use crate::outcome::Verdict;
+
+const RATE: Quantity = Quantity { suffix: "", unit: "GB/s" };
+const LIMIT: Limit = Limit::AtLeast(0.99);
+const WORD: u32 = 0xC0FF_EE11;
+
+/// Copies of `size` bytes, within memory of twice that.
+pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str, size: u64) -> Verdict {
+    // One is over too soon on a GPU to be measured well, and takes long enough on a processor.
+    let copies = if machine.is_gpu() { 8 } else { 1 };
+    let stream = &machine.stream;
+    let rate = |taken: Duration| 2.0 * size as f64 * f64::from(copies) / taken.as_secs_f64() / 1e9;
+    let source = Source::new(machine, 2 * size, WORD)?;
+    let imported = machine.device.import_memory(source.request()?)?.map_buffer(0, 2 * size)?;
+    let exportable = match machine.device.capabilities().feature(Feature::ExportableMemory).reason() {
+        None => Some(machine.device.allocate_exportable(2 * size).map_err(too_much)?),
+        Some(_) => None,
+    };
+    let native = match recorder.side("every raw variant", &machine.raw) {
+        Some(raw) => Some(NativeMemory::new(raw, 2 * size)?),
+        None => None,
+    };
+
+    let imported = (imported.slice(..size)?, imported.slice(size..)?);
+    stream.fill_u32(imported.1, !WORD)?;
+    let mut variants = vec![Variant::of_one("imported", || Ok(rate(copy(stream, imported.1, imported.0, copies)?)))];
+    if let Some(memory) = &exportable {
+        let (low, high) = (memory.slice(..size)?, memory.slice(size..2 * size)?);
+        stream.fill_u32(low, WORD)?;
+        variants.push(Variant::of_one("exportable", move || Ok(rate(copy(stream, high, low, copies)?))));
+    }
+    if let Some(memory) = &native {
+        variants.push(Variant::of_one("native", || Ok(rate(memory.copy_halves(stream, copies)?))));
+    }
+    let comparisons = [
+        Comparison::new(0, "imported", "native").limit(LIMIT),
+        Comparison::new(0, "exportable", "native").limit(LIMIT),
+    ];
+    let effort = Effort { most: 300, least: 5, ..Effort::within(Duration::from_secs(2)) };
+    recorder.measure(name, effort, &[RATE], &mut variants, &comparisons)?;
+
+    let mut word = [0; 4];
+    stream.read(imported.1.slice(size - 4..)?, &mut word)?;
+    ensure_eq!(u32::from_ne_bytes(word), WORD, "the last word copied within imported memory");
+    Ok(())
+}
+
+/// Copies, and blocks until that has run.
+fn copy(stream: &Stream, target: BufferSlice<'_>, source: BufferSlice<'_>, copies: u32) -> Verdict<Duration> {
+    let start = Instant::now();
+    for _ in 0..copies {
+        stream.copy(target, source)?;
+    }
+    stream.synchronize()?;
+    Ok(start.elapsed())
+}

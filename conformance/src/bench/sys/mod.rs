@@ -1,0 +1,39 @@
+//! The unsafe side of the measurements: CUDA's driver called directly, another binding, the backend layer, and host
+//! memory that the GPU copies from. What leaves this room is safe.
+//!
+//! Everything enqueued here has run before a function returns, so that no object is freed under it.
+
+mod backend;
+mod cuda;
+mod cudarc_binding;
+mod staging;
+
+use std::time::{Duration, Instant};
+
+pub(super) use backend::{Lane, backend_cycle};
+pub(super) use cuda::{NativeMemory, RawCuda, RawImport, SemaphoreBatch};
+pub(super) use cudarc_binding::Cudarc;
+pub(super) use staging::copy_from_staging;
+
+/// What the steps of one import took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Steps {
+    pub(super) import: Duration,
+    pub(super) map: Duration,
+    /// Unmapping and ending the import, if they are two steps.
+    pub(super) free_and_destroy: Option<(Duration, Duration)>,
+    /// Both together.
+    pub(super) release: Duration,
+}
+
+impl Steps {
+    /// From five moments: before, imported, mapped, unmapped, ended.
+    pub(super) fn between([start, imported, mapped, freed, destroyed]: [Instant; 5]) -> Self {
+        Self {
+            import: imported - start,
+            map: mapped - imported,
+            free_and_destroy: Some((freed - mapped, destroyed - freed)),
+            release: destroyed - mapped,
+        }
+    }
+}

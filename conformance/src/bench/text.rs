@@ -1,0 +1,125 @@
+//! Reports for people: ratios first.
+
+use std::fmt::Write;
+
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{CellAlignment, Table};
+
+use super::report::{BenchReport, Measurement, Ratio};
+
+/// What was measured on what, in the first lines.
+pub(super) fn heading(report: &BenchReport) -> String {
+    let backend = &report.backend;
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    if backend.stand_in {
+        let _ = writeln!(text, "STAND-IN DRIVER: this run says nothing about a vendor's driver");
+    }
+    let _ = writeln!(text, "backend   {}: {}", backend.name, backend.driver);
+    if let Some(library) = &backend.library {
+        let _ = writeln!(text, "library   {}", library.display());
+    }
+    let _ = writeln!(text, "device    {}", report.device);
+    if let Some(exporter) = &report.exporter {
+        let _ = writeln!(text, "vulkan    {}", exporter.driver);
+    }
+    if cfg!(debug_assertions) {
+        let _ = writeln!(text, "note      a build without optimisation: the library's own part is far too slow here");
+    }
+    text
+}
+
+/// All of it: tables for a terminal, lines for a pipe.
+pub(super) fn results(report: &BenchReport, as_table: bool) -> String {
+    let mut text = String::new();
+    let ratio_rows: Vec<[String; 5]> = report.ratios.iter().map(ratio_row).collect();
+    let measurement_rows: Vec<[String; 6]> = report.measurements.iter().map(measurement_row).collect();
+    if as_table {
+        let _ = writeln!(text, "{}", table(["ratio", "value", "95 % interval", "limit", "verdict"], ratio_rows));
+        let header = ["measurement", "variant", "median", "p10", "p90", "samples"];
+        let _ = writeln!(text, "{}", table(header, measurement_rows));
+    } else {
+        for [name, value, interval, limit, verdict] in ratio_rows {
+            let line = format!("ratio {name:<44} {value:>7} {interval:>17} {limit:>8} {verdict}");
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        for [name, variant, median, p10, p90, samples] in measurement_rows {
+            let _ = writeln!(text, "{name:<36} {variant:<10} {median:>10} {p10:>10} {p90:>10} {samples:>5}");
+        }
+    }
+    for gap in &report.not_measured {
+        let _ = writeln!(text, "not measured: {}: {}", gap.what, gap.stop);
+    }
+    let (held, judged) = report
+        .ratios
+        .iter()
+        .filter_map(|ratio| ratio.holds)
+        .fold((0, 0), |(held, judged), holds| (held + usize::from(holds), judged + 1));
+    let seconds = std::time::Duration::from_micros(report.duration_us);
+    let _ = writeln!(
+        text,
+        "{held} of {judged} ratios with a limit keep to it; {} measurements in {seconds:.1?}",
+        report.measurements.len()
+    );
+    text
+}
+
+fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_BORDERS_ONLY);
+    table.set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn ratio_row(ratio: &Ratio) -> [String; 5] {
+    let interval =
+        if ratio.low < ratio.high { format!("{:.3} to {:.3}", ratio.low, ratio.high) } else { String::new() };
+    [
+        ratio.name.clone(),
+        format!("{:.3}", ratio.value),
+        interval,
+        ratio.limit.map(|limit| limit.to_string()).unwrap_or_default(),
+        ratio.verdict().to_owned(),
+    ]
+}
+
+fn measurement_row(measurement: &Measurement) -> [String; 6] {
+    let show = |value| quantity(value, &measurement.unit);
+    [
+        measurement.name.clone(),
+        measurement.variant.clone(),
+        show(measurement.median),
+        show(measurement.p10),
+        show(measurement.p90),
+        measurement.samples.to_string(),
+    ]
+}
+
+/// A value with its unit, times in the unit that suits their size.
+fn quantity(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" if value >= 1e9 => format!("{:.2} s", value / 1e9),
+        "ns" if value >= 1e6 => format!("{:.2} ms", value / 1e6),
+        "ns" if value >= 1e4 => format!("{:.1} us", value / 1e3),
+        "ns" => format!("{value:.1} ns"),
+        _ => format!("{value:.1} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_in_a_unit_that_suits_them() {
+        let shown: Vec<String> = [612.3, 9_999.0, 71_250.0, 1_610_000.0, 2.5e9].map(|ns| quantity(ns, "ns")).into();
+        assert_eq!(shown, ["612.3 ns", "9999.0 ns", "71.2 us", "1.61 ms", "2.50 s"]);
+        assert_eq!(quantity(4987.04, "GB/s"), "4987.0 GB/s");
+    }
+}

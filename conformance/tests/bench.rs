@@ -1,0 +1,120 @@
+//! `conformance bench` as a command, on the host backend: what it measures is there, is positive, and is of a size
+//! that a processor can have.
+
+use std::error::Error;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use gpu_interop_conformance::{BENCH_SCHEMA, BenchReport, Measurement};
+
+type Tested<T = ()> = Result<T, Box<dyn Error>>;
+
+fn bench(arguments: &[&str]) -> Tested<Output> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
+    command.arg("bench").args(arguments);
+    command.env("GPU_INTEROP_CUDA_LIBRARY", "/nonexistent/libcuda.so.1").output().map_err(Into::into)
+}
+
+/// A quick run on the host backend: its report and what it printed.
+fn measure(folder: &Path, filter: &str) -> Tested<(BenchReport, String)> {
+    let file = folder.join("bench.json");
+    let json = file.to_str().ok_or("a path that is no text")?;
+    let output = bench(&["--backend", "host", "--quick", "--filter", filter, "--json", json])?;
+    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{printed}\n{errors}", output.status);
+    Ok((serde_json::from_str(&std::fs::read_to_string(&file)?)?, printed.into_owned()))
+}
+
+fn find<'a>(report: &'a BenchReport, name: &str, variant: &str) -> Tested<&'a Measurement> {
+    let found = report.measurements.iter().find(|each| each.name == name && each.variant == variant);
+    Ok(found.ok_or_else(|| format!("no {name} of {variant}: {:?}", report.measurements))?)
+}
+
+#[test]
+fn what_is_asked_for_is_measured_and_plausible() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let (report, printed) = measure(folder.path(), "{load,context,signal.1,wait.8,memory.64KiB}")?;
+    assert_eq!((report.schema, report.backend.name.as_str()), (BENCH_SCHEMA, "host"));
+    for measurement in &report.measurements {
+        let Measurement { median, p10, p90, samples, .. } = measurement;
+        assert!(0.0 < *p10 && p10 <= median && median <= p90 && *samples > 0, "{measurement:?}");
+        assert_eq!(measurement.unit, "ns");
+        // From a nanosecond to a second.
+        assert!((1.0..1e9).contains(median), "{measurement:?}");
+    }
+    for variant in ["backend", "library"] {
+        assert!(find(&report, "signal.1", variant)?.samples >= 5);
+        // Eight waits cost more than one signal.
+        assert!(find(&report, "wait.8", variant)?.median > find(&report, "signal.1", variant)?.p10);
+        let step = |step: &str| find(&report, &format!("memory.64KiB.{step}"), variant).map(|each| each.median);
+        let steps = step("import")? + step("map")? + step("free_and_destroy")?;
+        let all = step("all")?;
+        assert!((0.5..2.0).contains(&(steps / all)), "{variant}: the steps come to {steps} ns, all of them to {all}");
+    }
+    find(&report, "load", "library")?;
+
+    let ratio =
+        report.ratios.iter().find(|ratio| ratio.name == "signal.1 library/backend").ok_or("the ratio is missing")?;
+    assert!(ratio.low <= ratio.value && ratio.value <= ratio.high && ratio.low > 0.0, "{ratio:?}");
+    // Nothing is compared with a driver that is not there, and its absence is told.
+    assert!(report.ratios.iter().all(|ratio| !ratio.name.contains("raw")), "{:?}", report.ratios);
+    for missing in ["every raw variant", "every cudarc variant", "context"] {
+        assert!(report.not_measured.iter().any(|gap| gap.what == missing), "{missing}: {:?}", report.not_measured);
+        assert!(printed.contains(&format!("not measured: {missing}: unsupported: ")), "{printed}");
+    }
+    let place = |text: &str| printed.find(text).ok_or_else(|| format!("no {text} in {printed}"));
+    assert!(place("ratio signal.1 library/backend")? < place("\nsignal.1 ")?, "ratios first: {printed}");
+    Ok(())
+}
+
+/// With a Vulkan driver the frame is handed over; each variant checks that it arrived.
+#[test]
+fn a_frame_is_handed_over_or_the_missing_driver_is_named() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let (report, _) = measure(folder.path(), "{memory.64KiB,frame.graphics}")?;
+    if report.exporter.is_some() {
+        let (fence, staged) = (find(&report, "frame.graphics", "fence")?, find(&report, "frame.graphics", "staged")?);
+        // 33 MB take a while on any processor.
+        assert!(fence.median > 100_000.0 && staged.median > 100_000.0, "{fence:?} {staged:?}");
+        assert!(report.ratios.iter().any(|ratio| ratio.name == "frame.graphics staged/fence"));
+    } else {
+        let gap = report.not_measured.iter().find(|gap| gap.what == "frame.graphics").ok_or("no reason is given")?;
+        assert!(gap.stop.reason().contains("Vulkan") || gap.stop.reason().contains("vulkan"), "{gap:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn many_live_imports_are_compared_with_one() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let (report, _) = measure(folder.path(), "live_imports")?;
+    for level in [1, 10, 100, 1000] {
+        find(&report, &format!("live_imports.{level}.import"), "library")?;
+    }
+    let growth = report.ratios.iter().find(|ratio| ratio.name.ends_with("library: 1000 live/1 live"));
+    let growth = growth.ok_or("the growth is missing")?;
+    assert!(growth.limit.is_some() && growth.holds.is_some() && growth.value > 0.0, "{growth:?}");
+    Ok(())
+}
+
+#[test]
+fn a_missing_driver_ends_the_run_as_it_ends_others() -> Tested {
+    let output = bench(&["--backend", "cuda"])?;
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("/nonexistent/libcuda.so.1"), "the path tried: {errors}");
+    Ok(())
+}
+
+#[test]
+fn bad_requests_are_refused_before_anything_is_measured() -> Tested {
+    let nothing = bench(&["--backend", "host", "--filter", "nonsense"])?;
+    assert_eq!(nothing.status.code(), Some(2), "{nothing:?}");
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("signal.64"), "what there is: {nothing:?}");
+    let unwritable = bench(&["--backend", "host", "--filter", "signal.1", "--json", "/nonexistent/bench.json"])?;
+    assert_eq!(unwritable.status.code(), Some(2), "{unwritable:?}");
+    assert!(unwritable.stdout.is_empty(), "{unwritable:?}");
+    let unknown = bench(&["--backend", "nonsense"])?;
+    assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
+    Ok(())
+}
