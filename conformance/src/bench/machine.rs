@@ -71,7 +71,8 @@ fn raw(backend: &dyn Backend) -> Verdict<RawCuda> {
         )));
     }
     let file = info.library.as_ref().map_or("libcuda.so.1".as_ref(), |file| file.as_os_str());
-    let raw = RawCuda::open(file, 0)?;
+    // The backend has just loaded it: what fails now is no missing driver, and must not pass for one.
+    let raw = RawCuda::open(file, 0).map_err(|stop| Stop::Failed(stop.reason().into()))?;
     // Once, as an application does at its start. The library finds it current from then on.
     raw.make_current()?;
     Ok(raw)

@@ -70,7 +70,7 @@ pub(crate) struct BenchArgs {
     /// A tenth of the time, and imprecise: shows that everything works.
     #[arg(long)]
     quick: bool,
-    /// Fail if a ratio misses its limit.
+    /// Fail if a ratio misses its limit, or if none with a limit was measured.
     #[arg(long)]
     strict: bool,
 }
@@ -179,8 +179,14 @@ fn status_of(report: &BenchReport, strict: bool) -> Verdict<u8> {
     if report.measurements.is_empty() {
         return Err(Stop::Failed("nothing was measured, for the reasons above".into()));
     }
-    let missed = report.ratios.iter().any(|ratio| ratio.holds == Some(false));
-    Ok(if strict && missed { FAILED } else { 0 })
+    if !strict {
+        return Ok(0);
+    }
+    let judged: Vec<bool> = report.ratios.iter().filter_map(|ratio| ratio.holds).collect();
+    if judged.is_empty() {
+        return Err(Stop::Failed("--strict: no ratio with a limit was measured".into()));
+    }
+    Ok(if judged.contains(&false) { FAILED } else { 0 })
 }
 
 #[cfg(test)]
@@ -218,6 +224,9 @@ mod tests {
         assert_eq!(status_of(&report(1.01, unsupported()), true), Ok(0));
         assert_eq!(status_of(&report(1.03, None), false), Ok(0));
         assert_eq!(status_of(&report(1.03, None), true), Ok(FAILED));
+        let unjudged = BenchReport { ratios: Vec::new(), ..report(1.0, None) };
+        assert_eq!(status_of(&unjudged, false), Ok(0));
+        assert!(status_of(&unjudged, true).is_err(), "nothing that could have missed a limit");
     }
 
     #[test]

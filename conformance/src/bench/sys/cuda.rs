@@ -6,34 +6,26 @@
 
 use std::ffi::{OsStr, c_int, c_uint, c_void};
 use std::marker::PhantomData;
-use std::os::fd::{IntoRawFd, OwnedFd};
 use std::ptr;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{
     CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUDA_EXTERNAL_MEMORY_HANDLE_DESC, CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS,
-    CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUcontext, CUdevice, CUdeviceptr, CUexternalMemory,
-    CUexternalMemoryHandleType, CUexternalSemaphore, CUstream,
+    CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUcontext, CUdevice, CUdeviceptr, CUexternalMemory, CUexternalSemaphore,
+    CUstream,
 };
 use gpu_interop::{BufferSlice, ExternalSemaphore, Stream};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
+use crate::ensure_eq;
 use crate::outcome::{Stop, Verdict};
-use crate::{ensure, ensure_eq};
-
-/// The handle descriptor's union, by the name that its generator gave it.
-type HandleUnion = cudarc::driver::sys::CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st__bindgen_ty_1;
-type Win32Handle = cudarc::driver::sys::CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st__bindgen_ty_1__bindgen_ty_1;
 
 /// `CUresult`, whatever its value.
 type Status = c_uint;
-/// `CUDA_EXTERNAL_MEMORY_DEDICATED`.
-const DEDICATED: c_uint = 1;
-
 macro_rules! functions {
     ($( $field:ident: fn($($arg:ty),*) = $name:literal; )*) => {
         /// The functions, by their exported names.
-        struct Functions { $( $field: unsafe extern "C" fn($($arg),*) -> Status, )* }
+        pub(super) struct Functions { $( pub(super) $field: unsafe extern "C" fn($($arg),*) -> Status, )* }
 
         impl Functions {
             /// # Safety
@@ -66,6 +58,7 @@ functions! {
     destroy_memory: fn(CUexternalMemory) = c"cuDestroyExternalMemory";
     mem_alloc: fn(*mut CUdeviceptr, usize) = c"cuMemAlloc_v2";
     mem_free: fn(CUdeviceptr) = c"cuMemFree_v2";
+    memcpy_htod: fn(CUdeviceptr, *const c_void, usize) = c"cuMemcpyHtoD_v2";
     memcpy_dtoh: fn(*mut c_void, CUdeviceptr, usize) = c"cuMemcpyDtoH_v2";
     memcpy_dtod_async: fn(CUdeviceptr, CUdeviceptr, usize, CUstream) = c"cuMemcpyDtoDAsync_v2";
     signal: fn(*const CUexternalSemaphore, *const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, c_uint, CUstream)
@@ -76,7 +69,7 @@ functions! {
 }
 
 #[inline]
-fn check(function: &str, status: Status) -> Verdict {
+pub(super) fn check(function: &str, status: Status) -> Verdict {
     if status == 0 { Ok(()) } else { Err(failed(function, status)) }
 }
 
@@ -86,13 +79,13 @@ fn failed(function: &str, status: Status) -> Stop {
 }
 
 /// The library's stream as the driver's. The driver never hands the number back as a pointer to follow.
-fn raw(stream: &Stream) -> CUstream {
+pub(super) fn raw(stream: &Stream) -> CUstream {
     ptr::without_provenance_mut(stream.as_raw().get())
 }
 
 /// The driver, with a hold on the primary context of one device.
 pub(crate) struct RawCuda {
-    functions: Functions,
+    pub(super) functions: Functions,
     device: CUdevice,
     context: CUcontext,
 }
@@ -238,7 +231,7 @@ impl RawCuda {
         })
     }
 
-    fn synchronize(&self, stream: CUstream) -> Verdict {
+    pub(super) fn synchronize(&self, stream: CUstream) -> Verdict {
         // SAFETY: the callers borrow the stream.
         check("cuStreamSynchronize", unsafe { (self.functions.stream_synchronize)(stream) })
     }
@@ -254,7 +247,7 @@ impl Drop for RawCuda {
     }
 }
 
-fn bytes(size: u64) -> Verdict<usize> {
+pub(super) fn bytes(size: u64) -> Verdict<usize> {
     usize::try_from(size).map_err(|error| Stop::Failed(error.to_string()))
 }
 
@@ -295,136 +288,6 @@ impl<'a> SemaphoreBatch<'a> {
             params.params.fence.value = value;
         }
         (self.semaphores.as_ptr(), self.waits.as_ptr())
-    }
-}
-
-/// An import made by hand, and its mapping. What was not freed when it is dropped, after an error, is freed then.
-pub(crate) struct RawImport<'a> {
-    cuda: &'a RawCuda,
-    memory: CUexternalMemory,
-    /// 0 without a mapping.
-    buffer: CUdeviceptr,
-    mapped: u64,
-}
-
-impl<'a> RawImport<'a> {
-    /// Imports memory; the driver takes the descriptor over.
-    #[inline]
-    pub(crate) fn new(cuda: &'a RawCuda, fd: OwnedFd, size: u64, dedicated: bool) -> Verdict<Self> {
-        // After a failure the driver may have closed the descriptor or not; leaked is the safer guess, and a failure
-        // ends the measurement.
-        let fd = fd.into_raw_fd();
-        // The whole union, as C's `memset` would have it.
-        let mut handle = HandleUnion { win32: Win32Handle { handle: ptr::null_mut(), name: ptr::null() } };
-        handle.fd = fd;
-        let desc = CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
-            type_: CUexternalMemoryHandleType::CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
-            handle,
-            size,
-            flags: if dedicated { DEDICATED } else { 0 },
-            reserved: [0; 16],
-        };
-        let mut memory = ptr::null_mut();
-        // SAFETY: the descriptor is complete and valid for the call, as is the pointer.
-        let status = unsafe { (cuda.functions.import_memory)(&raw mut memory, &raw const desc) };
-        check("cuImportExternalMemory", status)?;
-        Ok(Self { cuda, memory, buffer: 0, mapped: 0 })
-    }
-
-    /// Maps `size` bytes from the start, once.
-    #[inline]
-    pub(crate) fn map(&mut self, size: u64) -> Verdict {
-        let desc = CUDA_EXTERNAL_MEMORY_BUFFER_DESC { offset: 0, size, flags: 0, reserved: [0; 16] };
-        self.mapped = size;
-        // SAFETY: the import is live until `destroy`, which takes this object; pointers are valid for the call.
-        check("cuExternalMemoryGetMappedBuffer", unsafe {
-            (self.cuda.functions.map_buffer)(&raw mut self.buffer, self.memory, &raw const desc)
-        })
-    }
-
-    /// The last word of the mapping.
-    pub(crate) fn last_word(&self) -> Verdict<u32> {
-        ensure!(self.buffer != 0 && self.mapped >= 4, "there is no mapping to read");
-        let mut word = [0_u8; 4];
-        // SAFETY: the driver mapped this many bytes; the array has 4.
-        check("cuMemcpyDtoH", unsafe {
-            (self.cuda.functions.memcpy_dtoh)(word.as_mut_ptr().cast(), self.buffer + self.mapped - 4, 4)
-        })?;
-        Ok(u32::from_ne_bytes(word))
-    }
-
-    /// Unmaps.
-    #[inline]
-    pub(crate) fn free(&mut self) -> Verdict {
-        let buffer = std::mem::take(&mut self.buffer);
-        // SAFETY: it is this object's mapping, and forgotten now. Nothing that uses it was enqueued.
-        check("cuMemFree", unsafe { (self.cuda.functions.mem_free)(buffer) })
-    }
-
-    /// Ends the import.
-    #[inline]
-    pub(crate) fn destroy(mut self) -> Verdict {
-        let memory = std::mem::replace(&mut self.memory, ptr::null_mut());
-        // SAFETY: it is this object's import, and forgotten now.
-        check("cuDestroyExternalMemory", unsafe { (self.cuda.functions.destroy_memory)(memory) })
-    }
-}
-
-impl Drop for RawImport<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // Errors have been reported by whatever ended this early.
-        if self.buffer != 0 {
-            let _ = self.free();
-        }
-        if !self.memory.is_null() {
-            // SAFETY: as in `destroy`; nothing uses this object after its drop.
-            let _ = unsafe { (self.cuda.functions.destroy_memory)(self.memory) };
-        }
-    }
-}
-
-/// Memory from the driver's own allocator.
-pub(crate) struct NativeMemory<'a> {
-    cuda: &'a RawCuda,
-    address: CUdeviceptr,
-    size: u64,
-}
-
-impl<'a> NativeMemory<'a> {
-    /// Allocates (`cuMemAlloc`).
-    pub(crate) fn new(cuda: &'a RawCuda, size: u64) -> Verdict<Self> {
-        let mut address = 0;
-        // SAFETY: the pointer is valid for the call.
-        check("cuMemAlloc", unsafe { (cuda.functions.mem_alloc)(&raw mut address, bytes(size)?) })?;
-        Ok(Self { cuda, address, size })
-    }
-
-    /// Copies the first half over the second this many times, and blocks until that has run. Answers how long all of
-    /// it took.
-    pub(crate) fn copy_halves(&self, stream: &Stream, copies: u32) -> Verdict<Duration> {
-        let stream = raw(stream);
-        let half = self.size / 2;
-        let size = bytes(half)?;
-        let start = Instant::now();
-        for _ in 0..copies {
-            // SAFETY: both halves are inside this allocation, disjoint, and live until the copy has run.
-            check("cuMemcpyDtoDAsync", unsafe {
-                (self.cuda.functions.memcpy_dtod_async)(self.address + half, self.address, size, stream)
-            })?;
-        }
-        self.cuda.synchronize(stream)?;
-        Ok(start.elapsed())
-    }
-}
-
-impl Drop for NativeMemory<'_> {
-    fn drop(&mut self) {
-        // SAFETY: allocated once, freed once; `cuMemFree` waits for copies that an early return left behind.
-        let status = unsafe { (self.cuda.functions.mem_free)(self.address) };
-        if let Err(stop) = check("cuMemFree", status) {
-            tracing::warn!(reason = stop.reason(), "memory could not be freed");
-        }
     }
 }
 

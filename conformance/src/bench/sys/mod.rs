@@ -5,13 +5,15 @@
 
 mod backend;
 mod cuda;
+mod cuda_memory;
 mod cudarc_binding;
 mod staging;
 
 use std::time::{Duration, Instant};
 
 pub(super) use backend::{Lane, backend_cycle};
-pub(super) use cuda::{NativeMemory, RawCuda, RawImport, SemaphoreBatch};
+pub(super) use cuda::{RawCuda, SemaphoreBatch};
+pub(super) use cuda_memory::{NativeMemory, RawImport};
 pub(super) use cudarc_binding::Cudarc;
 pub(super) use staging::copy_from_staging;
 
