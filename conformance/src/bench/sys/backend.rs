@@ -49,35 +49,35 @@ impl Lane {
     pub(crate) fn backend_signals<const N: usize>(&self, first: u64, calls: u64) -> Verdict<Duration> {
         let (backend, stream, semaphores) = (&**self.device.as_raw(), self.stream.as_raw(), self.batch::<N>()?);
         let start = Instant::now();
-        for value in first..first + calls {
+        let enqueued = (first..first + calls).try_for_each(|value| {
             let signals: [RawSignal; N] = std::array::from_fn(|index| RawSignal {
                 semaphore: semaphores[index].as_raw(),
                 params: SignalParams::Value(value),
             });
-            // SAFETY: stream and timelines are this object's, of this device, and live until the work has run: the
-            // device frees nothing while a stream that its objects were used on is busy, and this function waits.
-            unsafe { backend.signal_semaphores(stream, &signals) }?;
-        }
+            // SAFETY: stream and timelines are this object's, of this device, and live until the work has run, which
+            // this function waits for also after an error.
+            unsafe { backend.signal_semaphores(stream, &signals) }
+        });
         let taken = start.elapsed();
         self.stream.synchronize()?;
-        Ok(taken)
+        Ok(enqueued.map(|()| taken)?)
     }
 
     /// As [`Self::backend_signals`], waiting for one value, which should be there already.
     pub(crate) fn backend_waits<const N: usize>(&self, value: u64, calls: u64) -> Verdict<Duration> {
         let (backend, stream, semaphores) = (&**self.device.as_raw(), self.stream.as_raw(), self.batch::<N>()?);
         let start = Instant::now();
-        for _ in 0..calls {
+        let enqueued = (0..calls).try_for_each(|_| {
             let waits: [RawWait; N] = std::array::from_fn(|index| RawWait {
                 semaphore: semaphores[index].as_raw(),
                 params: WaitParams::Value(value),
             });
             // SAFETY: as in `backend_signals`.
-            unsafe { backend.wait_semaphores(stream, &waits) }?;
-        }
+            unsafe { backend.wait_semaphores(stream, &waits) }
+        });
         let taken = start.elapsed();
         self.stream.synchronize()?;
-        Ok(taken)
+        Ok(enqueued.map(|()| taken)?)
     }
 }
 

@@ -157,17 +157,17 @@ impl RawCuda {
     ) -> Verdict<Duration> {
         let stream = raw(stream);
         let start = Instant::now();
-        for value in first..first + calls {
+        let enqueued = (first..first + calls).try_for_each(|value| {
             let (semaphores, params) = batch.signal_to(value);
             // SAFETY: both arrays have `count` elements; semaphores and stream are borrowed from objects of the same
             // device's primary context, and the work has run when this function returns.
             check("cuSignalExternalSemaphoresAsync", unsafe {
                 (self.functions.signal)(semaphores, params, batch.count, stream)
-            })?;
-        }
+            })
+        });
         let taken = start.elapsed();
         self.synchronize(stream)?;
-        Ok(taken)
+        enqueued.map(|()| taken)
     }
 
     /// As [`Self::signals`], waiting for one value, which should be there already.
@@ -180,16 +180,16 @@ impl RawCuda {
     ) -> Verdict<Duration> {
         let stream = raw(stream);
         let start = Instant::now();
-        for _ in 0..calls {
+        let enqueued = (0..calls).try_for_each(|_| {
             let (semaphores, params) = batch.wait_for(value);
             // SAFETY: as in `signals`.
             check("cuWaitExternalSemaphoresAsync", unsafe {
                 (self.functions.wait)(semaphores, params, batch.count, stream)
-            })?;
-        }
+            })
+        });
         let taken = start.elapsed();
         self.synchronize(stream)?;
-        Ok(taken)
+        enqueued.map(|()| taken)
     }
 
     /// Waits for `ready`, copies, signals `done`, and blocks until that has run.
