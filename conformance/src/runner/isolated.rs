@@ -98,8 +98,6 @@ pub(crate) fn ask_self<T: DeserializeOwned>(what: &str, arguments: &[String], li
     match run_self::<Result<T, Stop>>(arguments, limit)? {
         (ChildEnd::Answered(answer), _) => answer,
         (ChildEnd::TimedOut, log) => Err(Stop::Failed(format!("{what} did not end within {limit:?}\n{log}"))),
-        (ChildEnd::Exited(status), log) => {
-            Err(Stop::Failed(format!("{what} failed: {}\n{log}", describe(status))))
-        }
+        (ChildEnd::Exited(status), log) => Err(Stop::Failed(format!("{what} failed: {}\n{log}", describe(status)))),
     }
 }
