@@ -12,9 +12,8 @@ use gpu_interop_core::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, ErrorKind, KernelArg, LaunchConfig, MemoryHandle,
     MemoryImport, MipmappedArrayDesc, ModuleImage, Result, SemaphoreImport, TextureDesc, WaitCondition,
 };
-use gpu_interop_driver::abi::{
-    MemoryBufferDesc, MemoryHandleDesc, SemaphoreHandleDesc, SemaphoreSignalParams, SemaphoreWaitParams,
-};
+use gpu_interop_driver::abi::{MemoryBufferDesc, MemoryHandleDesc, SemaphoreHandleDesc};
+use gpu_interop_driver::{with_signals, with_waits};
 use smallvec::SmallVec;
 
 use crate::array;
@@ -24,9 +23,6 @@ use crate::driver::Driver;
 use crate::exportable::{Allocation, function};
 use crate::image;
 use crate::sys::{self, CuResult, EVENT_DISABLE_TIMING, Functions, Handle, STREAM_NON_BLOCKING};
-
-/// How many signals or waits of a batch need no heap allocation.
-const INLINE: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct CudaDevice {
@@ -291,30 +287,22 @@ impl BackendDevice for CudaDevice {
         const OPERATION: &str = "cuSignalExternalSemaphoresAsync";
         let (_, _bound) = self.enter()?;
         let signal = function!(self.driver(), signal_external_semaphores)?;
-        let mut semaphores: SmallVec<[Handle; INLINE]> = SmallVec::new();
-        let mut params: SmallVec<[SemaphoreSignalParams; INLINE]> = SmallVec::new();
-        for each in signals {
-            semaphores.push(each.semaphore.get());
-            params.push(SemaphoreSignalParams::new(&each.params).ok_or_else(|| no_encoding(OPERATION))?);
-        }
-        let number = c_uint::try_from(signals.len()).map_err(|_| Error::invalid(OPERATION, "the batch is too long"))?;
-        // SAFETY: both arrays have this many elements; stream and semaphores are live, by contract.
-        self.check(OPERATION, unsafe { signal(semaphores.as_ptr(), params.as_ptr(), number, stream.get()) })
+        // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
+        let result = with_signals(OPERATION, signals, |semaphores, params, count| unsafe {
+            signal(semaphores, params, count, stream.get())
+        })?;
+        self.check(OPERATION, result)
     }
 
     unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
         const OPERATION: &str = "cuWaitExternalSemaphoresAsync";
         let (_, _bound) = self.enter()?;
         let wait = function!(self.driver(), wait_external_semaphores)?;
-        let mut semaphores: SmallVec<[Handle; INLINE]> = SmallVec::new();
-        let mut params: SmallVec<[SemaphoreWaitParams; INLINE]> = SmallVec::new();
-        for each in waits {
-            semaphores.push(each.semaphore.get());
-            params.push(SemaphoreWaitParams::new(&each.params).ok_or_else(|| no_encoding(OPERATION))?);
-        }
-        let number = c_uint::try_from(waits.len()).map_err(|_| Error::invalid(OPERATION, "the batch is too long"))?;
-        // SAFETY: both arrays have this many elements; stream and semaphores are live, by contract.
-        self.check(OPERATION, unsafe { wait(semaphores.as_ptr(), params.as_ptr(), number, stream.get()) })
+        // SAFETY: as in `signal_semaphores`.
+        let result = with_waits(OPERATION, waits, |semaphores, params, count| unsafe {
+            wait(semaphores, params, count, stream.get())
+        })?;
+        self.check(OPERATION, result)
     }
 
     fn create_stream(&self) -> Result<RawStream> {

@@ -15,9 +15,11 @@
 //! * Declare functions with the types of the vendor's headers: a symbol's type cannot be checked.
 
 pub mod abi;
+mod batch;
 mod library;
 mod symbol;
 mod table;
 
+pub use batch::{with_signals, with_waits};
 pub use library::{DriverLibrary, LibrarySearch};
 pub use symbol::{ApiVersion, MissingSymbol, OptionalFunction};

@@ -1,0 +1,227 @@
+//! Batches of signals and waits as the drivers take them: an array of handles and one of parameter blocks.
+//!
+//! A block has 144 bytes, of which a timeline or binary semaphore uses 8. Each thread keeps blocks from batch to batch
+//! with the rest 0, so that a batch costs two words a semaphore, and no allocation up to 64.
+
+use std::cell::RefCell;
+use std::ffi::c_uint;
+
+use gpu_interop_core::backend::{RawSemaphore, RawSignal, RawWait};
+use gpu_interop_core::{Error, Result, SignalParams, WaitParams};
+use smallvec::SmallVec;
+
+use crate::abi::{SemaphoreSignalParams, SemaphoreWaitParams};
+
+/// How many blocks a thread keeps.
+const KEPT: usize = 64;
+
+/// Calls `call` with a batch of signals: handles, parameter blocks, and their number. Both arrays live until it returns.
+///
+/// # Errors
+/// `Unsupported` for parameters without an encoding, `InvalidArgument` for more signals than a driver can count; then
+/// `call` was not called. Else what it returns.
+#[inline]
+pub fn with_signals<R>(
+    operation: &'static str,
+    signals: &[RawSignal],
+    call: impl FnOnce(*const usize, *const SemaphoreSignalParams, c_uint) -> R,
+) -> Result<R> {
+    // The common case, without the thread's blocks.
+    if let [RawSignal { semaphore, params: SignalParams::Value(fence_value) }] = signals {
+        let block = SemaphoreSignalParams { fence_value: *fence_value, ..SemaphoreSignalParams::BINARY };
+        let handle = semaphore.get();
+        return Ok(call(&raw const handle, &raw const block, 1));
+    }
+    with_blocks(operation, signals, call)
+}
+
+/// The twin of [`with_signals`] for waits.
+///
+/// # Errors
+/// As there.
+#[inline]
+pub fn with_waits<R>(
+    operation: &'static str,
+    waits: &[RawWait],
+    call: impl FnOnce(*const usize, *const SemaphoreWaitParams, c_uint) -> R,
+) -> Result<R> {
+    if let [RawWait { semaphore, params: WaitParams::Value(fence_value) }] = waits {
+        let block = SemaphoreWaitParams { fence_value: *fence_value, ..SemaphoreWaitParams::BINARY };
+        let handle = semaphore.get();
+        return Ok(call(&raw const handle, &raw const block, 1));
+    }
+    with_blocks(operation, waits, call)
+}
+
+/// Lays a batch out in this thread's blocks, or in new ones if it is too great for them.
+fn with_blocks<E: Element, R>(
+    operation: &'static str,
+    batch: &[E],
+    call: impl FnOnce(*const usize, *const E::Block, c_uint) -> R,
+) -> Result<R> {
+    let number = c_uint::try_from(batch.len()).map_err(|_| Error::invalid(operation, "the batch is too long"))?;
+    let handles: SmallVec<[usize; KEPT]> = batch.iter().map(|element| element.semaphore().get()).collect();
+    let lay_out = |blocks: &mut [E::Block]| {
+        let mut others = false;
+        let mut encoded = Ok(());
+        for (element, block) in batch.iter().zip(&mut *blocks) {
+            match element.fence_value() {
+                Some(value) => E::set_fence_value(block, value),
+                None => {
+                    others = true;
+                    match element.encode() {
+                        Some(whole) => *block = whole,
+                        None => encoded = Err(Error::unsupported(operation, "there are no parameters of this sort")),
+                    }
+                }
+            }
+        }
+        let called = encoded.map(|()| call(handles.as_ptr(), blocks.as_ptr(), number));
+        if others {
+            blocks.fill(E::ZERO);
+        }
+        called
+    };
+    if batch.len() <= KEPT { E::with_kept(lay_out) } else { lay_out(&mut vec![E::ZERO; batch.len()]) }
+}
+
+/// An element of a batch.
+trait Element {
+    /// Its parameter block.
+    type Block: Copy + 'static;
+    /// A block whose every byte is 0.
+    const ZERO: Self::Block;
+
+    fn semaphore(&self) -> RawSemaphore;
+    /// All that the block of a timeline or (0) of a binary semaphore has; `None` for other sorts.
+    fn fence_value(&self) -> Option<u64>;
+    fn set_fence_value(block: &mut Self::Block, value: u64);
+    /// A whole block; `None` for a sort that has no encoding.
+    fn encode(&self) -> Option<Self::Block>;
+    /// Runs `action` with [`KEPT`] blocks that are 0 but for the fence's value, and are so again when it returns.
+    fn with_kept<R>(action: impl FnOnce(&mut [Self::Block]) -> R) -> R;
+}
+
+macro_rules! element {
+    ($element:ty, $params:ident, $block:ty) => {
+        impl Element for $element {
+            type Block = $block;
+            const ZERO: $block = <$block>::BINARY;
+
+            #[inline]
+            fn semaphore(&self) -> RawSemaphore {
+                self.semaphore
+            }
+
+            #[inline]
+            fn fence_value(&self) -> Option<u64> {
+                match self.params {
+                    $params::Value(value) => Some(value),
+                    $params::Binary => Some(0),
+                    _ => None,
+                }
+            }
+
+            #[inline]
+            fn set_fence_value(block: &mut $block, value: u64) {
+                block.fence_value = value;
+            }
+
+            fn encode(&self) -> Option<$block> {
+                <$block>::new(&self.params)
+            }
+
+            #[inline]
+            fn with_kept<R>(action: impl FnOnce(&mut [$block]) -> R) -> R {
+                thread_local! {
+                    // Zeros that nobody touches cost a thread no memory; there is nothing to drop when it ends.
+                    static BLOCKS: RefCell<[$block; KEPT]> = const { RefCell::new([<$block>::BINARY; KEPT]) };
+                }
+                BLOCKS.with(|blocks| match blocks.try_borrow_mut() {
+                    Ok(mut blocks) => action(&mut blocks[..]),
+                    // The driver called back into this thread.
+                    Err(_) => action(&mut vec![<$block>::BINARY; KEPT]),
+                })
+            }
+        }
+    };
+}
+
+element!(RawSignal, SignalParams, SemaphoreSignalParams);
+element!(RawWait, WaitParams, SemaphoreWaitParams);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn signals(params: &[SignalParams]) -> Vec<RawSignal> {
+        let numbered = params.iter().zip(1..);
+        numbered.map(|(params, number)| RawSignal { semaphore: RawSemaphore::new(number), params: *params }).collect()
+    }
+
+    /// What a driver sees of a batch.
+    fn seen(batch: &[RawSignal]) -> (Vec<usize>, Vec<SemaphoreSignalParams>) {
+        with_signals("op", batch, |handles, blocks, number| {
+            let number = usize::try_from(number).expect("small");
+            // SAFETY: `with_signals` says that both arrays have this many elements.
+            unsafe {
+                (
+                    std::slice::from_raw_parts(handles, number).to_vec(),
+                    std::slice::from_raw_parts(blocks, number).to_vec(),
+                )
+            }
+        })
+        .expect("encodes")
+    }
+
+    #[test]
+    fn batches_of_every_size_are_what_was_asked_for() {
+        // Great ones first: what they leave behind must not show in smaller ones.
+        for size in [1, 200, 65, 64, 63, 9, 8, 7, 2, 1] {
+            let params: Vec<_> = (0..size).map(|index| SignalParams::Value(size * 1000 + index)).collect();
+            let (handles, blocks) = seen(&signals(&params));
+            assert!(handles.iter().copied().eq(1..=usize::try_from(size).expect("small")));
+            let expected = |fence_value| SemaphoreSignalParams { fence_value, ..SemaphoreSignalParams::BINARY };
+            assert!(blocks.iter().copied().eq((0..size).map(|index| expected(size * 1000 + index))), "{size}");
+        }
+    }
+
+    #[test]
+    fn other_sorts_leave_nothing_in_the_next_batch() {
+        let mixed = [SignalParams::Key(7), SignalParams::Value(5), SignalParams::Binary, SignalParams::Key(9)];
+        let (_, blocks) = seen(&signals(&mixed));
+        let keys: Vec<_> = blocks.iter().map(|block| (block.key, block.fence_value)).collect();
+        assert_eq!(keys, [(7, 0), (0, 5), (0, 0), (9, 0)]);
+        let (_, blocks) = seen(&signals(&[SignalParams::Binary; 4]));
+        assert_eq!(blocks, [SemaphoreSignalParams::BINARY; 4]);
+    }
+
+    #[test]
+    fn waits_keep_their_time_limit() {
+        let key = WaitParams::Key { key: 3, timeout: Some(Duration::from_millis(20)) };
+        let waits = [key, WaitParams::Value(6)].map(|params| RawWait { semaphore: RawSemaphore::new(1), params });
+        let blocks = with_waits("op", &waits, |_, blocks, number| {
+            assert_eq!(number, 2);
+            // SAFETY: `with_waits` says that the array has this many elements.
+            unsafe { [blocks.read(), blocks.add(1).read()] }
+        })
+        .expect("encodes");
+        assert_eq!((blocks[0].key, blocks[0].timeout_ms, blocks[0].fence_value), (3, 20, 0));
+        assert_eq!((blocks[1].key, blocks[1].timeout_ms, blocks[1].fence_value), (0, 0, 6));
+    }
+
+    #[test]
+    fn a_batch_within_a_batch_disturbs_neither() {
+        let outer = signals(&[SignalParams::Value(1), SignalParams::Value(2)]);
+        let blocks = with_signals("op", &outer, |_, blocks, _| {
+            let (_, inner) = seen(&signals(&[SignalParams::Value(8), SignalParams::Value(9)]));
+            assert_eq!((inner[0].fence_value, inner[1].fence_value), (8, 9));
+            // SAFETY: as above.
+            unsafe { [blocks.read(), blocks.add(1).read()] }
+        })
+        .expect("encodes");
+        assert_eq!((blocks[0].fence_value, blocks[1].fence_value), (1, 2));
+    }
+}
