@@ -1,11 +1,13 @@
 //! The other side: what exports the memory and semaphores that a device imports.
 
+mod image;
 mod native;
 mod vulkan;
 
 use std::time::Duration;
 
 use gpu_interop::{Device, DeviceIdentity, MemoryImport, SemaphoreHandle};
+pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
 use serde::{Deserialize, Serialize};
 
 use crate::backend_under_test::BackendUnderTest;
@@ -81,6 +83,14 @@ pub trait Exporter: Send + Sync {
     /// # Errors
     /// [`Stop::Unsupported`] if this exporter has no such buffers.
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>>;
+
+    /// Makes an exportable image. Its contents are undefined.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if this exporter has no such images.
+    fn image(&self, _spec: ImageSpec) -> Verdict<Box<dyn ExportedImage>> {
+        Err(Stop::Unsupported("the suite has no images of this exporter".into()))
+    }
 
     /// Imports memory that the device under test exported: the reverse direction.
     ///

@@ -1,5 +1,7 @@
 //! A real Vulkan driver as the exporter.
 
+mod image;
+
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -9,7 +11,12 @@ use gpu_interop::vulkan::{
 };
 use gpu_interop::{Device, DeviceIdentity, ErrorKind, IdentityMatch, MemoryImport, SemaphoreHandle, SemaphorePayload};
 
-use super::{BufferAccess, BufferSpec, Complaints, ExportedBuffer, ExportedSemaphore, Exporter, Placement};
+use image::VulkanImage;
+
+use super::{
+    BufferAccess, BufferSpec, Complaints, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter, ImageSpec,
+    Placement,
+};
 use crate::outcome::{Stop, Verdict};
 
 /// What the suite does with buffers.
@@ -84,11 +91,8 @@ impl Exporter for VulkanExporter {
     }
 
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
-        let placement = match spec.placement {
-            Placement::HostVisible => MemoryPlacement::HostVisible,
-            Placement::DeviceLocal => MemoryPlacement::DeviceLocal,
-        };
-        let options = BufferOptions::new(spec.size, USAGE).memory(placement).dedicated(spec.dedicated);
+        let options =
+            BufferOptions::new(spec.size, USAGE).memory(memory_placement(spec.placement)).dedicated(spec.dedicated);
         let exported = ExportableBuffer::new(self.context.interop(), &options).map_err(|error| match error.kind() {
             ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
             // SwiftShader refuses allocations of just the size that it gives as the largest. Anything smaller must be
@@ -105,6 +109,10 @@ impl Exporter for VulkanExporter {
             released: Mutex::new(false),
         };
         Ok(Box::new(VulkanBuffer { access, exported }))
+    }
+
+    fn image(&self, spec: ImageSpec) -> Verdict<Box<dyn ExportedImage>> {
+        Ok(Box::new(VulkanImage::new(&self.context, spec)?))
     }
 
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
@@ -134,6 +142,13 @@ impl Exporter for VulkanExporter {
     fn complaints(&self) -> Complaints {
         let log = self.context.validation_log();
         Box::new(move || log.as_ref().map(ValidationLog::errors).unwrap_or_default())
+    }
+}
+
+fn memory_placement(placement: Placement) -> MemoryPlacement {
+    match placement {
+        Placement::HostVisible => MemoryPlacement::HostVisible,
+        Placement::DeviceLocal => MemoryPlacement::DeviceLocal,
     }
 }
 
