@@ -38,6 +38,7 @@ mod context;
 mod doctor;
 mod expectations;
 mod exporter;
+mod image;
 mod outcome;
 mod output;
 mod pattern;

@@ -36,6 +36,12 @@ impl Pattern {
         Self { seed: self.seed.wrapping_mul(0x9e37_79b1).wrapping_add(1) }
     }
 
+    /// The pattern of a mip level of an image; that of level 0 is this one.
+    #[must_use]
+    pub fn level(self, level: u32) -> Self {
+        Self { seed: self.seed.wrapping_add(level.wrapping_mul(0x632b_e59b)) }
+    }
+
     /// The bytes from `offset`, in bytes from the pattern's start, into `target`.
     pub fn fill(self, offset: u64, target: &mut [u8]) {
         let mut position = offset;
@@ -105,6 +111,22 @@ mod tests {
         for start in 0..16 {
             for length in 0..16 {
                 assert_eq!(pattern.bytes(start as u64, length), whole[start..start + length]);
+            }
+        }
+    }
+
+    #[test]
+    fn levels_differ_from_each_other_and_from_other_patterns() {
+        let patterns: Vec<_> = [Pattern::new(11), Pattern::new(11).other()]
+            .into_iter()
+            .flat_map(|p| (0..13).map(move |n| p.level(n)))
+            .collect();
+        assert_eq!(patterns[0], Pattern::new(11));
+        for (index, pattern) in patterns.iter().enumerate() {
+            for other in &patterns[..index] {
+                let (one, two) = (pattern.bytes(0, 4096), other.bytes(0, 4096));
+                let same = one.iter().zip(&two).filter(|(one, two)| one == two).count();
+                assert!(same < 64, "{pattern:?} and {other:?} have {same} bytes in common");
             }
         }
     }

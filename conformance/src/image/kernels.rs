@@ -1,0 +1,161 @@
+//! The kernels that see images.
+
+use gpu_interop::{ArrayShape, Feature, Kernel, KernelArg, LaunchConfig, MappedBuffer, ReadMode, Stream, Texture};
+use gpu_interop_kernels::{SURFACE_FILL, SURFACE_VERIFY, SurfaceShape, TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType};
+
+use super::{Fetched, SharedImage, length};
+use crate::context::Context;
+use crate::ensure_eq;
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::Pattern;
+
+/// The loaded kernels, a stream to run them on, and memory for what they answer.
+pub(crate) struct ImageKernels<'a> {
+    context: &'a Context,
+    pub(crate) stream: Stream,
+    fill: Kernel,
+    verify: Kernel,
+    read: Kernel,
+    read_level: Kernel,
+    counter: MappedBuffer,
+}
+
+impl<'a> ImageKernels<'a> {
+    pub(crate) fn load(context: &'a Context) -> Verdict<Self> {
+        context.need_feature(Feature::MappedMipmappedArray)?;
+        let module = context.kernels()?;
+        Ok(Self {
+            context,
+            stream: context.device().create_stream()?,
+            fill: module.kernel(SURFACE_FILL.name)?,
+            verify: module.kernel(SURFACE_VERIFY.name)?,
+            read: module.kernel(TEXTURE_READ.name)?,
+            read_level: module.kernel(TEXTURE_READ_LEVEL.name)?,
+            counter: context.import(&*context.buffer(4096)?)?,
+        })
+    }
+
+    /// Fills one level through a surface, and waits until it is done.
+    pub(crate) fn fill(&self, image: &SharedImage, level: u32, pattern: Pattern) -> Verdict {
+        let surface = image.array.surface(level)?;
+        self.fill_surface(&surface, image.exported.spec(), level, pattern)
+    }
+
+    /// Fills a surface of one level of such an image, and waits until it is done.
+    pub(crate) fn fill_surface(
+        &self,
+        surface: &gpu_interop::Surface,
+        spec: &crate::exporter::ImageSpec,
+        level: u32,
+        pattern: Pattern,
+    ) -> Verdict {
+        let (mut args, texels) = surface_args(surface, spec, level)?;
+        args.push(KernelArg::U32(pattern.level(level).seed()));
+        // SAFETY: the arguments are those of `surface_fill`, and the surface outlives the synchronisation.
+        unsafe { self.stream.launch(&self.fill, &LaunchConfig::linear(texels), &args) }?;
+        Ok(self.stream.synchronize()?)
+    }
+
+    /// Counts the texels of one level that differ from the pattern, read through a surface.
+    pub(crate) fn mismatches(&self, image: &SharedImage, level: u32, pattern: Pattern) -> Verdict<u32> {
+        let surface = image.array.surface(level)?;
+        let (mut args, texels) = surface_args(&surface, image.spec(), level)?;
+        args.extend([KernelArg::U32(pattern.level(level).seed()), KernelArg::Ptr(self.counter.as_raw())]);
+        let word = self.counter.slice(..4)?;
+        self.stream.fill_u32(word, 0)?;
+        // SAFETY: the arguments are those of `surface_verify`; the surface and the counter outlive the synchronisation.
+        unsafe { self.stream.launch(&self.verify, &LaunchConfig::linear(texels), &args) }?;
+        let mut found = [0; 4];
+        self.stream.read(word, &mut found)?;
+        Ok(u32::from_ne_bytes(found))
+    }
+
+    /// Fetches every texel of one level of a two-dimensional image and compares it with what its bytes stand for.
+    ///
+    /// The texture is of that level alone, or, with `of_all_levels`, of the whole image.
+    pub(crate) fn verify_fetches(
+        &self,
+        image: &SharedImage,
+        texture: &Texture,
+        level: u32,
+        of_all_levels: bool,
+        data: &[u8],
+    ) -> Verdict {
+        let format = image.spec().format.array;
+        let read = texture.desc().read;
+        let [width, height, _] = image.spec().layer_extent(level);
+        let texel_type = match (format.channel().is_integer() && read == ReadMode::Element, format.channel()) {
+            (true, channel) if channel.is_signed() => TexelType::Sint,
+            (true, _) => TexelType::Uint,
+            (false, _) => TexelType::Float,
+        };
+        let target = self.context.import(&*self.context.buffer(width * height * 16)?)?;
+        // What the kernel does not write is no texel.
+        self.stream.fill(&target, 0xee)?;
+        let mut args = vec![
+            texture.as_arg(),
+            KernelArg::Ptr(target.as_raw()),
+            KernelArg::U32(narrow(width)?),
+            KernelArg::U32(narrow(height)?),
+            KernelArg::U32(texel_type.argument()),
+        ];
+        let kernel = if of_all_levels {
+            args.push(KernelArg::U32(level));
+            &self.read_level
+        } else {
+            &self.read
+        };
+        // SAFETY: the arguments are those of the kernel, and the texture and the target, which has 16 bytes for each
+        // texel, outlive the synchronisation.
+        unsafe { self.stream.launch(kernel, &LaunchConfig::linear(width * height), &args) }?;
+        let found = self.context.read(&self.stream, &target)?;
+        let (width, size) = (length(width)?, format.texel_size() as usize);
+        ensure_eq!(data.len() / size, found.len() / 16, "texels to compare");
+        for (number, (texel, fetched)) in data.chunks_exact(size).zip(found.chunks_exact(16)).enumerate() {
+            let expected = Fetched::expected(format, read, texel)?;
+            for (channel, (expected, bytes)) in expected.into_iter().zip(fetched.chunks_exact(4)).enumerate() {
+                let bits = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                if !expected.is_met_by(bits) {
+                    return Err(Stop::Failed(format!(
+                        "channel {channel} of texel ({}, {}), level {level} of {format}, which has the bytes {texel:x?}: \
+                         expected {expected:x?}, fetched {bits:#x} ({:?} as a float)",
+                        number % width,
+                        number / width,
+                        f32::from_bits(bits)
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What both surface kernels take first, and the number of texels.
+fn surface_args(
+    surface: &gpu_interop::Surface,
+    spec: &crate::exporter::ImageSpec,
+    level: u32,
+) -> Verdict<(Vec<KernelArg>, u64)> {
+    let shape = match spec.shape {
+        ArrayShape::D1 { .. } => SurfaceShape::D1,
+        ArrayShape::D1Layered { .. } => SurfaceShape::D1Layered,
+        ArrayShape::D2 { .. } => SurfaceShape::D2,
+        ArrayShape::D3 { .. } => SurfaceShape::D3,
+        // Kernels see the faces of cubes as layers.
+        ArrayShape::D2Layered { .. } | ArrayShape::Cube { .. } | ArrayShape::CubeLayered { .. } => {
+            SurfaceShape::D2Layered
+        }
+        other => return Err(Stop::Failed(format!("the kernels know no surfaces of the shape {other:?}"))),
+    };
+    let extent = spec.shape.level_extent(level);
+    let mut args = vec![surface.as_arg(), KernelArg::U32(shape.argument())];
+    for texels in extent {
+        args.push(KernelArg::U32(narrow(texels)?));
+    }
+    args.push(KernelArg::U32(spec.format.array.texel_size()));
+    Ok((args, extent.iter().product()))
+}
+
+fn narrow(n: u64) -> Verdict<u32> {
+    u32::try_from(n).map_err(|error| Stop::Failed(error.to_string()))
+}

@@ -1,0 +1,200 @@
+//! An image that the exporter and the device share, and what it should hold.
+
+mod fetch;
+mod kernels;
+mod texels;
+
+use gpu_interop::vulkan::{ChannelOrder, ColorEncoding, TexelFormat};
+use gpu_interop::{ArrayFormat, ChannelType, ErrorKind, Feature, MappedMipmappedArray, MipmappedArrayDesc, Stream};
+
+use crate::context::Context;
+use crate::exporter::{ExportedImage, ImageSpec};
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::Pattern;
+use crate::{ensure, ensure_eq};
+pub(crate) use fetch::{Fetched, make_finite};
+pub(crate) use kernels::ImageKernels;
+pub(crate) use texels::{Texels, compare};
+
+/// A format in the order red, green, blue, alpha, with numbers in proportion to brightness.
+pub(crate) fn plain_format(channel: ChannelType, channels: u8) -> Verdict<TexelFormat> {
+    let array = ArrayFormat::new(channel, channels)?;
+    Ok(TexelFormat { array, order: ChannelOrder::Rgba, encoding: ColorEncoding::Linear })
+}
+
+/// A number of bytes as a length in this process.
+pub(crate) fn length(bytes: u64) -> Verdict<usize> {
+    usize::try_from(bytes).map_err(|error| Stop::Failed(error.to_string()))
+}
+
+// What an image holds after `pattern` was written to it: level `n` has the bytes of `pattern.level(n)`, layer after
+// layer, so that no part of it can stand in for another.
+impl dyn ExportedImage {
+    /// Writes all of it from the exporter's side.
+    pub(crate) fn write_all(&self, pattern: Pattern) -> Verdict {
+        let spec = self.spec();
+        for (level, layer) in spec.subresources() {
+            let size = spec.layer_size(level);
+            let data = pattern.level(level).bytes(u64::from(layer) * size, length(size)?);
+            self.write(level, layer, &data)?;
+        }
+        Ok(())
+    }
+
+    /// Checks every byte of it from the exporter's side.
+    pub(crate) fn verify_all(&self, pattern: Pattern, what: &str) -> Verdict {
+        (0..self.spec().levels).try_for_each(|level| self.verify_level(level, pattern, what))
+    }
+
+    /// Checks every byte of one level from the exporter's side.
+    pub(crate) fn verify_level(&self, level: u32, pattern: Pattern, what: &str) -> Verdict {
+        let found = self.read_level(level)?;
+        pattern.level(level).verify(0, &found, &format!("{what}, exporter's side, level {level} of {:?}", self.spec()))
+    }
+
+    /// Reads all layers of one level from the exporter's side.
+    pub(crate) fn read_level(&self, level: u32) -> Verdict<Vec<u8>> {
+        let spec = self.spec();
+        let mut found = vec![0; length(spec.level_size(level))?];
+        // A layer is never empty.
+        for (layer, texels) in (0..).zip(found.chunks_exact_mut(length(spec.layer_size(level))?)) {
+            self.read(level, layer, texels)?;
+        }
+        Ok(found)
+    }
+}
+
+/// An image of the exporter that the device under test has imported and mapped.
+pub(crate) struct SharedImage {
+    pub(crate) exported: Box<dyn ExportedImage>,
+    pub(crate) array: MappedMipmappedArray,
+}
+
+impl SharedImage {
+    /// Makes and imports one. Unsupported if one of the two sides has no such images.
+    pub(crate) fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
+        context.need_feature(Feature::MappedMipmappedArray)?;
+        let exported = context.exporter()?.image(spec)?;
+        let desc = exported.array_desc()?;
+        ensure_eq!(
+            (desc.shape, desc.format, desc.levels, desc.usage),
+            (spec.shape, spec.format.array, spec.levels, spec.usage),
+            "what the exporter says of its image"
+        );
+        Self::mapped_as(context, exported, &desc)
+    }
+
+    /// Imports an image and maps it.
+    pub(crate) fn mapped_as(
+        context: &Context,
+        exported: Box<dyn ExportedImage>,
+        desc: &MipmappedArrayDesc,
+    ) -> Verdict<Self> {
+        let memory = context.device().import_memory(exported.import_request()?)?;
+        // Unlike most of what a device can do, its formats and shapes are known only from an attempt.
+        let array = memory.map_mipmapped_array(desc).map_err(|error| match error.kind() {
+            ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
+            _ => Stop::from(error),
+        })?;
+        Ok(Self { exported, array })
+    }
+
+    pub(crate) fn spec(&self) -> &ImageSpec {
+        self.exported.spec()
+    }
+
+    /// Writes all of it by the device.
+    pub(crate) fn device_writes(&self, stream: &Stream, pattern: Pattern) -> Verdict {
+        for level in 0..self.spec().levels {
+            let data = pattern.level(level).bytes(0, length(self.spec().level_size(level))?);
+            stream.write_array(self.array.level(level)?, &data)?;
+        }
+        Ok(())
+    }
+
+    /// Checks every byte of it as the device reads it.
+    pub(crate) fn device_sees(&self, stream: &Stream, pattern: Pattern, what: &str) -> Verdict {
+        for level in 0..self.spec().levels {
+            let found = self.device_reads(stream, level)?;
+            let what = format!("{what}, device's side, level {level} of {:?}", self.spec());
+            pattern.level(level).verify(0, &found, &what)?;
+        }
+        Ok(())
+    }
+
+    /// Reads all layers of one level by the device.
+    pub(crate) fn device_reads(&self, stream: &Stream, level: u32) -> Verdict<Vec<u8>> {
+        let mut found = vec![0; length(self.spec().level_size(level))?];
+        stream.read_array(self.array.level(level)?, &mut found)?;
+        Ok(found)
+    }
+
+    /// Checks that each side sees all that the other writes, twice, so that nothing stale can pass.
+    pub(crate) fn goes_both_ways(&self, context: &Context) -> Verdict {
+        let stream = context.device().create_stream()?;
+        let mut pattern = context.pattern();
+        for _ in 0..2 {
+            self.exported.write_all(pattern)?;
+            self.device_sees(&stream, pattern, "what the exporter wrote")?;
+            pattern = pattern.other();
+            self.device_writes(&stream, pattern)?;
+            self.exported.verify_all(pattern, "what the device wrote")?;
+            pattern = pattern.other();
+        }
+        Ok(())
+    }
+}
+
+/// Runs `check` for each of several formats, shapes and the like. Unsupported if one side lacks them all, or, where all
+/// are needed, any.
+pub(crate) fn for_each<T: Copy + std::fmt::Debug>(
+    variants: &[T],
+    all_needed: bool,
+    mut check: impl FnMut(T) -> Verdict,
+) -> Verdict {
+    ensure!(!variants.is_empty(), "nothing to check");
+    let mut missing = Vec::new();
+    for variant in variants {
+        match check(*variant) {
+            Err(Stop::Unsupported(reason)) => missing.push((*variant, reason)),
+            other => other?,
+        }
+    }
+    let Some((_, first)) = missing.first() else { return Ok(()) };
+    // An exporter without images says so for each.
+    let reasons = if missing.len() > 1 && missing.iter().all(|(_, reason)| reason == first) {
+        first.clone()
+    } else {
+        missing.iter().map(|(variant, reason)| format!("{variant:?}: {reason}")).collect::<Vec<_>>().join("; ")
+    };
+    if all_needed || missing.len() == variants.len() {
+        return Err(Stop::Unsupported(reasons));
+    }
+    tracing::info!(reasons, "left out");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_format_is_never_a_pass_where_all_are_needed() {
+        let formats = [1, 2, 4].map(|channels| plain_format(ChannelType::Uint8, channels).expect("a format"));
+        let without = |missing: &'static [u8]| {
+            move |format: TexelFormat| match missing.contains(&format.array.channels()) {
+                true => Err(Stop::Unsupported("not here".into())),
+                false => Ok(()),
+            }
+        };
+        assert_eq!(for_each(&formats, true, without(&[])), Ok(()));
+        assert_eq!(for_each(&formats, false, without(&[1, 4])), Ok(()));
+        let named = |found: Verdict| matches!(found, Err(Stop::Unsupported(reason)) if reason.contains("channels: 2"));
+        assert!(named(for_each(&formats, true, without(&[2]))));
+        let all = for_each(&formats, false, without(&[1, 2, 4]));
+        assert_eq!(all, Err(Stop::Unsupported("not here".into())), "once, not three times");
+        let fails = |_| Err(Stop::Failed("wrong".into()));
+        assert_eq!(for_each(&formats, false, fails), Err(Stop::Failed("wrong".into())));
+        assert!(for_each(&formats[..0], false, without(&[])).is_err());
+    }
+}

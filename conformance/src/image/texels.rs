@@ -1,0 +1,105 @@
+//! Boxes of texels in memory without gaps, computed here to compare with what a device copies.
+
+use std::ops::Range;
+
+use crate::ensure_eq;
+use crate::outcome::{Stop, Verdict};
+
+/// The texels of a level: slice after slice (or layer, or face), row after row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Texels {
+    extent: [usize; 3],
+    size: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Texels {
+    /// Texels of `size` bytes. Fails unless `bytes` is as many as the extent says.
+    pub(crate) fn new(extent: [usize; 3], size: usize, bytes: Vec<u8>) -> Verdict<Self> {
+        ensure_eq!(bytes.len(), extent.iter().product::<usize>() * size, "bytes of {extent:?} texels");
+        Ok(Self { extent, size, bytes })
+    }
+
+    /// The rows of a box, as ranges of bytes.
+    fn rows(&self, origin: [usize; 3], extent: [usize; 3]) -> impl Iterator<Item = Range<usize>> + use<> {
+        let [width, height, _] = self.extent;
+        let size = self.size;
+        (0..extent[2]).flat_map(move |z| (0..extent[1]).map(move |y| (y, z))).map(move |(y, z)| {
+            let start = (((origin[2] + z) * height + origin[1] + y) * width + origin[0]) * size;
+            start..start + extent[0] * size
+        })
+    }
+
+    /// The texels of a box that lies inside.
+    pub(crate) fn part(&self, origin: [usize; 3], extent: [usize; 3]) -> Vec<u8> {
+        self.rows(origin, extent).flat_map(|row| self.bytes[row].iter().copied()).collect()
+    }
+
+    /// Replaces the texels of a box that lies inside by those in `data`, which must be as many.
+    pub(crate) fn put(&mut self, origin: [usize; 3], extent: [usize; 3], data: &[u8]) -> Verdict {
+        ensure_eq!(data.len(), extent.iter().product::<usize>() * self.size, "bytes for a box of {extent:?} texels");
+        for (row, data) in self.rows(origin, extent).zip(data.chunks_exact(extent[0] * self.size)) {
+            self.bytes[row].copy_from_slice(data);
+        }
+        Ok(())
+    }
+}
+
+/// Fails unless both are the same, with the number of bytes that differ and the first of them.
+pub(crate) fn compare(found: &[u8], expected: &[u8], what: &str) -> Verdict {
+    ensure_eq!(found.len(), expected.len(), "{what}: the number of bytes");
+    let mut differing = found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
+    match differing.next() {
+        None => Ok(()),
+        Some((at, (found_byte, expected))) => Err(Stop::Failed(format!(
+            "{what}: {} of {} bytes differ, the first at {at}: expected {expected:#04x}, found {found_byte:#04x}",
+            differing.count() + 1,
+            found.len()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texel (x, y, z) is the bytes 100 * z + 10 * y + x and 200.
+    fn numbered() -> Texels {
+        let bytes = (0..2_u8)
+            .flat_map(|z| (0..3).flat_map(move |y| (0..4).map(move |x| 100 * z + 10 * y + x)))
+            .flat_map(|number| [number, 200])
+            .collect();
+        Texels::new([4, 3, 2], 2, bytes).expect("as many bytes as texels need")
+    }
+
+    #[test]
+    fn a_part_has_the_texels_of_its_box() {
+        let texels = numbered();
+        let numbers = |origin, extent| -> Vec<u8> { texels.part(origin, extent).into_iter().step_by(2).collect() };
+        assert_eq!(numbers([1, 1, 0], [2, 2, 1]), [11, 12, 21, 22]);
+        assert_eq!(numbers([3, 0, 0], [1, 2, 2]), [3, 13, 103, 113]);
+        assert_eq!(numbers([3, 2, 1], [1, 1, 1]), [123]);
+        assert_eq!(texels.part([0; 3], [4, 3, 2]), texels.bytes);
+    }
+
+    #[test]
+    fn what_is_put_is_the_part_and_nothing_around_it_changes() {
+        let (before, mut after) = (numbered(), numbered());
+        let (origin, extent) = ([1, 0, 0], [3, 2, 2]);
+        let data: Vec<u8> = (0..24).map(|byte| byte | 0x80).collect();
+        after.put(origin, extent, &data).expect("as many bytes as the box needs");
+        assert_eq!(after.part(origin, extent), data);
+        assert_eq!(after.part([0; 3], [1, 3, 2]), before.part([0; 3], [1, 3, 2]));
+        assert_eq!(after.part([1, 2, 0], [3, 1, 2]), before.part([1, 2, 0], [3, 1, 2]));
+        assert!(after.put(origin, extent, &data[1..]).is_err());
+        assert!(Texels::new([4, 3, 2], 2, vec![0; 47]).is_err());
+    }
+
+    #[test]
+    fn every_differing_byte_is_counted() {
+        compare(&[1, 2, 3], &[1, 2, 3], "same").expect("no difference");
+        let message = compare(&[1, 2, 3, 4], &[1, 9, 3, 9], "data").expect_err("two differ").to_string();
+        assert!(message.contains("2 of 4 bytes differ, the first at 1: expected 0x09, found 0x02"), "{message}");
+        assert!(compare(&[1], &[1, 2], "short").is_err());
+    }
+}
