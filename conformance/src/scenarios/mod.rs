@@ -2,6 +2,13 @@
 
 mod accounting;
 mod identity;
+mod image_copies;
+mod image_formats;
+mod image_kernels;
+mod image_lifetime;
+mod image_linear;
+mod image_misuse;
+mod image_shapes;
 mod import_fd;
 mod import_fd_stress;
 mod import_request;
@@ -44,6 +51,13 @@ pub(crate) fn standard() -> Vec<Scenario> {
         semaphore_order::SCENARIOS,
         semaphore_process::SCENARIOS,
         &misbehaviour::scenarios(),
+        image_formats::SCENARIOS,
+        image_shapes::SCENARIOS,
+        image_copies::SCENARIOS,
+        image_linear::SCENARIOS,
+        image_kernels::SCENARIOS,
+        image_lifetime::SCENARIOS,
+        image_misuse::SCENARIOS,
     ]
     .concat()
 }

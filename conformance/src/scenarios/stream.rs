@@ -197,13 +197,13 @@ fn events(context: &Context) -> Verdict {
 }
 
 /// A stream that waits until [`Gate::open`].
-struct Gate {
+pub(super) struct Gate {
     buffer: Box<dyn ExportedBuffer>,
     mapped: MappedBuffer,
 }
 
 impl Gate {
-    fn new(context: &Context) -> Verdict<Self> {
+    pub(super) fn new(context: &Context) -> Verdict<Self> {
         context.need_feature(Feature::StreamMemoryOperations32)?;
         let buffer = context.buffer(4096)?;
         buffer.write(0, &[0; 4096])?;
@@ -211,11 +211,11 @@ impl Gate {
         Ok(Self { buffer, mapped })
     }
 
-    fn block(&self, stream: &Stream) -> Verdict {
+    pub(super) fn block(&self, stream: &Stream) -> Verdict {
         Ok(stream.wait_value_u32(self.mapped.slice(..4)?, 1, WaitCondition::Equal)?)
     }
 
-    fn open(&self) -> Verdict {
+    pub(super) fn open(&self) -> Verdict {
         self.buffer.write(0, &1_u32.to_ne_bytes())
     }
 }

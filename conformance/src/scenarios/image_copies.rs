@@ -1,0 +1,207 @@
+//! Copies of parts of images, with every texel around them checked.
+
+use gpu_interop::{ArrayShape, ChannelType, Feature, PitchedTexels};
+
+use super::semaphore_misuse::import_timeline;
+use crate::context::{Context, PATIENCE};
+use crate::ensure;
+use crate::exporter::ImageSpec;
+use crate::image::{SharedImage, Texels, compare, length, plain_format};
+use crate::outcome::Verdict;
+use crate::pattern::Pattern;
+use crate::scenario::scenarios;
+
+scenarios! {
+    "image_copy.region", Any, "Reading and writing boxes of texels touches exactly these, in every shape.", region;
+    "image_copy.between_images", Any, "The device copies a box from one image to another, and to another level.",
+        between_images;
+    "image_copy.pitched", Any,
+        "Boxes of texels go to and from linear memory with gaps between rows and slices, and the gaps stay.", pitched;
+    "image_copy.20_frames", Any,
+        "20 frames go from the exporter through the device and back, handed over by timeline semaphores.", frames;
+}
+
+const SHAPES: [ArrayShape; 6] = [
+    ArrayShape::D1 { width: 67 },
+    ArrayShape::D1Layered { width: 67, layers: 5 },
+    ArrayShape::D2 { width: 67, height: 45 },
+    ArrayShape::D2Layered { width: 37, height: 21, layers: 5 },
+    ArrayShape::D3 { width: 37, height: 21, depth: 9 },
+    ArrayShape::Cube { width: 35 },
+];
+
+/// Origin and extent, texels.
+type Box3 = ([usize; 3], [usize; 3]);
+
+fn image(context: &Context, shape: ArrayShape, levels: u32) -> Verdict<SharedImage> {
+    SharedImage::new(context, ImageSpec { levels, ..ImageSpec::new(shape, plain_format(ChannelType::Uint16, 2)?) })
+}
+
+fn extent(image: &SharedImage, level: u32) -> Verdict<[usize; 3]> {
+    let [width, height, depth] = image.spec().shape.level_extent(level);
+    Ok([length(width)?, length(height)?, length(depth)?])
+}
+
+fn as_u64(texels: [usize; 3]) -> [u64; 3] {
+    texels.map(|n| n as u64)
+}
+
+/// What a level holds after the pattern was written.
+fn level_texels(image: &SharedImage, level: u32, pattern: Pattern) -> Verdict<Texels> {
+    let size = length(image.spec().format.array.texel_size().into())?;
+    let extent = extent(image, level)?;
+    Texels::new(extent, size, pattern.level(level).bytes(0, extent.iter().product::<usize>() * size))
+}
+
+/// One in the middle, the first texel, the last one, and a whole row.
+fn boxes(extent: [usize; 3]) -> [Box3; 4] {
+    [
+        (extent.map(|n| n / 4), extent.map(|n| (n / 2).max(1))),
+        ([0; 3], [1; 3]),
+        (extent.map(|n| n - 1), [1; 3]),
+        ([0, extent[1] / 2, extent[2] / 2], [extent[0], 1, 1]),
+    ]
+}
+
+fn box_bytes(image: &SharedImage, pattern: Pattern, extent: [usize; 3]) -> Verdict<Vec<u8>> {
+    let size = length(image.spec().format.array.texel_size().into())?;
+    Ok(pattern.bytes(0, extent.iter().product::<usize>() * size))
+}
+
+fn region(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let stream = context.device().create_stream()?;
+    let base = context.pattern();
+    for shape in SHAPES {
+        let image = image(context, shape, 2)?;
+        for level in 0..2 {
+            image.exported.write_all(base)?;
+            let mut expected = level_texels(&image, level, base)?;
+            let mut written = base.other();
+            // The boxes overlap: each write must show what the ones before left.
+            for (origin, size) in boxes(extent(&image, level)?) {
+                let what = format!("{size:?} texels at {origin:?}, level {level} of {shape:?}");
+                let part = image.array.level(level)?.region(as_u64(origin), as_u64(size))?;
+                let data = box_bytes(&image, written, size)?;
+                let mut found = vec![0; data.len()];
+                stream.read_array(part, &mut found)?;
+                compare(&found, &expected.part(origin, size), &format!("read: {what}"))?;
+                stream.write_array(part, &data)?;
+                stream.read_array(part, &mut found)?;
+                compare(&found, &data, &format!("read after the write: {what}"))?;
+                expected.put(origin, size, &data)?;
+                compare(&image.exported.read_level(level)?, &expected.bytes, &format!("written: {what}"))?;
+                written = written.other();
+            }
+            image.exported.verify_level(1 - level, base, "the level that was not written")?;
+        }
+    }
+    Ok(())
+}
+
+fn between_images(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let stream = context.device().create_stream()?;
+    let source = image(context, ArrayShape::D2Layered { width: 37, height: 21, layers: 5 }, 2)?;
+    let (from, onto) = (context.pattern(), context.pattern().other());
+    let size = [11, 7, 3];
+    for shape in
+        [ArrayShape::D2Layered { width: 53, height: 29, layers: 6 }, ArrayShape::D3 { width: 41, height: 23, depth: 9 }]
+    {
+        let target = image(context, shape, 2)?;
+        source.exported.write_all(from)?;
+        target.exported.write_all(onto)?;
+        let (origin, place) = ([5, 9, 1], [20, 3, 2]);
+        stream.copy_array(
+            target.array.level(0)?.region(as_u64(place), as_u64(size))?,
+            source.array.level(0)?.region(as_u64(origin), as_u64(size))?,
+        )?;
+        stream.synchronize()?;
+        let copied = level_texels(&source, 0, from)?.part(origin, size);
+        let mut expected = level_texels(&target, 0, onto)?;
+        expected.put(place, size, &copied)?;
+        compare(&target.exported.read_level(0)?, &expected.bytes, &format!("the target, {shape:?}"))?;
+        target.exported.verify_level(1, onto, "the target's other level")?;
+        source.exported.verify_all(from, "the source")?;
+    }
+    // Within one image, from level 0 to level 1.
+    let (origin, place) = ([20, 10, 2], [3, 2, 1]);
+    stream.copy_array(
+        source.array.level(1)?.region(as_u64(place), as_u64(size))?,
+        source.array.level(0)?.region(as_u64(origin), as_u64(size))?,
+    )?;
+    stream.synchronize()?;
+    let copied = level_texels(&source, 0, from)?.part(origin, size);
+    let mut expected = level_texels(&source, 1, from)?;
+    expected.put(place, size, &copied)?;
+    compare(&source.exported.read_level(1)?, &expected.bytes, "the level that was copied to")?;
+    source.exported.verify_level(0, from, "the level that was copied from")
+}
+
+fn pitched(context: &Context) -> Verdict {
+    /// Where the first row begins in linear memory, bytes.
+    const START: usize = 272;
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let stream = context.device().create_stream()?;
+    let (texels, gaps) = (context.pattern(), context.pattern().other());
+    for shape in SHAPES {
+        let image = image(context, shape, 2)?;
+        let size = length(image.spec().format.array.texel_size().into())?;
+        for (origin, part) in boxes(extent(&image, 1)?) {
+            let what = format!("{part:?} texels at {origin:?} of {shape:?}");
+            image.exported.write_all(texels)?;
+            let mut level = level_texels(&image, 1, texels)?;
+            let region = image.array.level(1)?.region(as_u64(origin), as_u64(part))?;
+            // Five texels more in a row and three rows more in a slice than the box has.
+            let spaced = [part[0] + 5, part[1] + 3, part[2]];
+            let end = START + spaced.iter().product::<usize>() * size;
+            let buffer = context.buffer(end as u64)?;
+            buffer.write(0, &gaps.bytes(0, end))?;
+            let mapped = context.import(&*buffer)?;
+            let (row_pitch, rows) = ((spaced[0] * size) as u64, spaced[1] as u64);
+            let linear = PitchedTexels::new(mapped.slice(START as u64..)?, row_pitch, rows);
+
+            stream.copy_from_array(linear, region)?;
+            stream.synchronize()?;
+            let mut memory = Texels::new(spaced, size, gaps.bytes(START as u64, end - START))?;
+            memory.put([0; 3], part, &level.part(origin, part))?;
+            let mut found = vec![0; end];
+            buffer.read(0, &mut found)?;
+            gaps.verify(0, &found[..START], &format!("what lies before the linear memory, {what}"))?;
+            compare(&found[START..], &memory.bytes, &format!("linear memory, {what}"))?;
+
+            let data = gaps.other().bytes(0, end);
+            buffer.write(0, &data)?;
+            stream.copy_to_array(region, linear)?;
+            stream.synchronize()?;
+            let memory = Texels::new(spaced, size, data[START..].to_vec())?;
+            level.put(origin, part, &memory.part([0; 3], part))?;
+            compare(&image.exported.read_level(1)?, &level.bytes, &format!("the image, {what}"))?;
+            image.exported.verify_level(0, texels, &format!("the other level, {what}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn frames(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let (ready, to_device) = import_timeline(context, 0)?;
+    let (done, from_device) = import_timeline(context, 0)?;
+    let shape = ArrayShape::D2 { width: 256, height: 144 };
+    let (input, output) = (image(context, shape, 1)?, image(context, shape, 1)?);
+    let stream = context.device().create_stream()?;
+    let mut pattern = context.pattern();
+    for frame in 1..=20 {
+        // The device's half is enqueued before the exporter has written anything.
+        stream.wait(&[to_device.wait_value(frame)])?;
+        stream.copy_array(output.array.level(0)?, input.array.level(0)?)?;
+        stream.signal(&[from_device.signal_value(frame)])?;
+        ensure!(!stream.is_idle()?, "frame {frame}: the device did not wait");
+        input.exported.write_all(pattern)?;
+        ready.signal(frame)?;
+        ensure!(done.wait(frame, PATIENCE)?, "frame {frame} did not come back");
+        output.exported.verify_all(pattern, &format!("frame {frame}"))?;
+        pattern = pattern.other();
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! Whatever order the parts of an image end in.
+
+use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, Feature};
+
+use super::stream::Gate;
+use crate::accounting::Holdings;
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::ensure;
+use crate::exporter::ImageSpec;
+use crate::image::{ImageKernels, SharedImage, length, plain_format};
+use crate::outcome::Verdict;
+use crate::scenario::scenarios;
+
+scenarios! {
+    "image_lifetime.exporter_frees_first", Any, "A mapped image outlives the exporter's image and memory.",
+        exporter_frees_first;
+    "image_lifetime.import_closed_first", Any, "A mapped image outlives the closed import.", import_closed_first;
+    "image_lifetime.drop_with_copy_pending", Any,
+        "An image dropped while a stream still copies from it is copied as enqueued.", drop_with_copy_pending;
+    "image_lifetime.surface_keeps_array", Any, "A kernel writes through a surface whose array was dropped.",
+        surface_keeps_array;
+    "image_lifetime.mapped_twice", Any, "One image mapped twice is the same memory, and each mapping ends by itself.",
+        mapped_twice;
+    "image_lifetime.100_cycles", Any, "100 imports, maps, copies and frees of images leak nothing.", cycles,
+        within 60 s;
+}
+
+fn spec() -> Verdict<ImageSpec> {
+    let shape = ArrayShape::D2 { width: 67, height: 45 };
+    Ok(ImageSpec { levels: 3, ..ImageSpec::new(shape, plain_format(ChannelType::Uint8, 4)?) })
+}
+
+fn exporter_frees_first(context: &Context) -> Verdict {
+    let SharedImage { exported, array } = SharedImage::new(context, spec()?)?;
+    let (there, back) = (context.pattern(), context.pattern().other());
+    exported.write_all(there)?;
+    drop(exported);
+    // Other images in between, should the memory have been given away.
+    let later = SharedImage::new(context, spec()?)?;
+    later.exported.write_all(back)?;
+    let stream = context.device().create_stream()?;
+    for pattern in [there, back] {
+        for level in 0..array.desc().levels {
+            let region = array.level(level)?;
+            let mut found = vec![0; length(region.size())?];
+            if pattern == back {
+                stream.write_array(region, &back.level(level).bytes(0, found.len()))?;
+            }
+            stream.read_array(region, &mut found)?;
+            pattern.level(level).verify(0, &found, &format!("level {level} after the exporter freed the image"))?;
+        }
+    }
+    array.close()?;
+    later.exported.verify_all(back, "the image that was made afterwards")
+}
+
+fn import_closed_first(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let exported = context.exporter()?.image(spec()?)?;
+    let memory = context.device().import_memory(exported.import_request()?)?;
+    let array = memory.map_mipmapped_array(&exported.array_desc()?)?;
+    memory.close()?;
+    SharedImage { exported, array }.goes_both_ways(context)
+}
+
+fn drop_with_copy_pending(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let stream = context.device().create_stream()?;
+    let (there, before) = (context.pattern(), context.pattern().other());
+    let SharedImage { exported, array } = SharedImage::new(context, spec()?)?;
+    exported.write_all(there)?;
+    let size = exported.spec().level_size(0);
+    let buffer = context.buffer(size)?;
+    let mut found = vec![0; length(size)?];
+    buffer.write(0, &before.bytes(0, found.len()))?;
+    let target = context.import(&*buffer)?;
+    let gate = Gate::new(context)?;
+    gate.block(&stream)?;
+    stream.copy_from_array(&target, array.level(0)?)?;
+    drop(array);
+    drop(exported);
+    std::thread::sleep(WATCH);
+    ensure!(!stream.is_idle()?, "the stream did not wait");
+    buffer.read(0, &mut found)?;
+    before.verify(0, &found, "the target while the stream waits")?;
+    gate.open()?;
+    stream.synchronize_timeout(PATIENCE)?;
+    buffer.read(0, &mut found)?;
+    there.verify(0, &found, "what was copied from the dropped image")
+}
+
+fn surface_keeps_array(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    context.need_feature(Feature::Surfaces)?;
+    let kernels = ImageKernels::load(context)?;
+    let spec = ImageSpec { usage: ArrayUsage::SURFACE_LOAD_STORE, ..spec()? };
+    let SharedImage { exported, array } = SharedImage::new(context, spec)?;
+    let (before, after) = (context.pattern(), context.pattern().other());
+    exported.write_all(before)?;
+    let surface = array.surface(1)?;
+    array.close()?;
+    kernels.fill_surface(&surface, &spec, 1, after)?;
+    surface.close()?;
+    exported.verify_level(0, before, "a level without a surface")?;
+    exported.verify_level(1, after, "what the kernel wrote")?;
+    exported.verify_level(2, before, "a level without a surface")
+}
+
+fn mapped_twice(context: &Context) -> Verdict {
+    let SharedImage { exported, array: first } = SharedImage::new(context, spec()?)?;
+    let second = SharedImage::mapped_as(context, exported, first.desc())?;
+    let stream = context.device().create_stream()?;
+    let (there, back) = (context.pattern(), context.pattern().other());
+    for level in 0..first.desc().levels {
+        let region = first.level(level)?;
+        stream.write_array(region, &there.level(level).bytes(0, length(region.size())?))?;
+    }
+    second.device_sees(&stream, there, "what was written through the first mapping")?;
+    first.close()?;
+    second.device_writes(&stream, back)?;
+    second.exported.verify_all(back, "what was written after the first mapping had ended")
+}
+
+fn cycles(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let exported = context.exporter()?.image(spec()?)?;
+    let desc = exported.array_desc()?;
+    let pattern = context.pattern();
+    exported.write_all(pattern)?;
+    let stream = context.device().create_stream()?;
+    let mut found = vec![0; length(exported.spec().level_size(2))?];
+    Holdings::unchanged_by(100, |_| {
+        let memory = context.device().import_memory(exported.import_request()?)?;
+        let array = memory.map_mipmapped_array(&desc)?;
+        found.fill(0);
+        stream.read_array(array.level(2)?, &mut found)?;
+        pattern.level(2).verify(0, &found, "level 2")?;
+        array.close()?;
+        Ok(memory.close()?)
+    })
+}

@@ -1,0 +1,152 @@
+//! Images of linear tiling: their rows are where the exporter says, in a mapped buffer.
+
+use gpu_interop::{ArrayShape, ChannelType, Feature, MappedBuffer, PitchedTexels, Stream};
+
+use crate::context::Context;
+use crate::ensure;
+use crate::exporter::{ExportedImage, ImageSpec, Placement, Tiling};
+use crate::image::{SharedImage, for_each, length, plain_format};
+use crate::outcome::Verdict;
+use crate::pattern::Pattern;
+use crate::scenario::scenarios;
+
+scenarios! {
+    "image_linear.read", Any, "The device finds every row of a linear image at its pitch.", read;
+    "image_linear.write", Any, "The exporter finds every row that the device wrote to a linear image.", write;
+    "image_linear.host_visible", Any, "A linear image that the exporter's host side maps goes both ways.", host_visible;
+    "image_linear.levels_and_layers", Any, "Linear images with levels, layers or slices go both ways.",
+        levels_and_layers;
+    "image_linear.to_array", Any, "Texels go from a linear image to one of optimal tiling and back.", to_array;
+}
+
+const SHAPE: ArrayShape = ArrayShape::D2 { width: 67, height: 45 };
+const FORMATS: [(ChannelType, u8); 4] =
+    [(ChannelType::Unorm8, 4), (ChannelType::Unorm8, 1), (ChannelType::Float16, 2), (ChannelType::Float32, 4)];
+
+/// A linear image, and its memory as the device maps it.
+struct LinearImage {
+    exported: Box<dyn ExportedImage>,
+    mapped: MappedBuffer,
+}
+
+impl LinearImage {
+    fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
+        context.need_feature(Feature::MappedBuffer)?;
+        let exported = context.exporter()?.image(ImageSpec { tiling: Tiling::Linear, ..spec })?;
+        let mapped = context.device().import_memory(exported.import_request()?)?.map_all()?;
+        Ok(Self { exported, mapped })
+    }
+
+    /// Where each row lies in the memory and in its level's pattern, and the level.
+    fn rows(&self) -> Verdict<Vec<(u64, u64, u32)>> {
+        let spec = self.exported.spec();
+        let mut rows = Vec::new();
+        for (level, layer) in spec.subresources() {
+            let layout = self.exported.row_layout(level, layer)?;
+            ensure!(layout.row_pitch >= layout.row_size || layout.rows == 1, "rows that overlap: {layout:?}");
+            let before = u64::from(layer) * spec.layer_size(level);
+            rows.extend(layout.places().map(|(place, at)| (place, before + at, level)));
+        }
+        Ok(rows)
+    }
+
+    fn device_sees(&self, stream: &Stream, pattern: Pattern, what: &str) -> Verdict {
+        for (place, at, level) in self.rows()? {
+            let mut found = vec![0; length(self.exported.spec().row_size(level))?];
+            stream.read(self.mapped.slice(place..place + found.len() as u64)?, &mut found)?;
+            let what = format!("{what}: the row at byte {place}, level {level} of {:?}", self.exported.spec());
+            pattern.level(level).verify(at, &found, &what)?;
+        }
+        Ok(())
+    }
+
+    fn device_writes(&self, stream: &Stream, pattern: Pattern) -> Verdict {
+        for (place, at, level) in self.rows()? {
+            let data = pattern.level(level).bytes(at, length(self.exported.spec().row_size(level))?);
+            stream.write(self.mapped.slice(place..place + data.len() as u64)?, &data)?;
+        }
+        Ok(())
+    }
+
+    fn goes_both_ways(&self, context: &Context) -> Verdict {
+        let stream = context.device().create_stream()?;
+        let mut pattern = context.pattern();
+        for _ in 0..2 {
+            self.exported.write_all(pattern)?;
+            self.device_sees(&stream, pattern, "what the exporter wrote")?;
+            pattern = pattern.other();
+            self.device_writes(&stream, pattern)?;
+            self.exported.verify_all(pattern, "what the device wrote")?;
+            pattern = pattern.other();
+        }
+        Ok(())
+    }
+}
+
+fn for_images(context: &Context, check: impl Fn(LinearImage) -> Verdict) -> Verdict {
+    let formats =
+        FORMATS.iter().map(|(channel, channels)| plain_format(*channel, *channels)).collect::<Verdict<Vec<_>>>()?;
+    for_each(&formats, false, |format| check(LinearImage::new(context, ImageSpec::new(SHAPE, format))?))
+}
+
+fn read(context: &Context) -> Verdict {
+    let stream = context.device().create_stream()?;
+    for_images(context, |image| {
+        for pattern in [context.pattern(), context.pattern().other()] {
+            image.exported.write_all(pattern)?;
+            image.device_sees(&stream, pattern, "what the exporter wrote")?;
+        }
+        Ok(())
+    })
+}
+
+fn write(context: &Context) -> Verdict {
+    let stream = context.device().create_stream()?;
+    for_images(context, |image| {
+        for pattern in [context.pattern(), context.pattern().other()] {
+            image.device_writes(&stream, pattern)?;
+            image.exported.verify_all(pattern, "what the device wrote")?;
+        }
+        Ok(())
+    })
+}
+
+fn host_visible(context: &Context) -> Verdict {
+    let spec = ImageSpec::new(SHAPE, plain_format(ChannelType::Unorm8, 4)?);
+    LinearImage::new(context, ImageSpec { placement: Placement::HostVisible, ..spec })?.goes_both_ways(context)
+}
+
+/// Drivers need to have none of these.
+fn levels_and_layers(context: &Context) -> Verdict {
+    let format = plain_format(ChannelType::Unorm8, 4)?;
+    let image = |levels, shape| ImageSpec { levels, ..ImageSpec::new(shape, format) };
+    let images = [
+        image(SHAPE.max_levels(), SHAPE),
+        image(1, ArrayShape::D2Layered { width: 37, height: 21, layers: 3 }),
+        image(2, ArrayShape::D2Layered { width: 37, height: 21, layers: 3 }),
+        image(1, ArrayShape::D3 { width: 37, height: 21, depth: 9 }),
+        image(1, ArrayShape::D1 { width: 67 }),
+        image(1, ArrayShape::D1Layered { width: 67, layers: 4 }),
+    ];
+    for_each(&images, false, |spec| LinearImage::new(context, spec)?.goes_both_ways(context))
+}
+
+fn to_array(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let stream = context.device().create_stream()?;
+    for_images(context, |linear| {
+        let spec = *linear.exported.spec();
+        let optimal = SharedImage::new(context, ImageSpec { tiling: Tiling::Optimal, ..spec })?;
+        let layout = linear.exported.row_layout(0, 0)?;
+        let texels = PitchedTexels::new(linear.mapped.slice(layout.offset..)?, layout.row_pitch, layout.rows);
+        let (there, back) = (context.pattern(), context.pattern().other());
+        linear.exported.write_all(there)?;
+        stream.copy_to_array(optimal.array.level(0)?, texels)?;
+        stream.synchronize()?;
+        optimal.exported.verify_all(there, "the texels of the linear image")?;
+        optimal.exported.write_all(back)?;
+        stream.copy_from_array(texels, optimal.array.level(0)?)?;
+        stream.synchronize()?;
+        linear.exported.verify_all(back, "the texels of the optimal image")
+    })
+}
