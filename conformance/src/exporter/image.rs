@@ -1,5 +1,7 @@
 //! Images as the suite asks exporters for them.
 
+use std::fmt;
+
 use gpu_interop::vulkan::TexelFormat;
 use gpu_interop::{ArrayShape, ArrayUsage, MemoryImport, MipmappedArrayDesc};
 
@@ -88,6 +90,13 @@ impl ImageSpec {
     #[must_use]
     pub fn level_size(&self, level: u32) -> u64 {
         self.layer_size(level) * u64::from(self.layers())
+    }
+}
+
+impl fmt::Display for ImageSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TexelFormat { array, order, encoding } = self.format;
+        write!(f, "{:?}, {array} {order:?} {encoding:?}, levels: {}, {:?}", self.shape, self.levels, self.tiling)
     }
 }
 

@@ -1,11 +1,14 @@
 //! The kernels that see images.
 
-use gpu_interop::{ArrayShape, Feature, Kernel, KernelArg, LaunchConfig, MappedBuffer, ReadMode, Stream, Texture};
+use gpu_interop::{
+    ArrayShape, Feature, Kernel, KernelArg, LaunchConfig, MappedBuffer, ReadMode, Stream, Surface, Texture,
+};
 use gpu_interop_kernels::{SURFACE_FILL, SURFACE_VERIFY, SurfaceShape, TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType};
 
 use super::{Fetched, SharedImage, length};
 use crate::context::Context;
 use crate::ensure_eq;
+use crate::exporter::ImageSpec;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 
@@ -38,17 +41,11 @@ impl<'a> ImageKernels<'a> {
     /// Fills one level through a surface, and waits until it is done.
     pub(crate) fn fill(&self, image: &SharedImage, level: u32, pattern: Pattern) -> Verdict {
         let surface = image.array.surface(level)?;
-        self.fill_surface(&surface, image.exported.spec(), level, pattern)
+        self.fill_surface(&surface, image.spec(), level, pattern)
     }
 
     /// Fills a surface of one level of such an image, and waits until it is done.
-    pub(crate) fn fill_surface(
-        &self,
-        surface: &gpu_interop::Surface,
-        spec: &crate::exporter::ImageSpec,
-        level: u32,
-        pattern: Pattern,
-    ) -> Verdict {
+    pub(crate) fn fill_surface(&self, surface: &Surface, spec: &ImageSpec, level: u32, pattern: Pattern) -> Verdict {
         let (mut args, texels) = surface_args(surface, spec, level)?;
         args.push(KernelArg::U32(pattern.level(level).seed()));
         // SAFETY: the arguments are those of `surface_fill`, and the surface outlives the synchronisation.
@@ -131,11 +128,7 @@ impl<'a> ImageKernels<'a> {
 }
 
 /// What both surface kernels take first, and the number of texels.
-fn surface_args(
-    surface: &gpu_interop::Surface,
-    spec: &crate::exporter::ImageSpec,
-    level: u32,
-) -> Verdict<(Vec<KernelArg>, u64)> {
+fn surface_args(surface: &Surface, spec: &ImageSpec, level: u32) -> Verdict<(Vec<KernelArg>, u64)> {
     let shape = match spec.shape {
         ArrayShape::D1 { .. } => SurfaceShape::D1,
         ArrayShape::D1Layered { .. } => SurfaceShape::D1Layered,

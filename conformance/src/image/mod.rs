@@ -49,7 +49,7 @@ impl dyn ExportedImage {
     /// Checks every byte of one level from the exporter's side.
     pub(crate) fn verify_level(&self, level: u32, pattern: Pattern, what: &str) -> Verdict {
         let found = self.read_level(level)?;
-        pattern.level(level).verify(0, &found, &format!("{what}, exporter's side, level {level} of {:?}", self.spec()))
+        pattern.level(level).verify(0, &found, &format!("{what}, exporter's side, level {level} of {}", self.spec()))
     }
 
     /// Reads all layers of one level from the exporter's side.
@@ -116,7 +116,7 @@ impl SharedImage {
     pub(crate) fn device_sees(&self, stream: &Stream, pattern: Pattern, what: &str) -> Verdict {
         for level in 0..self.spec().levels {
             let found = self.device_reads(stream, level)?;
-            let what = format!("{what}, device's side, level {level} of {:?}", self.spec());
+            let what = format!("{what}, device's side, level {level} of {}", self.spec());
             pattern.level(level).verify(0, &found, &what)?;
         }
         Ok(())

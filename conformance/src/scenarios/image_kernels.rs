@@ -47,7 +47,7 @@ fn surfaces(context: &Context, kernels: &ImageKernels<'_>, spec: ImageSpec) -> V
     image.exported.verify_all(filled, "what the kernel wrote")?;
     image.exported.write_all(written)?;
     for level in 0..spec.levels {
-        ensure_eq!(kernels.mismatches(&image, level, written)?, 0, "texels of level {level} of {spec:?} that differ");
+        ensure_eq!(kernels.mismatches(&image, level, written)?, 0, "texels of level {level} of {spec} that differ");
         // One bit of the last texel of the last layer.
         let layer = spec.layers() - 1;
         let size = spec.layer_size(level);
@@ -56,7 +56,7 @@ fn surfaces(context: &Context, kernels: &ImageKernels<'_>, spec: ImageSpec) -> V
             *last ^= 0x10;
         }
         image.exported.write(level, layer, &data)?;
-        ensure_eq!(kernels.mismatches(&image, level, written)?, 1, "planted texels in level {level} of {spec:?}");
+        ensure_eq!(kernels.mismatches(&image, level, written)?, 1, "planted texels in level {level} of {spec}");
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ impl LinearImage {
         for (place, at, level) in self.rows()? {
             let mut found = vec![0; length(self.exported.spec().row_size(level))?];
             stream.read(self.mapped.slice(place..place + found.len() as u64)?, &mut found)?;
-            let what = format!("{what}: the row at byte {place}, level {level} of {:?}", self.exported.spec());
+            let what = format!("{what}: the row at byte {place}, level {level} of {}", self.exported.spec());
             pattern.level(level).verify(at, &found, &what)?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use gpu_interop::{
     ArrayFormat, ArrayShape, ArrayUsage, ChannelType, ErrorKind, ExternalMemory, Feature, FilterMode,
-    MipmappedArrayDesc, PitchedTexels, TextureDesc,
+    MipmappedArrayDesc, PitchedTexels, ReadMode, TextureDesc,
 };
 
 use super::expect_error;
@@ -135,7 +135,6 @@ fn surface(context: &Context) -> Verdict {
 }
 
 fn texture(context: &Context) -> Verdict {
-    use gpu_interop::ReadMode;
     context.need_feature(Feature::MappedMipmappedArray)?;
     context.need_feature(Feature::Textures)?;
     let plain = TextureDesc::new();
