@@ -63,12 +63,12 @@ fn side(side: ArrayCopySide) -> Result<Memcpy3dSide> {
 pub(crate) fn resource(source: TextureSource) -> ResourceDesc {
     match source {
         TextureSource::Array(array) => ResourceDesc::new(resource_type::ARRAY, array.get()),
-        TextureSource::MipmappedArray(array) => ResourceDesc::new(resource_type::MIPMAPPED_ARRAY, array.get()),
+        TextureSource::MipmappedArray { raw, .. } => ResourceDesc::new(resource_type::MIPMAPPED_ARRAY, raw.get()),
     }
 }
 
 /// Encodes how a texture is sampled.
-pub(crate) fn texture(desc: &TextureDesc) -> Result<sys::array::TextureDesc> {
+pub(crate) fn texture(source: TextureSource, desc: &TextureDesc) -> Result<sys::array::TextureDesc> {
     const OPERATION: &str = "cuTexObjectCreate";
     let unknown = || Error::unsupported(OPERATION, "CUDA has no such filter, address or read mode");
     // CUfilter_mode.
@@ -91,6 +91,10 @@ pub(crate) fn texture(desc: &TextureDesc) -> Result<sys::array::TextureDesc> {
         ReadMode::Srgb => texture_flag::SRGB,
         _ => return Err(unknown()),
     };
+    let last_level = match source {
+        TextureSource::Array(_) => 0,
+        TextureSource::MipmappedArray { levels, .. } => u16::try_from(levels.saturating_sub(1)).unwrap_or(u16::MAX),
+    };
     let normalized = if desc.normalized_coordinates { texture_flag::NORMALIZED_COORDINATES } else { 0 };
     Ok(sys::array::TextureDesc {
         address_mode: [address; 3],
@@ -100,8 +104,7 @@ pub(crate) fn texture(desc: &TextureDesc) -> Result<sys::array::TextureDesc> {
         mipmap_filter_mode: filter(desc.mip_filter)?,
         mipmap_level_bias: 0.0,
         min_mipmap_level_clamp: 0.0,
-        // More levels than any image has.
-        max_mipmap_level_clamp: 64.0,
+        max_mipmap_level_clamp: last_level.into(),
         border_color: [0.0; 4],
         reserved: [0; 12],
     })
@@ -111,7 +114,7 @@ pub(crate) fn texture(desc: &TextureDesc) -> Result<sys::array::TextureDesc> {
 mod tests {
     use cudarc::driver::sys as cuda;
     use gpu_interop_core::DevicePtr;
-    use gpu_interop_core::backend::RawArray;
+    use gpu_interop_core::backend::{RawArray, RawMipmappedArray};
 
     use super::*;
 
@@ -137,6 +140,7 @@ mod tests {
     #[test]
     fn sampling_is_encoded_with_the_numbers_of_the_header() {
         use cuda::{CUaddress_mode_enum as A, CUfilter_mode_enum as F};
+        let texture = |desc: &TextureDesc| texture(TextureSource::Array(RawArray::new(1)), desc);
         let desc = TextureDesc::new();
         let encoded = texture(&desc).expect("encodes");
         assert_eq!(encoded.flags, cuda::CU_TRSF_READ_AS_INTEGER);
@@ -155,5 +159,7 @@ mod tests {
         assert_eq!(encoded.flags, cuda::CU_TRSF_NORMALIZED_COORDINATES | cuda::CU_TRSF_SRGB);
         assert_eq!(encoded.filter_mode, F::CU_TR_FILTER_MODE_LINEAR as u32);
         assert_eq!(encoded.mipmap_filter_mode, F::CU_TR_FILTER_MODE_LINEAR as u32);
+        let all = TextureSource::MipmappedArray { raw: RawMipmappedArray::new(1), levels: 5 };
+        assert!((super::texture(all, &linear).expect("encodes").max_mipmap_level_clamp - 4.0).abs() < f32::EPSILON);
     }
 }

@@ -219,7 +219,7 @@ impl BackendDevice for CudaDevice {
         const OPERATION: &str = "cuTexObjectCreate";
         let (_, _bound) = self.enter()?;
         let create = function!(self.driver(), texture_create)?;
-        let (resource, desc) = (array::resource(source), array::texture(desc)?);
+        let (resource, desc) = (array::resource(source), array::texture(source, desc)?);
         let mut texture = 0;
         // SAFETY: the array is live and the description fits it, by contract. A view is optional.
         let result = unsafe { create(&raw mut texture, &raw const resource, &raw const desc, std::ptr::null()) };

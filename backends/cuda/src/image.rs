@@ -81,7 +81,7 @@ pub(crate) fn encode(desc: &MipmappedArrayDesc) -> Result<sys::MipmappedArrayDes
             channels: c_uint::from(desc.format.channels()),
             flags: flags(desc.shape, desc.usage),
         },
-        levels: desc.levels,
+        levels: desc.driver_levels(),
         reserved: [0; 16],
     })
 }
@@ -148,6 +148,12 @@ mod tests {
             cubes.array.flags,
             cuda::CUDA_ARRAY3D_CUBEMAP | cuda::CUDA_ARRAY3D_LAYERED | cuda::CUDA_ARRAY3D_SURFACE_LDST
         );
+        let layout = MipmappedArrayDesc {
+            levels: 2,
+            layout_levels: Some(4),
+            ..MipmappedArrayDesc::new(ArrayShape::Cube { width: 8 }, rgba8)
+        };
+        assert_eq!(super::encode(&layout).expect("encodes").levels, 4);
         let flat = encode(ArrayShape::D2 { width: 8, height: 4 }, ArrayUsage::COLOR_ATTACHMENT);
         assert_eq!((flat.array.width, flat.array.height, flat.array.depth), (8, 4, 0));
         assert_eq!(flat.array.flags, cuda::CUDA_ARRAY3D_COLOR_ATTACHMENT);

@@ -19,6 +19,8 @@ scenarios! {
     "image_shape.3d", Any, "An image of three dimensions goes both ways, every level and slice.", three;
     "image_shape.cube", Any, "A cube goes both ways, every level and face.", cube;
     "image_shape.cube_layered", Any, "An array of cubes goes both ways, every level and face.", cube_layered;
+    "image_shape.some_levels", Any, "Images with layers go both ways with every number of levels, not only one or all.",
+        some_levels;
     "image_shape.one_texel", Any, "Images of a single texel go both ways.", one_texel;
     "image_shape.4k", Any, "A frame of 3840 x 2160 texels goes both ways.", four_k, within 60 s;
     "image_usage.color_attachment", Any, "An image that the exporter may render to goes both ways.", color_attachment;
@@ -68,6 +70,24 @@ fn cube(context: &Context) -> Verdict {
 
 fn cube_layered(context: &Context) -> Verdict {
     all_levels(context, ArrayShape::CubeLayered { width: 19, cubes: 2 })
+}
+
+/// Where a layer begins depends on the number of levels, and two drivers of one vendor have different opinions on it.
+fn some_levels(context: &Context) -> Verdict {
+    for shape in [
+        ArrayShape::D1Layered { width: 67, layers: 3 },
+        ArrayShape::D2Layered { width: 37, height: 21, layers: 3 },
+        ArrayShape::Cube { width: 35 },
+        ArrayShape::CubeLayered { width: 19, cubes: 2 },
+        ArrayShape::D3 { width: 37, height: 21, depth: 9 },
+    ] {
+        for levels in 1..=shape.max_levels() {
+            let image = SharedImage::new(context, ImageSpec { levels, ..spec(shape)? })?;
+            ensure!(image.array.level(levels).is_err(), "{shape:?} has a level beyond its {levels}");
+            image.goes_both_ways(context)?;
+        }
+    }
+    Ok(())
 }
 
 fn one_texel(context: &Context) -> Verdict {

@@ -276,6 +276,12 @@ pub struct MipmappedArrayDesc {
     pub format: ArrayFormat,
     /// Number of mip levels, at least 1.
     pub levels: u32,
+    /// The number of mip levels that the exporter has left room for in each layer, if that is not [`Self::levels`].
+    ///
+    /// NVIDIA's Vulkan driver (580) lays the layers of an image with two or more levels out as if it had all that its
+    /// size allows; its CUDA driver counts those it is told. Without this, every layer but the first is read from the
+    /// wrong place. Memory for the levels in between is part of the allocation.
+    pub layout_levels: Option<u32>,
     /// How the array will be used.
     pub usage: ArrayUsage,
 }
@@ -284,7 +290,13 @@ impl MipmappedArrayDesc {
     /// A single-level array at offset 0 that is only sampled.
     #[must_use]
     pub fn new(shape: ArrayShape, format: ArrayFormat) -> Self {
-        Self { offset: 0, shape, format, levels: 1, usage: ArrayUsage::empty() }
+        Self { offset: 0, shape, format, levels: 1, layout_levels: None, usage: ArrayUsage::empty() }
+    }
+
+    /// The number of levels that a driver is told: those the memory is laid out for.
+    #[must_use]
+    pub fn driver_levels(&self) -> u32 {
+        self.layout_levels.unwrap_or(self.levels)
     }
 
     /// Checks everything that can be known without a driver: dimensions of 0, levels of 0 or more than the
@@ -303,6 +315,16 @@ impl MipmappedArrayDesc {
             return Err(Error::invalid(OPERATION, format!("the number of mip levels must be from 1 to {max_levels}"))
                 .with_context("levels", self.levels)
                 .with_context("shape", format_args!("{:?}", self.shape)));
+        }
+        if let Some(layout_levels) = self.layout_levels
+            && !(self.levels..=max_levels).contains(&layout_levels)
+        {
+            return Err(Error::invalid(
+                OPERATION,
+                format!("the number of levels in the layout must be from {} to {max_levels}", self.levels),
+            )
+            .with_context("layout levels", layout_levels)
+            .with_context("shape", format_args!("{:?}", self.shape)));
         }
         if ArrayUsage::from_bits(self.usage.bits()).is_none() {
             return Err(Error::invalid(OPERATION, "the usage has bits that this version does not know")
@@ -372,6 +394,20 @@ mod tests {
         }
         // Layers do not shrink from level to level.
         assert_eq!(ArrayShape::D1Layered { width: 1, layers: 64 }.max_levels(), 1);
+    }
+
+    #[test]
+    fn a_layout_has_no_fewer_levels_than_the_image_and_no_more_than_its_size_allows() {
+        let shape = ArrayShape::D2Layered { width: 64, height: 32, layers: 2 };
+        let desc =
+            |layout_levels| MipmappedArrayDesc { levels: 3, layout_levels, ..MipmappedArrayDesc::new(shape, rgba8()) };
+        for (layout_levels, driver_levels) in [(None, 3), (Some(3), 3), (Some(7), 7)] {
+            desc(layout_levels).validate(1 << 20).expect("a legal layout");
+            assert_eq!(desc(layout_levels).driver_levels(), driver_levels);
+        }
+        for layout_levels in [0, 2, 8, u32::MAX] {
+            assert!(desc(Some(layout_levels)).validate(1 << 20).is_err(), "{layout_levels}");
+        }
     }
 
     #[test]

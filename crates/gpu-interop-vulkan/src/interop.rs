@@ -167,6 +167,13 @@ impl VulkanInterop {
         unsafe { driver_description(&self.shared.instance, self.shared.physical_device) }
     }
 
+    /// Whether the device is NVIDIA's, by its PCI vendor.
+    pub(crate) fn is_nvidia(&self) -> bool {
+        // SAFETY: as in `driver`.
+        let properties = unsafe { self.shared.instance.get_physical_device_properties(self.shared.physical_device) };
+        properties.vendor_id == 0x10de
+    }
+
     /// The instance that was passed in.
     #[must_use]
     pub fn instance(&self) -> &ash::Instance {

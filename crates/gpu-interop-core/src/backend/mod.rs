@@ -150,8 +150,13 @@ pub enum ArrayCopySide {
 pub enum TextureSource {
     /// One level.
     Array(RawArray),
-    /// All levels.
-    MipmappedArray(RawMipmappedArray),
+    /// Several levels.
+    MipmappedArray {
+        /// The array.
+        raw: RawMipmappedArray,
+        /// How many of its levels, from level 0 on; the array may have more.
+        levels: u32,
+    },
 }
 
 /// Exportable memory as a backend created it.

@@ -119,7 +119,8 @@ impl MappedMipmappedArray {
             let error = Error::invalid(OPERATION, "a texture of all levels takes normalized coordinates");
             return Err(self.inner.owned.device.decorate(error));
         }
-        self.create_texture(OPERATION, TextureSource::MipmappedArray(self.inner.raw), desc)
+        let source = TextureSource::MipmappedArray { raw: self.inner.raw, levels: self.inner.desc.levels };
+        self.create_texture(OPERATION, source, desc)
     }
 
     /// A texture of one level (`cuTexObjectCreate`).

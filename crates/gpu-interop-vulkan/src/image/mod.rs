@@ -163,11 +163,15 @@ impl OwnedImage {
                 "an image of linear tiling is no array; map it as a buffer and use OwnedImage::subresource_layout",
             ));
         }
+        let shape = spec.shape()?;
+        // Measured: with a single level both drivers agree, and with all of them.
+        let is_laid_out_for_all = spec.layers > 1 && spec.levels > 1 && self.interop().is_nvidia();
         Ok(MipmappedArrayDesc {
             offset: 0,
-            shape: spec.shape()?,
+            shape,
             format: self.format().array,
             levels: spec.levels,
+            layout_levels: is_laid_out_for_all.then(|| shape.max_levels()),
             usage: array_usage(spec.usage),
         })
     }

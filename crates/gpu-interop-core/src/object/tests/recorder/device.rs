@@ -144,7 +144,7 @@ impl BackendDevice for Recorder {
         let (raw, value) = fresh();
         let array = match source {
             TextureSource::Array(array) => state.array_of(array),
-            TextureSource::MipmappedArray(array) => Object::Array(array.get() as u64),
+            TextureSource::MipmappedArray { raw, .. } => Object::Array(raw.get() as u64),
         };
         state.create(Object::Texture(value), Some(array));
         Ok(RawTexture::new(raw))
