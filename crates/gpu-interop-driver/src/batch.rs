@@ -8,7 +8,6 @@ use std::ffi::c_uint;
 
 use gpu_interop_core::backend::{RawSemaphore, RawSignal, RawWait};
 use gpu_interop_core::{Error, Result, SignalParams, WaitParams};
-use smallvec::SmallVec;
 
 use crate::abi::{SemaphoreSignalParams, SemaphoreWaitParams};
 
@@ -60,11 +59,11 @@ fn with_blocks<E: Element, R>(
     call: impl FnOnce(*const usize, *const E::Block, c_uint) -> R,
 ) -> Result<R> {
     let number = c_uint::try_from(batch.len()).map_err(|_| Error::invalid(operation, "the batch is too long"))?;
-    let handles: SmallVec<[usize; KEPT]> = batch.iter().map(|element| element.semaphore().get()).collect();
-    let lay_out = |blocks: &mut [E::Block]| {
+    let lay_out = |handles: &mut [usize], blocks: &mut [E::Block]| {
         let mut others = false;
         let mut encoded = Ok(());
-        for (element, block) in batch.iter().zip(&mut *blocks) {
+        for ((element, handle), block) in batch.iter().zip(&mut *handles).zip(&mut *blocks) {
+            *handle = element.semaphore().get();
             match element.fence_value() {
                 Some(value) => E::set_fence_value(block, value),
                 None => {
@@ -82,7 +81,11 @@ fn with_blocks<E: Element, R>(
         }
         called
     };
-    if batch.len() <= KEPT { E::with_kept(lay_out) } else { lay_out(&mut vec![E::ZERO; batch.len()]) }
+    if batch.len() <= KEPT {
+        E::with_kept(|kept| lay_out(&mut kept.handles, &mut kept.blocks))
+    } else {
+        lay_out(&mut vec![0; batch.len()], &mut vec![E::ZERO; batch.len()])
+    }
 }
 
 /// An element of a batch.
@@ -98,8 +101,14 @@ trait Element {
     fn set_fence_value(block: &mut Self::Block, value: u64);
     /// A whole block; `None` for a sort that has no encoding.
     fn encode(&self) -> Option<Self::Block>;
-    /// Runs `action` with [`KEPT`] blocks that are 0 but for the fence's value, and are so again when it returns.
-    fn with_kept<R>(action: impl FnOnce(&mut [Self::Block]) -> R) -> R;
+    /// Runs `action` with blocks that are 0 but for the fence's value, and are so again when it returns.
+    fn with_kept<R>(action: impl FnOnce(&mut Kept<Self::Block>) -> R) -> R;
+}
+
+/// What a thread keeps.
+struct Kept<B> {
+    handles: [usize; KEPT],
+    blocks: [B; KEPT],
 }
 
 macro_rules! element {
@@ -132,15 +141,16 @@ macro_rules! element {
             }
 
             #[inline]
-            fn with_kept<R>(action: impl FnOnce(&mut [$block]) -> R) -> R {
+            fn with_kept<R>(action: impl FnOnce(&mut Kept<$block>) -> R) -> R {
+                const ZERO: Kept<$block> = Kept { handles: [0; KEPT], blocks: [<$block>::BINARY; KEPT] };
                 thread_local! {
                     // Zeros that nobody touches cost a thread no memory; there is nothing to drop when it ends.
-                    static BLOCKS: RefCell<[$block; KEPT]> = const { RefCell::new([<$block>::BINARY; KEPT]) };
+                    static BATCH: RefCell<Kept<$block>> = const { RefCell::new(ZERO) };
                 }
-                BLOCKS.with(|blocks| match blocks.try_borrow_mut() {
-                    Ok(mut blocks) => action(&mut blocks[..]),
+                BATCH.with(|kept| match kept.try_borrow_mut() {
+                    Ok(mut kept) => action(&mut kept),
                     // The driver called back into this thread.
-                    Err(_) => action(&mut vec![<$block>::BINARY; KEPT]),
+                    Err(_) => action(&mut { ZERO }),
                 })
             }
         }

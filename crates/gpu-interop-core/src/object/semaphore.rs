@@ -224,9 +224,16 @@ impl Stream {
         if signals.is_empty() {
             return Err(empty(SIGNAL));
         }
-        let raw: SmallVec<[RawSignal; INLINE]> = signals.iter().map(|signal| signal.raw).collect();
-        let mut previous: SmallVec<[u64; INLINE]> = SmallVec::with_capacity(signals.len());
-        let begun = signals.iter().try_for_each(|signal| signal.begin(self).map(|value| previous.push(value)));
+        let mut previous: SmallVec<[u64; INLINE]> = SmallVec::new();
+        let mut raw: SmallVec<[RawSignal; INLINE]> = SmallVec::new();
+        // Once, instead of growing in steps.
+        previous.reserve_exact(signals.len());
+        raw.reserve_exact(signals.len());
+        let begun = signals.iter().try_for_each(|signal| {
+            previous.push(signal.begin(self)?);
+            raw.push(signal.raw);
+            Ok(())
+        });
         // SAFETY: as in `signal_one`, for each of them.
         let enqueued = begun.and_then(|()| unsafe { self.device().raw.signal_semaphores(self.as_raw(), &raw) });
         if enqueued.is_err() {
@@ -262,8 +269,12 @@ impl Stream {
         if waits.is_empty() {
             return Err(empty(WAIT));
         }
-        let raw: SmallVec<[RawWait; INLINE]> = waits.iter().map(|wait| wait.raw).collect();
-        waits.iter().try_for_each(|wait| wait.begin(self))?;
+        let mut raw: SmallVec<[RawWait; INLINE]> = SmallVec::new();
+        raw.reserve_exact(waits.len());
+        for wait in waits {
+            wait.begin(self)?;
+            raw.push(wait.raw);
+        }
         // SAFETY: as in `wait`, for each of them.
         unsafe { self.device().raw.wait_semaphores(self.as_raw(), &raw) }
     }
