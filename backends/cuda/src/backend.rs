@@ -101,6 +101,9 @@ fn uuid(driver: &Driver, device: sys::Device) -> Option<Uuid> {
 
 /// Windows only: elsewhere drivers answer "not supported", or success and zeros.
 fn luid(driver: &Driver, device: sys::Device) -> Option<Luid> {
+    if cfg!(not(windows)) {
+        return None;
+    }
     let mut bytes = [0; 8];
     let mut node_mask = 0;
     // SAFETY: the pointers are valid for the call.

@@ -105,6 +105,16 @@ pub(super) enum Source {
 impl Source {
     /// Vulkan's, or the device's own where there is no Vulkan. Every word is `word`.
     pub(super) fn new(machine: &Machine, size: u64, word: u32) -> Verdict<Self> {
+        Self::with(machine, &BufferOptions::new(size, TRANSFER), word)
+    }
+
+    /// The same with an allocation of its own, where there is Vulkan.
+    pub(super) fn dedicated(machine: &Machine, size: u64, word: u32) -> Verdict<Self> {
+        Self::with(machine, &BufferOptions::new(size, TRANSFER).dedicated(true), word)
+    }
+
+    fn with(machine: &Machine, options: &BufferOptions, word: u32) -> Verdict<Self> {
+        let size = options.size;
         let Ok(context) = &machine.vulkan else {
             if let Some(reason) = machine.device.capabilities().feature(Feature::ExportableMemory).reason() {
                 return Err(Stop::Unsupported(format!("there is no Vulkan, and no exportable memory: {reason}")));
@@ -117,7 +127,7 @@ impl Source {
         if size > context.interop().max_allocation_size() {
             return Err(Stop::Unsupported(format!("the Vulkan device allocates no {size} bytes at once")));
         }
-        let buffer = ExportableBuffer::new(context.interop(), &BufferOptions::new(size, TRANSFER)).map_err(too_much)?;
+        let buffer = ExportableBuffer::new(context.interop(), options).map_err(too_much)?;
         context.fill(buffer.buffer(), 0, size, word)?;
         context.release(buffer.buffer())?;
         Ok(Self::Vulkan(buffer))
