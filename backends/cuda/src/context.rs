@@ -61,12 +61,18 @@ impl Drop for Bound<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(driver) = self.pushed {
-            let mut popped = 0;
-            // SAFETY: pops what `bind` pushed on this same thread: a `Bound` is not sent to another, and pairs nest.
-            let result = unsafe { (driver.functions.ctx_pop_current)(&raw mut popped) };
-            if let Err(error) = driver.check("cuCtxPopCurrent", result) {
-                tracing::error!(%error, "the thread's current context could not be restored");
-            }
+            pop(driver);
         }
+    }
+}
+
+/// Only for threads on which another context is current: kept out of the way of the others.
+#[cold]
+fn pop(driver: &Driver) {
+    let mut popped = 0;
+    // SAFETY: pops what `bind` pushed on this same thread: a `Bound` is not sent to another, and pairs nest.
+    let result = unsafe { (driver.functions.ctx_pop_current)(&raw mut popped) };
+    if let Err(error) = driver.check("cuCtxPopCurrent", result) {
+        tracing::error!(%error, "the thread's current context could not be restored");
     }
 }

@@ -16,7 +16,7 @@ use crate::sys::{
 macro_rules! function {
     ($driver:expr, $field:ident) => {{
         let driver: &$crate::driver::Driver = &$driver;
-        driver.functions.$field.require(driver.version)
+        driver.functions.$field.require(&driver.version)
     }};
 }
 pub(crate) use function;

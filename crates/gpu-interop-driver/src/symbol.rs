@@ -60,8 +60,8 @@ impl<F: Copy> OptionalFunction<F> {
     /// [`ErrorKind::DriverTooOld`] if `driver` is older than the function, [`ErrorKind::SymbolMissing`] if it lacks it all
     /// the same. Both name the function, the driver's version and the version that introduced it.
     #[inline]
-    pub fn require(&self, driver: ApiVersion) -> Result<F> {
-        self.function.ok_or_else(|| self.missing(driver))
+    pub fn require(&self, driver: &ApiVersion) -> Result<F> {
+        self.function.ok_or_else(|| self.missing(*driver))
     }
 
     /// Whether `driver` has the function, for its device's capabilities: with the same reason as
@@ -151,12 +151,12 @@ mod tests {
     #[test]
     fn a_missing_function_is_told_with_both_versions() {
         let function = OptionalFunction::<fn()>::new(c"cuMemCreate", SINCE, None);
-        let old = function.require(version(10, 1)).expect_err("missing");
+        let old = function.require(&version(10, 1)).expect_err("missing");
         assert_eq!((old.kind(), old.operation()), (ErrorKind::DriverTooOld, "cuMemCreate"));
         let text = old.to_string();
         assert!(text.contains("(CUDA 10.1) has no cuMemCreate, which came with CUDA 10.2"), "{text}");
         assert_eq!(function.support(version(10, 1)), Support::DriverTooOld(old.message().into()));
-        let crippled = function.require(version(13, 0)).expect_err("missing");
+        let crippled = function.require(&version(13, 0)).expect_err("missing");
         assert_eq!(crippled.kind(), ErrorKind::SymbolMissing);
         assert!(crippled.to_string().contains("(CUDA 13.0) has no cuMemCreate, although"), "{crippled}");
         assert_eq!(function.support(version(13, 0)), Support::SymbolMissing(crippled.message().into()));
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_function_that_is_there_is_given_whatever_the_version_says() {
         let function = OptionalFunction::<fn() -> u32>::new(c"f", SINCE, Some(|| 7));
-        assert_eq!(function.require(version(9, 0)).expect("there")(), 7);
+        assert_eq!(function.require(&version(9, 0)).expect("there")(), 7);
         assert_eq!(function.support(version(9, 0)), Support::Native);
     }
 }
