@@ -1,4 +1,7 @@
 //! Imported semaphores.
+//!
+//! What a single signal or wait runs through is always inlined. Otherwise its parameters may be copied on the way, and
+//! copies of what was just written in parts made processors wait longer than all else here together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,7 +72,7 @@ impl ExternalSemaphore {
     }
 
     /// A signal that sets a timeline semaphore or fence to `value`.
-    #[inline]
+    #[inline(always)]
     pub fn signal_value(&self, value: u64) -> SemaphoreSignal<'_> {
         self.signal_with(SignalParams::Value(value))
     }
@@ -80,7 +83,7 @@ impl ExternalSemaphore {
     }
 
     /// A signal with any parameters.
-    #[inline]
+    #[inline(always)]
     pub fn signal_with(&self, params: SignalParams) -> SemaphoreSignal<'_> {
         SemaphoreSignal { semaphore: self, raw: RawSignal { semaphore: self.raw, params } }
     }
@@ -92,7 +95,7 @@ impl ExternalSemaphore {
     }
 
     /// A wait until a timeline semaphore or fence is at least `value`.
-    #[inline]
+    #[inline(always)]
     pub fn wait_value(&self, value: u64) -> SemaphoreWait<'_> {
         self.wait_with(WaitParams::Value(value))
     }
@@ -103,7 +106,7 @@ impl ExternalSemaphore {
     }
 
     /// A wait with any parameters.
-    #[inline]
+    #[inline(always)]
     pub fn wait_with(&self, params: WaitParams) -> SemaphoreWait<'_> {
         SemaphoreWait { semaphore: self, raw: RawWait { semaphore: self.raw, params } }
     }
@@ -117,7 +120,7 @@ impl ExternalSemaphore {
     }
 
     /// Checks that this semaphore can be used on `stream` with parameters for `payload`, and notes the use.
-    #[inline]
+    #[inline(always)]
     fn enter(&self, operation: &'static str, stream: &Stream, payload: SemaphorePayload) -> Result<()> {
         if !Arc::ptr_eq(&self.owned.device, stream.device()) || payload != self.kind.payload() {
             return Err(self.refused(operation, stream, payload));
@@ -149,7 +152,7 @@ impl SemaphoreSignal<'_> {
     ///
     /// Not one atomic step: whoever signals a timeline from two threads must order them anyway, and then each sees
     /// the other's value.
-    #[inline]
+    #[inline(always)]
     fn begin(&self, stream: &Stream) -> Result<u64> {
         self.semaphore.enter(SIGNAL, stream, self.raw.params.payload())?;
         let SignalParams::Value(value) = self.raw.params else { return Ok(0) };
@@ -171,7 +174,7 @@ impl SemaphoreSignal<'_> {
 }
 
 impl SemaphoreWait<'_> {
-    #[inline]
+    #[inline(always)]
     fn begin(&self, stream: &Stream) -> Result<()> {
         self.semaphore.enter(WAIT, stream, self.raw.params.payload())
     }
@@ -199,7 +202,7 @@ impl Stream {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
     /// device, parameters of the wrong sort, or a timeline value not greater than one already signalled through
     /// the same [`ExternalSemaphore`]; then nothing is enqueued. Else what the driver answers.
-    #[inline]
+    #[inline(always)]
     pub fn signal(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
         let signalled = match signals {
             [signal] => self.signal_one(signal),
@@ -209,7 +212,7 @@ impl Stream {
     }
 
     /// The common case, without any copying: a binding's own call costs hardly more than this adds.
-    #[inline]
+    #[inline(always)]
     fn signal_one(&self, signal: &SemaphoreSignal<'_>) -> Result<()> {
         let previous = signal.begin(self)?;
         // SAFETY: semaphore and stream are live and of this device, and the parameters are of the right sort.
@@ -253,7 +256,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
     /// device, or parameters of the wrong sort; then nothing is enqueued. Else what the driver answers.
-    #[inline]
+    #[inline(always)]
     pub fn wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
         let waited = match waits {
             [wait] => wait.begin(self).and_then(|()| {
