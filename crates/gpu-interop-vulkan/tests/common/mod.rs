@@ -152,10 +152,15 @@ pub(crate) fn assert_texels(context: &Context, image: &OwnedImage, seed: u32, wh
 /// Whether the device exports and imports such an image as an opaque fd. What it does not, it must refuse.
 pub(crate) fn is_shared(context: &Context, options: &ImageOptions) -> bool {
     let features = context.interop().image_features(MemoryHandleKind::OpaqueFd, &options.image.query());
-    if features.is_ok_and(|features| features.exportable && features.importable) {
-        return true;
-    }
-    let error = ExportableImage::new(context.interop(), options).expect_err("the device says it cannot");
+    let shared = features.is_ok_and(|features| features.exportable && features.importable);
+    let error = match ExportableImage::new(context.interop(), options) {
+        Ok(_) => {
+            assert!(shared, "the device said that it cannot: {:?}", options.image);
+            return true;
+        }
+        // Also of what the features do not say: how many levels and layers there may be.
+        Err(error) => error,
+    };
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     println!("not shared by this device: {:?}", options.image);
     false
