@@ -1,7 +1,7 @@
 //! One device: each method is one or two driver calls.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_uint, c_void};
+use std::ffi::{CStr, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop_core::backend::{
@@ -9,13 +9,13 @@ use gpu_interop_core::backend::{
     RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, TextureSource,
 };
 use gpu_interop_core::{
-    BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, ErrorKind, KernelArg, LaunchConfig, MemoryHandle,
-    MemoryImport, MipmappedArrayDesc, ModuleImage, Result, SemaphoreImport, TextureDesc, WaitCondition,
+    BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, KernelArg, LaunchConfig, MemoryHandle, MemoryImport,
+    MipmappedArrayDesc, ModuleImage, Result, SemaphoreImport, TextureDesc, WaitCondition,
 };
 use gpu_interop_driver::abi::{MemoryBufferDesc, MemoryHandleDesc, SemaphoreHandleDesc};
 use gpu_interop_driver::{with_signals, with_waits};
-use smallvec::SmallVec;
 
+use crate::arguments::{count, kernel_arguments, module_data, no_number, object, wait_flags};
 use crate::array;
 use crate::capabilities;
 use crate::context::{Bound, PrimaryContext};
@@ -60,39 +60,6 @@ impl CudaDevice {
     fn allocations(&self) -> MutexGuard<'_, HashMap<usize, Allocation>> {
         self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A byte or word count of this process.
-fn count(operation: &'static str, count: u64) -> Result<usize> {
-    usize::try_from(count)
-        .map_err(|_| Error::invalid(operation, "the size exceeds the address space").with_context("size", count))
-}
-
-/// A surface or texture object, which is a 64-bit number.
-fn object(operation: &'static str, object: u64) -> Result<usize> {
-    usize::try_from(object)
-        .map_err(|_| Error::new(ErrorKind::Driver, operation, "the driver gave an object that is no pointer here"))
-        .and_then(|object| Driver::not_null(operation, object))
-}
-
-/// `CUstreamWaitValue_flags`.
-fn wait_flags(condition: WaitCondition) -> c_uint {
-    match condition {
-        WaitCondition::GreaterOrEqual => 0,
-        WaitCondition::Equal => 1,
-        WaitCondition::And => 2,
-        WaitCondition::Nor => 3,
-    }
-}
-
-/// A request whose handle kind the driver has no number for.
-fn no_number(operation: &'static str) -> Error {
-    Error::unsupported(operation, "CUDA has no handles of this kind")
-}
-
-/// Parameters the driver has no encoding for.
-fn no_encoding(operation: &'static str) -> Error {
-    Error::unsupported(operation, "CUDA has no parameters of this sort")
 }
 
 /// Runs an import with a descriptor that the driver may close: on success it does, on failure it depends.
@@ -477,11 +444,7 @@ impl BackendDevice for CudaDevice {
         const OPERATION: &str = "cuModuleLoadData";
         let (_, _bound) = self.enter()?;
         let load = function!(self.driver(), module_load_data)?;
-        let data: *const c_void = match image {
-            ModuleImage::Ptx(text) => text.as_ptr().cast(),
-            ModuleImage::Binary(image) => image.bytes().as_ptr().cast(),
-            _ => return Err(Error::unsupported(OPERATION, "CUDA loads PTX, cubins and fat binaries")),
-        };
+        let data = module_data(OPERATION, image)?;
         let mut module = 0;
         // SAFETY: PTX has a NUL; whoever wrapped a compiled image vouched for it.
         self.check(OPERATION, unsafe { load(&raw mut module, data) })?;
@@ -515,17 +478,7 @@ impl BackendDevice for CudaDevice {
         const OPERATION: &str = "cuLaunchKernel";
         let (_, _bound) = self.enter()?;
         let launch = function!(self.driver(), launch_kernel)?;
-        // The driver reads each argument, of the size that the kernel declares, through a pointer to it.
-        let mut pointers: SmallVec<[*mut c_void; 16]> = SmallVec::new();
-        for arg in args {
-            pointers.push(match arg {
-                KernelArg::Ptr(value) => std::ptr::from_ref(value).cast_mut().cast(),
-                KernelArg::U32(value) => std::ptr::from_ref(value).cast_mut().cast(),
-                KernelArg::U64(value) => std::ptr::from_ref(value).cast_mut().cast(),
-                KernelArg::F32(value) => std::ptr::from_ref(value).cast_mut().cast(),
-                _ => return Err(no_encoding(OPERATION)),
-            });
-        }
+        let mut pointers = kernel_arguments(OPERATION, args)?;
         let ([gx, gy, gz], [bx, by, bz]) = (config.grid, config.block);
         // SAFETY: live, by contract; the arguments are copied during the call and only read.
         let result = unsafe {

@@ -13,6 +13,7 @@
 //!
 //! The file of the driver can be named with the environment variable `GPU_INTEROP_CUDA_LIBRARY`.
 
+mod arguments;
 mod array;
 mod backend;
 mod capabilities;
