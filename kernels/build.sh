@@ -56,11 +56,27 @@ stale() {
     exit 1
 }
 
+# Fails unless the tools are there.
+tools() {
+    local tool
+    for tool in clang-19 ld.lld-19; do
+        command -v "$tool" >/dev/null || {
+            echo "$tool is missing; install clang-19 and lld-19" >&2
+            exit 1
+        }
+    done
+}
+
 case "${1-}" in
 "")
+    tools
+    built=$(mktemp -d)
+    trap 'rm -rf "$built"' EXIT
+    build "$built"
+    # Only now: a failed build leaves what is there.
     rm -rf prebuilt
     mkdir prebuilt
-    build prebuilt
+    cp "$built"/* prebuilt/
     {
         echo "# Written by build.sh: SHA-256 of the sources and of what was built from them, by"
         echo "# $(clang-19 --version | head -n 1)"
@@ -72,6 +88,7 @@ case "${1-}" in
     ;;
 --check) check ;;
 --verify)
+    tools
     check
     built=$(mktemp -d)
     trap 'rm -rf "$built"' EXIT
@@ -84,7 +101,7 @@ case "${1-}" in
     echo "building again gives the same bytes"
     ;;
 *)
-    sed -n '2,6s/^# \{0,1\}//p' "$0"
+    sed -n '2,6s/^# \{0,1\}//p' build.sh
     exit 2
     ;;
 esac

@@ -20,7 +20,7 @@ use crate::outcome::{Stop, Verdict};
 use crate::output::say;
 use crate::peer;
 use crate::raw_cuda;
-use crate::report::{Environment, Report, junit, text};
+use crate::report::{Environment, Report, case_name, junit, text};
 use crate::runner::{self, Isolation, Plan, Progress, child, group};
 use crate::scenario::{Exporters, Scenario};
 use crate::suite::{BACKEND_NAMES, Suite};
@@ -129,7 +129,8 @@ struct RunArgs {
     /// Print no progress: only what failed, why the rest did not run, and the counts.
     #[arg(long, short)]
     quiet: bool,
-    /// Also print what scenarios observed: what the driver alone did with a bad request, beside what the library did.
+    /// Also print what scenarios observed, what the driver alone did with a bad request beside what the library did, and
+    /// what they left out.
     #[arg(long, short, conflicts_with = "quiet")]
     verbose: bool,
 }
@@ -204,7 +205,13 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
     let filter = args.filter.as_deref().map(glob).transpose()?;
     let mut count = 0;
     for scenario in suite.scenarios() {
-        if filter.as_ref().is_some_and(|filter| !filter.is_match(scenario.id)) {
+        let wanted = |filter: &GlobMatcher| {
+            filter.is_match(scenario.id)
+                || ExporterName::value_variants()
+                    .iter()
+                    .any(|name| filter.is_match(case_name(scenario.id, Some(*name))))
+        };
+        if !filter.as_ref().is_none_or(wanted) {
             continue;
         }
         count += 1;
@@ -229,7 +236,9 @@ fn no_match(filter: Option<&str>, exporters: &[ExporterName]) -> Stop {
     let filter = filter.map(|filter| format!(" matches `{filter}`")).unwrap_or_default();
     let names: Vec<&str> = exporters.iter().map(|exporter| exporter.name()).collect();
     let with = if names.is_empty() { String::new() } else { format!(" with the exporter {}", names.join(" or ")) };
-    Stop::Failed(format!("no scenario{filter}{with}; `conformance list` shows their ids and exporters"))
+    Stop::Failed(format!(
+        "no scenario{filter}{with}; `conformance list`, without a filter, shows their ids and exporters"
+    ))
 }
 
 fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
@@ -262,7 +271,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     }
     // Found out now rather than after the run.
     for path in args.json.iter().chain(&args.junit) {
-        write_file(path, "")?;
+        check_writable(path)?;
     }
     let under_test = suite.backend(&backend)?;
     let environment = if plan.isolation != Isolation::None {
@@ -374,8 +383,38 @@ pub(crate) fn to_json(value: &impl Serialize) -> Verdict<String> {
     serde_json::to_string_pretty(value).map_err(|error| Stop::Failed(format!("cannot write JSON: {error}")))
 }
 
+/// Fails if there cannot be a file here. What is there stays.
+pub(crate) fn check_writable(path: &Path) -> Verdict {
+    let is_new = !path.exists();
+    std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot_write(path, &error))?;
+    if is_new {
+        std::fs::remove_file(path).map_err(|error| cannot_write(path, &error))?;
+    }
+    Ok(())
+}
+
+/// Writes a whole file at once: a run that is stopped leaves the one before, or none, and never half of one.
 pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
-    std::fs::write(path, text).map_err(|error| Stop::Failed(format!("cannot write {}: {error}", path.display())))
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || {
+        if !path.exists() || path.is_file() {
+            let mut file = tempfile::Builder::new().permissions(readable()).tempfile_in(folder)?;
+            std::io::Write::write_all(&mut file, text.as_bytes())?;
+            file.persist(path)?;
+            return Ok(());
+        }
+        // A pipe or a device.
+        std::fs::write(path, text)
+    };
+    write().map_err(|error| cannot_write(path, &error))
+}
+
+fn readable() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o644)
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Stop {
+    Stop::Failed(format!("cannot write {}: {error}", path.display()))
 }
 
 /// Hidden: several scenarios, their verdicts to the parent. Ends well also if scenarios failed.

@@ -7,6 +7,8 @@ use gpu_interop::{
     Backend, Device, ErrorKind, Feature, MappedBuffer, MemoryHandleKind, Module, SemaphoreHandleKind, Stream,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::backend_under_test::BackendUnderTest;
 use crate::exporter::{self, BufferSpec, Complaints, ExportedBuffer, Exporter, ExporterName};
 use crate::outcome::{Stop, Verdict};
@@ -31,16 +33,23 @@ pub struct Context {
     observations: Observations,
 }
 
-/// What a scenario records for its report; outlives the context.
+/// What a scenario records for its report.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Recorded {
+    pub(crate) observed: Vec<Observation>,
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Where it records that; outlives the context.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Observations(Arc<Mutex<Vec<Observation>>>);
+pub(crate) struct Observations(Arc<Mutex<Recorded>>);
 
 impl Observations {
-    fn lock(&self) -> MutexGuard<'_, Vec<Observation>> {
+    fn lock(&self) -> MutexGuard<'_, Recorded> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn take(&self) -> Vec<Observation> {
+    pub(crate) fn take(&self) -> Recorded {
         std::mem::take(&mut self.lock())
     }
 }
@@ -81,10 +90,17 @@ impl Context {
         self.observations.clone()
     }
 
+    /// Records what this scenario would also have done, and why it did not. A scenario that passes without it says in its
+    /// purpose that it may.
+    pub fn leave_out(&self, what: impl Into<String>) {
+        self.observations.lock().left_out.push(what.into());
+    }
+
     /// Records what a call did that goes around the library, beside what the library did. No check: whatever the driver
     /// does alone, a scenario is about the library.
     pub fn observe(&self, call: impl Into<String>, raw: impl Into<String>, library: impl Into<String>) {
-        self.observations.lock().push(Observation { call: call.into(), raw: raw.into(), library: library.into() });
+        let observation = Observation { call: call.into(), raw: raw.into(), library: library.into() };
+        self.observations.lock().observed.push(observation);
     }
 
     /// The device under test.

@@ -2,8 +2,8 @@
 //!
 //! A scenario imports what an exporter exported and checks every byte in both directions. It is written once, against
 //! the safe objects of `gpu_interop`, and runs on any backend; exporters (a real Vulkan driver, the device's own
-//! exportable memory) are the other side. Each scenario runs in a process of its own, so that a driver that crashes
-//! is a result.
+//! exportable memory) are the other side. Scenarios run in other processes, so that a driver that crashes is a result: a
+//! group of them, such as `memory.*`, shares one until something fails.
 //!
 //! # What this crate promises
 //! * A scenario passes only if everything it checks held. What could not be run is `unsupported` (the device or
@@ -13,7 +13,7 @@
 //!
 //! # What the caller must do
 //! * A program that runs the suite with a backend of its own returns [`Suite::main`] from `main`, first thing: the
-//!   suite starts the program again for every scenario.
+//!   suite starts the program again for every group of scenarios.
 //!
 //! ```no_run
 //! use std::process::ExitCode;

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -153,12 +153,24 @@ impl Channel {
 
     /// Whether there is something to receive before the time is over.
     fn wait(&self, timeout: Duration) -> Verdict<bool> {
+        readable_within(&self.socket, timeout)
+    }
+}
+
+/// Whether there is something to read, or the other end is closed, before the time is over. Signals, such as that a child
+/// has ended, do not end the waiting.
+pub(crate) fn readable_within(fd: impl AsFd, timeout: Duration) -> Verdict<bool> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
         let timeout = Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(timeout.subsec_nanos()),
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(left.subsec_nanos()),
         };
-        let mut poll = [PollFd::new(&self.socket, PollFlags::IN)];
-        Ok(rustix::event::poll(&mut poll, Some(&timeout))? > 0)
+        match rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
+            Err(Errno::INTR) => {}
+            ready => return Ok(ready? > 0),
+        }
     }
 }
 
@@ -182,7 +194,7 @@ impl Peer {
     /// Starts this program with `arguments` and a socket to it.
     pub(crate) fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Verdict<Self> {
         let (here, there) = Channel::pair()?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = this_program()?;
         command.args(arguments);
         // The socket is the peer's standard input: the one descriptor that every process has.
         let child = command.stdin(Stdio::from(there.socket)).spawn()?;
@@ -263,13 +275,27 @@ pub(crate) fn run(role: Role, context: Context) -> Verdict {
     child::checked(context, |context| role(context, &channel))
 }
 
+/// The environment variable in which a process of the suite finds the one that started it.
+const PARENT_VARIABLE: &str = "GPU_INTEROP_CONFORMANCE_PARENT";
+
+/// Another process of this program, which will [`die_with_parent`].
+pub(crate) fn this_program() -> Verdict<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.env(PARENT_VARIABLE, std::process::id().to_string());
+    Ok(command)
+}
+
 /// Ends this process when the one that started it ends, however that happens: nothing that hangs is left behind. Called
 /// first thing, before a driver can hang.
 pub(crate) fn die_with_parent() -> Verdict {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have ended before that.
-    if rustix::process::getppid() == Some(rustix::process::Pid::INIT) {
-        return Err(Stop::Failed("the process that started this one has ended".into()));
+    // It may have ended before that. Its number is asked for, and not whether it is 1: in a container the suite itself
+    // may be that.
+    let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().to_string());
+    match std::env::var(PARENT_VARIABLE) {
+        Ok(expected) if parent.as_ref() != Some(&expected) => {
+            Err(Stop::Failed("the process that started this one has ended".into()))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }

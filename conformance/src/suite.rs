@@ -14,8 +14,8 @@ use crate::scenarios;
 
 /// Scenarios and the backends they can run on.
 ///
-/// A program whose `main` returns [`Suite::main`] is the `conformance` command. It starts itself again for every
-/// scenario, so `main` should do nothing else first.
+/// A program whose `main` returns [`Suite::main`] is the `conformance` command. It starts itself again for
+/// every group of scenarios, so `main` should do nothing else first.
 #[derive(Debug)]
 pub struct Suite {
     scenarios: Vec<Scenario>,

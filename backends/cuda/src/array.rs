@@ -12,7 +12,7 @@ use crate::sys::array::{Memcpy3d, Memcpy3dSide, ResourceDesc, memory_type, resou
 /// Encodes a copy.
 pub(crate) fn copy(copy: &ArrayCopy) -> Result<Memcpy3d> {
     let [width_in_bytes, height, depth] = extent(copy.extent)?;
-    let side = |of| side(of, height == 1);
+    let side = |of| side(of, height == 1 && depth > 1);
     Ok(Memcpy3d { source: side(copy.source)?, target: side(copy.target)?, width_in_bytes, height, depth })
 }
 

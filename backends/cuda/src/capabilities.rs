@@ -12,7 +12,8 @@ pub(crate) fn of(driver: &Driver, device: sys::Device) -> Capabilities {
     let flag = |number, what: &str| match attribute(driver, device, number) {
         Some(value) if value != 0 => Support::Native,
         Some(_) => Support::no(format!("the device says that it has no {what}")),
-        None => Support::no(format!("the driver ({version}) does not know of {what}")),
+        // Attributes only ever come, with newer drivers.
+        None => Support::DriverTooOld(format!("the driver ({version}) does not know of {what}; install a newer one")),
     };
     // Both demands; the first that is not met says why. What no driver changes comes before what a newer one has.
     let and = |first: Support, second: Support| if first.is_supported() { second } else { first };
@@ -21,10 +22,12 @@ pub(crate) fn of(driver: &Driver, device: sys::Device) -> Capabilities {
         if integrated { Support::Native } else { Support::no("NvSci objects exist on NVIDIA's embedded systems only") };
 
     let memory = functions.import_external_memory.support(version);
-    let dma_buf = if integrated && version.is_at_least((13, 0)) {
-        flag(number::DMA_BUF_SUPPORTED, "dma-buf support")
-    } else {
+    let dma_buf = if !integrated {
         Support::no("drivers import dma-bufs on some embedded systems only, since CUDA 13.0")
+    } else if !version.is_at_least((13, 0)) {
+        Support::DriverTooOld(format!("drivers import dma-bufs since CUDA 13.0, and this one is {version}"))
+    } else {
+        flag(number::DMA_BUF_SUPPORTED, "dma-buf support")
     };
     let semaphore = functions.import_external_semaphore.support(version);
     let timeline = flag(number::TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, "timeline semaphore interop");

@@ -43,7 +43,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 pub use report::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
 
-use crate::cli::{FAILED, glob, to_json, write_file};
+use crate::cli::{FAILED, check_writable, glob, to_json, write_file};
 use crate::outcome::{Stop, Verdict};
 use crate::report::Tool;
 use crate::suite::Suite;
@@ -70,7 +70,8 @@ pub(crate) struct BenchArgs {
     /// A tenth of the time, and imprecise: shows that everything works.
     #[arg(long)]
     quick: bool,
-    /// Fail if a ratio misses its limit, or if none with a limit was measured.
+    /// Fail if a ratio misses its limit, if none with a limit was measured, or if this machine lacks what a measurement
+    /// needs.
     #[arg(long)]
     strict: bool,
 }
@@ -112,7 +113,7 @@ pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
     let under_test = suite.backend(&backend)?;
     // Found out now rather than after the run.
     if let Some(path) = &args.json {
-        write_file(path, "")?;
+        check_writable(path)?;
     }
     let machine = Machine::open(under_test)?;
     let mut report = BenchReport {
@@ -185,6 +186,12 @@ fn status_of(report: &BenchReport, strict: bool) -> Verdict<u8> {
     let judged: Vec<bool> = report.ratios.iter().filter_map(|ratio| ratio.holds).collect();
     if judged.is_empty() {
         return Err(Stop::Failed("--strict: no ratio with a limit was measured".into()));
+    }
+    // What the machine lacks is a gap in the promise; what the device says that it cannot do is none.
+    let gaps = report.not_measured.iter().filter(|gap| matches!(gap.stop, Stop::Skipped(_)));
+    let gaps: Vec<&str> = gaps.map(|gap| gap.what.as_str()).collect();
+    if !gaps.is_empty() {
+        return Err(Stop::Failed(format!("--strict: not measured on this machine: {}", gaps.join(", "))));
     }
     Ok(if judged.contains(&false) { FAILED } else { 0 })
 }

@@ -131,23 +131,36 @@ impl SharedImage {
 
     /// Checks that each side sees all that the other writes, twice, so that nothing stale can pass.
     pub(crate) fn goes_both_ways(&self, context: &Context) -> Verdict {
-        let stream = context.device().create_stream()?;
-        let mut pattern = context.pattern();
-        for _ in 0..2 {
-            self.exported.write_all(pattern)?;
-            self.device_sees(&stream, pattern, "what the exporter wrote")?;
-            pattern = pattern.other();
-            self.device_writes(&stream, pattern)?;
-            self.exported.verify_all(pattern, "what the device wrote")?;
-            pattern = pattern.other();
-        }
-        Ok(())
+        let device_sees = |stream: &Stream, pattern, what: &str| self.device_sees(stream, pattern, what);
+        both_ways(context, &*self.exported, device_sees, |stream, pattern| self.device_writes(stream, pattern))
     }
 }
 
+/// Checks that the exporter's side of an image and the device's see all that the other writes, twice, so that nothing
+/// stale can pass.
+pub(crate) fn both_ways(
+    context: &Context,
+    exported: &(dyn ExportedImage + 'static),
+    device_sees: impl Fn(&Stream, Pattern, &str) -> Verdict,
+    device_writes: impl Fn(&Stream, Pattern) -> Verdict,
+) -> Verdict {
+    let stream = context.device().create_stream()?;
+    let mut pattern = context.pattern();
+    for _ in 0..2 {
+        exported.write_all(pattern)?;
+        device_sees(&stream, pattern, "what the exporter wrote")?;
+        pattern = pattern.other();
+        device_writes(&stream, pattern)?;
+        exported.verify_all(pattern, "what the device wrote")?;
+        pattern = pattern.other();
+    }
+    Ok(())
+}
+
 /// Runs `check` for each of several formats, shapes and the like. Unsupported if one side lacks them all, or, where all
-/// are needed, any.
+/// are needed, any; else those that are lacking are given to `leave_out`, with the reason.
 pub(crate) fn for_each<T: Copy + std::fmt::Debug>(
+    mut leave_out: impl FnMut(String),
     variants: &[T],
     all_needed: bool,
     mut check: impl FnMut(T) -> Verdict,
@@ -172,7 +185,7 @@ pub(crate) fn for_each<T: Copy + std::fmt::Debug>(
     if all_needed || missing.len() == variants.len() {
         return Err(Stop::Unsupported(reasons));
     }
-    tracing::info!(reasons, "left out");
+    missing.iter().for_each(|(variant, reason)| leave_out(format!("{variant:?}: {reason}")));
     Ok(())
 }
 
@@ -189,14 +202,14 @@ mod tests {
                 false => Ok(()),
             }
         };
-        assert_eq!(for_each(&formats, true, without(&[])), Ok(()));
-        assert_eq!(for_each(&formats, false, without(&[1, 4])), Ok(()));
+        assert_eq!(for_each(drop, &formats, true, without(&[])), Ok(()));
+        assert_eq!(for_each(drop, &formats, false, without(&[1, 4])), Ok(()));
         let named = |found: Verdict| matches!(found, Err(Stop::Unsupported(reason)) if reason.contains("channels: 2"));
-        assert!(named(for_each(&formats, true, without(&[2]))));
-        let all = for_each(&formats, false, without(&[1, 2, 4]));
+        assert!(named(for_each(drop, &formats, true, without(&[2]))));
+        let all = for_each(drop, &formats, false, without(&[1, 2, 4]));
         assert_eq!(all, Err(Stop::Unsupported("not here".into())), "once, not three times");
         let fails = |_| Err(Stop::Failed("wrong".into()));
-        assert_eq!(for_each(&formats, false, fails), Err(Stop::Failed("wrong".into())));
-        assert!(for_each(&formats[..0], false, without(&[])).is_err());
+        assert_eq!(for_each(drop, &formats, false, fails), Err(Stop::Failed("wrong".into())));
+        assert!(for_each(drop, &formats[..0], false, without(&[])).is_err());
     }
 }

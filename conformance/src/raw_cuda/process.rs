@@ -72,6 +72,11 @@ impl RawProcess {
         }
     }
 
+    /// Whether the process of the last call is there for the next one. What a call made it keep is gone otherwise.
+    pub(crate) fn is_running(&self) -> bool {
+        self.peer.is_some()
+    }
+
     fn start(&self) -> Verdict<Peer> {
         let peer = Peer::start([OsStr::new(SUBCOMMAND), self.library.as_os_str()])?;
         peer.channel().receive("ready")?;

@@ -26,11 +26,12 @@ pub(crate) fn render(report: &Report) -> Verdict<String> {
         let mut case = TestCase::new(result.name(), status);
         case.set_classname(format!("{}.{group}", report.backend.name));
         case.set_time(Duration::from_micros(result.duration_us));
+        let mut output = text::observations(result);
         if result.outcome == Outcome::ExpectedFailure {
-            case.set_system_out(format!("expected failure: {reason}"));
+            output = format!("expected failure: {reason}\n{output}");
         }
-        if !result.observed.is_empty() {
-            case.set_system_out(text::observations(result));
+        if !output.is_empty() {
+            case.set_system_out(output);
         }
         if let Some(log) = &result.log {
             case.set_system_err(log);

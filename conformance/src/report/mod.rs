@@ -31,7 +31,7 @@ pub struct Report {
     pub capabilities: Capabilities,
     /// Every exporter that was asked for, usable or not.
     pub exporters: Vec<ExporterReport>,
-    /// One entry a scenario and exporter, in the order in which they ran.
+    /// One entry a scenario and exporter, in the order of the list of scenarios.
     pub results: Vec<CaseReport>,
     /// How many had which outcome; outcomes that did not occur are 0.
     pub summary: BTreeMap<String, usize>,
@@ -85,10 +85,13 @@ pub struct CaseReport {
     /// about the library.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub observed: Vec<Observation>,
+    /// What it would also have done, had this machine had it: formats or shapes that one side lacks, with the reasons.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub left_out: Vec<String>,
     /// The end of what its process printed, if it failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub log: Option<String>,
-    /// Duration, microseconds, the start of its process included.
+    /// Duration, microseconds. The first scenario of a process includes its start, half a second on some GPUs.
     pub duration_us: u64,
 }
 

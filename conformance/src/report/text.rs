@@ -52,11 +52,14 @@ pub(crate) fn line(case: &CaseReport) -> String {
     text
 }
 
-/// What a scenario observed, one line each; empty for most.
+/// What a scenario observed and left out; empty for most.
 pub(crate) fn observations(case: &CaseReport) -> String {
     let mut text = String::new();
     for Observation { call, raw, library } in &case.observed {
         let _ = writeln!(text, "    | {call}\n    |   the driver alone: {raw}\n    |   the library:      {library}");
+    }
+    for what in &case.left_out {
+        let _ = writeln!(text, "    | left out: {what}");
     }
     text
 }

@@ -7,17 +7,18 @@ use gpu_interop::LoadAttempt;
 use serde::{Deserialize, Serialize};
 
 use crate::backend_under_test::BackendUnderTest;
-use crate::context::Context;
+use crate::context::{Context, Recorded};
 use crate::exporter::{self, ExporterName};
 use crate::outcome::{Stop, Verdict};
-use crate::report::{Environment, ExporterDetail, ExporterReport, Observation};
+use crate::report::{Environment, ExporterDetail, ExporterReport};
 use crate::scenario::Scenario;
 
 /// What running a scenario gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ran {
     pub(crate) verdict: Verdict,
-    pub(crate) observed: Vec<Observation>,
+    #[serde(flatten)]
+    pub(crate) recorded: Recorded,
 }
 
 /// Runs one scenario here. A panic is a failure.
@@ -27,7 +28,7 @@ pub(crate) fn run(
     exporter: Option<ExporterName>,
     seed: u32,
 ) -> Ran {
-    let mut end = Ran { verdict: Ok(()), observed: Vec::new() };
+    let mut end = Ran { verdict: Ok(()), recorded: Recorded::default() };
     let told = run_group(under_test, &[scenario], exporter, seed, |ran| {
         end = ran;
         Ok(())
@@ -48,31 +49,44 @@ pub(crate) fn run_group(
     let mut context = match caught(|| Context::open(under_test.clone(), exporter, seed)) {
         Ok(context) => Some(context),
         Err(stop) => {
-            return scenarios.iter().try_for_each(|_| tell(Ran { verdict: Err(stop.clone()), observed: Vec::new() }));
+            return scenarios
+                .iter()
+                .try_for_each(|_| tell(Ran { verdict: Err(stop.clone()), recorded: Recorded::default() }));
         }
     };
     let observations = context.as_ref().map(Context::observations).unwrap_or_default();
     let complaints = context.as_ref().map(Context::complaints);
     let mut heard = 0;
     for (index, scenario) in scenarios.iter().enumerate() {
-        let mut verdict = context.as_ref().map_or(Ok(()), |context| caught(|| (scenario.run)(context)));
+        let verdict = context.as_ref().map_or(Ok(()), |context| caught(|| (scenario.run)(context)));
+        let mut left_behind = Ok(());
         if index + 1 == scenarios.len() {
-            // What is left behind shows now.
-            verdict = verdict.and(caught(|| {
+            // What is left behind, by any of them, shows now.
+            left_behind = caught(|| {
                 drop(context.take());
                 Ok(())
-            }));
+            });
         }
         let complaints = complaints.as_ref().map(|complaints| complaints()).unwrap_or_default();
-        let verdict = verdict.and(no_complaints(&complaints[heard.min(complaints.len())..]));
+        let complained = no_complaints(&complaints[heard.min(complaints.len())..]);
         heard = complaints.len();
+        let verdict = and_around_it(verdict, [left_behind, complained]);
         let failed = matches!(verdict, Err(Stop::Failed(_)));
-        tell(Ran { verdict, observed: observations.take() })?;
+        tell(Ran { verdict, recorded: observations.take() })?;
         if failed {
             break;
         }
     }
     Ok(())
+}
+
+/// The verdict on a scenario and what went wrong around it: a failure, also where the scenario itself could not run. It
+/// may be about those before it.
+fn and_around_it<const N: usize>(verdict: Verdict, around: [Verdict; N]) -> Verdict {
+    if matches!(verdict, Err(Stop::Failed(_))) {
+        return verdict;
+    }
+    around.into_iter().find(Result::is_err).unwrap_or(verdict)
 }
 
 /// A panic is a failure.
@@ -99,7 +113,7 @@ pub(crate) fn checked(context: Context, action: impl FnOnce(&Context) -> Verdict
     let complaints = context.complaints();
     let verdict = action(&context);
     drop(context);
-    verdict.and_then(|()| no_complaints(&complaints()))
+    and_around_it(verdict, [no_complaints(&complaints())])
 }
 
 /// Looks at a backend, its device and the exporters.
@@ -130,4 +144,21 @@ pub(crate) fn discover(
         exporters,
         passed_over,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_wrong_around_a_scenario_counts_whatever_its_own_end() {
+        let (failed, complaint) = (Err(Stop::Failed("wrong".into())), no_complaints(&["a leak".into()]));
+        let unsupported = Err(Stop::Unsupported("not here".into()));
+        let skipped = Err(Stop::Skipped("not installed".into()));
+        for own in [Ok(()), unsupported.clone(), skipped] {
+            assert_eq!(and_around_it(own.clone(), [Ok(()), complaint.clone()]), complaint, "{own:?}");
+            assert_eq!(and_around_it(own.clone(), [Ok(()), Ok(())]), own);
+        }
+        assert_eq!(and_around_it(failed.clone(), [complaint]), failed, "its own failure is the one to tell");
+    }
 }

@@ -6,18 +6,19 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use wait_timeout::ChildExt;
 
 use super::child::Ran;
 use super::isolated::{log_from, nameless_file};
 use super::{Case, Ended};
+use crate::context::Recorded;
 use crate::outcome::{Outcome, Stop, Verdict};
-use crate::peer::describe;
+use crate::peer::{describe, readable_within, this_program};
+use crate::report::Observation;
 
 /// The most bytes of a verdict.
 const MESSAGE: usize = 128 << 10;
@@ -26,12 +27,26 @@ const MESSAGE: usize = 128 << 10;
 pub(crate) fn answer(ran: &Ran) -> Verdict {
     let mut ran = ran.clone();
     if let Err(Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) = &mut ran.verdict {
-        // Escaped, it may be several times as long.
-        *reason = reason.chars().take(MESSAGE / 16).collect();
+        *reason = cut(reason, MESSAGE / 16);
+    }
+    let Recorded { observed, left_out } = &mut ran.recorded;
+    let most = MESSAGE / 24 / (3 * observed.len() + left_out.len()).max(1);
+    let observed = observed.iter_mut().flat_map(|Observation { call, raw, library }| [call, raw, library]);
+    for text in observed.chain(left_out) {
+        *text = cut(text, most);
     }
     let bytes = serde_json::to_vec(&ran).map_err(|error| Stop::Failed(error.to_string()))?;
     rustix::net::send(std::io::stdin().as_fd(), &bytes, SendFlags::NOSIGNAL)?;
     Ok(())
+}
+
+/// At most this many characters. Escaped, each may be several times as long.
+fn cut(text: &str, most: usize) -> String {
+    let mut kept: String = text.chars().take(most).collect();
+    if kept.len() < text.len() {
+        kept.push_str(" [...]");
+    }
+    kept
 }
 
 /// How a group is run.
@@ -55,14 +70,14 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
                 continue;
             }
         };
-        let mut usable = true;
+        let (mut usable, first) = (true, done);
         while usable && done < cases.len() {
             let limit = options.timeout.unwrap_or(cases[done].scenario.time_limit);
             let is_last = done + 1 == cases.len();
             let start = Instant::now();
             let end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
             usable = !end.outcome.is_failure();
-            ended(done, end, start.elapsed());
+            ended(done, Process::with_history(end, &cases[first..done]), start.elapsed());
             done += 1;
         }
     }
@@ -90,7 +105,7 @@ impl Process {
         let (here, there) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let log = nameless_file("conformance log")?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = this_program()?;
         command.args(["child", "--backend", options.backend, "--seed", &options.seed.to_string()]);
         if let Some(exporter) = cases.first().and_then(|case| case.exporter) {
             command.args(["--exporter", exporter.name()]);
@@ -126,6 +141,17 @@ impl Process {
         Ok(end)
     }
 
+    /// Says what ran before in this process, if that may have had a part in a failure.
+    fn with_history(ended: Ended, before: &[Case<'_>]) -> Ended {
+        if !ended.outcome.is_failure() || before.is_empty() {
+            return ended;
+        }
+        let ids: Vec<&str> = before.iter().map(|case| case.scenario.id).collect();
+        let reason = ended.reason.unwrap_or_default();
+        let history = format!("its process had run {} before; --isolate-each tells them apart", ids.join(", "));
+        Ended { reason: Some(format!("{reason} [{history}]")), ..ended }
+    }
+
     /// Waits until the process has ended. `None` if it ended well.
     fn end_of_process(&mut self, deadline: Instant) -> Verdict<Option<Ended>> {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -137,13 +163,7 @@ impl Process {
     }
 
     fn told(&self, deadline: Instant) -> Verdict<Told> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        let mut poll = [PollFd::new(&self.socket, PollFlags::IN)];
-        if rustix::event::poll(&mut poll, Some(&timeout))? == 0 {
+        if !readable_within(&self.socket, deadline.saturating_duration_since(Instant::now()))? {
             return Ok(Told::TimedOut);
         }
         let mut bytes = vec![0_u8; MESSAGE];

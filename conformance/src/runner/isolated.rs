@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
@@ -12,7 +12,7 @@ use wait_timeout::ChildExt;
 
 use crate::exporter::ExporterName;
 use crate::outcome::{Stop, Verdict};
-use crate::peer::describe;
+use crate::peer::{describe, this_program};
 use crate::report::Environment;
 
 /// The end of a process's output that a report keeps, bytes.
@@ -32,7 +32,7 @@ enum ChildEnd<T> {
 fn run_self<T: DeserializeOwned>(arguments: &[String], limit: Duration) -> Verdict<(ChildEnd<T>, String)> {
     let mut answer = nameless_file("conformance answer")?;
     let mut log = nameless_file("conformance log")?;
-    let mut child = Command::new(std::env::current_exe()?)
+    let mut child = this_program()?
         .args(arguments)
         .stdin(answer.try_clone()?)
         .stdout(log.try_clone()?)

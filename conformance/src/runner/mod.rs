@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 use globset::GlobMatcher;
 
 use crate::backend_under_test::BackendUnderTest;
+use crate::context::Recorded;
 use crate::expectations::{Expectations, Place};
 use crate::exporter::ExporterName;
 use crate::outcome::{Outcome, Verdict};
-use crate::report::{CaseReport, Environment, Observation, Report, SCHEMA, Tool, case_name, summarize};
+use crate::report::{CaseReport, Environment, Report, SCHEMA, Tool, case_name, summarize};
 use crate::scenario::{Exporters, Scenario};
 
 pub(crate) use isolated::{answer, ask_self, discover};
@@ -183,7 +184,8 @@ impl Plan {
             exporter: case.exporter,
             outcome,
             reason,
-            observed: ended.observed,
+            observed: ended.recorded.observed,
+            left_out: ended.recorded.left_out,
             log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),
             duration_us: micros(took),
         }
@@ -219,16 +221,16 @@ struct Ended {
     outcome: Outcome,
     reason: Option<String>,
     log: Option<String>,
-    observed: Vec<Observation>,
+    recorded: Recorded,
 }
 
 impl Ended {
     fn ran(ran: child::Ran) -> Self {
-        Self { observed: ran.observed, ..Self::of(ran.verdict) }
+        Self { recorded: ran.recorded, ..Self::of(ran.verdict) }
     }
 
     fn without_log(outcome: Outcome, reason: Option<String>) -> Self {
-        Self { outcome, reason, log: None, observed: Vec::new() }
+        Self { outcome, reason, log: None, recorded: Recorded::default() }
     }
 
     fn of(verdict: Verdict) -> Self {

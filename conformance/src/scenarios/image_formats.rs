@@ -18,16 +18,16 @@ scenarios! {
     "image_format.sint8", Any, "Images of 1, 2 and 4 channels of 8-bit signed integers go both ways.", sint8;
     "image_format.sint16", Any, "Images of 1, 2 and 4 channels of 16-bit signed integers go both ways.", sint16;
     "image_format.sint32", Any, "Images of 1, 2 and 4 channels of 32-bit signed integers go both ways.", sint32;
-    "image_format.float16", Any, "Images of 1, 2 and 4 channels of 16-bit floats go both ways.", float16;
+    "image_format.float16", Any, "Images of 1, 2 and 4 channels of 16-bit floats go both ways, those that both sides have.", float16;
     "image_format.float32", Any, "Images of 1, 2 and 4 channels of 32-bit floats go both ways.", float32;
-    "image_format.unorm8", Any, "Images of 1, 2 and 4 channels of 8 bits from 0 to 1 go both ways.", unorm8;
-    "image_format.unorm16", Any, "Images of 1, 2 and 4 channels of 16 bits from 0 to 1 go both ways.", unorm16;
-    "image_format.snorm8", Any, "Images of 1, 2 and 4 channels of 8 bits from -1 to 1 go both ways.", snorm8;
-    "image_format.snorm16", Any, "Images of 1, 2 and 4 channels of 16 bits from -1 to 1 go both ways.", snorm16;
-    "image_format.unorm1010102", Any, "Images of texels of 10, 10, 10 and 2 bits go both ways, also in BGRA order.",
+    "image_format.unorm8", Any, "Images of 1, 2 and 4 channels of 8 bits from 0 to 1 go both ways, those that both sides have.", unorm8;
+    "image_format.unorm16", Any, "Images of 1, 2 and 4 channels of 16 bits from 0 to 1 go both ways, those that both sides have.", unorm16;
+    "image_format.snorm8", Any, "Images of 1, 2 and 4 channels of 8 bits from -1 to 1 go both ways, those that both sides have.", snorm8;
+    "image_format.snorm16", Any, "Images of 1, 2 and 4 channels of 16 bits from -1 to 1 go both ways, those that both sides have.", snorm16;
+    "image_format.unorm1010102", Any, "Images of texels of 10, 10, 10 and 2 bits go both ways, in the orders that both sides have.",
         unorm1010102;
-    "image_format.bgra8", Any, "Images of four 8-bit channels in BGRA order go both ways.", bgra8;
-    "image_format.srgb8", Any, "Images of 8-bit sRGB channels go both ways, as they are encoded.", srgb8;
+    "image_format.bgra8", Any, "Images of four 8-bit channels in BGRA order go both ways, of the types that both sides have.", bgra8;
+    "image_format.srgb8", Any, "Images of 8-bit sRGB channels go both ways as they are encoded, those that both sides have.", srgb8;
     "image_format.not_arrays", None, "Formats that no array has are typed errors that name format and reason.",
         not_arrays;
 }
@@ -38,10 +38,15 @@ const LEVELS: u32 = 4;
 
 fn both_ways(context: &Context, formats: &[TexelFormat], all_needed: bool) -> Verdict {
     context.need_feature(Feature::MappedMipmappedArray)?;
-    for_each(formats, all_needed, |format| {
-        SharedImage::new(context, ImageSpec { levels: LEVELS, ..ImageSpec::new(SHAPE, format) })?
-            .goes_both_ways(context)
-    })
+    for_each(
+        |what| context.leave_out(what),
+        formats,
+        all_needed,
+        |format| {
+            SharedImage::new(context, ImageSpec { levels: LEVELS, ..ImageSpec::new(SHAPE, format) })?
+                .goes_both_ways(context)
+        },
+    )
 }
 
 fn plain(context: &Context, channel: ChannelType, all_needed: bool) -> Verdict {

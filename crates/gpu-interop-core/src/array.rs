@@ -335,15 +335,17 @@ impl MipmappedArrayDesc {
                 .with_context("offset", self.offset)
                 .with_context("memory size", memory_size));
         }
-        // No layout is smaller than tightly packed texels, so level 0 alone bounds the size from below.
-        let texels = self.shape.driver_extent().into_iter().map(|n| n.max(1)).try_fold(1_u64, u64::checked_mul);
-        let end = texels
-            .and_then(|texels| texels.checked_mul(u64::from(self.format.texel_size())))
-            .and_then(|bytes| bytes.checked_add(self.offset));
+        // No layout is smaller than tightly packed texels of all levels.
+        let size = (0..self.levels).try_fold(0_u64, |sum, level| {
+            let texels = self.shape.level_extent(level).into_iter().try_fold(1_u64, u64::checked_mul)?;
+            sum.checked_add(texels.checked_mul(u64::from(self.format.texel_size()))?)
+        });
+        let end = size.and_then(|size| size.checked_add(self.offset));
         if end.is_none_or(|end| end > memory_size) {
-            return Err(Error::invalid(OPERATION, "level 0 alone is larger than the memory that is left")
+            return Err(Error::invalid(OPERATION, "the texels of all levels are larger than the memory that is left")
                 .with_context("offset", self.offset)
                 .with_context("shape", format_args!("{:?}", self.shape))
+                .with_context("levels", self.levels)
                 .with_context("format", self.format)
                 .with_context("memory size", memory_size));
         }
@@ -440,6 +442,18 @@ mod tests {
         assert!(validate(ArrayShape::CubeLayered { width: 4, cubes: 0 }).is_err());
         assert!(validate(ArrayShape::D3 { width: u64::MAX, height: u64::MAX, depth: 2 }).is_err());
         assert!(validate(ArrayShape::D3 { width: 64, height: 64, depth: 64 }).is_ok());
+    }
+
+    #[test]
+    fn all_levels_must_fit() {
+        let desc = MipmappedArrayDesc {
+            levels: 3,
+            ..MipmappedArrayDesc::new(ArrayShape::D2Layered { width: 16, height: 16, layers: 2 }, rgba8())
+        };
+        let size = 2 * 4 * (16 * 16 + 8 * 8 + 4 * 4);
+        assert!(desc.validate(size).is_ok());
+        assert!(desc.validate(size - 1).is_err());
+        assert!(desc.validate(2 * 4 * 16 * 16).is_err(), "level 0 alone fits");
     }
 
     #[test]

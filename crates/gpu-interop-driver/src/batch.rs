@@ -75,11 +75,17 @@ fn with_blocks<E: Element, R>(
                 }
             }
         }
-        let called = encoded.map(|()| call(handles.as_ptr(), blocks.as_ptr(), number));
-        if others {
-            blocks.fill(E::ZERO);
+        /// Also if `call` panics.
+        struct ZeroAgain<'a, E: Element>(&'a mut [E::Block], bool);
+        impl<E: Element> Drop for ZeroAgain<'_, E> {
+            fn drop(&mut self) {
+                if self.1 {
+                    self.0.fill(E::ZERO);
+                }
+            }
         }
-        called
+        let blocks = ZeroAgain::<E>(blocks, others);
+        encoded.map(|()| call(handles.as_ptr(), blocks.0.as_ptr(), number))
     };
     if batch.len() <= KEPT {
         E::with_kept(|kept| lay_out(&mut kept.handles, &mut kept.blocks))
@@ -206,6 +212,16 @@ mod tests {
         assert_eq!(keys, [(7, 0), (0, 5), (0, 0), (9, 0)]);
         let (_, blocks) = seen(&signals(&[SignalParams::Binary; 4]));
         assert_eq!(blocks, [SemaphoreSignalParams::BINARY; 4]);
+    }
+
+    #[test]
+    fn a_call_that_panics_leaves_nothing_either() {
+        let keys = signals(&[SignalParams::Key(7), SignalParams::Key(8)]);
+        let panics =
+            || -> Result<()> { with_signals("op", &keys, |_, _, _| std::panic::resume_unwind(Box::new("on purpose"))) };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+        let (_, blocks) = seen(&signals(&[SignalParams::Binary; 2]));
+        assert_eq!(blocks, [SemaphoreSignalParams::BINARY; 2]);
     }
 
     #[test]

@@ -53,6 +53,11 @@ impl<'a> Rows<'a> {
         Ok(self.raw.call(call, Some(fd))?.text)
     }
 
+    /// Whether a call has killed the process, so that what it kept must be given to a new one.
+    fn has_lost_its_process(&self) -> bool {
+        !self.raw.is_running()
+    }
+
     fn call(&mut self, call: &RawCall) -> Verdict<RawOutcome> {
         self.raw.call(call, None)
     }

@@ -50,6 +50,9 @@ impl<'a> PitchedTexels<'a> {
             Some(end) if self.pitches.is_none() && end == self.slice.size => {}
             _ => return refused("the linear memory has not the size of the region"),
         }
+        // Pitches that no second row or slice follows may be anything; drivers need not see them.
+        let rows = if depth == 1 { height } else { rows };
+        let row_pitch = if height == 1 && depth == 1 { width } else { row_pitch };
         Ok(ArrayCopySide::Linear { ptr: self.slice.ptr, row_pitch, rows })
     }
 }

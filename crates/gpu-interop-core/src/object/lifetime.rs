@@ -7,7 +7,8 @@
 //! one load, and freeing an idle one costs nothing.
 //!
 //! Memory never goes before its mappings, nor an image before its surfaces and textures, even if the work ends while
-//! the question is being asked: it waits for those of them that are still kept, and what is kept is freed under one lock, in the order it was let go.
+//! the question is being asked: it waits for those of them that are still kept, and what is kept is freed under one
+//! lock, in the order it was let go.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

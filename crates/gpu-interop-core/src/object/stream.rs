@@ -137,7 +137,7 @@ impl Stream {
     ///
     /// # Safety
     /// `args` must have the number and types that the kernel takes, and the kernel may only touch memory that stays
-    /// valid until it has run: an address argument does not keep its buffer alive.
+    /// valid until it has run: an address argument does not keep its buffer alive, nor a surface or texture its object.
     pub unsafe fn launch(&self, kernel: &Kernel, config: &LaunchConfig, args: &[KernelArg]) -> Result<()> {
         const OPERATION: &str = "Stream::launch";
         self.check_device(OPERATION, "kernel", &kernel.module.owned.device)?;

@@ -28,7 +28,8 @@ impl Surface {
         self.raw
     }
 
-    /// The surface as an argument of a kernel, which takes it as a 64-bit integer.
+    /// The surface as an argument of a kernel, which takes it as a 64-bit integer. Does not keep it alive: the kernel must
+    /// have run before `self` is dropped.
     #[must_use]
     pub fn as_arg(&self) -> KernelArg {
         KernelArg::U64(self.raw.get() as u64)
@@ -60,7 +61,8 @@ impl Texture {
         self.raw
     }
 
-    /// The texture as an argument of a kernel, which takes it as a 64-bit integer.
+    /// The texture as an argument of a kernel, which takes it as a 64-bit integer. Does not keep it alive: the kernel must
+    /// have run before `self` is dropped.
     #[must_use]
     pub fn as_arg(&self) -> KernelArg {
         KernelArg::U64(self.raw.get() as u64)

@@ -75,6 +75,17 @@ fn copies_reach_the_backend_in_bytes_rows_and_slices() {
     let call = |target, source| Call::CopyArray { stream: stream_raw, target, source, extent };
     assert_eq!(recorder.calls(), [call(tight, image), call(image, tight), call(pitched, image), call(image, pitched)]);
     recorder.forget_calls();
+    let row = level.region([0, 3, 2], [5, 1, 1]).expect("inside");
+    let far_apart = PitchedTexels::new(buffer.slice(..20).expect("slice"), u64::MAX, u64::MAX);
+    stream.copy_to_array(row, far_apart).expect("one row has no pitch");
+    let expected = Call::CopyArray {
+        stream: stream_raw,
+        target: Side::Array { raw, origin: [0, 3, 2] },
+        source: Side::Linear { ptr, row_pitch: 20, rows: 1 },
+        extent: [20, 1, 1],
+    };
+    assert_eq!(recorder.calls(), [expected]);
+    recorder.forget_calls();
     let mut bytes = [0; 120];
     stream.read_array(part, &mut bytes).expect("read");
     assert!(bytes.iter().zip(0..).all(|(byte, index)| *byte == index), "{bytes:?}");

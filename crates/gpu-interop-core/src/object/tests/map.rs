@@ -138,9 +138,12 @@ fn impossible_images_are_refused() {
         (MipmappedArrayDesc { usage: unknown, ..square }, &["does not know", "0x80000001"]),
         (MipmappedArrayDesc { offset: SIZE, ..square }, &["past the end", "offset: 65536", "memory size: 65536"]),
         (MipmappedArrayDesc { offset: u64::MAX, ..square }, &["offset: 18446744073709551615", "memory size: 65536"]),
-        (MipmappedArrayDesc { offset: SIZE - 1, ..square }, &["larger than the memory", "offset: 65535"]),
-        (rgba8(ArrayShape::D2 { width: 129, height: 128 }), &["larger than the memory", "width: 129", "65536"]),
-        (rgba8(ArrayShape::D3 { width: u64::MAX, height: 3, depth: 3 }), &["larger than the memory"]),
+        (MipmappedArrayDesc { offset: SIZE - 1, ..square }, &["larger than the memory that is left", "offset: 65535"]),
+        (
+            rgba8(ArrayShape::D2 { width: 129, height: 128 }),
+            &["larger than the memory that is left", "width: 129", "65536"],
+        ),
+        (rgba8(ArrayShape::D3 { width: u64::MAX, height: 3, depth: 3 }), &["larger than the memory that is left"]),
     ];
     for (desc, words) in table {
         assert_invalid(&recorder, ARRAY, words, || memory.map_mipmapped_array(&desc));
