@@ -6,20 +6,12 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 
 use super::report::{BenchReport, Measurement, Ratio};
+use crate::report::text::subject;
 
 /// What was measured on what, in the first lines.
 pub(super) fn heading(report: &BenchReport) -> String {
-    let backend = &report.backend;
-    let mut text = String::new();
+    let mut text = subject(&report.backend, &report.device);
     // Writing to a String does not fail.
-    if backend.stand_in {
-        let _ = writeln!(text, "STAND-IN DRIVER: this run says nothing about a vendor's driver");
-    }
-    let _ = writeln!(text, "backend   {}: {}", backend.name, backend.driver);
-    if let Some(library) = &backend.library {
-        let _ = writeln!(text, "library   {}", library.display());
-    }
-    let _ = writeln!(text, "device    {}", report.device);
     if let Some(exporter) = &report.exporter {
         let _ = writeln!(text, "vulkan    {}", exporter.driver);
     }

@@ -6,12 +6,13 @@ use std::time::Duration;
 use comfy_table::Table;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 
+use gpu_interop::{BackendInfo, DeviceIdentity};
+
 use super::{CaseReport, Environment, Observation, Report};
 use crate::outcome::{Outcome, Stop};
 
-/// What is tested, in the first lines of every run.
-pub(crate) fn heading(environment: &Environment) -> String {
-    let backend = &environment.backend;
+/// What a report is about, in its first lines.
+pub(crate) fn subject(backend: &BackendInfo, device: &DeviceIdentity) -> String {
     let mut text = String::new();
     // Writing to a String does not fail.
     if backend.stand_in {
@@ -21,7 +22,13 @@ pub(crate) fn heading(environment: &Environment) -> String {
     if let Some(library) = &backend.library {
         let _ = writeln!(text, "library   {}", library.display());
     }
-    let _ = writeln!(text, "device    {}", environment.device);
+    let _ = writeln!(text, "device    {device}");
+    text
+}
+
+/// What is tested, in the first lines of every run.
+pub(crate) fn heading(environment: &Environment) -> String {
+    let mut text = subject(&environment.backend, &environment.device);
     for exporter in &environment.exporters {
         let _ = match (&exporter.available, &exporter.stop) {
             (Some(detail), _) => writeln!(text, "exporter  {}: {} ({})", exporter.name, detail.driver, detail.device),
