@@ -72,7 +72,8 @@ impl Unbound {
     /// Binds memory that was allocated for [`needs`](Self::needs).
     pub(crate) fn bind(self, memory: Memory) -> Result<OwnedBuffer> {
         // SAFETY: both are this crate's own, of one device, and neither is bound yet; the memory's type and size fit
-        // the buffer.
+        // the buffer, which was created for the memory's kind of handle if that is shared; the memory is a dedicated
+        // allocation for this buffer, or for none where the driver demands none.
         unsafe { self.interop.device().bind_buffer_memory(self.raw, memory.as_raw(), 0) }
             .checked("vkBindBufferMemory")
             .map_err(|error| error.with_device(self.interop.identity()))?;

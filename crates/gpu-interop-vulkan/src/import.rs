@@ -62,8 +62,8 @@ impl ImportedBuffer {
     ///
     /// # Errors
     /// * `InvalidArgument`: a size of 0, a buffer greater than the allocation, a dedicated allocation of another size
-    ///   than the buffer needs, a descriptor that is closed or can never be GPU memory, a missing dedicated flag, an
-    ///   unfit memory type. The driver was not called.
+    ///   than the buffer needs, a descriptor that is closed or can never be GPU memory, a missing dedicated flag
+    ///   (the device or the driver demands one), an unfit memory type. The driver was not called.
     /// * `Unsupported`: the device does not import this kind. The driver was not called.
     /// * `DeviceMismatch`: the request names another exporter. The driver was not called.
     /// * `ImportRejected` or `OutOfMemory`: the driver refused. Drivers also say "out of memory" for a size that is

@@ -62,13 +62,7 @@ impl<'a> Incoming<'a> {
         wanted_type: Option<u32>,
     ) -> Result<Memory> {
         let Self { operation, interop, request, fd } = self;
-        let needed = needs.requirements.size;
-        let fits = if request.is_dedicated() { needed == request.size() } else { needed <= request.size() };
-        if !fits {
-            return Err(Error::invalid(operation, "the imported memory has not the size that is needed")
-                .with_context("needed", format_args!("{needed} bytes"))
-                .with_context("dedicated", request.is_dedicated()));
-        }
+        check_needs(operation, request, needs)?;
         let loan = LentFd::new(fd)?;
         let mut allowed = needs.requirements.memory_type_bits;
         if request.handle().kind() != MemoryHandleKind::OpaqueFd {
@@ -94,6 +88,24 @@ impl<'a> Incoming<'a> {
     }
 }
 
+/// Fails unless the object can be bound to this memory, as far as sizes and the dedicated flag go.
+fn check_needs(operation: &'static str, request: &MemoryImport, needs: &Needs) -> Result<()> {
+    if needs.requires_dedicated && !request.is_dedicated() {
+        return Err(Error::invalid(
+            operation,
+            "the driver demands a dedicated allocation for such an object; export one and set the flag",
+        ));
+    }
+    let needed = needs.requirements.size;
+    let fits = if request.is_dedicated() { needed == request.size() } else { needed <= request.size() };
+    if fits {
+        return Ok(());
+    }
+    Err(Error::invalid(operation, "the imported memory has not the size that is needed")
+        .with_context("needed", format_args!("{needed} bytes"))
+        .with_context("dedicated", request.is_dedicated()))
+}
+
 /// The request comes back with what is known about it.
 pub(crate) fn failed(error: Error, interop: &VulkanInterop, request: MemoryImport) -> ImportError<MemoryImport> {
     let error = error
@@ -110,4 +122,37 @@ fn memory_types_of(interop: &VulkanInterop, types: vk::ExternalMemoryHandleTypeF
     unsafe { interop.memory_fd().get_memory_fd_properties(types, fd, &mut properties) }
         .map_err(|code| error::import("vkGetMemoryFdPropertiesKHR", code))?;
     Ok(properties.memory_type_bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn memory_fits_by_size_and_by_dedication() {
+        let message = |size, dedicated, requires_dedicated| {
+            let file = std::fs::File::open("/dev/null").expect("open");
+            let request = MemoryImport::new(MemoryHandle::OpaqueFd(file.into()), size).dedicated(dedicated);
+            let outcome = check_needs("op", &request, &Needs::of_bytes(4096, requires_dedicated));
+            outcome.map_err(|error| {
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+                error.message().to_owned()
+            })
+        };
+        // What the driver does not demand is no obstacle.
+        for (size, dedicated, demanded) in [(4096, false, false), (8192, false, false), (4096, true, false)] {
+            assert_eq!(message(size, dedicated, demanded), Ok(()));
+        }
+        assert_eq!(message(4096, true, true), Ok(()));
+        for size in [4096, 8192] {
+            let message = message(size, false, true).expect_err("not dedicated");
+            assert!(message.contains("demands a dedicated allocation"), "{message}");
+        }
+        for (size, dedicated, demanded) in [(4095, false, false), (4095, true, true), (8192, true, false)] {
+            let message = message(size, dedicated, demanded).expect_err("unfit");
+            assert!(message.contains("size that is needed"), "{message}");
+        }
+    }
 }

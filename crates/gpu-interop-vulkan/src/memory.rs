@@ -39,8 +39,9 @@ pub(crate) struct Needs {
     host_range: u64,
     /// Size and memory types.
     pub(crate) requirements: vk::MemoryRequirements,
-    /// Whether the driver demands a dedicated allocation.
-    requires_dedicated: bool,
+    /// Whether the driver demands a dedicated allocation. Drivers take into account what the object was created to be
+    /// shared as.
+    pub(crate) requires_dedicated: bool,
 }
 
 impl Needs {
@@ -81,6 +82,20 @@ impl Needs {
             host_range: requirements.size,
             requirements,
             requires_dedicated: dedicated.requires_dedicated_allocation == vk::TRUE,
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+impl Needs {
+    /// Of no real object.
+    pub(crate) fn of_bytes(size: u64, requires_dedicated: bool) -> Self {
+        Self {
+            object: Object::Buffer(vk::Buffer::null()),
+            device_address: false,
+            host_range: size,
+            requirements: vk::MemoryRequirements { size, alignment: 1, memory_type_bits: 1 },
+            requires_dedicated,
         }
     }
 }

@@ -92,7 +92,8 @@ impl Unbound {
     /// Binds memory that was allocated for [`needs`](Self::needs).
     fn bind(self, memory: Memory) -> Result<OwnedImage> {
         // SAFETY: both are this crate's own, of one device, and neither is bound yet; the memory's type and size fit
-        // the image.
+        // the image, which was created for the memory's kind of handle if that is shared; the memory is a dedicated
+        // allocation for this image, or for none where the driver demands none.
         unsafe { self.interop.device().bind_image_memory(self.raw, memory.as_raw(), 0) }
             .checked("vkBindImageMemory")
             .map_err(|error| error.with_device(self.interop.identity()))?;
