@@ -23,7 +23,7 @@ pub struct OwnedBuffer {
 
 #[derive(Debug)]
 struct Inner {
-    // Dropped in this order: the buffer goes before its memory.
+    // Dropped in this order: the buffer goes before its memory, also if the two could not be bound.
     buffer: Unbound,
     memory: Memory,
 }
@@ -71,13 +71,15 @@ impl Unbound {
 
     /// Binds memory that was allocated for [`needs`](Self::needs).
     pub(crate) fn bind(self, memory: Memory) -> Result<OwnedBuffer> {
+        // Put together first, so that a failure too drops them in the right order.
+        let inner = Inner { buffer: self, memory };
         // SAFETY: both are this crate's own, of one device, and neither is bound yet; the memory's type and size fit
         // the buffer, which was created for the memory's kind of handle if that is shared; the memory is a dedicated
         // allocation for this buffer, or for none where the driver demands none.
-        unsafe { self.interop.device().bind_buffer_memory(self.raw, memory.as_raw(), 0) }
+        unsafe { inner.buffer.interop.device().bind_buffer_memory(inner.buffer.raw, inner.memory.as_raw(), 0) }
             .checked("vkBindBufferMemory")
-            .map_err(|error| error.with_device(self.interop.identity()))?;
-        Ok(OwnedBuffer { inner: Arc::new(Inner { buffer: self, memory }) })
+            .map_err(|error| error.with_device(inner.buffer.interop.identity()))?;
+        Ok(OwnedBuffer { inner: Arc::new(inner) })
     }
 }
 

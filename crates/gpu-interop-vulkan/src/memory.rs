@@ -12,7 +12,8 @@ use crate::interop::VulkanInterop;
 use crate::mapping::Mapping;
 use crate::placement::{MemoryPlacement, memory_type};
 
-/// A `VkDeviceMemory` for one object. Freed when dropped, which must come after the object's own end.
+/// A `VkDeviceMemory` for one object. Freed when dropped; once it is bound or about to be, that must come after the
+/// object's own end.
 #[derive(Debug)]
 pub(crate) struct Memory {
     interop: VulkanInterop,
@@ -255,8 +256,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the memory is this object's own, and what was bound to it is gone: its owner declares it before this.
-        // Freeing it unmaps it.
+        // SAFETY: the memory is this object's own, and nothing was ever bound to it, or that is gone: the `Inner`
+        // of buffers and images, which a bind happens in, declares its object before this. Freeing it unmaps it.
         unsafe { self.interop.device().free_memory(self.raw, None) };
     }
 }

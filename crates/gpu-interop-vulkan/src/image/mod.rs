@@ -40,7 +40,7 @@ pub struct OwnedImage {
 
 #[derive(Debug)]
 struct Inner {
-    // Dropped in this order: the image goes before its memory.
+    // Dropped in this order: the image goes before its memory, also if the two could not be bound.
     image: Unbound,
     memory: Memory,
     /// Whether commands that bring the image into the layout `GENERAL` have been submitted.
@@ -91,13 +91,15 @@ impl Unbound {
 
     /// Binds memory that was allocated for [`needs`](Self::needs).
     fn bind(self, memory: Memory) -> Result<OwnedImage> {
+        // Put together first, so that a failure too drops them in the right order.
+        let inner = Inner { image: self, memory, initialized: AtomicBool::new(false) };
         // SAFETY: both are this crate's own, of one device, and neither is bound yet; the memory's type and size fit
         // the image, which was created for the memory's kind of handle if that is shared; the memory is a dedicated
         // allocation for this image, or for none where the driver demands none.
-        unsafe { self.interop.device().bind_image_memory(self.raw, memory.as_raw(), 0) }
+        unsafe { inner.image.interop.device().bind_image_memory(inner.image.raw, inner.memory.as_raw(), 0) }
             .checked("vkBindImageMemory")
-            .map_err(|error| error.with_device(self.interop.identity()))?;
-        Ok(OwnedImage { inner: Arc::new(Inner { image: self, memory, initialized: AtomicBool::new(false) }) })
+            .map_err(|error| error.with_device(inner.image.interop.identity()))?;
+        Ok(OwnedImage { inner: Arc::new(inner) })
     }
 }
 
