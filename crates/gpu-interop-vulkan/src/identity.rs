@@ -56,18 +56,53 @@ pub(crate) unsafe fn driver_description(instance: &ash::Instance, physical_devic
     // SAFETY: the caller promises that both are live and belong together.
     let basic = unsafe { instance.get_physical_device_properties(physical_device) };
     let vulkan = format!("Vulkan {}", version(basic.api_version));
-    if basic.api_version < vk::API_VERSION_1_2 {
+    // SAFETY: the caller's promise; the properties are this device's.
+    let Some(driver) = (unsafe { driver_properties(instance, physical_device, &basic) }) else {
         return vulkan;
+    };
+    let text = |bytes: Result<&std::ffi::CStr, _>| {
+        bytes.map(|text: &std::ffi::CStr| text.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    format!("{} {}, {vulkan}", text(driver.driver_name_as_c_str()), text(driver.driver_info_as_c_str()))
+}
+
+/// Whether the driver behind a physical device is NVIDIA's own. Rests on `VkPhysicalDeviceDriverProperties`, and below
+/// Vulkan 1.2 on the PCI vendor of the device.
+///
+/// # Safety
+/// As for [`device_identity`].
+pub(crate) unsafe fn is_nvidia_driver(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> bool {
+    // SAFETY: the caller promises that both are live and belong together; the properties are this device's.
+    unsafe {
+        let basic = instance.get_physical_device_properties(physical_device);
+        let driver = driver_properties(instance, physical_device, &basic);
+        is_nvidias(driver.map(|driver| driver.driver_id), basic.vendor_id)
+    }
+}
+
+fn is_nvidias(driver: Option<vk::DriverId>, vendor: u32) -> bool {
+    const NVIDIA: u32 = 0x10de;
+    driver.map_or(vendor == NVIDIA, |driver| driver == vk::DriverId::NVIDIA_PROPRIETARY)
+}
+
+/// What the driver says of itself; `None` below Vulkan 1.2.
+///
+/// # Safety
+/// As for [`device_identity`], and `basic` must be the properties of `physical_device`.
+unsafe fn driver_properties(
+    instance: &ash::Instance,
+    physical_device: vk::PhysicalDevice,
+    basic: &vk::PhysicalDeviceProperties,
+) -> Option<vk::PhysicalDeviceDriverProperties<'static>> {
+    if basic.api_version < vk::API_VERSION_1_2 {
+        return None;
     }
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
     // SAFETY: the instance is 1.1 or later, so the function exists, and the device is 1.2 or later, so it knows the
     // structure.
     unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
-    let text = |bytes: Result<&std::ffi::CStr, _>| {
-        bytes.map(|text: &std::ffi::CStr| text.to_string_lossy().into_owned()).unwrap_or_default()
-    };
-    format!("{} {}, {vulkan}", text(driver.driver_name_as_c_str()), text(driver.driver_info_as_c_str()))
+    Some(driver)
 }
 
 fn device_kind(kind: vk::PhysicalDeviceType) -> DeviceKind {
@@ -117,6 +152,16 @@ mod tests {
         assert_eq!(pci_address(&pci).map(|address| address.to_string()).as_deref(), Some("0000:17:00.0"));
         pci.pci_bus = 256;
         assert_eq!(pci_address(&pci), None);
+    }
+
+    #[test]
+    fn the_driver_counts_and_not_the_vendor_of_the_device() {
+        let (nvidia, amd) = (0x10de, 0x1002);
+        assert!(is_nvidias(Some(vk::DriverId::NVIDIA_PROPRIETARY), nvidia));
+        assert!(!is_nvidias(Some(vk::DriverId::MESA_NVK), nvidia));
+        assert!(!is_nvidias(Some(vk::DriverId::MESA_RADV), amd));
+        // Below Vulkan 1.2 nothing else is known.
+        assert!(is_nvidias(None, nvidia) && !is_nvidias(None, amd));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
 
-use crate::identity::{device_identity, driver_description};
+use crate::identity::{device_identity, driver_description, is_nvidia_driver};
 
 /// What the library needs to know of a Vulkan device to share its objects: function tables, memory types, identity.
 ///
@@ -167,11 +167,10 @@ impl VulkanInterop {
         unsafe { driver_description(&self.shared.instance, self.shared.physical_device) }
     }
 
-    /// Whether the device is NVIDIA's, by its PCI vendor.
-    pub(crate) fn is_nvidia(&self) -> bool {
+    /// Whether the driver is NVIDIA's own. Others drive NVIDIA's devices too.
+    pub(crate) fn is_nvidia_driver(&self) -> bool {
         // SAFETY: as in `driver`.
-        let properties = unsafe { self.shared.instance.get_physical_device_properties(self.shared.physical_device) };
-        properties.vendor_id == 0x10de
+        unsafe { is_nvidia_driver(&self.shared.instance, self.shared.physical_device) }
     }
 
     /// The instance that was passed in.

@@ -168,7 +168,7 @@ impl OwnedImage {
         }
         let shape = spec.shape()?;
         // Measured: with a single level both drivers agree, and with all of them.
-        let is_laid_out_for_all = spec.layers > 1 && spec.levels > 1 && self.interop().is_nvidia();
+        let is_laid_out_for_all = spec.layers > 1 && spec.levels > 1 && self.interop().is_nvidia_driver();
         Ok(MipmappedArrayDesc {
             offset: 0,
             shape,
