@@ -108,9 +108,10 @@ impl OwnedBuffer {
 }
 
 impl OwnedImage {
-    /// Records the first use of a new image by its exporter: the transition of all of it from
-    /// `VK_IMAGE_LAYOUT_UNDEFINED` to `GENERAL`, an image memory barrier of `vkCmdPipelineBarrier`. The contents are
-    /// undefined after it. Later commands on the queue see it.
+    /// Records the first use of a new image by its exporter, or a new start with contents that do not matter: the
+    /// transition of all of it from `VK_IMAGE_LAYOUT_UNDEFINED` to `GENERAL`, an image memory barrier of
+    /// `vkCmdPipelineBarrier`. The contents are undefined after it. It comes after what earlier commands on the queue
+    /// did with the image, and later ones see it.
     ///
     /// # Safety
     /// `commands` must be of this image's device, in the recording state and outside a render pass, and finish while a
@@ -121,6 +122,8 @@ impl OwnedImage {
             .whole(vk::ImageLayout::UNDEFINED, vk::ImageLayout::GENERAL)
             .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
             .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+            // The transition is a write: it comes after the queue's own earlier ones, if the image was used before.
+            .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
             .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE);
         // SAFETY: the caller's promises; the image is live.
         unsafe {

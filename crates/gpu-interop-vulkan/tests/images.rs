@@ -168,6 +168,32 @@ fn commands_of_one_recording_see_each_others_texels() {
     assert_same(&contents(&second, &target), &expected, "both levels");
 }
 
+/// Synchronisation validation, if the layer has it, listens for missing barriers.
+#[test]
+fn an_image_can_be_initialised_again_in_the_same_recording() {
+    let Some(context) = vulkan() else { return };
+    let image = ImageSpec::new(View::TYPE_2D, [64, 64, 1], vk::Format::R32_UINT, IMAGE_USAGE);
+    let exported = ExportableImage::new(context.interop(), &ImageOptions::new(image)).expect("create");
+    let image = exported.image();
+    let buffer = OwnedBuffer::new(context.interop(), 48 << 10, USAGE, MemoryPlacement::DeviceLocal).expect("buffer");
+    let (first, second) = (texels(1, (0, 0, 16 << 10)), texels(2, (0, 0, 16 << 10)));
+    context.upload(&buffer, 0, &first).expect("upload");
+    context.upload(&buffer, 16 << 10, &second).expect("upload");
+    context
+        .run(|recording| {
+            recording.initialize_image(image)?;
+            recording.copy_to_image(&buffer, 0, image, 0, 0)?;
+            recording.initialize_image(image)?;
+            // Undefined contents, but a use of the image like any other.
+            recording.copy_from_image(image, 0, 0, &buffer, 32 << 10)?;
+            recording.initialize_image(image)?;
+            recording.copy_to_image(&buffer, 16 << 10, image, 0, 0)?;
+            recording.copy_from_image(image, 0, 0, &buffer, 32 << 10)
+        })
+        .expect("run");
+    assert_same(&contents(&context, &buffer)[32 << 10..], &second, "what was written last");
+}
+
 #[test]
 fn a_shared_image_outlives_its_exporter() {
     let Some(second) = vulkan() else { return };
