@@ -80,7 +80,8 @@ impl OwnedBuffer {
     }
 
     /// Records the acquisition of the whole buffer from `VK_QUEUE_FAMILY_EXTERNAL`: a buffer memory barrier of
-    /// `vkCmdPipelineBarrier`. What the releasing side wrote is visible to `to.access` in later commands.
+    /// `vkCmdPipelineBarrier`. What the releasing side wrote is visible to `to.access` in later commands. The barrier
+    /// comes after the semaphores that its submission waits for, at whichever stage.
     ///
     /// # Errors
     /// As [`record_release`](Self::record_release).
@@ -97,7 +98,7 @@ impl OwnedBuffer {
             .dst_access_mask(to.access);
         // SAFETY: the caller's promises; the buffer is live.
         unsafe {
-            record(self.interop(), commands, [vk::PipelineStageFlags::TOP_OF_PIPE, to.stages], &[barrier], &[]);
+            record(self.interop(), commands, [vk::PipelineStageFlags::ALL_COMMANDS, to.stages], &[barrier], &[]);
         }
         Ok(())
     }
@@ -167,7 +168,8 @@ impl OwnedImage {
 
     /// Records the acquisition of the whole image from `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from
     /// `VK_IMAGE_LAYOUT_GENERAL` to `layout`: an image memory barrier of `vkCmdPipelineBarrier`. What the releasing
-    /// side wrote is visible to `to.access` in later commands.
+    /// side wrote is visible to `to.access` in later commands. The barrier comes after the semaphores that its
+    /// submission waits for, at whichever stage.
     ///
     /// Where the other side is Vulkan too, `layout` must be `GENERAL`; see [`record_release`](Self::record_release).
     ///
@@ -193,7 +195,7 @@ impl OwnedImage {
             .dst_access_mask(to.access);
         // SAFETY: the caller's promises; the image is live.
         unsafe {
-            record(self.interop(), commands, [vk::PipelineStageFlags::TOP_OF_PIPE, to.stages], &[], &[barrier]);
+            record(self.interop(), commands, [vk::PipelineStageFlags::ALL_COMMANDS, to.stages], &[], &[barrier]);
         }
         Ok(())
     }
