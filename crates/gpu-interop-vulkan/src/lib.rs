@@ -13,7 +13,9 @@
 //! `LINEAR` tiling it maps the memory as a buffer and finds each row by [`OwnedImage::subresource_layout`].
 //! [`TexelFormat`] has the formats that arrays have, and what of a `VkFormat` an array does not know: the BGRA order,
 //! in which its first channel is blue, and the sRGB curve. Other APIs have no image layouts: an image is handed over,
-//! and comes back, in `VK_IMAGE_LAYOUT_GENERAL`. An application that makes its images itself finds the same conversions in
+//! and comes back, in `VK_IMAGE_LAYOUT_GENERAL`. A new image has no layout, so its exporter initialises it
+//! ([`Recording::initialize_image`]) and releases it before the other side first uses it, whoever writes first; an
+//! importer acquires it before anything else. An application that makes its images itself finds the same conversions in
 //! [`TexelFormat::from_vulkan`], [`array_shape`] and [`array_usage`].
 //!
 //! # What this crate promises

@@ -33,7 +33,8 @@ impl VulkanImage {
             ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
             _ => Stop::from(error),
         })?;
-        // Only once, and before anybody writes: what an image holds is lost with it.
+        // Only once, and before anybody writes: what an image holds is lost with it. Released even though it is empty,
+        // because the importer may be the first to write.
         context.initialize_image(exported.image())?;
         context.release_image(exported.image())?;
         Ok(Self { context: context.clone(), spec, exported, owned: Mutex::new(()) })
@@ -48,8 +49,11 @@ impl VulkanImage {
     fn owned(&self, access: impl FnOnce() -> Verdict) -> Verdict {
         let _owned = self.owned.lock().map_err(|_| Stop::Failed("another access panicked".into()))?;
         self.context.acquire_image(self.image())?;
-        access()?;
-        Ok(self.context.release_image(self.image())?)
+        let outcome = access();
+        // Also after a failure: the next access acquires the image again, and so may the importer.
+        let released = self.context.release_image(self.image());
+        outcome?;
+        Ok(released?)
     }
 
     /// Runs `access` with the place of every row in the memory and its range in `length` bytes of texels.

@@ -5,7 +5,7 @@ use gpu_interop_core::{Error, Result};
 
 use super::{Context, Recording};
 use crate::buffer::OwnedBuffer;
-use crate::image::OwnedImage;
+use crate::image::{ImageCommand, OwnedImage};
 use crate::ownership::OwnershipTransfer;
 use crate::placement::MemoryPlacement;
 
@@ -18,33 +18,32 @@ impl Recording<'_> {
         self.flight.keep_image(image);
     }
 
-    /// Brings a new image into the layout `GENERAL`, in which this crate keeps images. Its contents are undefined after
-    /// it. Rests on `vkCmdPipelineBarrier`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device.
-    pub fn initialize_image(&mut self, image: &OwnedImage) -> Result<()> {
-        self.check_image_device("OwnedImage::record_initialize", image)?;
-        self.keep_image(image);
-        // SAFETY: recording, outside a render pass; the image is live, kept and of this device. What the queue did with
-        // it before is ordered by the barrier.
-        unsafe { image.record_initialize(self.as_raw()) };
-        self.flight.initializes(image);
-        Ok(())
-    }
-
-    /// Releases the image to the other API, in the layout `GENERAL`; see [`OwnershipTransfer`]. Rests on
-    /// `vkCmdPipelineBarrier`.
+    /// Brings an image into the layout `GENERAL`, in which this crate keeps images, and makes it this device's. Its
+    /// contents are undefined after it: done once to a new image, and again where its contents no longer matter. Rests
+    /// on `vkCmdPipelineBarrier`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
-    /// or was neither initialised nor acquired.
+    /// or belongs to the other side: it was imported or released, and not acquired since.
+    pub fn initialize_image(&mut self, image: &OwnedImage) -> Result<()> {
+        self.use_image("OwnedImage::record_initialize", image, ImageCommand::Initialize)?;
+        // SAFETY: recording, outside a render pass; the image is live, kept, of this device, and not the other side's,
+        // so that nobody else uses it. What the queue did with it before is ordered by the barrier.
+        unsafe { image.record_initialize(self.as_raw()) };
+        Ok(())
+    }
+
+    /// Releases the image to the other API, in the layout `GENERAL`; see [`OwnershipTransfer`]. An exporter does so
+    /// before the other side first uses the image, also if nothing was written yet. Rests on `vkCmdPipelineBarrier`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
+    /// was never initialised, or belongs to the other side already.
     pub fn release_image(&mut self, image: &OwnedImage) -> Result<()> {
-        self.check_image("OwnedImage::record_release", image)?;
-        self.keep_image(image);
+        self.use_image("OwnedImage::record_release", image, ImageCommand::Release)?;
         let from = OwnershipTransfer::all(self.queue_family);
-        // SAFETY: recording, outside a render pass; the image is live, kept, of this device, whose only queue is of
-        // this family, and in the layout `GENERAL`.
+        // SAFETY: recording, outside a render pass; the image is live, kept, of this device, owned by its only queue,
+        // which is of this family, and in the layout `GENERAL`.
         unsafe { image.record_release(self.as_raw(), from, vk::ImageLayout::GENERAL) }
     }
 
@@ -52,15 +51,15 @@ impl Recording<'_> {
     /// Rests on `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
+    /// was exported and never released, or is this device's already.
     pub fn acquire_image(&mut self, image: &OwnedImage) -> Result<()> {
-        self.check_image_device("OwnedImage::record_acquire", image)?;
-        self.keep_image(image);
+        self.use_image("OwnedImage::record_acquire", image, ImageCommand::Acquire)?;
         let to = OwnershipTransfer::all(self.queue_family);
-        // SAFETY: as in `release_image`; the other side leaves the image in `GENERAL`.
-        unsafe { image.record_acquire(self.as_raw(), to, vk::ImageLayout::GENERAL) }?;
-        self.flight.initializes(image);
-        Ok(())
+        // SAFETY: recording, outside a render pass; the image is live, kept, of this device, whose only queue is of
+        // this family. It is the other side's: it was imported, or was released in `GENERAL`, which the other side
+        // leaves it in.
+        unsafe { image.record_acquire(self.as_raw(), to, vk::ImageLayout::GENERAL) }
     }
 
     /// Copies tightly packed texels from byte `offset` of a buffer to one layer of one mip level. Rests on
@@ -69,8 +68,8 @@ impl Recording<'_> {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if there is no such level or layer,
     /// the texels go past the end of the buffer, the offset is no multiple of 4 bytes and of the texel, one of the two
-    /// lacks `TRANSFER_SRC` or `TRANSFER_DST` or is of another device, or the image was neither initialised nor
-    /// acquired.
+    /// lacks `TRANSFER_SRC` or `TRANSFER_DST` or is of another device, or the image is not this device's: it was
+    /// never initialised, or was imported or released and not acquired since.
     pub fn copy_to_image(
         &mut self,
         from: &OwnedBuffer,
@@ -83,14 +82,15 @@ impl Recording<'_> {
         check_image_usage(OPERATION, image, vk::ImageUsageFlags::TRANSFER_DST)?;
         let size = self.check_copy(OPERATION, image, level, layer, offset)?;
         self.check(OPERATION, from, vk::BufferUsageFlags::TRANSFER_SRC, offset, size)?;
+        self.use_image(OPERATION, image, ImageCommand::Copy)?;
         self.order();
         self.keep(from);
-        self.keep_image(image);
         let regions = [region(image, level, layer, offset)];
         let (commands, from, to) = (self.as_raw(), from.as_raw(), image.as_raw());
         let device = self.interop.device();
-        // SAFETY: recording, outside a render pass; both are live, kept, of this device and usable so; the image is in
-        // the layout `GENERAL` and has the level and layer; the texels are inside the buffer and aligned.
+        // SAFETY: recording, outside a render pass; both are live, kept, of this device and usable so; the image is its
+        // queue's own, in the layout `GENERAL`, and has the level and layer; the texels are inside the buffer and
+        // aligned.
         unsafe { device.cmd_copy_buffer_to_image(commands, from, to, vk::ImageLayout::GENERAL, &regions) };
         Ok(())
     }
@@ -112,9 +112,9 @@ impl Recording<'_> {
         check_image_usage(OPERATION, image, vk::ImageUsageFlags::TRANSFER_SRC)?;
         let size = self.check_copy(OPERATION, image, level, layer, offset)?;
         self.check(OPERATION, to, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
+        self.use_image(OPERATION, image, ImageCommand::Copy)?;
         self.order();
         self.keep(to);
-        self.keep_image(image);
         let regions = [region(image, level, layer, offset)];
         let (commands, from, to) = (self.as_raw(), image.as_raw(), to.as_raw());
         let device = self.interop.device();
@@ -130,16 +130,10 @@ impl Recording<'_> {
         Err(Error::invalid(operation, "the image belongs to another device"))
     }
 
-    /// Fails unless the image is of this device and in the layout `GENERAL`.
-    fn check_image(&self, operation: &'static str, image: &OwnedImage) -> Result<()> {
+    /// Fails unless the image is of this device and in a state for the command, which is recorded next. Keeps it alive.
+    fn use_image(&mut self, operation: &'static str, image: &OwnedImage, command: ImageCommand) -> Result<()> {
         self.check_image_device(operation, image)?;
-        if self.flight.finds_initialized(image) {
-            return Ok(());
-        }
-        Err(Error::invalid(
-            operation,
-            "the image has no layout yet; initialise it, or acquire it if it was imported or another API wrote it",
-        ))
+        self.flight.uses_image(operation, image, command)
     }
 
     /// Checks the image's side of a copy, and tells how many bytes are copied.
@@ -151,7 +145,8 @@ impl Recording<'_> {
         layer: u32,
         offset: u64,
     ) -> Result<u64> {
-        self.check_image(operation, image)?;
+        self.check_image_device(operation, image)?;
+        self.flight.check_state(operation, image, ImageCommand::Copy)?;
         image.check_subresource(operation, level, layer)?;
         let texel = u64::from(image.format().array.texel_size());
         if !(offset.is_multiple_of(texel) && offset.is_multiple_of(COPY_ALIGNMENT)) {
@@ -184,7 +179,7 @@ fn region(image: &OwnedImage, level: u32, layer: u32, offset: u64) -> vk::Buffer
 }
 
 impl Context {
-    /// Brings a new image into the layout `GENERAL`. Blocks until it is done.
+    /// Brings an image into the layout `GENERAL` and makes it this device's. Blocks until it is done.
     ///
     /// # Errors
     /// Those of [`Recording::initialize_image`] and [`Context::run`].

@@ -190,7 +190,8 @@ impl Context {
     ///
     /// # Errors
     /// Those of `record`; [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if a semaphore belongs to
-    /// another device; `OutOfMemory`, `Driver`. Nothing is submitted then.
+    /// another device, or an image was initialised, released or acquired by other work that was submitted while this
+    /// was recorded; `OutOfMemory`, `Driver`. Nothing is submitted then.
     pub fn submit(
         &self,
         waits: &[SemaphoreOp<'_>],

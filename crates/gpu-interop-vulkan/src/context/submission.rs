@@ -1,5 +1,6 @@
 //! Work on a context's queue, from its submission to its end.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use gpu_interop_core::{Error, ErrorKind, Result, SemaphorePayload};
 use super::{Inner, lock};
 use crate::buffer::OwnedBuffer;
 use crate::error::{self, Checked};
-use crate::image::OwnedImage;
+use crate::image::{ImageCommand, ImageState, OwnedImage};
 use crate::interop::VulkanInterop;
 use crate::semaphore::{OwnedSemaphore, nanoseconds};
 
@@ -32,9 +33,17 @@ pub(super) struct Flight {
     pub(super) commands: vk::CommandBuffer,
     buffers: Vec<OwnedBuffer>,
     images: Vec<OwnedImage>,
-    /// Those of the images that the commands bring into the layout `GENERAL`.
-    initialized: Vec<OwnedImage>,
+    /// Those that the commands use or move, and which state they found and leave them in.
+    moved: HashMap<vk::Image, Moved>,
     semaphores: Vec<OwnedSemaphore>,
+}
+
+/// An image with the state that the commands of a flight found it in, and the one that they leave it in.
+#[derive(Debug)]
+struct Moved {
+    image: OwnedImage,
+    found: ImageState,
+    left: ImageState,
 }
 
 impl Flight {
@@ -48,7 +57,7 @@ impl Flight {
             commands: vk::CommandBuffer::null(),
             buffers: Vec::new(),
             images: Vec::new(),
-            initialized: Vec::new(),
+            moved: HashMap::new(),
             semaphores: Vec::new(),
         };
         let pool_info = vk::CommandPoolCreateInfo::default()
@@ -77,14 +86,39 @@ impl Flight {
         self.images.push(image.clone());
     }
 
-    /// Notes that the commands recorded so far bring the image into the layout `GENERAL`.
-    pub(super) fn initializes(&mut self, image: &OwnedImage) {
-        self.initialized.push(image.clone());
+    /// Fails unless the image is in a state for the command, after the ones recorded so far.
+    pub(super) fn check_state(&self, operation: &'static str, image: &OwnedImage, command: ImageCommand) -> Result<()> {
+        let state = self.moved.get(&image.as_raw()).map_or_else(|| image.state(), |moved| moved.left);
+        state.after(operation, command).map(drop)
     }
 
-    /// Whether the next commands find the image in the layout `GENERAL`.
-    pub(super) fn finds_initialized(&self, image: &OwnedImage) -> bool {
-        image.is_initialized() || self.initialized.iter().any(|other| other.as_raw() == image.as_raw())
+    /// Notes a command that is recorded next, and keeps its image alive. Fails as [`check_state`](Self::check_state)
+    /// does; the command must not be recorded then.
+    pub(super) fn uses_image(
+        &mut self,
+        operation: &'static str,
+        image: &OwnedImage,
+        command: ImageCommand,
+    ) -> Result<()> {
+        if let Some(moved) = self.moved.get_mut(&image.as_raw()) {
+            moved.left = moved.left.after(operation, command)?;
+            return Ok(());
+        }
+        let found = image.state();
+        let left = found.after(operation, command)?;
+        self.moved.insert(image.as_raw(), Moved { image: image.clone(), found, left });
+        Ok(())
+    }
+
+    /// Fails if other work was submitted since, after which the commands would not find an image as they must.
+    fn check_found(&self) -> Result<()> {
+        if self.moved.values().all(|moved| moved.image.state() == moved.found) {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            "vkQueueSubmit",
+            "other work moved an image to or from this device while these commands were recorded; record them again",
+        ))
     }
 
     /// Ends the recording and submits it. The caller holds the queue's lock.
@@ -100,6 +134,7 @@ impl Flight {
             }
             self.semaphores.push(op.semaphore.clone());
         }
+        self.check_found()?;
         let split = |ops: &[SemaphoreOp<'_>]| -> (Vec<vk::Semaphore>, Vec<u64>) {
             ops.iter().map(|op| (op.semaphore.as_raw(), op.value)).unzip()
         };
@@ -123,7 +158,7 @@ impl Flight {
         // SAFETY: queue, commands, fence and semaphores are live and of one device; the fence is unsignalled; the
         // queue's lock is held; everything used is kept by this object until the fence is signalled.
         unsafe { device.queue_submit(queue, &[info], self.fence) }.checked("vkQueueSubmit")?;
-        self.initialized.iter().for_each(OwnedImage::mark_initialized);
+        self.moved.values().for_each(|moved| moved.image.set_state(moved.left));
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use gpu_interop_core::{Error, MemoryHandleKind, MipmappedArrayDesc, Result};
 #[cfg(unix)]
 use gpu_interop_core::{MemoryHandle, MemoryImport};
 
-use super::{ImageSpec, OwnedImage, Unbound};
+use super::{ImageSpec, ImageState, OwnedImage, Unbound};
 use crate::export::exportable_as;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Sharing};
@@ -85,7 +85,7 @@ impl ExportableImage {
         let image = Unbound::new(interop, &options.image, types)?;
         let dedicated = options.dedicated || features.dedicated_only;
         let memory = Memory::new(interop, &image.needs(), &Sharing::Export(types), options.memory, dedicated)?;
-        Ok(Self { image: image.bind(memory)?, handle: options.handle })
+        Ok(Self { image: image.bind(memory, ImageState::New)?, handle: options.handle })
     }
 
     /// The image itself.

@@ -2,7 +2,7 @@
 
 use gpu_interop_core::{ImportError, MemoryImport, Result};
 
-use super::{ImageSpec, OwnedImage, Unbound};
+use super::{ImageSpec, ImageState, OwnedImage, Unbound};
 use crate::import_memory::{self, Incoming};
 use crate::interop::VulkanInterop;
 use crate::placement::MemoryPlacement;
@@ -55,6 +55,9 @@ impl ImportedImage {
     /// `VkImportMemoryFdInfoKHR`. Optimal tiling means the same on both sides only if they are the same device with the
     /// same driver.
     ///
+    /// The image belongs to the other side at first: acquire it before anything else, also to be the first to write it.
+    /// The other side, if it is Vulkan, has initialised and released it by then.
+    ///
     /// On success the handle belongs to the import. On failure the request comes back with its handle open, whatever
     /// the driver did: it only ever gets a duplicate.
     ///
@@ -88,5 +91,6 @@ fn import(interop: &VulkanInterop, request: &MemoryImport, options: &ImageImport
         .map_err(|error| error.with_context("image", format_args!("{:?}", options.image)))?;
     let image = Unbound::new(interop, &options.image, types)?;
     let memory = incoming.allocate(&image.needs(), types, options.memory, options.memory_type)?;
-    image.bind(memory)
+    // Whoever has the memory has the image, until it is acquired.
+    image.bind(memory, ImageState::External)
 }

@@ -5,10 +5,10 @@ mod export;
 mod import;
 mod layout;
 mod spec;
+mod state;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use ash::vk;
 use gpu_interop_core::{Error, MipmappedArrayDesc, Result};
@@ -23,6 +23,8 @@ pub use export::{ExportableImage, ImageOptions};
 pub use import::{ImageImportOptions, ImportedImage};
 pub use layout::SubresourceLayout;
 pub use spec::ImageSpec;
+use state::SharedState;
+pub(crate) use state::{ImageCommand, ImageState};
 
 /// A `VkImage` bound at offset 0 of a `VkDeviceMemory` of its own. Destroyed with its memory once the last clone is
 /// gone.
@@ -31,8 +33,18 @@ pub use spec::ImageSpec;
 /// ash; work submitted through [`Context`](crate::Context) keeps what it uses alive.
 ///
 /// A new image has no layout. This crate keeps all of it in `VK_IMAGE_LAYOUT_GENERAL`, the layout in which other APIs
-/// see it: [`Recording::initialize_image`](crate::Recording::initialize_image) brings an exporter's image there, and
-/// [`Recording::acquire_image`](crate::Recording::acquire_image) an importer's.
+/// see it, and [`Context`](crate::Context) keeps track of whose it is:
+///
+/// * An [`ExportableImage`] is nobody's at first: [`Recording::initialize_image`](crate::Recording::initialize_image)
+///   makes it this device's. Only then can it be copied to and from, and released to the other side
+///   ([`Recording::release_image`](crate::Recording::release_image)), even if the other side is the first to write it.
+/// * An [`ImportedImage`](crate::ImportedImage) is the other side's at first:
+///   [`Recording::acquire_image`](crate::Recording::acquire_image) makes it this device's.
+/// * A released image is the other side's until it is acquired again, also where it is to be overwritten as a whole.
+///
+/// What is out of this order is refused before it is recorded. The state changes when commands are submitted, not when
+/// they are recorded. Commands that an application submits through ash change nothing in it; see
+/// [`assume_initialized`](Self::assume_initialized).
 #[derive(Debug, Clone)]
 pub struct OwnedImage {
     inner: Arc<Inner>,
@@ -43,8 +55,8 @@ struct Inner {
     // Dropped in this order: the image goes before its memory, also if the two could not be bound.
     image: Unbound,
     memory: Memory,
-    /// Whether commands that bring the image into the layout `GENERAL` have been submitted.
-    initialized: AtomicBool,
+    /// Whose the image is after the commands that have been submitted.
+    state: SharedState,
 }
 
 /// An image without memory: the state between `vkCreateImage` and `vkBindImageMemory`.
@@ -90,9 +102,9 @@ impl Unbound {
     }
 
     /// Binds memory that was allocated for [`needs`](Self::needs).
-    fn bind(self, memory: Memory) -> Result<OwnedImage> {
+    fn bind(self, memory: Memory, state: ImageState) -> Result<OwnedImage> {
         // Put together first, so that a failure too drops them in the right order.
-        let inner = Inner { image: self, memory, initialized: AtomicBool::new(false) };
+        let inner = Inner { image: self, memory, state: SharedState::new(state) };
         // SAFETY: both are this crate's own, of one device, and neither is bound yet; the memory's type and size fit
         // the image, which was created for the memory's kind of handle if that is shared; the memory is a dedicated
         // allocation for this image, or for none where the driver demands none.
@@ -179,21 +191,26 @@ impl OwnedImage {
         })
     }
 
-    /// Says that the whole image is in `VK_IMAGE_LAYOUT_GENERAL` now, after commands of the application's own that
-    /// [`Context`](crate::Context) does not know of.
+    /// Says that the whole image is in `VK_IMAGE_LAYOUT_GENERAL` now and belongs to the context's queue family, after
+    /// commands of the application's own that [`Context`](crate::Context) does not know of: an initialisation, or an
+    /// acquisition. It can be copied and released then.
+    ///
+    /// Said before the commands that rely on it are recorded, and not of an image that a recording under way has used:
+    /// that recording would not notice, and its submission be refused.
     ///
     /// # Safety
     /// It must be true by the time the commands run that are recorded next.
     pub unsafe fn assume_initialized(&self) {
-        self.mark_initialized();
+        self.set_state(ImageState::Owned);
     }
 
-    pub(crate) fn mark_initialized(&self) {
-        self.inner.initialized.store(true, Ordering::Release);
+    /// The caller has submitted the commands that make it true, and holds the queue's lock.
+    pub(crate) fn set_state(&self, state: ImageState) {
+        self.inner.state.set(state);
     }
 
-    pub(crate) fn is_initialized(&self) -> bool {
-        self.inner.initialized.load(Ordering::Acquire)
+    pub(crate) fn state(&self) -> ImageState {
+        self.inner.state.get()
     }
 
     /// Fails unless there is such a level and layer.
