@@ -4,6 +4,8 @@ use std::ffi::c_uint;
 
 use gpu_interop_core::{ArrayShape, ArrayUsage, ChannelType, Error, MipmappedArrayDesc, Result};
 
+use gpu_interop_driver::array::sizes;
+
 use crate::sys;
 
 /// `CUDA_ARRAY3D_LAYERED` and its kin.
@@ -59,24 +61,19 @@ fn flags(shape: ArrayShape, usage: ArrayUsage) -> c_uint {
 }
 
 /// Encodes a description that was validated.
-pub(crate) fn encode(desc: &MipmappedArrayDesc) -> Result<sys::MipmappedArrayDesc> {
-    const OPERATION: &str = "cuExternalMemoryGetMappedMipmappedArray";
+pub(crate) fn encode(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<sys::MipmappedArrayDesc> {
     let Some(format) = format(desc.format.channel(), desc.format.channels()) else {
         return Err(
-            Error::unsupported(OPERATION, "CUDA has no arrays of this format").with_context("format", desc.format)
+            Error::unsupported(operation, "CUDA has no arrays of this format").with_context("format", desc.format)
         );
     };
-    let extent = |n: u64| {
-        usize::try_from(n)
-            .map_err(|_| Error::invalid(OPERATION, "the extent exceeds the address space").with_context("extent", n))
-    };
-    let [width, height, depth] = desc.shape.driver_extent();
+    let [width, height, depth] = sizes(operation, desc.shape.driver_extent())?;
     Ok(sys::MipmappedArrayDesc {
         offset: desc.offset,
         array: sys::Array3dDescriptor {
-            width: extent(width)?,
-            height: extent(height)?,
-            depth: extent(depth)?,
+            width,
+            height,
+            depth,
             format,
             channels: c_uint::from(desc.format.channels()),
             flags: flags(desc.shape, desc.usage),
@@ -139,7 +136,7 @@ mod tests {
         let rgba8 = ArrayFormat::new(ChannelType::Uint8, 4).expect("four channels");
         let encode = |shape, usage| {
             let desc = MipmappedArrayDesc { usage, levels: 3, offset: 64, ..MipmappedArrayDesc::new(shape, rgba8) };
-            encode(&desc).expect("encodes")
+            encode("op", &desc).expect("encodes")
         };
         let cubes = encode(ArrayShape::CubeLayered { width: 8, cubes: 2 }, ArrayUsage::SURFACE_LOAD_STORE);
         assert_eq!((cubes.offset, cubes.levels), (64, 3));
@@ -153,7 +150,7 @@ mod tests {
             layout_levels: Some(4),
             ..MipmappedArrayDesc::new(ArrayShape::Cube { width: 8 }, rgba8)
         };
-        assert_eq!(super::encode(&layout).expect("encodes").levels, 4);
+        assert_eq!(super::encode("op", &layout).expect("encodes").levels, 4);
         let flat = encode(ArrayShape::D2 { width: 8, height: 4 }, ArrayUsage::COLOR_ATTACHMENT);
         assert_eq!((flat.array.width, flat.array.height, flat.array.depth), (8, 4, 0));
         assert_eq!(flat.array.flags, cuda::CUDA_ARRAY3D_COLOR_ATTACHMENT);

@@ -13,15 +13,13 @@
 //!
 //! The file of the driver can be named with the environment variable `GPU_INTEROP_CUDA_LIBRARY`.
 
-mod arguments;
 mod array;
-mod backend;
 mod capabilities;
-mod context;
-mod device;
-mod driver;
-mod exportable;
 mod image;
 mod sys;
+mod vendor;
 
-pub use backend::CudaBackend;
+gpu_interop_driver::vendor_backend! {
+    /// NVIDIA's driver, CUDA 7.0 or later, loaded and initialised.
+    pub struct CudaBackend(vendor::Cuda);
+}

@@ -1,8 +1,9 @@
 //! What the vendor backends share.
 //!
 //! NVIDIA's and AMD's drivers are near twins: both are looked for as a shared library, both are tables of C functions
-//! that return a status code, and their interop descriptors have the same layout since HIP 6. Each of these things is
-//! written here once; what differs is in the backends.
+//! that return a status code, most of the functions differ only in their names, and the interop descriptors have the
+//! same layout since HIP 6. Each of these things is written here once: [`VendorBackend`] and its devices are the whole
+//! backend. What differs is what a vendor's crate says by implementing [`Vendor`].
 //!
 //! # What this crate promises
 //! * A library is loaded at most once per backend, never unloaded, and never from the current directory.
@@ -11,15 +12,36 @@
 //!   the symbol, the driver's version, and the version that the symbol came with.
 //! * Encoding a request is a pure function, the same on every operating system.
 //!
+//! * Between a device's method and the driver's function there is nothing but what makes the device current, and a look
+//!   at the status.
+//!
 //! # What the caller must do
 //! * Declare functions with the types of the vendor's headers: a symbol's type cannot be checked.
 
 pub mod abi;
+mod arguments;
+pub mod array;
+mod backend;
 mod batch;
+mod capabilities;
+mod device;
+mod driver;
+pub mod exportable;
+mod functions;
+mod lending;
 mod library;
+mod status;
 mod symbol;
 mod table;
+pub mod texture;
+mod vendor;
 
+pub use backend::VendorBackend;
 pub use batch::{with_signals, with_waits};
+pub use capabilities::both;
+pub use driver::{Driver, text_at, text_in};
+pub use functions::{DeviceAddress, DeviceNumber, Handle, Naming};
 pub use library::{DriverLibrary, LibrarySearch};
+pub use status::Status;
 pub use symbol::{ApiVersion, MissingSymbol, OptionalFunction};
+pub use vendor::{Doing, REFUSED, Vendor, WordWait};

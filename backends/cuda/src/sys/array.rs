@@ -1,8 +1,8 @@
-//! Copies, surfaces and textures of arrays.
+//! Copies of arrays.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 
-use super::{DeviceAddress, Handle};
+use gpu_interop_driver::{DeviceAddress, Handle};
 
 /// `CUmemorytype`.
 pub(crate) mod memory_type {
@@ -11,23 +11,6 @@ pub(crate) mod memory_type {
     pub(crate) const HOST: c_uint = 1;
     pub(crate) const DEVICE: c_uint = 2;
     pub(crate) const ARRAY: c_uint = 3;
-}
-
-/// `CUresourcetype`.
-pub(crate) mod resource_type {
-    use std::ffi::c_uint;
-
-    pub(crate) const ARRAY: c_uint = 0;
-    pub(crate) const MIPMAPPED_ARRAY: c_uint = 1;
-}
-
-/// `CU_TRSF_READ_AS_INTEGER` and its kin.
-pub(crate) mod texture_flag {
-    use std::ffi::c_uint;
-
-    pub(crate) const READ_AS_INTEGER: c_uint = 0x01;
-    pub(crate) const NORMALIZED_COORDINATES: c_uint = 0x02;
-    pub(crate) const SRGB: c_uint = 0x10;
 }
 
 /// One side of a [`Memcpy3d`].
@@ -58,43 +41,13 @@ pub(crate) struct Memcpy3d {
     pub(crate) depth: usize,
 }
 
-/// `CUDA_RESOURCE_DESC` of an array or a mipmapped array. The union of the header has 128 bytes, aligned to 8.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ResourceDesc {
-    pub(crate) kind: c_uint,
-    pub(crate) array: u64,
-    pub(crate) rest: [u64; 15],
-    pub(crate) flags: c_uint,
-}
-
-impl ResourceDesc {
-    pub(crate) fn new(kind: c_uint, array: Handle) -> Self {
-        Self { kind, array: array as u64, rest: [0; 15], flags: 0 }
-    }
-}
-
-/// `CUDA_TEXTURE_DESC`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TextureDesc {
-    pub(crate) address_mode: [c_uint; 3],
-    pub(crate) filter_mode: c_uint,
-    pub(crate) flags: c_uint,
-    pub(crate) max_anisotropy: c_uint,
-    pub(crate) mipmap_filter_mode: c_uint,
-    pub(crate) mipmap_level_bias: f32,
-    pub(crate) min_mipmap_level_clamp: f32,
-    pub(crate) max_mipmap_level_clamp: f32,
-    pub(crate) border_color: [f32; 4],
-    pub(crate) reserved: [c_int; 12],
-}
-
 #[cfg(test)]
 mod tests {
     use std::mem::{offset_of, size_of};
 
     use cudarc::driver::sys as cuda;
+
+    use gpu_interop_driver::texture::{ResourceDesc, TextureDesc, resource_type, texture_flag};
 
     use super::*;
 

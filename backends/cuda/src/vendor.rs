@@ -1,0 +1,199 @@
+//! NVIDIA's driver, as far as it differs from AMD's.
+
+use std::ffi::{c_char, c_void};
+use std::ptr;
+
+use gpu_interop_core::backend::ArrayCopy;
+use gpu_interop_core::{
+    Error, ErrorKind, Feature, Luid, MemoryHandleKind, MipmappedArrayDesc, ModuleImage, PciAddress, Result,
+    SemaphoreHandleKind, Support, Uuid,
+};
+use gpu_interop_driver::{
+    ApiVersion, DeviceNumber, Doing, Driver, DriverLibrary, Handle, LibrarySearch, MissingSymbol, Naming, REFUSED,
+    Status, Vendor, WordWait, array as copies, text_at,
+};
+
+use crate::sys::{self, Functions, attribute, status};
+use crate::{array, capabilities, image};
+
+/// NVIDIA.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Cuda {}
+
+impl Vendor for Cuda {
+    const NAMING: Naming = Naming::Cuda;
+    // `libcuda.so` without a version is the toolkit's stub as often as the driver, so it comes last.
+    const SEARCH: LibrarySearch = LibrarySearch {
+        driver: "CUDA driver",
+        variable: "GPU_INTEROP_CUDA_LIBRARY",
+        names: if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] },
+        folders: if cfg!(windows) { &[] } else { &[(None, "/usr/lib/wsl/lib"), (None, "/usr/local/nvidia/lib64")] },
+        install: "install NVIDIA's driver, or make its library visible (in a container: the `compute` driver capability)",
+    };
+    // `cuDevicePrimaryCtxRetain` came last.
+    const REQUIRED_SINCE: (u32, u32) = (7, 0);
+    const CONSUMES_DESCRIPTORS: bool = true;
+    const MODULES: &'static str = "CUDA loads PTX, cubins and fat binaries";
+
+    type Functions = Functions;
+    /// The device's primary context, which the driver counts the holders of.
+    type Context = Handle;
+    type Previous = ();
+    type ImageDesc = sys::MipmappedArrayDesc;
+    type CopyDesc = sys::array::Memcpy3d;
+
+    unsafe fn functions(library: &DriverLibrary) -> std::result::Result<Functions, MissingSymbol> {
+        // SAFETY: the caller vouches for the library.
+        unsafe { Functions::load(library) }
+    }
+
+    /// 13000 is CUDA 13.0.
+    fn version(number: u32) -> ApiVersion {
+        ApiVersion { api: Naming::Cuda.api(), major: number / 1000, minor: number % 1000 / 10 }
+    }
+
+    fn describe(functions: &Functions, code: Status) -> [Option<String>; 2] {
+        [functions.get_error_name, functions.get_error_string].map(|function| {
+            let mut text: *const c_char = ptr::null();
+            // SAFETY: the pointer is valid for the call; an unknown code leaves it null and returns an error.
+            let result = unsafe { function(code, &raw mut text) };
+            // SAFETY: on success it is a NUL-terminated string that the driver never frees.
+            if result == Status::SUCCESS { unsafe { text_at(text) } } else { None }
+        })
+    }
+
+    fn meaning(doing: Doing, code: Status) -> (ErrorKind, &'static str) {
+        match code {
+            status::OUT_OF_MEMORY => (ErrorKind::OutOfMemory, "the device or its address space ran out of memory"),
+            status::NO_DEVICE => {
+                (ErrorKind::NoDevice, "the driver works but sees no device; check CUDA_VISIBLE_DEVICES")
+            }
+            status::NOT_SUPPORTED => (ErrorKind::Unsupported, "this device or system does not support the operation"),
+            status::STUB_LIBRARY => (
+                ErrorKind::DriverNotFound,
+                "the library is the toolkit's stub, not a driver; remove its folder from LD_LIBRARY_PATH",
+            ),
+            status::SYSTEM_DRIVER_MISMATCH | status::COMPAT_NOT_SUPPORTED_ON_DEVICE => {
+                (ErrorKind::DriverTooOld, "the kernel's driver and this library do not fit together")
+            }
+            _ if doing == Doing::Importing => REFUSED,
+            _ => (ErrorKind::Driver, "the driver reported a failure"),
+        }
+    }
+
+    fn open(driver: &Driver<Self>, device: DeviceNumber) -> Result<Handle> {
+        const OPERATION: &str = "cuDevicePrimaryCtxRetain";
+        let mut context = 0;
+        // SAFETY: the pointer is valid for the call.
+        driver.check(OPERATION, unsafe { (driver.own.primary_ctx_retain)(&raw mut context, device) })?;
+        if context == 0 {
+            let message = "the driver reported success but gave a null handle";
+            return Err(Error::new(ErrorKind::Driver, OPERATION, message));
+        }
+        Ok(context)
+    }
+
+    fn close(driver: &Driver<Self>, device: DeviceNumber, _context: &Handle) {
+        // SAFETY: retained once, released once.
+        let released = unsafe { (driver.own.primary_ctx_release)(device) };
+        if let Err(error) = driver.check("cuDevicePrimaryCtxRelease", released) {
+            tracing::warn!(%error, "releasing the primary context failed");
+        }
+    }
+
+    #[inline]
+    fn enter(driver: &Driver<Self>, _device: DeviceNumber, context: &Handle) -> Result<Option<()>> {
+        let mut current = 0;
+        // SAFETY: the pointer is valid for the call.
+        let asked = unsafe { (driver.own.ctx_get_current)(&raw mut current) };
+        if asked == Status::SUCCESS && current == *context {
+            return Ok(None);
+        }
+        // SAFETY: the context is retained, so live.
+        driver.check("cuCtxPushCurrent", unsafe { (driver.own.ctx_push_current)(*context) })?;
+        Ok(Some(()))
+    }
+
+    /// Only for threads on which another context is current: kept out of the way of the others.
+    #[cold]
+    fn leave(driver: &Driver<Self>, (): ()) {
+        let mut popped = 0;
+        // SAFETY: pops what `enter` pushed on this same thread; pairs nest.
+        let result = unsafe { (driver.own.ctx_pop_current)(&raw mut popped) };
+        if let Err(error) = driver.check("cuCtxPopCurrent", result) {
+            tracing::error!(%error, "the thread's current context could not be restored");
+        }
+    }
+
+    fn uuid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Uuid> {
+        let mut bytes = [0; 16];
+        // SAFETY: the pointer is valid for the call. The second version tells a MIG instance from its card.
+        let result = unsafe { driver.own.device_get_uuid.get()?(&raw mut bytes, device) };
+        (result == Status::SUCCESS).then(|| Uuid::from_bytes(bytes)).flatten()
+    }
+
+    /// Elsewhere drivers answer "not supported", or success and zeros.
+    fn luid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Luid> {
+        if cfg!(not(windows)) {
+            return None;
+        }
+        let mut bytes = [0; 8];
+        let mut node_mask = 0;
+        // SAFETY: the pointers are valid for the call.
+        let result = unsafe { driver.own.device_get_luid.get()?(&raw mut bytes, &raw mut node_mask, device) };
+        (result == Status::SUCCESS && bytes != [0; 8]).then_some(Luid { bytes, node_mask })
+    }
+
+    fn pci(driver: &Driver<Self>, device: DeviceNumber) -> Option<PciAddress> {
+        let read = |number| driver.attribute(device, number);
+        Some(PciAddress {
+            domain: u32::try_from(read(attribute::PCI_DOMAIN_ID)?).ok()?,
+            bus: u8::try_from(read(attribute::PCI_BUS_ID)?).ok()?,
+            device: u8::try_from(read(attribute::PCI_DEVICE_ID)?).ok()?,
+            function: 0,
+        })
+    }
+
+    fn memory(driver: &Driver<Self>, device: DeviceNumber, kind: MemoryHandleKind, symbols: Support) -> Support {
+        capabilities::memory(driver, device, kind, symbols)
+    }
+
+    fn semaphore(driver: &Driver<Self>, device: DeviceNumber, kind: SemaphoreHandleKind, symbols: Support) -> Support {
+        capabilities::semaphore(driver, device, kind, symbols)
+    }
+
+    fn feature(driver: &Driver<Self>, device: DeviceNumber, feature: Feature, symbols: Support) -> Support {
+        capabilities::feature(driver, device, feature, symbols)
+    }
+
+    fn image_desc(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<sys::MipmappedArrayDesc> {
+        image::encode(operation, desc)
+    }
+
+    fn copy_desc(operation: &'static str, copy: &ArrayCopy) -> Result<sys::array::Memcpy3d> {
+        copies::copy(operation, copy).map(array::encode)
+    }
+
+    /// PTX has a NUL; compiled images say themselves how long they are.
+    fn module_data(image: ModuleImage<'_>) -> Option<*const c_void> {
+        match image {
+            ModuleImage::Ptx(text) => Some(text.as_ptr().cast()),
+            ModuleImage::Binary(image) => Some(image.bytes().as_ptr().cast()),
+            _ => None,
+        }
+    }
+
+    unsafe fn wait_value_u32(driver: &Driver<Self>, wait: WordWait<u32>) -> Result<()> {
+        let function = driver.own.stream_wait_value_32.require(&driver.version)?;
+        // SAFETY: the caller vouches for stream and word.
+        let result = unsafe { function(wait.stream, wait.word, wait.value, wait.flags) };
+        driver.check("cuStreamWaitValue32", result)
+    }
+
+    unsafe fn wait_value_u64(driver: &Driver<Self>, wait: WordWait<u64>) -> Result<()> {
+        let function = driver.own.stream_wait_value_64.require(&driver.version)?;
+        // SAFETY: the caller vouches for stream and word.
+        let result = unsafe { function(wait.stream, wait.word, wait.value, wait.flags) };
+        driver.check("cuStreamWaitValue64", result)
+    }
+}

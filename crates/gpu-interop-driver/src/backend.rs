@@ -1,0 +1,100 @@
+//! The backend: a vendor's driver and its devices.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use gpu_interop_core::{Backend, BackendDevice, BackendInfo, DeviceIdentity, Error, ErrorKind, Result};
+
+use crate::device::VendorDevice;
+use crate::driver::Driver;
+use crate::vendor::Vendor;
+
+/// A vendor's driver, loaded and initialised.
+#[derive(Debug)]
+pub struct VendorBackend<V: Vendor> {
+    info: BackendInfo,
+    driver: Arc<Driver<V>>,
+}
+
+impl<V: Vendor> VendorBackend<V> {
+    /// Finds the driver's library, loads it and initialises it (`cuInit`, `hipInit`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::DriverNotFound`] with every path tried; [`ErrorKind::SymbolMissing`] if the library is no driver of
+    /// this vendor, or an incomplete one; [`ErrorKind::DriverTooOld`] if it is older than [`Vendor::REQUIRED_SINCE`];
+    /// [`ErrorKind::NoDevice`] if the driver sees no device; else what the driver answers.
+    pub fn load() -> Result<Self> {
+        let driver = Driver::load()?;
+        let info = BackendInfo {
+            name: V::NAMING.name().into(),
+            driver: driver.version.to_string(),
+            library: Some(driver.file.clone()),
+            stand_in: driver.stand_in,
+        };
+        Ok(Self { info, driver: Arc::new(driver) })
+    }
+}
+
+impl<V: Vendor> Backend for VendorBackend<V> {
+    fn info(&self) -> &BackendInfo {
+        &self.info
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceIdentity>> {
+        (0..self.driver.device_count()?).map(|ordinal| self.driver.identity(self.driver.device(ordinal)?)).collect()
+    }
+
+    fn open(&self, ordinal: usize) -> Result<Arc<dyn BackendDevice>> {
+        let devices = self.devices()?;
+        let (Some(identity), Ok(number)) = (devices.get(ordinal), c_int::try_from(ordinal)) else {
+            let message = format!("there is no such device; there are {}", devices.len());
+            let operation = self.driver.functions.device_get.operation;
+            return Err(Error::new(ErrorKind::NoDevice, operation, message).with_context("ordinal", ordinal));
+        };
+        let device = self.driver.device(number)?;
+        Ok(Arc::new(VendorDevice::open(self.driver.clone(), device, identity.clone())?))
+    }
+}
+
+/// Declares a vendor's public backend, so that what a [`Vendor`] is made of stays private to its crate.
+///
+/// The crate needs `gpu-interop-core` as a dependency.
+#[macro_export]
+macro_rules! vendor_backend {
+    ($(#[$meta:meta])* pub struct $backend:ident($vendor:ty);) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub struct $backend($crate::VendorBackend<$vendor>);
+
+        impl $backend {
+            /// Finds the driver's library, loads it and initialises it (`cuInit`, `hipInit`).
+            ///
+            /// # Errors
+            /// [`DriverNotFound`](gpu_interop_core::ErrorKind::DriverNotFound) with every path tried;
+            /// [`SymbolMissing`](gpu_interop_core::ErrorKind::SymbolMissing) if the library is no driver of this vendor,
+            /// or an incomplete one; [`DriverTooOld`](gpu_interop_core::ErrorKind::DriverTooOld) if it is older than
+            /// what this backend needs; [`NoDevice`](gpu_interop_core::ErrorKind::NoDevice) if the driver sees no
+            /// device; else what the driver answers.
+            pub fn load() -> ::gpu_interop_core::Result<Self> {
+                $crate::VendorBackend::load().map(Self)
+            }
+        }
+
+        impl ::gpu_interop_core::Backend for $backend {
+            fn info(&self) -> &::gpu_interop_core::BackendInfo {
+                self.0.info()
+            }
+
+            fn devices(&self) -> ::gpu_interop_core::Result<::std::vec::Vec<::gpu_interop_core::DeviceIdentity>> {
+                self.0.devices()
+            }
+
+            fn open(
+                &self,
+                ordinal: usize,
+            ) -> ::gpu_interop_core::Result<::std::sync::Arc<dyn ::gpu_interop_core::BackendDevice>> {
+                self.0.open(ordinal)
+            }
+        }
+    };
+}

@@ -1,0 +1,49 @@
+//! What a device can do, from its attributes, the driver's symbols and the operating system.
+
+use gpu_interop_core::{Capabilities, Feature, MemoryHandleKind, SemaphoreHandleKind, Support};
+
+use crate::driver::Driver;
+use crate::functions::DeviceNumber;
+use crate::vendor::Vendor;
+
+/// Both demands; the first that is not met says why.
+#[must_use]
+pub fn both(first: Support, second: Support) -> Support {
+    if first.is_supported() { second } else { first }
+}
+
+pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabilities {
+    let functions = &driver.functions;
+    macro_rules! has {
+        ($($function:ident),+) => {{
+            let all = Support::Native;
+            $( let all = both(all, functions.$function.function.support(driver.version)); )+
+            all
+        }};
+    }
+    let (memory, semaphore) = (has!(import_external_memory), has!(import_external_semaphore));
+    let mut all = Capabilities::none();
+    for kind in MemoryHandleKind::ALL {
+        all = all.with_memory(*kind, V::memory(driver, device, *kind, memory.clone()));
+    }
+    for kind in SemaphoreHandleKind::ALL {
+        all = all.with_semaphore(*kind, V::semaphore(driver, device, *kind, semaphore.clone()));
+    }
+    for feature in Feature::ALL {
+        let symbols = match feature {
+            Feature::MappedBuffer => has!(get_mapped_buffer),
+            Feature::MappedMipmappedArray => has!(get_mapped_mipmapped_array),
+            Feature::Surfaces => has!(surface_create),
+            Feature::Textures => has!(texture_create),
+            Feature::ExportableMemory => has!(mem_create),
+            Feature::StreamMemoryOperations32 => has!(stream_write_value_32),
+            Feature::StreamMemoryOperations64 => has!(stream_write_value_64),
+            Feature::HostFunctions => has!(launch_host_func),
+            Feature::Kernels => has!(launch_kernel),
+            // A feature of a later version, which nothing here implements.
+            _ => continue,
+        };
+        all = all.with_feature(*feature, V::feature(driver, device, *feature, symbols));
+    }
+    all
+}

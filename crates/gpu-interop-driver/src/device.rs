@@ -1,0 +1,416 @@
+//! One device: each method is one or two driver calls.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_uint, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gpu_interop_core::backend::{
+    ArrayCopy, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawEvent, RawKernel, RawMemory,
+    RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, TextureSource,
+};
+use gpu_interop_core::{
+    BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, KernelArg, LaunchConfig, MemoryHandle, MemoryImport,
+    MipmappedArrayDesc, ModuleImage, Result, SemaphoreImport, TextureDesc, WaitCondition,
+};
+
+use crate::abi::MemoryBufferDesc;
+use crate::arguments::{count, kernel_arguments, no_number, number};
+use crate::batch::{with_signals, with_waits};
+use crate::capabilities;
+use crate::driver::{Driver, not_null};
+use crate::exportable::Allocation;
+use crate::functions::DeviceNumber;
+use crate::lending::Lend;
+use crate::status::Status;
+use crate::texture;
+use crate::vendor::{Context, Doing, Vendor, WordWait};
+
+/// `CU_STREAM_NON_BLOCKING`, `hipStreamNonBlocking`.
+const STREAM_NON_BLOCKING: c_uint = 1;
+/// `CU_EVENT_DISABLE_TIMING`, `hipEventDisableTiming`.
+const EVENT_DISABLE_TIMING: c_uint = 2;
+
+/// A device of a vendor's driver.
+#[derive(Debug)]
+pub(crate) struct VendorDevice<V: Vendor> {
+    context: Arc<Context<V>>,
+    identity: DeviceIdentity,
+    capabilities: Capabilities,
+    /// Exportable allocations by their first address.
+    allocations: Mutex<HashMap<usize, Allocation<V>>>,
+}
+
+impl<V: Vendor> VendorDevice<V> {
+    pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber, identity: DeviceIdentity) -> Result<Self> {
+        let capabilities = capabilities::of(&driver, device);
+        let context = Arc::new(Context::open(driver, device)?);
+        Ok(Self { context, identity, capabilities, allocations: Mutex::default() })
+    }
+
+    fn allocations(&self) -> MutexGuard<'_, HashMap<usize, Allocation<V>>> {
+        self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls a function of the driver with the device current, and looks at its status. The arguments may use the name
+/// that the function has in errors, which comes after the bar. In an unsafe block.
+macro_rules! call {
+    ($device:ident.$function:ident |$operation:ident| ($($argument:expr),* $(,)?)) => {{
+        let (driver, _current) = $device.context.enter()?;
+        let entry = &driver.functions.$function;
+        let function = entry.require(&driver.version)?;
+        #[allow(unused_variables, reason = "most arguments have no errors")]
+        let $operation = entry.operation;
+        driver.check(entry.operation, function($($argument),*))
+    }};
+    ($device:ident.$function:ident($($argument:expr),* $(,)?)) => {
+        call!($device.$function |operation| ($($argument),*))
+    };
+}
+
+/// As `call`, for functions that write what they made to their first argument: the number and the function's name.
+macro_rules! create {
+    ($device:ident.$function:ident($($argument:expr),* $(,)?)) => {{
+        let mut made = 0;
+        call!($device.$function(&raw mut made $(, $argument)*))
+            .map(|()| (made, $device.context.driver.functions.$function.operation))
+    }};
+}
+
+/// As `call`, for queries: whether it is ready.
+macro_rules! query {
+    ($device:ident.$function:ident($argument:expr)) => {{
+        let (driver, _current) = $device.context.enter()?;
+        let entry = &driver.functions.$function;
+        match entry.require(&driver.version)?($argument) {
+            Status::NOT_READY => Ok(false),
+            result => driver.check(entry.operation, result).map(|()| true),
+        }
+    }};
+}
+
+// SAFETY (of the unsafe methods below): the caller keeps the contract of `gpu_interop_core::backend`: raw values are
+// live, came from this device and are freed once; ranges are valid until the enqueued work has run. Out pointers are
+// valid for the call they are passed to. The table has the types of the vendor's header.
+impl<V: Vendor> BackendDevice for VendorDevice<V> {
+    fn identity(&self) -> &DeviceIdentity {
+        &self.identity
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
+        let (driver, _current) = self.context.enter()?;
+        let entry = &driver.functions.import_external_memory;
+        let (import, operation) = (entry.require(&driver.version)?, entry.operation);
+        V::check_memory(operation, request)?;
+        let import = |fd| {
+            let desc = V::memory_desc(driver, request, fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
+            let mut memory = 0;
+            // SAFETY: the descriptor is complete, and borrows from the request for the call.
+            let result = unsafe { import(&raw mut memory, &raw const desc) };
+            driver.check_for(Doing::Importing, operation, result)?;
+            not_null(operation, memory)
+        };
+        request.handle().lend(V::CONSUMES_DESCRIPTORS, import).map(RawMemory::new)
+    }
+
+    unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { call!(self.destroy_external_memory(memory.get())) }
+    }
+
+    unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {
+        let desc = MemoryBufferDesc::new(offset, size);
+        // SAFETY: live, and the range is inside it, by contract.
+        let (address, operation) = unsafe { create!(self.get_mapped_buffer(memory.get(), &raw const desc)) }?;
+        number(operation, address).map(|address| DevicePtr::new(address as u64))
+    }
+
+    unsafe fn free_buffer(&self, buffer: DevicePtr) -> Result<()> {
+        // SAFETY: mapped by `map_buffer` and freed once, by contract.
+        unsafe { call!(self.mem_free(buffer.get())) }
+    }
+
+    unsafe fn map_mipmapped_array(&self, memory: RawMemory, desc: &MipmappedArrayDesc) -> Result<RawMipmappedArray> {
+        let desc = V::image_desc(self.context.driver.functions.get_mapped_mipmapped_array.operation, desc)?;
+        let desc = (&raw const desc).cast();
+        // SAFETY: live, and the description, which is of the vendor's type, was validated, by contract.
+        let (array, operation) = unsafe { create!(self.get_mapped_mipmapped_array(memory.get(), desc)) }?;
+        not_null(operation, array).map(RawMipmappedArray::new)
+    }
+
+    unsafe fn mipmapped_array_level(&self, array: RawMipmappedArray, level: u32) -> Result<RawArray> {
+        // SAFETY: live, by contract.
+        let (array, operation) = unsafe { create!(self.mipmapped_array_get_level(array.get(), level)) }?;
+        not_null(operation, array).map(RawArray::new)
+    }
+
+    unsafe fn free_mipmapped_array(&self, array: RawMipmappedArray) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { call!(self.mipmapped_array_destroy(array.get())) }
+    }
+
+    unsafe fn create_surface(&self, array: RawArray) -> Result<RawSurface> {
+        let resource = texture::resource(TextureSource::Array(array));
+        // SAFETY: the array is live and was mapped for surfaces, by contract.
+        let (surface, operation) = unsafe { create!(self.surface_create(&raw const resource)) }?;
+        number(operation, surface).map(RawSurface::new)
+    }
+
+    unsafe fn destroy_surface(&self, surface: RawSurface) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { call!(self.surface_destroy(surface.get() as u64)) }
+    }
+
+    unsafe fn create_texture(&self, source: TextureSource, desc: &TextureDesc) -> Result<RawTexture> {
+        let resource = texture::resource(source);
+        let desc = texture::sampling(self.context.driver.functions.texture_create.operation, source, desc)?;
+        let no_view = std::ptr::null();
+        // SAFETY: the array is live and the description fits it, by contract. A view is optional.
+        let made = unsafe { create!(self.texture_create(&raw const resource, &raw const desc, no_view)) };
+        let (texture, operation) = made?;
+        number(operation, texture).map(RawTexture::new)
+    }
+
+    unsafe fn destroy_texture(&self, texture: RawTexture) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { call!(self.texture_destroy(texture.get() as u64)) }
+    }
+
+    fn create_exportable(&self, size: u64) -> Result<ExportableAllocation> {
+        let (driver, _current) = self.context.enter()?;
+        let allocation = Allocation::new(&self.context, size)?;
+        let (ptr, size) = (DevicePtr::new(allocation.address()), allocation.size());
+        let key = count(driver.functions.mem_address_reserve.operation, ptr.get())?;
+        self.allocations().insert(key, allocation);
+        Ok(ExportableAllocation { raw: RawAllocation::new(key), ptr, size })
+    }
+
+    unsafe fn export_allocation(&self, allocation: &ExportableAllocation) -> Result<MemoryHandle> {
+        let (driver, _current) = self.context.enter()?;
+        let operation = driver.functions.mem_export_to_shareable_handle.operation;
+        match self.allocations().get(&allocation.raw.get()) {
+            Some(allocation) => allocation.export(),
+            None => Err(Error::invalid(operation, "there is no such allocation")),
+        }
+    }
+
+    unsafe fn destroy_exportable(&self, allocation: &ExportableAllocation) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        let removed = self.allocations().remove(&allocation.raw.get());
+        let operation = driver.functions.mem_release.operation;
+        removed.map(drop).ok_or_else(|| Error::invalid(operation, "there is no such allocation"))
+    }
+
+    unsafe fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore> {
+        let (driver, _current) = self.context.enter()?;
+        let entry = &driver.functions.import_external_semaphore;
+        let (import, operation) = (entry.require(&driver.version)?, entry.operation);
+        let import = |fd| {
+            let desc =
+                V::semaphore_desc(driver, request.handle(), fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
+            let mut semaphore = 0;
+            // SAFETY: the descriptor is complete, and borrows from the request for the call.
+            let result = unsafe { import(&raw mut semaphore, &raw const desc) };
+            driver.check_for(Doing::Importing, operation, result)?;
+            not_null(operation, semaphore)
+        };
+        request.handle().lend(V::CONSUMES_DESCRIPTORS, import).map(RawSemaphore::new)
+    }
+
+    unsafe fn destroy_semaphore(&self, semaphore: RawSemaphore) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { call!(self.destroy_external_semaphore(semaphore.get())) }
+    }
+
+    unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        let entry = &driver.functions.signal_external_semaphores;
+        let (signal, operation) = (entry.require(&driver.version)?, entry.operation);
+        for part in parts(signals, V::semaphores_per_call(driver)) {
+            // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
+            let result = with_signals(operation, part, |semaphores, params, count| unsafe {
+                signal(semaphores, params, count, stream.get())
+            })?;
+            driver.check(operation, result)?;
+        }
+        Ok(())
+    }
+
+    unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        let entry = &driver.functions.wait_external_semaphores;
+        let (wait, operation) = (entry.require(&driver.version)?, entry.operation);
+        for part in parts(waits, V::semaphores_per_call(driver)) {
+            // SAFETY: as in `signal_semaphores`.
+            let result = with_waits(operation, part, |semaphores, params, count| unsafe {
+                wait(semaphores, params, count, stream.get())
+            })?;
+            driver.check(operation, result)?;
+        }
+        Ok(())
+    }
+
+    fn create_stream(&self) -> Result<RawStream> {
+        // SAFETY: takes no more than the flag.
+        let (stream, operation) = unsafe { create!(self.stream_create(STREAM_NON_BLOCKING)) }?;
+        not_null(operation, stream).map(RawStream::new)
+    }
+
+    unsafe fn destroy_stream(&self, stream: RawStream) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { call!(self.stream_destroy(stream.get())) }
+    }
+
+    unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()> {
+        // SAFETY: live, by contract.
+        unsafe { call!(self.stream_synchronize(stream.get())) }
+    }
+
+    unsafe fn query_stream(&self, stream: RawStream) -> Result<bool> {
+        // SAFETY: live, by contract.
+        unsafe { query!(self.stream_query(stream.get())) }
+    }
+
+    fn create_event(&self) -> Result<RawEvent> {
+        // SAFETY: takes no more than the flag.
+        let (event, operation) = unsafe { create!(self.event_create(EVENT_DISABLE_TIMING)) }?;
+        not_null(operation, event).map(RawEvent::new)
+    }
+
+    unsafe fn destroy_event(&self, event: RawEvent) -> Result<()> {
+        // SAFETY: live and freed once, by contract. The driver keeps a pending event's resources until it has passed.
+        unsafe { call!(self.event_destroy(event.get())) }
+    }
+
+    unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()> {
+        // SAFETY: live, by contract.
+        unsafe { call!(self.event_record(event.get(), stream.get())) }
+    }
+
+    unsafe fn query_event(&self, event: RawEvent) -> Result<bool> {
+        // SAFETY: live, by contract.
+        unsafe { query!(self.event_query(event.get())) }
+    }
+
+    unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {
+        // SAFETY: live, by contract.
+        unsafe { call!(self.stream_wait_event(stream.get(), event.get(), 0)) }
+    }
+
+    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {
+        let (target, source) = (target.get(), source.get());
+        // SAFETY: live, of this size and disjoint, by contract.
+        unsafe { call!(self.memcpy_dtod_async | name | (target, source, count(name, size)?, stream.get())) }
+    }
+
+    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
+        let (target, source) = (target.cast(), source.get());
+        // SAFETY: live and of this size until the copy has run, by contract.
+        unsafe { call!(self.memcpy_dtoh_async | name | (target, source, count(name, size)?, stream.get())) }
+    }
+
+    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
+        let (target, source) = (target.get(), source.cast());
+        // SAFETY: live and of this size until the copy has run, by contract.
+        unsafe { call!(self.memcpy_htod_async | name | (target, source, count(name, size)?, stream.get())) }
+    }
+
+    unsafe fn copy_array(&self, stream: RawStream, copy: &ArrayCopy) -> Result<()> {
+        let desc = V::copy_desc(self.context.driver.functions.memcpy_3d_async.operation, copy)?;
+        // SAFETY: both sides are live and hold the extent until the copy has run, by contract; the vendor's type.
+        unsafe { call!(self.memcpy_3d_async((&raw const desc).cast(), stream.get())) }
+    }
+
+    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
+        // SAFETY: live and of this size, by contract.
+        unsafe { call!(self.memset_d8_async | name | (target.get(), value, count(name, size)?, stream.get())) }
+    }
+
+    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, words: u64) -> Result<()> {
+        // SAFETY: live, aligned and of this size, by contract.
+        unsafe { call!(self.memset_d32_async | name | (target.get(), value, count(name, words)?, stream.get())) }
+    }
+
+    unsafe fn wait_value_u32(
+        &self,
+        stream: RawStream,
+        word: DevicePtr,
+        value: u32,
+        condition: WaitCondition,
+    ) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and aligned, by contract; the device is current.
+        unsafe { V::wait_value_u32(driver, WordWait::new(stream, word, value, condition)) }
+    }
+
+    unsafe fn wait_value_u64(
+        &self,
+        stream: RawStream,
+        word: DevicePtr,
+        value: u64,
+        condition: WaitCondition,
+    ) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: as in `wait_value_u32`.
+        unsafe { V::wait_value_u64(driver, WordWait::new(stream, word, value, condition)) }
+    }
+
+    unsafe fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32) -> Result<()> {
+        // SAFETY: live and aligned, by contract.
+        unsafe { call!(self.stream_write_value_32(stream.get(), word.get(), value, 0)) }
+    }
+
+    unsafe fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64) -> Result<()> {
+        // SAFETY: live and aligned, by contract.
+        unsafe { call!(self.stream_write_value_64(stream.get(), word.get(), value, 0)) }
+    }
+
+    unsafe fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void) -> Result<()> {
+        // SAFETY: live, and the function fits its data and does not unwind, by contract.
+        unsafe { call!(self.launch_host_func(stream.get(), function, data)) }
+    }
+
+    fn load_module(&self, image: ModuleImage<'_>) -> Result<RawModule> {
+        let operation = self.context.driver.functions.module_load_data.operation;
+        let data = V::module_data(image).ok_or_else(|| Error::unsupported(operation, V::MODULES))?;
+        // SAFETY: PTX has a NUL; whoever wrapped a compiled image vouched for it.
+        let (module, operation) = unsafe { create!(self.module_load_data(data)) }?;
+        not_null(operation, module).map(RawModule::new)
+    }
+
+    unsafe fn unload_module(&self, module: RawModule) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { call!(self.module_unload(module.get())) }
+    }
+
+    unsafe fn module_kernel(&self, module: RawModule, name: &CStr) -> Result<RawKernel> {
+        // SAFETY: live, by contract.
+        let (kernel, operation) = unsafe { create!(self.module_get_function(module.get(), name.as_ptr())) }?;
+        not_null(operation, kernel).map(RawKernel::new)
+    }
+
+    unsafe fn launch_kernel(
+        &self,
+        stream: RawStream,
+        kernel: RawKernel,
+        config: &LaunchConfig,
+        args: &[KernelArg],
+    ) -> Result<()> {
+        let mut pointers = kernel_arguments(self.context.driver.functions.launch_kernel.operation, args)?;
+        let ([gx, gy, gz], [bx, by, bz], shared) = (config.grid, config.block, config.shared_bytes);
+        let (params, no_extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
+        let (kernel, stream) = (kernel.get(), stream.get());
+        // SAFETY: live, by contract; the arguments are copied during the call and only read.
+        unsafe { call!(self.launch_kernel(kernel, gx, gy, gz, bx, by, bz, shared, stream, params, no_extra)) }
+    }
+}
+
+/// A batch in parts that one call takes: as a rule, whole.
+#[inline]
+fn parts<T>(batch: &[T], limit: usize) -> std::slice::Chunks<'_, T> {
+    batch.chunks(limit.max(1))
+}

@@ -1,0 +1,193 @@
+//! The loaded driver: its functions, and what its status codes mean.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::PathBuf;
+
+use gpu_interop_core::{DeviceIdentity, DeviceKind, Error, ErrorKind, Result, Support};
+
+use crate::functions::{DeviceNumber, Functions};
+use crate::library::DriverLibrary;
+use crate::status::Status;
+use crate::symbol::ApiVersion;
+use crate::vendor::{Doing, Vendor};
+
+/// A library that plays a driver says so with this symbol, so that no report made with one passes for a real one.
+const STAND_IN: &CStr = c"gpu_interop_stand_in";
+
+/// A vendor's driver, loaded and initialised.
+#[derive(Debug)]
+pub struct Driver<V: Vendor> {
+    /// What both vendors have.
+    pub(crate) functions: Functions,
+    /// What only this one has.
+    pub own: V::Functions,
+    /// The version that it says it is.
+    pub version: ApiVersion,
+    /// The library's file.
+    pub file: PathBuf,
+    /// Whether the library only plays a driver.
+    pub stand_in: bool,
+}
+
+impl<V: Vendor> Driver<V> {
+    /// Loads and initialises the driver.
+    ///
+    /// # Errors
+    /// Those of [`VendorBackend::load`](crate::VendorBackend::load).
+    pub(crate) fn load() -> Result<Self> {
+        let library = DriverLibrary::find(&V::SEARCH)?;
+        // SAFETY: the library is the vendor's driver, or what the user named as such.
+        let functions = unsafe { Functions::load(&library, V::NAMING) };
+        // SAFETY: as above.
+        let found = functions.and_then(|functions| Ok((functions, unsafe { V::functions(&library) }?)));
+        let (functions, own) = found.map_err(|missing| {
+            missing.error(&library, V::NAMING.api(), version_of::<V>(&library), V::REQUIRED_SINCE)
+        })?;
+        // SAFETY: the address is never used.
+        let stand_in = unsafe { library.symbol::<*const c_void>(STAND_IN) }.is_some();
+        let file = library.file(Functions::version_symbol(V::NAMING));
+        let mut driver = Self { functions, own, version: V::version(0), file, stand_in };
+        let mut number: c_int = 0;
+        let (version, init) = (functions.get_version, functions.init);
+        // SAFETY: the pointer is valid for the call. Works before initialisation.
+        let answer = unsafe { version.get()(&raw mut number) };
+        driver.check_for(Doing::Initialising, version.operation, answer)?;
+        driver.version = V::version(u32::try_from(number).unwrap_or(0));
+        // SAFETY: 0 is the only flag there is.
+        driver.check_for(Doing::Initialising, init.operation, unsafe { init.get()(0) }).map_err(|error| {
+            error.with_context("driver", driver.version).with_context("library", driver.file.display())
+        })?;
+        Ok(driver)
+    }
+
+    /// A status code as a result. `operation` is the function's name in the vendor's documentation.
+    ///
+    /// # Errors
+    /// What the code means, unless it is success.
+    #[inline]
+    pub fn check(&self, operation: &'static str, code: Status) -> Result<()> {
+        self.check_for(Doing::Other, operation, code)
+    }
+
+    /// As [`Driver::check`], where the code's meaning depends on what the call was for.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn check_for(&self, doing: Doing, operation: &'static str, code: Status) -> Result<()> {
+        if code == Status::SUCCESS { Ok(()) } else { Err(self.error(doing, operation, code)) }
+    }
+
+    #[cold]
+    fn error(&self, doing: Doing, operation: &'static str, code: Status) -> Error {
+        let (kind, message) = V::meaning(doing, code);
+        let [name, text] = V::describe(&self.own, code);
+        let error = Error::new(kind, operation, message).with_code(i64::from(code.0), name);
+        match text {
+            // The text of a code that a refused import ended with is about the driver's internals, and misleads.
+            Some(text) if kind != ErrorKind::ImportRejected => error.with_context("driver's text", text),
+            _ => error,
+        }
+    }
+
+    /// An attribute of a device; `None` if the driver does not know it.
+    #[must_use]
+    pub fn attribute(&self, device: DeviceNumber, attribute: c_int) -> Option<c_int> {
+        let mut value = 0;
+        // SAFETY: the pointer is valid for the call; an unknown attribute is an error.
+        let result = unsafe { self.functions.device_get_attribute.get()(&raw mut value, attribute, device) };
+        (result == Status::SUCCESS).then_some(value)
+    }
+
+    /// Whether an attribute that says so by not being 0 does; `what` the device has then.
+    #[must_use]
+    pub fn flag(&self, device: DeviceNumber, attribute: c_int, what: &str) -> Support {
+        match self.attribute(device, attribute) {
+            Some(value) if value != 0 => Support::Native,
+            Some(_) => Support::no(format!("the device says that it has no {what}")),
+            // Attributes only ever come, with newer drivers.
+            None => Support::DriverTooOld(format!(
+                "the driver ({}) does not know of {what}; install a newer one",
+                self.version
+            )),
+        }
+    }
+
+    pub(crate) fn device_count(&self) -> Result<c_int> {
+        let function = self.functions.device_get_count;
+        let mut count: c_int = 0;
+        // SAFETY: the pointer is valid for the call.
+        self.check_for(Doing::Initialising, function.operation, unsafe { function.get()(&raw mut count) })?;
+        Ok(count)
+    }
+
+    pub(crate) fn device(&self, ordinal: c_int) -> Result<DeviceNumber> {
+        let function = self.functions.device_get;
+        let mut device = 0;
+        // SAFETY: the pointer is valid for the call.
+        self.check(function.operation, unsafe { function.get()(&raw mut device, ordinal) })?;
+        Ok(device)
+    }
+
+    pub(crate) fn identity(&self, device: DeviceNumber) -> Result<DeviceIdentity> {
+        let function = self.functions.device_get_name;
+        let mut name: [c_char; 256] = [0; 256];
+        // SAFETY: the buffer is as long as the call is told.
+        self.check(function.operation, unsafe { function.get()(name.as_mut_ptr(), 256, device) })?;
+        Ok(DeviceIdentity {
+            name: text_in(&mut name),
+            kind: DeviceKind::Gpu,
+            uuid: V::uuid(self, device),
+            luid: V::luid(self, device),
+            pci: V::pci(self, device),
+        })
+    }
+}
+
+/// The text that a driver wrote into a buffer. Whatever it wrote, the text ends with the buffer.
+#[must_use]
+pub fn text_in(buffer: &mut [c_char]) -> String {
+    let Some(last) = buffer.last_mut() else { return String::new() };
+    *last = 0;
+    // SAFETY: the buffer has a NUL.
+    unsafe { CStr::from_ptr(buffer.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+/// A text of the driver; `None` for null.
+///
+/// # Safety
+/// Null, or a NUL-terminated string that lives for the call.
+#[must_use]
+pub unsafe fn text_at(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: not null, so a string, as the caller vouches.
+    Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// A result that must not be null although the driver said success.
+#[inline]
+pub(crate) fn not_null(operation: &'static str, handle: usize) -> Result<usize> {
+    if handle == 0 {
+        return Err(null(operation));
+    }
+    Ok(handle)
+}
+
+#[cold]
+fn null(operation: &'static str) -> Error {
+    Error::new(ErrorKind::Driver, operation, "the driver reported success but gave a null handle")
+}
+
+/// What a library that is no complete driver says of its version.
+fn version_of<V: Vendor>(library: &DriverLibrary) -> Option<ApiVersion> {
+    let symbol = Functions::version_symbol(V::NAMING);
+    // SAFETY: the type that the function has in every driver.
+    let get = unsafe { library.symbol::<unsafe extern "system" fn(*mut c_int) -> Status>(symbol) }?;
+    let mut number: c_int = 0;
+    // SAFETY: the pointer is valid for the call. Works before initialisation.
+    let result = unsafe { get(&raw mut number) };
+    let number = u32::try_from(number).ok().filter(|number| *number > 0)?;
+    (result == Status::SUCCESS).then(|| V::version(number))
+}

@@ -1,0 +1,246 @@
+//! What differs between the vendors.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::fmt;
+use std::sync::Arc;
+
+use gpu_interop_core::backend::{ArrayCopy, DevicePtr, RawStream};
+use gpu_interop_core::{
+    ErrorKind, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, PciAddress, Result,
+    SemaphoreHandle, SemaphoreHandleKind, Support, Uuid, WaitCondition,
+};
+
+use crate::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
+use crate::driver::Driver;
+use crate::functions::{DeviceAddress, DeviceNumber, Handle, Naming};
+use crate::library::{DriverLibrary, LibrarySearch};
+use crate::status::Status;
+use crate::symbol::{ApiVersion, MissingSymbol};
+
+/// What a failed call was doing, as far as the meaning of its status code depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Starting the driver, or counting its devices.
+    Initialising,
+    /// Importing a handle: drivers refuse one with whatever code their internals ran into.
+    Importing,
+    /// Anything else.
+    Other,
+}
+
+/// A status code's meaning when a driver refused a handle.
+pub const REFUSED: (ErrorKind, &str) = (
+    ErrorKind::ImportRejected,
+    "the driver refused the handle; is it of the stated kind and size, and exported by this GPU?",
+);
+
+/// A stream's wait for a word in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct WordWait<T> {
+    /// The stream that waits.
+    pub stream: Handle,
+    /// The word's address.
+    pub word: DeviceAddress,
+    /// What the word is compared with.
+    pub value: T,
+    /// `CUstreamWaitValue_flags`; HIP's `hipStreamWaitValueGte` and its kin have the same numbers.
+    pub flags: c_uint,
+}
+
+impl<T> WordWait<T> {
+    pub(crate) fn new(stream: RawStream, word: DevicePtr, value: T, condition: WaitCondition) -> Self {
+        let flags = match condition {
+            WaitCondition::GreaterOrEqual => 0,
+            WaitCondition::Equal => 1,
+            WaitCondition::And => 2,
+            WaitCondition::Nor => 3,
+        };
+        Self { stream: stream.get(), word: word.get(), value, flags }
+    }
+}
+
+/// A vendor: what [`VendorBackend`](crate::VendorBackend) and its devices need to know beyond what both share.
+///
+/// The methods get a driver that is loaded and initialised, and keep the contract of `gpu_interop_core::backend`.
+pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
+    /// Where its library may be.
+    const SEARCH: LibrarySearch;
+    /// Under which names its functions are found.
+    const NAMING: Naming;
+    /// The version of the API since which every driver has all the required functions.
+    const REQUIRED_SINCE: (u32, u32);
+    /// Whether the driver closes a descriptor that it imported.
+    const CONSUMES_DESCRIPTORS: bool;
+
+    /// The functions that only this vendor has, or that take other arguments than the other's.
+    type Functions: fmt::Debug + Send + Sync;
+    /// What a device's calls need to be current on the calling thread.
+    type Context: fmt::Debug + Send + Sync;
+    /// What was current before.
+    type Previous: Copy + fmt::Debug;
+    /// An image in memory, as `get_mapped_mipmapped_array` takes it.
+    type ImageDesc;
+    /// A copy of an array, as `memcpy_3d_async` takes it.
+    type CopyDesc;
+
+    /// Looks the vendor's own functions up.
+    ///
+    /// # Errors
+    /// The first required function that is missing.
+    ///
+    /// # Safety
+    /// The library must be this vendor's driver.
+    unsafe fn functions(library: &DriverLibrary) -> std::result::Result<Self::Functions, MissingSymbol>;
+
+    /// A version as the driver numbers them.
+    fn version(number: u32) -> ApiVersion;
+
+    /// The name of a status code and the driver's text for it.
+    fn describe(functions: &Self::Functions, code: Status) -> [Option<String>; 2];
+
+    /// What a status code other than success means to the user.
+    fn meaning(doing: Doing, code: Status) -> (ErrorKind, &'static str);
+
+    /// Makes a device ready for [`Vendor::enter`].
+    ///
+    /// # Errors
+    /// What the driver answers.
+    fn open(driver: &Driver<Self>, device: DeviceNumber) -> Result<Self::Context>;
+
+    /// Undoes [`Vendor::open`]; called once. Failures are reported through `tracing`.
+    fn close(driver: &Driver<Self>, device: DeviceNumber, context: &Self::Context);
+
+    /// Makes a device current on this thread. `None` if it was.
+    ///
+    /// # Errors
+    /// What the driver answers; then nothing changed.
+    fn enter(driver: &Driver<Self>, device: DeviceNumber, context: &Self::Context) -> Result<Option<Self::Previous>>;
+
+    /// Undoes an [`Vendor::enter`] that changed something, on the same thread. Failures are reported through `tracing`.
+    fn leave(driver: &Driver<Self>, previous: Self::Previous);
+
+    /// The UUID, if it is one that Vulkan knows too.
+    fn uuid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Uuid>;
+
+    /// The LUID, on Windows.
+    fn luid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Luid>;
+
+    /// The PCI address.
+    fn pci(driver: &Driver<Self>, device: DeviceNumber) -> Option<PciAddress>;
+
+    /// Whether memory handles of a kind can be imported. `symbols` is what the driver's symbols say.
+    fn memory(driver: &Driver<Self>, device: DeviceNumber, kind: MemoryHandleKind, symbols: Support) -> Support;
+
+    /// Whether semaphore handles of a kind can be imported. `symbols` is what the driver's symbols say.
+    fn semaphore(driver: &Driver<Self>, device: DeviceNumber, kind: SemaphoreHandleKind, symbols: Support) -> Support;
+
+    /// Whether a feature is there. `symbols` is what the driver's symbols say; `Native` if it needs none that both have.
+    fn feature(driver: &Driver<Self>, device: DeviceNumber, feature: Feature, symbols: Support) -> Support;
+
+    /// Encodes a memory import, with `fd` for fd-based kinds; `None` for kinds that the driver has no number for.
+    fn memory_desc(_driver: &Driver<Self>, request: &MemoryImport, fd: c_int) -> Option<MemoryHandleDesc> {
+        MemoryHandleDesc::new(request, fd)
+    }
+
+    /// Refuses an import that the driver would accept or refuse without a reason.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn check_memory(_operation: &'static str, _request: &MemoryImport) -> Result<()> {
+        Ok(())
+    }
+
+    /// Encodes a semaphore import, with `fd` for fd-based kinds; `None` for kinds that the driver has no number for.
+    fn semaphore_desc(_driver: &Driver<Self>, handle: &SemaphoreHandle, fd: c_int) -> Option<SemaphoreHandleDesc> {
+        SemaphoreHandleDesc::new(handle, fd)
+    }
+
+    /// How many semaphores one call takes.
+    #[inline]
+    fn semaphores_per_call(_driver: &Driver<Self>) -> usize {
+        usize::MAX
+    }
+
+    /// Encodes a description of an image that was validated.
+    ///
+    /// # Errors
+    /// `Unsupported` for what the API has no encoding for.
+    fn image_desc(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<Self::ImageDesc>;
+
+    /// Encodes a copy.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for extents that exceed the address space.
+    fn copy_desc(operation: &'static str, copy: &ArrayCopy) -> Result<Self::CopyDesc>;
+
+    /// Where the code of a module begins; `None` for sorts that the driver does not load.
+    fn module_data(image: ModuleImage<'_>) -> Option<*const c_void>;
+
+    /// What the driver loads, as a sentence.
+    const MODULES: &'static str;
+
+    /// Makes a stream wait for a 32-bit word.
+    ///
+    /// # Errors
+    /// What the driver answers, or that it lacks the function.
+    ///
+    /// # Safety
+    /// Stream and word are live, the word is aligned, and the device is current.
+    unsafe fn wait_value_u32(driver: &Driver<Self>, wait: WordWait<u32>) -> Result<()>;
+
+    /// The 64-bit twin of [`Vendor::wait_value_u32`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn wait_value_u64(driver: &Driver<Self>, wait: WordWait<u64>) -> Result<()>;
+}
+
+/// A device that is open, for as long as something uses it.
+#[derive(Debug)]
+pub(crate) struct Context<V: Vendor> {
+    pub(crate) driver: Arc<Driver<V>>,
+    pub(crate) device: DeviceNumber,
+    vendor: V::Context,
+}
+
+impl<V: Vendor> Context<V> {
+    pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber) -> Result<Self> {
+        let vendor = V::open(&driver, device)?;
+        Ok(Self { driver, device, vendor })
+    }
+
+    /// The driver, with the device current on this thread until the second value is dropped.
+    #[inline]
+    pub(crate) fn enter(&self) -> Result<(&Driver<V>, Current<'_, V>)> {
+        let driver = &*self.driver;
+        let previous = V::enter(driver, self.device, &self.vendor)?;
+        Ok((driver, Current { driver, previous }))
+    }
+}
+
+impl<V: Vendor> Drop for Context<V> {
+    fn drop(&mut self) {
+        V::close(&self.driver, self.device, &self.vendor);
+    }
+}
+
+/// A device is current while this lives.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Current<'a, V: Vendor> {
+    driver: &'a Driver<V>,
+    previous: Option<V::Previous>,
+}
+
+impl<V: Vendor> Drop for Current<'_, V> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(previous) = self.previous {
+            // On the same thread as `enter`: a `Current` never leaves the call that made it. Pairs nest.
+            V::leave(self.driver, previous);
+        }
+    }
+}
