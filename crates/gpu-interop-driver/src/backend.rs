@@ -41,7 +41,11 @@ impl<V: Vendor> Backend for VendorBackend<V> {
     }
 
     fn devices(&self) -> Result<Vec<DeviceIdentity>> {
-        (0..self.driver.device_count()?).map(|ordinal| self.driver.identity(self.driver.device(ordinal)?)).collect()
+        let count = match self.driver.device_count() {
+            Err(error) if error.kind() == ErrorKind::NoDevice => 0,
+            count => count?,
+        };
+        (0..count).map(|ordinal| self.driver.identity(self.driver.device(ordinal)?)).collect()
     }
 
     fn open(&self, ordinal: usize) -> Result<Arc<dyn BackendDevice>> {

@@ -36,15 +36,16 @@ pub(crate) struct VendorDevice<V: Vendor> {
     context: Arc<Context<V>>,
     identity: DeviceIdentity,
     capabilities: Capabilities,
+    architecture: Option<String>,
     /// Exportable allocations by their first address.
     allocations: Mutex<HashMap<usize, Allocation<V>>>,
 }
 
 impl<V: Vendor> VendorDevice<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber, identity: DeviceIdentity) -> Result<Self> {
-        let capabilities = capabilities::of(&driver, device);
+        let (capabilities, architecture) = (capabilities::of(&driver, device), V::architecture(&driver, device));
         let context = Arc::new(Context::open(driver, device)?);
-        Ok(Self { context, identity, capabilities, allocations: Mutex::default() })
+        Ok(Self { context, identity, capabilities, architecture, allocations: Mutex::default() })
     }
 
     fn allocations(&self) -> MutexGuard<'_, HashMap<usize, Allocation<V>>> {
@@ -101,11 +102,15 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         &self.capabilities
     }
 
+    fn architecture(&self) -> Option<&str> {
+        self.architecture.as_deref()
+    }
+
     unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
         let (driver, _current) = self.context.enter()?;
         let entry = &driver.functions.import_external_memory;
         let (import, operation) = (entry.require(&driver.version)?, entry.operation);
-        V::check_memory(operation, request)?;
+        V::check_memory(driver, operation, request)?;
         let import = |fd| {
             let desc = V::memory_desc(driver, request, fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
             let mut memory = 0;

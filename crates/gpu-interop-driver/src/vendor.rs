@@ -128,6 +128,11 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// The PCI address.
     fn pci(driver: &Driver<Self>, device: DeviceNumber) -> Option<PciAddress>;
 
+    /// The architecture that compiled images must be built for, if they are chosen by it.
+    fn architecture(_driver: &Driver<Self>, _device: DeviceNumber) -> Option<String> {
+        None
+    }
+
     /// Whether memory handles of a kind can be imported. `symbols` is what the driver's symbols say.
     fn memory(driver: &Driver<Self>, device: DeviceNumber, kind: MemoryHandleKind, symbols: Support) -> Support;
 
@@ -146,7 +151,7 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// Why it is refused.
-    fn check_memory(_operation: &'static str, _request: &MemoryImport) -> Result<()> {
+    fn check_memory(_driver: &Driver<Self>, _operation: &'static str, _request: &MemoryImport) -> Result<()> {
         Ok(())
     }
 

@@ -192,6 +192,12 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
     /// What it can do. The same answer at every call.
     fn capabilities(&self) -> &Capabilities;
 
+    /// The architecture that compiled images must be built for, as its vendor writes it (`gfx90a:sramecc+:xnack-`);
+    /// `None` if the driver translates code for its devices itself, or does not say.
+    fn architecture(&self) -> Option<&str> {
+        None
+    }
+
     /// Gives up on enqueued work that waits for something, where the driver can: the device is being closed and
     /// nothing will be enqueued any more. Does not block.
     ///

@@ -106,6 +106,14 @@ impl Device {
         self.inner.raw.capabilities()
     }
 
+    /// The architecture that compiled images must be built for, as its vendor writes it: `gfx90a:sramecc+:xnack-` for an
+    /// AMD GPU, to choose a code object by. `None` if the driver translates code for its devices itself, as CUDA's does,
+    /// or does not say.
+    #[must_use]
+    pub fn architecture(&self) -> Option<&str> {
+        self.inner.raw.architecture()
+    }
+
     /// The backend it belongs to.
     #[must_use]
     pub fn backend(&self) -> &BackendInfo {

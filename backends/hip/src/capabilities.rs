@@ -1,0 +1,71 @@
+//! What a device can do beyond what the runtime's symbols say: mostly what HIP declares and does not do.
+
+use gpu_interop_core::{Feature, MemoryHandleKind, SemaphoreHandleKind, Support};
+use gpu_interop_driver::{DeviceNumber, Driver, both};
+
+use crate::sys::attribute;
+use crate::vendor::Hip;
+
+const NO_NV_SCI: &str = "NvSci objects exist on NVIDIA's embedded systems only";
+
+pub(crate) fn memory(kind: MemoryHandleKind, symbols: Support) -> Support {
+    if kind == MemoryHandleKind::NvSciBuf { Support::no(NO_NV_SCI) } else { symbols }
+}
+
+pub(crate) fn semaphore(kind: SemaphoreHandleKind, symbols: Support) -> Support {
+    use SemaphoreHandleKind as Kind;
+    if cfg!(not(windows)) {
+        return Support::no(
+            "HIP has external semaphores on Windows only: elsewhere its functions abort the process, or succeed and do \
+             nothing",
+        );
+    }
+    match kind {
+        Kind::OpaqueWin32 | Kind::OpaqueWin32Kmt | Kind::D3d12Fence | Kind::TimelineWin32 => symbols,
+        Kind::NvSciSync => Support::no(NO_NV_SCI),
+        _ => Support::no("HIP's header has semaphores of this kind, and every runtime refuses them"),
+    }
+}
+
+pub(crate) fn feature(driver: &Driver<Hip>, device: DeviceNumber, feature: Feature, symbols: Support) -> Support {
+    let (own, version) = (&driver.own, driver.version);
+    let words = || driver.flag(device, attribute::CAN_USE_STREAM_WAIT_VALUE, "streams that wait for values in memory");
+    match feature {
+        // Surfaces and textures are made of mapped images.
+        Feature::MappedMipmappedArray | Feature::Surfaces | Feature::Textures if cfg!(not(windows)) => {
+            Support::no("HIP maps images on Windows only; share a linear buffer")
+        }
+        Feature::ExportableMemory if cfg!(not(unix)) => Support::no("this version exports file descriptors only"),
+        Feature::ExportableMemory => {
+            let number = attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+            both(symbols, driver.flag(device, number, "virtual memory management"))
+        }
+        Feature::StreamMemoryOperations32 => both(both(own.stream_wait_value_32.support(version), symbols), words()),
+        Feature::StreamMemoryOperations64 => both(both(own.stream_wait_value_64.support(version), symbols), words()),
+        _ => symbols,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(not(windows))]
+    fn semaphores_are_refused_whatever_the_runtime_exports() {
+        for kind in SemaphoreHandleKind::ALL {
+            let support = semaphore(*kind, Support::Native);
+            assert!(support.reason().is_some_and(|reason| reason.contains("Windows only")), "{kind}: {support}");
+        }
+    }
+
+    #[test]
+    fn memory_is_what_the_symbols_say() {
+        let old = Support::DriverTooOld("no function".into());
+        for kind in MemoryHandleKind::ALL {
+            let supported = memory(*kind, Support::Native).is_supported();
+            assert_eq!(supported, *kind != MemoryHandleKind::NvSciBuf, "{kind}");
+            assert_eq!(memory(*kind, old.clone()) == old, supported, "{kind}");
+        }
+    }
+}

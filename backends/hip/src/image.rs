@@ -1,0 +1,98 @@
+//! Images as the runtime describes them. On Windows only: elsewhere no runtime maps any.
+
+use std::ffi::{c_int, c_uint};
+
+use gpu_interop_core::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, Error, MipmappedArrayDesc, Result};
+use gpu_interop_driver::array::sizes;
+
+use crate::sys::array::{MipmappedArrayDesc as Encoded, array_flag, channel_kind};
+
+/// The bits and the kind of a channel. HIP describes no normalized channels: whoever samples them says so.
+fn channel(channel: ChannelType) -> Option<(c_int, c_uint)> {
+    Some(match channel {
+        ChannelType::Uint8 => (8, channel_kind::UNSIGNED),
+        ChannelType::Uint16 => (16, channel_kind::UNSIGNED),
+        ChannelType::Uint32 => (32, channel_kind::UNSIGNED),
+        ChannelType::Sint8 => (8, channel_kind::SIGNED),
+        ChannelType::Sint16 => (16, channel_kind::SIGNED),
+        ChannelType::Sint32 => (32, channel_kind::SIGNED),
+        ChannelType::Float16 => (16, channel_kind::FLOAT),
+        ChannelType::Float32 => (32, channel_kind::FLOAT),
+        _ => return None,
+    })
+}
+
+fn channels(format: ArrayFormat) -> Option<([c_int; 4], c_uint)> {
+    let (bits, kind) = channel(format.channel())?;
+    let mut all = [0; 4];
+    all.iter_mut().take(format.channels().into()).for_each(|channel| *channel = bits);
+    Some((all, kind))
+}
+
+/// Encodes a description that was validated.
+pub(crate) fn encode(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<Encoded> {
+    let unsupported = |what: &str| Err(Error::unsupported(operation, what));
+    let Some((channel_bits, channel_kind)) = channels(desc.format) else {
+        return unsupported("HIP maps integer and float formats only")
+            .map_err(|error| error.with_context("format", desc.format));
+    };
+    let shape = match desc.shape {
+        ArrayShape::Cube { .. } | ArrayShape::CubeLayered { .. } => {
+            return unsupported("HIP maps no cubes; map them as layers");
+        }
+        ArrayShape::D1Layered { .. } | ArrayShape::D2Layered { .. } => array_flag::LAYERED,
+        _ => 0,
+    };
+    // There is no flag for colour attachments.
+    let uses = [
+        (ArrayUsage::SURFACE_LOAD_STORE, array_flag::SURFACE_LOAD_STORE),
+        (ArrayUsage::TEXTURE_GATHER, array_flag::TEXTURE_GATHER),
+    ];
+    let uses = uses.iter().filter(|(bit, _)| desc.usage.contains(*bit)).fold(0, |all, (_, flag)| all | flag);
+    Ok(Encoded {
+        offset: desc.offset,
+        channel_bits,
+        channel_kind,
+        extent: sizes(operation, desc.shape.driver_extent())?,
+        flags: shape | uses,
+        levels: desc.driver_levels(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop_core::ErrorKind;
+
+    use super::*;
+
+    fn format(channel: ChannelType, channels: u8) -> ArrayFormat {
+        ArrayFormat::new(channel, channels).expect("a format")
+    }
+
+    #[test]
+    fn channels_are_bits_of_a_kind() {
+        for (channel, count, expected) in [
+            (ChannelType::Uint8, 4, Some(([8; 4], 1))),
+            (ChannelType::Sint16, 2, Some(([16, 16, 0, 0], 0))),
+            (ChannelType::Float32, 1, Some(([32, 0, 0, 0], 2))),
+            (ChannelType::Unorm8, 4, None),
+        ] {
+            assert_eq!(channels(format(channel, count)), expected, "{channel:?}");
+        }
+    }
+
+    #[test]
+    fn shapes_and_uses_become_extents_and_flags() {
+        let image = |shape| MipmappedArrayDesc {
+            usage: ArrayUsage::SURFACE_LOAD_STORE | ArrayUsage::COLOR_ATTACHMENT,
+            levels: 3,
+            offset: 64,
+            ..MipmappedArrayDesc::new(shape, format(ChannelType::Uint8, 4))
+        };
+        let layers = encode("op", &image(ArrayShape::D2Layered { width: 8, height: 4, layers: 6 })).expect("encodes");
+        assert_eq!((layers.offset, layers.levels, layers.flags), (64, 3, 0x3));
+        assert_eq!(layers.extent, [8, 4, 6]);
+        let cube = encode("op", &image(ArrayShape::Cube { width: 8 })).expect_err("no cubes");
+        assert_eq!(cube.kind(), ErrorKind::Unsupported);
+    }
+}

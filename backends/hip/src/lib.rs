@@ -1,0 +1,34 @@
+//! The HIP backend: AMD's runtime, looked for and loaded at run time.
+//!
+//! # What this crate promises
+//! * It links nothing: a binary with this crate starts without ROCm, and says which paths were tried.
+//! * It works with HIP 5, 6 and 7, whose structs differ; the version that the runtime says it is decides.
+//! * A function that a runtime lacks makes one feature unsupported, not the whole backend.
+//! * The calling thread's current device is the same after every call as before.
+//! * The runtime never closes a descriptor, whether it imports it or not. It gets a duplicate, which is closed once.
+//! * What HIP declares but does not do is refused before the runtime is called. On Linux that is every external
+//!   semaphore (the functions abort the process, or succeed and do nothing) and every mapped image.
+//! * Memory that is larger in the request than its dma-buf is an error, and not a fault of the GPU later.
+//!
+//! # What differs from CUDA
+//! * A device has no UUID here: HIP's is a number that no other API knows. Devices are matched by PCI address, on Windows
+//!   by LUID.
+//! * The runtime reports most refused imports as "out of memory". Here they are `ImportRejected`.
+//! * Kernels are code objects, each for one architecture or family:
+//!   [`BackendDevice::architecture`](gpu_interop_core::BackendDevice::architecture) names the device's.
+//! * With HIP 5 a batch of signals or waits is several calls, so that a failure may come after some have been enqueued.
+//!
+//! The file of the runtime can be named with the environment variable `GPU_INTEROP_HIP_LIBRARY`.
+
+mod array;
+mod capabilities;
+mod image;
+mod import;
+mod properties;
+mod sys;
+mod vendor;
+
+gpu_interop_driver::vendor_backend! {
+    /// AMD's runtime, HIP 4.2 or later, loaded and initialised.
+    pub struct HipBackend(vendor::Hip);
+}

@@ -1,0 +1,89 @@
+//! What only `hipDeviceProp_t` tells. The struct has had two layouts, of which three fields are read.
+
+use std::ffi::{c_char, c_void};
+
+use gpu_interop_core::Luid;
+use gpu_interop_driver::{DeviceNumber, Driver, Status, text_in};
+
+use crate::vendor::Hip;
+
+/// Where a field begins, in bytes.
+mod offset {
+    /// `gcnArchName` of `hipDeviceProp_t` of HIP 5.
+    pub(super) const ARCHITECTURE_GENERATION_5: usize = 396;
+    /// `gcnArchName` of `hipDeviceProp_tR0600`.
+    pub(super) const ARCHITECTURE: usize = 1160;
+    /// `luid`, there since HIP 6.
+    pub(super) const LUID: usize = 272;
+    /// `luidDeviceNodeMask`, there since HIP 6.
+    pub(super) const LUID_NODE_MASK: usize = 280;
+}
+
+/// `gcnArchName` has this many bytes.
+const ARCHITECTURE_LENGTH: usize = 256;
+/// More than either layout has (792 and 1472), should a runtime append to one.
+const WORDS: usize = 1024;
+
+/// A `hipDeviceProp_t` as bytes.
+struct Properties {
+    bytes: Vec<u8>,
+    architecture: usize,
+    has_luid: bool,
+}
+
+impl Properties {
+    fn of(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Self> {
+        let functions = &driver.own;
+        let (get, architecture, has_luid) = match functions.get_properties.get() {
+            Some(get) => (get, offset::ARCHITECTURE, true),
+            None => (functions.get_properties_generation_5.get()?, offset::ARCHITECTURE_GENERATION_5, false),
+        };
+        // Words, for the alignment.
+        let mut words = vec![0_u64; WORDS];
+        // SAFETY: the buffer is larger than the struct, and aligned like it. Every byte of it is plain data.
+        let result = unsafe { get(words.as_mut_ptr().cast::<c_void>(), device) };
+        let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        (result == Status::SUCCESS).then_some(Self { bytes, architecture, has_luid })
+    }
+
+    fn field<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.bytes.get(at..at + N)?.try_into().ok()
+    }
+}
+
+/// The architecture's name with its features: `gfx90a:sramecc+:xnack-`.
+pub(crate) fn architecture(driver: &Driver<Hip>, device: DeviceNumber) -> Option<String> {
+    let properties = Properties::of(driver, device)?;
+    let bytes: [u8; ARCHITECTURE_LENGTH] = properties.field(properties.architecture)?;
+    let name = text_in(&mut bytes.map(u8::cast_signed).map(c_char::from));
+    // A layout that is neither of the two would give anything.
+    (name.starts_with("gfx") && name.is_ascii()).then_some(name)
+}
+
+/// The LUID, which only Windows fills in.
+pub(crate) fn luid(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Luid> {
+    if cfg!(not(windows)) {
+        return None;
+    }
+    let properties = Properties::of(driver, device).filter(|properties| properties.has_luid)?;
+    let bytes: [u8; 8] = properties.field(offset::LUID)?;
+    let node_mask = u32::from_ne_bytes(properties.field(offset::LUID_NODE_MASK)?);
+    (bytes != [0; 8]).then_some(Luid { bytes, node_mask })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use cubecl_hip_sys::hipDeviceProp_tR0600 as Theirs;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_where_the_header_has_them() {
+        assert_eq!(offset::ARCHITECTURE, offset_of!(Theirs, gcnArchName));
+        assert_eq!(offset::LUID, offset_of!(Theirs, luid));
+        assert_eq!(offset::LUID_NODE_MASK, offset_of!(Theirs, luidDeviceNodeMask));
+        assert!(size_of::<Theirs>() < WORDS * 8);
+    }
+}

@@ -1,0 +1,106 @@
+//! What only AMD's runtime has: status codes, attributes, structs, functions.
+
+pub(crate) mod array;
+#[cfg(target_pointer_width = "64")]
+mod generation_5;
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use gpu_interop_driver::{DeviceAddress, DeviceNumber, Handle, Status, driver_table};
+
+/// `hipError_t`, beyond what both vendors have.
+pub(crate) mod status {
+    use gpu_interop_driver::Status;
+
+    pub(crate) const OUT_OF_MEMORY: Status = Status(2);
+    pub(crate) const INSUFFICIENT_DRIVER: Status = Status(35);
+    pub(crate) const NO_DEVICE: Status = Status(100);
+    pub(crate) const INVALID_DEVICE: Status = Status(101);
+    pub(crate) const NO_BINARY_FOR_GPU: Status = Status(209);
+    pub(crate) const NOT_SUPPORTED: Status = Status(801);
+    pub(crate) const UNKNOWN: Status = Status(999);
+}
+
+/// `hipDeviceAttribute_t`: the same numbers since HIP 5.
+pub(crate) mod attribute {
+    use std::ffi::c_int;
+
+    pub(crate) const VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: c_int = 89;
+    pub(crate) const CAN_USE_STREAM_WAIT_VALUE: c_int = 10013;
+}
+
+/// `hipExternalMemoryHandleTypeOpaqueFd`: for dma-bufs too, which have no number of their own. On Linux the runtime looks
+/// at the descriptor and not at the number, and what Vulkan exports on AMD GPUs is a dma-buf whatever it is called.
+pub(crate) const MEMORY_OPAQUE_FD: u32 = 1;
+/// `hipExternalSemaphoreHandleTypeOpaqueWin32`: for timeline semaphores too, whose own number the runtime refuses.
+pub(crate) const SEMAPHORE_OPAQUE_WIN32: u32 = 2;
+
+/// Every bit of the word counts.
+pub(crate) const WHOLE_WORD_32: u32 = u32::MAX;
+/// As [`WHOLE_WORD_32`].
+pub(crate) const WHOLE_WORD_64: u64 = u64::MAX;
+
+driver_table! {
+    /// The functions that only HIP has, or whose arguments are not those of CUDA's.
+    pub(crate) struct Functions {
+        required {
+            get_device: fn(device: *mut c_int) -> Status = c"hipGetDevice";
+            set_device: fn(device: c_int) -> Status = c"hipSetDevice";
+            get_pci_bus_id: fn(text: *mut c_char, length: c_int, device: DeviceNumber) -> Status
+                = c"hipDeviceGetPCIBusId";
+            get_error_name: fn(code: Status) -> *const c_char = c"hipGetErrorName";
+            get_error_string: fn(code: Status) -> *const c_char = c"hipGetErrorString";
+        }
+        optional {
+            get_properties: fn(properties: *mut c_void, device: c_int) -> Status
+                = c"hipGetDevicePropertiesR0600" since (6, 0);
+            // The symbol keeps the layout of HIP 5 in later versions, where the header gives its name to the newer one.
+            get_properties_generation_5: fn(properties: *mut c_void, device: c_int) -> Status
+                = c"hipGetDeviceProperties" since (4, 2);
+            stream_wait_value_32: fn(stream: Handle, address: DeviceAddress, value: u32, flags: c_uint, mask: u32)
+                -> Status = c"hipStreamWaitValue32" since (4, 4);
+            stream_wait_value_64: fn(stream: Handle, address: DeviceAddress, value: u64, flags: c_uint, mask: u64)
+                -> Status = c"hipStreamWaitValue64" since (4, 4);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cubecl_hip_sys as hip;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_header() {
+        let codes = [
+            (Status::SUCCESS, hip::hipError_t_hipSuccess),
+            (Status::NOT_READY, hip::hipError_t_hipErrorNotReady),
+            (status::OUT_OF_MEMORY, hip::hipError_t_hipErrorOutOfMemory),
+            (status::INSUFFICIENT_DRIVER, hip::hipError_t_hipErrorInsufficientDriver),
+            (status::NO_DEVICE, hip::hipError_t_hipErrorNoDevice),
+            (status::INVALID_DEVICE, hip::hipError_t_hipErrorInvalidDevice),
+            (status::NO_BINARY_FOR_GPU, hip::hipError_t_hipErrorNoBinaryForGpu),
+            (status::NOT_SUPPORTED, hip::hipError_t_hipErrorNotSupported),
+            (status::UNKNOWN, hip::hipError_t_hipErrorUnknown),
+        ];
+        for (ours, theirs) in codes {
+            assert_eq!(ours.0, theirs);
+        }
+        let attributes = [
+            (
+                attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported,
+            ),
+            (attribute::CAN_USE_STREAM_WAIT_VALUE, hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue),
+        ];
+        for (ours, theirs) in attributes {
+            assert_eq!(u32::try_from(ours), Ok(theirs));
+        }
+        assert_eq!(MEMORY_OPAQUE_FD, hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeOpaqueFd);
+        assert_eq!(
+            SEMAPHORE_OPAQUE_WIN32,
+            hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueWin32
+        );
+    }
+}

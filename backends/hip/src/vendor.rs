@@ -1,0 +1,209 @@
+//! AMD's runtime, as far as it differs from NVIDIA's driver.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use gpu_interop_core::backend::ArrayCopy;
+use gpu_interop_core::{
+    ErrorKind, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, PciAddress, Result,
+    SemaphoreHandle, SemaphoreHandleKind, Support, Uuid,
+};
+use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
+use gpu_interop_driver::{
+    ApiVersion, DeviceNumber, Doing, Driver, DriverLibrary, LibrarySearch, MissingSymbol, Naming, REFUSED, Status,
+    Vendor, WordWait, array as copies, text_at, text_in,
+};
+
+use crate::sys::{self, Functions, WHOLE_WORD_32, WHOLE_WORD_64, status};
+use crate::{array, capabilities, image, import, properties};
+
+/// AMD.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Hip {}
+
+impl Vendor for Hip {
+    const CONSUMES_DESCRIPTORS: bool = false;
+    const REQUIRED_SINCE: (u32, u32) = (4, 2);
+    const MODULES: &'static str = "HIP loads code objects, each for one architecture or family; it translates no PTX";
+    const SEARCH: LibrarySearch = LibrarySearch {
+        driver: "HIP runtime",
+        variable: "GPU_INTEROP_HIP_LIBRARY",
+        // A package that brings a runtime of its own may have it under the name without a version.
+        names: if cfg!(windows) {
+            &["amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll"]
+        } else {
+            &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"]
+        },
+        folders: if cfg!(windows) {
+            &[(Some("ROCM_PATH"), "bin"), (Some("HIP_PATH"), "bin")]
+        } else {
+            &[(Some("ROCM_PATH"), "lib"), (Some("HIP_PATH"), "lib"), (None, "/opt/rocm/lib")]
+        },
+        install: "install AMD's ROCm runtime (Linux) or Adrenalin driver (Windows), or name its folder with ROCM_PATH",
+    };
+    const NAMING: Naming = Naming::Hip;
+
+    type CopyDesc = sys::array::Memcpy3d;
+    type ImageDesc = sys::array::MipmappedArrayDesc;
+    /// A device is current by its number.
+    type Context = ();
+    type Previous = c_int;
+    type Functions = Functions;
+
+    unsafe fn functions(library: &DriverLibrary) -> std::result::Result<Functions, MissingSymbol> {
+        // SAFETY: the caller vouches for the library.
+        unsafe { Functions::load(library) }
+    }
+
+    /// 60443484 is HIP 6.4, patch 43484.
+    fn version(number: u32) -> ApiVersion {
+        ApiVersion { api: Naming::Hip.api(), major: number / 10_000_000, minor: number / 100_000 % 100 }
+    }
+
+    /// Codes that the runtime does not know have the name and text of the one for unknown errors, which says less than
+    /// the number.
+    fn describe(functions: &Functions, code: Status) -> [Option<String>; 2] {
+        // SAFETY: null, or a NUL-terminated string that the runtime never frees.
+        let text = |function: unsafe extern "system" fn(Status) -> *const c_char| unsafe { text_at(function(code)) };
+        let name = text(functions.get_error_name);
+        if code != status::UNKNOWN && name.as_deref() == Some("hipErrorUnknown") {
+            return [None, None];
+        }
+        [name, text(functions.get_error_string)]
+    }
+
+    fn meaning(doing: Doing, code: Status) -> (ErrorKind, &'static str) {
+        let no_device = (
+            ErrorKind::NoDevice,
+            "the runtime works but sees no device; check HIP_VISIBLE_DEVICES, and that this user may open /dev/kfd and \
+             /dev/dri/render*",
+        );
+        match (doing, code) {
+            (Doing::Initialising, status::NO_DEVICE | status::INVALID_DEVICE) | (_, status::NO_DEVICE) => no_device,
+            // Among them "out of memory", which every failed import ends with.
+            (Doing::Importing, code) if code != status::NOT_SUPPORTED => REFUSED,
+            (_, status::NOT_SUPPORTED) => {
+                (ErrorKind::Unsupported, "this device or system does not support the operation")
+            }
+            (_, status::OUT_OF_MEMORY) => (ErrorKind::OutOfMemory, "the device ran out of memory"),
+            (_, status::INSUFFICIENT_DRIVER) => {
+                (ErrorKind::DriverTooOld, "the kernel's driver is older than this runtime needs")
+            }
+            (_, status::NO_BINARY_FOR_GPU) => {
+                (ErrorKind::InvalidArgument, "the code object is for another architecture than the device's")
+            }
+            _ => (ErrorKind::Driver, "the runtime reported a failure"),
+        }
+    }
+
+    fn open(_driver: &Driver<Self>, _device: DeviceNumber) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(_driver: &Driver<Self>, _device: DeviceNumber, (): &()) {}
+
+    #[inline]
+    fn enter(driver: &Driver<Self>, device: DeviceNumber, (): &()) -> Result<Option<c_int>> {
+        let mut current = 0;
+        // SAFETY: the pointer is valid for the call.
+        driver.check("hipGetDevice", unsafe { (driver.own.get_device)(&raw mut current) })?;
+        if current == device {
+            return Ok(None);
+        }
+        // SAFETY: takes a number.
+        driver.check("hipSetDevice", unsafe { (driver.own.set_device)(device) })?;
+        Ok(Some(current))
+    }
+
+    #[cold]
+    fn leave(driver: &Driver<Self>, previous: c_int) {
+        // SAFETY: takes a number.
+        if let Err(error) = driver.check("hipSetDevice", unsafe { (driver.own.set_device)(previous) }) {
+            tracing::error!(%error, "the thread's current device could not be restored");
+        }
+    }
+
+    /// HIP's is a serial number in ASCII, and Vulkan's is made of the PCI address: they never match.
+    fn uuid(_driver: &Driver<Self>, _device: DeviceNumber) -> Option<Uuid> {
+        None
+    }
+
+    fn luid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Luid> {
+        properties::luid(driver, device)
+    }
+
+    fn pci(driver: &Driver<Self>, device: DeviceNumber) -> Option<PciAddress> {
+        let mut text: [c_char; 64] = [0; 64];
+        // SAFETY: the buffer is as long as the call is told.
+        let result = unsafe { (driver.own.get_pci_bus_id)(text.as_mut_ptr(), 64, device) };
+        (result == Status::SUCCESS).then(|| text_in(&mut text).parse().ok()).flatten()
+    }
+
+    fn architecture(driver: &Driver<Self>, device: DeviceNumber) -> Option<String> {
+        properties::architecture(driver, device)
+    }
+
+    fn memory(_driver: &Driver<Self>, _device: DeviceNumber, kind: MemoryHandleKind, symbols: Support) -> Support {
+        capabilities::memory(kind, symbols)
+    }
+
+    fn memory_desc(driver: &Driver<Self>, request: &MemoryImport, fd: c_int) -> Option<MemoryHandleDesc> {
+        import::memory(driver.version, request, fd)
+    }
+
+    fn check_memory(driver: &Driver<Self>, operation: &'static str, request: &MemoryImport) -> Result<()> {
+        import::check(operation, driver.version, request)
+    }
+
+    fn semaphore(
+        _driver: &Driver<Self>,
+        _device: DeviceNumber,
+        kind: SemaphoreHandleKind,
+        symbols: Support,
+    ) -> Support {
+        capabilities::semaphore(kind, symbols)
+    }
+
+    fn semaphore_desc(_driver: &Driver<Self>, handle: &SemaphoreHandle, fd: c_int) -> Option<SemaphoreHandleDesc> {
+        import::semaphore(handle, fd)
+    }
+
+    /// The elements of HIP 5's arrays have another size.
+    #[inline]
+    fn semaphores_per_call(driver: &Driver<Self>) -> usize {
+        if driver.version.is_at_least((6, 0)) { usize::MAX } else { 1 }
+    }
+
+    fn feature(driver: &Driver<Self>, device: DeviceNumber, feature: Feature, symbols: Support) -> Support {
+        capabilities::feature(driver, device, feature, symbols)
+    }
+
+    /// A code object says itself how long it is.
+    fn module_data(image: ModuleImage<'_>) -> Option<*const c_void> {
+        match image {
+            ModuleImage::Binary(image) => Some(image.bytes().as_ptr().cast()),
+            _ => None,
+        }
+    }
+
+    fn copy_desc(operation: &'static str, copy: &ArrayCopy) -> Result<sys::array::Memcpy3d> {
+        copies::copy(operation, copy).map(array::encode)
+    }
+
+    fn image_desc(operation: &'static str, desc: &MipmappedArrayDesc) -> Result<sys::array::MipmappedArrayDesc> {
+        image::encode(operation, desc)
+    }
+
+    unsafe fn wait_value_u32(driver: &Driver<Self>, wait: WordWait<u32>) -> Result<()> {
+        let function = driver.own.stream_wait_value_32.require(&driver.version)?;
+        // SAFETY: the caller vouches for stream and word.
+        let result = unsafe { function(wait.stream, wait.word, wait.value, wait.flags, WHOLE_WORD_32) };
+        driver.check("hipStreamWaitValue32", result)
+    }
+
+    unsafe fn wait_value_u64(driver: &Driver<Self>, wait: WordWait<u64>) -> Result<()> {
+        let function = driver.own.stream_wait_value_64.require(&driver.version)?;
+        // SAFETY: the caller vouches for stream and word.
+        let result = unsafe { function(wait.stream, wait.word, wait.value, wait.flags, WHOLE_WORD_64) };
+        driver.check("hipStreamWaitValue64", result)
+    }
+}
