@@ -4,13 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use gpu_interop::cuda::CudaBackend;
+use gpu_interop::hip::HipBackend;
 use gpu_interop::host::{ExporterHeader, HostBackend, HostSemaphore};
-use gpu_interop::{Backend, ErrorKind, ModuleImage, Result, SemaphorePayload};
+use gpu_interop::{Backend, BinaryImage, Device, ErrorKind, ModuleImage, Result, SemaphorePayload};
 
 use crate::exporter::ExportedSemaphore;
 use crate::outcome::{Stop, Verdict};
 
 type Load = Box<dyn Fn() -> Result<Arc<dyn Backend>> + Send + Sync>;
+type Kernels = Box<dyn Fn(&Device) -> Verdict<ModuleImage<'static>> + Send + Sync>;
 
 /// Makes exportable semaphores of a backend's own kind: the payload and the first value.
 pub type MakeSemaphore = fn(SemaphorePayload, u64) -> Verdict<Box<dyn ExportedSemaphore>>;
@@ -19,7 +21,7 @@ pub type MakeSemaphore = fn(SemaphorePayload, u64) -> Verdict<Box<dyn ExportedSe
 pub struct BackendUnderTest {
     name: String,
     load: Load,
-    kernels: ModuleImage<'static>,
+    kernels: Kernels,
     semaphores: Option<MakeSemaphore>,
 }
 
@@ -27,13 +29,23 @@ impl BackendUnderTest {
     /// A backend that `load` loads. It is asked for built-in kernels; a backend that has none says so.
     #[must_use]
     pub fn new(name: impl Into<String>, load: impl Fn() -> Result<Arc<dyn Backend>> + Send + Sync + 'static) -> Self {
-        Self { name: name.into(), load: Box::new(load), kernels: ModuleImage::Builtin, semaphores: None }
+        let kernels: Kernels = Box::new(|_| Ok(ModuleImage::Builtin));
+        Self { name: name.into(), load: Box::new(load), kernels, semaphores: None }
     }
 
     /// Sets the module that has the kernels of `gpu-interop-kernels` for this backend.
     #[must_use]
-    pub fn with_kernels(mut self, image: ModuleImage<'static>) -> Self {
-        self.kernels = image;
+    pub fn with_kernels(self, image: ModuleImage<'static>) -> Self {
+        self.with_kernels_for(move |_| Ok(image))
+    }
+
+    /// As [`BackendUnderTest::with_kernels`], for backends whose devices need different modules.
+    #[must_use]
+    pub fn with_kernels_for(
+        mut self,
+        choose: impl Fn(&Device) -> Verdict<ModuleImage<'static>> + Send + Sync + 'static,
+    ) -> Self {
+        self.kernels = Box::new(choose);
         self
     }
 
@@ -49,6 +61,12 @@ impl BackendUnderTest {
     pub fn cuda() -> Self {
         Self::new("cuda", || Ok(Arc::new(CudaBackend::load()?) as Arc<dyn Backend>))
             .with_kernels(ModuleImage::Ptx(gpu_interop_kernels::ptx()))
+    }
+
+    /// AMD's runtime.
+    #[must_use]
+    pub fn hip() -> Self {
+        Self::new("hip", || Ok(Arc::new(HipBackend::load()?) as Arc<dyn Backend>)).with_kernels_for(code_object)
     }
 
     /// The host backend.
@@ -80,10 +98,12 @@ impl BackendUnderTest {
         (self.load)()
     }
 
-    /// The module that has the kernels.
-    #[must_use]
-    pub fn kernels(&self) -> ModuleImage<'static> {
-        self.kernels
+    /// The module that has the kernels for a device.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if there is none for it.
+    pub fn kernels(&self, device: &Device) -> Verdict<ModuleImage<'static>> {
+        (self.kernels)(device)
     }
 
     /// How to make semaphores of its own, if it has any.
@@ -97,6 +117,16 @@ impl fmt::Debug for BackendUnderTest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BackendUnderTest({})", self.name)
     }
+}
+
+/// The code object for an AMD GPU.
+fn code_object(device: &Device) -> Verdict<ModuleImage<'static>> {
+    let architecture = device.architecture().unwrap_or_default();
+    let Some(bytes) = gpu_interop_kernels::code_object(architecture) else {
+        return Err(Stop::Unsupported(format!("no kernels are built for the architecture `{architecture}`")));
+    };
+    // SAFETY: whole code objects, which the tests of `gpu-interop-kernels` read to the end.
+    Ok(ModuleImage::Binary(unsafe { BinaryImage::new(bytes) }))
 }
 
 /// An exportable semaphore of the host backend.

@@ -178,7 +178,7 @@ impl Context {
     /// [`Stop::Unsupported`] if the device runs no kernels, or the backend refuses the form that was given for it.
     pub fn kernels(&self) -> Verdict<Module> {
         self.need_feature(Feature::Kernels)?;
-        self.device.load_module(self.under_test.kernels()).map_err(|error| match error.kind() {
+        self.device.load_module(self.under_test.kernels(&self.device)?).map_err(|error| match error.kind() {
             ErrorKind::Unsupported => Stop::Unsupported(format!("no kernels for this backend: {error}")),
             _ => error.into(),
         })

@@ -29,7 +29,9 @@ impl Suite {
     pub fn standard() -> Self {
         Self {
             scenarios: scenarios::standard(),
-            backends: vec![Arc::new(BackendUnderTest::cuda()), Arc::new(BackendUnderTest::host())],
+            backends: [BackendUnderTest::cuda(), BackendUnderTest::hip(), BackendUnderTest::host()]
+                .map(Arc::new)
+                .into(),
             roles: scenarios::roles(),
         }
     }

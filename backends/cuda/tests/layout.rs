@@ -1,72 +1,40 @@
 //! The shared descriptors are laid out and numbered as in NVIDIA's headers (cudarc's generated bindings, types only).
 
-use std::mem::{align_of, offset_of, size_of};
+#[macro_use]
+#[path = "../../../crates/gpu-interop-driver/tests/support/layout.rs"]
+mod layout;
 
 use cudarc::driver::sys as cuda;
 use gpu_interop_core::{MemoryHandleKind, SemaphoreHandleKind};
-use gpu_interop_driver::abi;
+use gpu_interop_driver::exportable::abi as exportable;
+use gpu_interop_driver::{abi, texture};
 
-/// Compares size, alignment and the offset of each named field.
-macro_rules! same_layout {
-    ($ours:ty, $theirs:ty, $( $our_field:tt = $($their_field:tt).+ ),+ $(,)?) => {
-        assert_eq!(size_of::<$ours>(), size_of::<$theirs>(), stringify!($ours));
-        assert_eq!(align_of::<$ours>(), align_of::<$theirs>(), stringify!($ours));
-        $( assert_eq!(
-            offset_of!($ours, $our_field),
-            offset_of!($theirs, $($their_field).+),
-            concat!(stringify!($ours), ".", stringify!($our_field))
-        ); )+
-    };
+#[test]
+fn structs() {
+    same_descriptors!(
+        cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st,
+        cuda::CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st,
+        cuda::CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st,
+        cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st,
+        cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st
+    );
+    same_textures!(cuda::CUDA_RESOURCE_DESC_st, cuda::CUDA_TEXTURE_DESC_st);
+    same_virtual_memory!(cuda::CUmemLocation_st, cuda::CUmemAccessDesc_st, cuda::CUmemAllocationProp_st);
 }
 
 #[test]
-fn descriptors() {
-    same_layout!(
-        abi::MemoryHandleDesc,
-        cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st,
-        kind = type_,
-        handle = handle,
-        size = size,
-        flags = flags,
-        reserved = reserved,
-    );
-    same_layout!(
-        abi::MemoryBufferDesc,
-        cuda::CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st,
-        offset = offset,
-        size = size,
-        flags = flags,
-        reserved = reserved,
-    );
-    same_layout!(
-        abi::SemaphoreHandleDesc,
-        cuda::CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st,
-        kind = type_,
-        handle = handle,
-        flags = flags,
-        reserved = reserved,
-    );
-    same_layout!(
-        abi::SemaphoreSignalParams,
-        cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st,
-        fence_value = params.fence.value,
-        nv_sci_fence = params.nvSciSync,
-        key = params.keyedMutex.key,
-        params_reserved = params.reserved,
-        flags = flags,
-        reserved = reserved,
-    );
-    same_layout!(
-        abi::SemaphoreWaitParams,
-        cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st,
-        fence_value = params.fence.value,
-        nv_sci_fence = params.nvSciSync,
-        key = params.keyedMutex.key,
-        timeout_ms = params.keyedMutex.timeoutMs,
-        params_reserved = params.reserved,
-        flags = flags,
-        reserved = reserved,
-    );
+fn numbers() {
+    use cuda::{CUmemAccess_flags_enum as Access, CUmemAllocationHandleType_enum as HandleType};
+    use cuda::{CUmemAllocationType_enum as Allocation, CUmemLocationType_enum as Location, CUresourcetype_enum as R};
+    assert_eq!(exportable::MEM_HANDLE_TYPE_POSIX_FD, HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0);
+    assert_eq!(exportable::MEM_ALLOCATION_TYPE_PINNED, Allocation::CU_MEM_ALLOCATION_TYPE_PINNED as u32);
+    assert_eq!(exportable::MEM_LOCATION_TYPE_DEVICE, Location::CU_MEM_LOCATION_TYPE_DEVICE as u32);
+    assert_eq!(exportable::MEM_ACCESS_READ_WRITE, Access::CU_MEM_ACCESS_FLAGS_PROT_READWRITE as u32);
+    assert_eq!(texture::resource_type::ARRAY, R::CU_RESOURCE_TYPE_ARRAY as u32);
+    assert_eq!(texture::resource_type::MIPMAPPED_ARRAY, R::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY as u32);
+    assert_eq!(texture::texture_flag::READ_AS_INTEGER, cuda::CU_TRSF_READ_AS_INTEGER);
+    assert_eq!(texture::texture_flag::NORMALIZED_COORDINATES, cuda::CU_TRSF_NORMALIZED_COORDINATES);
+    assert_eq!(texture::texture_flag::SRGB, cuda::CU_TRSF_SRGB);
 }
 
 #[test]

@@ -82,7 +82,8 @@ fn is_dma_buf(_fd: &std::os::fd::OwnedFd) -> bool {
     false
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use gpu_interop_core::ErrorKind;
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};

@@ -23,9 +23,12 @@ pub(crate) trait Candidate {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AnyCandidate {
     /// A backend that this build does not contain. Tried like the others, so that reports name it.
+    #[cfg_attr(all(feature = "cuda", feature = "hip", feature = "host"), allow(dead_code, reason = "none is absent"))]
     Absent(AbsentCandidate),
     #[cfg(feature = "cuda")]
     Cuda(CudaCandidate),
+    #[cfg(feature = "hip")]
+    Hip(HipCandidate),
     #[cfg(feature = "host")]
     Host(HostCandidate),
 }
@@ -36,6 +39,9 @@ pub(crate) const CANDIDATES: &[AnyCandidate] = &[
     AnyCandidate::Cuda(CudaCandidate),
     #[cfg(not(feature = "cuda"))]
     AnyCandidate::Absent(AbsentCandidate(BackendName::Cuda)),
+    #[cfg(feature = "hip")]
+    AnyCandidate::Hip(HipCandidate),
+    #[cfg(not(feature = "hip"))]
     AnyCandidate::Absent(AbsentCandidate(BackendName::Hip)),
     #[cfg(feature = "host")]
     AnyCandidate::Host(HostCandidate),
@@ -44,7 +50,7 @@ pub(crate) const CANDIDATES: &[AnyCandidate] = &[
 ];
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AbsentCandidate(BackendName);
+pub(crate) struct AbsentCandidate(pub(crate) BackendName);
 
 impl Candidate for AbsentCandidate {
     fn name(&self) -> BackendName {
@@ -55,7 +61,7 @@ impl Candidate for AbsentCandidate {
         let name = self.0;
         Err(Error::unsupported(
             "gpu_interop::select",
-            format!("this build has no {name} backend; it needs the cargo feature `{name}` of a version that has one"),
+            format!("this build has no {name} backend; it needs the cargo feature `{name}`"),
         ))
     }
 }
@@ -72,6 +78,21 @@ impl Candidate for CudaCandidate {
 
     fn load(&self) -> Result<Arc<dyn Backend>> {
         Ok(Arc::new(gpu_interop_cuda::CudaBackend::load()?))
+    }
+}
+
+#[cfg(feature = "hip")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HipCandidate;
+
+#[cfg(feature = "hip")]
+impl Candidate for HipCandidate {
+    fn name(&self) -> BackendName {
+        BackendName::Hip
+    }
+
+    fn load(&self) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(gpu_interop_hip::HipBackend::load()?))
     }
 }
 

@@ -10,6 +10,7 @@
 //! | feature | what it adds | needs at run time |
 //! |---|---|---|
 //! | `cuda` (default) | the `cuda` module: NVIDIA GPUs | NVIDIA's driver, looked for when first used |
+//! | `hip` (default) | the `hip` module: AMD GPUs | AMD's ROCm runtime or Windows driver, looked for when first used |
 //! | `host` (default) | the `host` module: CPU memory, threads and futexes | nothing |
 //! | `vulkan` (default) | the `vulkan` module: the exporting side | a Vulkan loader, looked for when first used |
 //!
@@ -26,6 +27,8 @@ mod selection;
 pub use gpu_interop_core::*;
 #[cfg(feature = "cuda")]
 pub use gpu_interop_cuda as cuda;
+#[cfg(feature = "hip")]
+pub use gpu_interop_hip as hip;
 #[cfg(feature = "host")]
 pub use gpu_interop_host as host;
 #[cfg(feature = "vulkan")]

@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn a_backend_that_is_not_compiled_in_is_an_error_that_says_so() {
-        let error = select(BackendChoice::Named(BackendName::Hip)).expect_err("not in this build");
+        use crate::candidate::{AbsentCandidate, Candidate};
+        let error = AbsentCandidate(BackendName::Hip).load().expect_err("absent");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("no hip backend"), "{error}");
     }
