@@ -1,6 +1,6 @@
 //! Compiles stand-in drivers. Included by the tests that load one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -9,6 +9,7 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub(crate) struct StandIn {
     folder: TempDir,
+    file: String,
 }
 
 impl StandIn {
@@ -16,23 +17,23 @@ impl StandIn {
     /// have been built, so that is a failure and not a skip.
     pub(crate) fn compile(source: &str, switches: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the library");
+        let name = Path::new(source).file_stem().expect("a file").to_string_lossy();
+        let file = format!("lib{name}.so");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
         let output = Command::new(&compiler)
             .args(["-std=gnu11", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
-            .arg(folder.path().join(Self::FILE))
+            .arg(folder.path().join(&file))
             .args(switches)
             .arg(source)
             .arg("-lpthread")
             .output()
             .unwrap_or_else(|error| panic!("{compiler}: {error}"));
         assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
-        Self { folder }
+        Self { folder, file }
     }
-
-    const FILE: &str = "libstand_in_cuda.so";
 
     /// The library's file.
     pub(crate) fn library(&self) -> PathBuf {
-        self.folder.path().join(Self::FILE)
+        self.folder.path().join(&self.file)
     }
 }

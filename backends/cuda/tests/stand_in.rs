@@ -7,78 +7,27 @@
 
 #[path = "../../../conformance/drivers/compile.rs"]
 mod compile;
+#[path = "../../../crates/gpu-interop-driver/tests/support/probe.rs"]
+mod probing;
 
 use std::path::Path;
-use std::process::Command;
 
 use compile::StandIn;
-use gpu_interop_core::backend::Backend;
-use gpu_interop_core::{Device, Feature, MemoryHandle, MemoryHandleKind, MemoryImport, Result, SemaphoreHandle};
 use gpu_interop_cuda::CudaBackend;
-use rustix::fs::MemfdFlags;
+use probing::assert_line;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/drivers/stand_in_cuda.c");
-const SIZE: u64 = 4096;
 
 /// Prints one line a thing tried: what it was, the kind of the error, and its text.
 #[test]
 #[ignore = "run by the other tests, with a library named"]
 fn probe() {
-    let Some(backend) = say("load", CudaBackend::load()) else { return };
-    println!("stand-in|{}", backend.info().stand_in);
-    let Some(device) = say("open", Device::open(&backend, 0)) else { return };
-    for feature in Feature::ALL {
-        println!("feature|{feature}|{}", device.capabilities().feature(*feature));
-    }
-    println!("memory|{}", device.capabilities().memory(MemoryHandleKind::OpaqueFd));
-    let file = || {
-        let fd = rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC).expect("memfd");
-        rustix::fs::ftruncate(&fd, SIZE).expect("ftruncate");
-        fd
-    };
-    let memory = device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE)).map_err(|failure| {
-        let (error, request) = failure.into_parts();
-        let fd = request.handle().as_fd().expect("a descriptor");
-        println!("came back|{}", rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size == 4096));
-        error
-    });
-    if let Some(memory) = say("import memory", memory) {
-        say("map", memory.map_buffer(0, SIZE));
-    }
-    let semaphore = device.import_semaphore(SemaphoreHandle::OpaqueFd(file()));
-    say("import semaphore", semaphore.map_err(|failure| failure.into_parts().0));
-    say("allocate", device.allocate_exportable(SIZE));
-    say("stream", device.create_stream());
+    probing::probe(CudaBackend::load());
 }
 
-fn say<T>(what: &str, result: Result<T>) -> Option<T> {
-    match &result {
-        Ok(_) => println!("{what}|ok"),
-        Err(error) => println!("{what}|{:?}|{error}", error.kind()),
-    }
-    result.ok()
-}
-
-/// What [`probe`] prints in a process with this library and these variables. The process must end well.
+/// What [`probe`] prints in a process with this library and these variables.
 fn probe_with(library: &Path, variables: &[(&str, &str)]) -> String {
-    let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "probe", "--ignored", "--nocapture", "--quiet"])
-        .env("GPU_INTEROP_CUDA_LIBRARY", library)
-        .envs(variables.iter().copied())
-        .output()
-        .expect("this program starts");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{}: {text}{}", output.status, String::from_utf8_lossy(&output.stderr));
-    text
-}
-
-/// Fails unless one line begins with `start` and contains each of `parts`.
-fn assert_line(text: &str, start: &str, parts: &[&str]) {
-    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(start)).collect();
-    let [line] = lines[..] else { panic!("no single line `{start}`: {text}") };
-    for part in parts {
-        assert!(line.contains(part), "`{part}` is not in: {line}");
-    }
+    probing::probe_with("GPU_INTEROP_CUDA_LIBRARY", library, variables)
 }
 
 #[test]

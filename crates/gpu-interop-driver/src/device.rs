@@ -235,28 +235,26 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let (driver, _current) = self.context.enter()?;
         let entry = &driver.functions.signal_external_semaphores;
         let (signal, operation) = (entry.require(&driver.version)?, entry.operation);
-        for part in parts(signals, V::semaphores_per_call(driver)) {
+        in_parts(signals, V::semaphores_per_call(driver), |part| {
             // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
             let result = with_signals(operation, part, |semaphores, params, count| unsafe {
                 signal(semaphores, params, count, stream.get())
             })?;
-            driver.check(operation, result)?;
-        }
-        Ok(())
+            driver.check(operation, result)
+        })
     }
 
     unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
         let (driver, _current) = self.context.enter()?;
         let entry = &driver.functions.wait_external_semaphores;
         let (wait, operation) = (entry.require(&driver.version)?, entry.operation);
-        for part in parts(waits, V::semaphores_per_call(driver)) {
+        in_parts(waits, V::semaphores_per_call(driver), |part| {
             // SAFETY: as in `signal_semaphores`.
             let result = with_waits(operation, part, |semaphores, params, count| unsafe {
                 wait(semaphores, params, count, stream.get())
             })?;
-            driver.check(operation, result)?;
-        }
-        Ok(())
+            driver.check(operation, result)
+        })
     }
 
     fn create_stream(&self) -> Result<RawStream> {
@@ -414,8 +412,11 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 }
 
-/// A batch in parts that one call takes: as a rule, whole.
+/// Enqueues a batch in parts that one call takes: as a rule, whole.
 #[inline]
-fn parts<T>(batch: &[T], limit: usize) -> std::slice::Chunks<'_, T> {
-    batch.chunks(limit.max(1))
+fn in_parts<T>(batch: &[T], limit: usize, mut enqueue: impl FnMut(&[T]) -> Result<()>) -> Result<()> {
+    if batch.len() <= limit {
+        return enqueue(batch);
+    }
+    batch.chunks(limit.max(1)).try_for_each(enqueue)
 }

@@ -1,0 +1,84 @@
+//! Trying a backend on a library that plays its driver, in a process of its own: the file of the driver is named by an
+//! environment variable, and a driver is loaded once a process. The test program starts itself again, with the ignored
+//! test `probe` alone, which prints one line a thing tried. Included by the backends' tests.
+#![allow(dead_code, reason = "not every test uses everything")]
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::Command;
+
+use gpu_interop_core::backend::Backend;
+use gpu_interop_core::{
+    Device, Feature, MemoryHandle, MemoryHandleKind, MemoryImport, Result, SemaphoreHandle, SemaphoreHandleKind,
+};
+use rustix::fs::MemfdFlags;
+
+/// Size of everything that is imported, bytes.
+pub(crate) const SIZE: u64 = 4096;
+
+/// Memory for one import.
+pub(crate) fn file() -> OwnedFd {
+    let fd = rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC).expect("memfd");
+    rustix::fs::ftruncate(&fd, SIZE).expect("ftruncate");
+    fd
+}
+
+/// Prints what became of something: its value's place is empty, an error has its kind and its text.
+pub(crate) fn say<T>(what: &str, result: Result<T>) -> Option<T> {
+    match &result {
+        Ok(_) => println!("{what}|ok"),
+        Err(error) => println!("{what}|{:?}|{error}", error.kind()),
+    }
+    result.ok()
+}
+
+/// Tries what every driver has, and gives the device.
+pub(crate) fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
+    let backend = say("load", backend)?;
+    println!("stand-in|{}", backend.info().stand_in);
+    let device = say("open", Device::open(&backend, 0))?;
+    println!("identity|{}", device.identity());
+    println!("architecture|{}", device.architecture().unwrap_or("unknown"));
+    for feature in Feature::ALL {
+        println!("feature|{feature}|{}", device.capabilities().feature(*feature));
+    }
+    println!("memory|{}", device.capabilities().memory(MemoryHandleKind::OpaqueFd));
+    println!("semaphore|{}", device.capabilities().semaphore(SemaphoreHandleKind::OpaqueFd));
+    let memory = device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE)).map_err(|failure| {
+        let (error, request) = failure.into_parts();
+        let fd = request.handle().as_fd().expect("a descriptor");
+        println!("came back|{}", rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size == 4096));
+        error
+    });
+    if let Some(memory) = say("import memory", memory) {
+        say("map", memory.map_buffer(0, SIZE));
+    }
+    let semaphore = device.import_semaphore(SemaphoreHandle::OpaqueFd(file()));
+    say("import semaphore", semaphore.map_err(|failure| failure.into_parts().0));
+    say("allocate", device.allocate_exportable(SIZE));
+    say("stream", device.create_stream());
+    Some(device)
+}
+
+/// What the test `probe` prints in a process where `variable` names this library, with these variables. The process must
+/// end well.
+pub(crate) fn probe_with(variable: &str, library: &Path, variables: &[(&str, &str)]) -> String {
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "probe", "--ignored", "--nocapture", "--quiet"])
+        .env(variable, library)
+        .envs(variables.iter().copied())
+        .output()
+        .expect("this program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}: {text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Fails unless one line begins with `start` and contains each of `parts`.
+pub(crate) fn assert_line(text: &str, start: &str, parts: &[&str]) {
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(start)).collect();
+    let [line] = lines[..] else { panic!("no single line `{start}`: {text}") };
+    for part in parts {
+        assert!(line.contains(part), "`{part}` is not in: {line}");
+    }
+}
