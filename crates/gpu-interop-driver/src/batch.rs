@@ -52,7 +52,9 @@ pub fn with_waits<R>(
     with_blocks(operation, waits, call)
 }
 
-/// Lays a batch out in this thread's blocks, or in new ones if it is too great for them.
+/// Lays a batch out in this thread's blocks, or in new ones if it is too great for them. Out of line: the frame that it
+/// needs is not for a single signal or wait to pay for.
+#[inline(never)]
 fn with_blocks<E: Element, R>(
     operation: &'static str,
     batch: &[E],

@@ -12,49 +12,49 @@ use gpu_interop_driver::abi;
 
 /// `hipExternalMemoryHandleDesc`.
 #[repr(C)]
-struct MemoryHandleDesc {
-    kind: c_uint,
-    handle: [*const c_void; 2],
-    size: u64,
-    flags: c_uint,
+pub(crate) struct MemoryHandleDesc {
+    pub(crate) kind: c_uint,
+    pub(crate) handle: [*const c_void; 2],
+    pub(crate) size: u64,
+    pub(crate) flags: c_uint,
 }
 
 /// `hipExternalMemoryBufferDesc`.
 #[repr(C)]
-struct MemoryBufferDesc {
-    offset: u64,
-    size: u64,
-    flags: c_uint,
+pub(crate) struct MemoryBufferDesc {
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+    pub(crate) flags: c_uint,
 }
 
 /// `hipExternalSemaphoreHandleDesc`.
 #[repr(C)]
-struct SemaphoreHandleDesc {
-    kind: c_uint,
-    handle: [*const c_void; 2],
-    flags: c_uint,
+pub(crate) struct SemaphoreHandleDesc {
+    pub(crate) kind: c_uint,
+    pub(crate) handle: [*const c_void; 2],
+    pub(crate) flags: c_uint,
 }
 
 /// `hipExternalSemaphoreSignalParams`.
 #[repr(C)]
-struct SemaphoreSignalParams {
-    fence_value: u64,
-    key: u64,
-    params_reserved: [c_uint; 12],
-    flags: c_uint,
-    reserved: [c_uint; 16],
+pub(crate) struct SemaphoreSignalParams {
+    pub(crate) fence_value: u64,
+    pub(crate) key: u64,
+    pub(crate) params_reserved: [c_uint; 12],
+    pub(crate) flags: c_uint,
+    pub(crate) reserved: [c_uint; 16],
 }
 
 /// `hipExternalSemaphoreWaitParams`.
 #[repr(C)]
-struct SemaphoreWaitParams {
-    fence_value: u64,
-    key: u64,
-    timeout_ms: c_uint,
-    padding: c_uint,
-    params_reserved: [c_uint; 10],
-    flags: c_uint,
-    reserved: [c_uint; 16],
+pub(crate) struct SemaphoreWaitParams {
+    pub(crate) fence_value: u64,
+    pub(crate) key: u64,
+    pub(crate) timeout_ms: c_uint,
+    pub(crate) padding: c_uint,
+    pub(crate) params_reserved: [c_uint; 10],
+    pub(crate) flags: c_uint,
+    pub(crate) reserved: [c_uint; 16],
 }
 
 // The sizes and offsets that a C program prints with the headers of HIP 5.2 and 5.7.
