@@ -110,6 +110,19 @@ mod tests {
     }
 
     #[test]
+    fn objects_of_windows_are_encoded_as_the_runtime_takes_them() {
+        use gpu_interop_core::handle::{ObjectName, Win32Object};
+        let name = || Win32Object::Name(ObjectName::new("Local\\memory").expect("a name"));
+        let timeline = semaphore(&SemaphoreHandle::TimelineWin32(name()), -1).expect("encodes");
+        assert_eq!(timeline.kind, 2, "its own number is refused");
+        assert_eq!(semaphore(&SemaphoreHandle::D3d12Fence(name()), -1).expect("encodes").kind, 4);
+        let request = MemoryImport::new(MemoryHandle::D3d12Heap(name()), 4096);
+        let error = check("op", HIP_5, &request).expect_err("names are dropped");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(check("op", HIP_7, &request).is_ok());
+    }
+
+    #[test]
     fn a_dma_buf_smaller_than_the_request_is_refused() {
         let check = |handle, size| check("op", HIP_7, &MemoryImport::new(handle, size));
         assert!(check(MemoryHandle::DmaBufFd(file(4096)), 4096).is_ok());

@@ -420,3 +420,30 @@ fn in_parts<T>(batch: &[T], limit: usize, mut enqueue: impl FnMut(&[T]) -> Resul
     }
     batch.chunks(limit.max(1)).try_for_each(enqueue)
 }
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_is_enqueued_in_parts_up_to_the_first_failure() {
+        for (limit, expected) in [(usize::MAX, vec![3]), (3, vec![3]), (2, vec![2, 1]), (1, vec![1, 1, 1])] {
+            let mut seen = Vec::new();
+            in_parts(&[7, 8, 9], limit, |part| {
+                seen.push(part.len());
+                Ok(())
+            })
+            .expect("enqueues");
+            assert_eq!(seen, expected, "{limit}");
+        }
+        let mut seen = Vec::new();
+        let failed = in_parts(&[7, 8, 9], 1, |part| {
+            seen.extend_from_slice(part);
+            if part == [8] { Err(Error::invalid("op", "on purpose")) } else { Ok(()) }
+        });
+        assert_eq!(failed.expect_err("fails").kind(), ErrorKind::InvalidArgument);
+        assert_eq!(seen, [7, 8]);
+    }
+}

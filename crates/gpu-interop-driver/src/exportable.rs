@@ -1,6 +1,5 @@
 //! Memory of a device that can be exported: the virtual memory management of both drivers.
 
-use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use gpu_interop_core::{Error, ErrorKind, MemoryHandle, Result};
@@ -135,7 +134,9 @@ impl<V: Vendor> Allocation<V> {
     /// A new descriptor of the memory.
     #[cfg(unix)]
     pub(crate) fn export(&self) -> Result<MemoryHandle> {
+        use std::ffi::{c_int, c_void};
         use std::os::fd::{FromRawFd, OwnedFd};
+
         let driver = &*self.physical.context.driver;
         let mut fd: c_int = -1;
         let (target, handle) = ((&raw mut fd).cast::<c_void>(), self.physical.handle);
