@@ -1,6 +1,7 @@
 //! Handles that one API exports and another imports, each with its ownership in its type.
 
 mod fd;
+#[cfg(unix)]
 mod lend;
 mod memory;
 mod semaphore;
@@ -9,6 +10,7 @@ mod win32;
 pub use fd::FdHandle;
 #[cfg(unix)]
 pub use fd::{FdKind, classify_fd};
+#[cfg(unix)]
 #[cfg(unix)]
 pub use lend::LentFd;
 pub use memory::{MemoryHandle, MemoryHandleKind};
