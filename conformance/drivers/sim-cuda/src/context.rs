@@ -1,0 +1,85 @@
+//! Contexts: the one primary context, and which thread it is current on.
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+
+use gpu_interop_sim::{device, entries, stream};
+
+use crate::driver::initialised;
+use crate::{code, give};
+
+/// The primary context's handle.
+const PRIMARY: usize = 0x51_0000_0100;
+
+thread_local! {
+    /// The contexts of this thread; the last is current.
+    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+fn with_stack<T>(run: impl FnOnce(&mut Vec<usize>) -> T) -> Result<T, u32> {
+    STACK.try_with(|stack| run(&mut stack.borrow_mut())).map_err(|_| code::INVALID_CONTEXT)
+}
+
+/// Fails unless a live context is current on this thread.
+pub(crate) fn need() -> Result<(), u32> {
+    initialised()?;
+    let current = with_stack(|stack| stack.last().copied())?;
+    if current == Some(PRIMARY) && device::retained() > 0 { Ok(()) } else { Err(code::INVALID_CONTEXT) }
+}
+
+/// Fails unless the handle is that of the primary context, retained.
+fn check(context: usize) -> Result<(), u32> {
+    initialised()?;
+    if context == PRIMARY && device::retained() > 0 { Ok(()) } else { Err(code::INVALID_CONTEXT) }
+}
+
+entries! {
+    fn cuDevicePrimaryCtxRetain(context: *mut usize, ordinal: c_int) gives context {
+        initialised()?;
+        if !device::exists(ordinal) {
+            return Err(code::INVALID_DEVICE);
+        }
+        give(context, PRIMARY)?;
+        device::retain();
+        Ok(())
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(ordinal: c_int) {
+        initialised()?;
+        if !device::exists(ordinal) {
+            return Err(code::INVALID_DEVICE);
+        }
+        if device::release() { Ok(()) } else { Err(code::INVALID_CONTEXT) }
+    }
+
+    fn cuCtxGetCurrent(context: *mut usize) gives context {
+        initialised()?;
+        give(context, with_stack(|stack| stack.last().copied())?.unwrap_or(0))
+    }
+
+    fn cuCtxSetCurrent(context: usize) {
+        if context != 0 {
+            check(context)?;
+        }
+        with_stack(|stack| {
+            stack.pop();
+            stack.extend((context != 0).then_some(context));
+        })
+    }
+
+    fn cuCtxPushCurrent_v2(context: usize) {
+        check(context)?;
+        with_stack(|stack| stack.push(context))
+    }
+
+    fn cuCtxPopCurrent_v2(context: *mut usize) gives context {
+        initialised()?;
+        let popped = with_stack(Vec::pop)?.ok_or(code::INVALID_CONTEXT)?;
+        if context.is_null() { Ok(()) } else { give(context, popped) }
+    }
+
+    fn cuCtxSynchronize() {
+        need()?;
+        stream::synchronize_all()
+    }
+}

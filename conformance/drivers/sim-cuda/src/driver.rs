@@ -1,0 +1,91 @@
+//! The driver and its devices.
+
+use std::ffi::{c_char, c_int, c_uint};
+
+use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
+use gpu_interop_sim::{device, entries, settings};
+
+use crate::{code, give};
+
+/// Fails before `cuInit`, and for devices that there are not.
+fn check(device: c_int) -> Result<(), u32> {
+    initialised()?;
+    if device::exists(device) { Ok(()) } else { Err(code::INVALID_DEVICE) }
+}
+
+/// Fails before `cuInit`.
+pub(crate) fn initialised() -> Result<(), u32> {
+    if device::is_initialised() { Ok(()) } else { Err(code::NOT_INITIALIZED) }
+}
+
+fn attribute(number: c_int) -> c_int {
+    let [domain, bus, slot] = device::pci();
+    let known = [
+        (Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, domain),
+        (Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, bus),
+        (Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, slot),
+        (Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
+        (Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1),
+        (Attribute::CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, 1),
+        (Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1),
+    ];
+    let value = known.into_iter().find(|(name, _)| *name as c_int == number).map_or(0, |(_, value)| value);
+    device::attribute(number).unwrap_or(value)
+}
+
+entries! {
+    fn cuInit(flags: c_uint) {
+        if flags != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        device::initialise();
+        Ok(())
+    }
+
+    fn cuDriverGetVersion(version: *mut c_int) gives version {
+        give(version, settings::number("SIM_VERSION", 13000))
+    }
+
+    fn cuDeviceGetCount(count: *mut c_int) gives count {
+        initialised()?;
+        give(count, device::count())
+    }
+
+    fn cuDeviceGet(device: *mut c_int, ordinal: c_int) gives device {
+        check(ordinal)?;
+        give(device, ordinal)
+    }
+
+    fn cuDeviceGetName(name: *mut c_char, length: c_int, device: c_int) {
+        check(device)?;
+        let text = settings::text("SIM_NAME").unwrap_or_else(|| "stand-in GPU (sim-cuda)".into());
+        if name.is_null() || !device::write_text(name, length, &text) {
+            return Err(code::INVALID_VALUE);
+        }
+        Ok(())
+    }
+
+    fn cuDeviceGetAttribute(value: *mut c_int, number: c_int, device: c_int) gives value {
+        check(device)?;
+        if number <= 0 || number >= Attribute::CU_DEVICE_ATTRIBUTE_MAX as c_int {
+            return Err(code::INVALID_VALUE);
+        }
+        give(value, attribute(number))
+    }
+
+    fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) gives uuid {
+        check(device)?;
+        give(uuid, settings::bytes("SIM_UUID").unwrap_or(*b"sim-cuda stand-i"))
+    }
+
+    fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) gives uuid {
+        check(device)?;
+        give(uuid, settings::bytes("SIM_UUID").unwrap_or(*b"sim-cuda stand-i"))
+    }
+
+    fn cuDeviceGetLuid(_luid: *mut [u8; 8], _node_mask: *mut c_uint, device: c_int) {
+        check(device)?;
+        // As everywhere but on Windows.
+        Err(code::NOT_SUPPORTED)
+    }
+}

@@ -1,0 +1,44 @@
+//! A library that plays NVIDIA's driver: CUDA's C interface on the CPU's memory.
+//!
+//! `GPU_INTEROP_CUDA_LIBRARY` names it to the CUDA backend, which reports that it is a stand-in. It misbehaves as driver
+//! 580.159.04 was measured to: it takes handles of the wrong sort and sizes of any size, closes a descriptor on some
+//! failures and not on others, lets timelines go backwards, and dies of a second destruction. `gpu_interop_sim::settings`
+//! lists what the environment changes.
+#![cfg(target_os = "linux")]
+
+pub mod code;
+pub mod context;
+pub mod copy;
+pub mod driver;
+pub mod external;
+pub mod module;
+pub mod order;
+pub mod physical;
+
+use std::ffi::c_int;
+
+/// Says what this is: the backend reports it.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name that backends look for")]
+pub static gpu_interop_stand_in: c_int = 1;
+
+/// Writes a result.
+///
+/// # Errors
+/// [`code::INVALID_VALUE`] if there is nowhere to write it to.
+///
+/// # Safety
+/// `target` is NULL or valid.
+unsafe fn give<T>(target: *mut T, value: T) -> Result<(), u32> {
+    if target.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { target.write(value) };
+    Ok(())
+}
+
+/// An address or a handle as what it is everywhere in here.
+fn address(address: u64) -> usize {
+    usize::try_from(address).unwrap_or(usize::MAX)
+}

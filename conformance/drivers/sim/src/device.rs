@@ -1,0 +1,80 @@
+//! The device and its primary context.
+
+use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::{live, settings};
+
+static INITIALISED: AtomicBool = AtomicBool::new(false);
+static RETAINED: AtomicU64 = AtomicU64::new(0);
+
+/// Marks the driver as initialised.
+pub fn initialise() {
+    live::report_at_exit();
+    INITIALISED.store(true, Ordering::SeqCst);
+}
+
+/// Whether the driver is initialised.
+#[must_use]
+pub fn is_initialised() -> bool {
+    INITIALISED.load(Ordering::SeqCst)
+}
+
+/// Retains the primary context.
+pub fn retain() {
+    RETAINED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Releases the primary context; `false` if it was not retained.
+pub fn release() -> bool {
+    RETAINED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1)).is_ok()
+}
+
+/// How often the primary context is retained.
+#[must_use]
+pub fn retained() -> u64 {
+    RETAINED.load(Ordering::SeqCst)
+}
+
+/// How many devices there are.
+#[must_use]
+pub fn count() -> c_int {
+    settings::number("SIM_DEVICES", 1)
+}
+
+/// Whether there is such a device.
+#[must_use]
+pub fn exists(device: c_int) -> bool {
+    (0..count()).contains(&device)
+}
+
+/// The value of an attribute that `SIM_ATTRIBUTES` sets.
+#[must_use]
+pub fn attribute(number: c_int) -> Option<c_int> {
+    settings::pairs("SIM_ATTRIBUTES").into_iter().find(|(name, _)| *name == number).map(|(_, value)| value)
+}
+
+/// Domain, bus and device of the PCI address.
+#[must_use]
+pub fn pci() -> [c_int; 3] {
+    let parse = |text: String| {
+        let mut parts = text.split([':', '.']).map(|part| c_int::from_str_radix(part, 16));
+        Some([parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?])
+    };
+    settings::text("SIM_PCI").and_then(parse).unwrap_or([0xffff, 0x5a, 0x1f])
+}
+
+/// Copies text and a NUL to a buffer of `length` bytes, cut if it is too long. `false` if there is no room at all.
+///
+/// # Safety
+/// The buffer is as long.
+pub unsafe fn write_text(target: *mut c_char, length: c_int, text: &str) -> bool {
+    let Some(room) = usize::try_from(length).ok().and_then(|length| length.checked_sub(1)) else { return false };
+    let bytes = &text.as_bytes()[..text.len().min(room)];
+    // SAFETY: the caller's promise; there is room for the NUL.
+    unsafe {
+        target.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        target.cast::<u8>().add(bytes.len()).write(0);
+    }
+    true
+}

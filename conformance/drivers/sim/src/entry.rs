@@ -1,0 +1,37 @@
+//! How a function of a driver's C interface is written.
+
+/// Declares functions of a driver's interface: exported under their names, counted, and subject to the faults of
+/// [`settings`](crate::settings). A body answers `Result<(), u32>`. `gives` names the pointer to the result, which
+/// becomes zeros where success with a null result is injected. `failing` runs, with the code, where a failure is.
+#[macro_export]
+macro_rules! entries {
+    ($(
+        fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(gives $out:ident)? $(failing $failing:expr;)? $body:block
+    )*) => { $(
+        #[doc = concat!("Plays `", stringify!($name), "`.")]
+        ///
+        /// # Safety
+        /// As the vendor's documentation asks for: pointers are valid for the call, and what work on a stream touches until
+        /// that has run.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, unused_unsafe, clippy::too_many_arguments, reason = "the vendor's interface")]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
+            match $crate::faults::strike(stringify!($name)) {
+                $crate::faults::Strike::None => {}
+                $crate::faults::Strike::Code(code) => {
+                    // SAFETY: the caller's promise about its arguments.
+                    $( unsafe { ($failing)(code) }; )?
+                    return code;
+                }
+                $crate::faults::Strike::Null => {
+                    // SAFETY: the caller's promise about its arguments; every result is a number or a pointer.
+                    $( unsafe { $out.write_bytes(0, 1) }; )?
+                    return 0;
+                }
+            }
+            // SAFETY: the caller's promise about its arguments.
+            let run = || -> Result<(), u32> { unsafe { $body } };
+            run().err().unwrap_or(0)
+        }
+    )* };
+}

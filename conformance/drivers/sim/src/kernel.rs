@@ -1,0 +1,126 @@
+//! Modules and kernels: Rust twins of the project's own, found by name.
+
+use std::ffi::{CStr, c_void};
+use std::slice;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, ParameterType, Signature, VERIFY_PATTERN, pattern_word};
+
+use crate::objects::Objects;
+
+/// Modules by handle; each has the same kernels.
+pub static MODULES: Objects<()> = Objects::new();
+
+/// A kernel that can be launched.
+#[derive(Debug)]
+pub struct Kernel {
+    signature: Signature,
+    run: fn(&[u64]),
+}
+
+/// Every kernel there is. Its place, and 1, is the handle.
+pub const KERNELS: &[Kernel] = &[
+    Kernel { signature: FILL_PATTERN, run: fill_pattern },
+    Kernel { signature: VERIFY_PATTERN, run: verify_pattern },
+    Kernel { signature: INCREMENT, run: increment },
+];
+
+/// The handle of the kernel with this name.
+#[must_use]
+pub fn find(name: &CStr) -> Option<usize> {
+    KERNELS.iter().position(|kernel| kernel.signature.name == name).map(|place| place + 1)
+}
+
+/// The kernel of a handle.
+#[must_use]
+pub fn of(handle: usize) -> Option<&'static Kernel> {
+    KERNELS.get(handle.checked_sub(1)?)
+}
+
+impl Kernel {
+    /// Reads the arguments as the signature says, and answers what runs them.
+    ///
+    /// # Safety
+    /// `pointers` has a pointer to each argument. What the arguments point to is there until the work has run.
+    #[must_use]
+    pub unsafe fn launch(&self, pointers: *const *mut c_void) -> impl FnOnce() + Send + use<> {
+        let argument = |index: usize, ty: ParameterType| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let pointer = *pointers.add(index);
+                match ty.size() {
+                    4 => u64::from(pointer.cast::<u32>().read_unaligned()),
+                    _ => pointer.cast::<u64>().read_unaligned(),
+                }
+            }
+        };
+        let parameters = self.signature.parameters.iter().enumerate();
+        let arguments: Vec<u64> = parameters.map(|(index, parameter)| argument(index, parameter.ty)).collect();
+        let run = self.run;
+        move || run(&arguments)
+    }
+}
+
+/// The words that an address and a count name.
+fn words<'a>(address: u64, count: u64) -> &'a [AtomicU32] {
+    let address = usize::try_from(address).unwrap_or(0);
+    // SAFETY: whoever launched the kernel promised that there are as many words until it has run.
+    unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance(address), usize::try_from(count).unwrap_or(0)) }
+}
+
+/// A 32-bit argument, which was read as one.
+fn narrow(argument: u64) -> u32 {
+    u32::try_from(argument).unwrap_or(u32::MAX)
+}
+
+fn fill_pattern(arguments: &[u64]) {
+    let &[address, count, seed] = arguments else { return };
+    for (word, index) in words(address, count).iter().zip(0..) {
+        word.store(pattern_word(narrow(seed), index), Ordering::Relaxed);
+    }
+}
+
+fn verify_pattern(arguments: &[u64]) {
+    let &[address, count, seed, mismatches] = arguments else { return };
+    let words = words(address, count).iter().zip(0..);
+    let wrong = words.filter(|(word, index)| word.load(Ordering::Relaxed) != pattern_word(narrow(seed), *index));
+    let wrong = u32::try_from(wrong.count()).unwrap_or(u32::MAX);
+    for counter in self::words(mismatches, 1) {
+        counter.fetch_add(wrong, Ordering::Relaxed);
+    }
+}
+
+fn increment(arguments: &[u64]) {
+    let &[address, count] = arguments else { return };
+    for word in words(address, count) {
+        word.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twins_do_what_the_kernels_do() {
+        let (mut data, mut mismatches) = ([0_u32; 9], 3_u32);
+        let address = data.as_mut_ptr().expose_provenance() as u64;
+        let count = (&raw mut mismatches).expose_provenance() as u64;
+        let launch = |name: &CStr, arguments: &[u64]| {
+            let pointers: Vec<*mut c_void> = arguments.iter().map(|at| (&raw const *at).cast_mut().cast()).collect();
+            let kernel = of(find(name).expect("a kernel")).expect("a kernel");
+            assert_eq!(kernel.signature.parameters.len(), arguments.len());
+            // SAFETY: a pointer to each argument; a little-endian 64-bit number begins with its low half.
+            unsafe { kernel.launch(pointers.as_ptr()) }();
+        };
+        launch(c"fill_pattern", &[address, 8, 7]);
+        launch(c"increment", &[address + 4, 1]);
+        launch(c"verify_pattern", &[address, 9, 7, count]);
+        // SAFETY: the kernels wrote through the exposed addresses.
+        let (data, mismatches) = unsafe { ((&raw const data).read_volatile(), (&raw const mismatches).read_volatile()) };
+        assert_eq!((data[0], data[1], data[8]), (pattern_word(7, 0), pattern_word(7, 1) + 1, 0));
+        assert_eq!(mismatches, 3 + 2);
+        assert_eq!(find(c"surface_fill"), None);
+        assert!(of(0).is_none() && of(4).is_none());
+    }
+}

@@ -1,0 +1,46 @@
+//! What the stand-in drivers share: a GPU that is the CPU.
+//!
+//! `sim-cuda` and `sim-hip` are libraries with the C interfaces of the vendors' drivers, so that the real backends run
+//! without a GPU, against real exporters. Device memory is this process's memory, exported memory is memory files,
+//! streams are queues with a thread each. They behave as the real drivers were measured to, faults included, which
+//! [`settings`] lists. They prove what a backend asks of a driver and does with its answers, not what a driver does.
+//!
+//! The structs of the interfaces come from bindings that others generated from the vendors' headers, not from this
+//! project's own declarations: those are what is tested.
+//!
+//! Linux only.
+#![cfg(target_os = "linux")]
+
+pub mod device;
+pub mod event;
+pub mod faults;
+pub mod kernel;
+pub mod live;
+pub mod mapping;
+pub mod memory;
+pub mod objects;
+pub mod physical;
+pub mod semaphore;
+pub mod settings;
+pub mod stream;
+pub mod word;
+
+mod entry;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Nothing under the locks of this crate can be left half-done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Dies as a driver does that follows a bad pointer. The handler of Rust's runtime would return from a signal that is
+/// only raised.
+pub fn die() -> ! {
+    // SAFETY: both calls take any signal's number; the default action ends the process.
+    unsafe {
+        libc::signal(libc::SIGSEGV, libc::SIG_DFL);
+        libc::raise(libc::SIGSEGV);
+    }
+    std::process::abort()
+}

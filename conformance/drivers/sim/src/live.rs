@@ -1,0 +1,109 @@
+//! What is alive, for checks that a backend gives everything back.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::sync::Once;
+
+use crate::event::EVENTS;
+use crate::kernel::MODULES;
+use crate::memory::{self, IMPORTED};
+use crate::physical::{PHYSICAL, RESERVED};
+use crate::semaphore::SEMAPHORES;
+use crate::stream::STREAMS;
+use crate::{device, settings};
+
+/// How many objects of each sort are alive.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Live {
+    /// Imported memory.
+    pub imports: u64,
+    /// Mapped ranges of imported memory.
+    pub mappings: u64,
+    /// Imported semaphores.
+    pub semaphores: u64,
+    /// Streams, without the default one.
+    pub streams: u64,
+    /// Events.
+    pub events: u64,
+    /// Modules.
+    pub modules: u64,
+    /// Allocations that cannot be exported.
+    pub allocations: u64,
+    /// Exportable memory: each has one descriptor.
+    pub descriptors: u64,
+    /// Reserved ranges of addresses.
+    pub reservations: u64,
+    /// Primary contexts that were retained and not released.
+    pub contexts: u64,
+}
+
+impl Live {
+    /// What is alive now.
+    #[must_use]
+    pub fn now() -> Self {
+        let (mappings, allocations) = memory::live();
+        Self {
+            imports: IMPORTED.len() as u64,
+            mappings,
+            semaphores: SEMAPHORES.len() as u64,
+            streams: STREAMS.len() as u64,
+            events: EVENTS.len() as u64,
+            modules: MODULES.len() as u64,
+            allocations,
+            descriptors: PHYSICAL.len() as u64,
+            reservations: RESERVED.len() as u64,
+            contexts: device::retained(),
+        }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let Self { imports, mappings, semaphores, streams, events, modules, .. } = *self;
+        let Self { allocations, descriptors, reservations, contexts, .. } = *self;
+        imports
+            + mappings
+            + semaphores
+            + streams
+            + events
+            + modules
+            + allocations
+            + descriptors
+            + reservations
+            + contexts
+    }
+}
+
+/// How many objects are alive, all sorts together. Writes how many of each sort where `each` is not NULL.
+///
+/// # Safety
+/// `each` is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sim_live(each: *mut Live) -> u64 {
+    let live = Live::now();
+    if !each.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { each.write(live) };
+    }
+    live.total()
+}
+
+/// Has the end of the process reported to the file that `SIM_REPORT` names, if it names one.
+pub fn report_at_exit() {
+    static ONCE: Once = Once::new();
+    extern "C" fn report() {
+        let live = Live::now();
+        let Some(path) = settings::text("SIM_REPORT") else { return };
+        if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) {
+            let text = format!("{} alive at the end of process {}: {live:?}\n", live.total(), std::process::id());
+            let _ = file.write_all(text.as_bytes());
+        }
+    }
+    ONCE.call_once(|| {
+        if settings::text("SIM_REPORT").is_some() {
+            // SAFETY: the library is never unloaded, so the function is there at the end.
+            unsafe { libc::atexit(report) };
+        }
+    });
+}

@@ -1,0 +1,121 @@
+//! Ranges of this process's memory.
+
+use std::os::fd::BorrowedFd;
+use std::ptr;
+
+use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags};
+
+/// A mapped range, unmapped when dropped. Its provenance is exposed: it travels as an address.
+#[derive(Debug)]
+pub struct Mapping {
+    base: usize,
+    length: usize,
+}
+
+const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+impl Mapping {
+    /// `length` bytes of a file from `offset`, which is a multiple of the page size.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn of_file(fd: BorrowedFd<'_>, offset: u64, length: usize) -> rustix::io::Result<Self> {
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing else.
+        let base = unsafe { rustix::mm::mmap(ptr::null_mut(), length, READ_WRITE, MapFlags::SHARED, fd, offset) }?;
+        Ok(Self { base: base.expose_provenance(), length })
+    }
+
+    /// `length` bytes of fresh memory, zeros.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn anonymous(length: usize) -> rustix::io::Result<Self> {
+        Self::fresh(length, READ_WRITE)
+    }
+
+    /// Addresses without memory.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn reserved(length: usize) -> rustix::io::Result<Self> {
+        Self::fresh(length, ProtFlags::empty())
+    }
+
+    fn fresh(length: usize, protection: ProtFlags) -> rustix::io::Result<Self> {
+        // SAFETY: as in `of_file`.
+        let base = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), length, protection, MapFlags::PRIVATE) }?;
+        Ok(Self { base: base.expose_provenance(), length })
+    }
+
+    /// The same memory once more, at other addresses: `length` bytes from `offset`, a multiple of the page size. For
+    /// mappings of files.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn again(&self, offset: usize, length: usize) -> rustix::io::Result<Self> {
+        let from = ptr::with_exposed_provenance_mut(self.base.wrapping_add(offset));
+        // SAFETY: an old length of 0 leaves the old mapping, which is shared, as it is, and makes another.
+        let base = unsafe { rustix::mm::mremap(from, 0, length, MremapFlags::MAYMOVE) }?;
+        Ok(Self { base: base.expose_provenance(), length })
+    }
+
+    /// The first address.
+    #[must_use]
+    pub fn base(&self) -> usize {
+        self.base
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Puts `length` bytes of a file in the place of what is mapped from `at` on, not accessible yet.
+    ///
+    /// # Errors
+    /// What the kernel answers; `INVAL` if the range is not inside this one.
+    pub fn place(&self, at: usize, length: usize, fd: BorrowedFd<'_>, offset: u64) -> rustix::io::Result<()> {
+        let address = self.within(at, length)?;
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: the range is this mapping's own, and whoever uses it asked for this.
+        unsafe { rustix::mm::mmap(address, length, ProtFlags::empty(), flags, fd, offset) }.map(drop)
+    }
+
+    /// Makes a range accessible.
+    ///
+    /// # Errors
+    /// As for [`Mapping::place`].
+    pub fn allow(&self, at: usize, length: usize) -> rustix::io::Result<()> {
+        let address = self.within(at, length)?;
+        // SAFETY: as in `place`.
+        unsafe { rustix::mm::mprotect(address, length, MprotectFlags::READ | MprotectFlags::WRITE) }
+    }
+
+    /// Takes the memory of a range away; the addresses stay.
+    ///
+    /// # Errors
+    /// As for [`Mapping::place`].
+    pub fn clear(&self, at: usize, length: usize) -> rustix::io::Result<()> {
+        let address = self.within(at, length)?;
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+        // SAFETY: as in `place`.
+        unsafe { rustix::mm::mmap_anonymous(address, length, ProtFlags::empty(), flags) }.map(drop)
+    }
+
+    fn within(&self, at: usize, length: usize) -> rustix::io::Result<*mut std::ffi::c_void> {
+        let inside = at.checked_sub(self.base).and_then(|start| start.checked_add(length));
+        match inside {
+            Some(end) if end <= self.length => Ok(ptr::with_exposed_provenance_mut(at)),
+            _ => Err(rustix::io::Errno::INVAL),
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by this, whole. Who still uses it dies, as on a GPU.
+        let unmapped = unsafe { rustix::mm::munmap(ptr::with_exposed_provenance_mut(self.base), self.length) };
+        debug_assert_eq!(unmapped, Ok(()));
+    }
+}

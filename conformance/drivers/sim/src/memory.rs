@@ -1,0 +1,130 @@
+//! Imported memory, and what is mapped or allocated.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use rustix::fs::{FileType, SealFlags};
+
+use crate::mapping::Mapping;
+use crate::objects::Objects;
+
+/// lavapipe's header, bytes. Its second word says so.
+pub(crate) const LAVAPIPE_HEADER: usize = 4096;
+const PAGE: usize = 4096;
+
+/// A memory file that was imported.
+#[derive(Debug)]
+pub struct Imported {
+    file: Mapping,
+    /// Where the data begins.
+    header: usize,
+}
+
+/// Imported memory.
+pub static IMPORTED: Objects<Imported> = Objects::new();
+/// Mapped ranges of imported memory, and allocations, by their first address.
+static MAPPED: Objects<Buffer> = Objects::new();
+
+#[derive(Debug)]
+struct Buffer {
+    _mapping: Mapping,
+    imported: bool,
+}
+
+/// The descriptor, unless its number is not open.
+pub fn descriptor<'a>(fd: RawFd) -> Option<BorrowedFd<'a>> {
+    // SAFETY: the borrow is only asked whether it is open, and if it is, the importer lent it for the call.
+    let fd = (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })?;
+    rustix::io::fcntl_getfd(fd).is_ok().then_some(fd)
+}
+
+/// Closes a descriptor that was given away.
+///
+/// # Safety
+/// Whoever owned it reckons with that.
+pub unsafe fn close(fd: RawFd) {
+    if descriptor(fd).is_some() {
+        // SAFETY: open, and the caller's promise.
+        drop(unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) });
+    }
+}
+
+/// Maps the file behind a descriptor; `None` if it is no memory.
+pub(crate) fn map_file(fd: RawFd) -> Option<Mapping> {
+    let fd = descriptor(fd)?;
+    let stat = rustix::fs::fstat(fd).ok()?;
+    let length = usize::try_from(stat.st_size).ok().filter(|length| *length > 0)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    Mapping::of_file(fd, 0, length).ok()
+}
+
+impl Imported {
+    /// Imports what a descriptor refers to, which stays open. `None` if it is no memory. Any memory will do, a
+    /// semaphore's too, as with the real drivers.
+    #[must_use]
+    pub fn open(fd: RawFd) -> Option<Self> {
+        let file = map_file(fd)?;
+        let header = if is_lavapipe(descriptor(fd)?, &file) { LAVAPIPE_HEADER } else { 0 };
+        Some(Self { file, header })
+    }
+
+    /// Bytes of data.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        (self.file.length() - self.header) as u64
+    }
+
+    /// Maps a range at an address of its own; [`free`] ends it. `None` if the range is not inside, or empty.
+    #[must_use]
+    pub fn map(&self, offset: u64, size: u64) -> Option<usize> {
+        let end = offset.checked_add(size)?;
+        if size == 0 || end > self.size() {
+            return None;
+        }
+        let start = self.header + usize::try_from(offset).ok()?;
+        let lead = start % PAGE;
+        let mapping = self.file.again(start - lead, usize::try_from(size).ok()? + lead).ok()?;
+        let address = mapping.base() + lead;
+        MAPPED.insert_as(address, Buffer { _mapping: mapping, imported: true });
+        Some(address)
+    }
+}
+
+/// Whether a file is memory of lavapipe: sealed, and it begins with the file's size and the header's.
+fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
+    let sealed = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
+    let mut words = [0_u8; 16];
+    file.length() > LAVAPIPE_HEADER
+        && rustix::fs::fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(sealed))
+        && rustix::io::pread(fd, &mut words[..], 0).is_ok_and(|read| read == words.len())
+        && words[..8] == file.length().to_ne_bytes()
+        && words[8..] == LAVAPIPE_HEADER.to_ne_bytes()
+}
+
+/// Allocates memory; [`free`] ends it.
+#[must_use]
+pub fn allocate(size: usize) -> Option<usize> {
+    let mapping = Mapping::anonymous(size).ok()?;
+    let address = mapping.base();
+    MAPPED.insert_as(address, Buffer { _mapping: mapping, imported: false });
+    Some(address)
+}
+
+/// Frees a mapped range or an allocation by its first address; `false` if there is none.
+pub fn free(address: usize) -> bool {
+    MAPPED.remove(address).is_some()
+}
+
+/// How many mapped ranges of imported memory there are, and how many allocations.
+pub(crate) fn live() -> (u64, u64) {
+    let all: Vec<Arc<Buffer>> = MAPPED.all();
+    let imported = all.iter().filter(|buffer| buffer.imported).count() as u64;
+    (imported, all.len() as u64 - imported)
+}
+
+/// A new descriptor of a file.
+pub(crate) fn duplicate(fd: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 0)
+}

@@ -1,0 +1,71 @@
+//! Objects by the handles that stand for them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::lock;
+
+/// Handles look like pointers, and are none: who follows one dies.
+static NEXT: AtomicUsize = AtomicUsize::new(0x51_0000_1000);
+
+/// The live objects of one kind.
+#[derive(Debug)]
+pub struct Objects<T> {
+    live: Mutex<BTreeMap<usize, Arc<T>>>,
+}
+
+impl<T> Objects<T> {
+    /// None yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { live: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// A handle for an object.
+    pub fn insert(&self, object: impl Into<Arc<T>>) -> usize {
+        let handle = NEXT.fetch_add(16, Ordering::Relaxed);
+        self.insert_as(handle, object);
+        handle
+    }
+
+    /// As [`Objects::insert`], with a handle that the object itself gives.
+    pub fn insert_as(&self, handle: usize, object: impl Into<Arc<T>>) {
+        lock(&self.live).insert(handle, object.into());
+    }
+
+    /// The object of a handle.
+    #[must_use]
+    pub fn get(&self, handle: usize) -> Option<Arc<T>> {
+        lock(&self.live).get(&handle).cloned()
+    }
+
+    /// Ends a handle.
+    pub fn remove(&self, handle: usize) -> Option<Arc<T>> {
+        lock(&self.live).remove(&handle)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        lock(&self.live).len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<T>> {
+        lock(&self.live).values().cloned().collect()
+    }
+}
+
+impl<T> Default for Objects<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,52 @@
+//! What the stand-ins read from the environment. All of it, with the defaults.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `SIM_FAIL` | faults, separated by commas: `function:use:answer`. The use is counted from 1, or `*` for every one. The answer is a code, or `null`: success and a null result. `cuMemFree_v2:3:700` |
+//! | `SIM_LATENCY` | `function:microseconds`, separated by commas; `*` is every function. How long a call sleeps |
+//! | `SIM_FD_ON_FAILURE` | what an import that `SIM_FAIL` fails does with the descriptor: `measured` (the default: CUDA closes it if the answer is 999, HIP never), `closed` or `open` |
+//! | `SIM_VERSION` | what the driver says of its version: 13000, HIP 60443484 |
+//! | `SIM_DEVICES` | how many devices there are: 1 |
+//! | `SIM_NAME` | their name |
+//! | `SIM_UUID` | 32 hexadecimal digits. The exporter's, to be the device that it runs on. Zeros: not known |
+//! | `SIM_PCI` | `domain:bus:device`, hexadecimal: `ffff:5a:1f`. The exporter's, as above |
+//! | `SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ |
+//! | `SIM_EXPORT` | how exported memory looks: `lavapipe` (the default), whose header is read from `SIM_EXPORT_HEADER`; or `plain`: data from the first byte on, which SwiftShader imports |
+//! | `SIM_EXPORT_HEADER` | the 16 bytes, hexadecimal, by which lavapipe recognises memory of its own: bytes 16 to 31 of what it exports |
+//! | `SIM_SEMAPHORES` | sim-hip: `stub` (the default: as on Linux), or `abort`: importing one ends the process, as a runtime with assertions does |
+//! | `SIM_HIP_LAYOUT` | sim-hip: 6 (the default), or 5: the structs of HIP 5 |
+//! | `SIM_REPORT` | a file that gets a line when the process ends: what is still alive |
+//!
+//! A symbol cannot be hidden from `dlsym` by the environment: missing symbols are tested with the stand-in in C, which
+//! is compiled without them.
+
+use std::str::FromStr;
+
+/// The value of a variable, unless it is empty.
+#[must_use]
+pub fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+/// The value of a variable as a number.
+#[must_use]
+pub fn number<T: FromStr>(name: &str, default: T) -> T {
+    text(name).and_then(|text| text.trim().parse().ok()).unwrap_or(default)
+}
+
+/// The value of a variable as 16 bytes in hexadecimal.
+#[must_use]
+pub fn bytes(name: &str) -> Option<[u8; 16]> {
+    let digits: String = text(name)?.chars().filter(|letter| *letter != '-').collect();
+    u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
+}
+
+/// Pairs of a number and a value: `102:0,103:1`.
+#[must_use]
+pub fn pairs(name: &str) -> Vec<(i32, i32)> {
+    let pair = |text: &str| {
+        let (number, value) = text.split_once(':')?;
+        Some((number.trim().parse().ok()?, value.trim().parse().ok()?))
+    };
+    text(name).iter().flat_map(|text| text.split(',')).filter_map(pair).collect()
+}

@@ -1,0 +1,152 @@
+//! Streams: queues with a thread each.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+
+use crate::event::{Event, Record};
+use crate::lock;
+use crate::objects::Objects;
+
+/// Streams by handle. The default stream is not among them.
+pub static STREAMS: Objects<Stream> = Objects::new();
+
+/// What a stream runs. A failure is the code that the next synchronisation answers.
+type Work = Box<dyn FnOnce() -> Result<(), u32> + Send>;
+
+/// A stream.
+pub struct Stream {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Work>,
+    enqueued: u64,
+    done: u64,
+    failure: Option<u32>,
+    closing: bool,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stream")
+    }
+}
+
+impl Stream {
+    /// A stream and its thread.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start() -> std::io::Result<Arc<Self>> {
+        let stream = Arc::new(Self { queue: Mutex::default(), changed: Condvar::new() });
+        let own = stream.clone();
+        std::thread::Builder::new().name("sim stream".into()).spawn(move || own.run())?;
+        Ok(stream)
+    }
+
+    /// The stream of this handle; 0 is the default stream, which is made when it is first asked for.
+    #[must_use]
+    pub fn of(handle: usize) -> Option<Arc<Self>> {
+        static DEFAULT: OnceLock<Option<Arc<Stream>>> = OnceLock::new();
+        match handle {
+            0 => DEFAULT.get_or_init(|| Self::start().ok()).clone(),
+            handle => STREAMS.get(handle),
+        }
+    }
+
+    fn run(&self) {
+        loop {
+            let mut queue = lock(&self.queue);
+            let work = loop {
+                match queue.waiting.pop_front() {
+                    Some(work) => break work,
+                    None if queue.closing => return,
+                    None => queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            drop(queue);
+            let result = work();
+            let mut queue = lock(&self.queue);
+            queue.done += 1;
+            if let Err(code) = result {
+                queue.failure.get_or_insert(code);
+            }
+            drop(queue);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Enqueues work.
+    pub fn enqueue(&self, work: impl FnOnce() -> Result<(), u32> + Send + 'static) {
+        let mut queue = lock(&self.queue);
+        Self::append(&mut queue, Box::new(work));
+        drop(queue);
+        self.changed.notify_all();
+    }
+
+    fn append(queue: &mut Queue, work: Work) {
+        queue.waiting.push_back(work);
+        queue.enqueued += 1;
+    }
+
+    /// Records an event.
+    pub fn record(&self, event: &Event) {
+        let record = Arc::new(Record::default());
+        let mut queue = lock(&self.queue);
+        let passed = record.clone();
+        Self::append(
+            &mut queue,
+            Box::new(move || {
+                passed.pass();
+                Ok(())
+            }),
+        );
+        // Under the lock: who sees the record finds it enqueued.
+        event.set(record);
+        drop(queue);
+        self.changed.notify_all();
+    }
+
+    /// Whether everything has run; the code of what failed.
+    ///
+    /// # Errors
+    /// As for [`Stream::synchronize`].
+    pub fn is_idle(&self) -> Result<bool, u32> {
+        let mut queue = lock(&self.queue);
+        match queue.failure.take() {
+            Some(code) => Err(code),
+            None => Ok(queue.done == queue.enqueued),
+        }
+    }
+
+    /// Waits until everything that is enqueued now has run.
+    ///
+    /// # Errors
+    /// The code of the first work that failed since the last call.
+    pub fn synchronize(&self) -> Result<(), u32> {
+        let mut queue = lock(&self.queue);
+        let target = queue.enqueued;
+        while queue.done < target {
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Lets the thread end once everything has run.
+    pub fn close(&self) {
+        lock(&self.queue).closing = true;
+        self.changed.notify_all();
+    }
+}
+
+/// Waits for every stream.
+///
+/// # Errors
+/// The first failure.
+pub fn synchronize_all() -> Result<(), u32> {
+    let streams = STREAMS.all().into_iter().chain(Stream::of(0));
+    streams.map(|stream| stream.synchronize()).fold(Ok(()), Result::and)
+}

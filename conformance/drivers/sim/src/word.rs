@@ -1,0 +1,113 @@
+//! Words that streams wait for and write.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A word's width and a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// 32 bits.
+    Narrow(u32),
+    /// 64 bits.
+    Wide(u64),
+}
+
+/// When a wait ends. The numbers are those of both vendors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// The word is as far as the value, wrapping around.
+    Reached,
+    /// They are equal.
+    Equal,
+    /// They have a bit in common.
+    And,
+    /// There is a bit that neither has.
+    Nor,
+}
+
+impl Condition {
+    /// By its number.
+    #[must_use]
+    pub fn of(number: u32) -> Option<Self> {
+        [Self::Reached, Self::Equal, Self::And, Self::Nor].get(usize::try_from(number).ok()?).copied()
+    }
+}
+
+impl Word {
+    /// The bits that a word of this width has at `address`.
+    ///
+    /// # Safety
+    /// There is a word of this width, aligned.
+    unsafe fn load(self, address: usize) -> u64 {
+        // SAFETY: the caller's promise. Whoever else writes it does so as a device does.
+        unsafe {
+            match self {
+                Self::Narrow(_) => {
+                    u64::from(AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)).load(Ordering::Acquire))
+                }
+                Self::Wide(_) => {
+                    AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address)).load(Ordering::Acquire)
+                }
+            }
+        }
+    }
+
+    /// Writes the value.
+    ///
+    /// # Safety
+    /// There is a word of this width at `address`, aligned.
+    pub unsafe fn store(self, address: usize) {
+        // SAFETY: as in `load`.
+        unsafe {
+            match self {
+                Self::Narrow(value) => AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address))
+                    .store(value, Ordering::Release),
+                Self::Wide(value) => AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address))
+                    .store(value, Ordering::Release),
+            }
+        }
+    }
+
+    /// Waits, for as long as it takes. Nobody tells when a word changes: this looks ever more rarely.
+    ///
+    /// # Safety
+    /// There is a word of this width at `address`, aligned, until this returns.
+    pub unsafe fn wait(self, address: usize, mask: u64, condition: Condition) {
+        let mut pause = Duration::from_micros(1);
+        // SAFETY: the caller's promise.
+        while !self.is_met(unsafe { self.load(address) } & mask, condition) {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_micros(200));
+        }
+    }
+
+    fn is_met(self, word: u64, condition: Condition) -> bool {
+        let (value, sign, all) = match self {
+            Self::Narrow(value) => (u64::from(value), 1 << 31, u64::from(u32::MAX)),
+            Self::Wide(value) => (value, 1 << 63, u64::MAX),
+        };
+        match condition {
+            Condition::Reached => word.wrapping_sub(value) & sign == 0,
+            Condition::Equal => word == value,
+            Condition::And => word & value != 0,
+            Condition::Nor => !(word | value) & all != 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_hold_when_they_should() {
+        use Condition::{And, Equal, Nor, Reached};
+        assert!(Word::Narrow(7).is_met(7, Reached) && !Word::Narrow(7).is_met(6, Reached));
+        assert!(Word::Narrow(u32::MAX).is_met(2, Reached) && Word::Wide(u64::MAX).is_met(2, Reached));
+        assert!(!Word::Narrow(7).is_met(0x8000_0007, Reached) && !Word::Wide(1 << 32).is_met(0xffff_ffff, Reached));
+        assert!(Word::Wide(5).is_met(5, Equal) && !Word::Wide(5).is_met(4, Equal));
+        assert!(Word::Narrow(2).is_met(6, And) && !Word::Narrow(2).is_met(4, And));
+        assert!(Word::Narrow(u32::MAX - 1).is_met(0, Nor) && !Word::Narrow(u32::MAX - 1).is_met(1, Nor));
+        assert_eq!([0, 1, 2, 3, 4].map(Condition::of), [Some(Reached), Some(Equal), Some(And), Some(Nor), None]);
+    }
+}
