@@ -51,9 +51,6 @@ functions! {
     destroy_memory = c"cuDestroyExternalMemory"(cuda::CUexternalMemory);
     map_buffer = c"cuExternalMemoryGetMappedBuffer"(
         *mut cuda::CUdeviceptr, cuda::CUexternalMemory, *const cuda::CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st);
-    map_mipmapped_array = c"cuExternalMemoryGetMappedMipmappedArray"(
-        *mut cuda::CUmipmappedArray, cuda::CUexternalMemory,
-        *const cuda::CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st);
     import_semaphore = c"cuImportExternalSemaphore"(
         *mut cuda::CUexternalSemaphore, *const cuda::CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st);
     destroy_semaphore = c"cuDestroyExternalSemaphore"(cuda::CUexternalSemaphore);
@@ -64,6 +61,13 @@ functions! {
         *const cuda::CUexternalSemaphore, *const cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st, c_uint,
         cuda::CUstream);
 }
+
+/// `cuExternalMemoryGetMappedMipmappedArray`.
+type GetMappedMipmappedArray = unsafe extern "C" fn(
+    *mut cuda::CUmipmappedArray,
+    cuda::CUexternalMemory,
+    *const cuda::CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st,
+) -> Code;
 
 /// `cuMemGetHandleForAddressRange`.
 type GetHandleForAddressRange = unsafe extern "C" fn(*mut c_void, cuda::CUdeviceptr, usize, c_uint, u64) -> Code;
@@ -101,6 +105,12 @@ impl Driver {
         }
         // SAFETY: on success a NUL-terminated string that the driver never frees.
         format!("{} ({code})", unsafe { CStr::from_ptr(name) }.to_string_lossy())
+    }
+
+    /// `cuExternalMemoryGetMappedMipmappedArray`, which stand-ins may lack.
+    pub(super) fn get_mapped_mipmapped_array(&self) -> Option<GetMappedMipmappedArray> {
+        // SAFETY: the type is that of the driver's header.
+        unsafe { self.library.get(c"cuExternalMemoryGetMappedMipmappedArray") }.ok().map(|symbol| *symbol)
     }
 
     /// `cuMemGetHandleForAddressRange`, which drivers before CUDA 11.7 lack.

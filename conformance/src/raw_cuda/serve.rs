@@ -179,6 +179,9 @@ impl Caller {
     }
 
     fn map_mipmapped_array(&self, levels: u32) -> String {
+        let Some(map) = self.driver.get_mapped_mipmapped_array() else {
+            return "the driver maps no arrays".into();
+        };
         let desc = cuda::CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st {
             offset: 0,
             arrayDesc: cuda::CUDA_ARRAY3D_DESCRIPTOR_st {
@@ -194,7 +197,7 @@ impl Caller {
         };
         let mut array = ptr::null_mut();
         // SAFETY: see above. An array that comes of it lives as long as this process.
-        let code = unsafe { (self.driver.map_mipmapped_array)(&raw mut array, self.memory, &raw const desc) };
+        let code = unsafe { map(&raw mut array, self.memory, &raw const desc) };
         self.driver.text(code)
     }
 

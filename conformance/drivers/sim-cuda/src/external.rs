@@ -68,7 +68,7 @@ unsafe fn semaphore_kind(desc: *const SemaphoreDesc) -> u32 {
 }
 
 /// The memory of a handle. A driver that is given another follows it, and dies.
-fn memory_of(handle: usize) -> Arc<Imported> {
+pub(crate) fn memory_of(handle: usize) -> Arc<Imported> {
     IMPORTED.get(handle).unwrap_or_else(|| die())
 }
 

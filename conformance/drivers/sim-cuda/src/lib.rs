@@ -6,6 +6,7 @@
 //! lists what the environment changes.
 #![cfg(target_os = "linux")]
 
+pub mod array;
 pub mod code;
 pub mod context;
 pub mod copy;

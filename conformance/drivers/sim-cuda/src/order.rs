@@ -20,7 +20,7 @@ fn event_of(handle: usize) -> Result<Arc<Event>, u32> {
 /// A word's address, of which `size` bytes are used.
 fn word(pointer: u64, size: usize) -> Result<usize, u32> {
     let pointer = address(pointer);
-    if pointer == 0 || pointer % size != 0 { Err(code::INVALID_VALUE) } else { Ok(pointer) }
+    if pointer == 0 || !pointer.is_multiple_of(size) { Err(code::INVALID_VALUE) } else { Ok(pointer) }
 }
 
 fn wait_value(stream: usize, pointer: u64, value: Word, size: usize, flags: u32) -> Result<(), u32> {

@@ -42,7 +42,7 @@ unsafe fn check(prop: *const Prop) -> Result<(), u32> {
 
 /// A size that is a multiple of the granularity, and not 0.
 fn whole(size: usize) -> Result<usize, u32> {
-    if size == 0 || size % GRANULARITY != 0 { Err(code::INVALID_VALUE) } else { Ok(size) }
+    if size == 0 || !size.is_multiple_of(GRANULARITY) { Err(code::INVALID_VALUE) } else { Ok(size) }
 }
 
 fn reserved(pointer: u64) -> Result<(usize, Arc<Mapping>), u32> {

@@ -42,7 +42,6 @@ impl Kernel {
     ///
     /// # Safety
     /// `pointers` has a pointer to each argument. What the arguments point to is there until the work has run.
-    #[must_use]
     pub unsafe fn launch(&self, pointers: *const *mut c_void) -> impl FnOnce() + Send + use<> {
         let argument = |index: usize, ty: ParameterType| {
             // SAFETY: the caller's promise.
@@ -111,13 +110,15 @@ mod tests {
             let kernel = of(find(name).expect("a kernel")).expect("a kernel");
             assert_eq!(kernel.signature.parameters.len(), arguments.len());
             // SAFETY: a pointer to each argument; a little-endian 64-bit number begins with its low half.
-            unsafe { kernel.launch(pointers.as_ptr()) }();
+            let run = unsafe { kernel.launch(pointers.as_ptr()) };
+            run();
         };
         launch(c"fill_pattern", &[address, 8, 7]);
         launch(c"increment", &[address + 4, 1]);
         launch(c"verify_pattern", &[address, 9, 7, count]);
         // SAFETY: the kernels wrote through the exposed addresses.
-        let (data, mismatches) = unsafe { ((&raw const data).read_volatile(), (&raw const mismatches).read_volatile()) };
+        let (data, mismatches) =
+            unsafe { ((&raw const data).read_volatile(), (&raw const mismatches).read_volatile()) };
         assert_eq!((data[0], data[1], data[8]), (pattern_word(7, 0), pattern_word(7, 1) + 1, 0));
         assert_eq!(mismatches, 3 + 2);
         assert_eq!(find(c"surface_fill"), None);

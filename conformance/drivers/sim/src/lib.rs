@@ -11,6 +11,7 @@
 //! Linux only.
 #![cfg(target_os = "linux")]
 
+pub mod array;
 pub mod device;
 pub mod event;
 pub mod faults;

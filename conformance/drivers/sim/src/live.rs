@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::sync::Once;
 
+use crate::array::MIPMAPPED;
 use crate::event::EVENTS;
 use crate::kernel::MODULES;
 use crate::memory::{self, IMPORTED};
@@ -20,6 +21,8 @@ pub struct Live {
     pub imports: u64,
     /// Mapped ranges of imported memory.
     pub mappings: u64,
+    /// Mapped images.
+    pub arrays: u64,
     /// Imported semaphores.
     pub semaphores: u64,
     /// Streams, without the default one.
@@ -46,6 +49,7 @@ impl Live {
         Self {
             imports: IMPORTED.len() as u64,
             mappings,
+            arrays: MIPMAPPED.len() as u64,
             semaphores: SEMAPHORES.len() as u64,
             streams: STREAMS.len() as u64,
             events: EVENTS.len() as u64,
@@ -60,10 +64,11 @@ impl Live {
     /// All of it.
     #[must_use]
     pub fn total(&self) -> u64 {
-        let Self { imports, mappings, semaphores, streams, events, modules, .. } = *self;
+        let Self { imports, mappings, arrays, semaphores, streams, events, modules, .. } = *self;
         let Self { allocations, descriptors, reservations, contexts, .. } = *self;
         imports
             + mappings
+            + arrays
             + semaphores
             + streams
             + events

@@ -83,12 +83,26 @@ impl Imported {
         if size == 0 || end > self.size() {
             return None;
         }
-        let start = self.header + usize::try_from(offset).ok()?;
-        let lead = start % PAGE;
-        let mapping = self.file.again(start - lead, usize::try_from(size).ok()? + lead).ok()?;
+        let (mapping, lead) = self.again(offset, size)?;
         let address = mapping.base() + lead;
         MAPPED.insert_as(address, Buffer { _mapping: mapping, imported: true });
         Some(address)
+    }
+}
+
+impl Imported {
+    /// The memory from `offset` on, once more, for an image. Also how many bytes lie before the image. `None` if there is
+    /// nothing at this offset.
+    #[must_use]
+    pub fn map_rest(&self, offset: u64) -> Option<(Mapping, usize)> {
+        self.again(offset, self.size().checked_sub(offset).filter(|rest| *rest > 0)?)
+    }
+
+    /// A mapping of whole pages, and where in it the range begins.
+    fn again(&self, offset: u64, size: u64) -> Option<(Mapping, usize)> {
+        let start = self.header + usize::try_from(offset).ok()?;
+        let lead = start % PAGE;
+        self.file.again(start - lead, usize::try_from(size).ok()? + lead).ok().map(|mapping| (mapping, lead))
     }
 }
 

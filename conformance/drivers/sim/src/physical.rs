@@ -40,6 +40,8 @@ impl Physical {
             let mut words = [length.to_ne_bytes(), header.to_ne_bytes()].concat();
             words.extend(settings::bytes("SIM_EXPORT_HEADER").unwrap_or_default());
             rustix::io::pwrite(&file, &words, 0)?;
+            // lavapipe finds its header by this word, just before the data, when it frees the memory.
+            rustix::io::pwrite(&file, &header.to_ne_bytes(), (header - size_of::<usize>()) as u64)?;
             rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW)?;
         }
         Ok(Self { file, header, size })

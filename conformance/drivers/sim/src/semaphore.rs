@@ -5,7 +5,6 @@
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
 use rustix::thread::futex;
 
@@ -132,7 +131,7 @@ impl Semaphore {
             _ => state.value.load(Ordering::SeqCst) >= value,
         };
         // Woken by the signal; the pause is for one of a process that was killed before it could wake anybody.
-        let pause = futex::Timespec { tv_sec: 0, tv_nsec: Duration::from_millis(20).as_nanos() as i64 };
+        let pause = futex::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
         loop {
             let sequence = state.sequence.load(Ordering::SeqCst);
             if reached() {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 
 use crate::event::{Event, Record};
 use crate::lock;
@@ -18,6 +19,7 @@ type Work = Box<dyn FnOnce() -> Result<(), u32> + Send>;
 pub struct Stream {
     queue: Mutex<Queue>,
     changed: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -41,9 +43,10 @@ impl Stream {
     /// # Errors
     /// If the thread cannot be started.
     pub fn start() -> std::io::Result<Arc<Self>> {
-        let stream = Arc::new(Self { queue: Mutex::default(), changed: Condvar::new() });
+        let stream = Arc::new(Self { queue: Mutex::default(), changed: Condvar::new(), thread: Mutex::default() });
         let own = stream.clone();
-        std::thread::Builder::new().name("sim stream".into()).spawn(move || own.run())?;
+        let thread = std::thread::Builder::new().name("sim stream".into()).spawn(move || own.run())?;
+        *lock(&stream.thread) = Some(thread);
         Ok(stream)
     }
 
@@ -135,10 +138,17 @@ impl Stream {
         queue.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Lets the thread end once everything has run.
+    /// Lets the thread end once everything has run. If it has, the thread ends before this returns.
     pub fn close(&self) {
-        lock(&self.queue).closing = true;
+        let mut queue = lock(&self.queue);
+        queue.closing = true;
+        let idle = queue.done == queue.enqueued;
+        drop(queue);
         self.changed.notify_all();
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread.filter(|thread| idle && thread.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
     }
 }
 

@@ -42,9 +42,9 @@ impl Word {
         // SAFETY: the caller's promise. Whoever else writes it does so as a device does.
         unsafe {
             match self {
-                Self::Narrow(_) => {
-                    u64::from(AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)).load(Ordering::Acquire))
-                }
+                Self::Narrow(_) => u64::from(
+                    AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)).load(Ordering::Acquire),
+                ),
                 Self::Wide(_) => {
                     AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address)).load(Ordering::Acquire)
                 }
@@ -60,10 +60,12 @@ impl Word {
         // SAFETY: as in `load`.
         unsafe {
             match self {
-                Self::Narrow(value) => AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address))
-                    .store(value, Ordering::Release),
-                Self::Wide(value) => AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address))
-                    .store(value, Ordering::Release),
+                Self::Narrow(value) => {
+                    AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)).store(value, Ordering::Release)
+                }
+                Self::Wide(value) => {
+                    AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address)).store(value, Ordering::Release)
+                }
             }
         }
     }

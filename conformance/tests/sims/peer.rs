@@ -1,0 +1,32 @@
+//! The Vulkan driver for the CPU, as far as a stand-in must know it to be on the same device.
+
+use gpu_interop::vulkan::{BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ash::vk};
+use gpu_interop::{DeviceKind, ErrorKind};
+use libtest_mimic::Failed;
+
+/// What the stand-ins are told.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// `SIM_UUID`.
+    pub(crate) uuid: String,
+    /// `SIM_EXPORT_HEADER`.
+    pub(crate) header: String,
+}
+
+/// The device; `None` if there is no Vulkan, or no device that is a CPU.
+pub(crate) fn vulkan() -> Result<Option<Peer>, Failed> {
+    let devices = match Context::devices() {
+        Ok(devices) => devices,
+        Err(error) if matches!(error.kind(), ErrorKind::DriverNotFound | ErrorKind::DriverTooOld) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(cpu) = devices.into_iter().find(|device| device.kind == DeviceKind::Cpu) else { return Ok(None) };
+    let uuid = cpu.uuid.ok_or("a device of Vulkan has a UUID")?.to_string();
+    let context = Context::new(&ContextOptions::default().device(DeviceChoice::Identity(cpu)))?;
+    let options = BufferOptions::new(4096, vk::BufferUsageFlags::TRANSFER_SRC);
+    let request = ExportableBuffer::new(context.interop(), &options)?.import_request()?;
+    let mut start = [0; 32];
+    rustix::io::pread(request.handle().as_fd().ok_or("a descriptor")?, &mut start[..], 0)?;
+    let header = start[16..].iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Some(Peer { uuid, header }))
+}

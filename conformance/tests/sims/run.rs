@@ -1,0 +1,134 @@
+//! One run of the suite with a stand-in, and what it must have shown.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use gpu_interop_conformance::{CaseReport, Outcome, Report};
+use libtest_mimic::Failed;
+use tempfile::TempDir;
+
+use crate::library;
+use crate::peer::Peer;
+
+/// A run of the suite.
+#[derive(Debug)]
+pub(crate) struct Run {
+    library: Result<PathBuf, String>,
+    command: Command,
+    backend: &'static str,
+}
+
+impl Run {
+    /// With the library that plays NVIDIA's driver.
+    pub(crate) fn cuda() -> Self {
+        static LIBRARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+        Self::with("cuda", "gpu-interop-sim-cuda", "GPU_INTEROP_CUDA_LIBRARY", &LIBRARY)
+    }
+
+    fn with(backend: &'static str, package: &str, variable: &str, built: &OnceLock<Result<PathBuf, String>>) -> Self {
+        let library = built
+            .get_or_init(|| library::build(package).map_err(|failed| failed.message().unwrap_or_default().into()))
+            .clone();
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["run", "--backend", backend, "--jobs", "2"]).env_remove("GPU_INTEROP_BACKEND");
+        command.env(variable, library.as_deref().unwrap_or("/nonexistent".as_ref()));
+        Self { library, command, backend }
+    }
+
+    /// With this exporter, which must really run.
+    pub(crate) fn exporter(mut self, name: &str) -> Self {
+        self.command.args(["--exporter", name, "--require", name]);
+        self
+    }
+
+    /// With a driver that says it is on the same device.
+    pub(crate) fn matching(self, peer: &Peer) -> Self {
+        self.env("SIM_UUID", &peer.uuid).env("SIM_EXPORT_HEADER", &peer.header)
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn filter(mut self, glob: &str) -> Self {
+        self.command.args(["--filter", glob]);
+        self
+    }
+
+    /// With every scenario; without optimisation, but those that take a minute then (`size.*`).
+    pub(crate) fn whole(self) -> Self {
+        if cfg!(debug_assertions) { self.filter("{[!s]*,st*,se*}") } else { self }
+    }
+
+    /// Runs it. What failed is in the report.
+    pub(crate) fn run(mut self) -> Result<Ran, Failed> {
+        self.library?;
+        let folder = tempfile::tempdir()?;
+        let json = folder.path().join("report.json");
+        self.command.arg("--json").arg(&json).env("SIM_REPORT", folder.path().join("alive"));
+        let output = self.command.output()?;
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let report = std::fs::read_to_string(&json).unwrap_or_default();
+        let report: Report = serde_json::from_str(&report).map_err(|error| format!("{error}: {text}"))?;
+        check(text.starts_with("STAND-IN DRIVER: "), format!("the first line does not say it: {text}"))?;
+        check(report.backend.stand_in && report.backend.name == self.backend, format!("{:?}", report.backend))?;
+        let failed = report.results.iter().any(|case| case.outcome.is_failure());
+        check(output.status.success() != failed, format!("{}: {text}", output.status))?;
+        Ok(Ran { report, text, folder })
+    }
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    report: Report,
+    text: String,
+    folder: TempDir,
+}
+
+impl Deref for Ran {
+    type Target = Report;
+
+    fn deref(&self) -> &Report {
+        &self.report
+    }
+}
+
+impl Ran {
+    /// Fails unless everything passed but what is unsupported for one of these reasons.
+    pub(crate) fn only_unsupported(&self, reasons: &[&str]) -> Result<(), Failed> {
+        let expected = |reason: &str| reasons.iter().any(|part| reason.contains(part));
+        for case in &self.results {
+            let reason = case.reason.as_deref().unwrap_or_default();
+            let fine = match case.outcome {
+                Outcome::Passed => true,
+                Outcome::Unsupported => expected(reason),
+                _ => false,
+            };
+            check(fine, format!("{case:?}\n{}", self.text))?;
+        }
+        Ok(())
+    }
+
+    /// Fails unless at least so many scenarios passed whose ids begin so.
+    pub(crate) fn passed(&self, start: &str, least: usize) -> Result<(), Failed> {
+        let passed = |case: &&CaseReport| case.outcome == Outcome::Passed && case.id.starts_with(start);
+        let count = self.results.iter().filter(passed).count();
+        check(count >= least, format!("{count} of {start}* passed\n{}", self.text))
+    }
+
+    /// Fails unless every process that ended by itself had given everything back to its driver.
+    pub(crate) fn nothing_alive(&self) -> Result<(), Failed> {
+        let text = std::fs::read_to_string(self.folder.path().join("alive"))?;
+        check(!text.is_empty(), "no process reported what is alive")?;
+        let alive: Vec<&str> = text.lines().filter(|line| !line.starts_with("0 alive")).collect();
+        check(alive.is_empty(), alive.join("\n"))
+    }
+}
+
+pub(crate) fn check(holds: bool, message: impl Into<String>) -> Result<(), Failed> {
+    if holds { Ok(()) } else { Err(message.into().into()) }
+}
