@@ -120,12 +120,19 @@ impl Ran {
         check(count >= least, format!("{count} of {start}* passed\n{}", self.text))
     }
 
-    /// Fails unless every process that ended by itself had given everything back to its driver.
+    /// Fails unless every process that ended by itself had given everything back to its driver. Not those that call the
+    /// driver without the library; and what belongs to work that never ends is kept.
     pub(crate) fn nothing_alive(&self) -> Result<(), Failed> {
+        const WORK_THAT_NEVER_ENDS: &str = "imports: 1, mappings: 1, arrays: 0, semaphores: 0, streams: 1, events: 2, ";
         let text = std::fs::read_to_string(self.folder.path().join("alive"))?;
         check(!text.is_empty(), "no process reported what is alive")?;
-        let alive: Vec<&str> = text.lines().filter(|line| !line.starts_with("0 alive")).collect();
-        check(alive.is_empty(), alive.join("\n"))
+        let alive = |line: &&str| !line.starts_with("0 alive") && !line.contains("(raw-cuda)");
+        let alive: Vec<&str> = text.lines().filter(alive).collect();
+        let never = "lifetime.drop_everything_with_work_pending";
+        let allowed = usize::from(self.results.iter().any(|case| case.id == never && case.outcome == Outcome::Passed));
+        let kept =
+            alive.iter().filter(|line| line.starts_with("5 alive") && line.contains(WORK_THAT_NEVER_ENDS)).count();
+        check(alive.len() == kept && kept <= allowed, alive.join("\n"))
     }
 }
 

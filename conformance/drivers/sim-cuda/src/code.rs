@@ -7,30 +7,13 @@ use gpu_interop_sim::entries;
 
 use crate::give;
 
-/// `CUDA_ERROR_INVALID_VALUE`.
-pub const INVALID_VALUE: u32 = Code::CUDA_ERROR_INVALID_VALUE as u32;
-/// `CUDA_ERROR_OUT_OF_MEMORY`.
-pub const OUT_OF_MEMORY: u32 = Code::CUDA_ERROR_OUT_OF_MEMORY as u32;
-/// `CUDA_ERROR_NOT_INITIALIZED`.
-pub const NOT_INITIALIZED: u32 = Code::CUDA_ERROR_NOT_INITIALIZED as u32;
-/// `CUDA_ERROR_INVALID_DEVICE`.
-pub const INVALID_DEVICE: u32 = Code::CUDA_ERROR_INVALID_DEVICE as u32;
-/// `CUDA_ERROR_INVALID_IMAGE`.
-pub const INVALID_IMAGE: u32 = Code::CUDA_ERROR_INVALID_IMAGE as u32;
-/// `CUDA_ERROR_INVALID_CONTEXT`.
-pub const INVALID_CONTEXT: u32 = Code::CUDA_ERROR_INVALID_CONTEXT as u32;
+pub use gpu_interop_sim::code::{
+    INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NOT_INITIALIZED, NOT_READY,
+    NOT_SUPPORTED, OUT_OF_MEMORY, UNKNOWN,
+};
+
 /// `CUDA_ERROR_INVALID_PTX`.
 pub const INVALID_PTX: u32 = Code::CUDA_ERROR_INVALID_PTX as u32;
-/// `CUDA_ERROR_INVALID_HANDLE`.
-pub const INVALID_HANDLE: u32 = Code::CUDA_ERROR_INVALID_HANDLE as u32;
-/// `CUDA_ERROR_NOT_FOUND`.
-pub const NOT_FOUND: u32 = Code::CUDA_ERROR_NOT_FOUND as u32;
-/// `CUDA_ERROR_NOT_READY`.
-pub const NOT_READY: u32 = Code::CUDA_ERROR_NOT_READY as u32;
-/// `CUDA_ERROR_NOT_SUPPORTED`.
-pub const NOT_SUPPORTED: u32 = Code::CUDA_ERROR_NOT_SUPPORTED as u32;
-/// `CUDA_ERROR_UNKNOWN`.
-pub const UNKNOWN: u32 = Code::CUDA_ERROR_UNKNOWN as u32;
 
 /// The codes that this library has names for; the rest are unknown, as those of a newer driver are to an older one.
 const NAMES: &[(Code, &CStr)] = &[
@@ -72,5 +55,30 @@ entries! {
     fn cuGetErrorString(error: u32, text: *mut *const c_char) gives text {
         give(text, name(error).map_or(std::ptr::null(), CStr::as_ptr))?;
         name(error).map(drop).ok_or(INVALID_VALUE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_the_header() {
+        for (ours, theirs) in [
+            (INVALID_VALUE, Code::CUDA_ERROR_INVALID_VALUE),
+            (OUT_OF_MEMORY, Code::CUDA_ERROR_OUT_OF_MEMORY),
+            (NOT_INITIALIZED, Code::CUDA_ERROR_NOT_INITIALIZED),
+            (gpu_interop_sim::code::NO_DEVICE, Code::CUDA_ERROR_NO_DEVICE),
+            (INVALID_DEVICE, Code::CUDA_ERROR_INVALID_DEVICE),
+            (INVALID_IMAGE, Code::CUDA_ERROR_INVALID_IMAGE),
+            (INVALID_CONTEXT, Code::CUDA_ERROR_INVALID_CONTEXT),
+            (INVALID_HANDLE, Code::CUDA_ERROR_INVALID_HANDLE),
+            (gpu_interop_sim::code::NOT_FOUND, Code::CUDA_ERROR_NOT_FOUND),
+            (NOT_READY, Code::CUDA_ERROR_NOT_READY),
+            (NOT_SUPPORTED, Code::CUDA_ERROR_NOT_SUPPORTED),
+            (UNKNOWN, Code::CUDA_ERROR_UNKNOWN),
+        ] {
+            assert_eq!(ours, theirs as u32);
+        }
     }
 }

@@ -1,49 +1,18 @@
 //! Memory that is not shared, copies and fills.
 
 use std::ffi::{c_uint, c_void};
-use std::ptr::{with_exposed_provenance as from, with_exposed_provenance_mut as to};
+use std::ptr::with_exposed_provenance_mut as to;
 use std::sync::Arc;
 
 use gpu_interop_sim::stream::Stream;
-use gpu_interop_sim::{entries, memory, stream};
+use gpu_interop_sim::{entries, memory, work};
 
 use crate::{address, code, context, give};
 
 /// The stream of a handle, with a context current.
 pub(crate) fn stream_of(handle: usize) -> Result<Arc<Stream>, u32> {
     context::need()?;
-    Stream::of(handle).ok_or(code::INVALID_HANDLE)
-}
-
-/// Enqueues a copy. The ranges must be there, and apart, until it has run.
-fn copy(target: usize, source: usize, size: usize, stream: usize) -> Result<(), u32> {
-    let stream = stream_of(stream)?;
-    if size > 0 && (target == 0 || source == 0) {
-        return Err(code::INVALID_VALUE);
-    }
-    stream.enqueue(move || {
-        // SAFETY: whoever enqueued the copy promised the ranges. An exporter that writes at the same time can make the
-        // copy torn, never invalid.
-        unsafe { to::<u8>(target).copy_from_nonoverlapping(from(source), size) };
-        Ok(())
-    });
-    Ok(())
-}
-
-/// Enqueues a fill.
-fn fill<T: Copy + Send + 'static>(target: u64, value: T, count: usize, stream: usize) -> Result<(), u32> {
-    let (stream, target) = (stream_of(stream)?, address(target));
-    if count > 0 && (target == 0 || target % size_of::<T>() != 0) {
-        return Err(code::INVALID_VALUE);
-    }
-    stream.enqueue(move || {
-        for index in 0..count {
-            // SAFETY: as for a copy; aligned, as was checked.
-            unsafe { to::<T>(target).add(index).write(value) };
-        }
-        Ok(())
-    });
-    Ok(())
+    work::stream_of(handle)
 }
 
 entries! {
@@ -82,27 +51,33 @@ entries! {
     }
 
     fn cuMemcpyDtoDAsync_v2(target: u64, source: u64, size: usize, stream: usize) {
-        copy(address(target), address(source), size, stream)
+        context::need()?;
+        work::copy(address(target), address(source), size, stream)
     }
 
     fn cuMemcpyDtoHAsync_v2(target: *mut c_void, source: u64, size: usize, stream: usize) {
-        copy(target.expose_provenance(), address(source), size, stream)
+        context::need()?;
+        work::copy(target.expose_provenance(), address(source), size, stream)
     }
 
     fn cuMemcpyHtoDAsync_v2(target: u64, source: *const c_void, size: usize, stream: usize) {
-        copy(address(target), source.expose_provenance(), size, stream)
+        context::need()?;
+        work::copy(address(target), source.expose_provenance(), size, stream)
     }
 
     fn cuMemsetD8Async(target: u64, value: u8, count: usize, stream: usize) {
-        fill(target, value, count, stream)
+        context::need()?;
+        work::fill(target, value, count, stream)
     }
 
     fn cuMemsetD32Async(target: u64, value: u32, count: usize, stream: usize) {
-        fill(target, value, count, stream)
+        context::need()?;
+        work::fill(target, value, count, stream)
     }
 
     fn cuMemsetD8_v2(target: u64, value: u8, count: usize) {
-        fill(target, value, count, 0)?;
-        stream::Stream::of(0).ok_or(code::INVALID_HANDLE)?.synchronize()
+        context::need()?;
+        work::fill(target, value, count, 0)?;
+        work::stream_of(0)?.synchronize()
     }
 }

@@ -18,28 +18,9 @@ pub mod physical;
 
 use std::ffi::c_int;
 
+pub(crate) use gpu_interop_sim::work::{address, give};
+
 /// Says what this is: the backend reports it.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name that backends look for")]
 pub static gpu_interop_stand_in: c_int = 1;
-
-/// Writes a result.
-///
-/// # Errors
-/// [`code::INVALID_VALUE`] if there is nowhere to write it to.
-///
-/// # Safety
-/// `target` is NULL or valid.
-unsafe fn give<T>(target: *mut T, value: T) -> Result<(), u32> {
-    if target.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { target.write(value) };
-    Ok(())
-}
-
-/// An address or a handle as what it is everywhere in here.
-fn address(address: u64) -> usize {
-    usize::try_from(address).unwrap_or(usize::MAX)
-}

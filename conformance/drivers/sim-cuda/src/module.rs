@@ -2,14 +2,10 @@
 
 use std::ffi::{CStr, c_char, c_uint, c_void};
 
-use gpu_interop_sim::entries;
-use gpu_interop_sim::kernel::{self, MODULES};
+use gpu_interop_sim::kernel::MODULES;
+use gpu_interop_sim::{entries, work};
 
-use crate::copy::stream_of;
 use crate::{code, context, give};
-
-/// The most threads of a block.
-const THREADS: u32 = 1024;
 
 entries! {
     fn cuModuleLoadData(module: *mut usize, image: *const c_void) gives module {
@@ -35,11 +31,7 @@ entries! {
 
     fn cuModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) gives function {
         context::need()?;
-        MODULES.get(module).ok_or(code::INVALID_HANDLE)?;
-        if name.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
-        give(function, kernel::find(CStr::from_ptr(name)).ok_or(code::NOT_FOUND)?)
+        give(function, work::module_kernel(module, name)?)
     }
 
     fn cuLaunchKernel(
@@ -55,20 +47,7 @@ entries! {
         arguments: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) {
-        let stream = stream_of(stream)?;
-        let kernel = kernel::of(function).ok_or(code::INVALID_HANDLE)?;
-        let threads = block_x.checked_mul(block_y).and_then(|threads| threads.checked_mul(block_z));
-        if [grid_x, grid_y, grid_z].contains(&0) || !threads.is_some_and(|threads| (1..=THREADS).contains(&threads)) {
-            return Err(code::INVALID_VALUE);
-        }
-        if arguments.is_null() || !extra.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
-        let run = kernel.launch(arguments);
-        stream.enqueue(move || {
-            run();
-            Ok(())
-        });
-        Ok(())
+        context::need()?;
+        work::launch(function, [grid_x, grid_y, grid_z], [block_x, block_y, block_z], stream, [arguments, extra])
     }
 }

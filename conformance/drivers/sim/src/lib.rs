@@ -12,6 +12,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod array;
+pub mod code;
 pub mod device;
 pub mod event;
 pub mod faults;
@@ -25,6 +26,7 @@ pub mod semaphore;
 pub mod settings;
 pub mod stream;
 pub mod word;
+pub mod work;
 
 mod entry;
 

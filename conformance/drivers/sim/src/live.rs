@@ -101,7 +101,9 @@ pub fn report_at_exit() {
         let live = Live::now();
         let Some(path) = settings::text("SIM_REPORT") else { return };
         if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) {
-            let text = format!("{} alive at the end of process {}: {live:?}\n", live.total(), std::process::id());
+            // The first argument tells processes of one program apart.
+            let (id, argument) = (std::process::id(), std::env::args().nth(1).unwrap_or_default());
+            let text = format!("{} alive at the end of process {id} ({argument}): {live:?}\n", live.total());
             let _ = file.write_all(text.as_bytes());
         }
     }

@@ -1,13 +1,15 @@
 //! Memory that can be exported: memory files, and the ranges of addresses at which they are mapped.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use crate::mapping::Mapping;
 use crate::memory::{LAVAPIPE_HEADER, duplicate};
 use crate::objects::Objects;
-use crate::settings;
+use crate::work::address;
+use crate::{code, settings};
 
 /// A memory file.
 #[derive(Debug)]
@@ -27,10 +29,7 @@ pub const GRANULARITY: usize = 2 << 20;
 
 impl Physical {
     /// Makes memory, as `SIM_EXPORT` says.
-    ///
-    /// # Errors
-    /// What the kernel answers.
-    pub fn new(size: usize) -> rustix::io::Result<Self> {
+    fn new(size: usize) -> rustix::io::Result<Self> {
         let plain = settings::text("SIM_EXPORT").is_some_and(|kind| kind == "plain");
         let header = if plain { 0 } else { LAVAPIPE_HEADER };
         let file = rustix::fs::memfd_create("stand-in GPU memory", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -48,18 +47,12 @@ impl Physical {
     }
 
     /// A new descriptor.
-    ///
-    /// # Errors
-    /// What the kernel answers.
-    pub fn export(&self) -> rustix::io::Result<OwnedFd> {
+    fn export(&self) -> rustix::io::Result<OwnedFd> {
         duplicate(&self.file)
     }
 
     /// Maps a part of it into reserved addresses, not accessible yet.
-    ///
-    /// # Errors
-    /// What the kernel answers; `INVAL` if there is not as much.
-    pub fn map(&self, reserved: &Mapping, at: usize, size: usize, offset: usize) -> rustix::io::Result<()> {
+    fn map(&self, reserved: &Mapping, at: usize, size: usize, offset: usize) -> rustix::io::Result<()> {
         if offset.checked_add(size).is_none_or(|end| end > self.size) {
             return Err(rustix::io::Errno::INVAL);
         }
@@ -67,8 +60,127 @@ impl Physical {
     }
 }
 
+// What the functions of both vendors' interfaces do. A failure is a status code.
+
+/// The numbers of both vendors: an allocation that is pinned, on a device, exported as a file descriptor, and accessed
+/// to read and write.
+const PINNED: u32 = 1;
+const DEVICE: u32 = 1;
+const POSIX_FD: u32 = 1;
+const READ_WRITE: u32 = 3;
+
+/// Fails unless a description is one of device memory: type, handle types, location and device.
+///
+/// # Errors
+/// What is wrong.
+pub fn check([kind, handles, location, device]: [u32; 4]) -> Result<(), u32> {
+    if kind != PINNED || location != DEVICE || device != 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    if handles & !POSIX_FD != 0 { Err(code::NOT_SUPPORTED) } else { Ok(()) }
+}
+
+/// A size that is a multiple of the granularity, and not 0.
+fn whole(size: usize) -> Result<usize, u32> {
+    if size == 0 || !size.is_multiple_of(GRANULARITY) { Err(code::INVALID_VALUE) } else { Ok(size) }
+}
+
 /// The reserved range that an address is in.
-#[must_use]
-pub fn reservation(address: usize) -> Option<std::sync::Arc<Mapping>> {
-    RESERVED.all().into_iter().find(|range| (range.base()..range.base() + range.length()).contains(&address))
+fn reserved(pointer: u64) -> Result<(usize, Arc<Mapping>), u32> {
+    let pointer = address(pointer);
+    let inside = |range: &Arc<Mapping>| (range.base()..range.base() + range.length()).contains(&pointer);
+    RESERVED.all().into_iter().find(inside).map(|range| (pointer, range)).ok_or(code::INVALID_VALUE)
+}
+
+fn physical(handle: u64) -> Result<Arc<Physical>, u32> {
+    PHYSICAL.get(address(handle)).ok_or(code::INVALID_VALUE)
+}
+
+/// Makes memory: its handle.
+///
+/// # Errors
+/// What is wrong.
+pub fn create(size: usize, flags: u64) -> Result<u64, u32> {
+    if flags != 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    Physical::new(whole(size)?).map(|memory| PHYSICAL.insert(memory) as u64).map_err(|_| code::OUT_OF_MEMORY)
+}
+
+/// Ends a handle. The memory goes with its last mapping.
+///
+/// # Errors
+/// What is wrong.
+pub fn release(handle: u64) -> Result<(), u32> {
+    PHYSICAL.remove(address(handle)).map(drop).ok_or(code::INVALID_VALUE)
+}
+
+/// Reserves addresses: the first.
+///
+/// # Errors
+/// What is wrong.
+pub fn reserve(size: usize, alignment: usize, flags: u64) -> Result<u64, u32> {
+    if flags != 0 || !(alignment == 0 || alignment.is_power_of_two()) {
+        return Err(code::INVALID_VALUE);
+    }
+    let range = Mapping::reserved(whole(size)?).map_err(|_| code::OUT_OF_MEMORY)?;
+    let base = range.base();
+    RESERVED.insert_as(base, range);
+    Ok(base as u64)
+}
+
+/// Gives addresses back, as many as were reserved.
+///
+/// # Errors
+/// What is wrong.
+pub fn unreserve(pointer: u64, size: usize) -> Result<(), u32> {
+    let (pointer, range) = reserved(pointer)?;
+    if range.base() != pointer || range.length() != size {
+        return Err(code::INVALID_VALUE);
+    }
+    RESERVED.remove(pointer).map(drop).ok_or(code::INVALID_VALUE)
+}
+
+/// Maps memory from its beginning on.
+///
+/// # Errors
+/// What is wrong.
+pub fn map(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) -> Result<(), u32> {
+    let (pointer, range) = reserved(pointer)?;
+    if flags != 0 || offset != 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    physical(handle)?.map(&range, pointer, whole(size)?, offset).map_err(|_| code::INVALID_VALUE)
+}
+
+/// Undoes [`map`].
+///
+/// # Errors
+/// What is wrong.
+pub fn unmap(pointer: u64, size: usize) -> Result<(), u32> {
+    let (pointer, range) = reserved(pointer)?;
+    range.clear(pointer, whole(size)?).map_err(|_| code::INVALID_VALUE)
+}
+
+/// Makes mapped memory accessible to the device: its location and the flags, as numbers.
+///
+/// # Errors
+/// What is wrong.
+pub fn allow(pointer: u64, size: usize, [location, flags]: [u32; 2]) -> Result<(), u32> {
+    if location != DEVICE || flags != READ_WRITE {
+        return Err(code::INVALID_VALUE);
+    }
+    let (pointer, range) = reserved(pointer)?;
+    range.allow(pointer, whole(size)?).map_err(|_| code::INVALID_VALUE)
+}
+
+/// Exports memory: a descriptor that is the caller's.
+///
+/// # Errors
+/// What is wrong.
+pub fn export(handle: u64, kind: u32, flags: u64) -> Result<RawFd, u32> {
+    if kind != POSIX_FD || flags != 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    physical(handle)?.export().map(IntoRawFd::into_raw_fd).map_err(|_| code::OUT_OF_MEMORY)
 }

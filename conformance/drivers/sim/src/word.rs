@@ -12,11 +12,13 @@ pub enum Word {
     Wide(u64),
 }
 
-/// When a wait ends. The numbers are those of both vendors.
+/// When a wait ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// The word is as far as the value, wrapping around.
+    /// The word is as far as the value, wrapping around: CUDA's.
     Reached,
+    /// The word is not less than the value: HIP's.
+    AtLeast,
     /// They are equal.
     Equal,
     /// They have a bit in common.
@@ -26,14 +28,23 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// By its number.
+    /// By its number, which both vendors share. `first` is what 0 means.
     #[must_use]
-    pub fn of(number: u32) -> Option<Self> {
-        [Self::Reached, Self::Equal, Self::And, Self::Nor].get(usize::try_from(number).ok()?).copied()
+    pub fn of(first: Self, number: u32) -> Option<Self> {
+        [first, Self::Equal, Self::And, Self::Nor].get(usize::try_from(number).ok()?).copied()
     }
 }
 
 impl Word {
+    /// Bytes.
+    #[must_use]
+    pub fn size(self) -> usize {
+        match self {
+            Self::Narrow(_) => 4,
+            Self::Wide(_) => 8,
+        }
+    }
+
     /// The bits that a word of this width has at `address`.
     ///
     /// # Safety
@@ -90,6 +101,7 @@ impl Word {
         };
         match condition {
             Condition::Reached => word.wrapping_sub(value) & sign == 0,
+            Condition::AtLeast => word >= value,
             Condition::Equal => word == value,
             Condition::And => word & value != 0,
             Condition::Nor => !(word | value) & all != 0,
@@ -103,13 +115,15 @@ mod tests {
 
     #[test]
     fn conditions_hold_when_they_should() {
-        use Condition::{And, Equal, Nor, Reached};
+        use Condition::{And, AtLeast, Equal, Nor, Reached};
         assert!(Word::Narrow(7).is_met(7, Reached) && !Word::Narrow(7).is_met(6, Reached));
         assert!(Word::Narrow(u32::MAX).is_met(2, Reached) && Word::Wide(u64::MAX).is_met(2, Reached));
         assert!(!Word::Narrow(7).is_met(0x8000_0007, Reached) && !Word::Wide(1 << 32).is_met(0xffff_ffff, Reached));
         assert!(Word::Wide(5).is_met(5, Equal) && !Word::Wide(5).is_met(4, Equal));
         assert!(Word::Narrow(2).is_met(6, And) && !Word::Narrow(2).is_met(4, And));
         assert!(Word::Narrow(u32::MAX - 1).is_met(0, Nor) && !Word::Narrow(u32::MAX - 1).is_met(1, Nor));
-        assert_eq!([0, 1, 2, 3, 4].map(Condition::of), [Some(Reached), Some(Equal), Some(And), Some(Nor), None]);
+        assert!(!Word::Narrow(u32::MAX).is_met(2, AtLeast) && Word::Narrow(7).is_met(0x8000_0007, AtLeast));
+        let of = |number| Condition::of(AtLeast, number);
+        assert_eq!([0, 1, 2, 3, 4].map(of), [Some(AtLeast), Some(Equal), Some(And), Some(Nor), None]);
     }
 }
