@@ -200,6 +200,7 @@ fn copies(context: &Context) -> Verdict {
     stream.copy_array(part(0)?, part(10)?)?;
     stream.copy_from_array(mapped.slice(..TEXELS * 4)?, level)?;
     stream.copy_to_array(level, mapped.slice(..TEXELS * 4)?)?;
+    stream.synchronize()?;
     image.goes_both_ways(context)?;
     refused(ArrayFormat::new(ChannelType::Uint8, 3), "a format of three channels")
 }
