@@ -18,6 +18,8 @@ pub struct Imported {
     file: Mapping,
     /// Where the data begins.
     header: usize,
+    /// Bytes of data, as far as ranges are checked.
+    size: u64,
 }
 
 /// Imported memory.
@@ -67,20 +69,21 @@ impl Imported {
     pub fn open(fd: RawFd) -> Option<Self> {
         let file = map_file(fd)?;
         let header = if is_lavapipe(descriptor(fd)?, &file) { LAVAPIPE_HEADER } else { 0 };
-        Some(Self { file, header })
+        let size = (file.length() - header) as u64;
+        Some(Self { file, header, size })
     }
 
-    /// Bytes of data.
+    /// As much memory as the importer said. Who uses more than there is dies, as with a runtime that does not look.
     #[must_use]
-    pub fn size(&self) -> u64 {
-        (self.file.length() - self.header) as u64
+    pub fn sized(self, size: u64) -> Self {
+        Self { size, ..self }
     }
 
     /// Maps a range at an address of its own; [`free`] ends it. `None` if the range is not inside, or empty.
     #[must_use]
     pub fn map(&self, offset: u64, size: u64) -> Option<usize> {
         let end = offset.checked_add(size)?;
-        if size == 0 || end > self.size() {
+        if size == 0 || end > self.size {
             return None;
         }
         let (mapping, lead) = self.again(offset, size)?;
@@ -95,7 +98,7 @@ impl Imported {
     /// nothing at this offset.
     #[must_use]
     pub fn map_rest(&self, offset: u64) -> Option<(Mapping, usize)> {
-        self.again(offset, self.size().checked_sub(offset).filter(|rest| *rest > 0)?)
+        self.again(offset, self.size.checked_sub(offset).filter(|rest| *rest > 0)?)
     }
 
     /// A mapping of whole pages, and where in it the range begins.

@@ -15,6 +15,7 @@
 //! | `SIM_EXPORT_HEADER` | the 16 bytes, hexadecimal, by which lavapipe recognises memory of its own: bytes 16 to 31 of what it exports |
 //! | `SIM_SEMAPHORES` | sim-hip: `stub` (the default: as on Linux), or `abort`: importing one ends the process, as a runtime with assertions does |
 //! | `SIM_HIP_LAYOUT` | sim-hip: 6 (the default), or 5: the structs of HIP 5 |
+//! | `SIM_ARCH` | sim-hip: the architecture, which code objects must be built for: `gfx90a:sramecc+:xnack-` |
 //! | `SIM_REPORT` | a file that gets a line when the process ends: what is still alive |
 //!
 //! A symbol cannot be hidden from `dlsym` by the environment: missing symbols are tested with the stand-in in C, which
