@@ -1,7 +1,8 @@
 //! Which device is it, and what does it say it can do.
 
 use gpu_interop::{
-    Device, DeviceIdentity, DeviceKind, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, SemaphoreHandleKind, Uuid,
+    Device, DeviceIdentity, DeviceKind, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, PciAddress,
+    SemaphoreHandleKind, Uuid,
 };
 
 use super::{expect_error, refused};
@@ -64,14 +65,14 @@ fn exporter_matches(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// A device that is certainly not in this machine.
-fn somewhere_else() -> DeviceIdentity {
+/// A device that is certainly not in this machine, whichever way the device under test is told from others.
+pub(super) fn somewhere_else() -> DeviceIdentity {
     DeviceIdentity {
         name: "a card in another machine".into(),
         kind: DeviceKind::Gpu,
         uuid: Uuid::from_bytes(*b"not in this host"),
         luid: None,
-        pci: None,
+        pci: Some(PciAddress { domain: 0xfffe, bus: 0xff, device: 0x1f, function: 7 }),
     }
 }
 
@@ -80,7 +81,7 @@ fn foreign_exporter_refused(context: &Context) -> Verdict {
     let pattern = context.pattern();
     buffer.write(0, &pattern.bytes(0, 4096))?;
     let foreign = somewhere_else();
-    ensure_eq!(context.device().identity().compare(&foreign), IdentityMatch::Different, "a device with another UUID");
+    ensure_eq!(context.device().identity().compare(&foreign), IdentityMatch::Different, "a device somewhere else");
     let request = buffer.import_request()?.exported_by(foreign.clone());
     let (error, request) =
         refused(context.device().import_memory(request), &[ErrorKind::DeviceMismatch], "memory of another device")?;

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use gpu_interop::handle::{KmtHandle, NtHandle, NvSciBufObject, NvSciSyncObject, ObjectName};
 use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle};
 
+use super::identity::somewhere_else;
 use super::{refused, refused_semaphore};
 use crate::accounting::Holdings;
 use crate::context::Context;
@@ -160,12 +161,7 @@ fn failure_keeps_handle(context: &Context) -> Verdict {
     let size = request.size();
     let result = context.device().import_memory(resized(request, 0));
     let (_, request) = refused(result, &[ErrorKind::InvalidArgument], "a size of 0")?;
-    let elsewhere = gpu_interop::DeviceIdentity {
-        uuid: gpu_interop::Uuid::from_bytes([0xee; 16]),
-        kind: gpu_interop::DeviceKind::Gpu,
-        ..Default::default()
-    };
-    let result = context.device().import_memory(resized(request, size).exported_by(elsewhere));
+    let result = context.device().import_memory(resized(request, size).exported_by(somewhere_else()));
     let (_, request) = refused(result, &[ErrorKind::DeviceMismatch], "another device")?;
     let kinds = [ErrorKind::InvalidArgument, ErrorKind::ImportRejected, ErrorKind::OutOfMemory];
     let (_, request) = refused(context.device().import_memory(resized(request, u64::MAX)), &kinds, "a wild size")?;
