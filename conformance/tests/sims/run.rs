@@ -27,6 +27,12 @@ impl Run {
         Self::with("cuda", "gpu-interop-sim-cuda", "GPU_INTEROP_CUDA_LIBRARY", &LIBRARY)
     }
 
+    /// With the library that plays AMD's runtime.
+    pub(crate) fn hip() -> Self {
+        static LIBRARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+        Self::with("hip", "gpu-interop-sim-hip", "GPU_INTEROP_HIP_LIBRARY", &LIBRARY)
+    }
+
     fn with(backend: &'static str, package: &str, variable: &str, built: &OnceLock<Result<PathBuf, String>>) -> Self {
         let library = built
             .get_or_init(|| library::build(package).map_err(|failed| failed.message().unwrap_or_default().into()))
@@ -55,6 +61,11 @@ impl Run {
 
     pub(crate) fn filter(mut self, glob: &str) -> Self {
         self.command.args(["--filter", glob]);
+        self
+    }
+
+    pub(crate) fn expectations(mut self, file: &str) -> Self {
+        self.command.args(["--expectations", file]);
         self
     }
 
@@ -98,13 +109,13 @@ impl Deref for Ran {
 }
 
 impl Ran {
-    /// Fails unless everything passed but what is unsupported for one of these reasons.
+    /// Fails unless everything passed but what is unsupported for one of these reasons, or expected to fail.
     pub(crate) fn only_unsupported(&self, reasons: &[&str]) -> Result<(), Failed> {
         let expected = |reason: &str| reasons.iter().any(|part| reason.contains(part));
         for case in &self.results {
             let reason = case.reason.as_deref().unwrap_or_default();
             let fine = match case.outcome {
-                Outcome::Passed => true,
+                Outcome::Passed | Outcome::ExpectedFailure => true,
                 Outcome::Unsupported => expected(reason),
                 _ => false,
             };

@@ -1,0 +1,77 @@
+//! The CUDA backend on the library that plays NVIDIA's driver.
+
+use gpu_interop_conformance::Outcome;
+use libtest_mimic::{Completion, Failed, Trial};
+
+use crate::peer;
+use crate::run::{Run, check};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::test("cuda_native", native),
+        Trial::ignorable_test("cuda_vulkan", vulkan),
+        Trial::test("cuda_faults_are_reported", faults),
+        Trial::test("cuda_slow_calls_change_nothing", latency),
+    ]
+}
+
+/// What the real driver cannot do either, or what only a GPU can.
+const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of semaphore";
+pub(crate) const NO_NATIVE_FORMS: &str = "native memory has one form";
+pub(crate) const NO_NATIVE_IMAGES: &str = "no images of this exporter";
+const NO_SURFACES: &str = "surfaces: the driver (CUDA 13.0) has no cuSurfObjectCreate";
+const NO_TEXTURES: &str = "textures: the driver (CUDA 13.0) has no cuTexObjectCreate";
+
+fn native() -> Result<(), Failed> {
+    let report = Run::cuda().exporter("native").whole().run()?;
+    report.only_unsupported(&[NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SURFACES, NO_TEXTURES])?;
+    // A GPU's own semaphores are the one thing that lavapipe cannot be asked for.
+    report.passed("semaphore.", 20)?;
+    report.passed("stream.", 10)?;
+    report.passed("misbehaviour.", 10)?;
+    report.nothing_alive()
+}
+
+fn vulkan() -> Result<Completion, Failed> {
+    let Some(vulkan) = peer::vulkan()? else {
+        return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
+    };
+    let report = Run::cuda().exporter("vulkan").matching(&vulkan).whole().run()?;
+    report.only_unsupported(&[NO_SEMAPHORES_OF_VULKAN, NO_SURFACES, NO_TEXTURES])?;
+    report.passed("memory.", 5)?;
+    report.passed("reverse.", 5)?;
+    report.passed("image_", 40)?;
+    report.nothing_alive()?;
+    Ok(Completion::Completed)
+}
+
+/// The suite fails when the driver does, with what the driver answered, and nothing is lost on the way.
+fn faults() -> Result<(), Failed> {
+    for (fault, reason) in [
+        ("cuImportExternalMemory:1:999", "CUDA_ERROR_UNKNOWN (999)"),
+        ("cuImportExternalMemory:1:700", "CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
+        ("cuImportExternalMemory:1:54321", "code 54321"),
+        ("cuImportExternalMemory:1:null", "null handle"),
+        ("cuExternalMemoryGetMappedBuffer:1:1", "CUDA_ERROR_INVALID_VALUE (1)"),
+        ("cuExternalMemoryGetMappedBuffer:1:null", "null handle"),
+        ("cuMemcpyDtoHAsync_v2:1:719", "CUDA_ERROR_LAUNCH_FAILED (719)"),
+        ("cuStreamCreate:2:2", "CUDA_ERROR_OUT_OF_MEMORY (2)"),
+        ("cuMemCreate:1:2", "CUDA_ERROR_OUT_OF_MEMORY (2)"),
+    ] {
+        let report = Run::cuda().exporter("native").filter("memory.round_trip").env("SIM_FAIL", fault).run()?;
+        let [case] = report.results.as_slice() else { return Err(format!("{fault}: {report:?}").into()) };
+        let told = case.reason.as_deref().unwrap_or_default();
+        check(case.outcome == Outcome::Failed && told.contains(reason), format!("{fault}: {case:?}"))?;
+        report.nothing_alive()?;
+    }
+    Ok(())
+}
+
+/// Nothing depends on how long a call takes.
+fn latency() -> Result<(), Failed> {
+    let slow = "cuMemcpyHtoDAsync_v2:2000,cuStreamSynchronize:2000,cuImportExternalMemory:2000";
+    let report = Run::cuda().exporter("native").filter("{memory,stream}.*").env("SIM_LATENCY", slow).run()?;
+    report.only_unsupported(&[NO_NATIVE_FORMS])?;
+    report.passed("stream.", 10)?;
+    report.nothing_alive()
+}

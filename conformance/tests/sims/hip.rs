@@ -1,0 +1,73 @@
+//! The HIP backend on the library that plays AMD's runtime, as on Linux.
+
+use libtest_mimic::{Completion, Failed, Trial};
+
+use crate::cuda::{NO_NATIVE_FORMS, NO_NATIVE_IMAGES};
+use crate::peer;
+use crate::run::{Run, check};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::test("hip_native", native),
+        Trial::ignorable_test("hip_vulkan", vulkan),
+        Trial::test("hip_semaphores_that_abort_are_never_called", aborting),
+        Trial::test("hip_with_the_structs_of_hip_5", generation_5),
+    ]
+}
+
+const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only";
+const NO_IMAGES: &str = "HIP maps images on Windows only";
+const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
+const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
+const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of semaphore";
+const EXPECTATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sims/hip.toml");
+
+fn native() -> Result<(), Failed> {
+    let report = Run::hip().exporter("native").expectations(EXPECTATIONS).whole().run()?;
+    report.only_unsupported(&[
+        NO_SEMAPHORES,
+        NO_IMAGES,
+        NO_RAW_CALLS,
+        NO_SEMAPHORES_OF_HIP,
+        NO_NATIVE_FORMS,
+        NO_NATIVE_IMAGES,
+    ])?;
+    report.passed("memory.", 4)?;
+    report.passed("stream.", 10)?;
+    report.nothing_alive()
+}
+
+fn vulkan() -> Result<Completion, Failed> {
+    let Some(vulkan) = peer::vulkan()? else {
+        return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
+    };
+    let run = Run::hip().exporter("vulkan").matching(&vulkan).expectations(EXPECTATIONS).whole().run();
+    let report = match run {
+        // HIP tells a device by its PCI address alone, and a CPU has none: the two are one only if both say CPU.
+        Err(failed) if failed.message().is_some_and(|text| text.contains("Vulkan has no device that is")) => {
+            return Ok(Completion::ignored_with("the backend does not say that the device of a stand-in is a CPU"));
+        }
+        run => run?,
+    };
+    report.only_unsupported(&[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_VULKAN])?;
+    report.passed("memory.", 5)?;
+    report.passed("reverse.", 5)?;
+    report.nothing_alive()?;
+    Ok(Completion::Completed)
+}
+
+/// A runtime with assertions ends the process that touches a semaphore: nothing crashes if nobody does.
+fn aborting() -> Result<(), Failed> {
+    let report = Run::hip().exporter("native").filter("{semaphore,import}.*").env("SIM_SEMAPHORES", "abort").run()?;
+    report.only_unsupported(&[NO_SEMAPHORES, NO_SEMAPHORES_OF_HIP, NO_NATIVE_FORMS])?;
+    let semaphores = report.results.iter().filter(|case| case.id.starts_with("semaphore.")).count();
+    check(semaphores >= 20, format!("only {semaphores} scenarios of semaphores"))
+}
+
+fn generation_5() -> Result<(), Failed> {
+    let report = Run::hip().exporter("native").filter("{memory,lifetime,map}.*").env("SIM_HIP_LAYOUT", "5").run()?;
+    check(report.backend.driver.contains("HIP 5.7"), report.backend.driver.clone())?;
+    report.only_unsupported(&[NO_NATIVE_FORMS])?;
+    report.passed("memory.", 4)?;
+    report.nothing_alive()
+}
