@@ -10,6 +10,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("cuda_native", native),
         Trial::ignorable_test("cuda_vulkan", vulkan),
+        Trial::ignorable_test("cuda_swiftshader", swiftshader),
         Trial::test("cuda_faults_are_reported", faults),
         Trial::test("cuda_slow_calls_change_nothing", latency),
     ]
@@ -41,6 +42,24 @@ fn vulkan() -> Result<Completion, Failed> {
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
     report.passed("image_", 40)?;
+    report.nothing_alive()?;
+    Ok(Completion::Completed)
+}
+
+/// Another renderer, which has binary semaphores that can be exported, and takes memory without a header.
+fn swiftshader() -> Result<Completion, Failed> {
+    let Some(library) = peer::swiftshader_library() else {
+        return Ok(Completion::ignored_with(peer::NO_SWIFTSHADER));
+    };
+    let folder = tempfile::tempdir()?;
+    let run = Run::cuda().exporter("vulkan").swiftshader(&library, folder.path())?;
+    // Not images: where their texels lie is not known to the stand-in.
+    let groups = "{identity,import,lifetime,map,memory,misbehaviour,process,reverse,semaphore,stream,threads}.*";
+    let report = run.filter(groups).run()?;
+    report.only_unsupported(&[NO_SEMAPHORES_OF_VULKAN])?;
+    report.passed("memory.", 5)?;
+    report.passed("reverse.", 5)?;
+    report.passed("semaphore.", 2)?;
     report.nothing_alive()?;
     Ok(Completion::Completed)
 }

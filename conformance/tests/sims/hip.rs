@@ -33,7 +33,7 @@ fn native() -> Result<(), Failed> {
         NO_NATIVE_IMAGES,
     ])?;
     report.passed("memory.", 4)?;
-    report.passed("stream.", 10)?;
+    report.passed("stream.", 9)?;
     report.nothing_alive()
 }
 

@@ -1,4 +1,6 @@
-//! The Vulkan driver for the CPU, as far as a stand-in must know it to be on the same device.
+//! The Vulkan drivers for the CPU, as far as a stand-in must know them to be on the same device.
+
+use std::path::PathBuf;
 
 use gpu_interop::vulkan::{BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ash::vk};
 use gpu_interop::{DeviceKind, ErrorKind};
@@ -29,4 +31,17 @@ pub(crate) fn vulkan() -> Result<Option<Peer>, Failed> {
     rustix::io::pread(request.handle().as_fd().ok_or("a descriptor")?, &mut start[..], 0)?;
     let header = start[16..].iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Some(Peer { uuid, header }))
+}
+
+/// SwiftShader's device, the same in every version.
+pub(crate) const SWIFTSHADER_UUID: &str = "53776966745368616465725555494400";
+
+pub(crate) const NO_SWIFTSHADER: &str =
+    "no SwiftShader: name its libvk_swiftshader.so with SWIFTSHADER_LIBRARY (Debian has it in chromium-common)";
+
+/// SwiftShader's library.
+pub(crate) fn swiftshader_library() -> Option<PathBuf> {
+    let named = std::env::var_os("SWIFTSHADER_LIBRARY").map(PathBuf::from);
+    let installed = PathBuf::from("/usr/lib/chromium/libvk_swiftshader.so");
+    named.or_else(|| installed.is_file().then_some(installed))
 }

@@ -1,7 +1,7 @@
 //! One run of the suite with a stand-in, and what it must have shown.
 
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use libtest_mimic::Failed;
 use tempfile::TempDir;
 
 use crate::library;
-use crate::peer::Peer;
+use crate::peer::{Peer, SWIFTSHADER_UUID};
 
 /// A run of the suite.
 #[derive(Debug)]
@@ -52,6 +52,19 @@ impl Run {
     /// With a driver that says it is on the same device.
     pub(crate) fn matching(self, peer: &Peer) -> Self {
         self.env("SIM_UUID", &peer.uuid).env("SIM_EXPORT_HEADER", &peer.header)
+    }
+
+    /// With SwiftShader as the only driver of Vulkan; `folder` gets the file that says so.
+    pub(crate) fn swiftshader(mut self, library: &Path, folder: &Path) -> Result<Self, Failed> {
+        let manifest = folder.join("swiftshader.json");
+        let text = serde_json::json!({
+            "file_format_version": "1.0.0",
+            "ICD": { "library_path": library.canonicalize()?, "api_version": "1.3.0" },
+        });
+        std::fs::write(&manifest, text.to_string())?;
+        // The first is the older name of the second.
+        self.command.env("VK_ICD_FILENAMES", &manifest).env("VK_DRIVER_FILES", &manifest);
+        Ok(self.env("SIM_UUID", SWIFTSHADER_UUID).env("SIM_EXPORT", "plain"))
     }
 
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {

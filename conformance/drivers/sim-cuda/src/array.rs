@@ -152,6 +152,9 @@ entries! {
         if levels > image.max_levels() {
             return Err(code::INVALID_VALUE);
         }
+        if !memory.has_known_images() {
+            return Err(code::NOT_SUPPORTED);
+        }
         let (mapping, lead) = memory.map_rest((*desc).offset).ok_or(code::INVALID_VALUE)?;
         give(array, MIPMAPPED.insert(Mipmapped::new(mapping, lead, &image, levels)))
     }

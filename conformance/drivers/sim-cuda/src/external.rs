@@ -84,7 +84,7 @@ unsafe fn batch(handles: *const usize, count: c_uint) -> Vec<Arc<Semaphore>> {
 
 entries! {
     fn cuImportExternalMemory(memory: *mut usize, desc: *const MemoryDesc) gives memory
-        failing |code| failed(memory_kind(desc), &[MEMORY_FD], (*desc).handle.fd, code);
+        failing |code| if !desc.is_null() { failed(memory_kind(desc), &[MEMORY_FD], (*desc).handle.fd, code) };
     {
         context::need()?;
         if memory.is_null() || desc.is_null() {
@@ -122,7 +122,7 @@ entries! {
     }
 
     fn cuImportExternalSemaphore(semaphore: *mut usize, desc: *const SemaphoreDesc) gives semaphore
-        failing |code| failed(semaphore_kind(desc), &[BINARY_FD, TIMELINE_FD], (*desc).handle.fd, code);
+        failing |code| if !desc.is_null() { failed(semaphore_kind(desc), &[BINARY_FD, TIMELINE_FD], (*desc).handle.fd, code) };
     {
         context::need()?;
         if semaphore.is_null() || desc.is_null() {

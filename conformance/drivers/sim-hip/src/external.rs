@@ -26,7 +26,7 @@ pub(crate) unsafe fn failed(fd: c_int) {
 
 entries! {
     fn hipImportExternalMemory(memory: *mut usize, desc: *const c_void) gives memory
-        failing |_code| failed(Generation::now().memory(desc).fd);
+        failing |_code| if !desc.is_null() { failed(Generation::now().memory(desc).fd) };
     {
         need()?;
         if memory.is_null() || desc.is_null() {

@@ -41,7 +41,7 @@ unsafe fn ignored(semaphores: *const usize, params: *const c_void, count: c_uint
 
 entries! {
     fn hipImportExternalSemaphore(semaphore: *mut usize, desc: *const c_void) gives semaphore
-        failing |_code| failed(Generation::now().semaphore(desc).1);
+        failing |_code| if !desc.is_null() { failed(Generation::now().semaphore(desc).1) };
     {
         need()?;
         if semaphore.is_null() || desc.is_null() {

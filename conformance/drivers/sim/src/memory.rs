@@ -73,6 +73,12 @@ impl Imported {
         Some(Self { file, header, size })
     }
 
+    /// Whether images lie in it as [`crate::array`] has them: in the memory of lavapipe, and in what looks like it.
+    #[must_use]
+    pub fn has_known_images(&self) -> bool {
+        self.header == LAVAPIPE_HEADER
+    }
+
     /// As much memory as the importer said. Who uses more than there is dies, as with a runtime that does not look.
     #[must_use]
     pub fn sized(self, size: u64) -> Self {
