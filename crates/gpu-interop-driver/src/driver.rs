@@ -136,7 +136,8 @@ impl<V: Vendor> Driver<V> {
         self.check(function.operation, unsafe { function.get()(name.as_mut_ptr(), 256, device) })?;
         Ok(DeviceIdentity {
             name: text_in(&mut name),
-            kind: DeviceKind::Gpu,
+            // A library that plays a driver does so on the CPU, and Vulkan's drivers for the CPU are on the same device.
+            kind: if self.stand_in { DeviceKind::Cpu } else { DeviceKind::Gpu },
             uuid: V::uuid(self, device),
             luid: V::luid(self, device),
             pci: V::pci(self, device),
