@@ -23,10 +23,6 @@ fn main() -> ExitCode {
     if SUITE_COMMANDS.contains(&first.as_str()) {
         return Suite::standard().with_backend(BackendUnderTest::cuda().with_semaphores(host_semaphore)).main();
     }
-    let mut tests = cuda::tests();
-    // A build without the backend has nothing to test.
-    if Suite::standard().backends().iter().any(|backend| backend.name() == "hip") {
-        tests.extend(hip::tests());
-    }
+    let tests = cuda::tests().into_iter().chain(hip::tests()).collect();
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
