@@ -76,7 +76,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitCondition {
-    /// `(word - value) as signed >= 0`: the word reached the value, wrap-around included.
+    /// `(word - value) as signed >= 0`: the word reached the value, wrap-around included. HIP's runtimes document a plain
+    /// `word >= value` instead: there, start again from small values before half of the range is used up.
     GreaterOrEqual,
     /// `word == value`.
     Equal,
