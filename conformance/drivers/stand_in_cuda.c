@@ -105,10 +105,7 @@ unsigned cuDevicePrimaryCtxRetain(void **out, int device) {
     return SUCCESS;
 }
 
-unsigned cuDevicePrimaryCtxRelease_v2(int device) {
-    (void)device;
-    return SUCCESS;
-}
+unsigned cuDevicePrimaryCtxRelease_v2(int device) { return (void)device, SUCCESS; }
 
 unsigned cuCtxGetCurrent(void **out) {
     *out = current;
@@ -153,20 +150,11 @@ unsigned cuStreamDestroy_v2(void *stream) {
     return SUCCESS;
 }
 
-unsigned cuStreamSynchronize(void *stream) {
-    (void)stream;
-    return SUCCESS;
-}
+unsigned cuStreamSynchronize(void *stream) { return (void)stream, SUCCESS; }
 
-unsigned cuStreamQuery(void *stream) {
-    (void)stream;
-    return SUCCESS;
-}
+unsigned cuStreamQuery(void *stream) { return (void)stream, SUCCESS; }
 
-unsigned cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
-    (void)stream, (void)event, (void)flags;
-    return SUCCESS;
-}
+unsigned cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return (void)stream, (void)event, (void)flags, SUCCESS; }
 
 unsigned cuEventCreate(void **event, unsigned flags) {
     (void)flags;
@@ -178,15 +166,9 @@ unsigned cuEventDestroy_v2(void *event) {
     return SUCCESS;
 }
 
-unsigned cuEventRecord(void *event, void *stream) {
-    (void)event, (void)stream;
-    return SUCCESS;
-}
+unsigned cuEventRecord(void *event, void *stream) { return (void)event, (void)stream, SUCCESS; }
 
-unsigned cuEventQuery(void *event) {
-    (void)event;
-    return SUCCESS;
-}
+unsigned cuEventQuery(void *event) { return (void)event, SUCCESS; }
 
 /* Copies and fills. */
 
@@ -496,10 +478,7 @@ unsigned cuMemUnmap(uint64_t address, size_t size) {
     return SUCCESS;
 }
 
-unsigned cuMemSetAccess(uint64_t address, size_t size, const void *desc, size_t count) {
-    (void)address, (void)size, (void)desc, (void)count;
-    return SUCCESS;
-}
+unsigned cuMemSetAccess(uint64_t address, size_t size, const void *desc, size_t count) { return (void)address, (void)size, (void)desc, (void)count, SUCCESS; }
 
 unsigned cuMemExportToShareableHandle(int *fd, uint64_t handle, unsigned kind, uint64_t flags) {
     (void)kind, (void)flags;
