@@ -154,7 +154,9 @@ unsigned cuStreamSynchronize(void *stream) { return (void)stream, SUCCESS; }
 
 unsigned cuStreamQuery(void *stream) { return (void)stream, SUCCESS; }
 
-unsigned cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return (void)stream, (void)event, (void)flags, SUCCESS; }
+unsigned cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    return (void)stream, (void)event, (void)flags, SUCCESS;
+}
 
 unsigned cuEventCreate(void **event, unsigned flags) {
     (void)flags;
@@ -478,7 +480,9 @@ unsigned cuMemUnmap(uint64_t address, size_t size) {
     return SUCCESS;
 }
 
-unsigned cuMemSetAccess(uint64_t address, size_t size, const void *desc, size_t count) { return (void)address, (void)size, (void)desc, (void)count, SUCCESS; }
+unsigned cuMemSetAccess(uint64_t address, size_t size, const void *desc, size_t count) {
+    return (void)address, (void)size, (void)desc, (void)count, SUCCESS;
+}
 
 unsigned cuMemExportToShareableHandle(int *fd, uint64_t handle, unsigned kind, uint64_t flags) {
     (void)kind, (void)flags;
