@@ -1,6 +1,6 @@
 //! Trying a backend on a library that plays its driver, in a process of its own: the file of the driver is named by an
-//! environment variable, and a driver is loaded once a process. The test program starts itself again, with the ignored
-//! test `probe` alone, which prints one line a thing tried. Included by the backends' tests.
+//! environment variable, and a driver is loaded once a process. The test program starts itself again, and then prints one
+//! line a thing tried. Included by the backends' tests, which have no `main` of the test harness.
 #![allow(dead_code, reason = "not every test uses everything")]
 
 use std::os::fd::OwnedFd;
@@ -11,10 +11,35 @@ use gpu_interop_core::backend::Backend;
 use gpu_interop_core::{
     Device, Feature, MemoryHandle, MemoryHandleKind, MemoryImport, Result, SemaphoreHandle, SemaphoreHandleKind,
 };
+use libtest_mimic::{Arguments, Trial};
 use rustix::fs::MemfdFlags;
+
+/// The one argument of the process that tries a library.
+const PROBE: &str = "probe-a-library";
 
 /// Size of everything that is imported, bytes.
 pub(crate) const SIZE: u64 = 4096;
+
+/// The tests by name, each a function that panics if something does not hold.
+macro_rules! tests {
+    ($($test:ident),+ $(,)?) => { &[$((stringify!($test), $test as fn())),+] };
+}
+pub(crate) use tests;
+
+/// The program: the tests, or, in a process that [`probe_with`] started, `probe`.
+pub(crate) fn main(probe: fn(), tests: &[(&'static str, fn())]) {
+    if std::env::args().nth(1).is_some_and(|argument| argument == PROBE) {
+        return probe();
+    }
+    let trial = |(name, test): &(&'static str, fn())| {
+        let test = *test;
+        Trial::test(*name, move || {
+            test();
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&Arguments::from_args(), tests.iter().map(trial).collect()).exit();
+}
 
 /// Memory for one import.
 pub(crate) fn file() -> OwnedFd {
@@ -60,11 +85,11 @@ pub(crate) fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     Some(device)
 }
 
-/// What the test `probe` prints in a process where `variable` names this library, with these variables. The process must
+/// What this program prints in a process of its own where `variable` names this library, with these variables. The process must
 /// end well.
 pub(crate) fn probe_with(variable: &str, library: &Path, variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "probe", "--ignored", "--nocapture", "--quiet"])
+        .arg(PROBE)
         .env(variable, library)
         .envs(variables.iter().copied())
         .output()

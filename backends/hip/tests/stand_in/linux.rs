@@ -1,0 +1,164 @@
+//! What the backend makes of runtimes of every generation, of broken ones, and of what they answer: a small library in
+//! their place.
+#![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
+
+#[path = "../../../../conformance/drivers/compile.rs"]
+mod compile;
+#[path = "../../../../crates/gpu-interop-driver/tests/support/probe.rs"]
+mod probing;
+
+use compile::StandIn;
+use gpu_interop_core::{Device, MemoryHandle, MemoryImport, WaitCondition};
+use gpu_interop_hip::HipBackend;
+use probing::{SIZE, assert_line, file, say, tests};
+
+const HIP_5_2: &str = "-DRUNTIME_VERSION=50221153";
+const HIP_6_4: &str = "-DRUNTIME_VERSION=60443484";
+
+pub(crate) fn main() {
+    let tests = tests![
+        every_generation_works_and_says_what_it_is,
+        semaphores_and_images_are_refused_before_the_runtime_is_called,
+        the_threads_current_device_is_what_it_was,
+        a_refused_import_gives_the_descriptor_back_whatever_the_code,
+        what_initialisation_answers_becomes_the_right_kind,
+        what_a_runtime_lacks_is_told_by_symbol_and_version,
+        libraries_that_are_no_runtime_are_named,
+        success_with_a_null_handle_is_a_failure,
+    ];
+    probing::main(probe, tests);
+}
+
+fn probe() {
+    let Some(device) = probing::probe(HipBackend::load()) else { return };
+    // With null handles there is nothing that the rest could work with.
+    if std::env::var_os("STAND_IN_NULL").is_none() {
+        data(&device);
+        descriptors(&device);
+    }
+}
+
+/// Fills, copies and words, in imported memory.
+fn data(device: &Device) {
+    let import = MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE).dedicated(true);
+    let imported = device.import_memory(import).map_err(|failure| failure.into_parts().0);
+    let Some(memory) = say("dedicated", imported) else { return };
+    let buffer = memory.map_buffer(0, SIZE).expect("maps");
+    let stream = device.create_stream().expect("a stream");
+    let mut bytes = vec![0_u8; 4096];
+    stream.fill_u32(buffer.slice(..2048).expect("a slice"), 0x0403_0201).expect("fills");
+    stream.read(&buffer, &mut bytes).expect("copies");
+    println!("data|{}", bytes[..2048].chunks(4).all(|word| word == [1, 2, 3, 4]) && bytes[2048..] == [0; 2048]);
+    let word = buffer.slice(8..16).expect("a slice");
+    say("write", stream.write_value_u64(word, 7));
+    say("wait", stream.wait_value_u64(word, 7, WaitCondition::Equal));
+    say("wait for something else", stream.wait_value_u64(word, 8, WaitCondition::Equal));
+}
+
+/// How many descriptors a success and a failure leave behind.
+fn descriptors(device: &Device) {
+    let open = || std::fs::read_dir("/proc/self/fd").expect("a list").count();
+    let before = open();
+    for _ in 0..10 {
+        drop(device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE)));
+        drop(device.import_memory(MemoryImport::new(MemoryHandle::DmaBufFd(file()), SIZE)));
+    }
+    println!("left open|{}", open() - before);
+}
+
+fn probe_with(switches: &[&str], variables: &[(&str, &str)]) -> String {
+    const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/drivers/stand_in_hip.c");
+    probing::probe_with("GPU_INTEROP_HIP_LIBRARY", &StandIn::compile(SOURCE, switches).library(), variables)
+}
+
+fn every_generation_works_and_says_what_it_is() {
+    for switches in [&[][..], &[HIP_6_4], &[HIP_5_2]] {
+        let text = probe_with(switches, &[]);
+        for what in ["load", "open", "import memory", "map", "stream", "dedicated", "write", "wait"] {
+            assert_line(&text, &format!("{what}|"), &["ok"]);
+        }
+        assert_line(&text, "stand-in|", &["true"]);
+        assert_line(&text, "data|", &["true"]);
+        assert_line(&text, "left open|", &["|0"]);
+        // No UUID: HIP's means nothing to others.
+        assert_line(&text, "identity|", &["|stand-in AMD GPU, pci 0001:c3:00.0"]);
+        assert_line(&text, "architecture|", &["gfx90a:sramecc+:xnack-"]);
+        assert_line(&text, "wait for something else|Driver|", &["hipStreamWaitValue64"]);
+    }
+}
+
+fn semaphores_and_images_are_refused_before_the_runtime_is_called() {
+    // It would abort the process.
+    let text = probe_with(&[], &[]);
+    assert_line(&text, "semaphore|", &["unsupported: HIP has external semaphores on Windows only"]);
+    assert_line(&text, "import semaphore|Unsupported|", &["on Windows only", "stand-in AMD GPU"]);
+    for feature in ["mapped mipmapped array", "surfaces", "textures"] {
+        assert_line(&text, &format!("feature|{feature}|"), &["unsupported: HIP maps images on Windows only"]);
+    }
+}
+
+fn the_threads_current_device_is_what_it_was() {
+    // The stand-in aborts if a call finds another device current than the one before found.
+    let text = probe_with(&[], &[("STAND_IN_CURRENT", "1")]);
+    assert_line(&text, "data|", &["true"]);
+    assert_line(&text, "left open|", &["|0"]);
+}
+
+fn a_refused_import_gives_the_descriptor_back_whatever_the_code() {
+    for (code, kind, part) in [
+        ("2", "ImportRejected", "hipErrorOutOfMemory (2)"),
+        ("1", "ImportRejected", "hipErrorInvalidValue (1)"),
+        ("999", "ImportRejected", "hipErrorUnknown (999)"),
+        ("54321", "ImportRejected", "code 54321"),
+        ("4294967295", "ImportRejected", "code 4294967295"),
+        ("801", "Unsupported", "hipErrorNotSupported (801)"),
+    ] {
+        let text = probe_with(&[], &[("STAND_IN_IMPORT", code)]);
+        assert_line(&text, &format!("import memory|{kind}|"), &[part, "hipImportExternalMemory"]);
+        assert!(!text.contains("driver's text: out of memory"), "{text}");
+        assert_line(&text, "came back|", &["true"]);
+        assert_line(&text, "left open|", &["|0"]);
+    }
+}
+
+fn what_initialisation_answers_becomes_the_right_kind() {
+    for (code, kind, part) in [
+        ("100", "NoDevice", "hipErrorNoDevice (100)"),
+        ("101", "NoDevice", "hipErrorInvalidDevice (101)"),
+        ("35", "DriverTooOld", "code 35"),
+        ("2", "OutOfMemory", "hipErrorOutOfMemory (2)"),
+        ("12345", "Driver", "code 12345"),
+    ] {
+        let text = probe_with(&[], &[("STAND_IN_INIT", code)]);
+        assert_line(&text, &format!("load|{kind}|"), &[part, "HIP 7.1", "libstand_in_hip.so"]);
+    }
+}
+
+fn what_a_runtime_lacks_is_told_by_symbol_and_version() {
+    let text = probe_with(&[HIP_5_2, "-DWITHOUT_EXTERNAL"], &[]);
+    assert_line(&text, "stream|", &["ok"]);
+    let missing = "the driver (HIP 5.2) has no hipImportExternalMemory, although it came with HIP 4.3";
+    assert_line(&text, "import memory|SymbolMissing|", &[missing]);
+    let too_old = "the driver (HIP 5.2) has no hipLaunchHostFunc, which came with HIP 5.3";
+    assert_line(&text, "feature|host functions|", &[too_old]);
+    let text = probe_with(&["-DWITHOUT_MEMSET"], &[]);
+    assert_line(&text, "load|SymbolMissing|", &["no hipMemsetD32Async", "HIP 7.1", "since HIP 4.2"]);
+}
+
+fn libraries_that_are_no_runtime_are_named() {
+    let probe_with = |library: &str| probing::probe_with("GPU_INTEROP_HIP_LIBRARY", library.as_ref(), &[]);
+    assert_line(&probe_with("libc.so.6"), "load|SymbolMissing|", &["no hipInit; it is no HIP driver", "libc.so.6"]);
+    let absent = "/nonexistent/libamdhip64.so.7";
+    assert_line(&probe_with(absent), "load|DriverNotFound|", &[absent, "No such file", "GPU_INTEROP_HIP_LIBRARY"]);
+}
+
+fn success_with_a_null_handle_is_a_failure() {
+    for (function, what) in [
+        ("hipImportExternalMemory", "import memory"),
+        ("hipExternalMemoryGetMappedBuffer", "map"),
+        ("hipStreamCreateWithFlags", "stream"),
+    ] {
+        let text = probe_with(&[], &[("STAND_IN_NULL", function)]);
+        assert_line(&text, &format!("{what}|Driver|"), &[function, "null handle"]);
+    }
+}
