@@ -98,11 +98,11 @@ impl Plan {
             progress.finished(&result);
             results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
         };
-        let (known, to_run): (Vec<usize>, Vec<usize>) =
-            (0..cases.len()).partition(|index| self.known_before(environment, &cases[*index]).is_some());
-        for index in known {
-            if let Some(ended) = self.known_before(environment, &cases[index]) {
-                finished(index, ended, Duration::ZERO);
+        let mut to_run = Vec::with_capacity(cases.len());
+        for (index, case) in cases.iter().enumerate() {
+            match self.known_before(environment, case) {
+                Some(ended) => finished(index, ended, Duration::ZERO),
+                None => to_run.push(index),
             }
         }
         if self.isolation == Isolation::None {

@@ -58,10 +58,10 @@ fn mip_levels(context: &Context) -> Verdict {
     let shape = ArrayShape::D2 { width: 256, height: 128 };
     let desc = MipmappedArrayDesc::new(shape, ArrayFormat::new(ChannelType::Uint8, 4)?);
     for levels in [20, 0] {
-        if rows.has_lost_its_process() {
+        rows.replace_lost_process(|rows| {
             let request = buffer.import_request()?;
-            rows.with_memory(&RawCall::KeepMemory { size: request.size() }, &request)?;
-        }
+            rows.with_memory(&RawCall::KeepMemory { size: request.size() }, &request)
+        })?;
         let raw = rows.call(&RawCall::MapMipmappedArray { levels })?.text;
         let mapped = memory.map_mipmapped_array(&MipmappedArrayDesc { levels, ..desc });
         let refusal = expect_error(mapped, ErrorKind::InvalidArgument, "the number of levels");

@@ -53,9 +53,9 @@ impl<'a> Rows<'a> {
         Ok(self.raw.call(call, Some(fd))?.text)
     }
 
-    /// Whether a call has killed the process, so that what it kept must be given to a new one.
-    fn has_lost_its_process(&self) -> bool {
-        !self.raw.is_running()
+    /// If a call has killed the process, lets `keep` give a new one what the old one kept.
+    fn replace_lost_process(&mut self, keep: impl FnOnce(&mut Self) -> Verdict<String>) -> Verdict {
+        if self.raw.is_running() { Ok(()) } else { keep(self).map(drop) }
     }
 
     fn call(&mut self, call: &RawCall) -> Verdict<RawOutcome> {

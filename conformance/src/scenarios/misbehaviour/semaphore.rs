@@ -78,14 +78,10 @@ fn batches(context: &Context) -> Verdict {
     rows.row("wait with NULL parameters", raw, impossible(params))?;
 
     let object = "a semaphore is an object that was imported";
-    if rows.has_lost_its_process() {
-        rows.with_semaphore(&keep, &timeline.export()?)?;
-    }
+    rows.replace_lost_process(|rows| rows.with_semaphore(&keep, &timeline.export()?))?;
     let raw = rows.call(&RawCall::Wait { value: 1, batch: Batch::NullSemaphore })?.text;
     rows.row("wait for a NULL semaphore", raw, impossible(object))?;
-    if rows.has_lost_its_process() {
-        rows.with_semaphore(&keep, &timeline.export()?)?;
-    }
+    rows.replace_lost_process(|rows| rows.with_semaphore(&keep, &timeline.export()?))?;
     let raw = rows.call(&RawCall::Signal { value: 2, batch: Batch::NullSemaphore })?.text;
     rows.row("signal a NULL semaphore", raw, impossible(object))?;
     // Nothing was enqueued by any of them.
