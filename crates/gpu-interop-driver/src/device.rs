@@ -234,26 +234,26 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
         let (driver, _current) = self.context.enter()?;
         let entry = &driver.functions.signal_external_semaphores;
-        let (signal, operation) = (entry.require(&driver.version)?, entry.operation);
+        let signal = entry.require(&driver.version)?;
         in_parts(signals, V::semaphores_per_call(driver), |part| {
             // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
-            let result = with_signals(operation, part, |semaphores, params, count| unsafe {
+            let result = with_signals(entry.operation, part, |semaphores, params, count| unsafe {
                 signal(semaphores, params, count, stream.get())
             })?;
-            driver.check(operation, result)
+            driver.check(entry.operation, result)
         })
     }
 
     unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
         let (driver, _current) = self.context.enter()?;
         let entry = &driver.functions.wait_external_semaphores;
-        let (wait, operation) = (entry.require(&driver.version)?, entry.operation);
+        let wait = entry.require(&driver.version)?;
         in_parts(waits, V::semaphores_per_call(driver), |part| {
             // SAFETY: as in `signal_semaphores`.
-            let result = with_waits(operation, part, |semaphores, params, count| unsafe {
+            let result = with_waits(entry.operation, part, |semaphores, params, count| unsafe {
                 wait(semaphores, params, count, stream.get())
             })?;
-            driver.check(operation, result)
+            driver.check(entry.operation, result)
         })
     }
 
