@@ -25,6 +25,7 @@ mod capabilities;
 mod image;
 mod import;
 mod properties;
+mod signal_memory;
 mod sys;
 mod vendor;
 

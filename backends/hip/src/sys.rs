@@ -57,6 +57,8 @@ driver_table! {
             // The symbol keeps the layout of HIP 5 in later versions, where the header gives its name to the newer one.
             get_properties_generation_5: fn(properties: *mut c_void, device: c_int) -> Status
                 = c"hipGetDeviceProperties" since (4, 2);
+            ext_malloc: fn(memory: *mut *mut c_void, size: usize, flags: c_uint) -> Status
+                = c"hipExtMallocWithFlags" since (4, 2);
             stream_wait_value_32: fn(stream: Handle, address: DeviceAddress, value: u32, flags: c_uint, mask: u32)
                 -> Status = c"hipStreamWaitValue32" since (4, 4);
             stream_wait_value_64: fn(stream: Handle, address: DeviceAddress, value: u64, flags: c_uint, mask: u64)

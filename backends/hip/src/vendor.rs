@@ -1,8 +1,8 @@
 //! AMD's runtime, as far as it differs from NVIDIA's driver.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use gpu_interop_core::backend::ArrayCopy;
+use gpu_interop_core::backend::{ArrayCopy, SignalMemory};
 use gpu_interop_core::{
     ErrorKind, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, PciAddress, Result,
     SemaphoreHandle, SemaphoreHandleKind, Support, Uuid,
@@ -14,7 +14,7 @@ use gpu_interop_driver::{
 };
 
 use crate::sys::{self, Functions, WHOLE_WORD_32, WHOLE_WORD_64, status};
-use crate::{array, capabilities, image, import, properties};
+use crate::{array, capabilities, image, import, properties, signal_memory};
 
 /// AMD.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +41,8 @@ impl Vendor for Hip {
         install: "install AMD's ROCm runtime (Linux) or Adrenalin driver (Windows), or name its folder with ROCM_PATH",
     };
     const NAMING: Naming = Naming::Hip;
+    /// `hipHostMallocCoherent`: else a write is seen when a kernel ends.
+    const PINNED_FLAGS: c_uint = 0x4000_0000;
 
     type CopyDesc = sys::array::Memcpy3d;
     type ImageDesc = sys::array::MipmappedArrayDesc;
@@ -205,5 +207,14 @@ impl Vendor for Hip {
         // SAFETY: the caller vouches for stream and word.
         let result = unsafe { function(wait.stream, wait.word, wait.value, wait.flags, WHOLE_WORD_64) };
         driver.check("hipStreamWaitValue64", result)
+    }
+
+    fn allocate_signal_memory(driver: &Driver<Self>) -> Result<Option<SignalMemory>> {
+        signal_memory::allocate(driver)
+    }
+
+    unsafe fn free_signal_memory(driver: &Driver<Self>, memory: SignalMemory) -> Option<Result<()>> {
+        // SAFETY: the caller's promise.
+        unsafe { signal_memory::free(driver, memory) }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop_core::backend::{
     ExportableAllocation, HostFunction, RawAllocation, RawEvent, RawKernel, RawMemory, RawModule, RawSemaphore,
-    RawSignal, RawStream, RawWait,
+    RawSignal, RawStream, RawWait, SignalMemory,
 };
 use gpu_interop_core::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, Feature, KernelArg, LaunchConfig, MemoryHandle,
@@ -22,6 +23,9 @@ use crate::mapping::Mapping;
 use crate::op::{Carried, Launch, Op, Word, carried, length};
 use crate::shared_semaphore::SharedSemaphore;
 use crate::stream::StreamState;
+
+/// How many words one allocation of signal memory has: a page of them.
+const SIGNAL_WORDS: usize = 512;
 
 /// Mappings by their first address. Streams hold it too: what a pending operation touches stays mapped even if the
 /// device is gone.
@@ -59,6 +63,7 @@ impl HostDevice {
             Feature::ExportableMemory,
             Feature::StreamMemoryOperations32,
             Feature::StreamMemoryOperations64,
+            Feature::SignalMemory,
             Feature::HostFunctions,
             Feature::Kernels,
         ];
@@ -345,6 +350,19 @@ impl BackendDevice for HostDevice {
         let word = carried("HostBackend::write_value_u64", word)?;
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [Op::WriteValue { word, value: Word::U64(value) }]) }
+    }
+
+    fn allocate_signal_memory(&self) -> Result<SignalMemory> {
+        let words: Box<[AtomicU64; SIGNAL_WORDS]> = Box::new(std::array::from_fn(|_| AtomicU64::new(0)));
+        let host = NonNull::from(Box::leak(words)).cast::<u8>();
+        let ptr = DevicePtr::new(host.as_ptr().expose_provenance() as u64);
+        Ok(SignalMemory { host, ptr, size: SIGNAL_WORDS * size_of::<AtomicU64>() })
+    }
+
+    unsafe fn free_signal_memory(&self, memory: SignalMemory) -> Result<()> {
+        // SAFETY: leaked by `allocate_signal_memory`, live and freed once, by contract.
+        drop(unsafe { Box::from_raw(memory.host.as_ptr().cast::<[AtomicU64; SIGNAL_WORDS]>()) });
+        Ok(())
     }
 
     unsafe fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void) -> Result<()> {

@@ -30,6 +30,7 @@ mod op;
 mod semaphore;
 mod shared_semaphore;
 mod stream;
+mod timeline;
 
 pub use backend::{HostBackend, HostBackendBuilder};
 pub use exporter_header::ExporterHeader;

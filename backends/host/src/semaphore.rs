@@ -114,7 +114,11 @@ impl HostSemaphore {
         self.shared.wait_value(value, deadline(timeout), &NEVER_CANCELLED)
     }
 
-    fn expect(&self, operation: &'static str, wanted: SemaphorePayload) -> Result<()> {
+    pub(crate) fn shared(&self) -> &SharedSemaphore {
+        &self.shared
+    }
+
+    pub(crate) fn expect(&self, operation: &'static str, wanted: SemaphorePayload) -> Result<()> {
         if self.payload() == wanted {
             return Ok(());
         }

@@ -171,6 +171,20 @@ impl SharedSemaphore {
         })
     }
 
+    /// Counts a waiter that is going to sleep on the returned word while it has the returned value. Whoever calls this
+    /// then looks at [`SharedSemaphore::value`], maybe sleeps, and calls [`SharedSemaphore::leave_wait`].
+    pub(crate) fn enter_wait(&self) -> (&AtomicU32, u32) {
+        let state = self.state();
+        // SeqCst, as in `wake`.
+        state.waiters.fetch_add(1, Ordering::SeqCst);
+        (&state.sequence, state.sequence.load(Ordering::SeqCst))
+    }
+
+    /// Undoes [`SharedSemaphore::enter_wait`].
+    pub(crate) fn leave_wait(&self) {
+        self.state().waiters.fetch_sub(1, Ordering::SeqCst);
+    }
+
     fn wake(&self) {
         let state = self.state();
         // SeqCst, here and in `wait_until`: either the waiter sees the new sequence and does not sleep, or it is

@@ -90,6 +90,8 @@ pub enum Feature {
     StreamMemoryOperations32,
     /// Streams that wait for or write a 64-bit word in memory.
     StreamMemoryOperations64,
+    /// Words of memory that the host and streams both access: what a [`Timeline`](crate::Timeline) is bridged with.
+    SignalMemory,
     /// Functions of the application run in stream order.
     HostFunctions,
     /// Modules and kernels.
@@ -106,6 +108,7 @@ impl Feature {
         Self::ExportableMemory,
         Self::StreamMemoryOperations32,
         Self::StreamMemoryOperations64,
+        Self::SignalMemory,
         Self::HostFunctions,
         Self::Kernels,
     ];
@@ -121,6 +124,7 @@ impl fmt::Display for Feature {
             Self::ExportableMemory => "exportable memory",
             Self::StreamMemoryOperations32 => "stream memory operations, 32 bit",
             Self::StreamMemoryOperations64 => "stream memory operations, 64 bit",
+            Self::SignalMemory => "signal memory",
             Self::HostFunctions => "host functions",
             Self::Kernels => "kernels",
         })

@@ -30,6 +30,7 @@
 
 pub mod array;
 pub mod backend;
+mod bridge;
 pub mod capability;
 mod error;
 pub mod handle;
@@ -41,9 +42,11 @@ mod semaphore_ops;
 #[cfg(unix)]
 mod sys;
 mod texture;
+mod timeline;
 
 pub use array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
 pub use backend::{Backend, BackendDevice, BackendInfo, DevicePtr, WaitCondition};
+pub use bridge::PollingWaiter;
 pub use capability::{Capabilities, Feature, Support};
 pub use error::{DriverCode, Error, ErrorKind, ImportError, LoadAttempt, Mismatch, Result};
 pub use handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
@@ -52,7 +55,8 @@ pub use import::{MemoryImport, SemaphoreImport};
 pub use kernel::{BinaryImage, KernelArg, LaunchConfig, ModuleImage};
 pub use object::{
     ArrayRegion, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore, Kernel, MappedBuffer,
-    MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream, Surface, Texture,
+    MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream, Surface, Texture, Timeline,
 };
 pub use semaphore_ops::{SignalParams, WaitParams};
 pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};
+pub use timeline::{ExporterTimeline, TIMELINE_VARIABLE, TimelineStrategy, TimelineWaiter};

@@ -38,6 +38,7 @@ pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabil
             Feature::ExportableMemory => has!(mem_create),
             Feature::StreamMemoryOperations32 => has!(stream_write_value_32),
             Feature::StreamMemoryOperations64 => has!(stream_write_value_64),
+            Feature::SignalMemory => has!(mem_host_alloc, mem_host_get_device_pointer, mem_free_host),
             Feature::HostFunctions => has!(launch_host_func),
             Feature::Kernels => has!(launch_kernel),
             // A feature of a later version, which nothing here implements.

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop_core::backend::{
     ArrayCopy, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawEvent, RawKernel, RawMemory,
-    RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, TextureSource,
+    RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, SignalMemory,
+    TextureSource,
 };
 use gpu_interop_core::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, KernelArg, LaunchConfig, MemoryHandle, MemoryImport,
@@ -21,6 +22,7 @@ use crate::driver::{Driver, not_null};
 use crate::exportable::Allocation;
 use crate::functions::DeviceNumber;
 use crate::lending::Lend;
+use crate::signal_memory;
 use crate::status::Status;
 use crate::texture;
 use crate::vendor::{Context, Doing, Vendor, WordWait};
@@ -370,6 +372,20 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     unsafe fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64) -> Result<()> {
         // SAFETY: live and aligned, by contract.
         unsafe { call!(self.stream_write_value_64(stream.get(), word.get(), value, 0)) }
+    }
+
+    fn allocate_signal_memory(&self) -> Result<SignalMemory> {
+        let (driver, _current) = self.context.enter()?;
+        match V::allocate_signal_memory(driver)? {
+            Some(memory) => Ok(memory),
+            None => signal_memory::allocate(driver),
+        }
+    }
+
+    unsafe fn free_signal_memory(&self, memory: SignalMemory) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and freed once, by contract; the device is current.
+        unsafe { V::free_signal_memory(driver, memory).unwrap_or_else(|| signal_memory::free(driver, memory)) }
     }
 
     unsafe fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void) -> Result<()> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use gpu_interop_core::{DeviceIdentity, DeviceKind, Error, ErrorKind, Result, Support};
 
-use crate::functions::{DeviceNumber, Functions};
+use crate::functions::{DeviceAddress, DeviceNumber, Functions};
 use crate::library::DriverLibrary;
 use crate::status::Status;
 use crate::symbol::ApiVersion;
@@ -111,6 +111,20 @@ impl<V: Vendor> Driver<V> {
                 self.version
             )),
         }
+    }
+
+    /// Frees device memory (`cuMemFree`, `hipFree`).
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// `address` is the first of live memory that the driver allocated, nothing uses it any more, and its device is
+    /// current.
+    pub unsafe fn free(&self, address: DeviceAddress) -> Result<()> {
+        let function = self.functions.mem_free;
+        // SAFETY: the caller's promise.
+        self.check(function.operation, unsafe { function.get()(address) })
     }
 
     pub(crate) fn device_count(&self) -> Result<c_int> {

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
 use std::sync::Arc;
 
-use gpu_interop_core::backend::{ArrayCopy, DevicePtr, RawStream};
+use gpu_interop_core::backend::{ArrayCopy, DevicePtr, RawStream, SignalMemory};
 use gpu_interop_core::{
     ErrorKind, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, PciAddress, Result,
     SemaphoreHandle, SemaphoreHandleKind, Support, Uuid, WaitCondition,
@@ -180,6 +180,25 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
 
     /// Where the code of a module begins; `None` for sorts that the driver does not load.
     fn module_data(image: ModuleImage<'_>) -> Option<*const c_void>;
+
+    /// What pinned memory needs beyond portable and mapped, so that host and streams see each other's writes at once.
+    const PINNED_FLAGS: c_uint = 0;
+
+    /// Memory that the vendor has for words that streams wait for, cleared. `None`: pinned memory does.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    fn allocate_signal_memory(_driver: &Driver<Self>) -> Result<Option<SignalMemory>> {
+        Ok(None)
+    }
+
+    /// Frees what [`Vendor::allocate_signal_memory`] gave; `None` if `memory` is not from there.
+    ///
+    /// # Safety
+    /// The memory is live, nothing uses it any more, and the device is current.
+    unsafe fn free_signal_memory(_driver: &Driver<Self>, _memory: SignalMemory) -> Option<Result<()>> {
+        None
+    }
 
     /// What the driver loads, as a sentence.
     const MODULES: &'static str;

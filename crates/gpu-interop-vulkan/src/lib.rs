@@ -72,6 +72,7 @@ mod placement;
 mod query;
 mod semaphore;
 mod shape;
+mod timeline;
 
 pub use ash;
 pub use buffer::OwnedBuffer;

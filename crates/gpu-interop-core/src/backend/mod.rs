@@ -22,6 +22,7 @@ mod raw;
 use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::path::PathBuf;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -170,6 +171,22 @@ pub struct ExportableAllocation {
     /// Its size in bytes: the requested size, rounded up to the device's granularity.
     pub size: u64,
 }
+
+/// Host memory that streams wait for and write, and the host reads and writes, at any time: words of 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignalMemory {
+    /// The first byte for the host. Aligned to 8 bytes.
+    pub host: NonNull<u8>,
+    /// The first byte for streams.
+    pub ptr: DevicePtr,
+    /// Its size in bytes: at least 8.
+    pub size: usize,
+}
+
+// SAFETY: an address and no more; whoever uses it makes sure that the memory lives and is accessed atomically.
+unsafe impl Send for SignalMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SignalMemory {}
 
 /// The function that a stream calls: [`BackendDevice::launch_host_function`].
 pub type HostFunction = unsafe extern "C" fn(*mut c_void);
@@ -374,6 +391,18 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
     /// The 64-bit twin of [`BackendDevice::write_value_u32`].
     unsafe fn write_value_u64(&self, _stream: RawStream, _word: DevicePtr, _value: u64) -> Result<()> {
         Err(missing("BackendDevice::write_value_u64"))
+    }
+
+    /// Allocates memory for words that streams wait for and write ([`BackendDevice::wait_value_u64`] and its kin) while
+    /// the host writes and reads them (`cuMemHostAlloc`, `hipExtMallocWithFlags`). All of it is 0. As much as one
+    /// allocation gives cheaply: a page, or a single word.
+    fn allocate_signal_memory(&self) -> Result<SignalMemory> {
+        Err(missing("BackendDevice::allocate_signal_memory"))
+    }
+
+    /// Frees signal memory; no stream waits for it or writes it any more.
+    unsafe fn free_signal_memory(&self, _memory: SignalMemory) -> Result<()> {
+        Err(missing("BackendDevice::free_signal_memory"))
     }
 
     /// Enqueues a call of `function(data)` (`cuLaunchHostFunc`). After `Ok` it is called exactly once, unless the

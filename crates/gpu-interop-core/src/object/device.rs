@@ -10,6 +10,7 @@ use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
 use super::{Event, host_function, validate};
 use crate::backend::{Backend, BackendDevice, BackendInfo, RawStream};
+use crate::bridge::Bridges;
 use crate::capability::{Capabilities, Feature};
 use crate::error::{Error, ErrorKind, ImportError, Result};
 use crate::identity::{DeviceIdentity, IdentityMatch};
@@ -22,6 +23,7 @@ pub(super) struct DeviceInner {
     pub(super) info: BackendInfo,
     pub(super) raw: Arc<dyn BackendDevice>,
     pub(super) lifetimes: Lifetimes,
+    pub(super) bridges: Bridges,
 }
 
 impl DeviceInner {
@@ -35,13 +37,14 @@ impl DeviceInner {
 impl Drop for DeviceInner {
     fn drop(&mut self) {
         if !host_function::running() {
-            self.lifetimes.drain(&*self.raw);
+            self.lifetimes.drain(&*self.raw, &self.bridges);
             return;
         }
         // Draining calls the driver and waits, maybe for this very thread.
-        let (lifetimes, raw) = (std::mem::take(&mut self.lifetimes), self.raw.clone());
+        let (lifetimes, bridges) = (std::mem::take(&mut self.lifetimes), std::mem::take(&mut self.bridges));
+        let raw = self.raw.clone();
         let closer = std::thread::Builder::new().name("gpu-interop close".into());
-        if let Err(error) = closer.spawn(move || lifetimes.drain(&*raw)) {
+        if let Err(error) = closer.spawn(move || lifetimes.drain(&*raw, &bridges)) {
             tracing::error!(%error, "a device was closed inside a host function, and no thread could be started to free its objects; they are leaked");
         }
     }
@@ -91,7 +94,9 @@ impl Device {
     /// `Device` made from `raw`: closing one cancels what is pending on all of them.
     #[must_use]
     pub fn from_backend_device(info: BackendInfo, raw: Arc<dyn BackendDevice>) -> Self {
-        Self { inner: Arc::new(DeviceInner { info, raw, lifetimes: Lifetimes::default() }) }
+        Self {
+            inner: Arc::new(DeviceInner { info, raw, lifetimes: Lifetimes::default(), bridges: Bridges::default() }),
+        }
     }
 
     /// Which device this is.

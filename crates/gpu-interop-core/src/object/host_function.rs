@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::fault::StreamFaults;
 use super::stream::Stream;
 use super::validate;
 use crate::capability::Feature;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 thread_local! {
     static RUNNING: Cell<bool> = const { Cell::new(false) };
@@ -20,9 +20,16 @@ pub(super) fn running() -> bool {
     RUNNING.get()
 }
 
+/// Runs a function that is to be treated as a host function: objects that it drops call no driver.
+pub(crate) fn without_driver_calls(function: impl FnOnce()) {
+    RUNNING.set(true);
+    function();
+    RUNNING.set(false);
+}
+
 struct HostCall {
     function: Box<dyn FnOnce() + Send>,
-    panicked: Arc<AtomicBool>,
+    faults: Arc<StreamFaults>,
 }
 
 /// Called by a driver's thread. Never unwinds into it.
@@ -32,7 +39,7 @@ struct HostCall {
 unsafe extern "C" fn run(data: *mut c_void) {
     // SAFETY: the caller's promise; drivers call once.
     let call = unsafe { Box::from_raw(data.cast::<HostCall>()) };
-    let HostCall { function, panicked } = *call;
+    let HostCall { function, faults } = *call;
     RUNNING.set(true);
     // Drops what the function captured, too.
     let called = catch_unwind(AssertUnwindSafe(function));
@@ -40,7 +47,11 @@ unsafe extern "C" fn run(data: *mut c_void) {
     if let Err(payload) = called {
         // Dropping the payload could panic again, and there is nobody left to catch that.
         std::mem::forget(payload);
-        panicked.store(true, Ordering::Release);
+        faults.report(Error::new(
+            ErrorKind::HostFunctionPanicked,
+            "Stream::synchronize",
+            "a host function enqueued on this stream panicked",
+        ));
         tracing::error!("a host function panicked; the stream's next synchronisation reports it");
     }
 }
@@ -59,7 +70,7 @@ impl Stream {
         let device = self.device();
         validate::feature("Stream::launch_host_function", device.raw.capabilities(), Feature::HostFunctions)
             .and_then(|()| {
-                let call = HostCall { function: Box::new(function), panicked: self.panicked().clone() };
+                let call = HostCall { function: Box::new(function), faults: self.faults().clone() };
                 let data = Box::into_raw(Box::new(call)).cast::<c_void>();
                 // SAFETY: the stream is live; `run` fits the box and does not unwind.
                 let launched = unsafe { device.raw.launch_host_function(self.as_raw(), run, data) };

@@ -23,6 +23,7 @@ use crate::backend::{
     BackendDevice, DevicePtr, ExportableAllocation, RawEvent, RawMemory, RawMipmappedArray, RawModule, RawSemaphore,
     RawStream, RawSurface, RawTexture,
 };
+use crate::bridge::Bridges;
 use crate::error::Result;
 
 /// A driver object that is freed exactly once.
@@ -309,28 +310,34 @@ impl Lifetimes {
         }
     }
 
-    /// Frees what is left when the device goes: gives enqueued work a moment to run, then cancels what the backend
-    /// can cancel, then waits another moment.
-    pub(super) fn drain(&self, device: &dyn BackendDevice) {
+    /// Frees what is left when the device goes: gives enqueued work a moment to run, then cancels what the backend and the
+    /// bridges can cancel, then waits another moment.
+    pub(super) fn drain(&self, device: &dyn BackendDevice, bridges: &Bridges) {
         /// Tests close many devices whose streams never go idle.
         const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
-        if self.collected_within(device, PATIENCE) {
-            return;
+        let mut collected = self.collected_within(device, bridges, PATIENCE);
+        if !collected {
+            // SAFETY: the device is being closed: no object is left that could enqueue anything.
+            unsafe { device.cancel_pending_work() };
+            bridges.cancel();
+            collected = self.collected_within(device, bridges, PATIENCE);
         }
-        // SAFETY: the device is being closed: no object is left that could enqueue anything.
-        unsafe { device.cancel_pending_work() };
-        if !self.collected_within(device, PATIENCE) {
+        if collected {
+            // SAFETY: every stream has been freed, so all were idle.
+            unsafe { bridges.free(device) };
+        } else {
+            bridges.abandon();
             let objects = lock(&self.retired).len();
             tracing::warn!(objects, "work is still pending on a closed device; its objects are leaked");
         }
     }
 
-    /// Whether everything retired could be freed in this time.
-    fn collected_within(&self, device: &dyn BackendDevice, patience: Duration) -> bool {
+    /// Whether everything retired could be freed in this time, and the bridges have nothing left to carry.
+    fn collected_within(&self, device: &dyn BackendDevice, bridges: &Bridges, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {
             self.collect(device);
-            if lock(&self.retired).is_empty() {
+            if lock(&self.retired).is_empty() && bridges.are_at_rest() {
                 return true;
             }
             if Instant::now() >= deadline {

@@ -6,6 +6,7 @@ mod buffer;
 mod device;
 mod event;
 mod exportable;
+mod fault;
 mod host_function;
 mod lifetime;
 mod memory;
@@ -15,6 +16,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod texture;
+mod timeline;
 mod transfer;
 mod validate;
 
@@ -24,8 +26,11 @@ pub use buffer::{BufferSlice, MappedBuffer};
 pub use device::Device;
 pub use event::Event;
 pub use exportable::ExportableMemory;
+pub(crate) use fault::StreamFaults;
+pub(crate) use host_function::without_driver_calls;
 pub use memory::ExternalMemory;
 pub use module::{Kernel, Module};
 pub use semaphore::{ExternalSemaphore, SemaphoreSignal, SemaphoreWait};
 pub use stream::Stream;
 pub use texture::{Surface, Texture};
+pub use timeline::Timeline;

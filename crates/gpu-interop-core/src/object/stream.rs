@@ -1,11 +1,11 @@
 //! Streams: queues of asynchronous work.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::device::DeviceInner;
 use super::event::Event;
+use super::fault::StreamFaults;
 use super::lifetime::{Owned, Resource};
 use super::module::Kernel;
 use crate::backend::RawStream;
@@ -20,14 +20,14 @@ pub struct Stream {
     owned: Owned,
     raw: RawStream,
     slot: usize,
-    panicked: Arc<AtomicBool>,
+    faults: Arc<StreamFaults>,
 }
 
 impl Stream {
     pub(super) fn new(device: Arc<DeviceInner>, raw: RawStream, owned: bool) -> Self {
         let slot = device.lifetimes.add_stream(raw);
         let owned = Owned::new(device, Resource::Stream { raw, slot, owned });
-        Self { owned, raw, slot, panicked: Arc::default() }
+        Self { owned, raw, slot, faults: Arc::default() }
     }
 
     #[inline]
@@ -40,8 +40,8 @@ impl Stream {
         self.slot
     }
 
-    pub(super) fn panicked(&self) -> &Arc<AtomicBool> {
-        &self.panicked
+    pub(super) fn faults(&self) -> &Arc<StreamFaults> {
+        &self.faults
     }
 
     /// The driver's stream, valid while `self` lives.
@@ -56,13 +56,14 @@ impl Stream {
     ///
     /// # Errors
     /// What failed in the enqueued work since the last call; [`ErrorKind::HostFunctionPanicked`] if a host function
-    /// did.
+    /// did; why the exporter of a [`Timeline`](super::Timeline) failed, if the stream waited for it over a bridge and was
+    /// let go.
     pub fn synchronize(&self) -> Result<()> {
         let device = self.device();
         // SAFETY: the stream is live.
         let done = unsafe { device.raw.synchronize_stream(self.raw) };
         device.lifetimes.collect(&*device.raw);
-        done.and_then(|()| self.take_panic()).map_err(|error| device.decorate(error))
+        done.and_then(|()| self.faults.take()).map_err(|error| device.decorate(error))
     }
 
     /// Like [`Stream::synchronize`], but gives up after `timeout`. Polls: first busily, then at most every
@@ -97,7 +98,7 @@ impl Stream {
         device.lifetimes.collect(&*device.raw);
         // SAFETY: the stream is live.
         let failure = unsafe { device.raw.take_stream_failure(self.raw) };
-        failure.and_then(|()| self.take_panic()).map_err(|error| device.decorate(error))
+        failure.and_then(|()| self.faults.take()).map_err(|error| device.decorate(error))
     }
 
     /// Whether everything enqueued has run. Does not block.
@@ -159,17 +160,6 @@ impl Stream {
     /// What the driver answers; the object is gone either way.
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
-    }
-
-    fn take_panic(&self) -> Result<()> {
-        if self.panicked.swap(false, Ordering::Acquire) {
-            return Err(Error::new(
-                ErrorKind::HostFunctionPanicked,
-                "Stream::synchronize",
-                "a host function enqueued on this stream panicked",
-            ));
-        }
-        Ok(())
     }
 
     /// Refuses objects of another device.

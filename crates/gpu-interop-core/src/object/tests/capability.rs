@@ -1,14 +1,36 @@
 //! Features that a device lacks.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::recorder::{Call, Recorder, everything, gpu};
 use super::{SIZE, assert_refused, memfd, opaque, open_on};
 use crate::array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
 use crate::backend::WaitCondition;
 use crate::capability::{Capabilities, Feature, Support};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::ModuleImage;
-use crate::object::Device;
+use crate::object::{Device, Timeline};
 use crate::texture::TextureDesc;
+use crate::timeline::{ExporterTimeline, TimelineStrategy};
+
+/// A timeline that nobody raises.
+#[derive(Debug)]
+struct Zero;
+
+impl ExporterTimeline for Zero {
+    fn value(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn signal(&self, _value: u64) -> Result<()> {
+        Err(Error::unsupported("Zero::signal", "it stays 0"))
+    }
+
+    fn wait(&self, _value: u64, _timeout: Duration) -> Result<()> {
+        Err(Error::new(ErrorKind::Timeout, "Zero::wait", "it stays 0"))
+    }
+}
 
 /// Every operation that needs `feature`, tried on `device`.
 fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Error>)> {
@@ -45,6 +67,10 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
             ("Stream::wait_value_u64", queue.wait_value_u64(&word(8), 0, condition).err()),
             ("Stream::write_value_u64", queue.write_value_u64(&word(8), 0).err()),
         ],
+        Feature::SignalMemory => {
+            let bridged = Timeline::with_strategy(device, Arc::new(Zero), TimelineStrategy::HostBridge);
+            vec![("Timeline::new", bridged.err())]
+        }
         Feature::HostFunctions => vec![("Stream::launch_host_function", queue.launch_host_function(|| ()).err())],
         Feature::Kernels => vec![("Device::load_module", device.load_module(ModuleImage::Builtin).err())],
     }

@@ -1,0 +1,44 @@
+//! Words that streams wait for: HIP has memory of its own for them.
+
+use std::ffi::{c_uint, c_void};
+use std::ptr::NonNull;
+
+use gpu_interop_core::backend::SignalMemory;
+use gpu_interop_core::{DevicePtr, Error, ErrorKind, Result};
+use gpu_interop_driver::{Driver, Status};
+
+use crate::vendor::Hip;
+
+const OPERATION: &str = "hipExtMallocWithFlags";
+/// `hipMallocSignalMemory`: the only memory that older runtimes let streams wait for, in pieces of just one word.
+const SIGNAL_MEMORY: c_uint = 2;
+const WORD: usize = 8;
+
+/// A word of signal memory, cleared; `None` where the runtime has none. Newer ones wait for words in any memory.
+pub(crate) fn allocate(driver: &Driver<Hip>) -> Result<Option<SignalMemory>> {
+    let Some(allocate) = driver.own.ext_malloc.get() else { return Ok(None) };
+    let mut host: *mut c_void = std::ptr::null_mut();
+    // SAFETY: the pointer is valid for the call.
+    let status = unsafe { allocate(&raw mut host, WORD, SIGNAL_MEMORY) };
+    if status != Status::SUCCESS {
+        let error = driver.check(OPERATION, status).err();
+        tracing::debug!(error = ?error, "no signal memory; pinned memory takes its place");
+        return Ok(None);
+    }
+    let Some(word) = NonNull::new(host.cast::<u8>()) else {
+        return Err(Error::new(ErrorKind::Driver, OPERATION, "the runtime reported success but gave no memory"));
+    };
+    // SAFETY: the runtime gave a word, which nothing else knows yet; the host accesses signal memory by its address.
+    unsafe { word.cast::<u64>().write(0) };
+    Ok(Some(SignalMemory { host: word, ptr: DevicePtr::new(host.addr() as u64), size: WORD }))
+}
+
+/// Frees what [`allocate`] gave; `None` if it came from elsewhere.
+///
+/// # Safety
+/// Live, nothing uses it any more, and the device is current.
+pub(crate) unsafe fn free(driver: &Driver<Hip>, memory: SignalMemory) -> Option<Result<()>> {
+    // Pinned memory comes in pages.
+    // SAFETY: the caller's promise.
+    (memory.size == WORD).then(|| unsafe { driver.free(memory.ptr.get()) })
+}

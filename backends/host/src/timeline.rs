@@ -1,0 +1,186 @@
+//! The host backend's timelines as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
+
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use gpu_interop_core::{
+    Error, ExporterTimeline, Result, SemaphoreHandleKind, SemaphoreImport, SemaphorePayload, TimelineWaiter,
+};
+use rustix::io::Errno;
+use rustix::thread::{ClockId, futex};
+use rustix::time::{Timespec, clock_gettime};
+
+use crate::semaphore::HostSemaphore;
+use crate::shared_semaphore::SharedSemaphore;
+
+impl ExporterTimeline for HostSemaphore {
+    fn value(&self) -> Result<u64> {
+        self.expect("HostSemaphore::value", SemaphorePayload::Timeline)?;
+        Ok(Self::value(self))
+    }
+
+    fn signal(&self, value: u64) -> Result<()> {
+        self.signal_value(value)
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+        self.wait_value(value, timeout)
+    }
+
+    fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
+        (self.payload() == SemaphorePayload::Timeline).then_some(SemaphoreHandleKind::TimelineFd)
+    }
+
+    fn export(&self) -> Result<SemaphoreImport> {
+        Self::export(self).map(SemaphoreImport::from)
+    }
+
+    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
+        Ok(Box::new(Waiter::default()))
+    }
+}
+
+/// Sleeps on the words of several semaphores at once.
+#[derive(Debug, Default)]
+struct Waiter {
+    interrupted: AtomicU32,
+    /// The kernel has no `futex_waitv` (before Linux 5.16), or this process may not call it.
+    polls: AtomicBool,
+}
+
+/// How many words one system call takes (`FUTEX_WAITV_MAX`).
+const MOST: usize = 128;
+/// How long one sleeps where it has to look by itself.
+const PAUSE: Duration = Duration::from_micros(500);
+
+fn shared(timeline: &dyn ExporterTimeline) -> Option<&SharedSemaphore> {
+    let timeline: &dyn Any = timeline;
+    timeline.downcast_ref().map(HostSemaphore::shared)
+}
+
+impl TimelineWaiter for Waiter {
+    fn serves(&self, timeline: &dyn ExporterTimeline) -> bool {
+        shared(timeline).is_some()
+    }
+
+    fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
+        const OPERATION: &str = "futex_waitv";
+        let foreign = || Error::invalid(OPERATION, "the timeline is none of the host backend's");
+        let semaphores = waits.iter().map(|(timeline, value)| Ok((shared(*timeline).ok_or_else(foreign)?, *value)));
+        let semaphores: Vec<_> = semaphores.collect::<Result<_>>()?;
+        let polls = self.polls.load(Ordering::Relaxed) || semaphores.len() >= MOST;
+        let timeout = if polls { timeout.min(PAUSE) } else { timeout };
+        let mut words = Vec::with_capacity(semaphores.len() + 1);
+        words.push(word(&self.interrupted, 0, futex::WaitFlags::PRIVATE));
+        if !polls {
+            for (semaphore, _) in &semaphores {
+                let (sequence, expected) = semaphore.enter_wait();
+                words.push(word(sequence, expected, futex::WaitFlags::empty()));
+            }
+        }
+        // After the words were read: what is signalled from here on changes them.
+        let slept = if semaphores.iter().any(|(semaphore, value)| semaphore.value() >= *value) {
+            Ok(0)
+        } else {
+            futex::waitv(&words, futex::WaitvFlags::empty(), deadline(timeout).as_ref(), ClockId::Monotonic)
+        };
+        if !polls {
+            semaphores.iter().for_each(|(semaphore, _)| semaphore.leave_wait());
+        }
+        self.interrupted.store(0, Ordering::SeqCst);
+        // Woken, changed meanwhile, interrupted by a signal, time over: the caller looks again in any case.
+        if let Err(Errno::NOSYS | Errno::PERM) = slept {
+            self.polls.store(true, Ordering::Relaxed);
+            std::thread::sleep(timeout.min(PAUSE));
+        }
+        Ok(())
+    }
+
+    fn interrupt(&self) {
+        self.interrupted.store(1, Ordering::SeqCst);
+        if let Err(errno) = futex::wake(&self.interrupted, futex::Flags::PRIVATE, 1) {
+            tracing::debug!(%errno, "a wait for timelines could not be interrupted");
+        }
+    }
+}
+
+fn word(word: &AtomicU32, expected: u32, flags: futex::WaitFlags) -> futex::Wait {
+    let mut wait = futex::Wait::new();
+    wait.val = expected.into();
+    wait.uaddr = futex::WaitPtr::new(word.as_ptr().cast());
+    wait.flags = futex::WaitFlags::SIZE_U32 | flags;
+    wait
+}
+
+/// The time at which a timeout is over; `None` if that is too far off.
+fn deadline(timeout: Duration) -> Option<Timespec> {
+    let now = clock_gettime(ClockId::Monotonic);
+    let now = Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?);
+    Timespec::try_from(now.checked_add(timeout)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn timelines() -> [HostSemaphore; 3] {
+        [5, 0, 0].map(|value| HostSemaphore::timeline(value).expect("create"))
+    }
+
+    #[test]
+    fn any_of_several_ends_a_wait() {
+        for polls in [false, true] {
+            let waiter = Waiter::default();
+            waiter.polls.store(polls, Ordering::Relaxed);
+            let all = timelines();
+            let waits: Vec<(&dyn ExporterTimeline, u64)> =
+                all.iter().zip([6, 7, 8]).map(|(timeline, value)| (timeline as &dyn ExporterTimeline, value)).collect();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(50));
+                    all[2].signal_value(8).expect("signal");
+                });
+                let start = Instant::now();
+                while HostSemaphore::value(&all[2]) < 8 {
+                    waiter.wait_any(&waits, LONG).expect("waits");
+                }
+                assert!(start.elapsed() < LONG, "{polls}: the signal woke nobody");
+            });
+            // What is reached already is not waited for.
+            let start = Instant::now();
+            waiter.wait_any(&[(&all[0], 5)], LONG).expect("waits");
+            assert!(start.elapsed() < LONG, "{polls}");
+        }
+    }
+
+    #[test]
+    fn an_interruption_ends_this_wait_or_the_next_and_no_other() {
+        let (waiter, [timeline, ..]) = (Waiter::default(), timelines());
+        let start = Instant::now();
+        waiter.interrupt();
+        waiter.wait_any(&[(&timeline, 6)], LONG).expect("waits");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                waiter.interrupt();
+            });
+            waiter.wait_any(&[(&timeline, 6)], LONG).expect("waits");
+        });
+        assert!(start.elapsed() < LONG, "nothing was interrupted");
+        let (start, short) = (Instant::now(), Duration::from_millis(60));
+        waiter.wait_any(&[(&timeline, 6)], short).expect("waits");
+        assert!(start.elapsed() >= short, "an interruption came twice");
+    }
+
+    #[test]
+    fn a_binary_semaphore_is_no_timeline() {
+        let binary = HostSemaphore::binary().expect("create");
+        let timeline: &dyn ExporterTimeline = &binary;
+        assert!(timeline.value().is_err() && timeline.handle_kind().is_none());
+    }
+}

@@ -1,0 +1,153 @@
+//! Timelines on the host backend: natively, and over a bridge.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpu_interop_core::{Device, ErrorKind, ExporterTimeline, Timeline, TimelineStrategy};
+use gpu_interop_host::{HostBackend, HostSemaphore};
+
+const LONG: Duration = Duration::from_secs(20);
+const BOTH: [TimelineStrategy; 2] = [TimelineStrategy::Native, TimelineStrategy::HostBridge];
+
+fn device() -> Device {
+    Device::open(&HostBackend::new(), 0).expect("the CPU")
+}
+
+fn timeline(device: &Device, strategy: TimelineStrategy, value: u64) -> (HostSemaphore, Timeline) {
+    let exporter = HostSemaphore::timeline(value).expect("create");
+    let timeline = Timeline::with_strategy(device, Arc::new(exporter.clone()), strategy).expect("a timeline");
+    assert_eq!(timeline.strategy(), strategy);
+    (exporter, timeline)
+}
+
+#[test]
+fn values_go_both_ways() {
+    for strategy in BOTH {
+        let device = device();
+        let (exporter, timeline) = timeline(&device, strategy, 0);
+        let stream = device.create_stream().expect("a stream");
+        for round in (1..2_000_u64).step_by(2) {
+            stream.wait_timeline(&timeline, round).expect("enqueues");
+            stream.signal_timeline(&timeline, round + 1).expect("enqueues");
+            exporter.signal_value(round).expect("signals");
+            exporter.wait_value(round + 1, LONG).expect("the stream signals");
+        }
+        stream.synchronize_timeout(LONG).expect("all has run");
+    }
+}
+
+#[test]
+fn a_stream_does_not_go_on_before_its_value() {
+    for strategy in BOTH {
+        let device = device();
+        let (exporter, timeline) = timeline(&device, strategy, 3);
+        let stream = device.create_stream().expect("a stream");
+        stream.wait_timeline(&timeline, 3).expect("enqueues");
+        stream.synchronize_timeout(LONG).expect("reached already");
+        stream.wait_timeline(&timeline, u64::MAX - 1).expect("enqueues");
+        stream.signal_timeline(&timeline, u64::MAX).expect("enqueues");
+        for value in [4, 1 << 32, 1 << 63] {
+            exporter.signal_value(value).expect("signals");
+            std::thread::sleep(Duration::from_millis(30));
+            assert!(!stream.is_idle().expect("asks"), "{strategy}: {value} was enough");
+            assert_eq!(timeline.wait(u64::MAX, Duration::ZERO).expect_err("too early").kind(), ErrorKind::Timeout);
+        }
+        timeline.signal(u64::MAX - 1).expect_err("not above what a stream will signal");
+        exporter.signal_value(u64::MAX - 1).expect("signals");
+        timeline.wait(u64::MAX, LONG).expect("the stream signals");
+        assert_eq!(timeline.value().expect("asks"), u64::MAX);
+    }
+}
+
+#[test]
+fn an_abandoned_timeline_lets_its_streams_go() {
+    for strategy in BOTH {
+        let device = device();
+        let (_exporter, timeline) = timeline(&device, strategy, 0);
+        let stream = device.create_stream().expect("a stream");
+        stream.wait_timeline(&timeline, 7).expect("enqueues");
+        timeline.abandon("the renderer is gone").expect("lets go");
+        let synchronized = stream.synchronize_timeout(LONG);
+        if strategy == TimelineStrategy::HostBridge {
+            let error = synchronized.expect_err("the wait was not met");
+            assert_eq!(error.kind(), ErrorKind::Cancelled);
+            assert!(error.to_string().contains("the renderer is gone"), "{error}");
+        } else {
+            synchronized.expect("raised");
+        }
+        let error = stream.wait_timeline(&timeline, 8).expect_err("it is abandoned");
+        assert!(error.to_string().contains("the renderer is gone"), "{error}");
+        assert_eq!(timeline.wait(1, LONG).expect_err("abandoned").kind(), ErrorKind::Cancelled);
+    }
+}
+
+#[test]
+fn a_killed_process_is_an_error_and_no_hang() {
+    for strategy in BOTH {
+        let device = device();
+        let (_exporter, timeline) = timeline(&device, strategy, 0);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
+        timeline.watch_process(child.id()).expect("watches");
+        let stream = device.create_stream().expect("a stream");
+        stream.wait_timeline(&timeline, 1).expect("enqueues");
+        assert_eq!(timeline.wait(1, Duration::from_millis(120)).expect_err("alive").kind(), ErrorKind::Timeout);
+        let start = Instant::now();
+        child.kill().expect("kills");
+        // Without a wait of the host, where the bridge watches.
+        if strategy == TimelineStrategy::Native {
+            assert_eq!(timeline.wait(1, LONG).expect_err("dead").kind(), ErrorKind::Cancelled);
+        }
+        let synchronized = stream.synchronize_timeout(LONG);
+        assert!(start.elapsed() < Duration::from_secs(5), "{strategy}: {:?}", start.elapsed());
+        assert_eq!(synchronized.is_err(), strategy == TimelineStrategy::HostBridge, "{strategy}");
+        child.wait().expect("reaps");
+    }
+}
+
+#[test]
+fn a_device_is_closed_with_a_wait_pending() {
+    for strategy in BOTH {
+        let device = device();
+        let (exporter, timeline) = timeline(&device, strategy, 0);
+        let stream = device.create_stream().expect("a stream");
+        stream.wait_timeline(&timeline, 1).expect("enqueues");
+        stream.signal_timeline(&timeline, 2).expect("enqueues");
+        let start = Instant::now();
+        drop((stream, timeline, device));
+        assert!(start.elapsed() < Duration::from_secs(10));
+        // What was cancelled did not signal.
+        assert_eq!(exporter.value(), 0, "{strategy}");
+    }
+}
+
+#[test]
+fn strategies_that_do_not_work_say_so() {
+    let device = device();
+    let binary = HostSemaphore::binary().expect("create");
+    let error = Timeline::new(&device, Arc::new(binary)).expect_err("no timeline");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+
+    #[derive(Debug)]
+    struct Private(HostSemaphore);
+    impl ExporterTimeline for Private {
+        fn value(&self) -> gpu_interop_core::Result<u64> {
+            Ok(self.0.value())
+        }
+        fn signal(&self, value: u64) -> gpu_interop_core::Result<()> {
+            self.0.signal_value(value)
+        }
+        fn wait(&self, value: u64, timeout: Duration) -> gpu_interop_core::Result<()> {
+            self.0.wait_value(value, timeout)
+        }
+    }
+    let exporter = HostSemaphore::timeline(0).expect("create");
+    let error = Timeline::with_strategy(&device, Arc::new(Private(exporter.clone())), TimelineStrategy::Native)
+        .expect_err("cannot be exported");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let timeline = Timeline::new(&device, Arc::new(Private(exporter))).expect("bridged");
+    assert_eq!(timeline.strategy(), TimelineStrategy::HostBridge);
+    let stream = device.create_stream().expect("a stream");
+    stream.wait_timeline(&timeline, 1).expect("enqueues");
+    timeline.signal(1).expect("signals");
+    stream.synchronize_timeout(LONG).expect("goes on");
+}

@@ -1,0 +1,231 @@
+//! A bridge's thread: when it runs, sleeps and ends.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::outstanding::{Order, Outstanding};
+use super::pace::{Pace, Step};
+use super::side::caught;
+use super::sync::{AtomicBool, Condvar, Mutex, lock};
+use super::words::Words;
+use crate::error::{Error, ErrorKind, Result};
+use crate::timeline::{ExporterTimeline, TimelineWaiter};
+
+/// What the thread is doing, for those who want something of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Sleep {
+    /// It will look at the orders by itself.
+    #[default]
+    Awake,
+    /// It waits for orders.
+    Parked,
+    /// It waits for the exporter.
+    Waiting,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    orders: Vec<Order>,
+    /// How many timelines use this bridge.
+    users: usize,
+    sleep: Sleep,
+    running: bool,
+    /// Streams that wait are let go.
+    cancelled: bool,
+    /// The words are nobody's any more: the thread ends.
+    abandoned: bool,
+}
+
+/// One bridge: a thread that carries values between streams of one device and the timelines of one exporter.
+///
+/// The thread starts with the first order, parks when nothing is outstanding, and ends once nothing is outstanding and
+/// no timeline uses the bridge any more. It makes no call of the compute driver.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    waiter: Box<dyn TimelineWaiter>,
+    words: Arc<Words>,
+    state: Mutex<State>,
+    parked: Condvar,
+    /// There is something in the state to look at: so that a spinning thread need not lock it.
+    news: AtomicBool,
+}
+
+impl Machine {
+    pub(super) fn new(waiter: Box<dyn TimelineWaiter>, words: Arc<Words>) -> Self {
+        Self { waiter, words, state: Mutex::default(), parked: Condvar::new(), news: AtomicBool::new(false) }
+    }
+
+    pub(super) fn serves(&self, timeline: &dyn ExporterTimeline) -> bool {
+        self.waiter.serves(timeline)
+    }
+
+    /// Counts a timeline that uses this bridge.
+    pub(super) fn join(&self) {
+        lock(&self.state).users += 1;
+    }
+
+    /// Undoes [`Machine::join`].
+    pub(super) fn leave(&self) {
+        lock(&self.state).users -= 1;
+        self.wake();
+    }
+
+    /// Whether neither timelines nor a thread use this bridge.
+    pub(super) fn is_unused(&self) -> bool {
+        let state = lock(&self.state);
+        state.users == 0 && !state.running
+    }
+
+    /// Whether the thread has ended, or not begun: then nothing is outstanding.
+    pub(super) fn is_at_rest(&self) -> bool {
+        !lock(&self.state).running
+    }
+
+    /// Makes sure that the thread runs: `spawn` starts one that calls [`Machine::run`].
+    ///
+    /// # Errors
+    /// What `spawn` answers.
+    pub(super) fn ensure_running(&self, spawn: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut state = lock(&self.state);
+        if !state.running {
+            spawn()?;
+            state.running = true;
+        }
+        Ok(())
+    }
+
+    /// Hands over an order. The thread runs, and the caller is a user.
+    pub(super) fn submit(&self, order: Order) {
+        lock(&self.state).orders.push(order);
+        self.wake();
+    }
+
+    /// Lets go every stream that waits, now and later: the device is being closed.
+    pub(super) fn cancel(&self) {
+        lock(&self.state).cancelled = true;
+        self.wake();
+    }
+
+    /// Gives up: streams may still write to their words, but nobody looks at them any more.
+    pub(super) fn abandon(&self) {
+        lock(&self.state).abandoned = true;
+        self.wake();
+    }
+
+    /// Makes the thread look around. Does not block.
+    pub(super) fn wake(&self) {
+        self.news.store(true, Ordering::Release);
+        let sleep = lock(&self.state).sleep;
+        match sleep {
+            Sleep::Awake => {}
+            Sleep::Parked => self.parked.notify_one(),
+            Sleep::Waiting => self.waiter.interrupt(),
+        }
+    }
+
+    /// The thread.
+    pub(super) fn run(&self) {
+        let mut outstanding = Outstanding::default();
+        let mut pace = Pace::new();
+        loop {
+            if self.take(&mut outstanding) == Take::End {
+                return;
+            }
+            pace.restart();
+            while !outstanding.is_empty() {
+                if outstanding.settle(&self.words) {
+                    pace.restart();
+                    continue;
+                }
+                if self.news.load(Ordering::Acquire) {
+                    break;
+                }
+                match pace.next(outstanding.is_polled(), outstanding.is_watched()) {
+                    Step::Spin => yield_now(),
+                    Step::Sleep(pause) => self.sleep(&outstanding, pause),
+                }
+            }
+        }
+    }
+
+    /// Takes new orders, and waits for some if nothing is outstanding.
+    fn take(&self, outstanding: &mut Outstanding) -> Take {
+        let mut state = lock(&self.state);
+        loop {
+            // Under the lock, so that whoever changes the state sets it again.
+            self.news.store(false, Ordering::Relaxed);
+            state.orders.drain(..).for_each(|order| outstanding.add(order));
+            if state.cancelled {
+                outstanding.cancel(&self.words);
+            }
+            if !outstanding.is_empty() && !state.abandoned {
+                return Take::Orders;
+            }
+            if state.users == 0 {
+                state.running = false;
+                return Take::End;
+            }
+            state.sleep = Sleep::Parked;
+            state = self.parked.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+            state.sleep = Sleep::Awake;
+        }
+    }
+
+    fn sleep(&self, outstanding: &Outstanding, pause: std::time::Duration) {
+        {
+            let mut state = lock(&self.state);
+            // Who set it before saw a thread that was awake, and interrupts nothing.
+            if self.news.load(Ordering::Acquire) {
+                return;
+            }
+            state.sleep = Sleep::Waiting;
+        }
+        let waited = caught(|| self.waiter.wait_any(&outstanding.wanted(), pause));
+        lock(&self.state).sleep = Sleep::Awake;
+        if outstanding.is_watched() {
+            outstanding.look_after_processes();
+        }
+        if let Err(error) = waited {
+            // If a timeline is the reason, it says so when it is asked next. This is for the case that none does.
+            tracing::debug!(%error, "waiting for an exporter's timelines failed");
+            std::thread::sleep(pause.min(std::time::Duration::from_millis(1)));
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Take {
+    Orders,
+    End,
+}
+
+#[cfg(not(loom))]
+use std::thread::yield_now;
+
+#[cfg(loom)]
+use loom::thread::yield_now;
+
+/// Starts the thread of a bridge.
+///
+/// # Errors
+/// [`ErrorKind::System`] if the process may have no more threads.
+pub(super) fn spawn(machine: Arc<Machine>) -> Result<()> {
+    let thread = std::thread::Builder::new().name("gpu-interop bridge".into());
+    let started = thread.spawn(move || {
+        #[cfg(target_os = "linux")]
+        precise_sleeps();
+        crate::object::without_driver_calls(|| machine.run());
+    });
+    started.map(drop).map_err(|error| {
+        Error::new(ErrorKind::System, "Timeline", "cannot start the thread that carries its values").with_source(error)
+    })
+}
+
+/// Linux lets threads sleep 50 microseconds too long, to wake several at once.
+#[cfg(target_os = "linux")]
+fn precise_sleeps() {
+    let slack = std::num::NonZeroU64::new(1_000);
+    if let Err(errno) = rustix::thread::set_current_timer_slack(slack) {
+        tracing::debug!(%errno, "the bridge's sleeps are less precise");
+    }
+}

@@ -1,0 +1,149 @@
+//! Timelines that the compute driver does not import: a thread carries their values.
+//!
+//! * **A stream waits** for a word in signal memory. The bridge writes the word once the exporter's timeline has reached
+//!   the value.
+//! * **A stream signals** by writing a word. The bridge sees it and raises the exporter's timeline from the host.
+//!
+//! There is one bridge, and so one thread, for each exporter (each `VkDevice`) that a device has such timelines of. It
+//! never blocks in a host function: drivers may run those of independent streams one after another, so that one which
+//! waits keeps the one away that it waits for.
+//!
+//! # Why the data is there when the value is
+//! * *Stream to exporter.* A stream's write of a word comes after everything enqueued before it, behind a fence for the
+//!   whole system (`cuStreamWriteValue64` without `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`, and HIP's default). The
+//!   bridge reads the word with acquire ordering, and then signals: what happened before is in the signal's scope, which
+//!   is defined to include the host's memory domain, and the exporter's wait makes it visible to its device. What the
+//!   exporting API demands of external memory beyond that (in Vulkan an acquire from `VK_QUEUE_FAMILY_EXTERNAL`) is the
+//!   exporter's part, as with a native timeline.
+//! * *Exporter to stream.* The exporter releases the memory and signals; the signal makes its writes available. The
+//!   bridge sees the value, so the signal happened before its write of the word, which is a release to the whole system
+//!   (host memory, mapped into the device). The stream's wait acquires it, and what is enqueued behind sees the data.
+
+mod machine;
+mod outstanding;
+mod pace;
+mod polling;
+mod side;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use machine::Machine;
+pub(crate) use outstanding::Order;
+pub use polling::PollingWaiter;
+pub(crate) use side::Side;
+pub(crate) use words::{Ticket, Words};
+
+use crate::backend::BackendDevice;
+use crate::error::Result;
+use crate::timeline::ExporterTimeline;
+
+/// The bridges of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Bridges {
+    words: Arc<Words>,
+    machines: Mutex<Vec<Arc<Machine>>>,
+}
+
+impl Bridges {
+    /// A place on the bridge that serves `timeline`.
+    ///
+    /// # Errors
+    /// What the exporter answers ([`ExporterTimeline::waiter`]).
+    pub(crate) fn bridge(&self, timeline: &dyn ExporterTimeline) -> Result<Bridge> {
+        let mut machines = self.machines();
+        machines.retain(|machine| !machine.is_unused());
+        let machine = match machines.iter().find(|machine| machine.serves(timeline)) {
+            Some(machine) => machine.clone(),
+            None => {
+                let machine = Arc::new(Machine::new(timeline.waiter()?, self.words.clone()));
+                machines.push(machine.clone());
+                machine
+            }
+        };
+        machine.join();
+        Ok(Bridge { machine })
+    }
+
+    /// Whether nothing is outstanding on any bridge. Only when no timeline is left.
+    pub(crate) fn are_at_rest(&self) -> bool {
+        self.machines().iter().all(|machine| machine.is_at_rest())
+    }
+
+    /// Lets go every stream that waits for a bridge.
+    pub(crate) fn cancel(&self) {
+        self.machines().iter().for_each(|machine| machine.cancel());
+    }
+
+    /// Ends the bridges whatever is outstanding. The words that streams may still write stay where they are.
+    pub(crate) fn abandon(&self) {
+        self.machines().iter().for_each(|machine| machine.abandon());
+    }
+
+    /// A use of a word.
+    ///
+    /// # Errors
+    /// What the device answers.
+    pub(crate) fn take(&self, device: &dyn BackendDevice) -> Result<Ticket> {
+        self.words.take(device)
+    }
+
+    /// Takes back a word that no stream heard of.
+    pub(crate) fn put(&self, ticket: Ticket) {
+        self.words.put(ticket);
+    }
+
+    /// Frees the words; those that something still uses are leaked.
+    ///
+    /// # Safety
+    /// No stream waits for a word any more.
+    pub(crate) unsafe fn free(&self, device: &dyn BackendDevice) {
+        // SAFETY: the caller's promise; a ticket is put back when its stream has written the word.
+        unsafe { self.words.free(device) };
+    }
+
+    fn machines(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Machine>>> {
+        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A timeline's place on a bridge.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    machine: Arc<Machine>,
+}
+
+impl Bridge {
+    /// Makes sure that an order will be carried: called before the stream is told.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`](crate::ErrorKind::System) if the thread cannot be started.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        self.machine.ensure_running(|| machine::spawn(self.machine.clone()))
+    }
+
+    /// Hands over an order, after [`Bridge::prepare`].
+    pub(crate) fn submit(&self, order: Order) {
+        self.machine.submit(order);
+    }
+
+    /// Makes the bridge look at its timelines again.
+    pub(crate) fn wake(&self) {
+        self.machine.wake();
+    }
+
+    /// What a stream's host function calls after it has reached its ticket. Does not block.
+    pub(crate) fn notifier(&self) -> impl FnOnce() + Send + 'static {
+        let machine = self.machine.clone();
+        move || machine.wake()
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        self.machine.leave();
+    }
+}

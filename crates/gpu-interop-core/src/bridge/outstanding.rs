@@ -1,0 +1,144 @@
+//! What a bridge has been told and has not done yet.
+
+use std::sync::Arc;
+
+use super::side::Side;
+use super::words::{Ticket, Words};
+use crate::error::Error;
+use crate::object::StreamFaults;
+use crate::timeline::ExporterTimeline;
+
+/// Something for the bridge to carry.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Reach the ticket once the timeline has reached `value`: a stream waits for it.
+    Wait { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults> },
+    /// Raise the timeline to `value` once a stream has reached the ticket. `told`: somebody will say so.
+    Signal { side: Arc<Side>, value: u64, ticket: Ticket, told: bool },
+}
+
+#[derive(Debug)]
+struct Wait {
+    value: u64,
+    ticket: Ticket,
+    faults: Arc<StreamFaults>,
+}
+
+#[derive(Debug)]
+struct Signal {
+    side: Arc<Side>,
+    value: u64,
+    ticket: Ticket,
+    told: bool,
+}
+
+/// The waits for one timeline.
+#[derive(Debug)]
+struct Group {
+    side: Arc<Side>,
+    waits: Vec<Wait>,
+}
+
+/// Everything outstanding.
+#[derive(Debug, Default)]
+pub(super) struct Outstanding {
+    groups: Vec<Group>,
+    /// In the order in which they were enqueued.
+    signals: Vec<Signal>,
+}
+
+impl Outstanding {
+    pub(super) fn add(&mut self, order: Order) {
+        match order {
+            Order::Signal { side, value, ticket, told } => self.signals.push(Signal { side, value, ticket, told }),
+            Order::Wait { side, value, ticket, faults } => {
+                let wait = Wait { value, ticket, faults };
+                match self.groups.iter_mut().find(|group| Arc::ptr_eq(&group.side, &side)) {
+                    Some(group) => group.waits.push(wait),
+                    None => self.groups.push(Group { side, waits: vec![wait] }),
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.signals.is_empty()
+    }
+
+    /// Whether a word must be looked at, because nobody says when a stream writes it.
+    pub(super) fn is_polled(&self) -> bool {
+        self.signals.iter().any(|signal| !signal.told)
+    }
+
+    /// Whether there is a process that may end unnoticed.
+    pub(super) fn is_watched(&self) -> bool {
+        self.groups.iter().any(|group| group.side.is_watched())
+    }
+
+    /// Carries what can be carried now; whether that was anything.
+    pub(super) fn settle(&mut self, words: &Words) -> bool {
+        // Signals first: a wait may be for one of them.
+        let signalled = self.settle_signals(words);
+        self.settle_waits(words) || signalled
+    }
+
+    fn settle_signals(&mut self, words: &Words) -> bool {
+        let before = self.signals.len();
+        let mut left = Vec::new();
+        for signal in self.signals.drain(..) {
+            if !signal.ticket.is_reached() {
+                left.push(signal);
+                continue;
+            }
+            // A failure is the timeline's from here on. Those of an earlier failure are only taken off the list.
+            let _ = signal.side.raise(signal.value);
+            words.put(signal.ticket);
+        }
+        self.signals = left;
+        self.signals.len() < before
+    }
+
+    fn settle_waits(&mut self, words: &Words) -> bool {
+        let mut settled = false;
+        for group in &mut self.groups {
+            let value = group.side.look();
+            let is_met = |wait: &mut Wait| value.as_ref().map_or(true, |value| *value >= wait.value);
+            for wait in group.waits.extract_if(.., is_met) {
+                if let Err(error) = &value {
+                    wait.faults.report(Error::new(error.kind(), error.operation(), error.message()));
+                }
+                wait.ticket.reach();
+                words.put(wait.ticket);
+                settled = true;
+            }
+        }
+        self.groups.retain(|group| !group.waits.is_empty());
+        settled
+    }
+
+    /// Fails the timelines whose process has ended.
+    pub(super) fn look_after_processes(&self) {
+        for group in &self.groups {
+            group.side.look_after_process();
+        }
+    }
+
+    /// Lets everything go that waits, with an error.
+    pub(super) fn cancel(&mut self, words: &Words) {
+        for wait in self.groups.drain(..).flat_map(|group| group.waits) {
+            wait.faults.report(Error::new(
+                crate::ErrorKind::Cancelled,
+                "Stream::wait_timeline",
+                "the device was closed while a stream waited for a timeline",
+            ));
+            wait.ticket.reach();
+            words.put(wait.ticket);
+        }
+    }
+
+    /// Each timeline with the smallest value that somebody waits for.
+    pub(super) fn wanted(&self) -> Vec<(&dyn ExporterTimeline, u64)> {
+        let smallest = |group: &Group| group.waits.iter().map(|wait| wait.value).min();
+        self.groups.iter().filter_map(|group| Some((&*group.side.exporter, smallest(group)?))).collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! The exporter's side of a timeline, and what went wrong with it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::timeline::ExporterTimeline;
+
+/// Why a timeline will not go on. Errors are told to everybody who asks, so this is what of one can be told twice.
+#[derive(Debug, Clone)]
+struct Failure {
+    kind: ErrorKind,
+    operation: &'static str,
+    message: String,
+}
+
+/// A timeline of an exporter, shared by its object and the thread that bridges it.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) exporter: Arc<dyn ExporterTimeline>,
+    failure: OnceLock<Failure>,
+    #[cfg(target_os = "linux")]
+    process: OnceLock<std::os::fd::OwnedFd>,
+}
+
+impl Side {
+    pub(crate) fn new(exporter: Arc<dyn ExporterTimeline>) -> Self {
+        Self {
+            exporter,
+            failure: OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            process: OnceLock::new(),
+        }
+    }
+
+    /// Fails once the timeline has.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.failure.get() {
+            None => Ok(()),
+            Some(failure) => Err(failure.error()),
+        }
+    }
+
+    /// Why the timeline failed, if it did.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failure.get().map(Failure::error)
+    }
+
+    /// Notes that the timeline will not go on. The first reason counts.
+    pub(crate) fn fail(&self, error: &Error) {
+        let (kind, operation, message) = (error.kind(), error.operation(), error.to_string());
+        if self.failure.set(Failure { kind, operation, message }).is_ok() {
+            tracing::error!(%error, "a timeline failed; what waits for it is let go");
+        }
+    }
+
+    /// The present value, after a look whether there is still somebody who raises it.
+    ///
+    /// # Errors
+    /// Whatever made the timeline fail, now or before.
+    pub(crate) fn look(&self) -> Result<u64> {
+        self.check()?;
+        self.noted(caught(|| self.exporter.value()))
+    }
+
+    /// Notes a failure of the exporter.
+    fn noted<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result {
+            self.fail(error);
+        }
+        result
+    }
+
+    /// Raises the value to `value`, unless it has come further by itself.
+    ///
+    /// # Errors
+    /// As [`Side::look`].
+    pub(crate) fn raise(&self, value: u64) -> Result<()> {
+        if self.look()? >= value {
+            return Ok(());
+        }
+        match caught(|| self.exporter.signal(value)) {
+            // Somebody else raised it meanwhile.
+            Err(error) if error.kind() == ErrorKind::InvalidArgument && self.look()? >= value => Ok(()),
+            signalled => self.noted(signalled),
+        }
+    }
+}
+
+/// Calls into an exporter, whose panic must not take the bridge's thread with it: streams would wait for ever.
+pub(super) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
+        // Dropping the payload could panic again.
+        std::mem::forget(payload);
+        Err(Error::new(ErrorKind::Driver, "ExporterTimeline", "the exporter's side of the timeline panicked"))
+    })
+}
+
+impl Failure {
+    #[cold]
+    fn error(&self) -> Error {
+        Error::new(self.kind, self.operation, format!("the timeline failed before: {}", self.message))
+    }
+}
+
+/// Timelines whose exporter is another process, which may end.
+#[cfg(target_os = "linux")]
+mod process {
+    use std::os::fd::OwnedFd;
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    use super::Side;
+    use crate::error::{Error, ErrorKind, Result};
+
+    const OPERATION: &str = "Timeline::watch_process";
+
+    impl Side {
+        /// From now on the timeline fails once process `id` has ended (`pidfd_open`).
+        pub(crate) fn watch_process(&self, id: u32) -> Result<()> {
+            let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
+            let pid = pid.ok_or_else(|| Error::invalid(OPERATION, "no process has this id").with_context("id", id))?;
+            let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| {
+                Error::new(ErrorKind::System, OPERATION, "the process cannot be watched; does it still run?")
+                    .with_context("id", id)
+                    .with_source(std::io::Error::from(errno))
+            })?;
+            self.process
+                .set(process)
+                .map_err(|_| Error::invalid(OPERATION, "the timeline watches a process already").with_context("id", id))
+        }
+
+        /// Whether a process is watched.
+        pub(crate) fn is_watched(&self) -> bool {
+            self.process.get().is_some()
+        }
+
+        /// Fails the timeline if the watched process has ended.
+        pub(crate) fn look_after_process(&self) {
+            if self.process.get().is_some_and(has_ended) {
+                self.fail(&Error::new(
+                    ErrorKind::Cancelled,
+                    OPERATION,
+                    "the process that signals the timeline has ended; import a timeline of a new one",
+                ));
+            }
+        }
+    }
+
+    /// A descriptor of a process is readable once the process has ended.
+    fn has_ended(process: &OwnedFd) -> bool {
+        let mut polled = [PollFd::new(process, PollFlags::IN)];
+        let now = Timespec::try_from(Duration::ZERO).ok();
+        poll(&mut polled, now.as_ref()).is_ok_and(|ready| ready > 0)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Side {
+    pub(crate) fn watch_process(&self, _id: u32) -> Result<()> {
+        Err(Error::unsupported("Timeline::watch_process", "this version watches processes on Linux only"))
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn look_after_process(&self) {}
+}

@@ -1,0 +1,193 @@
+//! Timeline semaphores as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
+
+use std::any::Any;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ash::vk;
+use gpu_interop_core::{
+    Error, ExporterTimeline, Result, SemaphoreHandleKind, SemaphoreImport, SemaphorePayload, TimelineWaiter,
+};
+
+use crate::error;
+#[cfg(unix)]
+use crate::import_semaphore::ImportedSemaphore;
+use crate::interop::VulkanInterop;
+use crate::semaphore::{ExportableSemaphore, OwnedSemaphore, nanoseconds};
+
+/// A timeline semaphore that need not be exportable: then the host carries its values.
+impl ExporterTimeline for OwnedSemaphore {
+    fn value(&self) -> Result<u64> {
+        Self::value(self)
+    }
+
+    fn signal(&self, value: u64) -> Result<()> {
+        Self::signal(self, value)
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+        Self::wait(self, value, timeout)
+    }
+
+    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
+        Ok(Box::new(Waiter::new(self.interop())?))
+    }
+}
+
+/// A timeline semaphore that a driver can import.
+impl ExporterTimeline for ExportableSemaphore {
+    fn value(&self) -> Result<u64> {
+        self.semaphore().value()
+    }
+
+    fn signal(&self, value: u64) -> Result<()> {
+        self.semaphore().signal(value)
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+        self.semaphore().wait(value, timeout)
+    }
+
+    fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
+        (self.semaphore().payload() == SemaphorePayload::Timeline).then(|| Self::handle_kind(self))
+    }
+
+    #[cfg(unix)]
+    fn export(&self) -> Result<SemaphoreImport> {
+        self.import_request()
+    }
+
+    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
+        self.semaphore().waiter()
+    }
+}
+
+/// A timeline of another process or API, which this device imported.
+#[cfg(unix)]
+impl ExporterTimeline for ImportedSemaphore {
+    fn value(&self) -> Result<u64> {
+        self.semaphore().value()
+    }
+
+    fn signal(&self, value: u64) -> Result<()> {
+        self.semaphore().signal(value)
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+        self.semaphore().wait(value, timeout)
+    }
+
+    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
+        self.semaphore().waiter()
+    }
+}
+
+/// The semaphore of a timeline of this crate.
+fn semaphore(timeline: &dyn ExporterTimeline) -> Option<&OwnedSemaphore> {
+    let timeline: &dyn Any = timeline;
+    let exported = || timeline.downcast_ref().map(ExportableSemaphore::semaphore);
+    #[cfg(unix)]
+    let imported = || timeline.downcast_ref().map(ImportedSemaphore::semaphore);
+    #[cfg(not(unix))]
+    let imported = || None;
+    timeline.downcast_ref().or_else(exported).or_else(imported)
+}
+
+/// Waits for timeline semaphores of one `VkDevice`, and for one of its own, by which it is interrupted.
+#[derive(Debug)]
+struct Waiter {
+    wake: OwnedSemaphore,
+    interruptions: Mutex<Interruptions>,
+}
+
+#[derive(Debug, Default)]
+struct Interruptions {
+    /// The value of `wake`.
+    sent: u64,
+    /// The value that the last wait saw.
+    seen: u64,
+}
+
+impl Waiter {
+    fn new(interop: &VulkanInterop) -> Result<Self> {
+        Ok(Self { wake: OwnedSemaphore::timeline(interop, 0)?, interruptions: Mutex::default() })
+    }
+
+    fn interruptions(&self) -> std::sync::MutexGuard<'_, Interruptions> {
+        self.interruptions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TimelineWaiter for Waiter {
+    fn serves(&self, timeline: &dyn ExporterTimeline) -> bool {
+        semaphore(timeline).is_some_and(|semaphore| semaphore.interop().is_same_device(self.wake.interop()))
+    }
+
+    fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
+        const OPERATION: &str = "vkWaitSemaphores";
+        let interop = self.wake.interop();
+        let mut semaphores = vec![self.wake.as_raw()];
+        let mut values = vec![self.interruptions().seen + 1];
+        for (timeline, value) in waits {
+            let known = semaphore(*timeline).filter(|semaphore| semaphore.payload() == SemaphorePayload::Timeline);
+            let known = known.filter(|semaphore| semaphore.interop().is_same_device(interop));
+            let foreign = || Error::invalid(OPERATION, "the timeline is not a timeline semaphore of this device");
+            semaphores.push(known.ok_or_else(foreign)?.as_raw());
+            values.push(*value);
+        }
+        let info =
+            vk::SemaphoreWaitInfo::default().flags(vk::SemaphoreWaitFlags::ANY).semaphores(&semaphores).values(&values);
+        let functions = interop.timeline(OPERATION)?;
+        let device = interop.device().handle();
+        // SAFETY: the device is live; all are live timeline semaphores of it, one value for each.
+        let waited = unsafe { (functions.wait_semaphores_khr)(device, &raw const info, nanoseconds(timeout)) };
+        let mut interruptions = self.interruptions();
+        interruptions.seen = interruptions.sent;
+        match waited {
+            vk::Result::SUCCESS | vk::Result::TIMEOUT => Ok(()),
+            code => Err(error::driver(OPERATION, code)),
+        }
+    }
+
+    fn interrupt(&self) {
+        let mut interruptions = self.interruptions();
+        // Once is enough until somebody has seen it.
+        if interruptions.sent > interruptions.seen {
+            return;
+        }
+        interruptions.sent += 1;
+        if let Err(error) = self.wake.signal(interruptions.sent) {
+            // The device is lost, so the wait has ended already.
+            tracing::debug!(%error, "a wait for timelines could not be interrupted");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop_core::ErrorKind;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Foreign;
+
+    impl ExporterTimeline for Foreign {
+        fn value(&self) -> Result<u64> {
+            Ok(0)
+        }
+
+        fn signal(&self, _value: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn wait(&self, _value: u64, _timeout: Duration) -> Result<()> {
+            Err(Error::new(ErrorKind::Timeout, "Foreign::wait", "never"))
+        }
+    }
+
+    #[test]
+    fn timelines_of_others_are_not_taken_for_semaphores() {
+        assert!(semaphore(&Foreign).is_none());
+    }
+}
