@@ -1,5 +1,7 @@
 //! Timelines on the host backend: natively, and over a bridge.
 
+#![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
