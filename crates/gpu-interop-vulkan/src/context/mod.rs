@@ -4,6 +4,7 @@ mod image;
 mod owner;
 mod recording;
 mod select;
+mod spare;
 mod submission;
 mod transfer;
 mod validation;
@@ -19,6 +20,7 @@ use crate::interop::VulkanInterop;
 use owner::{DeviceOwner, InstanceOwner};
 pub use recording::Recording;
 pub use select::{DeviceChoice, QueueKind};
+use spare::Spare;
 use submission::Flight;
 pub use submission::{SemaphoreOp, Submission};
 pub use validation::ValidationLog;
@@ -92,6 +94,7 @@ struct Inner {
     queue_family: u32,
     queue: Mutex<vk::Queue>,
     timeout: Duration,
+    spare: Arc<Spare>,
     /// Work that still ran when its [`Submission`] was dropped.
     abandoned: Mutex<Vec<Flight>>,
 }
@@ -126,6 +129,7 @@ impl Context {
         }?;
         Ok(Self {
             inner: Arc::new(Inner {
+                spare: Spare::new(interop.clone(), queue_family),
                 interop,
                 log,
                 queue_family,
@@ -199,7 +203,7 @@ impl Context {
         record: impl FnOnce(&mut Recording<'_>) -> Result<()>,
     ) -> Result<Submission> {
         submission::reap(&mut lock(&self.inner.abandoned));
-        let mut flight = Flight::new(&self.inner.interop, self.inner.queue_family)?;
+        let mut flight = Flight::new(self.inner.spare.clone())?;
         let mut recording = Recording::new(&self.inner.interop, self.inner.queue_family, &mut flight);
         record(&mut recording)?;
         recording.make_visible_to_host();

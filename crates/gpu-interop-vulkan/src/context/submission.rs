@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use ash::vk;
 use gpu_interop_core::{Error, ErrorKind, Result, SemaphorePayload};
 
+use super::spare::{Parts, Spare};
 use super::{Inner, lock};
 use crate::buffer::OwnedBuffer;
 use crate::error::{self, Checked};
 use crate::image::{ImageCommand, ImageState, OwnedImage};
-use crate::interop::VulkanInterop;
 use crate::semaphore::{OwnedSemaphore, nanoseconds};
 
 /// A semaphore that a submission waits for or signals.
@@ -23,12 +23,12 @@ pub struct SemaphoreOp<'a> {
     pub value: u64,
 }
 
-/// A command buffer with its pool, its fence, and what it uses. A pool for each, because recording into two command
-/// buffers of one pool would need a lock around the recording.
+/// A command buffer, its fence, and what it uses.
 #[derive(Debug)]
 pub(super) struct Flight {
-    interop: VulkanInterop,
-    pool: vk::CommandPool,
+    spare: Arc<Spare>,
+    /// There until this is dropped.
+    parts: Option<Parts>,
     fence: vk::Fence,
     pub(super) commands: vk::CommandBuffer,
     buffers: Vec<OwnedBuffer>,
@@ -48,33 +48,22 @@ struct Moved {
 
 impl Flight {
     /// A command buffer in the recording state.
-    pub(super) fn new(interop: &VulkanInterop, queue_family: u32) -> Result<Self> {
-        let device = interop.device();
-        let mut flight = Self {
-            interop: interop.clone(),
-            pool: vk::CommandPool::null(),
-            fence: vk::Fence::null(),
-            commands: vk::CommandBuffer::null(),
+    pub(super) fn new(spare: Arc<Spare>) -> Result<Self> {
+        let parts = spare.take()?;
+        let flight = Self {
+            fence: parts.fence,
+            commands: parts.commands,
+            parts: Some(parts),
             buffers: Vec::new(),
             images: Vec::new(),
             moved: HashMap::new(),
             semaphores: Vec::new(),
+            spare,
         };
-        let pool_info = vk::CommandPoolCreateInfo::default()
-            .flags(vk::CommandPoolCreateFlags::TRANSIENT)
-            .queue_family_index(queue_family);
-        // SAFETY: the device is live: the interop holds its owner. The family is the one the device was made with.
-        flight.pool = unsafe { device.create_command_pool(&pool_info, None) }.checked("vkCreateCommandPool")?;
-        // SAFETY: as above.
-        flight.fence =
-            unsafe { device.create_fence(&vk::FenceCreateInfo::default(), None) }.checked("vkCreateFence")?;
-        let info = vk::CommandBufferAllocateInfo::default().command_pool(flight.pool).command_buffer_count(1);
-        // SAFETY: the pool was just made, and nobody else knows it.
-        let commands = unsafe { device.allocate_command_buffers(&info) }.checked("vkAllocateCommandBuffers")?;
-        flight.commands = commands.first().copied().unwrap_or_default();
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        // SAFETY: the command buffer is in its initial state.
-        unsafe { device.begin_command_buffer(flight.commands, &begin) }.checked("vkBeginCommandBuffer")?;
+        // SAFETY: the device is live, and the command buffer is in its initial state.
+        unsafe { flight.spare.interop().device().begin_command_buffer(flight.commands, &begin) }
+            .checked("vkBeginCommandBuffer")?;
         Ok(flight)
     }
 
@@ -129,7 +118,7 @@ impl Flight {
         signals: &[SemaphoreOp<'_>],
     ) -> Result<()> {
         for op in waits.iter().chain(signals) {
-            if !op.semaphore.interop().is_same_device(&self.interop) {
+            if !op.semaphore.interop().is_same_device(self.spare.interop()) {
                 return Err(Error::invalid("vkQueueSubmit", "the semaphore belongs to another device"));
             }
             self.semaphores.push(op.semaphore.clone());
@@ -152,7 +141,7 @@ impl Flight {
         if waits.iter().chain(signals).any(|op| op.semaphore.payload() == SemaphorePayload::Timeline) {
             info = info.push_next(&mut values);
         }
-        let device = self.interop.device();
+        let device = self.spare.interop().device();
         // SAFETY: the command buffer is in the recording state, and only this object knows it.
         unsafe { device.end_command_buffer(self.commands) }.checked("vkEndCommandBuffer")?;
         // SAFETY: queue, commands, fence and semaphores are live and of one device; the fence is unsignalled; the
@@ -166,28 +155,28 @@ impl Flight {
     pub(super) fn wait(&self, timeout: Duration) -> Result<()> {
         const OPERATION: &str = "vkWaitForFences";
         // SAFETY: the fence is live and was submitted.
-        unsafe { self.interop.device().wait_for_fences(&[self.fence], true, nanoseconds(timeout)) }.map_err(|code| {
-            error::driver(OPERATION, code)
-                .with_device(self.interop.identity())
-                .with_context("timeout", format_args!("{timeout:?}"))
-        })
+        unsafe { self.spare.interop().device().wait_for_fences(&[self.fence], true, nanoseconds(timeout)) }.map_err(
+            |code| {
+                error::driver(OPERATION, code)
+                    .with_device(self.spare.interop().identity())
+                    .with_context("timeout", format_args!("{timeout:?}"))
+            },
+        )
     }
 
     /// Whether submitted work may still run. On a lost device none does.
     fn is_pending(&self) -> bool {
         // SAFETY: the fence is live.
-        matches!(unsafe { self.interop.device().get_fence_status(self.fence) }, Ok(false))
+        matches!(unsafe { self.spare.interop().device().get_fence_status(self.fence) }, Ok(false))
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let device = self.interop.device();
-        // SAFETY: both are null or this object's own. The work was never submitted or has finished: flights that may
-        // be pending are kept by `abandon` or forgotten by `finish`.
-        unsafe {
-            device.destroy_fence(self.fence, None);
-            device.destroy_command_pool(self.pool, None);
+        if let Some(parts) = self.parts.take() {
+            // SAFETY: taken there. The work was never submitted or has finished: flights that may be pending are kept by
+            // `abandon` or forgotten by `finish`.
+            unsafe { self.spare.put(parts) };
         }
     }
 }

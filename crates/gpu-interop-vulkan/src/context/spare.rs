@@ -1,0 +1,112 @@
+//! What a submission needs of Vulkan, kept for the next one: making it anew takes longer than the submission.
+
+use std::sync::{Arc, Mutex};
+
+use ash::vk;
+use gpu_interop_core::Result;
+
+use super::lock;
+use crate::error::Checked;
+use crate::interop::VulkanInterop;
+
+/// How many are kept. More are in use only where that many submissions are pending.
+const MOST: usize = 16;
+
+/// A command buffer with a pool of its own, because recording into two command buffers of one pool would need a lock
+/// around the recording; and a fence.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pool: vk::CommandPool,
+    pub(super) fence: vk::Fence,
+    pub(super) commands: vk::CommandBuffer,
+}
+
+/// Parts of one queue family that nothing uses.
+#[derive(Debug)]
+pub(super) struct Spare {
+    interop: VulkanInterop,
+    queue_family: u32,
+    parts: Mutex<Vec<Parts>>,
+}
+
+impl Spare {
+    pub(super) fn new(interop: VulkanInterop, queue_family: u32) -> Arc<Self> {
+        Arc::new(Self { interop, queue_family, parts: Mutex::default() })
+    }
+
+    pub(super) fn interop(&self) -> &VulkanInterop {
+        &self.interop
+    }
+
+    /// Parts with the command buffer in the initial state and the fence unsignalled.
+    pub(super) fn take(&self) -> Result<Parts> {
+        let spare = lock(&self.parts).pop();
+        match spare {
+            Some(parts) => Ok(parts),
+            None => self.make(),
+        }
+    }
+
+    /// Takes parts back.
+    ///
+    /// # Safety
+    /// They came from [`Spare::take`] of this object, and no pending work uses them.
+    pub(super) unsafe fn put(&self, parts: Parts) {
+        let device = self.interop.device();
+        // SAFETY: both are live and this object's; nothing pending uses them, by the caller's promise.
+        let reset = unsafe {
+            device
+                .reset_command_pool(parts.pool, vk::CommandPoolResetFlags::empty())
+                .and_then(|()| device.reset_fences(&[parts.fence]))
+        };
+        let mut spare = lock(&self.parts);
+        if reset.is_ok() && spare.len() < MOST {
+            spare.push(parts);
+        } else {
+            self.destroy(&parts);
+        }
+    }
+
+    fn make(&self) -> Result<Parts> {
+        let device = self.interop.device();
+        let mut parts =
+            Parts { pool: vk::CommandPool::null(), fence: vk::Fence::null(), commands: vk::CommandBuffer::null() };
+        let pool_info = vk::CommandPoolCreateInfo::default()
+            .flags(vk::CommandPoolCreateFlags::TRANSIENT)
+            .queue_family_index(self.queue_family);
+        // SAFETY: the device is live: the interop holds its owner. The family is the one the device was made with.
+        parts.pool = unsafe { device.create_command_pool(&pool_info, None) }.checked("vkCreateCommandPool")?;
+        let made = self.fill(&mut parts);
+        if made.is_err() {
+            self.destroy(&parts);
+        }
+        made.map(|()| parts)
+    }
+
+    fn fill(&self, parts: &mut Parts) -> Result<()> {
+        let device = self.interop.device();
+        // SAFETY: the device is live.
+        parts.fence = unsafe { device.create_fence(&vk::FenceCreateInfo::default(), None) }.checked("vkCreateFence")?;
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(parts.pool).command_buffer_count(1);
+        // SAFETY: the pool was just made, and nobody else knows it.
+        let commands = unsafe { device.allocate_command_buffers(&info) }.checked("vkAllocateCommandBuffers")?;
+        parts.commands = commands.first().copied().unwrap_or_default();
+        Ok(())
+    }
+
+    fn destroy(&self, parts: &Parts) {
+        let device = self.interop.device();
+        // SAFETY: both are null or this object's own, and nothing pending uses them.
+        unsafe {
+            device.destroy_fence(parts.fence, None);
+            device.destroy_command_pool(parts.pool, None);
+        }
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        let parts = std::mem::take(&mut *lock(&self.parts));
+        parts.iter().for_each(|parts| self.destroy(parts));
+    }
+}
