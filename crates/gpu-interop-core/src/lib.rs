@@ -21,8 +21,14 @@
 //! # What the caller must do
 //! * Pass as [`MemoryHandle`] what was exported as memory and as [`SemaphoreHandle`] what was exported as a
 //!   semaphore, with the size and dedicated flag of the allocation. Drivers cannot tell.
-//! * Order the two APIs' accesses: with semaphores, or by waiting on the host. Unordered access reads torn data.
+//! * Order the two APIs' accesses: with a [`Timeline`], with semaphores, or by waiting on the host. Unordered access reads
+//!   torn data.
 //! * Keep raw values ([`DevicePtr`], `as_raw`) no longer than the object they came from.
+//!
+//! # Timelines
+//! A [`Timeline`] is one counter that the streams of a device share with the exporting API. It works with every driver:
+//! natively where the driver imports the exporter's timeline semaphores, and elsewhere, as with HIP on Linux, over a
+//! thread of the host ([`TimelineStrategy`]). [`ExternalSemaphore`] is the driver's own semaphore, one to one.
 //!
 //! # Threads and blocking
 //! Work on a [`Stream`] is asynchronous unless a method says that it blocks. Semaphore operations, copies and

@@ -18,6 +18,18 @@ use crate::import::SemaphoreImport;
 pub const TIMELINE_VARIABLE: &str = "GPU_INTEROP_TIMELINE";
 
 /// How a [`Timeline`](crate::Timeline) carries values between streams and the exporting API.
+///
+/// Whichever it is: who sees a value, sees what the other side wrote before it signalled that value. Vulkan's terms for
+/// why that holds, where the memory is external memory that both sides bound:
+///
+/// | | what makes the writes available | what orders the two sides | what makes them visible |
+/// |---|---|---|---|
+/// | Vulkan to stream, native | the release to `VK_QUEUE_FAMILY_EXTERNAL` in the submission | its semaphore signal operation, whose first scope is everything before it in submission order | the stream's wait, by the driver's import (`cuWaitExternalSemaphoresAsync`) |
+/// | Vulkan to stream, bridge | the same release, and the same signal | the host sees the value (`vkWaitSemaphores`, `vkGetSemaphoreCounterValue`: the signal happened before), then stores a word with release semantics | the stream's wait for the word, which acquires it for what is enqueued behind (`cuStreamWaitValue64`) |
+/// | stream to Vulkan, native | the stream's signal (`cuSignalExternalSemaphoresAsync`) | the semaphore wait operation of the submission | the acquire from `VK_QUEUE_FAMILY_EXTERNAL` behind that wait |
+/// | stream to Vulkan, bridge | the fence for the whole system before the stream's write of a word (`cuStreamWriteValue64` without `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`) | the host reads the word with acquire semantics, then signals (`vkSignalSemaphore`, whose first scope is what happened before on the host); the submission waits | the same acquire |
+///
+/// So the application does the same for both: release and signal, or wait and acquire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimelineStrategy {
