@@ -10,12 +10,9 @@ use gpu_interop_driver::{DeviceAddress, DeviceNumber, Handle, Status, driver_tab
 pub(crate) mod status {
     use gpu_interop_driver::Status;
 
-    pub(crate) const OUT_OF_MEMORY: Status = Status(2);
     pub(crate) const STUB_LIBRARY: Status = Status(34);
-    pub(crate) const NO_DEVICE: Status = Status(100);
     pub(crate) const SYSTEM_DRIVER_MISMATCH: Status = Status(803);
     pub(crate) const COMPAT_NOT_SUPPORTED_ON_DEVICE: Status = Status(804);
-    pub(crate) const NOT_SUPPORTED: Status = Status(801);
 }
 
 /// `CUdevice_attribute`.
@@ -120,11 +117,11 @@ mod tests {
         use cuda::cudaError_enum as E;
         let pairs = [
             (Status::SUCCESS, E::CUDA_SUCCESS),
-            (status::OUT_OF_MEMORY, E::CUDA_ERROR_OUT_OF_MEMORY),
+            (Status::OUT_OF_MEMORY, E::CUDA_ERROR_OUT_OF_MEMORY),
             (status::STUB_LIBRARY, E::CUDA_ERROR_STUB_LIBRARY),
-            (status::NO_DEVICE, E::CUDA_ERROR_NO_DEVICE),
+            (Status::NO_DEVICE, E::CUDA_ERROR_NO_DEVICE),
             (Status::NOT_READY, E::CUDA_ERROR_NOT_READY),
-            (status::NOT_SUPPORTED, E::CUDA_ERROR_NOT_SUPPORTED),
+            (Status::NOT_SUPPORTED, E::CUDA_ERROR_NOT_SUPPORTED),
             (status::SYSTEM_DRIVER_MISMATCH, E::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH),
             (status::COMPAT_NOT_SUPPORTED_ON_DEVICE, E::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE),
         ];

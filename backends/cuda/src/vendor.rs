@@ -64,11 +64,11 @@ impl Vendor for Cuda {
 
     fn meaning(doing: Doing, code: Status) -> (ErrorKind, &'static str) {
         match code {
-            status::OUT_OF_MEMORY => (ErrorKind::OutOfMemory, "the device or its address space ran out of memory"),
-            status::NO_DEVICE => {
+            Status::OUT_OF_MEMORY => (ErrorKind::OutOfMemory, "the device or its address space ran out of memory"),
+            Status::NO_DEVICE => {
                 (ErrorKind::NoDevice, "the driver works but sees no device; check CUDA_VISIBLE_DEVICES")
             }
-            status::NOT_SUPPORTED => (ErrorKind::Unsupported, "this device or system does not support the operation"),
+            Status::NOT_SUPPORTED => (ErrorKind::Unsupported, "this device or system does not support the operation"),
             status::STUB_LIBRARY => (
                 ErrorKind::DriverNotFound,
                 "the library is the toolkit's stub, not a driver; remove its folder from LD_LIBRARY_PATH",

@@ -80,13 +80,13 @@ impl Vendor for Hip {
              /dev/dri/render*",
         );
         match (doing, code) {
-            (Doing::Initialising, status::NO_DEVICE | status::INVALID_DEVICE) | (_, status::NO_DEVICE) => no_device,
+            (Doing::Initialising, Status::NO_DEVICE | status::INVALID_DEVICE) | (_, Status::NO_DEVICE) => no_device,
             // Among them "out of memory", which every failed import ends with.
-            (Doing::Importing, code) if code != status::NOT_SUPPORTED => REFUSED,
-            (_, status::NOT_SUPPORTED) => {
+            (Doing::Importing, code) if code != Status::NOT_SUPPORTED => REFUSED,
+            (_, Status::NOT_SUPPORTED) => {
                 (ErrorKind::Unsupported, "this device or system does not support the operation")
             }
-            (_, status::OUT_OF_MEMORY) => (ErrorKind::OutOfMemory, "the device ran out of memory"),
+            (_, Status::OUT_OF_MEMORY) => (ErrorKind::OutOfMemory, "the device ran out of memory"),
             (_, status::INSUFFICIENT_DRIVER) => {
                 (ErrorKind::DriverTooOld, "the kernel's driver is older than this runtime needs")
             }

@@ -10,6 +10,12 @@ pub struct Status(pub c_uint);
 impl Status {
     /// The call did what it says.
     pub const SUCCESS: Self = Self(0);
-    /// Enqueued work has not run yet; not an error. The number is both vendors'.
+    /// Memory ran out. This number and those below are both vendors'.
+    pub const OUT_OF_MEMORY: Self = Self(2);
+    /// There is no device.
+    pub const NO_DEVICE: Self = Self(100);
+    /// Enqueued work has not run yet; not an error.
     pub const NOT_READY: Self = Self(600);
+    /// The device or system does not support the operation.
+    pub const NOT_SUPPORTED: Self = Self(801);
 }
