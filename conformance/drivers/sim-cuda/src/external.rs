@@ -5,7 +5,8 @@ use std::slice;
 use std::sync::Arc;
 
 use cudarc::driver::sys as cuda;
-use gpu_interop_sim::memory::{IMPORTED, Imported, close};
+use gpu_interop_sim::descriptor::close;
+use gpu_interop_sim::memory::{IMPORTED, Imported};
 use gpu_interop_sim::semaphore::{SEMAPHORES, Semaphore};
 use gpu_interop_sim::{die, entries, settings};
 

@@ -16,11 +16,4 @@ pub mod module;
 pub mod order;
 pub mod physical;
 
-use std::ffi::c_int;
-
 pub(crate) use gpu_interop_sim::work::{address, give};
-
-/// Says what this is: the backend reports it.
-#[unsafe(no_mangle)]
-#[allow(non_upper_case_globals, reason = "the name that backends look for")]
-pub static gpu_interop_stand_in: c_int = 1;

@@ -3,11 +3,11 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::with_exposed_provenance_mut as to;
 
-use cubecl_hip_sys::hipMallocSignalMemory;
-use gpu_interop_sim::{entries, memory, work};
+use gpu_interop_sim::{code, entries, memory, work};
+use gpu_interop_stand_in::hip::allocation;
 
 use crate::device::need;
-use crate::{address, code, give};
+use crate::{address, give};
 
 /// Allocates; nothing for nothing.
 fn allocate(size: usize) -> Result<*mut c_void, u32> {
@@ -30,10 +30,8 @@ entries! {
     }
 
     fn hipExtMallocWithFlags(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
-        // A word, and no more.
-        if flags & hipMallocSignalMemory != 0 && size != 8 {
-            return Err(code::INVALID_VALUE);
-        }
+        // Wherever: it is one memory here.
+        allocation::extended(size, flags)?;
         give(pointer, allocate(size)?)
     }
 
@@ -41,7 +39,8 @@ entries! {
         free(address(pointer))
     }
 
-    fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, _flags: c_uint) gives pointer {
+    fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
+        allocation::check_host(flags)?;
         give(pointer, allocate(size)?)
     }
 

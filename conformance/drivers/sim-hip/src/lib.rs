@@ -6,21 +6,11 @@
 //! images: `dlsym` does not find their functions. `gpu_interop_sim::settings` lists what the environment changes.
 #![cfg(target_os = "linux")]
 
-pub mod code;
 pub mod copy;
 pub mod device;
 pub mod external;
-pub mod generation;
 pub mod module;
 pub mod order;
 pub mod physical;
-pub mod semaphore;
-
-use std::ffi::c_int;
 
 pub(crate) use gpu_interop_sim::work::{address, give};
-
-/// Says what this is: the backend reports it.
-#[unsafe(no_mangle)]
-#[allow(non_upper_case_globals, reason = "the name that backends look for")]
-pub static gpu_interop_stand_in: c_int = 1;

@@ -1,53 +1,21 @@
 //! Modules and kernels.
 
 use std::ffi::{c_char, c_uint, c_void};
-use std::slice;
 
 use gpu_interop_sim::kernel::MODULES;
-use gpu_interop_sim::{entries, work};
+use gpu_interop_sim::{code, entries, work};
+use gpu_interop_stand_in::hip::code_object;
 
-use crate::device::{architecture, need};
-use crate::{code, give};
-
-/// A code object's header of 64 bytes: the machine AMD GPU, and the processor in the flags' low byte.
-const HEADER: usize = 64;
-const MACHINE: [u8; 2] = 224_u16.to_le_bytes();
-
-/// Processors in code objects: an architecture, or a family of them, and the number.
-const PROCESSORS: &[(&str, u8)] = &[
-    ("gfx906", 0x2f),
-    ("gfx908", 0x30),
-    ("gfx90a", 0x3f),
-    ("gfx942", 0x4c),
-    ("gfx1030", 0x36),
-    ("gfx1100", 0x41),
-    ("gfx1201", 0x4e),
-];
-
-/// Whether a code object of this processor runs on the device.
-fn runs_here(processor: u8) -> bool {
-    let architecture = architecture();
-    let name = architecture.split(':').next().unwrap_or_default();
-    PROCESSORS.contains(&(name, processor))
-}
+use crate::device::need;
+use crate::give;
 
 entries! {
     fn hipModuleLoadData(module: *mut usize, image: *const c_void) gives module {
         need()?;
-        if module.is_null() || image.is_null() {
+        if module.is_null() {
             return Err(code::INVALID_VALUE);
         }
-        // Only as far as it is known to be a code object: what is none may be shorter than the header.
-        if slice::from_raw_parts(image.cast::<u8>(), 4) != b"\x7fELF" {
-            return Err(code::INVALID_IMAGE);
-        }
-        let header = slice::from_raw_parts(image.cast::<u8>(), HEADER);
-        if header[18..20] != MACHINE {
-            return Err(code::INVALID_IMAGE);
-        }
-        if !runs_here(header[48]) {
-            return Err(code::NO_BINARY_FOR_GPU);
-        }
+        code_object::check(image)?;
         give(module, MODULES.insert(()))
     }
 

@@ -5,10 +5,10 @@ use std::ffi::{c_uint, c_void};
 use gpu_interop_sim::event::{EVENTS, Event};
 use gpu_interop_sim::word::{Condition, Word};
 use gpu_interop_sim::work::HostFunction;
-use gpu_interop_sim::{entries, work};
+use gpu_interop_sim::{code, entries, work};
 
 use crate::device::need;
-use crate::{code, give};
+use crate::give;
 
 /// `hipStreamWaitValueGte` and its kin. The first is documented as `>=`, without wrapping around.
 fn condition(flags: u32) -> Option<Condition> {

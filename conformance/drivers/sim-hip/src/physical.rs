@@ -2,30 +2,11 @@
 
 use std::ffi::{c_int, c_uint};
 
-use cubecl_hip_sys as hip;
-use gpu_interop_sim::{entries, physical};
+use gpu_interop_sim::{code, entries, physical};
+use gpu_interop_stand_in::hip::physical::{Access, Prop, access, numbers};
 
 use crate::device::need;
-use crate::{code, give};
-
-type Prop = hip::hipMemAllocationProp;
-type Access = hip::hipMemAccessDesc;
-
-/// The numbers of a description. Its enums are read as such: any value may be there.
-///
-/// # Safety
-/// `prop` is valid.
-unsafe fn numbers(prop: *const Prop) -> [u32; 4] {
-    // SAFETY: the caller's promise. Of a location the device comes after the type.
-    unsafe {
-        [
-            (&raw const (*prop).type_).cast::<u32>().read(),
-            (&raw const (*prop).__bindgen_anon_1).cast::<u32>().read(),
-            (&raw const (*prop).location).cast::<u32>().read(),
-            (&raw const (*prop).location).cast::<u32>().add(1).read(),
-        ]
-    }
-}
+use crate::give;
 
 entries! {
     fn hipMemGetAllocationGranularity(granularity: *mut usize, prop: *const Prop, option: c_uint) gives granularity {
@@ -79,8 +60,8 @@ entries! {
         if desc.is_null() || count != 1 {
             return Err(code::INVALID_VALUE);
         }
-        let location = (&raw const (*desc).location).cast::<u32>().read();
-        physical::allow(pointer, size, [location, (&raw const (*desc).flags).cast::<u32>().read()])
+        let [location, _device, flags] = access(desc);
+        physical::allow(pointer, size, [location, flags])
     }
 
     fn hipMemExportToShareableHandle(shareable: *mut c_int, handle: u64, kind: c_uint, flags: u64) {

@@ -1,7 +1,9 @@
 //! The device and its primary context.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub use gpu_interop_stand_in::write_text;
 
 use crate::{live, settings};
 
@@ -62,19 +64,4 @@ pub fn pci() -> [c_int; 3] {
         Some([parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?])
     };
     settings::text("SIM_PCI").and_then(parse).unwrap_or([0xffff, 0x5a, 0x1f])
-}
-
-/// Copies text and a NUL to a buffer of `length` bytes, cut if it is too long. `false` if there is no room at all.
-///
-/// # Safety
-/// The buffer is as long.
-pub unsafe fn write_text(target: *mut c_char, length: c_int, text: &str) -> bool {
-    let Some(room) = usize::try_from(length).ok().and_then(|length| length.checked_sub(1)) else { return false };
-    let bytes = &text.as_bytes()[..text.len().min(room)];
-    // SAFETY: the caller's promise; there is room for the NUL.
-    unsafe {
-        target.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-        target.cast::<u8>().add(bytes.len()).write(0);
-    }
-    true
 }

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::lock;
 use crate::objects::Objects;
+use gpu_interop_stand_in::lock;
 
 /// Events by handle.
 pub static EVENTS: Objects<Event> = Objects::new();

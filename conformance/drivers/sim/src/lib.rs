@@ -12,30 +12,19 @@
 #![cfg(target_os = "linux")]
 
 pub mod array;
-pub mod code;
 pub mod device;
 pub mod event;
-pub mod faults;
 pub mod kernel;
 pub mod live;
 pub mod mapping;
 pub mod memory;
-pub mod objects;
 pub mod physical;
 pub mod semaphore;
-pub mod settings;
 pub mod stream;
 pub mod word;
 pub mod work;
 
-mod entry;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Nothing under the locks of this crate can be left half-done by a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub use gpu_interop_stand_in::{code, descriptor, entries, objects, settings};
 
 /// Dies as a driver does that follows a bad pointer. The handler of Rust's runtime would return from a signal that is
 /// only raised.

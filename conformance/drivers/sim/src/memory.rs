@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustix::fs::{FileType, SealFlags};
 
+use crate::descriptor;
 use crate::mapping::Mapping;
 use crate::objects::Objects;
 
@@ -33,27 +34,9 @@ struct Buffer {
     imported: bool,
 }
 
-/// The descriptor, unless its number is not open.
-pub fn descriptor<'a>(fd: RawFd) -> Option<BorrowedFd<'a>> {
-    // SAFETY: the borrow is only asked whether it is open, and if it is, the importer lent it for the call.
-    let fd = (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })?;
-    rustix::io::fcntl_getfd(fd).is_ok().then_some(fd)
-}
-
-/// Closes a descriptor that was given away.
-///
-/// # Safety
-/// Whoever owned it reckons with that.
-pub unsafe fn close(fd: RawFd) {
-    if descriptor(fd).is_some() {
-        // SAFETY: open, and the caller's promise.
-        drop(unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) });
-    }
-}
-
 /// Maps the file behind a descriptor; `None` if it is no memory.
 pub(crate) fn map_file(fd: RawFd) -> Option<Mapping> {
-    let fd = descriptor(fd)?;
+    let fd = descriptor::borrow(fd)?;
     let stat = rustix::fs::fstat(fd).ok()?;
     let length = usize::try_from(stat.st_size).ok().filter(|length| *length > 0)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -68,7 +51,7 @@ impl Imported {
     #[must_use]
     pub fn open(fd: RawFd) -> Option<Self> {
         let file = map_file(fd)?;
-        let header = if is_lavapipe(descriptor(fd)?, &file) { LAVAPIPE_HEADER } else { 0 };
+        let header = if is_lavapipe(descriptor::borrow(fd)?, &file) { LAVAPIPE_HEADER } else { 0 };
         let size = (file.length() - header) as u64;
         Some(Self { file, header, size })
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::event::{Event, Record};
-use crate::lock;
 use crate::objects::Objects;
+use gpu_interop_stand_in::lock;
 
 /// Streams by handle. The default stream is not among them.
 pub static STREAMS: Objects<Stream> = Objects::new();

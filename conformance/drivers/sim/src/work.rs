@@ -4,6 +4,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{with_exposed_provenance as from, with_exposed_provenance_mut as to};
 use std::sync::Arc;
 
+pub use gpu_interop_stand_in::{address, give};
+
 use crate::code;
 use crate::event::{EVENTS, Event};
 use crate::kernel::{self, MODULES};
@@ -15,28 +17,6 @@ pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 
 /// The most threads of a block.
 const THREADS: u32 = 1024;
-
-/// Writes a result.
-///
-/// # Errors
-/// [`code::INVALID_VALUE`] if there is nowhere to write it to.
-///
-/// # Safety
-/// `target` is NULL or valid.
-pub unsafe fn give<T>(target: *mut T, value: T) -> Result<(), u32> {
-    if target.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { target.write(value) };
-    Ok(())
-}
-
-/// An address or a handle as what it is everywhere in here.
-#[must_use]
-pub fn address(address: u64) -> usize {
-    usize::try_from(address).unwrap_or(usize::MAX)
-}
 
 /// The stream of a handle.
 ///

@@ -4,8 +4,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::{offset_of, size_of};
 
+use crate::{code, settings};
 use cubecl_hip_sys as hip;
-use gpu_interop_sim::settings;
 
 /// `hipExternalMemoryHandleDesc` of HIP 5.
 #[repr(C)]
@@ -65,13 +65,30 @@ pub enum Generation {
     Six,
 }
 
+/// The last kind of memory that the runtime takes: it refuses NvSciBuf.
+const LAST_MEMORY: u32 = hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeD3D11ResourceKmt;
+
 /// An import of memory, as either layout has it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Memory {
-    pub(crate) kind: u32,
-    pub(crate) fd: c_int,
-    pub(crate) size: u64,
-    pub(crate) flags: u32,
+pub struct Memory {
+    kind: u32,
+    /// The descriptor, whatever the kind: on Linux nothing else is looked at.
+    pub fd: c_int,
+    /// Bytes.
+    pub size: u64,
+    /// 1: the allocation is dedicated.
+    pub flags: u32,
+}
+
+impl Memory {
+    /// What the runtime looks at before it tries.
+    ///
+    /// # Errors
+    /// [`code::INVALID_VALUE`].
+    pub fn checked(self) -> Result<Self, u32> {
+        let sound = self.size > 0 && self.flags <= 1 && (1..=LAST_MEMORY).contains(&self.kind);
+        if sound { Ok(self) } else { Err(code::INVALID_VALUE) }
+    }
 }
 
 impl Generation {
@@ -93,11 +110,11 @@ impl Generation {
         )
     }
 
-    /// Reads as much as the layout has, and no more.
+    /// An import. Reads as much as the layout has, and no more.
     ///
     /// # Safety
     /// `desc` is valid.
-    pub(crate) unsafe fn memory(self, desc: *const c_void) -> Memory {
+    pub unsafe fn memory(self, desc: *const c_void) -> Memory {
         // SAFETY: the caller's promise; kinds are read as numbers, and a descriptor is at the beginning of either handle.
         unsafe {
             match self {
@@ -114,13 +131,16 @@ impl Generation {
         }
     }
 
-    /// Offset, size and flags of a mapping.
+    /// Offset and size of a mapping.
+    ///
+    /// # Errors
+    /// [`code::INVALID_VALUE`] for flags: there are none.
     ///
     /// # Safety
     /// `desc` is valid.
-    pub(crate) unsafe fn buffer(self, desc: *const c_void) -> (u64, u64, u32) {
+    pub unsafe fn buffer(self, desc: *const c_void) -> Result<(u64, u64), u32> {
         // SAFETY: the caller's promise.
-        unsafe {
+        let (offset, size, flags) = unsafe {
             match self {
                 Self::Five => {
                     let desc = desc.cast::<Buffer5>();
@@ -131,14 +151,15 @@ impl Generation {
                     ((*desc).offset, (*desc).size, (*desc).flags)
                 }
             }
-        }
+        };
+        if flags == 0 { Ok((offset, size)) } else { Err(code::INVALID_VALUE) }
     }
 
     /// Kind, descriptor and flags of a semaphore.
     ///
     /// # Safety
     /// `desc` is valid.
-    pub(crate) unsafe fn semaphore(self, desc: *const c_void) -> (u32, c_int, u32) {
+    pub unsafe fn semaphore(self, desc: *const c_void) -> (u32, c_int, u32) {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
@@ -158,7 +179,7 @@ impl Generation {
     ///
     /// # Safety
     /// There is such an element.
-    pub(crate) unsafe fn flags(self, params: *const c_void, index: usize) -> u32 {
+    pub unsafe fn flags(self, params: *const c_void, index: usize) -> u32 {
         let (stride, flags) = match self {
             Self::Five => (size_of::<Params5>(), offset_of!(Params5, flags)),
             Self::Six => (size_of::<Signal6>(), offset_of!(Signal6, flags)),

@@ -1,0 +1,60 @@
+//! What the flags of allocations mean.
+
+use cubecl_hip_sys as hip;
+
+use crate::code;
+
+/// Where memory is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// With the device.
+    Device,
+    /// With the host, pinned, at an address that the device uses too.
+    Host,
+}
+
+/// Where `hipExtMallocWithFlags` allocates.
+///
+/// # Errors
+/// [`code::INVALID_VALUE`] for flags that there are not, and for signal memory that is not one word of 64 bits.
+pub fn extended(size: usize, flags: u32) -> Result<Place, u32> {
+    match flags {
+        hip::hipDeviceMallocDefault
+        | hip::hipDeviceMallocFinegrained
+        | hip::hipDeviceMallocUncached
+        | hip::hipDeviceMallocContiguous => Ok(Place::Device),
+        hip::hipMallocSignalMemory if size == 8 => Ok(Place::Host),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+/// Fails for flags of `hipHostMalloc` that there are not. Those that there are ask for what every such allocation has, or
+/// only hint at its use.
+///
+/// # Errors
+/// [`code::INVALID_VALUE`].
+pub fn check_host(flags: u32) -> Result<(), u32> {
+    const KNOWN: u32 = hip::hipHostMallocPortable
+        | hip::hipHostMallocMapped
+        | hip::hipHostMallocWriteCombined
+        | hip::hipHostMallocUncached
+        | hip::hipHostMallocNumaUser
+        | hip::hipHostMallocCoherent
+        | hip::hipHostMallocNonCoherent;
+    if flags & !KNOWN == 0 { Ok(()) } else { Err(code::INVALID_VALUE) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signal_memory_is_one_word_of_the_host() {
+        assert_eq!(extended(8, 2), Ok(Place::Host));
+        assert_eq!([extended(4, 2), extended(16, 2), extended(0, 2)], [Err(code::INVALID_VALUE); 3]);
+        // Not a bit: 3 is memory without a cache.
+        assert_eq!([extended(4096, 0), extended(4096, 1), extended(4096, 3)], [Ok(Place::Device); 3]);
+        assert_eq!(extended(8, 5), Err(code::INVALID_VALUE));
+        assert_eq!((check_host(0x4000_0003), check_host(8)), (Ok(()), Err(code::INVALID_VALUE)));
+    }
+}

@@ -1,0 +1,139 @@
+//! Code objects, as far as a stand-in can tell that it was given the right one.
+
+use std::ffi::c_void;
+use std::slice;
+
+use gpu_interop_kernels::KERNELS;
+use object::read::elf::{ElfFile64, FileHeader as _};
+use object::{LittleEndian, Object as _, ObjectSymbol as _, elf};
+
+use super::error::NO_BINARY_FOR_GPU;
+use crate::{code, settings};
+
+/// Processors in code objects: an architecture, and the low byte of the flags.
+const PROCESSORS: &[(&str, u8)] = &[
+    ("gfx906", 0x2f),
+    ("gfx908", 0x30),
+    ("gfx90a", 0x3f),
+    ("gfx942", 0x4c),
+    ("gfx1030", 0x36),
+    ("gfx1100", 0x41),
+    ("gfx1201", 0x4e),
+];
+
+/// More than any code object of the project's kernels has, bytes.
+const LONGEST: u64 = 1 << 24;
+
+type Header = elf::FileHeader64<LittleEndian>;
+
+/// The architecture that the stand-in says its device has, with its features.
+#[must_use]
+pub fn architecture() -> String {
+    settings::text("SIM_ARCH").unwrap_or_else(|| "gfx90a:sramecc+:xnack-".into())
+}
+
+/// Whether a code object of this processor runs on an architecture.
+fn runs_on(architecture: &str, processor: u8) -> bool {
+    let name = architecture.split(':').next().unwrap_or_default();
+    PROCESSORS.contains(&(name, processor))
+}
+
+/// Fails unless an image is a code object that runs on the device, and has the project's kernels.
+///
+/// # Errors
+/// [`code::INVALID_VALUE`] for NULL, [`code::INVALID_IMAGE`] for what is no code object, `hipErrorNoBinaryForGpu` for one
+/// of another architecture, [`code::NOT_SUPPORTED`] for one of other kernels: a stand-in has nothing to run for them.
+///
+/// # Safety
+/// `image` is NULL, or has 4 bytes, and as many as its header says if they begin one.
+pub unsafe fn check(image: *const c_void) -> Result<(), u32> {
+    let image = image.cast::<u8>();
+    if image.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    // Only as far as it is known to be a code object: what is none may be shorter than the header.
+    // SAFETY: the caller's promise.
+    if unsafe { slice::from_raw_parts(image, 4) } != elf::ELFMAG {
+        return Err(code::INVALID_IMAGE);
+    }
+    // SAFETY: the caller's promise.
+    let header = unsafe { slice::from_raw_parts(image, size_of::<Header>()) };
+    let length = length(header).ok_or(code::INVALID_IMAGE)?;
+    // SAFETY: the caller's promise: the header says so.
+    check_bytes(unsafe { slice::from_raw_parts(image, length) }, &architecture())
+}
+
+/// How long a code object is: its sections' headers come last.
+fn length(header: &[u8]) -> Option<usize> {
+    let header = Header::parse(header).ok()?;
+    let endian = header.endian().ok()?;
+    let headers = u64::from(header.e_shnum(endian)) * u64::from(header.e_shentsize(endian));
+    let length = header.e_shoff(endian).checked_add(headers).filter(|length| *length <= LONGEST)?;
+    usize::try_from(length).ok().filter(|length| *length >= size_of::<Header>())
+}
+
+fn check_bytes(image: &[u8], architecture: &str) -> Result<(), u32> {
+    let file = ElfFile64::<LittleEndian>::parse(image).map_err(|_| code::INVALID_IMAGE)?;
+    let (header, endian) = (file.elf_header(), file.endian());
+    if header.e_machine(endian) != elf::EM_AMDGPU {
+        return Err(code::INVALID_IMAGE);
+    }
+    if !runs_on(architecture, header.e_flags(endian).0.to_le_bytes()[0]) {
+        return Err(NO_BINARY_FOR_GPU);
+    }
+    let has = |kernel: &str| {
+        let is_descriptor = |name: &str| name.strip_suffix(".kd") == Some(kernel);
+        file.dynamic_symbols().any(|symbol| symbol.name().is_ok_and(is_descriptor))
+    };
+    let kernels = KERNELS.iter().filter(|kernel| !kernel.nvidia_only);
+    if kernels.filter_map(|kernel| kernel.name.to_str().ok()).all(has) { Ok(()) } else { Err(code::NOT_SUPPORTED) }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop_kernels::code_object;
+
+    use super::*;
+
+    const HERE: &str = "gfx90a:sramecc+:xnack-";
+
+    fn of(architecture: &str) -> Vec<u8> {
+        code_object(architecture).expect("a code object").to_vec()
+    }
+
+    #[test]
+    fn a_code_object_says_how_long_it_is() {
+        for (target, object) in gpu_interop_kernels::CODE_OBJECTS {
+            assert_eq!(length(&object[..64]), Some(object.len()), "{target}");
+        }
+    }
+
+    #[test]
+    fn the_right_code_object_is_told_from_all_others() {
+        assert_eq!(check_bytes(&of(HERE), HERE), Ok(()));
+        assert_eq!(check_bytes(&of("gfx942"), "gfx942"), Ok(()));
+        assert_eq!(check_bytes(&of("gfx942"), HERE), Err(NO_BINARY_FOR_GPU));
+        assert_eq!(check_bytes(&of("gfx90c"), HERE), Err(NO_BINARY_FOR_GPU), "a family's");
+        let mut other = of(HERE);
+        other[18] = 62;
+        assert_eq!(check_bytes(&other, HERE), Err(code::INVALID_IMAGE), "x86-64's");
+        let mut renamed = of(HERE);
+        while let Some(at) = renamed.windows(10).position(|part| part == b"increment.") {
+            renamed[at] = b'x';
+        }
+        assert_eq!(check_bytes(&renamed, HERE), Err(code::NOT_SUPPORTED));
+        let cut = of(HERE);
+        assert_eq!(check_bytes(&cut[..cut.len() / 2], HERE), Err(code::INVALID_IMAGE));
+    }
+
+    #[test]
+    fn what_is_no_code_object_is_refused_by_its_beginning() {
+        // SAFETY: NULL; and 4 bytes, which begin no header.
+        unsafe {
+            assert_eq!(check(std::ptr::null()), Err(code::INVALID_VALUE));
+            assert_eq!(check(b".ver".as_ptr().cast()), Err(code::INVALID_IMAGE));
+        }
+        // SAFETY: as many bytes as the header says.
+        assert_eq!(unsafe { check(of(HERE).as_ptr().cast()) }, Ok(()));
+    }
+}

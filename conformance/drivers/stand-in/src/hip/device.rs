@@ -1,0 +1,256 @@
+//! Devices, and which one is current.
+
+use std::cell::Cell;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use cubecl_hip_sys as hip;
+
+use super::code_object::architecture;
+use super::generation::Generation;
+use crate::{code, give, write_text};
+
+thread_local! {
+    /// The current device of this thread.
+    static CURRENT: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// `hipDeviceProp_t` of HIP 5: its size, and where the architecture is.
+const PROPERTIES_5: usize = 792;
+const ARCHITECTURE_5: usize = 396;
+/// Name and architecture have this many bytes in either layout.
+const TEXT: c_int = 256;
+
+/// What does the work of a HIP runtime, as far as its devices differ. A failure is a status code of HIP's.
+pub trait Runtime {
+    /// Starts the runtime, as any function does.
+    ///
+    /// # Errors
+    /// [`code::NO_DEVICE`], or why it cannot start.
+    fn ready(&self) -> Result<(), u32>;
+
+    /// How many devices there are.
+    fn count(&self) -> c_int;
+
+    /// A device's name.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    fn name(&self, device: c_int) -> Result<String, u32>;
+
+    /// Domain, bus and device of a device's PCI address.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    fn pci(&self, device: c_int) -> Result<[c_int; 3], u32>;
+
+    /// The 16 letters by which a device is known to HIP, and to nobody else.
+    ///
+    /// # Errors
+    /// Why they are not known.
+    fn uuid(&self, device: c_int) -> Result<[u8; 16], u32>;
+
+    /// An attribute by HIP's number.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    fn attribute(&self, device: c_int, number: c_uint) -> Result<c_int, u32>;
+
+    /// Waits for everything that the current device has to do.
+    ///
+    /// # Errors
+    /// What failed.
+    fn synchronize(&self) -> Result<(), u32>;
+
+    /// Whether a handle may be a stream, or is NULL: the default one.
+    fn has_stream(&self, stream: usize) -> bool;
+}
+
+/// The number of this thread's current device.
+#[must_use]
+pub fn current() -> c_int {
+    CURRENT.try_with(Cell::get).unwrap_or(0)
+}
+
+/// Fails unless there is such a device.
+fn check(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
+    runtime.ready()?;
+    if (0..runtime.count()).contains(&device) { Ok(()) } else { Err(code::INVALID_DEVICE) }
+}
+
+/// Writes a text of a function that takes a buffer and its length.
+///
+/// # Safety
+/// The buffer is NULL, or as long.
+unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Result<(), u32> {
+    // SAFETY: the caller's promise.
+    let written = !target.is_null() && unsafe { write_text(target, length, text) };
+    if written { Ok(()) } else { Err(code::INVALID_VALUE) }
+}
+
+// What the functions do; each is called by the one that `hip_entries!` exports, and keeps its promises.
+
+/// `hipInit`.
+///
+/// # Errors
+/// What is wrong.
+pub fn init(runtime: &impl Runtime, flags: c_uint) -> Result<(), u32> {
+    if flags != 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    runtime.ready().map_err(|error| match (error, Generation::now()) {
+        // As measured of HIP 5.
+        (code::NO_DEVICE, Generation::Five) => code::INVALID_DEVICE,
+        _ => error,
+    })
+}
+
+/// `hipGetDeviceCount`.
+///
+/// # Errors
+/// What is wrong; then there are none.
+///
+/// # Safety
+/// `count` is NULL or valid.
+pub unsafe fn count(runtime: &impl Runtime, count: *mut c_int) -> Result<(), u32> {
+    let ready = runtime.ready();
+    // SAFETY: the caller's promise.
+    unsafe { give(count, if ready.is_ok() { runtime.count() } else { 0 }) }?;
+    ready
+}
+
+/// `hipDeviceGet`.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// `device` is NULL or valid.
+pub unsafe fn get(runtime: &impl Runtime, device: *mut c_int, ordinal: c_int) -> Result<(), u32> {
+    check(runtime, ordinal)?;
+    // SAFETY: the caller's promise.
+    unsafe { give(device, ordinal) }
+}
+
+/// `hipGetDevice`.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// `device` is NULL or valid.
+pub unsafe fn get_current(runtime: &impl Runtime, device: *mut c_int) -> Result<(), u32> {
+    runtime.ready()?;
+    // SAFETY: the caller's promise.
+    unsafe { give(device, current()) }
+}
+
+/// `hipSetDevice`.
+///
+/// # Errors
+/// What is wrong.
+pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
+    check(runtime, device)?;
+    CURRENT.try_with(|current| current.set(device)).map_err(|_| code::INVALID_DEVICE)
+}
+
+/// `hipDeviceGetName`.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// `text` is NULL, or has `length` bytes.
+pub unsafe fn name(runtime: &impl Runtime, text: *mut c_char, length: c_int, device: c_int) -> Result<(), u32> {
+    check(runtime, device)?;
+    // SAFETY: the caller's promise.
+    unsafe { give_text(text, length, &runtime.name(device)?) }
+}
+
+/// `hipDeviceGetPCIBusId`.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// `text` is NULL, or has `length` bytes.
+pub unsafe fn pci(runtime: &impl Runtime, text: *mut c_char, length: c_int, device: c_int) -> Result<(), u32> {
+    check(runtime, device)?;
+    let [domain, bus, slot] = runtime.pci(device)?;
+    // SAFETY: the caller's promise.
+    unsafe { give_text(text, length, &format!("{domain:04x}:{bus:02x}:{slot:02x}.0")) }
+}
+
+/// `hipDeviceGetUuid`.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// `uuid` is NULL or valid.
+pub unsafe fn uuid(runtime: &impl Runtime, uuid: *mut [u8; 16], device: c_int) -> Result<(), u32> {
+    check(runtime, device)?;
+    // SAFETY: the caller's promise.
+    unsafe { give(uuid, runtime.uuid(device)?) }
+}
+
+/// `hipDeviceGetAttribute`.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// `value` is NULL or valid.
+pub unsafe fn attribute(runtime: &impl Runtime, value: *mut c_int, number: c_uint, device: c_int) -> Result<(), u32> {
+    check(runtime, device)?;
+    // SAFETY: the caller's promise.
+    unsafe { give(value, runtime.attribute(device, number)?) }
+}
+
+/// `hipGetDevicePropertiesR0600`: name, architecture and PCI address; the rest is 0.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// `properties` is NULL or valid.
+pub unsafe fn properties(
+    runtime: &impl Runtime,
+    properties: *mut hip::hipDeviceProp_tR0600,
+    device: c_int,
+) -> Result<(), u32> {
+    check(runtime, device)?;
+    if properties.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    let (name, [domain, bus, slot]) = (runtime.name(device)?, runtime.pci(device)?);
+    // SAFETY: the caller's promise; both texts have so many bytes.
+    unsafe {
+        properties.write_bytes(0, 1);
+        (&raw mut (*properties).pciDomainID).write(domain);
+        (&raw mut (*properties).pciBusID).write(bus);
+        (&raw mut (*properties).pciDeviceID).write(slot);
+        give_text((&raw mut (*properties).name).cast(), TEXT, &name)?;
+        give_text((&raw mut (*properties).gcnArchName).cast(), TEXT, &architecture())
+    }
+}
+
+/// `hipGetDeviceProperties`: the symbol without a version has the layout of HIP 5 in every version.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// `properties` is NULL, or as long as that layout.
+pub unsafe fn properties_5(runtime: &impl Runtime, properties: *mut c_void, device: c_int) -> Result<(), u32> {
+    check(runtime, device)?;
+    if properties.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    let name = runtime.name(device)?;
+    // SAFETY: the caller's promise; both texts have so many bytes.
+    unsafe {
+        properties.cast::<u8>().write_bytes(0, PROPERTIES_5);
+        give_text(properties.cast(), TEXT, &name)?;
+        give_text(properties.byte_add(ARCHITECTURE_5).cast(), TEXT, &architecture())
+    }
+}

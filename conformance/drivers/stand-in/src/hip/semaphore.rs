@@ -1,0 +1,103 @@
+//! External semaphores, as they are on Linux: functions without a function.
+
+use std::ffi::{c_uint, c_void};
+
+use cubecl_hip_sys as hip;
+
+use super::device::Runtime;
+use super::generation::Generation;
+use crate::{code, descriptor, settings};
+
+/// The last kind that gets as far as the stub; later ones are refused before.
+const LAST: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeD3D12Fence;
+
+/// `ShouldNotReachHere()`: ends the process where the runtime was built with assertions.
+fn should_not_reach_here() {
+    if settings::text("SIM_SEMAPHORES").as_deref() == Some("abort") {
+        std::process::abort();
+    }
+}
+
+/// `hipImportExternalSemaphore`, where a failure is injected.
+///
+/// # Safety
+/// As for [`import`].
+pub unsafe fn import_failed(desc: *const c_void) {
+    if !desc.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { close_if_asked(Generation::now().semaphore(desc).1) };
+    }
+}
+
+/// The runtime closes no descriptor, unless `SIM_FD_ON_FAILURE` wants a failed import to.
+///
+/// # Safety
+/// The descriptor was given to the import.
+pub unsafe fn close_if_asked(fd: i32) {
+    if settings::text("SIM_FD_ON_FAILURE").as_deref() == Some("closed") {
+        // SAFETY: the caller's promise.
+        unsafe { descriptor::close(fd) };
+    }
+}
+
+/// `hipImportExternalSemaphore`.
+///
+/// # Errors
+/// Always.
+///
+/// # Safety
+/// `desc` is NULL or valid.
+pub unsafe fn import(runtime: &impl Runtime, semaphore: *mut usize, desc: *const c_void) -> Result<(), u32> {
+    runtime.ready()?;
+    if semaphore.is_null() || desc.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    let (kind, fd, flags) = unsafe { Generation::now().semaphore(desc) };
+    if !(1..=LAST).contains(&kind) || flags != 0 || fd == 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    should_not_reach_here();
+    Err(code::NOT_SUPPORTED)
+}
+
+/// `hipSignalExternalSemaphoresAsync` and its twin: success, and nothing happens.
+///
+/// # Errors
+/// [`code::INVALID_VALUE`] for NULL, for a stream that there is not, and for flags.
+///
+/// # Safety
+/// Both arrays are NULL, or have as many elements.
+pub unsafe fn ignore(
+    runtime: &impl Runtime,
+    semaphores: *const usize,
+    params: *const c_void,
+    count: c_uint,
+    stream: usize,
+) -> Result<(), u32> {
+    runtime.ready()?;
+    if semaphores.is_null() || params.is_null() || !runtime.has_stream(stream) {
+        return Err(code::INVALID_VALUE);
+    }
+    for index in 0..count as usize {
+        // SAFETY: the caller's promise.
+        let (semaphore, flags) = unsafe { (semaphores.add(index).read(), Generation::now().flags(params, index)) };
+        if semaphore == 0 || flags != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+    }
+    Ok(())
+}
+
+/// `hipDestroyExternalSemaphore`.
+///
+/// # Errors
+/// [`code::INVALID_VALUE`] for NULL.
+pub fn destroy(runtime: &impl Runtime, semaphore: usize) -> Result<(), u32> {
+    runtime.ready()?;
+    if semaphore == 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    should_not_reach_here();
+    Ok(())
+}
