@@ -29,8 +29,11 @@
 
 enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_SUPPORTED = 801, UNKNOWN = 999 };
 
-/* Says what this is: the backend reports it. */
-const int gpu_interop_stand_in = 1;
+/* Says what this is: the backend reports it. 1: the CPU does the work; 2: a GPU. */
+#ifndef STAND_IN_ON
+#define STAND_IN_ON 1
+#endif
+const int gpu_interop_stand_in = STAND_IN_ON;
 
 static int null_from(const char *function) {
     const char *named = getenv("STAND_IN_NULL");

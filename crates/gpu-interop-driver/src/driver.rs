@@ -1,6 +1,6 @@
 //! The loaded driver: its functions, and what its status codes mean.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::path::PathBuf;
 
 use gpu_interop_core::{DeviceIdentity, DeviceKind, Error, ErrorKind, Result, Support};
@@ -11,8 +11,11 @@ use crate::status::Status;
 use crate::symbol::ApiVersion;
 use crate::vendor::{Doing, Vendor};
 
-/// A library that plays a driver says so with this symbol, so that no report made with one passes for a real one.
+/// A library that plays a driver says so with this symbol, so that no report made with one passes for a real one. It is a
+/// number, which says what does the work.
 const STAND_IN: &CStr = c"gpu_interop_stand_in";
+/// A GPU does. Otherwise it is the CPU.
+const STAND_IN_ON_GPU: c_int = 2;
 
 /// A vendor's driver, loaded and initialised.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub struct Driver<V: Vendor> {
     pub file: PathBuf,
     /// Whether the library only plays a driver.
     pub stand_in: bool,
+    /// What its devices are.
+    kind: DeviceKind,
 }
 
 impl<V: Vendor> Driver<V> {
@@ -43,10 +48,11 @@ impl<V: Vendor> Driver<V> {
         let (functions, own) = found.map_err(|missing| {
             missing.error(&library, V::NAMING.api(), version_of::<V>(&library), V::REQUIRED_SINCE)
         })?;
-        // SAFETY: the address is never used.
-        let stand_in = unsafe { library.symbol::<*const c_void>(STAND_IN) }.is_some();
+        // SAFETY: the symbol's type wherever there is one.
+        let stand_in = unsafe { library.symbol::<*const c_int>(STAND_IN) };
         let file = library.file(Functions::version_symbol(V::NAMING));
-        let mut driver = Self { functions, own, version: V::version(0), file, stand_in };
+        let (version, kind) = (V::version(0), DeviceKind::Gpu);
+        let mut driver = Self { functions, own, version, file, stand_in: stand_in.is_some(), kind };
         let mut number: c_int = 0;
         let (version, init) = (functions.get_version, functions.init);
         // SAFETY: the pointer is valid for the call. Works before initialisation.
@@ -57,6 +63,11 @@ impl<V: Vendor> Driver<V> {
         driver.check_for(Doing::Initialising, init.operation, unsafe { init.get()(0) }).map_err(|error| {
             error.with_context("driver", driver.version).with_context("library", driver.file.display())
         })?;
+        // It may only know now. A library that does the work on the CPU is on the device of Vulkan's drivers for the CPU.
+        // SAFETY: the library is never unloaded, and writes the number, if at all, while it is initialised.
+        if stand_in.is_some_and(|mark| unsafe { mark.read_volatile() } != STAND_IN_ON_GPU) {
+            driver.kind = DeviceKind::Cpu;
+        }
         Ok(driver)
     }
 
@@ -150,8 +161,7 @@ impl<V: Vendor> Driver<V> {
         self.check(function.operation, unsafe { function.get()(name.as_mut_ptr(), 256, device) })?;
         Ok(DeviceIdentity {
             name: text_in(&mut name),
-            // A library that plays a driver does so on the CPU, and Vulkan's drivers for the CPU are on the same device.
-            kind: if self.stand_in { DeviceKind::Cpu } else { DeviceKind::Gpu },
+            kind: self.kind,
             uuid: V::uuid(self, device),
             luid: V::luid(self, device),
             pci: V::pci(self, device),

@@ -18,6 +18,7 @@ const HIP_6_4: &str = "-DRUNTIME_VERSION=60443484";
 pub(crate) fn main() {
     let tests = tests![
         every_generation_works_and_says_what_it_is,
+        a_stand_in_says_what_does_its_work,
         semaphores_and_images_are_refused_before_the_runtime_is_called,
         the_threads_current_device_is_what_it_was,
         a_refused_import_gives_the_descriptor_back_whatever_the_code,
@@ -84,6 +85,14 @@ fn every_generation_works_and_says_what_it_is() {
         assert_line(&text, "identity|", &["|stand-in AMD GPU, pci 0001:c3:00.0"]);
         assert_line(&text, "architecture|", &["gfx90a:sramecc+:xnack-"]);
         assert_line(&text, "wait for something else|Driver|", &["hipStreamWaitValue64"]);
+    }
+}
+
+fn a_stand_in_says_what_does_its_work() {
+    for (switch, kind) in [("-DSTAND_IN_ON=1", "Cpu"), ("-DSTAND_IN_ON=2", "Gpu")] {
+        let text = probe_with(&[switch], &[]);
+        assert_line(&text, "stand-in|", &["true"]);
+        assert_line(&text, "kind|", &[kind]);
     }
 }
 

@@ -63,6 +63,7 @@ pub(crate) fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     println!("stand-in|{}", backend.info().stand_in);
     let device = say("open", Device::open(&backend, 0))?;
     println!("identity|{}", device.identity());
+    println!("kind|{:?}", device.identity().kind);
     println!("architecture|{}", device.architecture().unwrap_or("unknown"));
     for feature in Feature::ALL {
         println!("feature|{feature}|{}", device.capabilities().feature(*feature));
