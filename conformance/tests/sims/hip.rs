@@ -15,11 +15,11 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only";
-const NO_IMAGES: &str = "HIP maps images on Windows only";
-const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
-const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
-const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of semaphore";
+pub(crate) const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only";
+pub(crate) const NO_IMAGES: &str = "HIP maps images on Windows only";
+pub(crate) const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
+pub(crate) const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
+pub(crate) const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of semaphore";
 const EXPECTATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sims/hip.toml");
 
 fn native() -> Result<(), Failed> {

@@ -7,6 +7,7 @@
 
 mod cuda;
 mod hip;
+mod hip_on_cuda;
 mod library;
 mod peer;
 mod run;
@@ -23,6 +24,6 @@ fn main() -> ExitCode {
     if SUITE_COMMANDS.contains(&first.as_str()) {
         return Suite::standard().with_backend(BackendUnderTest::cuda().with_semaphores(host_semaphore)).main();
     }
-    let tests = cuda::tests().into_iter().chain(hip::tests()).collect();
+    let tests = cuda::tests().into_iter().chain(hip::tests()).chain(hip_on_cuda::tests()).collect();
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }

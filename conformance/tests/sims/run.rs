@@ -1,46 +1,57 @@
 //! One run of the suite with a stand-in, and what it must have shown.
 
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
 use gpu_interop_conformance::{CaseReport, Outcome, Report};
 use libtest_mimic::Failed;
 use tempfile::TempDir;
 
-use crate::library;
+use crate::library::{self, Built};
 use crate::peer::{Peer, SWIFTSHADER_UUID};
 
 /// A run of the suite.
 #[derive(Debug)]
 pub(crate) struct Run {
-    library: Result<PathBuf, String>,
+    /// Why a library could not be built.
+    missing: Option<String>,
     command: Command,
     backend: &'static str,
+    /// How many contexts a process may leave to its end.
+    contexts: usize,
 }
 
 impl Run {
     /// With the library that plays NVIDIA's driver.
     pub(crate) fn cuda() -> Self {
-        static LIBRARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-        Self::with("cuda", "gpu-interop-sim-cuda", "GPU_INTEROP_CUDA_LIBRARY", &LIBRARY)
+        Self::with("cuda", &[("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda())])
     }
 
     /// With the library that plays AMD's runtime.
     pub(crate) fn hip() -> Self {
-        static LIBRARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-        Self::with("hip", "gpu-interop-sim-hip", "GPU_INTEROP_HIP_LIBRARY", &LIBRARY)
+        Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", library::sim_hip())])
     }
 
-    fn with(backend: &'static str, package: &str, variable: &str, built: &OnceLock<Result<PathBuf, String>>) -> Self {
-        let library = built
-            .get_or_init(|| library::build(package).map_err(|failed| failed.message().unwrap_or_default().into()))
-            .clone();
+    /// With the library that plays AMD's runtime with NVIDIA's driver, which is played too.
+    pub(crate) fn hip_on_cuda() -> Self {
+        let libraries =
+            [("GPU_INTEROP_HIP_LIBRARY", library::hip_on_cuda()), ("HIP_ON_CUDA_LIBRARY", library::sim_cuda())];
+        // As HIP's own, its context is there until the process ends.
+        Self { contexts: 1, ..Self::with("hip", &libraries) }
+    }
+
+    fn with(backend: &'static str, libraries: &[(&str, Built)]) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args(["run", "--backend", backend, "--jobs", "2"]).env_remove("GPU_INTEROP_BACKEND");
-        command.env(variable, library.as_deref().unwrap_or("/nonexistent".as_ref()));
-        Self { library, command, backend }
+        let mut missing = None;
+        for (variable, built) in libraries {
+            match built {
+                Ok(library) => drop(command.env(variable, library)),
+                Err(message) => missing = Some(message.clone()),
+            }
+        }
+        Self { missing, command, backend, contexts: 0 }
     }
 
     /// With this exporter, which must really run.
@@ -89,7 +100,9 @@ impl Run {
 
     /// Runs it. What failed is in the report.
     pub(crate) fn run(mut self) -> Result<Ran, Failed> {
-        self.library?;
+        if let Some(message) = self.missing {
+            return Err(message.into());
+        }
         let folder = tempfile::tempdir()?;
         let json = folder.path().join("report.json");
         self.command.arg("--json").arg(&json).env("SIM_REPORT", folder.path().join("alive"));
@@ -101,7 +114,7 @@ impl Run {
         check(report.backend.stand_in && report.backend.name == self.backend, format!("{:?}", report.backend))?;
         let failed = report.results.iter().any(|case| case.outcome.is_failure());
         check(output.status.success() != failed, format!("{}: {text}", output.status))?;
-        Ok(Ran { report, text, folder })
+        Ok(Ran { report, text, folder, contexts: self.contexts })
     }
 }
 
@@ -111,6 +124,7 @@ pub(crate) struct Ran {
     report: Report,
     text: String,
     folder: TempDir,
+    contexts: usize,
 }
 
 impl Deref for Ran {
@@ -150,12 +164,18 @@ impl Ran {
         const WORK_THAT_NEVER_ENDS: &str = "imports: 1, mappings: 1, arrays: 0, semaphores: 0, streams: 1, events: 2, ";
         let text = std::fs::read_to_string(self.folder.path().join("alive"))?;
         check(!text.is_empty(), "no process reported what is alive")?;
-        let alive = |line: &&str| !line.starts_with("0 alive") && !line.contains("(raw-cuda)");
+        // A process that used no device has no context.
+        let contexts = format!("{} alive", self.contexts);
+        let only_contexts = |line: &str| {
+            line.starts_with("0 alive")
+                || (line.starts_with(&contexts) && line.contains(&format!("contexts: {} ", self.contexts)))
+        };
+        let alive = |line: &&str| !only_contexts(line) && !line.contains("(raw-cuda)");
         let alive: Vec<&str> = text.lines().filter(alive).collect();
         let never = "lifetime.drop_everything_with_work_pending";
         let allowed = usize::from(self.results.iter().any(|case| case.id == never && case.outcome == Outcome::Passed));
-        let kept =
-            alive.iter().filter(|line| line.starts_with("5 alive") && line.contains(WORK_THAT_NEVER_ENDS)).count();
+        let all = format!("{} alive", 5 + self.contexts);
+        let kept = alive.iter().filter(|line| line.starts_with(&all) && line.contains(WORK_THAT_NEVER_ENDS)).count();
         check(alive.len() == kept && kept <= allowed, alive.join("\n"))
     }
 }

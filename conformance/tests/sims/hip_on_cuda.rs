@@ -1,0 +1,99 @@
+//! The HIP backend on the library that plays AMD's runtime with NVIDIA's driver, which sim-cuda plays here: every call of
+//! the backend goes through both interfaces. On a machine with an NVIDIA GPU the same library moves data on the GPU.
+
+use gpu_interop_conformance::Outcome;
+use libtest_mimic::{Completion, Failed, Trial};
+
+use crate::cuda::{NO_NATIVE_FORMS, NO_NATIVE_IMAGES};
+use crate::hip::{NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES, NO_SEMAPHORES_OF_HIP, NO_SEMAPHORES_OF_VULKAN};
+use crate::peer;
+use crate::run::{Ran, Run, check};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::test("hip_on_cuda_native", native),
+        Trial::ignorable_test("hip_on_cuda_vulkan", vulkan),
+        Trial::test("hip_on_cuda_with_the_structs_of_hip_5", generation_5),
+        Trial::test("hip_on_cuda_semaphores_that_abort_are_never_called", aborting),
+        Trial::test("hip_on_cuda_faults_of_cuda_are_reported", faults),
+    ]
+}
+
+fn native() -> Result<(), Failed> {
+    let report = Run::hip_on_cuda().exporter("native").whole().run()?;
+    check(report.backend.driver.contains("HIP 6.4"), report.backend.driver.clone())?;
+    check(report.device.name == "stand-in GPU (sim-cuda) (HIP on CUDA)", report.device.name.clone())?;
+    report.only_unsupported(&[
+        NO_SEMAPHORES,
+        NO_IMAGES,
+        NO_RAW_CALLS,
+        NO_SEMAPHORES_OF_HIP,
+        NO_NATIVE_FORMS,
+        NO_NATIVE_IMAGES,
+    ])?;
+    data_moved(&report)?;
+    report.nothing_alive()
+}
+
+fn vulkan() -> Result<Completion, Failed> {
+    let Some(vulkan) = peer::vulkan()? else {
+        return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
+    };
+    let report = Run::hip_on_cuda().exporter("vulkan").matching(&vulkan).whole().run()?;
+    report.only_unsupported(&[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_VULKAN])?;
+    data_moved(&report)?;
+    report.passed("reverse.", 5)?;
+    report.nothing_alive()?;
+    Ok(Completion::Completed)
+}
+
+/// What the suite verified word by word.
+fn data_moved(report: &Ran) -> Result<(), Failed> {
+    for (group, least) in
+        [("memory.", 4), ("map.", 3), ("lifetime.", 5), ("threads.", 2), ("process.", 4), ("stream.", 10)]
+    {
+        report.passed(group, least)?;
+    }
+    Ok(())
+}
+
+fn generation_5() -> Result<(), Failed> {
+    let filter = "{memory,lifetime,map}.*";
+    let report = Run::hip_on_cuda().exporter("native").filter(filter).env("SIM_HIP_LAYOUT", "5").run()?;
+    check(report.backend.driver.contains("HIP 5.7"), report.backend.driver.clone())?;
+    report.only_unsupported(&[NO_NATIVE_FORMS])?;
+    report.passed("memory.", 4)?;
+    report.nothing_alive()
+}
+
+fn aborting() -> Result<(), Failed> {
+    let run = Run::hip_on_cuda().exporter("native").filter("{semaphore,import}.*").env("SIM_SEMAPHORES", "abort");
+    let report = run.run()?;
+    report.only_unsupported(&[NO_SEMAPHORES, NO_SEMAPHORES_OF_HIP, NO_NATIVE_FORMS])?;
+    let semaphores = report.results.iter().filter(|case| case.id.starts_with("semaphore.")).count();
+    check(semaphores >= 20, format!("only {semaphores} scenarios of semaphores"))
+}
+
+/// What CUDA answers arrives as HIP's, and nothing is lost on the way.
+fn faults() -> Result<(), Failed> {
+    for (fault, reason) in [
+        // Every import that fails has run out of memory, whether CUDA has closed its descriptor or not.
+        ("cuImportExternalMemory:1:999", "hipErrorOutOfMemory (2)"),
+        ("cuImportExternalMemory:1:1", "hipErrorOutOfMemory (2)"),
+        ("cuImportExternalMemory:1:null", "hipErrorOutOfMemory (2)"),
+        ("cuExternalMemoryGetMappedBuffer:1:700", "hipErrorIllegalAddress (700)"),
+        ("cuMemcpyDtoHAsync_v2:1:719", "hipErrorLaunchFailure (719)"),
+        ("cuStreamCreate:2:2", "hipErrorOutOfMemory (2)"),
+        ("cuStreamCreate:2:54321", "hipErrorUnknown (999)"),
+        ("cuMemCreate:1:304", "hipErrorOperatingSystem (304)"),
+        // The faults of HIP's own functions are there too.
+        ("hipMemcpyDtoHAsync:1:719", "hipErrorLaunchFailure (719)"),
+    ] {
+        let report = Run::hip_on_cuda().exporter("native").filter("memory.round_trip").env("SIM_FAIL", fault).run()?;
+        let [case] = report.results.as_slice() else { return Err(format!("{fault}: {report:?}").into()) };
+        let told = case.reason.as_deref().unwrap_or_default();
+        check(case.outcome == Outcome::Failed && told.contains(reason), format!("{fault}: {case:?}"))?;
+        report.nothing_alive()?;
+    }
+    Ok(())
+}
