@@ -10,28 +10,25 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("hip_native", native),
         Trial::ignorable_test("hip_vulkan", vulkan),
-        Trial::test("hip_semaphores_that_abort_are_never_called", aborting),
-        Trial::test("hip_with_the_structs_of_hip_5", generation_5),
+        Trial::test("hip_semaphores_that_abort_are_never_called", || aborting(Run::hip())),
+        Trial::test("hip_with_the_structs_of_hip_5", || generation_5(Run::hip())),
     ]
 }
 
-pub(crate) const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only";
-pub(crate) const NO_IMAGES: &str = "HIP maps images on Windows only";
-pub(crate) const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
-pub(crate) const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
-pub(crate) const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of semaphore";
+const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only";
+const NO_IMAGES: &str = "HIP maps images on Windows only";
+const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
+const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
+const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of semaphore";
+/// What HIP on Linux cannot do, or the exporter.
+pub(crate) const UNSUPPORTED_NATIVE: &[&str] =
+    &[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_HIP, NO_NATIVE_FORMS, NO_NATIVE_IMAGES];
+pub(crate) const UNSUPPORTED_VULKAN: &[&str] = &[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_VULKAN];
 const EXPECTATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sims/hip.toml");
 
 fn native() -> Result<(), Failed> {
     let report = Run::hip().exporter("native").expectations(EXPECTATIONS).whole().run()?;
-    report.only_unsupported(&[
-        NO_SEMAPHORES,
-        NO_IMAGES,
-        NO_RAW_CALLS,
-        NO_SEMAPHORES_OF_HIP,
-        NO_NATIVE_FORMS,
-        NO_NATIVE_IMAGES,
-    ])?;
+    report.only_unsupported(UNSUPPORTED_NATIVE)?;
     report.passed("memory.", 4)?;
     report.passed("stream.", 9)?;
     report.nothing_alive()
@@ -43,7 +40,7 @@ fn vulkan() -> Result<Completion, Failed> {
     };
     // HIP tells a device by its PCI address, and a CPU has none: the two are one because both say that they are the CPU.
     let report = Run::hip().exporter("vulkan").matching(&vulkan).expectations(EXPECTATIONS).whole().run()?;
-    report.only_unsupported(&[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_VULKAN])?;
+    report.only_unsupported(UNSUPPORTED_VULKAN)?;
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
     report.nothing_alive()?;
@@ -51,15 +48,15 @@ fn vulkan() -> Result<Completion, Failed> {
 }
 
 /// A runtime with assertions ends the process that touches a semaphore: nothing crashes if nobody does.
-fn aborting() -> Result<(), Failed> {
-    let report = Run::hip().exporter("native").filter("{semaphore,import}.*").env("SIM_SEMAPHORES", "abort").run()?;
+pub(crate) fn aborting(run: Run) -> Result<(), Failed> {
+    let report = run.exporter("native").filter("{semaphore,import}.*").env("SIM_SEMAPHORES", "abort").run()?;
     report.only_unsupported(&[NO_SEMAPHORES, NO_SEMAPHORES_OF_HIP, NO_NATIVE_FORMS])?;
     let semaphores = report.results.iter().filter(|case| case.id.starts_with("semaphore.")).count();
     check(semaphores >= 20, format!("only {semaphores} scenarios of semaphores"))
 }
 
-fn generation_5() -> Result<(), Failed> {
-    let report = Run::hip().exporter("native").filter("{memory,lifetime,map}.*").env("SIM_HIP_LAYOUT", "5").run()?;
+pub(crate) fn generation_5(run: Run) -> Result<(), Failed> {
+    let report = run.exporter("native").filter("{memory,lifetime,map}.*").env("SIM_HIP_LAYOUT", "5").run()?;
     check(report.backend.driver.contains("HIP 5.7"), report.backend.driver.clone())?;
     report.only_unsupported(&[NO_NATIVE_FORMS])?;
     report.passed("memory.", 4)?;

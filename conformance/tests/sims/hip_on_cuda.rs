@@ -4,8 +4,7 @@
 use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::cuda::{NO_NATIVE_FORMS, NO_NATIVE_IMAGES};
-use crate::hip::{NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES, NO_SEMAPHORES_OF_HIP, NO_SEMAPHORES_OF_VULKAN};
+use crate::hip::{UNSUPPORTED_NATIVE, UNSUPPORTED_VULKAN, aborting, generation_5};
 use crate::peer;
 use crate::run::{Ran, Run, check};
 
@@ -13,8 +12,8 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("hip_on_cuda_native", native),
         Trial::ignorable_test("hip_on_cuda_vulkan", vulkan),
-        Trial::test("hip_on_cuda_with_the_structs_of_hip_5", generation_5),
-        Trial::test("hip_on_cuda_semaphores_that_abort_are_never_called", aborting),
+        Trial::test("hip_on_cuda_with_the_structs_of_hip_5", || generation_5(Run::hip_on_cuda())),
+        Trial::test("hip_on_cuda_semaphores_that_abort_are_never_called", || aborting(Run::hip_on_cuda())),
         Trial::test("hip_on_cuda_faults_of_cuda_are_reported", faults),
     ]
 }
@@ -23,14 +22,7 @@ fn native() -> Result<(), Failed> {
     let report = Run::hip_on_cuda().exporter("native").whole().run()?;
     check(report.backend.driver.contains("HIP 6.4"), report.backend.driver.clone())?;
     check(report.device.name == "stand-in GPU (sim-cuda) (HIP on CUDA)", report.device.name.clone())?;
-    report.only_unsupported(&[
-        NO_SEMAPHORES,
-        NO_IMAGES,
-        NO_RAW_CALLS,
-        NO_SEMAPHORES_OF_HIP,
-        NO_NATIVE_FORMS,
-        NO_NATIVE_IMAGES,
-    ])?;
+    report.only_unsupported(UNSUPPORTED_NATIVE)?;
     data_moved(&report)?;
     report.nothing_alive()
 }
@@ -40,7 +32,7 @@ fn vulkan() -> Result<Completion, Failed> {
         return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
     };
     let report = Run::hip_on_cuda().exporter("vulkan").matching(&vulkan).whole().run()?;
-    report.only_unsupported(&[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_VULKAN])?;
+    report.only_unsupported(UNSUPPORTED_VULKAN)?;
     data_moved(&report)?;
     report.passed("reverse.", 5)?;
     report.nothing_alive()?;
@@ -55,23 +47,6 @@ fn data_moved(report: &Ran) -> Result<(), Failed> {
         report.passed(group, least)?;
     }
     Ok(())
-}
-
-fn generation_5() -> Result<(), Failed> {
-    let filter = "{memory,lifetime,map}.*";
-    let report = Run::hip_on_cuda().exporter("native").filter(filter).env("SIM_HIP_LAYOUT", "5").run()?;
-    check(report.backend.driver.contains("HIP 5.7"), report.backend.driver.clone())?;
-    report.only_unsupported(&[NO_NATIVE_FORMS])?;
-    report.passed("memory.", 4)?;
-    report.nothing_alive()
-}
-
-fn aborting() -> Result<(), Failed> {
-    let run = Run::hip_on_cuda().exporter("native").filter("{semaphore,import}.*").env("SIM_SEMAPHORES", "abort");
-    let report = run.run()?;
-    report.only_unsupported(&[NO_SEMAPHORES, NO_SEMAPHORES_OF_HIP, NO_NATIVE_FORMS])?;
-    let semaphores = report.results.iter().filter(|case| case.id.starts_with("semaphore.")).count();
-    check(semaphores >= 20, format!("only {semaphores} scenarios of semaphores"))
 }
 
 /// What CUDA answers arrives as HIP's, and nothing is lost on the way.

@@ -1,12 +1,14 @@
 //! The whole suite on the real backends, with libraries in the drivers' place that do on the CPU what a GPU does:
 //! asynchronously, and with a real Vulkan driver for the CPU as the exporter.
 //!
-//! This program is two things. With the suite's own arguments it is the suite, whose CUDA backend has the host backend's
-//! semaphores to import; without them it is the tests, which start it as the suite.
+//! This program is three things. With the suite's own arguments it is the suite, whose CUDA backend has the host backend's
+//! semaphores to import; with `hip-calls` it is a program that calls HIP by itself; without them it is the tests, which
+//! start it as the others.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 mod cuda;
 mod hip;
+mod hip_calls;
 mod hip_on_cuda;
 mod library;
 mod peer;
@@ -24,6 +26,9 @@ fn main() -> ExitCode {
     if SUITE_COMMANDS.contains(&first.as_str()) {
         return Suite::standard().with_backend(BackendUnderTest::cuda().with_semaphores(host_semaphore)).main();
     }
-    let tests = cuda::tests().into_iter().chain(hip::tests()).chain(hip_on_cuda::tests()).collect();
+    if first == hip_calls::COMMAND {
+        return hip_calls::main();
+    }
+    let tests = [cuda::tests(), hip::tests(), hip_on_cuda::tests(), hip_calls::tests()].into_iter().flatten().collect();
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }

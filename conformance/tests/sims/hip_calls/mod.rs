@@ -1,0 +1,85 @@
+//! HIP's functions called as a C program would, on each library that plays AMD's runtime: what the backend never asks
+//! for, because it knows the answer, is seen here.
+//!
+//! Each test is a process of its own, with one library. `HIP_LIBRARY=... sims hip-calls NAME` is such a process, on a
+//! machine with a GPU too.
+
+mod device;
+mod memory;
+mod module;
+mod pinned;
+mod semaphore;
+mod table;
+
+use std::process::{Command, ExitCode};
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::library::{self, Built};
+use crate::run::check;
+use table::Hip;
+
+/// The first argument of the process that makes the calls.
+pub(crate) const COMMAND: &str = "hip-calls";
+const VARIABLE: &str = "HIP_LIBRARY";
+
+/// What is looked at: its name, the calls, and what the environment says for them.
+type Calls = (&'static str, fn(&Hip), &'static [(&'static str, &'static str)]);
+
+const CALLS: &[Calls] = &[
+    ("imports_are_checked_and_close_no_descriptor", memory::imports, &[]),
+    ("imports_that_cuda_refuses_close_no_descriptor", memory::refused_imports, &[]),
+    ("mappings_are_checked_and_freed_once", memory::mappings, &[]),
+    ("semaphores_are_refused_or_do_nothing", semaphore::nothing, &[]),
+    ("pinned_memory_is_seen_by_both_sides", pinned::both_sides, &[]),
+    ("signal_memory_is_one_word", pinned::signal_memory, &[]),
+    ("either_function_frees_what_is_there", pinned::freeing, &[]),
+    ("code_objects_are_looked_at", module::code_objects, &[]),
+    ("kernels_of_a_code_object_run", module::kernels, &[]),
+    ("each_thread_has_its_own_device", device::threads, &[("SIM_DEVICES", "2")]),
+    ("a_device_has_hips_identity", device::identity, &[("SIM_PCI", "1:c3:0")]),
+    ("what_linux_lacks_is_not_exported", device::absent, &[]),
+    ("without_a_device_everything_says_so", device::none, &[("SIM_DEVICES", "0")]),
+];
+
+/// What only the library on CUDA can be asked.
+const CALLS_ON_CUDA: &[Calls] = &[
+    (
+        "imports_that_cuda_leaves_open_are_closed",
+        memory::refused_imports,
+        &[("SIM_FAIL", "cuImportExternalMemory:*:1"), ("SIM_FD_ON_FAILURE", "open")],
+    ),
+    ("each_sort_of_memory_is_freed_by_its_function", pinned::freeing_on_cuda, &[]),
+    ("contexts_of_cuda_are_what_they_were", device::contexts, &[]),
+    ("without_a_driver_there_is_no_device", device::none, &[("HIP_ON_CUDA_LIBRARY", "/nonexistent/libcuda.so.1")]),
+];
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let on_cuda = CALLS.iter().chain(CALLS_ON_CUDA).map(|calls| {
+        let test = move || run(calls, library::hip_on_cuda(), Some(library::sim_cuda()));
+        Trial::test(format!("hip_on_cuda_calls_{}", calls.0), test)
+    });
+    let sim = CALLS
+        .iter()
+        .map(|calls| Trial::test(format!("hip_calls_{}", calls.0), move || run(calls, library::sim_hip(), None)));
+    on_cuda.chain(sim).collect()
+}
+
+fn run((name, _, variables): &Calls, library: Built, cuda: Option<Built>) -> Result<(), Failed> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args([COMMAND, name]).env(VARIABLE, library?);
+    if let Some(cuda) = cuda {
+        command.env("HIP_ON_CUDA_LIBRARY", cuda?);
+    }
+    let output = command.envs(variables.iter().copied()).output()?;
+    check(output.status.success(), format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
+}
+
+/// The process that makes the calls.
+pub(crate) fn main() -> ExitCode {
+    let name = std::env::args().nth(2).unwrap_or_default();
+    let known = CALLS.iter().chain(CALLS_ON_CUDA).find(|(known, _, _)| *known == name);
+    let (_, calls, _) = known.unwrap_or_else(|| panic!("no calls are named {name}"));
+    calls(&Hip::open(&std::env::var_os(VARIABLE).expect("the library's file")));
+    ExitCode::SUCCESS
+}
