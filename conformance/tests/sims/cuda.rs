@@ -1,10 +1,9 @@
 //! The CUDA backend on the library that plays NVIDIA's driver.
 
-use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::peer;
-use crate::run::{Run, check};
+use crate::run::{Run, reports_faults};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -66,7 +65,7 @@ fn swiftshader() -> Result<Completion, Failed> {
 
 /// The suite fails when the driver does, with what the driver answered, and nothing is lost on the way.
 fn faults() -> Result<(), Failed> {
-    for (fault, reason) in [
+    let faults = [
         ("cuImportExternalMemory:1:999", "CUDA_ERROR_UNKNOWN (999)"),
         ("cuImportExternalMemory:1:700", "CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
         ("cuImportExternalMemory:1:54321", "code 54321"),
@@ -76,14 +75,8 @@ fn faults() -> Result<(), Failed> {
         ("cuMemcpyDtoHAsync_v2:1:719", "CUDA_ERROR_LAUNCH_FAILED (719)"),
         ("cuStreamCreate:2:2", "CUDA_ERROR_OUT_OF_MEMORY (2)"),
         ("cuMemCreate:1:2", "CUDA_ERROR_OUT_OF_MEMORY (2)"),
-    ] {
-        let report = Run::cuda().exporter("native").filter("memory.round_trip").env("SIM_FAIL", fault).run()?;
-        let [case] = report.results.as_slice() else { return Err(format!("{fault}: {report:?}").into()) };
-        let told = case.reason.as_deref().unwrap_or_default();
-        check(case.outcome == Outcome::Failed && told.contains(reason), format!("{fault}: {case:?}"))?;
-        report.nothing_alive()?;
-    }
-    Ok(())
+    ];
+    reports_faults(Run::cuda, &faults)
 }
 
 /// Nothing depends on how long a call takes.

@@ -1,12 +1,11 @@
 //! The HIP backend on the library that plays AMD's runtime with NVIDIA's driver, which sim-cuda plays here: every call of
 //! the backend goes through both interfaces. On a machine with an NVIDIA GPU the same library moves data on the GPU.
 
-use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::hip::{UNSUPPORTED_NATIVE, UNSUPPORTED_VULKAN, aborting, generation_5};
 use crate::peer;
-use crate::run::{Ran, Run, check};
+use crate::run::{Ran, Run, check, reports_faults};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -51,7 +50,7 @@ fn data_moved(report: &Ran) -> Result<(), Failed> {
 
 /// What CUDA answers arrives as HIP's, and nothing is lost on the way.
 fn faults() -> Result<(), Failed> {
-    for (fault, reason) in [
+    let faults = [
         // Every import that fails has run out of memory, whether CUDA has closed its descriptor or not.
         ("cuImportExternalMemory:1:999", "hipErrorOutOfMemory (2)"),
         ("cuImportExternalMemory:1:1", "hipErrorOutOfMemory (2)"),
@@ -63,12 +62,6 @@ fn faults() -> Result<(), Failed> {
         ("cuMemCreate:1:304", "hipErrorOperatingSystem (304)"),
         // The faults of HIP's own functions are there too.
         ("hipMemcpyDtoHAsync:1:719", "hipErrorLaunchFailure (719)"),
-    ] {
-        let report = Run::hip_on_cuda().exporter("native").filter("memory.round_trip").env("SIM_FAIL", fault).run()?;
-        let [case] = report.results.as_slice() else { return Err(format!("{fault}: {report:?}").into()) };
-        let told = case.reason.as_deref().unwrap_or_default();
-        check(case.outcome == Outcome::Failed && told.contains(reason), format!("{fault}: {case:?}"))?;
-        report.nothing_alive()?;
-    }
-    Ok(())
+    ];
+    reports_faults(Run::hip_on_cuda, &faults)
 }

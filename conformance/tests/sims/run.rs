@@ -180,6 +180,18 @@ impl Ran {
     }
 }
 
+/// The suite fails when a driver does, for each reason, and nothing is lost on the way.
+pub(crate) fn reports_faults(run: fn() -> Run, faults: &[(&str, &str)]) -> Result<(), Failed> {
+    for (fault, reason) in faults {
+        let report = run().exporter("native").filter("memory.round_trip").env("SIM_FAIL", fault).run()?;
+        let [case] = report.results.as_slice() else { return Err(format!("{fault}: {report:?}").into()) };
+        let told = case.reason.as_deref().unwrap_or_default();
+        check(case.outcome == Outcome::Failed && told.contains(reason), format!("{fault}: {case:?}"))?;
+        report.nothing_alive()?;
+    }
+    Ok(())
+}
+
 pub(crate) fn check(holds: bool, message: impl Into<String>) -> Result<(), Failed> {
     if holds { Ok(()) } else { Err(message.into().into()) }
 }

@@ -13,10 +13,14 @@
 //! | `SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ |
 //! | `SIM_EXPORT` | how exported memory looks: `lavapipe` (the default), whose header is read from `SIM_EXPORT_HEADER`; or `plain`: data from the first byte on, which SwiftShader imports |
 //! | `SIM_EXPORT_HEADER` | the 16 bytes, hexadecimal, by which lavapipe recognises memory of its own: bytes 16 to 31 of what it exports |
-//! | `SIM_SEMAPHORES` | sim-hip: `stub` (the default: as on Linux), or `abort`: importing one ends the process, as a runtime with assertions does |
-//! | `SIM_HIP_LAYOUT` | sim-hip: 6 (the default), or 5: the structs of HIP 5 |
-//! | `SIM_ARCH` | sim-hip: the architecture, which code objects must be built for: `gfx90a:sramecc+:xnack-` |
+//! | `SIM_SEMAPHORES` | HIP: `stub` (the default: as on Linux), or `abort`: importing one ends the process, as a runtime with assertions does |
+//! | `SIM_HIP_LAYOUT` | HIP: 6 (the default), or 5: the structs of HIP 5 |
+//! | `SIM_ARCH` | HIP: the architecture, which code objects must be built for: `gfx90a:sramecc+:xnack-` |
+//! | `HIP_ON_CUDA_LIBRARY` | hip-on-cuda: the library that it takes for NVIDIA's driver: `libcuda.so.1`. sim-cuda will do |
 //! | `SIM_REPORT` | a file that gets a line when the process ends: what is still alive |
+//!
+//! Of a library that does not work on the CPU only `SIM_FAIL`, `SIM_LATENCY`, `SIM_VERSION` and what is marked as HIP's are
+//! read; the rest is for the library behind it, if that is one that plays CUDA.
 //!
 //! A symbol cannot be hidden from `dlsym` by the environment: missing symbols are tested with the stand-in in C, which
 //! is compiled without them.
