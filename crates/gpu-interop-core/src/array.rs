@@ -353,7 +353,7 @@ impl MipmappedArrayDesc {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -206,7 +206,7 @@ fn declared<K: Ord>(table: &BTreeMap<K, Support>, key: K) -> Support {
     table.get(&key).cloned().unwrap_or_else(|| Support::no("the backend does not have it"))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -242,7 +242,7 @@ impl fmt::Display for DeviceIdentity {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -45,6 +45,7 @@ mod import;
 mod kernel;
 mod object;
 mod semaphore_ops;
+mod sync;
 #[cfg(unix)]
 mod sys;
 mod texture;

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use super::outstanding::{Order, Outstanding};
 use super::pace::{Pace, Step};
 use super::side::caught;
-use super::sync::{AtomicBool, Condvar, Mutex, lock};
 use super::words::Words;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{AtomicBool, Builder, Condvar, Mutex, lock, sleep, yield_now};
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 /// What the thread is doing, for those who want something of it.
@@ -188,7 +188,7 @@ impl Machine {
         if let Err(error) = waited {
             // If a timeline is the reason, it says so when it is asked next. This is for the case that none does.
             tracing::debug!(%error, "waiting for an exporter's timelines failed");
-            std::thread::sleep(pause.min(std::time::Duration::from_millis(1)));
+            sleep(pause.min(std::time::Duration::from_millis(1)));
         }
     }
 }
@@ -199,18 +199,12 @@ enum Take {
     End,
 }
 
-#[cfg(not(loom))]
-use std::thread::yield_now;
-
-#[cfg(loom)]
-use loom::thread::yield_now;
-
 /// Starts the thread of a bridge.
 ///
 /// # Errors
 /// [`ErrorKind::System`] if the process may have no more threads.
 pub(super) fn spawn(machine: Arc<Machine>) -> Result<()> {
-    let thread = std::thread::Builder::new().name("gpu-interop bridge".into());
+    let thread = Builder::new().name("gpu-interop bridge".into());
     let started = thread.spawn(move || {
         #[cfg(target_os = "linux")]
         precise_sleeps();

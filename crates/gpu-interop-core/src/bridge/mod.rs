@@ -20,16 +20,15 @@
 //!   (host memory, mapped into the device). The stream's wait acquires it, and what is enqueued behind sees the data.
 
 mod machine;
+#[cfg(all(test, loom))]
+mod models;
 mod outstanding;
 mod pace;
 mod polling;
 mod side;
-mod sync;
-#[cfg(test)]
-mod tests;
 mod words;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use machine::Machine;
 pub(crate) use outstanding::Order;
@@ -39,6 +38,7 @@ pub(crate) use words::{Ticket, Words};
 
 use crate::backend::BackendDevice;
 use crate::error::Result;
+use crate::sync::{Mutex, MutexGuard, lock};
 use crate::timeline::ExporterTimeline;
 
 /// The bridges of a device.
@@ -86,9 +86,9 @@ impl Bridges {
     /// A use of a word.
     ///
     /// # Errors
-    /// What the device answers.
+    /// What the device answers (`cuMemHostAlloc`, `hipExtMallocWithFlags`).
     pub(crate) fn take(&self, device: &dyn BackendDevice) -> Result<Ticket> {
-        self.words.take(device)
+        self.words.take(|| device.allocate_signal_memory())
     }
 
     /// Takes back a word that no stream heard of.
@@ -105,8 +105,8 @@ impl Bridges {
         unsafe { self.words.free(device) };
     }
 
-    fn machines(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Machine>>> {
-        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn machines(&self) -> MutexGuard<'_, Vec<Arc<Machine>>> {
+        lock(&self.machines)
     }
 }
 

@@ -5,7 +5,9 @@
 //! time that it has waited already: what comes late is late by at most that part, and a wait of seconds costs a thousand
 //! looks a second at most. Where nothing has to be looked at, the exporter wakes it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::sync::Instant;
 
 /// How long to look without a break.
 const SPIN: Duration = Duration::from_micros(400);

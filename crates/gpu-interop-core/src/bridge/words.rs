@@ -4,11 +4,11 @@
 //! at once, even if the stream that waits for an earlier ticket has not looked yet: it only ever finds more.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering;
 
 use crate::backend::{BackendDevice, DevicePtr, SignalMemory};
 use crate::error::Result;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, lock};
 
 /// Words lie a cache line apart where the memory allows it: each has its own writer.
 const SPACING: usize = 64;
@@ -84,34 +84,54 @@ struct Pool {
     in_use: usize,
 }
 
+impl Pool {
+    fn take(&mut self) -> Option<Ticket> {
+        let (word, last) = self.free.pop()?;
+        self.in_use += 1;
+        Some(Ticket { word, number: last + 1 })
+    }
+}
+
 /// The words of a device.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Words {
     pool: Mutex<Pool>,
+    /// After this a word is not used again.
+    last_ticket: u64,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self::new(LAST_TICKET)
+    }
 }
 
 impl Words {
+    fn new(last_ticket: u64) -> Self {
+        Self { pool: Mutex::default(), last_ticket }
+    }
+
     /// A use of a word. Allocates memory if all words are in use.
     ///
     /// # Errors
-    /// What the device answers (`cuMemHostAlloc`, `hipExtMallocWithFlags`).
-    pub(crate) fn take(&self, device: &dyn BackendDevice) -> Result<Ticket> {
-        let mut pool = self.lock();
-        if pool.free.is_empty() {
-            let block = device.allocate_signal_memory()?;
-            pool.blocks.push(block);
-            pool.free.extend(words(block).map(|word| (word, 0)));
+    /// What `allocate` answers.
+    pub(super) fn take(&self, allocate: impl FnOnce() -> Result<SignalMemory>) -> Result<Ticket> {
+        if let Some(ticket) = self.lock().take() {
+            return Ok(ticket);
         }
-        // There is one: an allocation has at least one word.
-        let Some((word, last)) = pool.free.pop() else {
-            return Err(crate::Error::new(
+        // Without the lock, which the bridge takes to put words back: a driver may wait here for what its streams do, and
+        // they may wait for the bridge.
+        let block = allocate()?;
+        let mut pool = self.lock();
+        pool.blocks.push(block);
+        pool.free.extend(words(block).map(|word| (word, 0)));
+        pool.take().ok_or_else(|| {
+            crate::Error::new(
                 crate::ErrorKind::Driver,
                 "BackendDevice::allocate_signal_memory",
                 "the backend gave memory without room for a word",
-            ));
-        };
-        pool.in_use += 1;
-        Ok(Ticket { word, number: last + 1 })
+            )
+        })
     }
 
     /// Takes a ticket back that is over, or that no stream ever heard of.
@@ -120,7 +140,7 @@ impl Words {
         ticket.reach();
         let mut pool = self.lock();
         pool.in_use -= 1;
-        if ticket.number < LAST_TICKET {
+        if ticket.number < self.last_ticket {
             pool.free.push((ticket.word, ticket.number));
         }
     }
@@ -146,8 +166,14 @@ impl Words {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How many words are in use.
+    #[cfg(test)]
+    pub(super) fn in_use(&self) -> usize {
+        self.lock().in_use
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        lock(&self.pool)
     }
 }
 

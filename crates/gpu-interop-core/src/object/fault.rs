@@ -1,9 +1,9 @@
 //! What went wrong on a stream that its driver does not know of.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
+use crate::sync::{AtomicBool, Mutex, lock};
 
 /// The first fault since the last report. Shared with those who may note one: functions that run in stream order, and
 /// bridges of timelines.
@@ -16,15 +16,15 @@ pub(crate) struct StreamFaults {
 impl StreamFaults {
     /// Notes a fault, for the stream's next synchronisation.
     pub(crate) fn report(&self, error: Error) {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        lock(&self.first).get_or_insert(error);
         self.any.store(true, Ordering::Release);
     }
 
     /// Reports what was noted, once.
-    pub(super) fn take(&self) -> Result<()> {
+    pub(crate) fn take(&self) -> Result<()> {
         if !self.any.swap(false, Ordering::Acquire) {
             return Ok(());
         }
-        self.first.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        lock(&self.first).take().map_or(Ok(()), Err)
     }
 }

@@ -13,7 +13,7 @@ mod memory;
 mod module;
 mod semaphore;
 mod stream;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod texture;
 mod timeline;

@@ -91,7 +91,7 @@ pub(super) fn feature(operation: &'static str, capabilities: &Capabilities, feat
     refusal.map_or(Ok(()), Err)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use proptest::prelude::*;
 

@@ -1,0 +1,139 @@
+//! The bridge under loom: every order of events that a few preemptions allow, and every value that the atomics may show.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p gpu-interop-core --lib bridge --release`
+//!
+//! Nothing in here times out that is not polled: a wake-up that gets lost is a deadlock, which loom reports.
+
+mod exporter;
+mod life;
+mod orders;
+mod parts;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use self::exporter::{Exporter, Mock};
+use super::side::Side;
+use super::words::Ticket;
+use super::{Bridge, Bridges, Order};
+use crate::backend::{DevicePtr, SignalMemory};
+use crate::object::StreamFaults;
+use crate::sync::{AtomicU64, yield_now};
+
+/// Explores `model`. Three preemptions find all that is planted here; more take minutes.
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(2);
+    builder.check(model);
+}
+
+/// A word of signal memory. Loom's are larger than real ones, but not than their distance.
+#[repr(align(64))]
+struct Line(AtomicU64);
+
+/// Signal memory with a few words. Leaked: a stream may look at it at any time.
+#[derive(Clone, Copy)]
+struct Memory(&'static [Line]);
+
+impl Memory {
+    fn new(words: usize) -> Self {
+        Self(Vec::leak((0..words).map(|_| Line(AtomicU64::new(0))).collect()))
+    }
+
+    fn signal_memory(self) -> SignalMemory {
+        let host = std::ptr::NonNull::from(self.0).cast();
+        SignalMemory { host, ptr: DevicePtr::new(0), size: size_of_val(self.0) }
+    }
+
+    fn word(self, ptr: DevicePtr) -> &'static AtomicU64 {
+        &self.0[usize::try_from(ptr.get()).expect("small") / 64].0
+    }
+}
+
+/// A device: its bridges, and what its streams do.
+struct Device {
+    bridges: Bridges,
+    memory: Memory,
+}
+
+/// A stream's view of a word.
+#[derive(Clone, Copy)]
+struct Item {
+    word: &'static AtomicU64,
+    number: u64,
+}
+
+impl Item {
+    /// The stream waits.
+    fn wait(self) {
+        while self.word.load(Ordering::Acquire) < self.number {
+            yield_now();
+        }
+    }
+
+    /// The stream signals.
+    fn write(self) {
+        self.word.store(self.number, Ordering::Release);
+    }
+}
+
+impl Device {
+    fn new(words: usize) -> Self {
+        Self { bridges: Bridges::default(), memory: Memory::new(words) }
+    }
+
+    fn timeline(&self, exporter: &Arc<Exporter>) -> Timeline {
+        let mock = exporter.timeline();
+        let bridge = self.bridges.bridge(&*mock).expect("a bridge");
+        Timeline { side: Arc::new(Side::new(mock.clone())), mock, bridge }
+    }
+
+    fn ticket(&self) -> (Ticket, Item) {
+        let ticket = self.bridges.words.take(|| Ok(self.memory.signal_memory())).expect("a word");
+        let item = Item { word: self.memory.word(ticket.ptr()), number: ticket.number() };
+        (ticket, item)
+    }
+
+    /// A stream is told to wait.
+    fn wait(&self, timeline: &Timeline, value: u64) -> (Item, Arc<StreamFaults>) {
+        timeline.bridge.prepare().expect("a thread");
+        let (ticket, item) = self.ticket();
+        let faults = Arc::<StreamFaults>::default();
+        timeline.bridge.submit(Order::Wait { side: timeline.side.clone(), value, ticket, faults: faults.clone() });
+        (item, faults)
+    }
+
+    /// A stream is told to signal by writing a word.
+    fn signal(&self, timeline: &Timeline, value: u64) -> Item {
+        timeline.bridge.prepare().expect("a thread");
+        let (ticket, item) = self.ticket();
+        timeline.bridge.submit(Order::Signal { side: timeline.side.clone(), value, ticket, told: false });
+        item
+    }
+
+    /// A stream is told to signal by a host function, which is what is returned.
+    fn signal_by_function(&self, timeline: &Timeline, value: u64) -> impl FnOnce() + Send + 'static {
+        timeline.bridge.prepare().expect("a thread");
+        let (ticket, _) = self.ticket();
+        let (remote, notify) = (ticket.remote(), timeline.bridge.notifier());
+        timeline.bridge.submit(Order::Signal { side: timeline.side.clone(), value, ticket, told: true });
+        move || {
+            remote.reach();
+            notify();
+        }
+    }
+
+    /// Closes the device once the bridges have nothing left to do. Its timelines are gone.
+    fn close(&self) {
+        while !self.bridges.are_at_rest() {
+            yield_now();
+        }
+    }
+}
+
+/// What a `Timeline` is to the bridge.
+struct Timeline {
+    side: Arc<Side>,
+    mock: Arc<Mock>,
+    bridge: Bridge,
+}
