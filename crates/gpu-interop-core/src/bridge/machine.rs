@@ -46,7 +46,8 @@ pub(crate) struct Machine {
     words: Arc<Words>,
     state: Mutex<State>,
     parked: Condvar,
-    /// There is something in the state to look at: so that a spinning thread need not lock it.
+    /// There is something to look at: so that a spinning thread need not lock the state. Written under its lock, so that
+    /// whoever takes it back sees what it was set for.
     news: AtomicBool,
 }
 
@@ -66,8 +67,7 @@ impl Machine {
 
     /// Undoes [`Machine::join`].
     pub(super) fn leave(&self) {
-        lock(&self.state).users -= 1;
-        self.wake();
+        self.tell(|state| state.users -= 1);
     }
 
     /// Whether neither timelines nor a thread use this bridge.
@@ -96,26 +96,32 @@ impl Machine {
 
     /// Hands over an order. The thread runs, and the caller is a user.
     pub(super) fn submit(&self, order: Order) {
-        lock(&self.state).orders.push(order);
-        self.wake();
+        self.tell(|state| state.orders.push(order));
     }
 
     /// Lets go every stream that waits, now and later: the device is being closed.
     pub(super) fn cancel(&self) {
-        lock(&self.state).cancelled = true;
-        self.wake();
+        self.tell(|state| state.cancelled = true);
     }
 
     /// Gives up: streams may still write to their words, but nobody looks at them any more.
     pub(super) fn abandon(&self) {
-        lock(&self.state).abandoned = true;
-        self.wake();
+        self.tell(|state| state.abandoned = true);
     }
 
     /// Makes the thread look around. Does not block.
     pub(super) fn wake(&self) {
-        self.news.store(true, Ordering::Release);
-        let sleep = lock(&self.state).sleep;
+        self.tell(|_| {});
+    }
+
+    /// Changes the state, and makes the thread look at it.
+    fn tell(&self, change: impl FnOnce(&mut State)) {
+        let sleep = {
+            let mut state = lock(&self.state);
+            change(&mut state);
+            self.news.store(true, Ordering::Relaxed);
+            state.sleep
+        };
         match sleep {
             Sleep::Awake => {}
             Sleep::Parked => self.parked.notify_one(),
@@ -137,7 +143,7 @@ impl Machine {
                     pace.restart();
                     continue;
                 }
-                if self.news.load(Ordering::Acquire) {
+                if self.news.load(Ordering::Relaxed) {
                     break;
                 }
                 match pace.next(outstanding.is_polled(), outstanding.is_watched()) {
@@ -152,7 +158,6 @@ impl Machine {
     fn take(&self, outstanding: &mut Outstanding) -> Take {
         let mut state = lock(&self.state);
         loop {
-            // Under the lock, so that whoever changes the state sets it again.
             self.news.store(false, Ordering::Relaxed);
             state.orders.drain(..).for_each(|order| outstanding.add(order));
             if state.cancelled {
@@ -175,7 +180,7 @@ impl Machine {
         {
             let mut state = lock(&self.state);
             // Who set it before saw a thread that was awake, and interrupts nothing.
-            if self.news.load(Ordering::Acquire) {
+            if self.news.load(Ordering::Relaxed) {
                 return;
             }
             state.sleep = Sleep::Waiting;

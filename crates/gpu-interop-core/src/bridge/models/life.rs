@@ -17,8 +17,8 @@ fn a_timeline_leaves_while_another_joins() {
         let device = Arc::new(Device::new(1));
         let user = |device: Arc<Device>, exporter: Arc<Exporter>| {
             let timeline = device.timeline(&exporter);
-            timeline.mock.signal(1).expect("signals");
-            device.wait(&timeline, 1).0.wait();
+            device.signal_by_function(&timeline, 1)();
+            timeline.mock.wait_for(1);
         };
         let (other, others) = (device.clone(), exporter.clone());
         let thread = thread::spawn(move || user(other, others));
