@@ -3,6 +3,7 @@
 
 mod call;
 mod device;
+mod queue;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(super) use self::call::{Call, Side};
+use self::queue::{Item, Queue, Words};
 use crate::backend::{HostFunction, RawArray, RawStream};
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
@@ -30,17 +32,10 @@ enum Object {
     Texture(u64),
     Semaphore(u64),
     Allocation(u64),
+    SignalMemory(u64),
     Module(u64),
     Stream(u64),
     Event(u64),
-}
-
-/// Work is counted: item `n` has run once `done >= n`.
-#[derive(Debug, Default)]
-struct Queue {
-    held: bool,
-    enqueued: u64,
-    done: u64,
 }
 
 struct HostCall {
@@ -61,6 +56,7 @@ struct State {
     /// Arrays of levels, each with its mipmapped array and number.
     levels: BTreeMap<u64, (u64, u32)>,
     queues: BTreeMap<u64, Queue>,
+    words: Words,
     /// What each event waits for: an item of a stream.
     events: BTreeMap<u64, Option<(u64, u64)>>,
     /// Which item of which stream uses which object.
@@ -116,20 +112,23 @@ impl State {
         self.ranges.retain(|_, (_, owner)| *owner != object);
     }
 
-    /// Enqueues one item of work.
+    /// Enqueues one item of work without effect.
     fn enqueue(&mut self, stream: RawStream, used: impl IntoIterator<Item = Object>) {
+        self.enqueue_item(stream, Item::Plain, used);
+    }
+
+    fn enqueue_item(&mut self, stream: RawStream, item: Item, used: impl IntoIterator<Item = Object>) {
         let stream = stream.get() as u64;
         let used: Vec<Object> = used.into_iter().chain([Object::Stream(stream)]).collect();
         for object in &used {
             self.require(*object);
         }
         let Some(queue) = self.queues.get_mut(&stream) else { return };
-        queue.enqueued += 1;
-        if queue.held {
-            let item = queue.enqueued;
+        queue.push(item);
+        queue.advance(&self.words);
+        let item = queue.enqueued;
+        if queue.done < item {
             self.uses.extend(used.into_iter().map(|object| (stream, item, object)));
-        } else {
-            queue.done = queue.enqueued;
         }
     }
 
@@ -149,12 +148,19 @@ impl State {
 
     fn finish(&mut self, stream: u64) {
         if let Some(queue) = self.queues.get_mut(&stream) {
-            queue.done = queue.enqueued;
+            queue.release();
+            queue.advance(&self.words);
         }
     }
 
     fn finish_all(&mut self) {
-        self.queues.values_mut().for_each(|queue| queue.done = queue.enqueued);
+        self.queues.values_mut().for_each(Queue::release);
+        self.advance_all();
+    }
+
+    /// Words are also written by others.
+    fn advance_all(&mut self) {
+        self.queues.values_mut().for_each(|queue| queue.advance(&self.words));
     }
 
     /// Called after each answer to a query: work may run to its end between any two of them.
@@ -319,6 +325,8 @@ impl Drop for Recorder {
             return;
         }
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let spoilt = state.words.spoilt();
+        assert_eq!(spoilt, [0; 0], "signal memory was written after it was freed");
         assert!(state.violations.is_empty(), "the contract was broken: {:#?}\n{:#?}", state.violations, state.calls);
         assert!(state.leaks_expected || state.live.is_empty(), "never freed: {:#?}", state.live);
         assert_eq!(state.failures, [], "calls that should have failed were never made");

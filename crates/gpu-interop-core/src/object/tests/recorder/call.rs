@@ -68,6 +68,8 @@ pub(in super::super) enum Call {
     WaitValueU64(RawStream, DevicePtr, u64, WaitCondition),
     WriteValueU32(RawStream, DevicePtr, u32),
     WriteValueU64(RawStream, DevicePtr, u64),
+    AllocateSignalMemory,
+    FreeSignalMemory(DevicePtr),
     LaunchHostFunction(RawStream),
     LoadModule(Vec<u8>),
     UnloadModule(RawModule),
@@ -91,6 +93,7 @@ impl Call {
                 | Self::DestroyTexture(_)
                 | Self::DestroyExportable(_)
                 | Self::DestroySemaphore(_)
+                | Self::FreeSignalMemory(_)
                 | Self::DestroyStream(_)
                 | Self::UnloadModule(_)
         )

@@ -2,13 +2,15 @@
 
 use std::ffi::{CStr, c_void};
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
+use super::queue::{Item, Width};
 use super::{Call, HostCall, Object, Recorder, next, next_address};
 use crate::array::MipmappedArrayDesc;
 use crate::backend::{
     ArrayCopy, ArrayCopySide, BackendDevice, DevicePtr, ExportableAllocation, HostFunction, RawAllocation, RawArray,
     RawEvent, RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface,
-    RawTexture, RawWait, TextureSource, WaitCondition,
+    RawTexture, RawWait, SignalMemory, TextureSource, WaitCondition,
 };
 use crate::capability::Capabilities;
 use crate::error::Result;
@@ -17,6 +19,11 @@ use crate::identity::DeviceIdentity;
 use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
 use crate::texture::TextureDesc;
+
+/// How long a stream may wait for somebody else.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The size of an allocation of signal memory: words for four.
+const SIGNAL_MEMORY: usize = 256;
 
 /// A fresh value in both forms: the driver's and the recorder's.
 fn fresh() -> (usize, u64) {
@@ -74,7 +81,7 @@ impl BackendDevice for Recorder {
         let mut state = self.lock();
         state.calls.push(Call::CancelPendingWork);
         if !state.cannot_cancel {
-            state.finish_all();
+            state.queues.values_mut().for_each(super::Queue::cancel);
         }
     }
 
@@ -212,10 +219,17 @@ impl BackendDevice for Recorder {
     }
 
     unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()> {
-        {
-            let mut state = self.begin(Call::SynchronizeStream(stream))?;
-            state.require(Object::Stream(stream.get() as u64));
+        self.begin(Call::SynchronizeStream(stream))?.require(Object::Stream(stream.get() as u64));
+        let start = Instant::now();
+        loop {
+            let mut state = self.lock();
             state.finish(stream.get() as u64);
+            if state.queues.get(&(stream.get() as u64)).is_none_or(|queue| queue.done == queue.enqueued) {
+                break;
+            }
+            drop(state);
+            assert!(start.elapsed() < PATIENCE, "a stream waits without end");
+            std::thread::sleep(Duration::from_millis(1));
         }
         self.run_host_functions(stream.get() as u64);
         Ok(())
@@ -224,6 +238,7 @@ impl BackendDevice for Recorder {
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool> {
         let mut state = self.begin(Call::QueryStream(stream))?;
         state.require(Object::Stream(stream.get() as u64));
+        state.advance_all();
         let idle = state.queues.get(&(stream.get() as u64)).is_none_or(|queue| queue.done == queue.enqueued);
         state.queried();
         Ok(idle)
@@ -253,6 +268,7 @@ impl BackendDevice for Recorder {
     unsafe fn query_event(&self, event: RawEvent) -> Result<bool> {
         let mut state = self.begin(Call::QueryEvent(event))?;
         state.require(Object::Event(event.get() as u64));
+        state.advance_all();
         let passed = match state.events.get(&(event.get() as u64)) {
             Some(Some((stream, item))) => state.queues.get(stream).is_none_or(|queue| queue.done >= *item),
             _ => true,
@@ -345,7 +361,7 @@ impl BackendDevice for Recorder {
     ) -> Result<()> {
         let mut state = self.begin(Call::WaitValueU32(stream, word, value, condition))?;
         let used = state.owners(word.get(), 4);
-        state.enqueue(stream, used);
+        state.enqueue_item(stream, Item::Wait(word.get(), value.into(), Width::Low), used);
         Ok(())
     }
 
@@ -358,21 +374,35 @@ impl BackendDevice for Recorder {
     ) -> Result<()> {
         let mut state = self.begin(Call::WaitValueU64(stream, word, value, condition))?;
         let used = state.owners(word.get(), 8);
-        state.enqueue(stream, used);
+        state.enqueue_item(stream, Item::Wait(word.get(), value, Width::Whole), used);
         Ok(())
     }
 
     unsafe fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32) -> Result<()> {
         let mut state = self.begin(Call::WriteValueU32(stream, word, value))?;
         let used = state.owners(word.get(), 4);
-        state.enqueue(stream, used);
+        state.enqueue_item(stream, Item::Write(word.get(), value.into(), Width::Low), used);
         Ok(())
     }
 
     unsafe fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64) -> Result<()> {
         let mut state = self.begin(Call::WriteValueU64(stream, word, value))?;
         let used = state.owners(word.get(), 8);
-        state.enqueue(stream, used);
+        state.enqueue_item(stream, Item::Write(word.get(), value, Width::Whole), used);
+        Ok(())
+    }
+
+    fn allocate_signal_memory(&self) -> Result<SignalMemory> {
+        let mut state = self.begin(Call::AllocateSignalMemory)?;
+        let address = next_address(SIGNAL_MEMORY as u64);
+        state.create(Object::SignalMemory(address), None);
+        state.ranges.insert(address, (SIGNAL_MEMORY as u64, Object::SignalMemory(address)));
+        Ok(state.words.allocate(address, SIGNAL_MEMORY))
+    }
+
+    unsafe fn free_signal_memory(&self, memory: SignalMemory) -> Result<()> {
+        self.free(Call::FreeSignalMemory(memory.ptr), Object::SignalMemory(memory.ptr.get()))?;
+        self.lock().words.free(memory);
         Ok(())
     }
 
