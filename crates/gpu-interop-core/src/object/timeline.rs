@@ -38,13 +38,14 @@ enum Path {
 /// All methods may be called from any thread. Dropping a timeline does not wait: what is enqueued stays valid.
 #[derive(Debug)]
 pub struct Timeline {
-    device: Arc<DeviceInner>,
     side: Arc<Side>,
+    /// Left before the device, which waits for its bridges when it is closed.
     path: Path,
     /// The greatest value signalled through this object. The exporter may be further on.
     last_signalled: AtomicU64,
     /// The greatest value that a stream waits for, or did.
     last_waited: AtomicU64,
+    device: Arc<DeviceInner>,
 }
 
 impl Timeline {
@@ -93,11 +94,11 @@ impl Timeline {
 
     fn build(device: &Device, exporter: Arc<dyn ExporterTimeline>, path: Path) -> Self {
         Self {
-            device: device.inner.clone(),
             side: Arc::new(Side::new(exporter)),
             path,
             last_signalled: AtomicU64::new(0),
             last_waited: AtomicU64::new(0),
+            device: device.inner.clone(),
         }
     }
 
