@@ -125,7 +125,7 @@ pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
     /// # Errors
     /// What the exporter's driver answers.
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
-        Ok(Box::new(PollingWaiter::default()))
+        Ok(Box::new(PollingWaiter::new(self.type_id())))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A waiter for exporters that cannot wait for several timelines.
 
+use std::any::{Any, TypeId};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,8 +9,9 @@ use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 /// A [`TimelineWaiter`] for timelines of any exporter. It does not wait for them, but returns after half a millisecond
 /// for another look.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PollingWaiter {
+    timelines: TypeId,
     interrupted: Mutex<bool>,
     interruption: Condvar,
 }
@@ -17,9 +19,18 @@ pub struct PollingWaiter {
 /// How long one sleeps.
 const PAUSE: Duration = Duration::from_micros(500);
 
+impl PollingWaiter {
+    /// A waiter for timelines of this type. Those of other types may have a better one.
+    #[must_use]
+    pub fn new(timelines: TypeId) -> Self {
+        Self { timelines, interrupted: Mutex::default(), interruption: Condvar::new() }
+    }
+}
+
 impl TimelineWaiter for PollingWaiter {
-    fn serves(&self, _timeline: &dyn ExporterTimeline) -> bool {
-        true
+    fn serves(&self, timeline: &dyn ExporterTimeline) -> bool {
+        let timeline: &dyn Any = timeline;
+        timeline.type_id() == self.timelines
     }
 
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
@@ -33,5 +44,59 @@ impl TimelineWaiter for PollingWaiter {
     fn interrupt(&self) {
         *self.interrupted.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.interruption.notify_one();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Timeline<const TYPE: usize>;
+
+    impl<const TYPE: usize> ExporterTimeline for Timeline<TYPE> {
+        fn value(&self) -> Result<u64> {
+            Ok(0)
+        }
+
+        fn signal(&self, _value: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn wait(&self, _value: u64, _timeout: Duration) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn timelines_of_other_types_are_left_to_their_own_waiters() {
+        let (one, two) = (Timeline::<1>, Timeline::<2>);
+        let waiter = one.waiter().expect("a waiter");
+        assert!(waiter.serves(&one) && waiter.serves(&Timeline::<1>) && !waiter.serves(&two));
+        assert!(two.waiter().expect("a waiter").serves(&two));
+    }
+
+    #[test]
+    fn an_interruption_ends_this_wait_or_the_next_and_no_other() {
+        const LONG: Duration = Duration::from_secs(20);
+        let waiter = PollingWaiter::new(TypeId::of::<Timeline<1>>());
+        let start = Instant::now();
+        waiter.interrupt();
+        waiter.wait_any(&[], LONG).expect("waits");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                waiter.interrupt();
+            });
+            waiter.wait_any(&[], LONG).expect("waits");
+        });
+        // Timelines are looked at again soon.
+        waiter.wait_any(&[(&Timeline::<1>, 1)], LONG).expect("waits");
+        assert!(start.elapsed() < LONG, "nothing was interrupted");
+        let (start, short) = (Instant::now(), Duration::from_millis(20));
+        waiter.wait_any(&[], short).expect("waits");
+        assert!(start.elapsed() >= short, "an interruption came twice");
     }
 }
