@@ -71,11 +71,16 @@ impl TimelineStrategy {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for any other value.
     pub fn from_environment() -> Result<Option<Self>> {
-        match std::env::var(TIMELINE_VARIABLE).as_deref() {
-            Err(_) | Ok("" | "auto") => Ok(None),
-            Ok(text) => {
-                text.parse().map(Some).map_err(|error: Error| error.with_context("variable", TIMELINE_VARIABLE))
-            }
+        match std::env::var_os(TIMELINE_VARIABLE) {
+            None => Ok(None),
+            Some(value) => Self::from_variable(&value.to_string_lossy()),
+        }
+    }
+
+    fn from_variable(value: &str) -> Result<Option<Self>> {
+        match value {
+            "" | "auto" => Ok(None),
+            text => text.parse().map(Some).map_err(|error: Error| error.with_context("variable", TIMELINE_VARIABLE)),
         }
     }
 }
@@ -186,6 +191,23 @@ mod tests {
             assert_eq!(strategy.to_string().parse::<TimelineStrategy>().expect("its own name"), strategy);
         }
         assert!("Native".parse::<TimelineStrategy>().is_err());
+    }
+
+    #[test]
+    fn a_variable_names_a_strategy_or_none() {
+        for (value, strategy) in [
+            ("", None),
+            ("auto", None),
+            ("native", Some(TimelineStrategy::Native)),
+            ("bridge", Some(TimelineStrategy::HostBridge)),
+        ] {
+            assert_eq!(TimelineStrategy::from_variable(value).expect(value), strategy);
+        }
+        for value in ["Bridge", " native", "host", "\u{fffd}"] {
+            let error = TimelineStrategy::from_variable(value).expect_err(value);
+            assert_eq!(error.kind(), crate::ErrorKind::InvalidArgument);
+            assert!(error.to_string().contains(TIMELINE_VARIABLE) && error.to_string().contains(value), "{error}");
+        }
     }
 
     #[test]
