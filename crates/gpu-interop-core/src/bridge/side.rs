@@ -1,9 +1,11 @@
 //! The exporter's side of a timeline, and what went wrong with it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::AtomicU64;
 use crate::timeline::ExporterTimeline;
 
 /// Why a timeline will not go on. Errors are told to everybody who asks, so this is what of one can be told twice.
@@ -19,6 +21,10 @@ struct Failure {
 pub(crate) struct Side {
     pub(crate) exporter: Arc<dyn ExporterTimeline>,
     failure: OnceLock<Failure>,
+    /// The greatest value that a stream waits for, or did; the greatest of all once they were let go.
+    waited: AtomicU64,
+    /// What streams waited for at most when they were let go.
+    let_go: OnceLock<u64>,
     #[cfg(target_os = "linux")]
     process: OnceLock<std::os::fd::OwnedFd>,
 }
@@ -28,6 +34,8 @@ impl Side {
         Self {
             exporter,
             failure: OnceLock::new(),
+            waited: AtomicU64::new(0),
+            let_go: OnceLock::new(),
             #[cfg(target_os = "linux")]
             process: OnceLock::new(),
         }
@@ -77,14 +85,44 @@ impl Side {
     /// # Errors
     /// As [`Side::look`].
     pub(crate) fn raise(&self, value: u64) -> Result<()> {
-        if self.look()? >= value {
-            return Ok(());
+        self.check()?;
+        self.noted(self.reach(value))
+    }
+
+    /// Notes that a stream is about to wait for `value`. This fails once the timeline has, or else [`Side::let_go`] knows
+    /// of the wait: also if both happen at the same time.
+    ///
+    /// # Errors
+    /// Why the timeline failed.
+    #[inline]
+    pub(crate) fn begin_wait(&self, value: u64) -> Result<()> {
+        // Whoever finds what `let_go` has left here sees the failure before it.
+        if self.waited.load(Ordering::Acquire) < value {
+            self.waited.fetch_max(value, Ordering::AcqRel);
         }
-        match caught(|| self.exporter.signal(value)) {
-            // Somebody else raised it meanwhile.
-            Err(error) if error.kind() == ErrorKind::InvalidArgument && self.look()? >= value => Ok(()),
-            signalled => self.noted(signalled),
-        }
+        self.check()
+    }
+
+    /// Raises the failed timeline to the last value that a stream waits for.
+    ///
+    /// # Errors
+    /// What the exporter answers.
+    pub(crate) fn let_go(&self) -> Result<()> {
+        self.reach(*self.let_go.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
+    }
+
+    /// Raises the value to `value`, unless it has come further by itself, whether or not the timeline has failed.
+    fn reach(&self, value: u64) -> Result<()> {
+        caught(|| {
+            if self.exporter.value()? >= value {
+                return Ok(());
+            }
+            match self.exporter.signal(value) {
+                // Somebody else raised it meanwhile.
+                Err(error) if error.kind() == ErrorKind::InvalidArgument && self.exporter.value()? >= value => Ok(()),
+                signalled => signalled,
+            }
+        })
     }
 }
 

@@ -43,8 +43,6 @@ pub struct Timeline {
     path: Path,
     /// The greatest value signalled through this object. The exporter may be further on.
     last_signalled: AtomicU64,
-    /// The greatest value that a stream waits for, or did.
-    last_waited: AtomicU64,
     device: Arc<DeviceInner>,
 }
 
@@ -97,7 +95,6 @@ impl Timeline {
             side: Arc::new(Side::new(exporter)),
             path,
             last_signalled: AtomicU64::new(0),
-            last_waited: AtomicU64::new(0),
             device: device.inner.clone(),
         }
     }
@@ -211,10 +208,7 @@ impl Timeline {
                 bridge.wake();
                 Ok(())
             }
-            Path::Native(_) => {
-                let (waited, exporter) = (self.last_waited.load(Ordering::Relaxed), &self.side.exporter);
-                if exporter.value()? < waited { exporter.signal(waited) } else { Ok(()) }
-            }
+            Path::Native(_) => self.side.let_go(),
         }
     }
 
@@ -288,10 +282,8 @@ impl Stream {
     /// already: wait for it on the host first ([`Timeline::wait`]). Else what the driver answers. Nothing is enqueued then.
     #[inline]
     pub fn wait_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
-        timeline.side.check().map_err(|error| self.device().decorate(error))?;
-        if timeline.last_waited.load(Ordering::Relaxed) < value {
-            timeline.last_waited.fetch_max(value, Ordering::Relaxed);
-        }
+        self.check_device(WAIT, "timeline", &timeline.device)?;
+        timeline.side.begin_wait(value).map_err(|error| self.device().decorate(error))?;
         match &timeline.path {
             Path::Native(semaphore) => self.wait(&[semaphore.wait_value(value)]),
             Path::HostBridge(bridge) => {
@@ -308,6 +300,7 @@ impl Stream {
     /// enqueued then.
     #[inline]
     pub fn signal_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
+        self.check_device(SIGNAL, "timeline", &timeline.device)?;
         timeline.side.check().map_err(|error| self.device().decorate(error))?;
         match &timeline.path {
             Path::Native(semaphore) => {
@@ -321,7 +314,6 @@ impl Stream {
     }
 
     fn wait_bridged(&self, timeline: &Timeline, bridge: &Bridge, value: u64) -> Result<()> {
-        self.check_device(WAIT, "timeline", &timeline.device)?;
         // Reached: what is enqueued from here on comes after, and the host has seen it.
         if timeline.side.look()? >= value {
             return Ok(());
@@ -356,7 +348,6 @@ impl Stream {
     }
 
     fn signal_bridged(&self, timeline: &Timeline, bridge: &Bridge, value: u64) -> Result<()> {
-        self.check_device(SIGNAL, "timeline", &timeline.device)?;
         bridge.prepare()?;
         let last = timeline.begin_signal(SIGNAL, value)?;
         let enqueued = self.enqueue_signal(bridge).inspect_err(|_| timeline.undo_signal(last));
