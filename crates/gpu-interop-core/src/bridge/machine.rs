@@ -99,7 +99,7 @@ impl Machine {
         self.tell(|state| state.orders.push(order));
     }
 
-    /// Lets go every stream that waits, now and later: the device is being closed.
+    /// Lets go every stream that waits, now and later: the device is being closed. Those streams signal nothing any more.
     pub(super) fn cancel(&self) {
         self.tell(|state| state.cancelled = true);
     }
@@ -161,7 +161,7 @@ impl Machine {
             self.news.store(false, Ordering::Relaxed);
             state.orders.drain(..).for_each(|order| outstanding.add(order));
             if state.cancelled {
-                outstanding.cancel(&self.words);
+                outstanding.cancel();
             }
             if !outstanding.is_empty() && !state.abandoned {
                 return Take::Orders;

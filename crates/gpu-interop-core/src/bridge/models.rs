@@ -107,7 +107,13 @@ impl Device {
     fn signal(&self, timeline: &Timeline, value: u64) -> Item {
         timeline.bridge.prepare().expect("a thread");
         let (ticket, item) = self.ticket();
-        timeline.bridge.submit(Order::Signal { side: timeline.side.clone(), value, ticket, told: false });
+        timeline.bridge.submit(Order::Signal {
+            side: timeline.side.clone(),
+            value,
+            ticket,
+            faults: Arc::default(),
+            told: false,
+        });
         item
     }
 
@@ -116,7 +122,13 @@ impl Device {
         timeline.bridge.prepare().expect("a thread");
         let (ticket, _) = self.ticket();
         let (remote, notify) = (ticket.remote(), timeline.bridge.notifier());
-        timeline.bridge.submit(Order::Signal { side: timeline.side.clone(), value, ticket, told: true });
+        timeline.bridge.submit(Order::Signal {
+            side: timeline.side.clone(),
+            value,
+            ticket,
+            faults: Arc::default(),
+            told: true,
+        });
         move || {
             remote.reach();
             notify();

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::side::Side;
+use super::side::{Side, release};
 use super::words::{Ticket, Words};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::object::StreamFaults;
 use crate::timeline::ExporterTimeline;
 
@@ -14,7 +14,7 @@ pub(crate) enum Order {
     /// Reach the ticket once the timeline has reached `value`: a stream waits for it.
     Wait { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults> },
     /// Raise the timeline to `value` once a stream has reached the ticket. `told`: somebody will say so.
-    Signal { side: Arc<Side>, value: u64, ticket: Ticket, told: bool },
+    Signal { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, told: bool },
 }
 
 #[derive(Debug)]
@@ -29,6 +29,7 @@ struct Signal {
     side: Arc<Side>,
     value: u64,
     ticket: Ticket,
+    faults: Arc<StreamFaults>,
     told: bool,
 }
 
@@ -45,12 +46,16 @@ pub(super) struct Outstanding {
     groups: Vec<Group>,
     /// In the order in which they were enqueued.
     signals: Vec<Signal>,
+    /// Whatever waits is let go.
+    cancelled: bool,
 }
 
 impl Outstanding {
     pub(super) fn add(&mut self, order: Order) {
         match order {
-            Order::Signal { side, value, ticket, told } => self.signals.push(Signal { side, value, ticket, told }),
+            Order::Signal { side, value, ticket, faults, told } => {
+                self.signals.push(Signal { side, value, ticket, faults, told });
+            }
             Order::Wait { side, value, ticket, faults } => {
                 let wait = Wait { value, ticket, faults };
                 match self.groups.iter_mut().find(|group| Arc::ptr_eq(&group.side, &side)) {
@@ -84,17 +89,14 @@ impl Outstanding {
 
     fn settle_signals(&mut self, words: &Words) -> bool {
         let before = self.signals.len();
-        let mut left = Vec::new();
-        for signal in self.signals.drain(..) {
-            if !signal.ticket.is_reached() {
-                left.push(signal);
-                continue;
+        for signal in self.signals.extract_if(.., |signal| signal.ticket.is_reached()) {
+            if !signal.faults.is_cut_off() {
+                // A failure is the timeline's from here on. Those of an earlier failure are only taken off the list.
+                let _ = signal.side.raise(signal.value);
             }
-            // A failure is the timeline's from here on. Those of an earlier failure are only taken off the list.
-            let _ = signal.side.raise(signal.value);
             words.put(signal.ticket);
+            release(signal.side);
         }
-        self.signals = left;
         self.signals.len() < before
     }
 
@@ -102,17 +104,22 @@ impl Outstanding {
         let mut settled = false;
         for group in &mut self.groups {
             let value = group.side.look();
-            let is_met = |wait: &mut Wait| value.as_ref().map_or(true, |value| *value >= wait.value);
-            for wait in group.waits.extract_if(.., is_met) {
-                if let Err(error) = &value {
-                    wait.faults.report(Error::new(error.kind(), error.operation(), error.message()));
+            let is_over = |wait: &mut Wait| self.cancelled || value.as_ref().map_or(true, |value| *value >= wait.value);
+            for wait in group.waits.extract_if(.., is_over) {
+                match &value {
+                    Ok(value) if *value >= wait.value => {}
+                    Ok(_) => {
+                        wait.faults.cut_off();
+                        wait.faults.report(closed());
+                    }
+                    Err(error) => wait.faults.report(Error::new(error.kind(), error.operation(), error.message())),
                 }
                 wait.ticket.reach();
                 words.put(wait.ticket);
                 settled = true;
             }
         }
-        self.groups.retain(|group| !group.waits.is_empty());
+        self.groups.extract_if(.., |group| group.waits.is_empty()).for_each(|group| release(group.side));
         settled
     }
 
@@ -123,17 +130,9 @@ impl Outstanding {
         }
     }
 
-    /// Lets everything go that waits, with an error.
-    pub(super) fn cancel(&mut self, words: &Words) {
-        for wait in self.groups.drain(..).flat_map(|group| group.waits) {
-            wait.faults.report(Error::new(
-                crate::ErrorKind::Cancelled,
-                "Stream::wait_timeline",
-                "the device was closed while a stream waited for a timeline",
-            ));
-            wait.ticket.reach();
-            words.put(wait.ticket);
-        }
+    /// From now on everything that waits is let go, with an error, and the streams that waited signal nothing any more.
+    pub(super) fn cancel(&mut self) {
+        self.cancelled = true;
     }
 
     /// Each timeline with the smallest value that somebody waits for.
@@ -141,4 +140,12 @@ impl Outstanding {
         let smallest = |group: &Group| group.waits.iter().map(|wait| wait.value).min();
         self.groups.iter().filter_map(|group| Some((&*group.side.exporter, smallest(group)?))).collect()
     }
+}
+
+fn closed() -> Error {
+    Error::new(
+        ErrorKind::Cancelled,
+        "Stream::wait_timeline",
+        "the device was closed while a stream waited for a timeline",
+    )
 }

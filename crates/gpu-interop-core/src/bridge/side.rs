@@ -126,6 +126,16 @@ impl Side {
     }
 }
 
+/// Lets go of a timeline. If it is the last to do so the exporter's destructor runs, which is the application's.
+pub(super) fn release(side: Arc<Side>) {
+    if let Err(error) = caught(|| {
+        drop(side);
+        Ok(())
+    }) {
+        tracing::error!(%error, "an exporter's timeline could not be dropped");
+    }
+}
+
 /// Calls into an exporter, whose panic must not take the bridge's thread with it: streams would wait for ever.
 pub(super) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {

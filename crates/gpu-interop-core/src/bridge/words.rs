@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use crate::backend::{BackendDevice, DevicePtr, SignalMemory};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, lock};
 
 /// Words lie a cache line apart where the memory allows it: each has its own writer.
@@ -126,8 +126,8 @@ impl Words {
         pool.blocks.push(block);
         pool.free.extend(words(block).map(|word| (word, 0)));
         pool.take().ok_or_else(|| {
-            crate::Error::new(
-                crate::ErrorKind::Driver,
+            Error::new(
+                ErrorKind::Driver,
                 "BackendDevice::allocate_signal_memory",
                 "the backend gave memory without room for a word",
             )
@@ -186,4 +186,60 @@ fn words(block: SignalMemory) -> impl Iterator<Item = Word> {
         let host = unsafe { block.host.add(offset) }.cast();
         Word { host, ptr: block.ptr.offset(offset as u64) }
     })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Memory for this many words, at the address 4096 for streams.
+    fn memory(size: usize) -> SignalMemory {
+        let words = Vec::leak(vec![0_u64; size.div_ceil(8)]);
+        SignalMemory { host: NonNull::from(words).cast(), ptr: DevicePtr::new(4096), size }
+    }
+
+    fn must_not_allocate() -> Result<SignalMemory> {
+        panic!("there is a word")
+    }
+
+    #[test]
+    fn a_word_is_used_again_until_its_last_ticket() {
+        let words = Words::new(3);
+        let mut allocated = 0;
+        for round in 0..7 {
+            for number in 1..=3 {
+                let ticket = words.take(|| {
+                    allocated += 1;
+                    Ok(memory(8))
+                });
+                let ticket = ticket.expect("a word");
+                assert_eq!((ticket.number(), ticket.is_reached()), (number, false));
+                words.put(ticket);
+            }
+            assert_eq!(allocated, round + 1, "one word is enough for three tickets");
+        }
+        assert_eq!(words.in_use(), 0);
+    }
+
+    #[test]
+    fn tickets_fit_the_words_of_every_driver() {
+        assert_eq!(Words::default().last_ticket, 0x7fff_ffff);
+    }
+
+    #[test]
+    fn words_lie_apart_and_inside_of_their_memory() {
+        for (size, count) in [(8, 1), (16, 1), (71, 1), (72, 2), (256, 4), (4096, 64)] {
+            let words = Words::default();
+            let first = words.take(|| Ok(memory(size))).expect("a word");
+            let rest = (1..count).map(|_| words.take(must_not_allocate).expect("a word"));
+            let mut addresses: Vec<u64> = std::iter::once(first).chain(rest).map(|t| t.ptr().get()).collect();
+            addresses.sort_unstable();
+            assert_eq!(addresses, (0..count).map(|index| 4096 + index * 64).collect::<Vec<_>>(), "{size} bytes");
+            words.take(|| Err(Error::invalid("allocate", "no more"))).expect_err("all are in use");
+            assert_eq!(words.in_use() as u64, count);
+        }
+        let words = Words::default();
+        let error = words.take(|| Ok(memory(7))).expect_err("no room");
+        assert!(error.to_string().contains("without room"), "{error}");
+    }
 }

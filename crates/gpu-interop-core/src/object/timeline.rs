@@ -352,7 +352,8 @@ impl Stream {
         let last = timeline.begin_signal(SIGNAL, value)?;
         let enqueued = self.enqueue_signal(bridge).inspect_err(|_| timeline.undo_signal(last));
         let (ticket, told) = enqueued?;
-        bridge.submit(Order::Signal { side: timeline.side.clone(), value, ticket, told });
+        let (side, faults) = (timeline.side.clone(), self.faults().clone());
+        bridge.submit(Order::Signal { side, value, ticket, faults, told });
         Ok(())
     }
 
