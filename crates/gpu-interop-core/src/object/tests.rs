@@ -14,6 +14,7 @@ mod recorder;
 mod semaphore;
 mod stream;
 mod stream_refusals;
+mod timeline;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

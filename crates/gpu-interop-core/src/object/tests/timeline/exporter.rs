@@ -1,0 +1,161 @@
+//! An exporter that does what a test says.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::handle::{SemaphoreHandle, SemaphoreHandleKind};
+use crate::import::SemaphoreImport;
+use crate::object::tests::memfd;
+use crate::timeline::ExporterTimeline;
+
+/// What a call does instead of what it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Mood {
+    #[default]
+    Well,
+    Fails,
+    Panics,
+    /// Signals turn out to be late: somebody else was there first.
+    Late,
+}
+
+#[derive(Default)]
+struct State {
+    value: u64,
+    mood: Mood,
+    /// What was signalled through the trait.
+    signals: Vec<u64>,
+    exports: usize,
+    on_drop: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// The test's view of a timeline.
+#[derive(Clone, Default)]
+pub(super) struct Exporter {
+    state: Arc<(Mutex<State>, Condvar)>,
+}
+
+impl std::fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exporter").finish_non_exhaustive()
+    }
+}
+
+/// What the library is given.
+#[derive(Debug)]
+pub(super) struct Exported {
+    exporter: Exporter,
+    kind: Option<SemaphoreHandleKind>,
+}
+
+impl Exporter {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// A timeline that cannot be exported.
+    pub(super) fn private(&self) -> Arc<dyn ExporterTimeline> {
+        Arc::new(Exported { exporter: self.clone(), kind: None })
+    }
+
+    /// A timeline that can.
+    pub(super) fn exportable(&self) -> Arc<dyn ExporterTimeline> {
+        Arc::new(Exported { exporter: self.clone(), kind: Some(SemaphoreHandleKind::TimelineFd) })
+    }
+
+    /// The exporter's own signal.
+    pub(super) fn set(&self, value: u64) {
+        self.lock().value = value;
+        self.state.1.notify_all();
+    }
+
+    pub(super) fn value(&self) -> u64 {
+        self.lock().value
+    }
+
+    /// Waits for the library's signal.
+    #[track_caller]
+    pub(super) fn expect(&self, value: u64) {
+        let state = self.lock();
+        let waited = self.state.1.wait_timeout_while(state, Duration::from_secs(20), |state| state.value < value);
+        assert_eq!(waited.expect("lock").0.value, value);
+    }
+
+    pub(super) fn set_mood(&self, mood: Mood) {
+        self.lock().mood = mood;
+    }
+
+    pub(super) fn signals(&self) -> Vec<u64> {
+        self.lock().signals.clone()
+    }
+
+    pub(super) fn exports(&self) -> usize {
+        self.lock().exports
+    }
+
+    /// Runs `hook` when the library drops its timeline.
+    pub(super) fn on_drop(&self, hook: impl FnOnce() + Send + 'static) {
+        self.lock().on_drop = Some(Box::new(hook));
+    }
+}
+
+/// Does what `mood` says.
+fn feel(mood: Mood) -> Result<()> {
+    match mood {
+        Mood::Well | Mood::Late => Ok(()),
+        Mood::Fails => Err(Error::new(ErrorKind::Driver, "vkGetSemaphoreCounterValue", "the device is lost")),
+        Mood::Panics => panic!("the test said so"),
+    }
+}
+
+impl ExporterTimeline for Exported {
+    fn value(&self) -> Result<u64> {
+        let (mood, value) = {
+            let state = self.exporter.lock();
+            (state.mood, state.value)
+        };
+        feel(mood).map(|()| value)
+    }
+
+    fn signal(&self, value: u64) -> Result<()> {
+        let mut state = self.exporter.lock();
+        if state.mood == Mood::Late {
+            state.value = state.value.max(value);
+            self.exporter.state.1.notify_all();
+        }
+        if value <= state.value {
+            return Err(Error::invalid("Exported::signal", "a timeline only grows"));
+        }
+        state.value = value;
+        state.signals.push(value);
+        self.exporter.state.1.notify_all();
+        Ok(())
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+        let waited = self.exporter.state.1.wait_timeout_while(self.exporter.lock(), timeout, |s| s.value < value);
+        match waited.expect("lock").1.timed_out() {
+            true => Err(Error::new(ErrorKind::Timeout, "Exported::wait", "the value was not reached in time")),
+            false => Ok(()),
+        }
+    }
+
+    fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
+        self.kind
+    }
+
+    fn export(&self) -> Result<SemaphoreImport> {
+        self.exporter.lock().exports += 1;
+        Ok(SemaphoreImport::new(SemaphoreHandle::TimelineFd(memfd("timeline"))))
+    }
+}
+
+impl Drop for Exported {
+    fn drop(&mut self) {
+        let hook = self.exporter.lock().on_drop.take();
+        if let Some(hook) = hook {
+            hook();
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Exporters that fail, and timelines that are given up.
+
+use std::sync::mpsc;
+
+use super::{Exporter, LONG, Mood, assert_refused, bridged, open, parts, parts_of};
+use crate::error::ErrorKind;
+use crate::object::Timeline;
+
+#[test]
+fn a_failing_or_panicking_exporter_lets_its_streams_go() {
+    for (mood, text) in [(Mood::Fails, "the device is lost"), (Mood::Panics, "panicked")] {
+        let (_recorder, device) = open();
+        let (exporter, healthy) = (Exporter::default(), Exporter::default());
+        let (timeline, other) = (bridged(&device, &exporter), bridged(&device, &healthy));
+        let streams: [_; 2] = std::array::from_fn(|_| device.create_stream().expect("stream"));
+        streams[0].wait_timeline(&timeline, 1).expect("enqueues");
+        streams[1].wait_timeline(&other, 1).expect("enqueues");
+        exporter.set_mood(mood);
+        let error = streams[0].synchronize_timeout(LONG).expect_err("the wait was not met");
+        assert_refused(&error, ErrorKind::Driver, error.operation(), &[text]);
+        streams[0].synchronize_timeout(LONG).expect("it is reported once");
+        // For good, whatever the exporter does next.
+        exporter.set_mood(Mood::Well);
+        exporter.set(1);
+        for result in [
+            streams[0].wait_timeline(&timeline, 1),
+            streams[0].signal_timeline(&timeline, 2),
+            timeline.signal(2),
+            timeline.wait(1, LONG),
+            timeline.value().map(drop),
+        ] {
+            let error = result.expect_err("it has failed");
+            assert_refused(&error, ErrorKind::Driver, error.operation(), &["the timeline failed before", text]);
+        }
+        // The bridge carries what else there is.
+        healthy.set(1);
+        streams[1].synchronize_timeout(LONG).expect("the value is there");
+        streams[1].signal_timeline(&other, 2).expect("enqueues");
+        healthy.expect(2);
+    }
+}
+
+#[test]
+fn a_failing_exporter_is_no_timeline() {
+    let (recorder, device) = open();
+    let exporter = Exporter::default();
+    exporter.set_mood(Mood::Fails);
+    let error = Timeline::new(&device, exporter.private()).expect_err("it has no value");
+    assert_refused(&error, ErrorKind::Driver, "vkGetSemaphoreCounterValue", &["the device is lost"]);
+    assert_eq!(recorder.calls(), []);
+}
+
+#[test]
+fn an_abandoned_timeline_lets_its_streams_go() {
+    let (recorder, exporter, timeline, stream) = parts();
+    stream.wait_timeline(&timeline, 7).expect("enqueues");
+    timeline.abandon("the renderer is gone").expect("lets go");
+    let error = stream.synchronize_timeout(LONG).expect_err("the wait was not met");
+    assert_refused(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the renderer is gone"]);
+    recorder.forget_calls();
+    for result in [stream.wait_timeline(&timeline, 1), stream.signal_timeline(&timeline, 8), timeline.signal(8)] {
+        let error = result.expect_err("it is abandoned");
+        assert_refused(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the renderer is gone"]);
+    }
+    assert_eq!(recorder.calls(), [], "nothing is enqueued");
+    assert_eq!((exporter.value(), exporter.signals()), (0, vec![]));
+}
+
+/// A signal that the stream had been told before comes too late.
+#[test]
+fn an_abandoned_timeline_is_not_signalled() {
+    let (recorder, exporter, timeline, stream) = parts();
+    recorder.hold(stream.as_raw());
+    stream.signal_timeline(&timeline, 7).expect("enqueues");
+    timeline.abandon("gone").expect("lets go");
+    recorder.finish(stream.as_raw());
+    drop((stream, timeline));
+    assert_eq!(exporter.signals(), [0; 0]);
+}
+
+#[test]
+fn a_value_that_somebody_else_reached_is_no_failure() {
+    let (recorder, exporter, timeline, stream) = parts();
+    recorder.hold(stream.as_raw());
+    exporter.set_mood(Mood::Late);
+    stream.signal_timeline(&timeline, 5).expect("enqueues");
+    recorder.finish(stream.as_raw());
+    exporter.expect(5);
+    exporter.set_mood(Mood::Well);
+    stream.wait_timeline(&timeline, 6).expect("the timeline is well");
+    exporter.set(6);
+    recorder.finish(stream.as_raw());
+    stream.synchronize_timeout(LONG).expect("the value is there");
+}
+
+/// The bridge may be the last to drop an exporter, whose destructor is not the library's.
+#[test]
+fn a_panicking_destructor_does_not_stop_the_bridge() {
+    let (recorder, device) = open();
+    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    let (other_exporter, other, _) = parts_of(&recorder, &device);
+    let (dropped, was_dropped) = mpsc::channel();
+    exporter.on_drop(move || {
+        dropped.send(std::thread::current().name().map(String::from)).expect("send");
+        panic!("the test said so");
+    });
+    stream.wait_timeline(&timeline, 1).expect("enqueues");
+    drop(timeline);
+    exporter.set(1);
+    stream.synchronize_timeout(LONG).expect("the value is there");
+    let thread = was_dropped.recv_timeout(LONG).expect("it is dropped");
+    assert_eq!(thread.as_deref(), Some("gpu-interop bridge"));
+    stream.wait_timeline(&other, 1).expect("enqueues");
+    other_exporter.set(1);
+    stream.synchronize_timeout(LONG).expect("the bridge goes on");
+}

@@ -1,0 +1,111 @@
+//! What ends first.
+
+use std::time::{Duration, Instant};
+
+use super::{Call, Exporter, LONG, bridged, open, parts, parts_of};
+use crate::object::tests::recorder::Recorder;
+
+/// How often signal memory was allocated and freed.
+fn memory(recorder: &Recorder) -> (usize, usize) {
+    let calls = recorder.calls();
+    let count = |is: fn(&Call) -> bool| calls.iter().filter(|call| is(call)).count();
+    (count(|call| *call == Call::AllocateSignalMemory), count(|call| matches!(call, Call::FreeSignalMemory(_))))
+}
+
+/// Whatever is dropped last closes the device, at once if nothing is pending.
+#[test]
+fn an_idle_device_frees_its_words_in_every_order() {
+    for last in ["device", "stream", "timeline"] {
+        let (recorder, device) = open();
+        let exporter = Exporter::default();
+        let (timeline, stream) = (bridged(&device, &exporter), device.create_stream().expect("stream"));
+        stream.wait_timeline(&timeline, 1).expect("enqueues");
+        exporter.set(1);
+        stream.synchronize_timeout(LONG).expect("the value is there");
+        stream.signal_timeline(&timeline, 2).expect("enqueues");
+        exporter.expect(2);
+        match last {
+            "device" => drop((timeline, stream, device)),
+            "stream" => drop((timeline, device, stream)),
+            _ => drop((device, stream, timeline)),
+        }
+        let (allocated, freed) = memory(&recorder);
+        assert!(allocated > 0 && freed == allocated, "{last}: {freed} of {allocated}");
+        let calls = recorder.calls();
+        assert!(!calls.contains(&Call::CancelPendingWork), "{last}: nothing is pending");
+        let position = |is: fn(&Call) -> bool| calls.iter().position(is).expect("called");
+        let freed = position(|call| matches!(call, Call::FreeSignalMemory(_)));
+        assert!(position(|call| matches!(call, Call::DestroyStream(_))) < freed, "{last}: the stream goes first");
+    }
+}
+
+/// The driver cannot cancel, so the bridge lets the stream go; what the stream signals then is worth nothing.
+#[test]
+fn closing_lets_a_waiting_stream_go_and_carries_nothing_of_it() {
+    let (recorder, device) = open();
+    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    let healthy = Exporter::default();
+    let other = bridged(&device, &healthy);
+    recorder.cannot_cancel();
+    stream.wait_timeline(&timeline, 1).expect("enqueues");
+    stream.signal_timeline(&timeline, 2).expect("enqueues");
+    stream.signal_timeline(&other, 2).expect("enqueues");
+    drop((stream, timeline, other, device));
+    assert_eq!(memory(&recorder).0, memory(&recorder).1, "every stream is idle");
+    assert_eq!((exporter.signals(), healthy.signals()), (vec![], vec![]));
+}
+
+/// A stream whose wait was met is not cut off, however late.
+#[test]
+fn closing_carries_what_was_on_its_way() {
+    let (recorder, exporter, timeline, stream) = parts();
+    recorder.hold(stream.as_raw());
+    recorder.cannot_cancel();
+    stream.signal_timeline(&timeline, 2).expect("enqueues");
+    let raw = stream.as_raw();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // After the first patience of a device that is being closed.
+            while !recorder.calls().contains(&Call::CancelPendingWork) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            recorder.finish(raw);
+        });
+        drop((stream, timeline));
+    });
+    assert_eq!(exporter.signals(), [2]);
+    assert_eq!(memory(&recorder), (1, 1));
+}
+
+/// What a stream may still write is never freed.
+#[test]
+fn words_of_a_stream_that_never_goes_idle_are_leaked() {
+    let (recorder, exporter, timeline, stream) = parts();
+    recorder.expect_leaks();
+    recorder.cannot_cancel();
+    recorder.hold(stream.as_raw());
+    stream.signal_timeline(&timeline, 1).expect("enqueues");
+    let raw = stream.as_raw();
+    let start = Instant::now();
+    drop((stream, timeline));
+    assert!(start.elapsed() < LONG, "closing hung");
+    assert_eq!(memory(&recorder), (1, 0));
+    recorder.finish(raw);
+    assert_eq!(exporter.signals(), [0; 0], "nobody looks any more");
+}
+
+/// An exporter may hold what holds the device: it is closed by a thread that is no bridge's.
+#[test]
+fn the_last_device_may_go_with_an_exporter_on_the_bridge() {
+    let (recorder, device) = open();
+    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    exporter.on_drop(move || drop(device));
+    stream.wait_timeline(&timeline, 1).expect("enqueues");
+    drop((timeline, stream));
+    exporter.set(1);
+    let start = Instant::now();
+    while memory(&recorder) != (1, 1) {
+        assert!(start.elapsed() < LONG, "the device was not closed: {:#?}", recorder.calls());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

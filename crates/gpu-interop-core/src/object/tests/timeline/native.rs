@@ -1,0 +1,182 @@
+//! Timelines that the driver imports.
+
+use super::{Call, Exporter, Mood, assert_invalid, assert_refused, open, open_on};
+use crate::backend::{RawSemaphore, RawSignal, RawWait};
+use crate::capability::Support;
+use crate::error::ErrorKind;
+use crate::handle::SemaphoreHandleKind;
+use crate::object::tests::recorder::{Recorder, everything, gpu};
+use crate::object::{Device, Timeline};
+use crate::semaphore_ops::{SignalParams, WaitParams};
+use crate::timeline::TimelineStrategy;
+
+fn native(device: &Device, exporter: &Exporter) -> Timeline {
+    Timeline::with_strategy(device, exporter.exportable(), TimelineStrategy::Native).expect("a timeline")
+}
+
+/// The semaphore of the only wait or signal.
+fn semaphore(calls: &[Call]) -> RawSemaphore {
+    match calls {
+        [.., Call::WaitSemaphores(_, waits)] => waits[0].semaphore,
+        [.., Call::SignalSemaphores(_, signals)] => signals[0].semaphore,
+        _ => panic!("{calls:#?}"),
+    }
+}
+
+#[test]
+fn streams_wait_and_signal_with_the_timelines_own_values() {
+    let (recorder, device) = open();
+    let exporter = Exporter::default();
+    let timeline = Timeline::new(&device, exporter.exportable()).expect("a timeline");
+    assert_eq!(timeline.strategy(), TimelineStrategy::Native);
+    assert_eq!(exporter.exports(), 1);
+    assert_eq!(recorder.calls(), [Call::ImportSemaphore(SemaphoreHandleKind::TimelineFd)]);
+    let queue = device.create_stream().expect("stream");
+    let stream = queue.as_raw();
+    recorder.forget_calls();
+    queue.wait_timeline(&timeline, 1 << 40).expect("enqueues");
+    let semaphore = semaphore(&recorder.calls());
+    queue.signal_timeline(&timeline, (1 << 40) + 1).expect("enqueues");
+    let wait = RawWait { semaphore, params: WaitParams::Value(1 << 40) };
+    let signal = RawSignal { semaphore, params: SignalParams::Value((1 << 40) + 1) };
+    assert_eq!(
+        recorder.calls(),
+        [Call::WaitSemaphores(stream, vec![wait]), Call::SignalSemaphores(stream, vec![signal])]
+    );
+    assert_eq!(exporter.signals(), [0; 0], "the driver signals, not the host");
+}
+
+#[test]
+fn misuse_enqueues_nothing() {
+    let (recorder, device) = open();
+    let (_other_recorder, other) = open_on(Recorder::new(gpu(2)));
+    let (timeline, foreign) = (native(&device, &Exporter::default()), native(&other, &Exporter::default()));
+    let stream = device.create_stream().expect("stream");
+    let words = ["the timeline belongs to another device", "card 1", "card 2"];
+    assert_invalid(&recorder, "Stream::wait_timeline", &words, || stream.wait_timeline(&foreign, 1));
+    assert_invalid(&recorder, "Stream::signal_timeline", &words, || stream.signal_timeline(&foreign, 1));
+    stream.signal_timeline(&timeline, 5).expect("enqueues");
+    let words = ["only grows", "value: 5", "already signalled: 5"];
+    assert_invalid(&recorder, "Stream::signal_timeline", &words, || stream.signal_timeline(&timeline, 5));
+    // What the host signals counts too.
+    timeline.signal(8).expect("signals");
+    let words = ["only grows", "value: 7", "already signalled: 8"];
+    assert_invalid(&recorder, "Stream::signal_timeline", &words, || stream.signal_timeline(&timeline, 7));
+    other.create_stream().expect("stream").signal_timeline(&foreign, 1).expect("the refused signal left no trace");
+}
+
+#[test]
+fn a_signal_that_is_not_enqueued_can_be_repeated() {
+    let (recorder, device) = open();
+    let exporter = Exporter::default();
+    let (timeline, stream) = (native(&device, &exporter), device.create_stream().expect("stream"));
+    recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
+    let error = stream.signal_timeline(&timeline, 2).expect_err("told to fail");
+    assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD"]);
+    stream.signal_timeline(&timeline, 2).expect("the value is still free");
+    // Nor does a refused signal of the host count.
+    exporter.set(10);
+    assert_eq!(timeline.signal(9).expect_err("backwards").kind(), ErrorKind::InvalidArgument);
+    timeline.signal(11).expect("signals");
+    assert_eq!(exporter.signals(), [11]);
+}
+
+#[test]
+fn a_refused_import_makes_a_bridge() {
+    use ErrorKind::{DeviceMismatch, DriverTooOld, ImportRejected, SymbolMissing, Unsupported};
+    for kind in [DeviceMismatch, DriverTooOld, ImportRejected, SymbolMissing, Unsupported] {
+        let (recorder, device) = open();
+        recorder.fail_next("ImportSemaphore", kind);
+        let timeline = Timeline::new(&device, Exporter::default().exportable()).expect("a bridge");
+        assert_eq!(timeline.strategy(), TimelineStrategy::HostBridge, "{kind}");
+        recorder.fail_next("ImportSemaphore", kind);
+        let named = Timeline::with_strategy(&device, Exporter::default().exportable(), TimelineStrategy::Native);
+        let error = named.expect_err("it was named");
+        assert_refused(&error, kind, "drvToldToFail", &["strategy: native"]);
+    }
+    for kind in [ErrorKind::OutOfMemory, ErrorKind::Driver] {
+        let (recorder, device) = open();
+        recorder.fail_next("ImportSemaphore", kind);
+        let error = Timeline::new(&device, Exporter::default().exportable()).expect_err("another way has it too");
+        assert_refused(&error, kind, "drvToldToFail", &["DRV_TOLD"]);
+    }
+}
+
+#[test]
+fn nothing_is_exported_that_cannot_be_imported() {
+    let lacks = everything().with_semaphore(SemaphoreHandleKind::TimelineFd, Support::no("the test said so"));
+    let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), lacks));
+    let exporter = Exporter::default();
+    let timeline = Timeline::new(&device, exporter.exportable()).expect("a bridge");
+    assert_eq!(timeline.strategy(), TimelineStrategy::HostBridge);
+    let named = Timeline::with_strategy(&device, exporter.exportable(), TimelineStrategy::Native);
+    let words = ["the test said so", "strategy: native"];
+    assert_refused(&named.expect_err("it was named"), ErrorKind::Unsupported, "Timeline::new", &words);
+    assert_eq!((exporter.exports(), recorder.calls()), (0, vec![]));
+    // Nor does a device that could import what cannot be exported.
+    let (recorder, device) = open();
+    let timeline = Timeline::new(&device, exporter.private()).expect("a bridge");
+    assert_eq!(timeline.strategy(), TimelineStrategy::HostBridge);
+    let named = Timeline::with_strategy(&device, exporter.private(), TimelineStrategy::Native);
+    assert_refused(&named.expect_err("it was named"), ErrorKind::Unsupported, "Timeline::new", &["cannot export"]);
+    assert_eq!(recorder.calls(), []);
+}
+
+#[test]
+fn abandoning_raises_the_timeline_to_the_last_value_that_a_stream_waits_for() {
+    for mood in [Mood::Well, Mood::Late] {
+        let (_recorder, device) = open();
+        let exporter = Exporter::default();
+        let (timeline, stream) = (native(&device, &exporter), device.create_stream().expect("stream"));
+        for value in [4, 9, 6] {
+            stream.wait_timeline(&timeline, value).expect("enqueues");
+        }
+        exporter.set_mood(mood);
+        timeline.abandon("the renderer is gone").expect("lets go");
+        timeline.abandon("once more").expect("is done already");
+        assert_eq!(exporter.value(), 9);
+        assert_eq!(exporter.signals(), if mood == Mood::Late { vec![] } else { vec![9] });
+        for error in [stream.wait_timeline(&timeline, 10), stream.signal_timeline(&timeline, 10), timeline.signal(10)] {
+            let error = error.expect_err("it is abandoned");
+            assert_refused(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the renderer is gone"]);
+        }
+        assert_eq!(exporter.value(), 9, "what was refused is not waited for");
+    }
+}
+
+#[test]
+fn abandoning_can_be_repeated_where_the_exporter_failed() {
+    let (_recorder, device) = open();
+    let exporter = Exporter::default();
+    let (timeline, stream) = (native(&device, &exporter), device.create_stream().expect("stream"));
+    stream.wait_timeline(&timeline, 3).expect("enqueues");
+    for mood in [Mood::Fails, Mood::Panics] {
+        exporter.set_mood(mood);
+        assert_eq!(timeline.abandon("gone").expect_err("the exporter does not help").kind(), ErrorKind::Driver);
+    }
+    exporter.set_mood(Mood::Well);
+    timeline.abandon("gone").expect("lets go");
+    assert_eq!(exporter.signals(), [3]);
+}
+
+/// Either the wait is refused, or the streams are let go from it too.
+#[test]
+fn a_wait_while_the_timeline_is_abandoned_is_refused_or_let_go() {
+    let mut refused = 0;
+    for round in 0..300 {
+        let (_recorder, device) = open();
+        let exporter = Exporter::default();
+        let (timeline, stream) = (native(&device, &exporter), device.create_stream().expect("stream"));
+        let enqueued = std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| (1..100).take_while(|v| stream.wait_timeline(&timeline, *v).is_ok()).count());
+            if round % 2 == 0 {
+                std::thread::yield_now();
+            }
+            timeline.abandon("gone").expect("lets go");
+            waiter.join().expect("join")
+        });
+        refused += usize::from(enqueued < 99);
+        assert!(exporter.value() >= enqueued as u64, "a stream waits for {enqueued}, and got {}", exporter.value());
+    }
+    assert!(refused > 0, "the threads never met");
+}
