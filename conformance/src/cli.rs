@@ -171,6 +171,8 @@ struct PeerArgs {
     exporter: Option<ExporterName>,
     #[arg(long)]
     seed: u32,
+    #[arg(long)]
+    signals_by_host: bool,
 }
 
 /// Parses the command line, runs it, and turns the result into an exit status.
@@ -439,6 +441,7 @@ fn run_bench_load(suite: &Suite, args: &LoadArgs) -> Verdict {
 fn run_peer(suite: &Suite, args: &PeerArgs) -> Verdict {
     peer::die_with_parent()?;
     let role = suite.role(&args.role)?;
-    let context = Context::open(suite.backend(&args.backend)?.clone(), args.exporter, args.seed)?;
+    let backend = suite.backend(&args.backend)?.clone();
+    let context = Context::open_for(backend, args.exporter, args.seed, args.signals_by_host)?;
     peer::run(role, context)
 }

@@ -15,6 +15,7 @@ use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::peer::Peer;
 use crate::report::Observation;
+use crate::scenario::Scenario;
 
 /// How long a scenario waits for something that should happen. Several of these fit into every time limit, so that a
 /// scenario can say what it waited for before it is stopped.
@@ -30,6 +31,7 @@ pub struct Context {
     exporter: Option<Box<dyn Exporter>>,
     exporter_name: Option<ExporterName>,
     seed: u32,
+    signals_by_host: bool,
     observations: Observations,
 }
 
@@ -71,9 +73,19 @@ impl Context {
     /// # Errors
     /// Failed if the backend does not load; unsupported or skipped if the exporter cannot be used.
     pub fn open(under_test: Arc<BackendUnderTest>, exporter: Option<ExporterName>, seed: u32) -> Verdict<Self> {
+        Self::open_for(under_test, exporter, seed, false)
+    }
+
+    /// As [`Context::open`], for scenarios that do or do not signal timelines by the host.
+    pub(crate) fn open_for(
+        under_test: Arc<BackendUnderTest>,
+        exporter: Option<ExporterName>,
+        seed: u32,
+        signals_by_host: bool,
+    ) -> Verdict<Self> {
         let backend = under_test.load()?;
         let device = Device::open(&*backend, 0)?;
-        let opened = exporter.map(|name| exporter::open(name, &under_test, &device)).transpose()?;
+        let opened = exporter.map(|name| exporter::open(name, &under_test, &device, signals_by_host)).transpose()?;
         Ok(Self {
             under_test,
             backend,
@@ -81,8 +93,18 @@ impl Context {
             exporter: opened,
             exporter_name: exporter,
             seed,
+            signals_by_host,
             observations: Observations::default(),
         })
+    }
+
+    /// Runs a scenario, and notes what the exporter's own checks did not see of it.
+    pub(crate) fn run(&self, scenario: &Scenario) -> Verdict {
+        (scenario.run)(self)?;
+        if let Some(unseen) = self.exporter.as_ref().and_then(|exporter| exporter.unchecked()) {
+            self.leave_out(unseen);
+        }
+        Ok(())
     }
 
     /// What scenarios record.
@@ -205,7 +227,23 @@ impl Context {
     /// # Errors
     /// If it cannot be started.
     pub fn spawn_peer(&self, role: &str) -> Verdict<Peer> {
-        Peer::spawn(role, self.under_test.name(), self.exporter_name, self.seed)
+        self.spawn_peer_with(role, &[])
+    }
+
+    /// The same with variables in the environment of that process.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn spawn_peer_with(&self, role: &str, environment: &[(&str, &str)]) -> Verdict<Peer> {
+        let seed = self.seed.to_string();
+        let mut arguments = vec!["--role", role, "--backend", self.under_test.name(), "--seed", &seed];
+        if let Some(exporter) = self.exporter_name {
+            arguments.extend(["--exporter", exporter.name()]);
+        }
+        if self.signals_by_host {
+            arguments.push("--signals-by-host");
+        }
+        Peer::spawn(&arguments, environment)
     }
 
     /// Lists what the exporter's own checks complain about; outlives the context.

@@ -55,8 +55,8 @@ pub use backend_under_test::{BackendUnderTest, MakeSemaphore, host_semaphore};
 pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
 pub use context::Context;
 pub use exporter::{
-    BufferAccess, BufferSpec, Complaints, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter, ExporterName,
-    ImageSpec, Placement, RowLayout, Tiling,
+    BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
+    ExporterName, ImageSpec, Placement, Point, RowLayout, Tiling,
 };
 pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;

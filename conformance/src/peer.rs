@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use wait_timeout::ChildExt;
 
 use crate::context::{Context, PATIENCE};
-use crate::exporter::ExporterName;
 use crate::outcome::{Stop, Verdict};
 use crate::runner::child;
 
@@ -182,23 +181,31 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn spawn(role: &str, backend: &str, exporter: Option<ExporterName>, seed: u32) -> Verdict<Self> {
-        let seed = seed.to_string();
-        let mut arguments = vec![SUBCOMMAND, "--role", role, "--backend", backend, "--seed", &seed];
-        if let Some(exporter) = exporter {
-            arguments.extend(["--exporter", exporter.name()]);
-        }
-        Self::start(arguments)
+    /// Starts a process that has a role, by the arguments of its subcommand.
+    pub(crate) fn spawn(arguments: &[&str], environment: &[(&str, &str)]) -> Verdict<Self> {
+        let mut command = this_program()?;
+        command.arg(SUBCOMMAND).args(arguments).envs(environment.iter().copied());
+        Self::start_with(command)
     }
 
     /// Starts this program with `arguments` and a socket to it.
     pub(crate) fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Verdict<Self> {
-        let (here, there) = Channel::pair()?;
         let mut command = this_program()?;
         command.args(arguments);
+        Self::start_with(command)
+    }
+
+    fn start_with(mut command: Command) -> Verdict<Self> {
+        let (here, there) = Channel::pair()?;
         // The socket is the peer's standard input: the one descriptor that every process has.
         let child = command.stdin(Stdio::from(there.socket)).spawn()?;
         Ok(Self { child, channel: here })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The socket to it.

@@ -30,6 +30,9 @@ pub struct Scenario {
     pub alone: bool,
     /// Whether it must not share its process with other scenarios: it leaves something behind that could disturb them.
     pub own_process: bool,
+    /// Whether one thread of the host signals a timeline while another waits for it, which old validation layers of
+    /// Vulkan do not survive.
+    pub signals_by_host: bool,
     /// The scenario itself.
     pub run: fn(&Context) -> Verdict,
 }
@@ -56,10 +59,10 @@ pub(crate) const fn has_mark(marks: &[&str], mark: &str) -> bool {
     false
 }
 
-/// Builds a table of scenarios: `id, exporters, "purpose", function;`, after the function `[alone]` or `[own_process]`
-/// or both, and a time limit, where they differ from most.
+/// Builds a table of scenarios: `id, exporters, "purpose", function;`, after the function `[alone]`, `[own_process]` and
+/// `[signals_by_host]` or several of them, and a time limit, where they differ from most.
 macro_rules! scenarios {
-    ($( $id:literal, $exporters:ident, $purpose:literal, $run:path $([$($mark:ident),+])? $(, within $seconds:literal s)?; )+) => {
+    ($( $id:expr, $exporters:ident, $purpose:literal, $run:path $([$($mark:ident),+])? $(, within $seconds:literal s)?; )+) => {
         /// The scenarios of this group.
         pub(super) const SCENARIOS: &[crate::scenario::Scenario] = &[$(
             #[allow(unused_mut, unused_assignments)]
@@ -74,6 +77,7 @@ macro_rules! scenarios {
                 },
                 alone: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "alone"),
                 own_process: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "own_process"),
+                signals_by_host: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "signals_by_host"),
                 run: $run,
             },
         )+];

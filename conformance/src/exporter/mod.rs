@@ -2,13 +2,17 @@
 
 mod image;
 mod native;
+mod timeline;
 mod vulkan;
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop::{Device, DeviceIdentity, MemoryImport, SemaphoreHandle};
+use gpu_interop::{Device, DeviceIdentity, ExporterTimeline, MemoryImport, SemaphoreHandle};
 pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
 use serde::{Deserialize, Serialize};
+pub use timeline::{Exchange, Point};
 
 use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};
@@ -114,15 +118,49 @@ pub trait Exporter: Send + Sync {
         Err(no_semaphores())
     }
 
+    /// Makes a timeline with a first value: the exporter's side of a [`Timeline`](gpu_interop::Timeline). Exportable where
+    /// the exporter has such, and the device imports them.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if it has none.
+    fn timeline(&self, _value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
+        Err(no_timelines())
+    }
+
+    /// Opens a timeline that the exporter of another process made, from what that exported.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if it cannot.
+    fn open_timeline(&self, _timeline: OwnedFd) -> Verdict<Arc<dyn ExporterTimeline>> {
+        Err(no_timelines())
+    }
+
+    /// A binary semaphore that is passed off as a timeline.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if it has none.
+    fn binary_as_timeline(&self) -> Verdict<Arc<dyn ExporterTimeline>> {
+        Err(no_timelines())
+    }
+
     /// Lists the complaints of the exporter's own checks, such as Vulkan's validation layer. Also of what happens when
     /// the exporter is dropped, which it outlives.
     fn complaints(&self) -> Complaints {
         Box::new(Vec::new)
     }
+
+    /// What these checks do not see this time, and why.
+    fn unchecked(&self) -> Option<String> {
+        None
+    }
 }
 
 fn no_semaphores() -> Stop {
     Stop::Unsupported("the suite has no semaphores of this exporter".into())
+}
+
+fn no_timelines() -> Stop {
+    Stop::Unsupported("the suite has no timelines of this exporter".into())
 }
 
 /// Lists complaints.
@@ -153,6 +191,16 @@ pub trait ExportedBuffer: BufferAccess {
     /// # Errors
     /// If the exporter's driver fails.
     fn import_request(&self) -> Verdict<MemoryImport>;
+
+    /// Gives the exporter's queue something to do once a timeline has reached `wait`: take out what the buffer holds, as
+    /// many bytes as `data` has, put `data` in its place, and raise a timeline to `signal`. Does not wait. The queue does
+    /// one thing after another.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails; [`Stop::Unsupported`] if this exporter has no timelines.
+    fn exchange(&self, _wait: Point<'_>, _data: &[u8], _signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
+        Err(no_timelines())
+    }
 }
 
 /// A semaphore on the exporter's side. `value` is ignored for a binary one.
@@ -176,14 +224,20 @@ pub trait ExportedSemaphore: Send + Sync {
     fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool>;
 }
 
-/// Opens an exporter for `device`.
+/// Opens an exporter for `device`; with `signals_by_host`, one whose own checks allow a thread of the host to signal a
+/// timeline that another waits for.
 ///
 /// # Errors
 /// [`Stop::Unsupported`] if the device has no such exporter,
 /// [`Stop::Skipped`] with what to install if the machine lacks it.
-pub(crate) fn open(name: ExporterName, backend: &BackendUnderTest, device: &Device) -> Verdict<Box<dyn Exporter>> {
+pub(crate) fn open(
+    name: ExporterName,
+    backend: &BackendUnderTest,
+    device: &Device,
+    signals_by_host: bool,
+) -> Verdict<Box<dyn Exporter>> {
     match name {
         ExporterName::Native => Ok(Box::new(native::NativeExporter::open(backend, device)?)),
-        ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(device)?)),
+        ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(device, signals_by_host)?)),
     }
 }

@@ -1,13 +1,20 @@
 //! The device's own exportable memory. Lets the suite run where there is no graphics API.
 
+mod queue;
+
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use gpu_interop::host::HostSemaphore;
 use gpu_interop::{
-    BufferSlice, Device, DeviceIdentity, ExportableMemory, Feature, MappedBuffer, MemoryImport, SemaphorePayload,
-    Stream,
+    BufferSlice, Device, DeviceIdentity, ExportableMemory, ExporterTimeline, Feature, MappedBuffer, MemoryImport,
+    SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload, Stream,
 };
 
-use super::{BufferAccess, BufferSpec, ExportedBuffer, ExportedSemaphore, Exporter, Placement};
+use queue::{Job, Queue};
+
+use super::timeline::Relabelled;
+use super::{BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, Placement, Point};
 use crate::backend_under_test::{BackendUnderTest, MakeSemaphore};
 use crate::outcome::{Stop, Verdict};
 
@@ -16,6 +23,9 @@ pub(super) struct NativeExporter {
     device: Device,
     stream: Arc<Stream>,
     semaphores: Option<MakeSemaphore>,
+    queue: Arc<Queue>,
+    /// The importing device takes descriptors of timelines, but not those of the host's semaphores.
+    keeps_timelines: bool,
 }
 
 impl NativeExporter {
@@ -28,7 +38,10 @@ impl NativeExporter {
         // Whatever the stream needs, its thread in the host backend, is there before a scenario counts anything.
         stream.record(&device.create_event()?)?;
         stream.synchronize()?;
-        Ok(Self { device, stream, semaphores: backend.semaphores() })
+        let semaphores = backend.semaphores();
+        let imports = importer.capabilities().semaphore(SemaphoreHandleKind::TimelineFd).is_supported();
+        let queue = Arc::new(Queue::start(stream.clone())?);
+        Ok(Self { device, stream, semaphores, queue, keeps_timelines: imports && semaphores.is_none() })
     }
 
     fn semaphore(&self, payload: SemaphorePayload, value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
@@ -55,8 +68,9 @@ impl Exporter for NativeExporter {
         }
         let memory = self.device.allocate_exportable(spec.size)?;
         Ok(Box::new(NativeBuffer {
-            memory,
+            memory: Arc::new(memory),
             stream: self.stream.clone(),
+            queue: self.queue.clone(),
             size: spec.size,
             identity: self.device.identity().clone(),
         }))
@@ -74,6 +88,20 @@ impl Exporter for NativeExporter {
     fn timeline_semaphore(&self, value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
         self.semaphore(SemaphorePayload::Timeline, value)
     }
+
+    /// The host's, whatever the backend: a bridge needs nothing of the driver.
+    fn timeline(&self, value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
+        let timeline = HostSemaphore::timeline(value)?;
+        Ok(if self.keeps_timelines { Arc::new(Relabelled { timeline, exported: None }) } else { Arc::new(timeline) })
+    }
+
+    fn open_timeline(&self, timeline: OwnedFd) -> Verdict<Arc<dyn ExporterTimeline>> {
+        Ok(Arc::new(HostSemaphore::open(SemaphoreHandle::TimelineFd(timeline))?))
+    }
+
+    fn binary_as_timeline(&self) -> Verdict<Arc<dyn ExporterTimeline>> {
+        Ok(Arc::new(HostSemaphore::binary()?))
+    }
 }
 
 /// A copy through the exporting device's stream.
@@ -86,8 +114,9 @@ fn read(stream: &Stream, source: BufferSlice<'_>, offset: u64, data: &mut [u8]) 
 }
 
 struct NativeBuffer {
-    memory: ExportableMemory,
+    memory: Arc<ExportableMemory>,
     stream: Arc<Stream>,
+    queue: Arc<Queue>,
     size: u64,
     identity: DeviceIdentity,
 }
@@ -98,11 +127,11 @@ impl BufferAccess for NativeBuffer {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Verdict {
-        write(&self.stream, (&self.memory).into(), offset, data)
+        write(&self.stream, (&*self.memory).into(), offset, data)
     }
 
     fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
-        read(&self.stream, (&self.memory).into(), offset, data)
+        read(&self.stream, (&*self.memory).into(), offset, data)
     }
 }
 
@@ -110,6 +139,16 @@ impl ExportedBuffer for NativeBuffer {
     fn import_request(&self) -> Verdict<MemoryImport> {
         let handle = self.memory.export()?;
         Ok(MemoryImport::new(handle, self.memory.size()).exported_by(self.identity.clone()))
+    }
+
+    fn exchange(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
+        let job = Job {
+            memory: self.memory.clone(),
+            data: data.to_vec(),
+            wait: (wait.timeline.clone(), wait.value),
+            signal: (signal.timeline.clone(), signal.value),
+        };
+        Ok(Box::new(self.queue.enqueue(job)?))
     }
 }
 

@@ -1,21 +1,28 @@
 //! A real Vulkan driver as the exporter.
 
 mod image;
+mod layer;
+mod timeline;
 
-use std::sync::Mutex;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpu_interop::vulkan::{
     BufferImportOptions, BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore,
     ImportedBuffer, MemoryPlacement, OwnedBuffer, SemaphoreOp, ValidationLog, VulkanInterop, ash::vk,
 };
-use gpu_interop::{Device, DeviceIdentity, ErrorKind, IdentityMatch, MemoryImport, SemaphoreHandle, SemaphorePayload};
+use gpu_interop::{
+    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, IdentityMatch, MemoryImport, SemaphoreHandle,
+    SemaphorePayload,
+};
 
 use image::VulkanImage;
+use timeline::Spare;
 
 use super::{
-    BufferAccess, BufferSpec, Complaints, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter, ImageSpec,
-    Placement,
+    BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
+    ImageSpec, Placement, Point,
 };
 use crate::outcome::{Stop, Verdict};
 
@@ -27,22 +34,35 @@ const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
 pub(super) struct VulkanExporter {
     context: Context,
     validated: bool,
+    unchecked: Option<String>,
     /// The importer is the host backend, which knows no semaphores but its own.
     importer_is_host: bool,
+    spare: Arc<Spare>,
 }
 
 impl VulkanExporter {
-    /// Opens the Vulkan device that is the importing device, with the validation layer if it is installed.
-    pub(super) fn open(importer: &Device) -> Verdict<Self> {
+    /// Opens the Vulkan device that is the importing device, with the validation layer if it is installed and fit for what
+    /// is to be done.
+    pub(super) fn open(importer: &Device, signals_by_host: bool) -> Verdict<Self> {
         let identity = same_device(importer)?;
         let options = ContextOptions::default().device(DeviceChoice::Identity(identity));
-        let (context, validated) = match Context::new(&options.clone().validation(true)) {
-            Ok(context) => (context, true),
+        let unchecked = if signals_by_host { layer::deadlocks()? } else { None };
+        let (context, validated) = match Context::new(&options.clone().validation(unchecked.is_none())) {
+            Ok(context) => (context, unchecked.is_none()),
             // The layer is not installed.
             Err(error) if error.kind() == ErrorKind::Unsupported => (Context::new(&options)?, false),
             Err(error) => return Err(error.into()),
         };
-        Ok(Self { context, validated, importer_is_host: importer.backend().name == "host" })
+        let importer_is_host = importer.backend().name == "host";
+        Ok(Self { context, validated, unchecked, importer_is_host, spare: Arc::default() })
+    }
+}
+
+/// What the device says that it does not have.
+fn unsupported(error: Error) -> Stop {
+    match error.kind() {
+        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
+        _ => Stop::from(error),
     }
 }
 
@@ -72,10 +92,7 @@ impl VulkanExporter {
         if self.importer_is_host {
             return Err(Stop::Unsupported("the host backend imports semaphores of its own kind only".into()));
         }
-        let exported = make(self.context.interop()).map_err(|error| match error.kind() {
-            ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
-            _ => Stop::from(error),
-        })?;
+        let exported = make(self.context.interop()).map_err(unsupported)?;
         Ok(Box::new(VulkanSemaphore { context: self.context.clone(), exported }))
     }
 }
@@ -94,19 +111,19 @@ impl Exporter for VulkanExporter {
         let options =
             BufferOptions::new(spec.size, USAGE).memory(memory_placement(spec.placement)).dedicated(spec.dedicated);
         let exported = ExportableBuffer::new(self.context.interop(), &options).map_err(|error| match error.kind() {
-            ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
             // SwiftShader refuses allocations of just the size that it gives as the largest. Anything smaller must be
             // there, or something leaks.
             ErrorKind::OutOfMemory if spec.size >= self.context.interop().max_allocation_size() => {
                 Stop::Unsupported(error.to_string())
             }
-            _ => Stop::from(error),
+            _ => unsupported(error),
         })?;
         let access = VulkanAccess {
             context: self.context.clone(),
             buffer: exported.buffer().clone(),
             placement: spec.placement,
             released: Mutex::new(false),
+            spare: self.spare.clone(),
         };
         Ok(Box::new(VulkanBuffer { access, exported }))
     }
@@ -128,6 +145,7 @@ impl Exporter for VulkanExporter {
             buffer,
             placement: Placement::DeviceLocal,
             released,
+            spare: self.spare.clone(),
         }))
     }
 
@@ -139,9 +157,25 @@ impl Exporter for VulkanExporter {
         self.semaphore(|interop| ExportableSemaphore::timeline(interop, value))
     }
 
+    fn timeline(&self, value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
+        timeline::create(self.context.interop(), value, !self.importer_is_host)
+    }
+
+    fn open_timeline(&self, timeline: OwnedFd) -> Verdict<Arc<dyn ExporterTimeline>> {
+        timeline::open(self.context.interop(), timeline)
+    }
+
+    fn binary_as_timeline(&self) -> Verdict<Arc<dyn ExporterTimeline>> {
+        timeline::binary(self.context.interop())
+    }
+
     fn complaints(&self) -> Complaints {
         let log = self.context.validation_log();
         Box::new(move || log.as_ref().map(ValidationLog::errors).unwrap_or_default())
+    }
+
+    fn unchecked(&self) -> Option<String> {
+        self.unchecked.clone()
     }
 }
 
@@ -159,6 +193,7 @@ struct VulkanAccess {
     placement: Placement,
     /// Whether the importer's side owns it (`VK_QUEUE_FAMILY_EXTERNAL`).
     released: Mutex<bool>,
+    spare: Arc<Spare>,
 }
 
 impl VulkanAccess {
@@ -220,6 +255,10 @@ impl BufferAccess for VulkanBuffer {
 impl ExportedBuffer for VulkanBuffer {
     fn import_request(&self) -> Verdict<MemoryImport> {
         Ok(self.exported.import_request()?)
+    }
+
+    fn exchange(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
+        self.access.exchange(wait, data, signal)
     }
 }
 

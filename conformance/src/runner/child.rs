@@ -46,7 +46,9 @@ pub(crate) fn run_group(
     seed: u32,
     mut tell: impl FnMut(Ran) -> Verdict,
 ) -> Verdict {
-    let mut context = match caught(|| Context::open(under_test.clone(), exporter, seed)) {
+    // The same for all of a group.
+    let signals_by_host = scenarios.iter().any(|scenario| scenario.signals_by_host);
+    let mut context = match caught(|| Context::open_for(under_test.clone(), exporter, seed, signals_by_host)) {
         Ok(context) => Some(context),
         Err(stop) => {
             return scenarios
@@ -58,7 +60,7 @@ pub(crate) fn run_group(
     let complaints = context.as_ref().map(Context::complaints);
     let mut heard = 0;
     for (index, scenario) in scenarios.iter().enumerate() {
-        let verdict = context.as_ref().map_or(Ok(()), |context| caught(|| (scenario.run)(context)));
+        let verdict = context.as_ref().map_or(Ok(()), |context| caught(|| context.run(scenario)));
         let mut left_behind = Ok(());
         if index + 1 == scenarios.len() {
             // What is left behind, by any of them, shows now.
@@ -127,7 +129,7 @@ pub(crate) fn discover(
     let device = gpu_interop::Device::open(&*backend, 0)?;
     let exporters = exporters
         .iter()
-        .map(|name| match exporter::open(*name, under_test, &device) {
+        .map(|name| match exporter::open(*name, under_test, &device, false) {
             Ok(opened) => ExporterReport {
                 name: *name,
                 available: Some(ExporterDetail { device: opened.identity().clone(), driver: opened.describe() }),

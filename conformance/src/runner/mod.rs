@@ -144,12 +144,12 @@ impl Plan {
     /// of their own.
     fn units(&self, cases: &[Case<'_>], indices: &[usize]) -> Vec<Vec<usize>> {
         let mut units: Vec<Vec<usize>> = Vec::new();
-        let mut open: HashMap<(&str, Option<ExporterName>, bool), usize> = HashMap::new();
+        let mut open: HashMap<(&str, Option<ExporterName>, [bool; 2]), usize> = HashMap::new();
         for index in indices {
             let case = &cases[*index];
             let scenario = case.scenario;
             let group = scenario.id.split('.').next().unwrap_or_default();
-            let key = (group, case.exporter, scenario.alone);
+            let key = (group, case.exporter, [scenario.alone, scenario.signals_by_host]);
             match open.get(&key) {
                 Some(unit) if !scenario.own_process && self.isolation == Isolation::Group => units[*unit].push(*index),
                 _ => {

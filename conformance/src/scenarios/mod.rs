@@ -24,6 +24,7 @@ mod semaphore_process;
 mod size;
 mod stream;
 mod threads;
+mod timeline;
 
 use gpu_interop::{ErrorKind, ExternalMemory, ImportError, MemoryImport, SemaphoreImport};
 
@@ -50,6 +51,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         semaphore_misuse::SCENARIOS,
         semaphore_order::SCENARIOS,
         semaphore_process::SCENARIOS,
+        &timeline::scenarios(),
         &misbehaviour::scenarios(),
         image_formats::SCENARIOS,
         image_shapes::SCENARIOS,

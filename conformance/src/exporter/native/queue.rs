@@ -1,0 +1,106 @@
+//! A queue where the exporter has none: a thread of the host that works through the exporting device's stream.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use gpu_interop::{ErrorKind, ExportableMemory, ExporterTimeline, Stream};
+
+use super::{read, write};
+use crate::context::PATIENCE;
+use crate::exporter::Exchange;
+use crate::outcome::{Stop, Verdict};
+
+/// One exchange.
+pub(super) struct Job {
+    pub(super) memory: Arc<ExportableMemory>,
+    pub(super) data: Vec<u8>,
+    pub(super) wait: (Arc<dyn ExporterTimeline>, u64),
+    pub(super) signal: (Arc<dyn ExporterTimeline>, u64),
+}
+
+/// What the thread tells of a job.
+type Answer = Verdict<Vec<u8>>;
+
+/// A job, and where its answer goes.
+type Task = (Job, Sender<Answer>);
+
+/// The queue. Dropped, it gives up what waits.
+pub(super) struct Queue {
+    jobs: Mutex<Option<Sender<Task>>>,
+    stopped: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Queue {
+    pub(super) fn start(stream: Arc<Stream>) -> Verdict<Self> {
+        let (jobs, incoming) = channel::<Task>();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = stopped.clone();
+        let thread = std::thread::Builder::new().name("exporter queue".into()).spawn(move || {
+            for (job, answer) in incoming {
+                // Who does not care for the answer has dropped the other end.
+                let _ = answer.send(job.run(&stream, &stop));
+            }
+        })?;
+        Ok(Self { jobs: Mutex::new(Some(jobs)), stopped, thread: Some(thread) })
+    }
+
+    pub(super) fn enqueue(&self, job: Job) -> Verdict<Enqueued> {
+        let (answer, answers) = channel();
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = jobs.as_ref().map(|jobs| jobs.send((job, answer)).is_ok());
+        if sent == Some(true) { Ok(Enqueued(answers)) } else { Err(Stop::Failed("the exporter's queue ended".into())) }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        *self.jobs.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Job {
+    fn run(self, stream: &Stream, stopped: &AtomicBool) -> Answer {
+        let (timeline, value) = &self.wait;
+        wait(&**timeline, *value, stopped)?;
+        let mut found = vec![0; self.data.len()];
+        read(stream, (&*self.memory).into(), 0, &mut found)?;
+        write(stream, (&*self.memory).into(), 0, &self.data)?;
+        let (timeline, value) = &self.signal;
+        timeline.signal(*value)?;
+        Ok(found)
+    }
+}
+
+fn wait(timeline: &dyn ExporterTimeline, value: u64, stopped: &AtomicBool) -> Verdict {
+    /// How late the queue's end is noticed.
+    const SLICE: Duration = Duration::from_millis(50);
+    loop {
+        match timeline.wait(value, SLICE) {
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                if stopped.load(Ordering::Relaxed) {
+                    return Err(Stop::Failed(format!("the exporter's queue ended before the value {value}")));
+                }
+            }
+            waited => return Ok(waited?),
+        }
+    }
+}
+
+/// A job that was enqueued.
+pub(super) struct Enqueued(Receiver<Answer>);
+
+impl Exchange for Enqueued {
+    fn finish(self: Box<Self>) -> Answer {
+        self.0
+            .recv_timeout(PATIENCE)
+            .map_err(|_| Stop::Failed("the exporter's queue waited in vain for the device".into()))?
+    }
+}

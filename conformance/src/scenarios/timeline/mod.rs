@@ -1,0 +1,104 @@
+//! Timelines: one counter that streams and the exporter share, by each strategy.
+//!
+//! Where a device has no timeline semaphores the strategy `native` is unsupported with its reason; the bridge is
+//! everywhere that a stream can wait for a word in memory.
+
+mod order;
+
+use std::sync::Arc;
+
+use gpu_interop::{Device, ExporterTimeline, Feature, Timeline, TimelineStrategy};
+
+use crate::context::Context;
+use crate::exporter::Point;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::Scenario;
+
+/// As `scenarios!` with every exporter, each scenario once for each strategy: `timeline.<id>.native` and
+/// `timeline.<id>.bridge`.
+macro_rules! by_strategy {
+    ($( $id:literal, $purpose:literal, $run:ident $([$($mark:ident),+])? $(, within $seconds:literal s)?; )+) => {
+        crate::scenario::scenarios! { $(
+            concat!("timeline.", $id, ".native"), Any, $purpose,
+                $run::<super::Native> [signals_by_host $($(, $mark)+)?] $(, within $seconds s)?;
+            concat!("timeline.", $id, ".bridge"), Any, $purpose,
+                $run::<super::Bridge> [signals_by_host $($(, $mark)+)?] $(, within $seconds s)?;
+        )+ }
+    };
+}
+use by_strategy;
+
+/// Every scenario of this group.
+pub(super) fn scenarios() -> Vec<Scenario> {
+    [order::SCENARIOS].concat()
+}
+
+/// How values get to streams and back.
+trait Strategy {
+    const STRATEGY: TimelineStrategy;
+}
+
+/// The driver imports the exporter's timeline.
+struct Native;
+
+/// A thread of the host carries the values.
+struct Bridge;
+
+impl Strategy for Native {
+    const STRATEGY: TimelineStrategy = TimelineStrategy::Native;
+}
+
+impl Strategy for Bridge {
+    const STRATEGY: TimelineStrategy = TimelineStrategy::HostBridge;
+}
+
+/// Both sides of a timeline.
+struct Shared {
+    exporter: Arc<dyn ExporterTimeline>,
+    device: Timeline,
+}
+
+impl Shared {
+    /// A timeline of the exporter, shared with the context's device.
+    fn new<S: Strategy>(context: &Context, value: u64) -> Verdict<Self> {
+        Self::with::<S>(context.device(), context.exporter()?.timeline(value)?)
+    }
+
+    fn with<S: Strategy>(device: &Device, exporter: Arc<dyn ExporterTimeline>) -> Verdict<Self> {
+        need::<S>(device, &*exporter)?;
+        need_waits::<S>(device)?;
+        let timeline = Timeline::with_strategy(device, exporter.clone(), S::STRATEGY)?;
+        crate::ensure_eq!(timeline.strategy(), S::STRATEGY, "the strategy of a timeline");
+        Ok(Self { exporter, device: timeline })
+    }
+
+    fn at(&self, value: u64) -> Point<'_> {
+        Point { timeline: &self.exporter, value }
+    }
+}
+
+/// Stops as unsupported unless a device shares timelines by this strategy.
+fn need<S: Strategy>(device: &Device, exporter: &dyn ExporterTimeline) -> Verdict {
+    let (capabilities, kind) = (device.capabilities(), exporter.handle_kind());
+    let support = match (S::STRATEGY, kind) {
+        (TimelineStrategy::Native, None) => {
+            return Err(Stop::Unsupported("the exporter has no timelines that can be exported".into()));
+        }
+        (TimelineStrategy::Native, Some(kind)) => capabilities.semaphore(kind),
+        _ => capabilities.timeline(None),
+    };
+    unless(support.reason(), "this strategy")
+}
+
+/// Stops as unsupported unless a stream waits for values that are not there yet.
+fn need_waits<S: Strategy>(device: &Device) -> Verdict {
+    let wide = device.capabilities().feature(Feature::StreamMemoryOperations64);
+    if S::STRATEGY == TimelineStrategy::Native || wide.is_supported() {
+        return Ok(());
+    }
+    unless(device.capabilities().feature(Feature::StreamMemoryOperations32).reason(), "streams that wait for a word")
+}
+
+fn unless(reason: Option<&str>, what: &str) -> Verdict {
+    reason.map_or(Ok(()), |reason| Err(Stop::Unsupported(format!("{what}: {reason}"))))
+}

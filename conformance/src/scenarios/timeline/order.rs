@@ -1,0 +1,208 @@
+//! Timelines order the two sides, with the data that goes with it.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use gpu_interop::{ErrorKind, MappedBuffer};
+
+use super::super::expect_error;
+use super::{Shared, Strategy, by_strategy};
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::exporter::{Exchange, ExportedBuffer};
+use crate::outcome::Verdict;
+use crate::pattern::Pattern;
+use crate::{ensure, ensure_eq};
+
+by_strategy! {
+    "ping_pong",
+        "The exporter's queue and a stream take 10,000 turns on one buffer, each finding the other's data.",
+        ping_pong [alone], within 60 s;
+    "frames_in_flight", "With 1, 2 and 3 frames in flight, each frame's data is its own, on both sides.", frames_in_flight;
+    "wait_before_signal", "A wait enqueued more than a second before its signal is met by it, and not before.",
+        wait_before_signal;
+    "timeout", "Waits of the host and synchronisations behind an unmet wait give up in time, and can be repeated.",
+        timeout;
+    "large_values", "Values near 2^32, 2^63 and up to 2^64 - 1 work, and no smaller one is taken for them.", large_values;
+}
+
+/// The data of a turn.
+fn of_turn(context: &Context, turn: u64) -> Pattern {
+    Pattern::new(context.pattern().seed() ^ u32::try_from(turn).unwrap_or(0))
+}
+
+/// A buffer of the exporter that holds zeros, and the device's view of it.
+fn cleared(context: &Context, size: usize) -> Verdict<(Box<dyn ExportedBuffer>, MappedBuffer)> {
+    let buffer = context.buffer(size as u64)?;
+    buffer.write(0, &vec![0; size])?;
+    let mapped = context.import(&*buffer)?;
+    Ok((buffer, mapped))
+}
+
+fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
+    const SIZE: usize = 64;
+    const TURNS: u32 = 10_000;
+    /// How many turns are enqueued before the first is looked at: fewer than drivers' queues hold.
+    const AHEAD: usize = 8;
+    let shared = Shared::new::<S>(context, 0)?;
+    let (buffer, mapped) = cleared(context, SIZE)?;
+    let (log, seen) = cleared(context, SIZE * TURNS as usize)?;
+    let stream = context.device().create_stream()?;
+    let mut exchanges: VecDeque<(u64, Box<dyn Exchange>)> = VecDeque::new();
+    let check = |(turn, exchange): (u64, Box<dyn Exchange>)| -> Verdict {
+        let expected = if turn == 0 { 0 } else { context.pattern().byte(turn - 1) };
+        let found = exchange.finish()?;
+        ensure!(
+            found.iter().all(|byte| *byte == expected),
+            "turn {turn}: the exporter does not find the stream's data"
+        );
+        Ok(())
+    };
+    for turn in 0..u64::from(TURNS) {
+        let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
+        stream.wait_timeline(&shared.device, theirs)?;
+        stream.copy(seen.slice(turn * SIZE as u64..(turn + 1) * SIZE as u64)?, &mapped)?;
+        stream.fill(&mapped, context.pattern().byte(turn))?;
+        stream.signal_timeline(&shared.device, ours)?;
+        let data = of_turn(context, turn).bytes(0, SIZE);
+        exchanges.push_back((turn, buffer.exchange(shared.at(2 * turn), &data, shared.at(theirs))?));
+        if exchanges.len() > AHEAD {
+            exchanges.pop_front().map_or(Ok(()), check)?;
+        }
+    }
+    exchanges.into_iter().try_for_each(check)?;
+    stream.synchronize_timeout(PATIENCE)?;
+    // A bridge carries the last signal after the stream has gone idle.
+    shared.device.wait(2 * u64::from(TURNS), PATIENCE)?;
+    let mut found = vec![0; SIZE * TURNS as usize];
+    log.read(0, &mut found)?;
+    for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
+        of_turn(context, turn).verify(0, found, &format!("turn {turn}: what the stream found"))?;
+    }
+    Ok(())
+}
+
+fn frames_in_flight<S: Strategy>(context: &Context) -> Verdict {
+    (1..=3).try_for_each(|count| several_frames::<S>(context, count))
+}
+
+/// As a renderer does it: a timeline for each direction, and as many buffers as there are frames in flight.
+fn several_frames<S: Strategy>(context: &Context, in_flight: u64) -> Verdict {
+    const SIZE: usize = 4096;
+    const FRAMES: u64 = 60;
+    let (ready, done) = (Shared::new::<S>(context, 0)?, Shared::new::<S>(context, 0)?);
+    let slots = (0..in_flight).map(|_| cleared(context, 2 * SIZE)).collect::<Verdict<Vec<_>>>()?;
+    let stream = context.device().create_stream()?;
+    let mut exchanges: VecDeque<(u64, Box<dyn Exchange>)> = VecDeque::new();
+    // The exchange of a frame finds the one before in the same buffer.
+    let check = |(frame, exchange): (u64, Box<dyn Exchange>)| -> Verdict {
+        let found = exchange.finish()?;
+        let Some(before) = frame.checked_sub(in_flight).filter(|before| *before > 0) else { return Ok(()) };
+        let (input, output) = found.split_at(SIZE);
+        let what = |part: &str| format!("{in_flight} in flight, frame {before}, {part}");
+        of_turn(context, before).verify(0, input, &what("what the exporter wrote"))?;
+        of_turn(context, before).verify(0, output, &what("what the device made of it"))
+    };
+    for (frame, (buffer, mapped)) in (1..=FRAMES).zip(slots.iter().cycle()) {
+        // What the device did with the frame before is overwritten by zeros: it has to do it again.
+        let data = [of_turn(context, frame).bytes(0, SIZE), vec![0; SIZE]].concat();
+        let free = done.at(frame.saturating_sub(in_flight));
+        exchanges.push_back((frame, buffer.exchange(free, &data, ready.at(frame))?));
+        stream.wait_timeline(&ready.device, frame)?;
+        stream.copy(mapped.slice(SIZE as u64..)?, mapped.slice(..SIZE as u64)?)?;
+        stream.signal_timeline(&done.device, frame)?;
+        if exchanges.len() as u64 > in_flight {
+            exchanges.pop_front().map_or(Ok(()), check)?;
+        }
+    }
+    exchanges.into_iter().try_for_each(check)?;
+    Ok(stream.synchronize_timeout(PATIENCE)?)
+}
+
+fn wait_before_signal<S: Strategy>(context: &Context) -> Verdict {
+    const SIZE: usize = 4096;
+    let shared = Shared::new::<S>(context, 0)?;
+    let ((source, from), (target, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let stream = context.device().create_stream()?;
+    stream.wait_timeline(&shared.device, 1)?;
+    stream.copy(&to, &from)?;
+    stream.signal_timeline(&shared.device, 2)?;
+    std::thread::sleep(Duration::from_millis(1200));
+    ensure!(!stream.is_idle()?, "the stream did not wait");
+    ensure_eq!(shared.exporter.value()?, 0, "the exporter's value while the stream waits");
+    let pattern = context.pattern();
+    source.write(0, &pattern.bytes(0, SIZE))?;
+    shared.exporter.signal(1)?;
+    shared.exporter.wait(2, PATIENCE)?;
+    let mut found = vec![0; SIZE];
+    target.read(0, &mut found)?;
+    pattern.verify(0, &found, "what the stream copied after the signal")?;
+    Ok(stream.synchronize_timeout(PATIENCE)?)
+}
+
+fn timeout<S: Strategy>(context: &Context) -> Verdict {
+    let shared = Shared::new::<S>(context, 0)?;
+    let (buffer, mapped) = cleared(context, 4096)?;
+    let stream = context.device().create_stream()?;
+    stream.wait_timeline(&shared.device, 1)?;
+    stream.fill(&mapped, 0x5a)?;
+    stream.signal_timeline(&shared.device, 2)?;
+    let limit = Duration::from_millis(150);
+    let in_time = |what: &str, wait: &dyn Fn() -> gpu_interop::Result<()>| -> Verdict {
+        let start = Instant::now();
+        expect_error(wait(), ErrorKind::Timeout, what)?;
+        let taken = start.elapsed();
+        ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "{what} gave up after {taken:?}");
+        Ok(())
+    };
+    for _ in 0..2 {
+        in_time("a synchronisation behind an unmet wait", &|| stream.synchronize_timeout(limit))?;
+        in_time("a wait of the host", &|| shared.device.wait(1, limit))?;
+    }
+    let start = Instant::now();
+    expect_error(shared.device.wait(2, Duration::ZERO), ErrorKind::Timeout, "a wait without any time")?;
+    ensure!(start.elapsed() < Duration::from_secs(1), "a wait without any time took {:?}", start.elapsed());
+    let mut found = vec![0; 4096];
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0), "the stream went on when somebody gave up waiting for it");
+    shared.exporter.signal(1)?;
+    shared.device.wait(2, PATIENCE)?;
+    stream.synchronize_timeout(PATIENCE)?;
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0x5a), "the work behind the wait did not run");
+    Ok(())
+}
+
+fn large_values<S: Strategy>(context: &Context) -> Verdict {
+    let edge = u64::from(u32::MAX);
+    let shared = Shared::new::<S>(context, edge - 2)?;
+    let (buffer, mapped) = cleared(context, 4096)?;
+    let stream = context.device().create_stream()?;
+    let middle = 1 << 63;
+    // Pairs: the exporter signals the first, the stream the second.
+    let pairs = [
+        (edge - 1, edge),
+        (edge + 1, edge + 2),
+        (middle - 2, middle - 1),
+        (middle, middle + 1),
+        (u64::MAX - 1, u64::MAX),
+    ];
+    for (turn, (theirs, ours)) in (0..).zip(pairs) {
+        stream.wait_timeline(&shared.device, theirs)?;
+        stream.fill(&mapped, context.pattern().byte(turn))?;
+        stream.signal_timeline(&shared.device, ours)?;
+        std::thread::sleep(WATCH / 4);
+        ensure!(!stream.is_idle()?, "a wait for {theirs} was met by {}", shared.exporter.value()?);
+        expect_error(shared.device.wait(theirs, Duration::ZERO), ErrorKind::Timeout, "a wait of the host")?;
+        shared.exporter.signal(theirs)?;
+        shared.device.wait(ours, PATIENCE)?;
+        ensure_eq!(shared.exporter.value()?, ours, "the exporter's value");
+        let mut found = vec![0; 4096];
+        buffer.read(0, &mut found)?;
+        ensure!(
+            found.iter().all(|byte| *byte == context.pattern().byte(turn)),
+            "{ours}: the stream's data is not there"
+        );
+        stream.synchronize_timeout(PATIENCE)?;
+    }
+    Ok(())
+}
