@@ -62,6 +62,22 @@ fn a_stream_does_not_go_on_before_its_value() {
 }
 
 #[test]
+fn a_timeline_begins_where_its_exporter_is() {
+    for strategy in BOTH {
+        let device = device();
+        let (exporter, timeline) = timeline(&device, strategy, 5);
+        let stream = device.create_stream().expect("a stream");
+        for value in [0, 4, 5] {
+            let error = stream.signal_timeline(&timeline, value).expect_err("not above the exporter's value");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            timeline.signal(value).expect_err("not above the exporter's value");
+        }
+        stream.signal_timeline(&timeline, 6).expect("enqueues");
+        exporter.wait_value(6, LONG).expect("the stream signals");
+    }
+}
+
+#[test]
 fn an_abandoned_timeline_lets_its_streams_go() {
     for strategy in BOTH {
         let device = device();

@@ -41,7 +41,8 @@ pub struct Timeline {
     side: Arc<Side>,
     /// Left before the device, which waits for its bridges when it is closed.
     path: Path,
-    /// The greatest value signalled through this object. The exporter may be further on.
+    /// The greatest value signalled through this object, or the exporter's when this was made. The exporter may be further
+    /// on.
     last_signalled: AtomicU64,
     device: Arc<DeviceInner>,
 }
@@ -58,11 +59,11 @@ impl Timeline {
             return Self::with_strategy(device, exporter, strategy)
                 .map_err(|error| error.with_context("strategy of the environment", strategy));
         }
-        is_timeline(device, &*exporter)?;
+        let value = value_of(device, &*exporter)?;
         let kind = exporter.handle_kind();
         if kind.is_some_and(|kind| device.capabilities().semaphore(kind).is_supported()) {
             match native(device, &*exporter) {
-                Ok(semaphore) => return Ok(Self::build(device, exporter, Path::Native(semaphore))),
+                Ok(semaphore) => return Ok(Self::build(device, exporter, value, Path::Native(semaphore))),
                 Err(error) if is_refusal(error.kind()) => {
                     tracing::info!(%error, "the timeline is not imported; the host carries its values");
                 }
@@ -81,20 +82,20 @@ impl Timeline {
         exporter: Arc<dyn ExporterTimeline>,
         strategy: TimelineStrategy,
     ) -> Result<Self> {
-        is_timeline(device, &*exporter)?;
+        let value = value_of(device, &*exporter)?;
         let path = match strategy {
             TimelineStrategy::Native => native(device, &*exporter).map(Path::Native),
             TimelineStrategy::HostBridge => bridge(device, &*exporter).map(Path::HostBridge),
         };
         let path = path.map_err(|error| device.inner.decorate(error.with_context("strategy", strategy)))?;
-        Ok(Self::build(device, exporter, path))
+        Ok(Self::build(device, exporter, value, path))
     }
 
-    fn build(device: &Device, exporter: Arc<dyn ExporterTimeline>, path: Path) -> Self {
+    fn build(device: &Device, exporter: Arc<dyn ExporterTimeline>, value: u64, path: Path) -> Self {
         Self {
             side: Arc::new(Side::new(exporter)),
             path,
-            last_signalled: AtomicU64::new(0),
+            last_signalled: AtomicU64::new(value),
             device: device.inner.clone(),
         }
     }
@@ -247,9 +248,9 @@ fn is_refusal(kind: ErrorKind) -> bool {
     )
 }
 
-/// Asks for a value: what has none is refused now, and not when a stream waits for it.
-fn is_timeline(device: &Device, exporter: &dyn ExporterTimeline) -> Result<()> {
-    exporter.value().map(drop).map_err(|error| device.inner.decorate(error))
+/// The present value: what has none is refused now, and not when a stream waits for it.
+fn value_of(device: &Device, exporter: &dyn ExporterTimeline) -> Result<u64> {
+    exporter.value().map_err(|error| device.inner.decorate(error))
 }
 
 fn native(device: &Device, exporter: &dyn ExporterTimeline) -> Result<ExternalSemaphore> {
@@ -296,7 +297,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value not greater than one already signalled
-    /// through the same [`Timeline`]; why the timeline failed, if it did; else what the driver answers. Nothing is
+    /// through the same [`Timeline`] and the one that the exporter had when that was made; why the timeline failed, if it did; else what the driver answers. Nothing is
     /// enqueued then.
     #[inline]
     pub fn signal_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
