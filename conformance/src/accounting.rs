@@ -70,6 +70,14 @@ impl Holdings {
     }
 }
 
+/// How many threads this process has.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub(crate) fn threads() -> Verdict<usize> {
+    Ok(std::fs::read_dir("/proc/self/task")?.count())
+}
+
 /// Memory that is available without swapping, bytes.
 ///
 /// # Errors

@@ -127,7 +127,15 @@ pub trait Exporter: Send + Sync {
         Err(no_timelines())
     }
 
-    /// Opens a timeline that the exporter of another process made, from what that exported.
+    /// A descriptor of one of its timelines, to be sent to another process.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if they cannot be.
+    fn send_timeline(&self, _timeline: &dyn ExporterTimeline) -> Verdict<OwnedFd> {
+        Err(no_timelines())
+    }
+
+    /// Opens a timeline that the exporter of another process sent.
     ///
     /// # Errors
     /// [`Stop::Unsupported`] if it cannot.
@@ -161,6 +169,11 @@ fn no_semaphores() -> Stop {
 
 fn no_timelines() -> Stop {
     Stop::Unsupported("the suite has no timelines of this exporter".into())
+}
+
+/// The descriptor behind an exported timeline.
+fn descriptor(handle: SemaphoreHandle) -> Verdict<OwnedFd> {
+    handle.into_fd().map_err(|_| Stop::Failed("the timeline was not exported as a descriptor".into()))
 }
 
 /// Lists complaints.

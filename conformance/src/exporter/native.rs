@@ -2,6 +2,7 @@
 
 mod queue;
 
+use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -14,7 +15,9 @@ use gpu_interop::{
 use queue::{Job, Queue};
 
 use super::timeline::Relabelled;
-use super::{BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, Placement, Point};
+use super::{
+    BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, Placement, Point, descriptor,
+};
 use crate::backend_under_test::{BackendUnderTest, MakeSemaphore};
 use crate::outcome::{Stop, Verdict};
 
@@ -42,6 +45,11 @@ impl NativeExporter {
         let imports = importer.capabilities().semaphore(SemaphoreHandleKind::TimelineFd).is_supported();
         let queue = Arc::new(Queue::start(stream.clone())?);
         Ok(Self { device, stream, semaphores, queue, keeps_timelines: imports && semaphores.is_none() })
+    }
+
+    /// A timeline that says whether the device can import it.
+    fn labelled(&self, timeline: HostSemaphore) -> Arc<dyn ExporterTimeline> {
+        if self.keeps_timelines { Arc::new(Relabelled { timeline, exported: None }) } else { Arc::new(timeline) }
     }
 
     fn semaphore(&self, payload: SemaphorePayload, value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
@@ -91,12 +99,18 @@ impl Exporter for NativeExporter {
 
     /// The host's, whatever the backend: a bridge needs nothing of the driver.
     fn timeline(&self, value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
-        let timeline = HostSemaphore::timeline(value)?;
-        Ok(if self.keeps_timelines { Arc::new(Relabelled { timeline, exported: None }) } else { Arc::new(timeline) })
+        Ok(self.labelled(HostSemaphore::timeline(value)?))
+    }
+
+    fn send_timeline(&self, timeline: &dyn ExporterTimeline) -> Verdict<OwnedFd> {
+        let timeline: &dyn Any = timeline;
+        let kept = || timeline.downcast_ref().map(|kept: &Relabelled<HostSemaphore>| &kept.timeline);
+        let timeline = timeline.downcast_ref().or_else(kept);
+        descriptor(timeline.ok_or_else(|| Stop::Failed("the timeline is not this exporter's".into()))?.export()?)
     }
 
     fn open_timeline(&self, timeline: OwnedFd) -> Verdict<Arc<dyn ExporterTimeline>> {
-        Ok(Arc::new(HostSemaphore::open(SemaphoreHandle::TimelineFd(timeline))?))
+        Ok(self.labelled(HostSemaphore::open(SemaphoreHandle::TimelineFd(timeline))?))
     }
 
     fn binary_as_timeline(&self) -> Verdict<Arc<dyn ExporterTimeline>> {

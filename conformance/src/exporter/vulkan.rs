@@ -161,6 +161,10 @@ impl Exporter for VulkanExporter {
         timeline::create(self.context.interop(), value, !self.importer_is_host)
     }
 
+    fn send_timeline(&self, timeline: &dyn ExporterTimeline) -> Verdict<OwnedFd> {
+        timeline::send(timeline)
+    }
+
     fn open_timeline(&self, timeline: OwnedFd) -> Verdict<Arc<dyn ExporterTimeline>> {
         timeline::open(self.context.interop(), timeline)
     }

@@ -66,7 +66,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
 
 /// What other processes of the standard suite can do.
 pub(crate) fn roles() -> Vec<(&'static str, Role)> {
-    [process::ROLES, semaphore_process::ROLES].concat()
+    [process::ROLES, semaphore_process::ROLES, &timeline::roles()].concat()
 }
 
 /// The error of an import that must fail with one of `kinds`, and the request that came back.

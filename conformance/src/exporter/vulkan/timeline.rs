@@ -13,7 +13,7 @@ use gpu_interop::{ErrorKind, ExporterTimeline, SemaphoreHandle};
 
 use super::{USAGE, VulkanAccess, unsupported};
 use crate::exporter::timeline::Relabelled;
-use crate::exporter::{Exchange, Point};
+use crate::exporter::{Exchange, Point, descriptor};
 use crate::outcome::{Stop, Verdict};
 
 /// A timeline, exportable if `may_export` and the device has such: lavapipe and SwiftShader do not.
@@ -25,6 +25,13 @@ pub(super) fn create(interop: &VulkanInterop, value: u64, may_export: bool) -> V
         }
     }
     Ok(Arc::new(OwnedSemaphore::timeline(interop, value).map_err(unsupported)?))
+}
+
+pub(super) fn send(timeline: &dyn ExporterTimeline) -> Verdict<OwnedFd> {
+    let timeline: &dyn Any = timeline;
+    let exportable = timeline.downcast_ref::<ExportableSemaphore>();
+    let reason = "timelines of this exporter cannot be sent to another process";
+    descriptor(exportable.ok_or_else(|| Stop::Unsupported(reason.into()))?.export()?)
 }
 
 /// Another process's. Vulkan's import is what the host sees of it; a driver may import the descriptor besides.

@@ -3,15 +3,22 @@
 //! Where a device has no timeline semaphores the strategy `native` is unsupported with its reason; the bridge is
 //! everywhere that a stream can wait for a word in memory.
 
+mod dropped;
+mod failure;
+mod misuse;
 mod order;
+mod process;
+mod stress;
 
 use std::sync::Arc;
 
-use gpu_interop::{Device, ExporterTimeline, Feature, Timeline, TimelineStrategy};
+use gpu_interop::{Device, ExporterTimeline, Feature, MappedBuffer, Timeline, TimelineStrategy};
 
 use crate::context::Context;
-use crate::exporter::Point;
+use crate::exporter::{ExportedBuffer, Point};
 use crate::outcome::{Stop, Verdict};
+use crate::pattern::Pattern;
+use crate::peer::Role;
 use crate::scenario::Scenario;
 
 /// As `scenarios!` with every exporter, each scenario once for each strategy: `timeline.<id>.native` and
@@ -30,7 +37,21 @@ use by_strategy;
 
 /// Every scenario of this group.
 pub(super) fn scenarios() -> Vec<Scenario> {
-    [order::SCENARIOS].concat()
+    [
+        order::SCENARIOS,
+        stress::SCENARIOS,
+        dropped::SCENARIOS,
+        process::SCENARIOS,
+        failure::SCENARIOS,
+        misuse::SCENARIOS,
+        misuse::OTHERS,
+    ]
+    .concat()
+}
+
+/// What the other processes of these scenarios do.
+pub(super) fn roles() -> Vec<(&'static str, Role)> {
+    [process::ROLES, misuse::ROLES].concat()
 }
 
 /// How values get to streams and back.
@@ -101,4 +122,17 @@ fn need_waits<S: Strategy>(device: &Device) -> Verdict {
 
 fn unless(reason: Option<&str>, what: &str) -> Verdict {
     reason.map_or(Ok(()), |reason| Err(Stop::Unsupported(format!("{what}: {reason}"))))
+}
+
+/// The data of a turn.
+fn of_turn(context: &Context, turn: u64) -> Pattern {
+    Pattern::new(context.pattern().seed() ^ u32::try_from(turn).unwrap_or(0))
+}
+
+/// A buffer of the exporter that holds zeros, and the device's view of it.
+fn cleared(context: &Context, size: usize) -> Verdict<(Box<dyn ExportedBuffer>, MappedBuffer)> {
+    let buffer = context.buffer(size as u64)?;
+    buffer.write(0, &vec![0; size])?;
+    let mapped = context.import(&*buffer)?;
+    Ok((buffer, mapped))
 }

@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gpu_interop::{ErrorKind, MappedBuffer};
+use gpu_interop::ErrorKind;
 
 use super::super::expect_error;
-use super::{Shared, Strategy, by_strategy};
+use super::{Shared, Strategy, by_strategy, cleared, of_turn};
 use crate::context::{Context, PATIENCE, WATCH};
-use crate::exporter::{Exchange, ExportedBuffer};
+use crate::exporter::Exchange;
 use crate::outcome::Verdict;
-use crate::pattern::Pattern;
 use crate::{ensure, ensure_eq};
 
 by_strategy! {
@@ -23,19 +22,6 @@ by_strategy! {
     "timeout", "Waits of the host and synchronisations behind an unmet wait give up in time, and can be repeated.",
         timeout;
     "large_values", "Values near 2^32, 2^63 and up to 2^64 - 1 work, and no smaller one is taken for them.", large_values;
-}
-
-/// The data of a turn.
-fn of_turn(context: &Context, turn: u64) -> Pattern {
-    Pattern::new(context.pattern().seed() ^ u32::try_from(turn).unwrap_or(0))
-}
-
-/// A buffer of the exporter that holds zeros, and the device's view of it.
-fn cleared(context: &Context, size: usize) -> Verdict<(Box<dyn ExportedBuffer>, MappedBuffer)> {
-    let buffer = context.buffer(size as u64)?;
-    buffer.write(0, &vec![0; size])?;
-    let mapped = context.import(&*buffer)?;
-    Ok((buffer, mapped))
 }
 
 fn ping_pong<S: Strategy>(context: &Context) -> Verdict {

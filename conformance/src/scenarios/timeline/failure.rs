@@ -1,0 +1,134 @@
+//! An exporter that fails while the device waits for it.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result};
+
+use super::super::expect_error;
+use super::{Bridge, Shared, cleared};
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "timeline.failing_exporter.bridge", Any,
+        "An exporter whose timeline fails or panics is an error of the stream and of the timeline, and no hang; other \
+         timelines go on.",
+        failing_exporter [signals_by_host];
+}
+
+/// How a timeline behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Behaviour {
+    Sound,
+    Fails,
+    Panics,
+    FailsToSignal,
+}
+
+const ALL: [Behaviour; 4] = [Behaviour::Sound, Behaviour::Fails, Behaviour::Panics, Behaviour::FailsToSignal];
+
+/// A timeline of the exporter that fails on demand.
+#[derive(Debug)]
+struct Failing {
+    timeline: Arc<dyn ExporterTimeline>,
+    behaviour: AtomicU8,
+}
+
+impl Failing {
+    fn behave(&self, behaviour: Behaviour) {
+        self.behaviour.store(behaviour as u8, Ordering::SeqCst);
+    }
+
+    fn check(&self, signals: bool) -> Result<()> {
+        match ALL[usize::from(self.behaviour.load(Ordering::SeqCst))] {
+            Behaviour::Fails => Err(lost()),
+            Behaviour::FailsToSignal if signals => Err(lost()),
+            // A panic without the hook that prints: the log stays free of alarms.
+            Behaviour::Panics => resume_unwind(Box::new("on purpose")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::Driver, "Failing::value", "the device is lost on purpose")
+}
+
+impl ExporterTimeline for Failing {
+    fn value(&self) -> Result<u64> {
+        self.check(false).and_then(|()| self.timeline.value())
+    }
+
+    fn signal(&self, value: u64) -> Result<()> {
+        self.check(true).and_then(|()| self.timeline.signal(value))
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+        self.check(false).and_then(|()| self.timeline.wait(value, timeout))
+    }
+}
+
+fn failing_exporter(context: &Context) -> Verdict {
+    [Behaviour::Fails, Behaviour::Panics, Behaviour::FailsToSignal].into_iter().try_for_each(|behaviour| {
+        fails(context, behaviour).map_err(|stop| match stop {
+            Stop::Failed(reason) => Stop::Failed(format!("{behaviour:?}: {reason}")),
+            other => other,
+        })
+    })
+}
+
+fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
+    let failing = Arc::new(Failing { timeline: context.exporter()?.timeline(0)?, behaviour: AtomicU8::new(0) });
+    let shared = Shared::with::<Bridge>(context.device(), failing.clone())?;
+    // On the same bridge, which must survive.
+    let sound = Arc::new(Failing { timeline: context.exporter()?.timeline(0)?, behaviour: AtomicU8::new(0) });
+    let sound = Shared::with::<Bridge>(context.device(), sound)?;
+    let (buffer, mapped) = cleared(context, 4096)?;
+    let (stream, other) = (context.device().create_stream()?, context.device().create_stream()?);
+    other.wait_timeline(&sound.device, 1)?;
+    other.fill(&mapped, 0x21)?;
+    other.signal_timeline(&sound.device, 2)?;
+
+    if behaviour == Behaviour::FailsToSignal {
+        failing.behave(behaviour);
+        stream.signal_timeline(&shared.device, 1)?;
+        stream.synchronize_timeout(PATIENCE)?;
+        let start = Instant::now();
+        while shared.device.value().is_ok() {
+            ensure!(start.elapsed() < PATIENCE, "the failed signal is no failure of the timeline");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    } else {
+        stream.wait_timeline(&shared.device, 1)?;
+        std::thread::sleep(WATCH);
+        ensure!(!stream.is_idle()?, "the stream did not wait");
+        failing.behave(behaviour);
+        let error =
+            expect_error(stream.synchronize_timeout(PATIENCE), ErrorKind::Driver, "a wait for a failed timeline")?;
+        let reason = if behaviour == Behaviour::Panics { "panicked" } else { "lost on purpose" };
+        ensure!(error.to_string().contains(reason), "the stream's error does not say why: {error}");
+    }
+    // What is asked of the timeline now fails before anything is enqueued.
+    expect_error(shared.device.value(), ErrorKind::Driver, "the value of a failed timeline")?;
+    expect_error(shared.device.wait(1, PATIENCE), ErrorKind::Driver, "a wait of the host for a failed timeline")?;
+    expect_error(shared.device.signal(9), ErrorKind::Driver, "a signal of the host")?;
+    expect_error(stream.wait_timeline(&shared.device, 2), ErrorKind::Driver, "a wait for a failed timeline")?;
+    expect_error(stream.signal_timeline(&shared.device, 9), ErrorKind::Driver, "a signal of a failed timeline")?;
+    ensure!(stream.is_idle()?, "something was enqueued for a failed timeline");
+    stream.synchronize_timeout(PATIENCE)?;
+    ensure_eq!(failing.timeline.value()?, 0, "the value of the timeline that failed");
+
+    let mut found = vec![0; 4096];
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0), "the other stream went on, too");
+    sound.exporter.signal(1)?;
+    sound.exporter.wait(2, PATIENCE)?;
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0x21), "the other timeline does not work any more");
+    Ok(())
+}

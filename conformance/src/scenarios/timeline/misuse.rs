@@ -1,0 +1,121 @@
+//! Timelines that are used wrongly, and the strategy that the environment asks for.
+
+use gpu_interop::{ErrorKind, TIMELINE_VARIABLE, Timeline, TimelineStrategy};
+
+use super::super::expect_error;
+use super::{Shared, Strategy, by_strategy, cleared};
+use crate::context::{Context, PATIENCE};
+use crate::outcome::Verdict;
+use crate::peer::{Channel, Role};
+use crate::scenario::{Scenario, scenarios};
+use crate::{ensure, ensure_eq};
+
+by_strategy! {
+    "misuse", "Values that do not grow and timelines of another device are refused, and nothing is enqueued.", misuse;
+    "no_timeline", "A binary semaphore is refused as a timeline.", no_timeline;
+}
+
+/// What is not about one strategy.
+pub(super) const OTHERS: &[Scenario] = {
+    scenarios! {
+        "timeline.environment", Any,
+            "GPU_INTEROP_TIMELINE is obeyed: the strategy that it names is used or refused, and another value is an error.",
+            environment [signals_by_host];
+    }
+    SCENARIOS
+};
+
+pub(super) const ROLES: &[(&str, Role)] = &[("timeline-strategy", tell_strategy)];
+
+fn misuse<S: Strategy>(context: &Context) -> Verdict {
+    const SIZE: usize = 256;
+    let invalid = ErrorKind::InvalidArgument;
+    let shared = Shared::new::<S>(context, 5)?;
+    let (buffer, mapped) = cleared(context, SIZE)?;
+    let stream = context.device().create_stream()?;
+    for value in [5, 3, 0] {
+        expect_error(stream.signal_timeline(&shared.device, value), invalid, "a value below the exporter's")?;
+        expect_error(shared.device.signal(value), invalid, "the host's signal of a value below the exporter's")?;
+    }
+    stream.fill(&mapped, 0x10)?;
+    stream.signal_timeline(&shared.device, 10)?;
+    for value in [10, 9, 0] {
+        expect_error(stream.signal_timeline(&shared.device, value), invalid, "a step back")?;
+        expect_error(shared.device.signal(value), invalid, "a step back of the host")?;
+    }
+    shared.device.wait(10, PATIENCE)?;
+    expect_error(shared.exporter.signal(10), invalid, "a step back of the exporter")?;
+
+    let other = context.open_again()?.create_stream()?;
+    for (what, result) in [
+        ("a wait for a timeline of another device", other.wait_timeline(&shared.device, 11)),
+        ("a wait for a value that is reached, of another device", other.wait_timeline(&shared.device, 1)),
+        ("a signal of a timeline of another device", other.signal_timeline(&shared.device, 11)),
+    ] {
+        let error = expect_error(result, invalid, what)?;
+        ensure_eq!(error.code(), None, "the driver's answer to {what}");
+    }
+    // Nothing was enqueued by any of them.
+    ensure!(other.is_idle()?, "something was enqueued on the stream of another device");
+    stream.synchronize_timeout(PATIENCE)?;
+    ensure_eq!(shared.exporter.value()?, 10, "the exporter's value after what was refused");
+    // 11 was not used up by the refusals.
+    stream.fill(&mapped, 0x11)?;
+    stream.signal_timeline(&shared.device, 11)?;
+    shared.exporter.wait(11, PATIENCE)?;
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0x11), "the work after the refusals did not run");
+    Ok(())
+}
+
+fn no_timeline<S: Strategy>(context: &Context) -> Verdict {
+    let binary = context.exporter()?.binary_as_timeline()?;
+    let refused = Timeline::with_strategy(context.device(), binary, S::STRATEGY);
+    expect_error(refused, ErrorKind::InvalidArgument, "a binary semaphore as a timeline").map(drop)
+}
+
+/// In other processes: the environment of this one is its threads'.
+fn environment(context: &Context) -> Verdict {
+    let exporter = context.exporter()?.timeline(0)?;
+    let capabilities = context.device().capabilities();
+    let native = exporter.handle_kind().is_some_and(|kind| capabilities.semaphore(kind).is_supported());
+    let bridge = capabilities.timeline(None);
+    let works = |works: bool, strategy: TimelineStrategy| {
+        if works { strategy.to_string() } else { ErrorKind::Unsupported.to_string() }
+    };
+    let [by_driver, by_host] =
+        [works(native, TimelineStrategy::Native), works(bridge.is_supported(), TimelineStrategy::HostBridge)];
+    let best = if native { &by_driver } else { &by_host };
+    let invalid = ErrorKind::InvalidArgument.to_string();
+    let cases = [
+        ("native", &by_driver),
+        ("bridge", &by_host),
+        ("auto", best),
+        ("", best),
+        ("Native", &invalid),
+        ("fast", &invalid),
+    ];
+    for (value, expected) in cases {
+        let peer = context.spawn_peer_with("timeline-strategy", &[(TIMELINE_VARIABLE, value)])?;
+        peer.channel().receive(expected)?;
+        peer.join()?;
+    }
+    Ok(())
+}
+
+/// Makes a timeline and tells its strategy, or what kind of error there is.
+fn tell_strategy(context: &Context, channel: &Channel) -> Verdict {
+    let exporter = context.exporter()?.timeline(0)?;
+    let made = Timeline::new(context.device(), exporter.clone());
+    match made {
+        Ok(timeline) => {
+            // It works, too.
+            let stream = context.device().create_stream()?;
+            stream.signal_timeline(&timeline, 1)?;
+            exporter.wait(1, PATIENCE)?;
+            channel.send(&timeline.strategy().to_string(), 0, &[])
+        }
+        Err(error) => channel.send(&error.kind().to_string(), 0, &[]),
+    }
+}

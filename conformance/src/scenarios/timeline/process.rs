@@ -1,0 +1,153 @@
+//! Timelines whose exporter is another process.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, MemoryHandle, MemoryImport, TimelineStrategy};
+
+use super::super::expect_error;
+use super::{Shared, Strategy, by_strategy, cleared, of_turn};
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::exporter::{ExportedBuffer, Point};
+use crate::outcome::{Stop, Verdict};
+use crate::peer::{Channel, Role};
+use crate::{ensure, ensure_eq};
+
+by_strategy! {
+    "two_processes", "The queue of an exporter in another process and a stream take 200 turns, the data verified by both.",
+        two_processes;
+    "exporter_killed",
+        "A killed exporter is an error of its timeline in bounded time, no stream hangs, and the data that came stays.",
+        exporter_killed [own_process];
+}
+
+pub(super) const ROLES: &[(&str, Role)] =
+    &[("timeline-turns", export_and_take_turns), ("timeline-frame-and-hang", export_a_frame_and_hang)];
+
+const SIZE: usize = 1024;
+const TURNS: u32 = 200;
+
+type ExporterSide = (Box<dyn ExportedBuffer>, Arc<dyn ExporterTimeline>);
+
+/// The exporter's process: makes a buffer and a timeline, and sends both.
+fn export(context: &Context, channel: &Channel) -> Verdict<ExporterSide> {
+    let (exporter, buffer) = (context.exporter()?, context.buffer(SIZE as u64)?);
+    buffer.write(0, &[0; SIZE])?;
+    let timeline = exporter.timeline(0)?;
+    let request = buffer.import_request()?;
+    let memory = request.handle().as_fd().ok_or_else(|| Stop::Failed("the handle is no descriptor".into()))?;
+    channel.send("shared", request.size(), &[memory, exporter.send_timeline(&*timeline)?.as_fd()])?;
+    Ok((buffer, timeline))
+}
+
+/// The device's process: imports what the other one exported.
+fn import<S: Strategy>(context: &Context, channel: &Channel) -> Verdict<(MappedBuffer, Shared)> {
+    let (size, descriptors) = channel.receive("shared")?;
+    let [memory, timeline] = <[OwnedFd; 2]>::try_from(descriptors)
+        .map_err(|descriptors| Stop::Failed(format!("{} descriptors came, not 2", descriptors.len())))?;
+    let exporter = context.exporter()?;
+    let request = MemoryImport::new(MemoryHandle::OpaqueFd(memory), size).exported_by(exporter.identity().clone());
+    let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?;
+    Ok((mapped, Shared::with::<S>(context.device(), exporter.open_timeline(timeline)?)?))
+}
+
+/// Stops as unsupported before the other process is started.
+fn need<S: Strategy>(context: &Context) -> Verdict {
+    let exporter = context.exporter()?;
+    let timeline = exporter.timeline(0)?;
+    super::need::<S>(context.device(), &*timeline)?;
+    exporter.send_timeline(&*timeline).map(drop)
+}
+
+fn two_processes<S: Strategy>(context: &Context) -> Verdict {
+    need::<S>(context)?;
+    let peer = context.spawn_peer("timeline-turns")?;
+    let (mapped, shared) = import::<S>(context, peer.channel())?;
+    let (log, seen) = cleared(context, SIZE * TURNS as usize)?;
+    let stream = context.device().create_stream()?;
+    for turn in 0..u64::from(TURNS) {
+        let here = turn * SIZE as u64;
+        stream.wait_timeline(&shared.device, 2 * turn + 1)?;
+        stream.copy(seen.slice(here..here + SIZE as u64)?, &mapped)?;
+        stream.fill(&mapped, context.pattern().byte(turn))?;
+        stream.signal_timeline(&shared.device, 2 * turn + 2)?;
+    }
+    stream.synchronize_timeout(PATIENCE)?;
+    shared.device.wait(2 * u64::from(TURNS), PATIENCE)?;
+    let mut found = vec![0; SIZE * TURNS as usize];
+    log.read(0, &mut found)?;
+    for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
+        of_turn(context, turn).verify(0, found, &format!("turn {turn}: what the stream found"))?;
+    }
+    peer.join()
+}
+
+fn export_and_take_turns(context: &Context, channel: &Channel) -> Verdict {
+    let (buffer, timeline) = export(context, channel)?;
+    let at = |value| Point { timeline: &timeline, value };
+    for turn in 0..u64::from(TURNS) {
+        let data = of_turn(context, turn).bytes(0, SIZE);
+        let found = buffer.exchange(at(2 * turn), &data, at(2 * turn + 1))?.finish()?;
+        let expected = if turn == 0 { 0 } else { context.pattern().byte(turn - 1) };
+        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is not there");
+    }
+    timeline.wait(2 * u64::from(TURNS), PATIENCE)?;
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    let last = context.pattern().byte(u64::from(TURNS) - 1);
+    ensure!(found.iter().all(|byte| *byte == last), "the stream's last data is not there");
+    Ok(())
+}
+
+fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
+    need::<S>(context)?;
+    let peer = context.spawn_peer("timeline-frame-and-hang")?;
+    let (mapped, shared) = import::<S>(context, peer.channel())?;
+    shared.device.watch_process(peer.id())?;
+    let (target, copy) = cleared(context, SIZE)?;
+    let stream = context.device().create_stream()?;
+    stream.wait_timeline(&shared.device, 1)?;
+    stream.copy(&copy, &mapped)?;
+    stream.synchronize_timeout(PATIENCE)?;
+    // In the middle of the second frame.
+    stream.wait_timeline(&shared.device, 2)?;
+    stream.signal_timeline(&shared.device, 3)?;
+    let early = shared.device.wait(2, WATCH);
+    expect_error(early, ErrorKind::Timeout, "a wait for a frame that is not there, of a process that lives")?;
+    ensure!(!stream.is_idle()?, "the stream did not wait");
+    peer.kill()?;
+    let start = Instant::now();
+    // Natively nobody looks while only streams wait.
+    if S::STRATEGY == TimelineStrategy::Native {
+        expect_error(shared.device.wait(2, PATIENCE), ErrorKind::Cancelled, "a wait of the host for a killed process")?;
+        stream.synchronize_timeout(PATIENCE)?;
+    } else {
+        let synchronized = stream.synchronize_timeout(PATIENCE);
+        expect_error(synchronized, ErrorKind::Cancelled, "a stream that waited for a killed process")?;
+    }
+    let taken = start.elapsed();
+    ensure!(taken < Duration::from_secs(3), "the end of the process was noticed after {taken:?}");
+    for (what, result) in [
+        ("a wait of the host", shared.device.wait(2, PATIENCE)),
+        ("a wait", stream.wait_timeline(&shared.device, 4)),
+        ("a signal", stream.signal_timeline(&shared.device, 4)),
+    ] {
+        expect_error(result, ErrorKind::Cancelled, what)?;
+    }
+    ensure_eq!(stream.is_idle()?, true, "whether the stream is idle after what was refused");
+    // What came before stays, and the device works.
+    let pattern = of_turn(context, 1);
+    let mut found = vec![0; SIZE];
+    target.read(0, &mut found)?;
+    pattern.verify(0, &found, "the frame that the stream copied")?;
+    pattern.verify(0, &context.read(&stream, &mapped)?, "the frame in the memory of the process that was killed")
+}
+
+fn export_a_frame_and_hang(context: &Context, channel: &Channel) -> Verdict {
+    let (buffer, timeline) = export(context, channel)?;
+    let at = |value| Point { timeline: &timeline, value };
+    buffer.exchange(at(0), &of_turn(context, 1).bytes(0, SIZE), at(1))?.finish()?;
+    std::thread::sleep(Duration::from_secs(60));
+    Err(Stop::Failed("nobody killed this process".into()))
+}

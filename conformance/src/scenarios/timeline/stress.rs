@@ -1,0 +1,171 @@
+//! Many timelines at once.
+
+use std::time::{Duration, Instant};
+
+use gpu_interop_kernels::pattern_word;
+
+use super::{Shared, Strategy, by_strategy, cleared};
+use crate::accounting::{Holdings, threads};
+use crate::context::{Context, PATIENCE};
+use crate::outcome::{Stop, Verdict};
+use crate::{ensure, ensure_eq};
+
+by_strategy! {
+    "dependencies",
+        "64 timelines on 16 streams with random dependencies, every stream enqueued whole before what it waits for, end \
+         with every task's data.",
+        dependencies;
+    "create_and_destroy",
+        "8 threads make, use and drop timelines, half of them devices too, 100 times each: descriptors, threads and \
+         mappings are as before.",
+        create_and_destroy [alone];
+}
+
+/// Numbers that depend on a seed.
+struct Random {
+    seed: u32,
+    drawn: u64,
+}
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.drawn += 1;
+        pattern_word(self.seed, self.drawn) as usize % limit
+    }
+}
+
+/// What a stream does once it has waited: copies what the tasks before it made, and makes something of its own.
+struct Task {
+    stream: usize,
+    timeline: usize,
+    value: u64,
+    /// Earlier tasks.
+    needs: Vec<usize>,
+}
+
+const STREAMS: usize = 16;
+const TIMELINES: usize = 64;
+const TASKS: usize = 6 * TIMELINES;
+/// The most tasks that one waits for.
+const NEEDS: usize = 3;
+/// Bytes that a task makes.
+const PART: usize = 32;
+/// A task's place: what it made, and a copy of what each task made that it waited for.
+const CELL: usize = PART * (1 + NEEDS);
+
+/// Tasks in an order in which they could run one after another. A timeline's values come from one stream, in order.
+fn tasks(seed: u32) -> Vec<Task> {
+    let mut random = Random { seed, drawn: 0 };
+    let mut values = [0; TIMELINES];
+    let task = |index: usize| {
+        let stream = random.below(STREAMS);
+        let timeline = stream + STREAMS * random.below(TIMELINES / STREAMS);
+        values[timeline] += 1;
+        let count = if index == 0 { 0 } else { random.below(NEEDS + 1) };
+        let needs = (0..count).map(|_| random.below(index)).collect();
+        Task { stream, timeline, value: values[timeline], needs }
+    };
+    (0..TASKS).map(task).collect()
+}
+
+fn dependencies<S: Strategy>(context: &Context) -> Verdict {
+    let tasks = tasks(context.pattern().seed());
+    let gate = Shared::new::<S>(context, 0)?;
+    let timelines = (0..TIMELINES).map(|_| Shared::new::<S>(context, 0)).collect::<Verdict<Vec<_>>>()?;
+    let (buffer, mapped) = cleared(context, TASKS * CELL)?;
+    let part = |task: usize, number: usize| {
+        let start = (task * CELL + number * PART) as u64;
+        mapped.slice(start..start + PART as u64)
+    };
+    let streams = (0..STREAMS).map(|_| context.device().create_stream()).collect::<gpu_interop::Result<Vec<_>>>()?;
+    let byte = |task: usize| context.pattern().byte(task as u64);
+    for (number, stream) in streams.iter().enumerate() {
+        // Nothing runs before everything is enqueued.
+        stream.wait_timeline(&gate.device, 1)?;
+        for (index, task) in tasks.iter().enumerate().filter(|(_, task)| task.stream == number) {
+            for (place, need) in (1..).zip(&task.needs) {
+                let before = &tasks[*need];
+                stream.wait_timeline(&timelines[before.timeline].device, before.value)?;
+                stream.copy(part(index, place)?, part(*need, 0)?)?;
+            }
+            stream.fill(part(index, 0)?, byte(index))?;
+            stream.signal_timeline(&timelines[task.timeline].device, task.value)?;
+        }
+    }
+    let mut found = vec![0; TASKS * CELL];
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0), "something ran before the exporter signalled");
+    gate.exporter.signal(1)?;
+    for (number, stream) in streams.iter().enumerate() {
+        stream.synchronize_timeout(PATIENCE).map_err(|error| Stop::Failed(format!("stream {number}: {error}")))?;
+    }
+    for task in &tasks {
+        timelines[task.timeline].exporter.wait(task.value, PATIENCE)?;
+    }
+    buffer.read(0, &mut found)?;
+    for (index, (task, cell)) in tasks.iter().zip(found.chunks_exact(CELL)).enumerate() {
+        let expected = std::iter::once(index).chain(task.needs.iter().copied());
+        for (from, part) in expected.zip(cell.chunks_exact(PART)) {
+            ensure!(part.iter().all(|found| *found == byte(from)), "task {index}: what task {from} made is not there");
+        }
+    }
+    Ok(())
+}
+
+fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
+    const THREADS: u32 = 8;
+    const CYCLES: u64 = 100;
+    /// The stacks and heaps that the C library keeps for the threads of streams and bridges; not something a cycle.
+    const SLACK: usize = 64;
+    let cycles = |count: u64| {
+        std::thread::scope(|scope| -> Verdict {
+            let work = |thread: u32| scope.spawn(move || several_cycles::<S>(context, thread.into(), count));
+            let workers: Vec<_> = (0..THREADS).map(work).collect();
+            workers.into_iter().try_for_each(super::super::threads::join)
+        })
+    };
+    cycles(CYCLES / 10)?;
+    // Threads of streams and bridges end some time after what they work for.
+    std::thread::sleep(Duration::from_millis(200));
+    let (before, running) = (Holdings::now()?, threads()?);
+    cycles(CYCLES)?;
+    let after = Holdings::settled(&before)?;
+    ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
+    ensure!(
+        after.mappings <= before.mappings + SLACK,
+        "mapped regions grew from {} to {}",
+        before.mappings,
+        after.mappings
+    );
+    let start = Instant::now();
+    while threads()? > running {
+        ensure!(start.elapsed() < PATIENCE / 4, "threads grew from {running} to {}", threads()?);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Odd threads open a device for each timeline.
+fn several_cycles<S: Strategy>(context: &Context, thread: u64, cycles: u64) -> Verdict {
+    const SIZE: usize = 256;
+    let buffer = context.buffer(SIZE as u64)?;
+    buffer.write(0, &[0; SIZE])?;
+    for cycle in 0..cycles {
+        let device = if thread % 2 == 1 { context.open_again()? } else { context.device().clone() };
+        let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+        let shared = Shared::with::<S>(&device, context.exporter()?.timeline(0)?)?;
+        let stream = device.create_stream()?;
+        let byte = context.pattern().byte(thread * cycles + cycle);
+        stream.wait_timeline(&shared.device, 1)?;
+        stream.fill(&mapped, byte)?;
+        stream.signal_timeline(&shared.device, 2)?;
+        shared.exporter.signal(1)?;
+        shared.exporter.wait(2, PATIENCE)?;
+        if cycle % 10 == 0 {
+            let mut found = [0; SIZE];
+            buffer.read(0, &mut found)?;
+            ensure!(found.iter().all(|found| *found == byte), "thread {thread}, cycle {cycle}: the data is not there");
+        }
+    }
+    Ok(())
+}
