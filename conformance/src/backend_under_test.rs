@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::hip::HipBackend;
 use gpu_interop::host::{ExporterHeader, HostBackend, HostSemaphore};
-use gpu_interop::{Backend, BinaryImage, Device, ErrorKind, ModuleImage, Result, SemaphorePayload};
+use gpu_interop::{Backend, BinaryImage, Device, ErrorKind, ExporterTimeline, ModuleImage, Result, SemaphorePayload};
 
 use crate::exporter::ExportedSemaphore;
 use crate::outcome::{Stop, Verdict};
@@ -163,5 +163,9 @@ impl ExportedSemaphore for HostSemaphore {
             Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn as_timeline(&self) -> Option<Arc<dyn ExporterTimeline>> {
+        (self.payload() == SemaphorePayload::Timeline).then(|| Arc::new(self.clone()) as Arc<dyn ExporterTimeline>)
     }
 }

@@ -1,5 +1,6 @@
 //! What is measured: the device through each binding, and Vulkan on the other side.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ pub(super) struct Machine {
     pub(super) cudarc: Verdict<Cudarc>,
     /// Without validation, which would be measured too.
     pub(super) vulkan: Verdict<Context>,
+    transfer: OnceCell<Verdict<Context>>,
 }
 
 impl Machine {
@@ -42,12 +44,19 @@ impl Machine {
         let cudarc = raw.as_ref().map_err(Clone::clone).and_then(|_| cudarc());
         let vulkan = vulkan(&device, QueueKind::General);
         let stream = device.create_stream()?;
-        Ok(Self { under_test: under_test.clone(), backend, stream, device, raw, cudarc, vulkan })
+        let transfer = OnceCell::new();
+        Ok(Self { under_test: under_test.clone(), backend, stream, device, raw, cudarc, vulkan, transfer })
     }
 
-    /// The same Vulkan device with a queue that only copies.
-    pub(super) fn transfer_queue(&self) -> Verdict<Context> {
-        vulkan(&self.device, QueueKind::TransferOnly)
+    /// The same Vulkan device with a queue that draws, or computes at least.
+    pub(super) fn graphics_queue(&self) -> Verdict<&Context> {
+        self.vulkan.as_ref().map_err(Clone::clone)
+    }
+
+    /// The same Vulkan device with a queue that only copies; opened when first asked for.
+    pub(super) fn transfer_queue(&self) -> Verdict<&Context> {
+        let transfer = self.transfer.get_or_init(|| vulkan(&self.device, QueueKind::TransferOnly));
+        transfer.as_ref().map_err(Clone::clone)
     }
 
     /// Whether the device is a GPU, on which much takes little time.

@@ -19,6 +19,7 @@
 //! not arrive.
 
 mod bandwidth;
+mod clock;
 mod context_calls;
 mod frame;
 mod live_imports;
@@ -32,6 +33,7 @@ mod semaphores;
 mod stats;
 mod sys;
 mod text;
+mod timeline;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -47,6 +49,7 @@ use crate::cli::{FAILED, check_writable, glob, to_json, write_file};
 use crate::outcome::{Stop, Verdict};
 use crate::report::Tool;
 use crate::suite::Suite;
+use frame::Frame;
 use machine::Machine;
 use record::Recorder;
 
@@ -60,8 +63,8 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     backend: Option<String>,
     /// Only measurements whose name matches: load, context, memory.64KiB, memory.1MiB, memory.64MiB, signal.1, signal.8,
-    /// signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, frame.graphics, frame.transfer,
-    /// live_imports.
+    /// signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, frame.graphics.1080p, frame.graphics.4K,
+    /// frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K, frame.transfer.8K, timeline.round_trip.graphics, timeline.round_trip.transfer, timeline.round_trip.own, live_imports.
     #[arg(long, value_name = "GLOB")]
     filter: Option<String>,
     /// Write the report as JSON.
@@ -82,7 +85,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// Everything there is to measure, in the order of the report.
-const GROUPS: [(&str, Measure); 16] = [
+const GROUPS: [(&str, Measure); 23] = [
     ("load", load::run),
     ("context", context_calls::run),
     ("memory.64KiB", |machine, recorder, name| memory::run(machine, recorder, name, 64 * KIB)),
@@ -96,8 +99,15 @@ const GROUPS: [(&str, Measure); 16] = [
     ("wait.64", semaphores::waits::<64>),
     ("bandwidth.256MiB", |machine, recorder, name| bandwidth::run(machine, recorder, name, 256 * MIB)),
     ("bandwidth.1GiB", |machine, recorder, name| bandwidth::run(machine, recorder, name, 1024 * MIB)),
-    ("frame.graphics", frame::graphics),
-    ("frame.transfer", frame::transfer),
+    ("frame.graphics.1080p", |machine, recorder, name| frame::graphics(machine, recorder, name, Frame::P1080)),
+    ("frame.graphics.4K", |machine, recorder, name| frame::graphics(machine, recorder, name, Frame::K4)),
+    ("frame.graphics.8K", |machine, recorder, name| frame::graphics(machine, recorder, name, Frame::K8)),
+    ("frame.transfer.1080p", |machine, recorder, name| frame::transfer(machine, recorder, name, Frame::P1080)),
+    ("frame.transfer.4K", |machine, recorder, name| frame::transfer(machine, recorder, name, Frame::K4)),
+    ("frame.transfer.8K", |machine, recorder, name| frame::transfer(machine, recorder, name, Frame::K8)),
+    ("timeline.round_trip.graphics", timeline::round_trip::graphics),
+    ("timeline.round_trip.transfer", timeline::round_trip::transfer),
+    ("timeline.round_trip.own", timeline::round_trip::own),
     ("live_imports", live_imports::run),
 ];
 

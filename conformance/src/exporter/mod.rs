@@ -235,6 +235,11 @@ pub trait ExportedSemaphore: Send + Sync {
     /// # Errors
     /// If the exporter's driver fails.
     fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool>;
+
+    /// A timeline semaphore as the library's `Timeline` takes it; `None` if this is none.
+    fn as_timeline(&self) -> Option<Arc<dyn ExporterTimeline>> {
+        None
+    }
 }
 
 /// Opens an exporter for `device`; with `signals_by_host`, one whose own checks allow a thread of the host to signal a

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use gpu_interop_conformance::{BackendUnderTest, Suite, host_semaphore};
 use libtest_mimic::Arguments;
 
-const SUITE_COMMANDS: [&str; 6] = ["run", "doctor", "child", "discover", "peer", "raw-cuda"];
+const SUITE_COMMANDS: [&str; 7] = ["run", "bench", "doctor", "child", "discover", "peer", "raw-cuda"];
 
 fn main() -> ExitCode {
     let first = std::env::args().nth(1).unwrap_or_default();

@@ -61,6 +61,7 @@ functions! {
     memcpy_htod: fn(CUdeviceptr, *const c_void, usize) = c"cuMemcpyHtoD_v2";
     memcpy_dtoh: fn(*mut c_void, CUdeviceptr, usize) = c"cuMemcpyDtoH_v2";
     memcpy_dtod_async: fn(CUdeviceptr, CUdeviceptr, usize, CUstream) = c"cuMemcpyDtoDAsync_v2";
+    memset_d32_async: fn(CUdeviceptr, c_uint, usize, CUstream) = c"cuMemsetD32Async";
     signal: fn(*const CUexternalSemaphore, *const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, c_uint, CUstream)
         = c"cuSignalExternalSemaphoresAsync";
     wait: fn(*const CUexternalSemaphore, *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, c_uint, CUstream)
@@ -192,42 +193,49 @@ impl RawCuda {
         enqueued.map(|()| taken)
     }
 
-    /// Waits for `ready`, copies, signals `done`, and blocks until that has run.
-    pub(crate) fn take_frame(
+    /// Waits for the first value, works, and signals the second value. Calls `then` once that is enqueued, and
+    /// blocks until it has run.
+    pub(crate) fn answer<T>(
         &self,
         stream: &Stream,
-        ready: (&mut SemaphoreBatch<'_>, u64),
-        done: (&mut SemaphoreBatch<'_>, u64),
-        target: BufferSlice<'_>,
-        source: BufferSlice<'_>,
-    ) -> Verdict {
+        batch: &mut SemaphoreBatch<'_>,
+        values: [u64; 2],
+        answer: &Answer<'_>,
+        then: impl FnOnce() -> Verdict<T>,
+    ) -> Verdict<T> {
         let stream = raw(stream);
-        let enqueued = self.enqueue_frame(stream, ready, done, target, source);
+        let enqueued = self.enqueue(stream, batch, values, answer);
+        let done = enqueued.and_then(|()| then());
         self.synchronize(stream)?;
-        enqueued
+        done
     }
 
-    fn enqueue_frame(
+    fn enqueue(
         &self,
         stream: CUstream,
-        (ready, ready_value): (&mut SemaphoreBatch<'_>, u64),
-        (done, done_value): (&mut SemaphoreBatch<'_>, u64),
-        target: BufferSlice<'_>,
-        source: BufferSlice<'_>,
+        batch: &mut SemaphoreBatch<'_>,
+        [waited, signalled]: [u64; 2],
+        answer: &Answer<'_>,
     ) -> Verdict {
-        ensure_eq!(target.size(), source.size(), "sizes of a frame");
-        let (size, target, source) = (bytes(source.size())?, target.as_raw().get(), source.as_raw().get());
-        let (semaphores, params) = ready.wait_for(ready_value);
+        let (target, source) = answer.copy;
+        ensure_eq!(target.size(), source.size(), "sizes of a copy");
+        let (semaphores, params) = batch.wait_for(waited);
         // SAFETY: as in `signals`.
         check("cuWaitExternalSemaphoresAsync", unsafe {
-            (self.functions.wait)(semaphores, params, ready.count, stream)
+            (self.functions.wait)(semaphores, params, batch.count, stream)
         })?;
+        let (size, to, from) = (bytes(source.size())?, target.as_raw().get(), source.as_raw().get());
         // SAFETY: both ranges are borrowed by the only caller until the copy has run, and have this size.
-        check("cuMemcpyDtoDAsync", unsafe { (self.functions.memcpy_dtod_async)(target, source, size, stream) })?;
-        let (semaphores, params) = done.signal_to(done_value);
+        check("cuMemcpyDtoDAsync", unsafe { (self.functions.memcpy_dtod_async)(to, from, size, stream) })?;
+        if let Some((target, word)) = answer.fill {
+            let (words, to) = (bytes(target.size() / 4)?, target.as_raw().get());
+            // SAFETY: as for the copy; there are as many words in the range, at least.
+            check("cuMemsetD32Async", unsafe { (self.functions.memset_d32_async)(to, word, words, stream) })?;
+        }
+        let (semaphores, params) = batch.signal_to(signalled);
         // SAFETY: as in `signals`.
         check("cuSignalExternalSemaphoresAsync", unsafe {
-            (self.functions.signal)(semaphores, params, done.count, stream)
+            (self.functions.signal)(semaphores, params, batch.count, stream)
         })
     }
 
@@ -249,6 +257,14 @@ impl Drop for RawCuda {
 
 pub(super) fn bytes(size: u64) -> Verdict<usize> {
     usize::try_from(size).map_err(|error| Stop::Failed(error.to_string()))
+}
+
+/// A stream's work between a wait and a signal.
+pub(crate) struct Answer<'a> {
+    /// Where to copy, and from where.
+    pub(crate) copy: (BufferSlice<'a>, BufferSlice<'a>),
+    /// Which words to set, and to what.
+    pub(crate) fill: Option<(BufferSlice<'a>, u32)>,
 }
 
 /// Semaphores with a parameter block each, kept from call to call.

@@ -12,7 +12,7 @@ mod staging;
 use std::time::{Duration, Instant};
 
 pub(super) use backend::{Lane, backend_cycle};
-pub(super) use cuda::{RawCuda, SemaphoreBatch};
+pub(super) use cuda::{Answer, RawCuda, SemaphoreBatch};
 pub(super) use cuda_memory::{NativeMemory, RawImport};
 pub(super) use cudarc_binding::Cudarc;
 pub(super) use staging::copy_from_staging;
