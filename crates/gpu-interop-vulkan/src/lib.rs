@@ -18,6 +18,11 @@
 //! importer acquires it before anything else. An application that makes its images itself finds the same conversions in
 //! [`TexelFormat::from_vulkan`], [`array_shape`] and [`array_usage`].
 //!
+//! # Which queue
+//! What is only copied is best handed over on a queue that only copies: a round trip on a graphics queue makes the GPU
+//! change its context twice, which can take ten times as long as all the rest. [`QueueKind`] has the numbers and finds
+//! the queue; [`Context::send`] and [`Context::receive`] copy and hand over in one submission.
+//!
 //! # What this crate promises
 //! * **The device is asked first.** Nothing is created that the device has not said it can share; what it cannot is a
 //!   typed [`Unsupported`](gpu_interop_core::ErrorKind::Unsupported) error.
@@ -70,6 +75,7 @@ mod memory;
 mod ownership;
 mod placement;
 mod query;
+mod queue;
 mod semaphore;
 mod shape;
 mod timeline;
@@ -77,7 +83,7 @@ mod timeline;
 pub use ash;
 pub use buffer::OwnedBuffer;
 pub use context::{
-    Context, ContextOptions, DeviceChoice, QueueKind, Recording, SemaphoreOp, Submission, ValidationLog,
+    BufferCopy, Context, ContextOptions, DeviceChoice, Recording, SemaphoreOp, Submission, ValidationLog,
 };
 pub use export::{BufferOptions, ExportableBuffer};
 pub use format::{ChannelOrder, ColorEncoding, TexelFormat};
@@ -94,5 +100,6 @@ pub use loader::{LOADER_LIBRARY, load, load_from};
 pub use ownership::OwnershipTransfer;
 pub use placement::MemoryPlacement;
 pub use query::{ExternalFeatures, ImageQuery, memory_handle_type, semaphore_handle_type};
+pub use queue::QueueKind;
 pub use semaphore::{ExportableSemaphore, OwnedSemaphore};
 pub use shape::{array_shape, array_usage};

@@ -42,8 +42,8 @@ impl Recording<'_> {
     pub fn release_image(&mut self, image: &OwnedImage) -> Result<()> {
         self.use_image("OwnedImage::record_release", image, ImageCommand::Release)?;
         let from = OwnershipTransfer::all(self.queue_family);
-        // SAFETY: recording, outside a render pass; the image is live, kept, of this device, owned by its only queue,
-        // which is of this family, and in the layout `GENERAL`.
+        // SAFETY: recording, outside a render pass; the image is live, kept, of this device and in the layout `GENERAL`.
+        // It belongs to this family: no other has a queue of the device, or `Context::on_queue`'s caller has promised it.
         unsafe { image.record_release(self.as_raw(), from, vk::ImageLayout::GENERAL) }
     }
 
@@ -56,8 +56,8 @@ impl Recording<'_> {
     pub fn acquire_image(&mut self, image: &OwnedImage) -> Result<()> {
         self.use_image("OwnedImage::record_acquire", image, ImageCommand::Acquire)?;
         let to = OwnershipTransfer::all(self.queue_family);
-        // SAFETY: recording, outside a render pass; the image is live, kept, of this device, whose only queue is of
-        // this family. It is the other side's: it was imported, or was released in `GENERAL`, which the other side
+        // SAFETY: recording, outside a render pass; the image is live, kept and of this device, and the queue of this
+        // family. The image is the other side's: it was imported, or was released in `GENERAL`, which the other side
         // leaves it in.
         unsafe { image.record_acquire(self.as_raw(), to, vk::ImageLayout::GENERAL) }
     }

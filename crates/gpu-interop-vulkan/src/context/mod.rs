@@ -1,5 +1,6 @@
 //! A Vulkan device of the library's own, for tests, examples and tools.
 
+mod hand_over;
 mod image;
 mod owner;
 mod recording;
@@ -17,9 +18,11 @@ use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Result};
 
 use crate::interop::VulkanInterop;
+use crate::queue::QueueKind;
+pub use hand_over::BufferCopy;
 use owner::{DeviceOwner, InstanceOwner};
 pub use recording::Recording;
-pub use select::{DeviceChoice, QueueKind};
+pub use select::DeviceChoice;
 use spare::Spare;
 use submission::Flight;
 pub use submission::{SemaphoreOp, Submission};
@@ -82,7 +85,8 @@ impl ContextOptions {
 /// An instance, a device with this crate's extensions, and one queue.
 ///
 /// Everything made from a context keeps its device alive, so the order of drops does not matter. Applications that have
-/// a device of their own use [`VulkanInterop`] and do not need this.
+/// a device of their own use [`VulkanInterop`] and do not need this; for its submissions on a queue of theirs there is
+/// [`Context::on_queue`].
 #[derive(Debug, Clone)]
 pub struct Context {
     inner: Arc<Inner>,
@@ -127,17 +131,42 @@ impl Context {
         let interop = unsafe {
             VulkanInterop::with_owner(&owner.instance.instance, candidate.physical_device, &owner.device, owner.clone())
         }?;
-        Ok(Self {
-            inner: Arc::new(Inner {
-                spare: Spare::new(interop.clone(), queue_family),
-                interop,
-                log,
-                queue_family,
-                queue: Mutex::new(queue),
-                timeout: options.timeout,
-                abandoned: Mutex::default(),
-            }),
-        })
+        Ok(Self::build(interop, log, queue_family, queue, options.timeout))
+    }
+
+    /// A context on a queue of the application's own device, for hand-overs on a transfer-only queue, say, beside the
+    /// one that draws. Its blocking methods wait as long as [`ContextOptions`] says without being told.
+    ///
+    /// # Safety
+    /// * `queue` must be a queue of `queue_family` of `interop`'s device, and support transfers.
+    /// * Vulkan lets one thread at a time use a queue, so the application must leave it alone (submissions,
+    ///   `vkQueueWaitIdle`, `vkDeviceWaitIdle`) while a method of this context, a clone or a [`Submission`] of it runs.
+    /// * Buffers and images that the device's queues of another family have used must belong to `queue_family` when
+    ///   commands of this context use them, and otherwise be the other API's when the context acquires them.
+    /// * The device must outlive the context and its submissions, unless `interop` keeps it alive
+    ///   ([`VulkanInterop::with_owner`]).
+    #[must_use]
+    pub unsafe fn on_queue(interop: &VulkanInterop, queue_family: u32, queue: vk::Queue) -> Self {
+        Self::build(interop.clone(), None, queue_family, queue, ContextOptions::default().timeout)
+    }
+
+    fn build(
+        interop: VulkanInterop,
+        log: Option<Arc<ValidationLog>>,
+        queue_family: u32,
+        queue: vk::Queue,
+        timeout: Duration,
+    ) -> Self {
+        let inner = Inner {
+            spare: Spare::new(interop.clone(), queue_family),
+            interop,
+            log,
+            queue_family,
+            queue: Mutex::new(queue),
+            timeout,
+            abandoned: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Every Vulkan device, usable or not, in the order that [`DeviceChoice::Index`] counts.

@@ -97,8 +97,8 @@ impl<'a> Recording<'a> {
     pub fn release(&mut self, buffer: &OwnedBuffer) -> Result<()> {
         self.check_device("OwnedBuffer::record_release", buffer)?;
         self.keep(buffer);
-        // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device, whose only queue is
-        // of this family.
+        // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device. It belongs to this
+        // family: no other has a queue of the device, or `Context::on_queue`'s caller has promised it.
         unsafe { buffer.record_release(self.as_raw(), OwnershipTransfer::all(self.queue_family)) }
     }
 

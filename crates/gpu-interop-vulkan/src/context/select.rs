@@ -6,6 +6,7 @@ use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, IdentityMatch, LoadAtte
 use crate::error::Checked;
 use crate::identity::{device_identity, has_extension};
 use crate::interop::{VulkanInterop, version};
+use crate::queue::QueueKind;
 
 /// Which device a [`Context`](crate::Context) takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,17 +15,6 @@ pub enum DeviceChoice {
     Index(usize),
     /// The device with this identity.
     Identity(DeviceIdentity),
-}
-
-/// Which kind of queue a [`Context`](crate::Context) takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum QueueKind {
-    /// A queue that computes, and draws if the device can.
-    #[default]
-    General,
-    /// A queue that only copies. Where another API computes on the same GPU, a hand-over to such a queue spares the
-    /// switch between the two APIs' contexts on the compute engine. Not every device has one.
-    TransferOnly,
 }
 
 /// A physical device, and whether it is any good.
@@ -72,7 +62,10 @@ unsafe fn candidate(instance: &ash::Instance, physical_device: vk::PhysicalDevic
     } else if let Some(missing) = missing {
         Err(format!("it has no {}", missing.to_string_lossy()))
     } else {
-        find_family(&families, kind).ok_or_else(|| format!("it has no queue of the kind {kind:?}"))
+        kind.find_family(&families).ok_or_else(|| {
+            let instead = if kind == QueueKind::General { "" } else { "; a queue of the kind General copies too" };
+            format!("it has no queue of the kind {kind:?}{instead}")
+        })
     };
     let rank = rank(properties.device_type);
     Candidate { physical_device, api_version: properties.api_version, identity, queue_family, rank }
@@ -87,23 +80,6 @@ fn rank(kind: vk::PhysicalDeviceType) -> u8 {
         vk::PhysicalDeviceType::CPU => 4,
         _ => 3,
     }
-}
-
-fn find_family(families: &[vk::QueueFamilyProperties], kind: QueueKind) -> Option<u32> {
-    let general = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
-    let video = vk::QueueFlags::VIDEO_DECODE_KHR | vk::QueueFlags::VIDEO_ENCODE_KHR | vk::QueueFlags::OPTICAL_FLOW_NV;
-    (0_u32..)
-        .zip(families)
-        .filter(|(_, family)| family.queue_count > 0)
-        .filter(|(_, family)| match kind {
-            // Compute implies transfer, whether the driver says so or not.
-            QueueKind::General => family.queue_flags.contains(vk::QueueFlags::COMPUTE),
-            QueueKind::TransferOnly => {
-                family.queue_flags.contains(vk::QueueFlags::TRANSFER) && !family.queue_flags.intersects(general | video)
-            }
-        })
-        .min_by_key(|(_, family)| !family.queue_flags.contains(vk::QueueFlags::GRAPHICS))
-        .map(|(index, _)| index)
 }
 
 /// The chosen device with its queue family, or an error that lists what there is.
@@ -134,7 +110,6 @@ pub(super) fn choose<'a>(candidates: &'a [Candidate], choice: Option<&DeviceChoi
 
 #[cfg(test)]
 mod tests {
-    use ash::vk::QueueFlags as Flags;
     use gpu_interop_core::Uuid;
 
     use super::*;
@@ -163,20 +138,5 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::NoDevice);
             assert_eq!(error.attempts()[0].reason, "too old");
         }
-    }
-
-    #[test]
-    fn families_are_told_apart() {
-        let family = |queue_flags| vk::QueueFamilyProperties { queue_flags, queue_count: 1, ..Default::default() };
-        let families = [
-            family(Flags::TRANSFER | Flags::VIDEO_DECODE_KHR),
-            family(Flags::TRANSFER | Flags::SPARSE_BINDING),
-            family(Flags::COMPUTE | Flags::TRANSFER),
-            family(Flags::GRAPHICS | Flags::COMPUTE | Flags::TRANSFER),
-        ];
-        assert_eq!(find_family(&families, QueueKind::General), Some(3));
-        assert_eq!(find_family(&families[..3], QueueKind::General), Some(2));
-        assert_eq!(find_family(&families, QueueKind::TransferOnly), Some(1));
-        assert_eq!(find_family(&families[2..], QueueKind::TransferOnly), None);
     }
 }
