@@ -65,6 +65,18 @@ entries! {
         work::copy(address(target), source.expose_provenance(), size, stream)
     }
 
+    fn cuMemcpyDtoH_v2(target: *mut c_void, source: u64, size: usize) {
+        context::need()?;
+        work::copy(target.expose_provenance(), address(source), size, 0)?;
+        work::stream_of(0)?.synchronize()
+    }
+
+    fn cuMemcpyHtoD_v2(target: u64, source: *const c_void, size: usize) {
+        context::need()?;
+        work::copy(address(target), source.expose_provenance(), size, 0)?;
+        work::stream_of(0)?.synchronize()
+    }
+
     fn cuMemsetD8Async(target: u64, value: u8, count: usize, stream: usize) {
         context::need()?;
         work::fill(target, value, count, stream)
