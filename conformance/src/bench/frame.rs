@@ -29,7 +29,7 @@ use crate::outcome::Verdict;
 /// How big a frame is, in bytes, and what interop gains at least.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
-    size: u64,
+    pub(super) size: u64,
     /// On a graphics queue, and on one that only copies.
     gains: [Option<Limit>; 2],
 }

@@ -9,6 +9,8 @@
 //! | `backend` | this project's backend without the safe objects: shows on which layer a cost arises |
 //! | `library` | this project's safe objects: what an application uses |
 //! | `cudarc` | the external memory of another binding (imports only; it has no semaphores) |
+//! | `native`, `bridge` | this project's `Timeline`, by its two strategies |
+//! | `fence` | shared memory, ordered by a host that waits |
 //! | `staged` | no interop: through host memory |
 //!
 //! `raw` and `cudarc` are there for CUDA only. Everything else also runs on the host backend, where the numbers say
@@ -63,8 +65,10 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     backend: Option<String>,
     /// Only measurements whose name matches: load, context, memory.64KiB, memory.1MiB, memory.64MiB, signal.1, signal.8,
-    /// signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, frame.graphics.1080p, frame.graphics.4K,
-    /// frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K, frame.transfer.8K, timeline.round_trip.graphics, timeline.round_trip.transfer, timeline.round_trip.own, live_imports.
+    /// signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, live_imports; frame.graphics.1080p,
+    /// frame.graphics.4K, frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K, frame.transfer.8K;
+    /// timeline.round_trip.graphics, timeline.round_trip.transfer, timeline.round_trip.own, timeline.one_way.graphics,
+    /// timeline.one_way.transfer, timeline.in_flight.graphics, timeline.in_flight.transfer, timeline.idle.
     #[arg(long, value_name = "GLOB")]
     filter: Option<String>,
     /// Write the report as JSON.
@@ -85,7 +89,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// Everything there is to measure, in the order of the report.
-const GROUPS: [(&str, Measure); 23] = [
+const GROUPS: [(&str, Measure); 28] = [
     ("load", load::run),
     ("context", context_calls::run),
     ("memory.64KiB", |machine, recorder, name| memory::run(machine, recorder, name, 64 * KIB)),
@@ -108,6 +112,11 @@ const GROUPS: [(&str, Measure); 23] = [
     ("timeline.round_trip.graphics", timeline::round_trip::graphics),
     ("timeline.round_trip.transfer", timeline::round_trip::transfer),
     ("timeline.round_trip.own", timeline::round_trip::own),
+    ("timeline.one_way.graphics", timeline::one_way::graphics),
+    ("timeline.one_way.transfer", timeline::one_way::transfer),
+    ("timeline.in_flight.graphics", timeline::in_flight::graphics),
+    ("timeline.in_flight.transfer", timeline::in_flight::transfer),
+    ("timeline.idle", timeline::idle::run),
     ("live_imports", live_imports::run),
 ];
 

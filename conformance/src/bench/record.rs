@@ -86,7 +86,20 @@ impl Recorder {
         }
     }
 
-    /// A comparison of two medians that were not measured in the same rounds.
+    /// Something measured once.
+    pub(super) fn note(&mut self, name: &str, variant: &str, unit: &str, value: f64) {
+        self.measurements.push(Measurement {
+            name: name.into(),
+            variant: variant.into(),
+            unit: unit.into(),
+            median: value,
+            p10: value,
+            p90: value,
+            samples: 1,
+        });
+    }
+
+    /// A comparison of two numbers that were not measured in the same rounds.
     pub(super) fn compare(&mut self, name: String, over: f64, under: f64, limit: Option<Limit>) {
         let value = over / under;
         if !value.is_finite() {

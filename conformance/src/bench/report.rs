@@ -37,9 +37,9 @@ pub struct BenchReport {
 pub struct Measurement {
     /// What was measured: `signal.1`, `memory.1MiB.import`.
     pub name: String,
-    /// Who did it: `raw`, `backend`, `library`, `cudarc`, `staged`, ...
+    /// Who did it, or how: `raw`, `backend`, `library`, `cudarc`, `native`, `bridge`, `staged`, ...
     pub variant: String,
-    /// `ns` or `GB/s`.
+    /// `ns`, `GB/s`, `frames/s`, or `%` of one processor core.
     pub unit: String,
     /// The median sample.
     pub median: f64,

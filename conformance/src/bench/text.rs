@@ -74,7 +74,7 @@ fn ratio_row(ratio: &Ratio) -> [String; 5] {
         if ratio.low < ratio.high { format!("{:.3} to {:.3}", ratio.low, ratio.high) } else { String::new() };
     [
         ratio.name.clone(),
-        format!("{:.3}", ratio.value),
+        factor(ratio.value),
         interval,
         ratio.limit.map(|limit| limit.to_string()).unwrap_or_default(),
         ratio.verdict().to_owned(),
@@ -93,6 +93,11 @@ fn measurement_row(measurement: &Measurement) -> [String; 6] {
     ]
 }
 
+/// A ratio; small ones are parts of a whole, of which three digits would say nothing.
+fn factor(value: f64) -> String {
+    if value < 0.1 { format!("{value:.5}") } else { format!("{value:.3}") }
+}
+
 /// A value with its unit, times in the unit that suits their size.
 fn quantity(value: f64, unit: &str) -> String {
     match unit {
@@ -100,6 +105,7 @@ fn quantity(value: f64, unit: &str) -> String {
         "ns" if value >= 1e6 => format!("{:.2} ms", value / 1e6),
         "ns" if value >= 1e4 => format!("{:.1} us", value / 1e3),
         "ns" => format!("{value:.1} ns"),
+        "%" => format!("{value:.3} %"),
         _ => format!("{value:.1} {unit}"),
     }
 }
@@ -113,5 +119,14 @@ mod tests {
         let shown: Vec<String> = [612.3, 9_999.0, 71_250.0, 1_610_000.0, 2.5e9].map(|ns| quantity(ns, "ns")).into();
         assert_eq!(shown, ["612.3 ns", "9999.0 ns", "71.2 us", "1.61 ms", "2.50 s"]);
         assert_eq!(quantity(4987.04, "GB/s"), "4987.0 GB/s");
+    }
+
+    #[test]
+    fn small_parts_of_a_whole_are_not_shown_as_nothing() {
+        assert_eq!(
+            (factor(0.00042), factor(1.0194), factor(12.0)),
+            ("0.00042".into(), "1.019".into(), "12.000".into())
+        );
+        assert_eq!(quantity(0.042, "%"), "0.042 %");
     }
 }

@@ -13,7 +13,11 @@
 //! change, so that the strategies' own cost shows there.
 
 mod counter;
+mod exchange;
 mod exporter;
+pub(super) mod idle;
+pub(super) mod in_flight;
+pub(super) mod one_way;
 pub(super) mod round_trip;
 mod side;
 
