@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# Makes the bundle that a vendor's CI runs: one archive with the `conformance` command, for machines without Rust.
+#
+#   bundle.sh [--target TRIPLE] [--output FOLDER] [--binaries FOLDER]
+#
+#   --target TRIPLE     what to build for, as Cargo names it; without it, this machine
+#   --output FOLDER     where the archive goes; without it, the current folder
+#   --binaries FOLDER   build nothing, take the files from here: what `cargo build --release` has left somewhere
+#
+# The same source and compiler make the same bytes: names are sorted, owners and times are set, and the paths of this
+# machine are not in what is built. SOURCE_DATE_EPOCH is the time, without it that of the last commit. Needs Rust, GNU
+# tar and binutils; STRIP and READELF name those of another target.
+#
+# The command runs with the C library of this machine or a newer one. MAX_GLIBC is the newest version of glibc that it
+# may need, 2.34 without it: Debian 12, Ubuntu 22.04, RHEL 9. For older systems, build on one.
+set -euo pipefail
+shopt -s nullglob
+export LC_ALL=C
+root=$(cd "$(dirname "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
+crates=${CARGO_HOME:-$HOME/.cargo}/registry/src
+max_glibc=${MAX_GLIBC:-2.34}
+
+stop() {
+    printf 'bundle.sh: %s\n' "$*" >&2
+    exit 1
+}
+
+target=
+output=$PWD
+binaries=
+while [ "$#" -gt 0 ]; do
+    case "$1" in
+    --target | --output | --binaries)
+        [ -n "${2-}" ] || stop "$1 needs a value"
+        case "$1" in
+        --target) target=$2 ;;
+        --output) output=$(mkdir -p -- "$2" && cd -- "$2" && pwd) ;;
+        --binaries) binaries=$(cd -- "$2" && pwd) ;;
+        esac
+        shift 2
+        ;;
+    *)
+        sed -n '2,${/^#/!q; s/^# \{0,1\}//p;}' "${BASH_SOURCE[0]}"
+        [ "$1" = --help ] && exit 0
+        exit 2
+        ;;
+    esac
+done
+cd "$root"
+
+# Every library in conformance/drivers that is loaded in a driver's place.
+stand_ins=()
+for manifest in conformance/drivers/*/Cargo.toml; do
+    if grep -q '^crate-type = .*"cdylib"' "$manifest"; then
+        stand_ins+=("$(sed -n 's/^name = "\(.*\)"$/\1/p' "$manifest" | head -n 1)")
+    fi
+done
+
+if [ -z "$binaries" ]; then
+    # A folder of its own: with other flags Cargo builds everything again.
+    folder=$(cargo metadata --format-version 1 --no-deps | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/bundle
+    export RUSTFLAGS="${RUSTFLAGS-} --remap-path-prefix=$root=/gpu-interop --remap-path-prefix=$crates=/crates"
+    arguments=(--release --locked --target-dir "$folder" ${target:+--target "$target"})
+    cargo build "${arguments[@]}" --bin conformance
+    for package in "${stand_ins[@]}"; do
+        cargo build "${arguments[@]}" --package "$package"
+    done
+    binaries=$folder/${target:+$target/}release
+fi
+target=${target:-$(rustc -vV | sed -n 's/^host: //p')}
+version=$(cargo pkgid --package gpu-interop-conformance | sed 's/.*[#@]//')
+commit=$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+time=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
+
+name=gpu-interop-conformance-$version-$target
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bundle=$work/$name
+mkdir -p "$bundle/stand-ins" "$bundle/licences"
+
+# Fails unless a file needs only what every Linux with glibc has; prints the glibc that it needs.
+needs() {
+    local library newest
+    while read -r library; do
+        case "$library" in
+        libc.so.6 | libm.so.6 | libdl.so.2 | libpthread.so.0 | librt.so.1 | libgcc_s.so.1 | ld-linux*.so.*) ;;
+        *) stop "$1 is linked with $library, which a lab machine may not have" ;;
+        esac
+    done < <("${READELF:-readelf}" -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p')
+    newest=$("${READELF:-readelf}" -V "$1" | sed -n 's/.*Name: GLIBC_\([0-9.]*\) .*/\1/p' | sort -uV | tail -n 1)
+    [ -n "$newest" ] || stop "readelf finds no version of glibc in $1"
+    [ "$(printf '%s\n' "$newest" "$max_glibc" | sort -V | tail -n 1)" = "$max_glibc" ] \
+        || stop "$1 needs glibc $newest, newer than $max_glibc: build on an older system, or set MAX_GLIBC"
+    echo "$newest"
+}
+
+# Without symbols and debugging information: the names in a driver's stack are the driver's.
+"${STRIP:-strip}" -o "$bundle/conformance" "$binaries/conformance"
+glibc=$(needs "$bundle/conformance")
+echo "conformance: glibc $glibc"
+for package in "${stand_ins[@]}"; do
+    library=lib${package//-/_}.so
+    "${STRIP:-strip}" -o "$bundle/stand-ins/$library" "$binaries/$library"
+    needed=$(needs "$bundle/stand-ins/$library")
+    echo "$library: glibc $needed"
+done
+
+cp ci/run.sh ci/merge.sh "$bundle/"
+# Every stand-in is for one vendor; what sim-hip does otherwise than the suite asks for is known.
+cp conformance/tests/sims/hip.toml "$bundle/stand-ins/sim-hip.toml"
+# run.sh passes what bears the name of the backend.
+for file in conformance/expectations/*.toml; do
+    mkdir -p "$bundle/expectations"
+    cp "$file" "$bundle/expectations/"
+done
+
+# The licences of all that is linked into the files above. The kernels are embedded, and this project's own.
+cp LICENSE-APACHE LICENSE-MIT "$bundle/licences/"
+licences() {
+    local package
+    for package in gpu-interop-conformance "${stand_ins[@]}"; do
+        cargo tree --locked --package "$package" --target "$target" --edges normal,no-proc-macro --prefix none \
+            --format '{p}|{l}'
+    done | sed -e 's/ (\*)$//' -e 's/^\([^ ]*\) v\([^ |]*\)[^|]*/\1 \2/' | grep -v '^gpu-interop' | sort -u
+}
+{
+    echo "Linked into the files of this bundle, beside gpu-interop itself: Rust's standard library (MIT OR Apache-2.0),"
+    echo "and these crates. The texts that a crate comes with are in the folder of its name."
+    echo
+    licences | while IFS='|' read -r crate licence; do
+        printf '%-40s %s\n' "$crate" "$licence"
+        folder=${crate/ /-}
+        for text in "$crates"/*/"$folder"/{LICEN[CS]E,COPY,NOTICE,UNLICENSE}*; do
+            [ -f "$text" ] || continue
+            mkdir -p "$bundle/licences/$folder"
+            cp "$text" "$bundle/licences/$folder/"
+        done
+    done
+} >"$bundle/licences/THIRD-PARTY.txt"
+[ "$(wc -l <"$bundle/licences/THIRD-PARTY.txt")" -gt 10 ] || stop "cargo tree has not named the crates"
+
+cat >"$bundle/README.txt" <<TEXT
+gpu-interop conformance suite $version for $target, commit $commit
+
+Needs: Linux with glibc $glibc or newer, bash, and the GPU's driver. For the Vulkan exporter also the Vulkan loader
+(libvulkan.so.1) and a Vulkan driver; Vulkan's validation layer is used if it is installed. No Rust, no toolkit.
+
+    ./run.sh                               everything that this machine has; reports in ./results
+    ./run.sh --require cuda,vulkan         the same, and fails unless CUDA really ran with Vulkan
+    ./run.sh --filter 'memory.*'           some of it; any option of "./conformance run" does
+    ./run.sh --help                        the rest
+    ./conformance doctor                   what is there, what it can do, what is missing
+    ./conformance list                     the scenarios and what each shows
+    ./conformance run --help               every option
+
+Exit status: 0 every run passed, 1 something that ran has failed, 2 something could not be run as asked.
+
+results/summary.txt    one line a backend; the last line is the exit status
+results/doctor.txt     what was found on the machine; doctor.json is the same for programs
+results/BACKEND.json   the report: device, driver, capabilities, every scenario with its outcome and reason
+results/BACKEND.xml    the same as JUnit XML, for a CI system; BACKEND.html, if this version writes it, for people
+results/BACKEND.log    what the run printed
+
+./merge.sh FOLDER      collects the results of several machines, each in a folder of its own within FOLDER
+
+expectations/          what is known of a backend, if anything; run.sh passes BACKEND.toml. Yours: --expectations FILE
+stand-ins/             libraries that play a vendor's driver, to try all of this on a machine without a GPU. A report
+                       made with one says so in its first line:
+
+    GPU_INTEROP_CUDA_LIBRARY=\$PWD/stand-ins/libgpu_interop_sim_cuda.so ./run.sh --backend cuda --exporter native
+    GPU_INTEROP_HIP_LIBRARY=\$PWD/stand-ins/libgpu_interop_sim_hip.so ./run.sh --backend hip --exporter native \\
+        --expectations stand-ins/sim-hip.toml
+
+licences/              this project's, and those of the crates that are linked in
+TEXT
+
+# Whatever the umask and the files that were copied.
+chmod -R u=rwX,go=rX "$bundle"
+chmod 755 "$bundle/conformance" "$bundle"/*.sh
+chmod 644 "$bundle"/stand-ins/*
+archive=$output/$name.tar.gz
+tar --create --file - --directory "$work" --sort=name --format=gnu --mtime="@$time" --owner=0 --group=0 \
+    --numeric-owner "$name" | gzip --no-name --best >"$archive.new"
+mv "$archive.new" "$archive"
+echo "$archive: $(wc -c <"$archive") bytes"

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Collects what run.sh has left on several machines. It is in the bundle, beside run.sh.
+#
+#   merge.sh [--expect COUNT] FOLDER [option of `conformance merge`]...
+#
+# FOLDER has one folder a machine, each the --results of a run.sh. Prints the summary of each, and merges the JSON
+# reports into FOLDER/merged.json if this version of the command does that.
+#
+#   --expect COUNT   fail unless there are just so many machines: one that died has left nothing to fail by
+#
+# Exit status: as run.sh, for all machines together; a run that did not come to its end counts as not run.
+set -uo pipefail
+
+FAILED=1
+NOT_RUN=2
+
+self=$(readlink -f -- "${BASH_SOURCE[0]}")
+conformance=${self%/*}/conformance
+
+stop() {
+    printf 'merge.sh: %s\n' "$*" >&2
+    exit "$NOT_RUN"
+}
+
+expect=
+if [ "${1-}" = --expect ]; then
+    expect=${2-}
+    [[ $expect =~ ^[0-9]+$ ]] || stop "--expect needs a number"
+    shift 2
+fi
+case "${1-}" in
+'' | -*)
+    sed -n '2,${/^#/!q; s/^# \{0,1\}//p;}' "$self"
+    exit "$NOT_RUN"
+    ;;
+esac
+folder=$1
+shift
+
+failed=
+not_run=
+count=0
+reports=()
+for machine in "$folder"/*/; do
+    [ -d "$machine" ] || continue
+    count=$((count + 1))
+    printf '=== %s\n' "$(basename "$machine")"
+    case "$(tail -n 1 "$machine/summary.txt" 2>/dev/null)" in
+    'exit status 0') ;;
+    "exit status $FAILED") failed=1 ;;
+    'exit status '*) not_run=1 ;;
+    *)
+        not_run=1
+        echo "the run did not come to its end"
+        ;;
+    esac
+    [ ! -f "$machine/summary.txt" ] || cat "$machine/summary.txt"
+    for report in "$machine"/*.json; do
+        case "$report" in
+        */doctor.json | *'*.json') ;;
+        *) reports+=("$report") ;;
+        esac
+    done
+done
+printf '=== %s machines, %s reports\n' "$count" "${#reports[@]}"
+[ "$count" -gt 0 ] || stop "no machine has left anything in $folder"
+if [ -n "$expect" ] && [ "$count" -ne "$expect" ]; then
+    not_run=1
+    echo "there should be $expect machines"
+fi
+
+# Only newer versions of the command merge.
+if [ "${#reports[@]}" -gt 0 ] && help=$("$conformance" merge --help 2>/dev/null); then
+    arguments=()
+    case "$help" in *--json*) arguments+=(--json "$folder/merged.json") ;; esac
+    case "$help" in *--html*) arguments+=(--html "$folder/merged.html") ;; esac
+    "$conformance" merge "${arguments[@]}" "$@" "${reports[@]}"
+    case "$?" in
+    0) ;;
+    "$FAILED") failed=1 ;;
+    *) not_run=1 ;;
+    esac
+else
+    echo "this version of the command does not merge reports: they stay apart"
+fi
+
+[ -z "$failed" ] || exit "$FAILED"
+[ -z "$not_run" ] || exit "$NOT_RUN"

@@ -1,0 +1,188 @@
+#!/usr/bin/env bash
+# Runs the conformance suite with everything that this machine has. It is in the bundle, beside the command itself, and
+# needs bash and no Rust.
+#
+#   run.sh [--results FOLDER] [--backend NAME]... [--require NAME,...] [option of `conformance run`]...
+#
+# Shows what is there (`conformance doctor`), then runs the suite on each backend that has a device, or on those that
+# are named, with every exporter. Another option, such as --filter GLOB, --expectations FILE or --timeout SECONDS, goes
+# to every run.
+#
+#   --results FOLDER   where the reports go; without it ./results, or a new folder if nothing can be written here
+#   --backend NAME     only this backend: cuda, hip or host; may be repeated
+#   --require NAME     fail unless this backend or exporter (vulkan, native) really ran; a comma separates several.
+#                      An exporter named beside a backend is required of that backend; alone, of every one that runs.
+#
+# Exit status: 0 if every run passed, 1 if something that ran has failed, 2 if something could not be run as asked.
+set -uo pipefail
+
+FAILED=1
+NOT_RUN=2
+
+# Whoever links to this file has the rest of the bundle elsewhere.
+self=$(readlink -f -- "${BASH_SOURCE[0]}")
+bundle=${self%/*}
+conformance=$bundle/conformance
+
+stop() {
+    printf 'run.sh: %s\n' "$*" >&2
+    exit "$NOT_RUN"
+}
+
+results=
+backends=()
+required=()
+options=()
+while [ "$#" -gt 0 ]; do
+    # Both forms, --name value and --name=value.
+    name=${1%%=*}
+    case "$name" in
+    --results | --backend | --require)
+        if [ "$name" != "$1" ]; then
+            value=${1#*=}
+        else
+            shift
+            value=${1-}
+        fi
+        [ -n "$value" ] || stop "$name needs a value"
+        case "$name" in
+        --results) results=$value ;;
+        --backend) backends+=("$value") ;;
+        --require) IFS=, read -r -a names <<<"$value" && required+=("${names[@]}") ;;
+        esac
+        ;;
+    --json | --junit | --html)
+        stop "$name: the reports have names of their own; --results says where they go"
+        ;;
+    -h | --help)
+        sed -n '2,${/^#/!q; s/^# \{0,1\}//p;}' "$self"
+        exit 0
+        ;;
+    *) options+=("$1") ;;
+    esac
+    shift
+done
+
+[ -x "$conformance" ] || stop "$conformance is not there; unpack the whole bundle, and start the run.sh in it"
+
+# is_folder <path>: makes it, if need be; fails if files cannot be made in it
+is_folder() { mkdir -p -- "$1" 2>/dev/null && [ -w "$1" ]; }
+
+if [ -n "$results" ]; then
+    is_folder "$results" || stop "cannot write to $results"
+elif is_folder results; then
+    results=results
+else
+    results=$(mktemp -d "${TMPDIR:-/tmp}/conformance-results.XXXXXX") || stop "nowhere to write; use --results FOLDER"
+    printf 'Nothing can be written here: the reports go to %s\n\n' "$results"
+fi
+# Nothing of an earlier run may look like this one's.
+rm -f -- "$results/summary.txt" "$results/doctor.txt" "$results/doctor.json"
+
+"$conformance" doctor 2>&1 | tee "$results/doctor.txt"
+status=${PIPESTATUS[0]}
+[ "$status" -eq 0 ] || stop "\`conformance doctor\` ended with status $status; README.txt says what the command needs"
+"$conformance" doctor --json >"$results/doctor.json" 2>/dev/null
+
+# Every backend of this build, and those with a device.
+line='^backend   \([^ :]*\): '
+mapfile -t known < <(sed -n "s/$line.*/\1/p" "$results/doctor.txt")
+mapfile -t usable < <(sed -n "/${line}not usable: /d; s/$line.*/\1/p" "$results/doctor.txt")
+[ "${#known[@]}" -gt 0 ] || stop "\`conformance doctor\` named no backend"
+for backend in "${known[@]}"; do
+    rm -f -- "$results/$backend".{json,xml,html,log}
+done
+
+# is_in <name> <list>...
+is_in() {
+    local name=$1 other
+    shift
+    for other; do
+        [ "$name" != "$other" ] || return 0
+    done
+    return 1
+}
+
+required_backends=()
+required_exporters=()
+for name in "${required[@]}"; do
+    if is_in "$name" "${known[@]}"; then
+        required_backends+=("$name")
+    else
+        required_exporters+=("$name")
+    fi
+done
+[ "${#backends[@]}" -gt 0 ] || backends=("${usable[@]}")
+# Without a device as well: the run then fails, and says why.
+for name in "${required_backends[@]}"; do
+    is_in "$name" "${backends[@]}" || backends+=("$name")
+done
+[ "${#backends[@]}" -gt 0 ] || stop "no backend has a device, for the reasons above"
+
+# Only newer versions of the command have it.
+with_html=
+case "$("$conformance" run --help)" in
+*--html*) with_html=1 ;;
+esac
+
+# run <backend>: leaves its reports and its output as files; the suite's exit status
+run() {
+    local backend=$1 arguments=(--backend "$1") demanded=()
+    arguments+=(--json "$results/$backend.json" --junit "$results/$backend.xml")
+    [ -z "$with_html" ] || arguments+=(--html "$results/$backend.html")
+    # What is known of this backend, if the bundle has something.
+    [ ! -f "$bundle/expectations/$backend.toml" ] || arguments+=(--expectations "$bundle/expectations/$backend.toml")
+    if is_in "$backend" "${required_backends[@]}"; then
+        demanded=("$backend" "${required_exporters[@]}")
+    elif [ "${#required_backends[@]}" -eq 0 ]; then
+        demanded=("${required_exporters[@]}")
+    fi
+    [ "${#demanded[@]}" -eq 0 ] || arguments+=(--require "$(IFS=, && echo "${demanded[*]}")")
+    "$conformance" run "${arguments[@]}" "${options[@]}" 2>&1 | tee "$results/$backend.log"
+    return "${PIPESTATUS[0]}"
+}
+
+# summarize <backend> <outcome>: what it counted and why something was skipped, or what it complains of
+summarize() {
+    local log=$results/$1.log words
+    words=$(sed -n -e '/^[0-9]* passed, .* scenarios in /s/, 0 [a-z_]*//gp' -e '/^\(conformance\|error\): /p' "$log")
+    {
+        printf '%-6s %-9s %s\n' "$1" "$2" "${words:-$(tail -n 1 "$log")}"
+        grep -E '^[0-9]+ skipped: ' "$log"
+    } | sed '2,$s/^/                 /'
+}
+
+failed=
+not_run=
+for backend in "${backends[@]}"; do
+    printf '\n=== %s\n' "$backend"
+    run "$backend"
+    status=$?
+    # A run without its reports is none.
+    if [ ! -s "$results/$backend.json" ] || [ ! -s "$results/$backend.xml" ]; then
+        status=$NOT_RUN
+    fi
+    case "$status" in
+    0) outcome=passed ;;
+    "$FAILED") outcome=failed failed=1 ;;
+    *) outcome='not run' not_run=1 ;;
+    esac
+    summarize "$backend" "$outcome" >>"$results/summary.txt"
+done
+for backend in "${known[@]}"; do
+    is_in "$backend" "${backends[@]}" && continue
+    # The reason, without the list of all that was tried.
+    why=$(sed -n "s/^backend   $backend: not usable: \([^[]*[^[ ]\).*/\1/p" "$results/doctor.txt")
+    printf '%-6s %-9s %s\n' "$backend" "left out" "${why:-not asked for}" >>"$results/summary.txt"
+done
+
+status=0
+[ -z "$not_run" ] || status=$NOT_RUN
+[ -z "$failed" ] || status=$FAILED
+# The last line: whoever collects reports sees by it that this run came to its end.
+printf 'exit status %s\n' "$status" >>"$results/summary.txt"
+
+printf '\n=== Summary\n'
+cat "$results/summary.txt"
+printf 'reports in %s\n' "$results"
+exit "$status"

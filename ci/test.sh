@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Tests the bundle: packs it, unpacks it elsewhere, and runs run.sh and merge.sh as a vendor's CI does, with the
+# libraries that play the vendors' drivers, also where things are missing or fail.
+#
+#   test.sh FOLDER   with the `conformance` command and the stand-ins in it: target/release
+set -euo pipefail
+ci=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+binaries=${1?name the folder with what Cargo has built}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# Also for the user nobody, below.
+chmod 755 "$work"
+
+fail() {
+    printf 'FAILED: %s\n' "$*" >&2
+    [ ! -f "$work/output" ] || sed 's/^/    | /' "$work/output" >&2
+    exit 1
+}
+passed() { printf 'passed: %s\n' "$*"; }
+# expect <status> <command>...
+expect() {
+    local expected=$1 status=0
+    shift
+    "$@" >"$work/output" 2>&1 || status=$?
+    [ "$status" -eq "$expected" ] || fail "ended with $status instead of $expected: $*"
+}
+# shows <text> <file>...
+shows() {
+    local text=$1
+    shift
+    grep -q -- "$text" "$@" || fail "\`$text\` is not in $*"
+}
+# only <count> <file>: so many scenarios passed, by the JSON report
+only() { shows "^    \"passed\": $1,\?$" "$2"; }
+
+"$ci/bundle.sh" --binaries "$binaries" --output "$work/one"
+expect 0 "$ci/bundle.sh" --binaries "$binaries" --output "$work/two"
+cmp "$work"/one/*.tar.gz "$work"/two/*.tar.gz || fail "the same files made other bytes"
+passed "the bundle is reproducible"
+
+expect 1 env MAX_GLIBC=2.2.5 "$ci/bundle.sh" --binaries "$binaries" --output "$work/three"
+shows 'newer than 2.2.5' "$work/output"
+passed "a bundle for systems that it does not run on is refused"
+
+mkdir "$work/bundle"
+tar -xzf "$work"/one/*.tar.gz -C "$work/bundle" --strip-components=1
+stand_ins=$work/bundle/stand-ins
+# One scenario that takes every step, with both exporters.
+scenario=(--filter memory.fill)
+
+# start <name>: into an empty folder, on a machine with neither driver
+start() {
+    mkdir "$work/$1"
+    cd "$work/$1"
+    unset GPU_INTEROP_BACKEND
+    export GPU_INTEROP_CUDA_LIBRARY=/nonexistent GPU_INTEROP_HIP_LIBRARY=/nonexistent
+}
+
+start link
+ln -s "$work/bundle/run.sh" there
+ln -s there run
+expect 0 ./run "${scenario[@]}"
+shows '^host   passed ' results/summary.txt
+shows '^cuda   left out  .*no CUDA driver was found' results/summary.txt
+shows '^exit status 0$' results/summary.txt
+shows '<testsuite ' results/host.xml
+shows '"stand_in": false' results/host.json
+[ ! -e results/cuda.json ] || fail "a report of a backend that has no device"
+passed "without a GPU the host backend runs, found through links"
+
+start both
+export GPU_INTEROP_CUDA_LIBRARY=$stand_ins/libgpu_interop_sim_cuda.so
+export GPU_INTEROP_HIP_LIBRARY=$stand_ins/libgpu_interop_sim_hip.so
+expect 0 "$work/bundle/run.sh" "${scenario[@]}" --exporter=native --require=cuda,hip --require native
+for backend in cuda hip host; do
+    only 1 "results/$backend.json"
+    shows "^$backend  *passed  *1 passed; 1 scenarios" results/summary.txt
+done
+shows '"stand_in": true' results/cuda.json
+shows '"stand_in": true' results/hip.json
+passed "every backend that has a device runs, here on the stand-ins"
+
+# The same folder: the next run must not keep this one's reports.
+export GPU_INTEROP_CUDA_LIBRARY=/nonexistent
+expect 2 "$work/bundle/run.sh" "${scenario[@]}" --backend host --require cuda
+shows '^host   passed ' results/summary.txt
+shows '^cuda   not run   .*no CUDA driver was found' results/summary.txt
+shows '^hip    left out  not asked for' results/summary.txt
+[ "$(echo results/*.json)" = "results/doctor.json results/host.json" ] || fail "an old report looks like a new one"
+passed "a required backend without a device fails the run, the others run"
+
+start fault
+export GPU_INTEROP_CUDA_LIBRARY=$stand_ins/libgpu_interop_sim_cuda.so
+expect 1 env SIM_FAIL=cuImportExternalMemory:1:999 "$work/bundle/run.sh" "${scenario[@]}" --exporter native
+shows '^cuda   failed ' results/summary.txt
+shows '^host   passed ' results/summary.txt
+shows '<failure ' results/cuda.xml
+shows '^exit status 1$' results/summary.txt
+passed "a scenario that fails fails the run"
+
+start options
+expect 2 "$work/bundle/run.sh" --no-such-option
+shows "unexpected argument '--no-such-option'" results/summary.txt
+expect 2 "$work/bundle/run.sh" --json x
+expect 2 "$work/bundle/run.sh" --require
+expect 2 "$work/bundle/run.sh" "${scenario[@]}" --require vulcan
+shows 'no backend or exporter of this name' results/summary.txt
+expect 2 "$work/bundle/run.sh" --filter no.such.scenario
+expect 0 "$work/bundle/run.sh" --help
+shows '--require NAME' "$work/output"
+passed "options that make no sense are refused"
+
+# merge.sh: two machines that passed, one that failed, one that died.
+start fleet
+mkdir reports
+cp -r "$work/link/results" reports/a
+cp -r "$work/link/results" reports/b
+expect 0 "$work/bundle/merge.sh" --expect 2 reports
+shows '^=== 2 machines, 2 reports' "$work/output"
+expect 2 "$work/bundle/merge.sh" --expect 3 reports
+mkdir reports/c
+expect 2 "$work/bundle/merge.sh" --expect 3 reports
+shows 'did not come to its end' "$work/output"
+cp -r "$work/fault/results" reports/d
+expect 1 "$work/bundle/merge.sh" --expect 4 reports
+mkdir nothing
+expect 2 "$work/bundle/merge.sh" nothing
+passed "the machines of a fleet are counted and judged together"
+
+start read_only
+# What --results names must be there after the run; without it, somewhere else will do.
+unprivileged=()
+if [ "$(id -u)" = 0 ]; then
+    unprivileged=(setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/nonexistent)
+fi
+chmod -R a-w "$work/bundle"
+cd "$work/bundle"
+mkdir -m 1777 "$work/temporary"
+expect 0 "${unprivileged[@]}" env TMPDIR="$work/temporary" ./run.sh "${scenario[@]}" --exporter native
+shows '^exit status 0$' "$work"/temporary/conformance-results.*/summary.txt
+expect 2 "${unprivileged[@]}" ./run.sh --results "$work/bundle/results" "${scenario[@]}"
+shows 'cannot write to' "$work/output"
+chmod -R u+w "$work/bundle"
+passed "the bundle may be read-only"
+
+start without_vulkan
+loader=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | sed -n 's/.*libvulkan\.so\.1 .*=> //p' | head -n 1)
+if [ -z "$loader" ]; then
+    hide=()
+elif unshare --mount true 2>/dev/null; then
+    # shellcheck disable=SC2016
+    hide=(unshare --mount bash -c 'mount --bind /dev/null "$0" && exec "$@"' "$loader")
+else
+    echo "left out: this machine does not let a process hide the Vulkan loader from itself"
+    exit 0
+fi
+expect 0 "${hide[@]}" "$work/bundle/run.sh" "${scenario[@]}"
+shows '1 skipped: .*install' results/summary.txt
+expect 2 "${hide[@]}" "$work/bundle/run.sh" "${scenario[@]}" --require vulkan
+passed "without Vulkan the rest runs, and what is skipped is said"
