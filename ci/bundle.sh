@@ -106,7 +106,7 @@ for package in "${stand_ins[@]}"; do
 done
 
 cp ci/run.sh ci/merge.sh "$bundle/"
-# Every stand-in is for one vendor; what sim-hip does otherwise than the suite asks for is known.
+# What sim-hip, as HIP is documented, does otherwise than the suite asks for.
 cp conformance/tests/sims/hip.toml "$bundle/stand-ins/sim-hip.toml"
 # run.sh passes what bears the name of the backend.
 for file in conformance/expectations/*.toml; do
@@ -170,6 +170,10 @@ stand-ins/             libraries that play a vendor's driver, to try all of this
     GPU_INTEROP_CUDA_LIBRARY=\$PWD/stand-ins/libgpu_interop_sim_cuda.so ./run.sh --backend cuda --exporter native
     GPU_INTEROP_HIP_LIBRARY=\$PWD/stand-ins/libgpu_interop_sim_hip.so ./run.sh --backend hip --exporter native \\
         --expectations stand-ins/sim-hip.toml
+
+                       With NVIDIA's driver in AMD's place, the HIP backend moves data on an NVIDIA GPU:
+
+    GPU_INTEROP_HIP_LIBRARY=\$PWD/stand-ins/libgpu_interop_hip_on_cuda.so ./run.sh --require hip
 
 licences/              this project's, and those of the crates that are linked in
 TEXT

@@ -142,14 +142,15 @@ run() {
     return "${PIPESTATUS[0]}"
 }
 
-# summarize <backend> <outcome>: what it counted and why something was skipped, or what it complains of
+# summarize <backend> <outcome>: what it counted, or why it could not; and why something was skipped
 summarize() {
     local log=$results/$1.log words
-    words=$(sed -n -e '/^[0-9]* passed, .* scenarios in /s/, 0 [a-z_]*//gp' -e '/^\(conformance\|error\): /p' "$log")
-    {
-        printf '%-6s %-9s %s\n' "$1" "$2" "${words:-$(tail -n 1 "$log")}"
-        grep -E '^[0-9]+ skipped: ' "$log"
-    } | sed '2,$s/^/                 /'
+    case "$2" in
+    'not run') words=$(grep -E '^(conformance|error): ' "$log") ;;
+    *) words=$(sed -n '/^[0-9]* passed, .* scenarios in /s/, 0 [a-z_]*//gp' "$log") ;;
+    esac
+    printf '%-6s %-9s %s\n' "$1" "$2" "$(tail -n 1 <<<"${words:-$(tail -n 1 "$log")}")"
+    grep -E '^[0-9]+ skipped: ' "$log" | sed 's/^/                 /'
 }
 
 failed=

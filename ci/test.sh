@@ -66,6 +66,9 @@ shows '^cuda   left out  .*no CUDA driver was found' results/summary.txt
 shows '^exit status 0$' results/summary.txt
 shows '<testsuite ' results/host.xml
 shows '"stand_in": false' results/host.json
+if "$work/bundle/conformance" run --help | grep -q -- --html; then
+    shows '<html' results/host.html
+fi
 [ ! -e results/cuda.json ] || fail "a report of a backend that has no device"
 passed "without a GPU the host backend runs, found through links"
 
@@ -110,6 +113,14 @@ expect 2 "$work/bundle/run.sh" --filter no.such.scenario
 expect 0 "$work/bundle/run.sh" --help
 shows '--require NAME' "$work/output"
 passed "options that make no sense are refused"
+
+start expectations
+mkdir "$work/bundle/expectations"
+printf '[[expected_failure]]\nscenario = "memory.fill"\nreason = "to be seen"\n' >"$work/bundle/expectations/host.toml"
+expect 1 "$work/bundle/run.sh" "${scenario[@]}"
+shows '^host   failed .* unexpected_pass' results/summary.txt
+rm -r "$work/bundle/expectations"
+passed "what the bundle expects of a backend is passed on"
 
 # merge.sh: two machines that passed, one that failed, one that died.
 start fleet
