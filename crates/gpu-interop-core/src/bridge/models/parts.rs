@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::{Memory, check};
+use super::{Exporter, Memory, check};
+use crate::bridge::side::Side;
 use crate::bridge::words::Words;
+use crate::error::{Error, ErrorKind};
+use crate::timeline::ExporterTimeline;
 
 /// Words that are taken and put back at the same time are nobody else's meanwhile, and only grow.
 #[test]
@@ -25,5 +28,28 @@ fn words_have_one_user_at_a_time() {
         user(&words);
         thread.join().expect("join");
         assert_eq!(words.in_use(), 0);
+    });
+}
+
+/// A native wait is refused, or the timeline is raised far enough for it.
+#[test]
+fn a_wait_beside_letting_go_is_refused_or_covered() {
+    check(|| {
+        let mock = Exporter::new().timeline();
+        let side = Arc::new(Side::new(mock.clone()));
+        let failing = side.clone();
+        let thread = thread::spawn(move || {
+            failing.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", "nobody signals it"));
+            failing.let_go().expect("raises it");
+        });
+        // The second finds noted what another has noted, or not.
+        let streams = [1, 2].map(|value| {
+            let side = side.clone();
+            thread::spawn(move || if side.begin_wait(value).is_ok() { value } else { 0 })
+        });
+        let waited = streams.map(|stream| stream.join().expect("join"));
+        thread.join().expect("join");
+        let value = mock.value().expect("has one");
+        assert!(waited.iter().all(|waited| *waited <= value), "{waited:?} waited, but it is {value}");
     });
 }
