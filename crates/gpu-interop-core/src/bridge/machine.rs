@@ -8,7 +8,7 @@ use super::pace::{Pace, Step};
 use super::side::caught;
 use super::words::Words;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{AtomicBool, Builder, Condvar, Mutex, lock, sleep, yield_now};
+use crate::sync::{AtomicBool, AtomicUsize, Builder, Condvar, Mutex, lock, sleep, yield_now};
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 /// What the thread is doing, for those who want something of it.
@@ -70,17 +70,6 @@ impl Machine {
         self.tell(|state| state.users -= 1);
     }
 
-    /// Whether neither timelines nor a thread use this bridge.
-    pub(super) fn is_unused(&self) -> bool {
-        let state = lock(&self.state);
-        state.users == 0 && !state.running
-    }
-
-    /// Whether the thread has ended, or not begun: then nothing is outstanding.
-    pub(super) fn is_at_rest(&self) -> bool {
-        !lock(&self.state).running
-    }
-
     /// Makes sure that the thread runs: `spawn` starts one that calls [`Machine::run`].
     ///
     /// # Errors
@@ -139,6 +128,9 @@ impl Machine {
             }
             pace.restart();
             while !outstanding.is_empty() {
+                if outstanding.is_watched() && pace.watches() {
+                    outstanding.look_after_processes();
+                }
                 if outstanding.settle(&self.words) {
                     pace.restart();
                     continue;
@@ -187,9 +179,6 @@ impl Machine {
         }
         let waited = caught(|| self.waiter.wait_any(&outstanding.wanted(), pause));
         lock(&self.state).sleep = Sleep::Awake;
-        if outstanding.is_watched() {
-            outstanding.look_after_processes();
-        }
         if let Err(error) = waited {
             // If a timeline is the reason, it says so when it is asked next. This is for the case that none does.
             tracing::debug!(%error, "waiting for an exporter's timelines failed");
@@ -204,16 +193,48 @@ enum Take {
     End,
 }
 
+/// How many threads a device's bridges have. One counts until it has let go of everything.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Threads(Arc<AtomicUsize>);
+
+/// A thread, until this is dropped.
+#[derive(Debug)]
+struct Counted(Threads);
+
+impl Threads {
+    /// Whether there are none: then nothing is outstanding, and no exporter in use.
+    pub(super) fn have_ended(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
+    }
+
+    fn count(&self) -> Counted {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Counted(self.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
 /// Starts the thread of a bridge.
 ///
 /// # Errors
 /// [`ErrorKind::System`] if the process may have no more threads.
-pub(super) fn spawn(machine: Arc<Machine>) -> Result<()> {
+pub(super) fn spawn(machine: Arc<Machine>, threads: &Threads) -> Result<()> {
     let thread = Builder::new().name("gpu-interop bridge".into());
+    let counted = threads.count();
     let started = thread.spawn(move || {
         #[cfg(target_os = "linux")]
         precise_sleeps();
-        crate::object::without_driver_calls(|| machine.run());
+        crate::object::without_driver_calls(move || {
+            machine.run();
+            // Maybe the last to hold it, and with it the exporter's waiter.
+            drop(machine);
+        });
+        drop(counted);
     });
     started.map(drop).map_err(|error| {
         Error::new(ErrorKind::System, "Timeline", "cannot start the thread that carries its values").with_source(error)

@@ -28,9 +28,9 @@ mod polling;
 mod side;
 mod words;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use machine::Machine;
+use machine::{Machine, Threads};
 pub(crate) use outstanding::Order;
 pub use polling::PollingWaiter;
 pub(crate) use side::Side;
@@ -38,14 +38,16 @@ pub(crate) use words::{Ticket, Words};
 
 use crate::backend::BackendDevice;
 use crate::error::Result;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, lock};
 use crate::timeline::ExporterTimeline;
 
 /// The bridges of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Bridges {
     words: Arc<Words>,
-    machines: Mutex<Vec<Arc<Machine>>>,
+    /// Those that a timeline uses, or that have something outstanding. No others: they would keep the exporter's waiter.
+    machines: Mutex<Vec<Weak<Machine>>>,
+    threads: Threads,
 }
 
 impl Bridges {
@@ -54,33 +56,36 @@ impl Bridges {
     /// # Errors
     /// What the exporter answers ([`ExporterTimeline::waiter`]).
     pub(crate) fn bridge(&self, timeline: &dyn ExporterTimeline) -> Result<Bridge> {
-        let mut machines = self.machines();
-        machines.retain(|machine| !machine.is_unused());
-        let machine = match machines.iter().find(|machine| machine.serves(timeline)) {
+        // Dropped without the lock, should one of them be the last.
+        let known;
+        let mut machines = lock(&self.machines);
+        machines.retain(|machine| machine.strong_count() > 0);
+        known = live(&machines);
+        let machine = match known.iter().find(|machine| machine.serves(timeline)) {
             Some(machine) => machine.clone(),
             None => {
                 let machine = Arc::new(Machine::new(timeline.waiter()?, self.words.clone()));
-                machines.push(machine.clone());
+                machines.push(Arc::downgrade(&machine));
                 machine
             }
         };
         machine.join();
-        Ok(Bridge { machine })
+        Ok(Bridge { machine, threads: self.threads.clone() })
     }
 
-    /// Whether nothing is outstanding on any bridge. Only when no timeline is left.
+    /// Whether nothing is outstanding on any bridge, and no exporter in use. Only when no timeline is left.
     pub(crate) fn are_at_rest(&self) -> bool {
-        self.machines().iter().all(|machine| machine.is_at_rest())
+        self.threads.have_ended()
     }
 
     /// Lets go every stream that waits for a bridge.
     pub(crate) fn cancel(&self) {
-        self.machines().iter().for_each(|machine| machine.cancel());
+        self.live().iter().for_each(|machine| machine.cancel());
     }
 
     /// Ends the bridges whatever is outstanding. The words that streams may still write stay where they are.
     pub(crate) fn abandon(&self) {
-        self.machines().iter().for_each(|machine| machine.abandon());
+        self.live().iter().for_each(|machine| machine.abandon());
     }
 
     /// A use of a word.
@@ -105,15 +110,20 @@ impl Bridges {
         unsafe { self.words.free(device) };
     }
 
-    fn machines(&self) -> MutexGuard<'_, Vec<Arc<Machine>>> {
-        lock(&self.machines)
+    fn live(&self) -> Vec<Arc<Machine>> {
+        live(&lock(&self.machines))
     }
+}
+
+fn live(machines: &[Weak<Machine>]) -> Vec<Arc<Machine>> {
+    machines.iter().filter_map(Weak::upgrade).collect()
 }
 
 /// A timeline's place on a bridge.
 #[derive(Debug)]
 pub(crate) struct Bridge {
     machine: Arc<Machine>,
+    threads: Threads,
 }
 
 impl Bridge {
@@ -122,7 +132,7 @@ impl Bridge {
     /// # Errors
     /// [`ErrorKind::System`](crate::ErrorKind::System) if the thread cannot be started.
     pub(crate) fn prepare(&self) -> Result<()> {
-        self.machine.ensure_running(|| machine::spawn(self.machine.clone()))
+        self.machine.ensure_running(|| machine::spawn(self.machine.clone(), &self.threads))
     }
 
     /// Hands over an order, after [`Bridge::prepare`].
@@ -137,8 +147,13 @@ impl Bridge {
 
     /// What a stream's host function calls after it has reached its ticket. Does not block.
     pub(crate) fn notifier(&self) -> impl FnOnce() + Send + 'static {
-        let machine = self.machine.clone();
-        move || machine.wake()
+        // While somebody waits to be told, the machine's thread holds it.
+        let machine = Arc::downgrade(&self.machine);
+        move || {
+            if let Some(machine) = machine.upgrade() {
+                machine.wake();
+            }
+        }
     }
 }
 

@@ -15,7 +15,7 @@ const SPIN: Duration = Duration::from_micros(400);
 const PART: u32 = 8;
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(1);
-/// The longest sleep while a process is watched: how late its end is noticed.
+/// The longest sleep while a process is watched. Its end is noticed twice as late at most.
 const WATCH: Duration = Duration::from_millis(50);
 /// The longest sleep where the exporter wakes the bridge.
 const WOKEN: Duration = Duration::from_secs(1);
@@ -31,16 +31,26 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct Pace {
     since: Instant,
+    watched: Instant,
 }
 
 impl Pace {
     pub(super) fn new() -> Self {
-        Self { since: Instant::now() }
+        Self { since: Instant::now(), watched: Instant::now() }
     }
 
     /// Something happened.
     pub(super) fn restart(&mut self) {
         self.since = Instant::now();
+    }
+
+    /// Whether it is time to look after processes: also of one timeline while another keeps the bridge busy.
+    pub(super) fn watches(&mut self) -> bool {
+        let is_time = self.watched.elapsed() >= WATCH;
+        if is_time {
+            self.watched = Instant::now();
+        }
+        is_time
     }
 
     /// `polled`: words have to be looked at; `watched`: so have processes.

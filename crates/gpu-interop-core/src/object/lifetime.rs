@@ -327,6 +327,10 @@ impl Lifetimes {
             unsafe { bridges.free(device) };
         } else {
             bridges.abandon();
+            let deadline = Instant::now() + PATIENCE;
+            while !bridges.are_at_rest() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             let objects = lock(&self.retired).len();
             tracing::warn!(objects, "work is still pending on a closed device; its objects are leaked");
         }

@@ -67,7 +67,7 @@ impl Timeline {
                 Err(error) if is_refusal(error.kind()) => {
                     tracing::info!(%error, "the timeline is not imported; the host carries its values");
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(device.inner.decorate(error)),
             }
         }
         Self::with_strategy(device, exporter, TimelineStrategy::HostBridge)

@@ -1,13 +1,15 @@
 //! An exporter that does what a test says.
 
+use std::any::TypeId;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::PollingWaiter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::{SemaphoreHandle, SemaphoreHandleKind};
 use crate::import::SemaphoreImport;
 use crate::object::tests::memfd;
-use crate::timeline::ExporterTimeline;
+use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 /// What a call does instead of what it should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,6 +29,8 @@ struct State {
     /// What was signalled through the trait.
     signals: Vec<u64>,
     exports: usize,
+    /// How many waiters there are.
+    waiters: usize,
     on_drop: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -94,6 +98,10 @@ impl Exporter {
         self.lock().exports
     }
 
+    pub(super) fn waiters(&self) -> usize {
+        self.lock().waiters
+    }
+
     /// Runs `hook` when the library drops its timeline.
     pub(super) fn on_drop(&self, hook: impl FnOnce() + Send + 'static) {
         self.lock().on_drop = Some(Box::new(hook));
@@ -148,6 +156,39 @@ impl ExporterTimeline for Exported {
     fn export(&self) -> Result<SemaphoreImport> {
         self.exporter.lock().exports += 1;
         Ok(SemaphoreImport::new(SemaphoreHandle::TimelineFd(memfd("timeline"))))
+    }
+
+    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
+        self.exporter.lock().waiters += 1;
+        Ok(Box::new(Waiter { exporter: self.exporter.clone(), polling: PollingWaiter::new(TypeId::of::<Self>()) }))
+    }
+}
+
+#[derive(Debug)]
+struct Waiter {
+    exporter: Exporter,
+    polling: PollingWaiter,
+}
+
+impl TimelineWaiter for Waiter {
+    fn serves(&self, timeline: &dyn ExporterTimeline) -> bool {
+        self.polling.serves(timeline)
+    }
+
+    fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
+        self.polling.wait_any(waits, timeout)
+    }
+
+    fn interrupt(&self) {
+        self.polling.interrupt();
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        // Long enough for somebody who does not wait for it to be found out.
+        std::thread::sleep(Duration::from_millis(5));
+        self.exporter.lock().waiters -= 1;
     }
 }
 

@@ -114,3 +114,26 @@ fn a_panicking_destructor_does_not_stop_the_bridge() {
     other_exporter.set(1);
     stream.synchronize_timeout(LONG).expect("the bridge goes on");
 }
+
+/// The bridge does not come to rest, and looks after the process all the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_end_of_a_process_is_noticed_while_another_timeline_is_busy() {
+    let (recorder, device) = open();
+    let (_exporter, timeline, stream) = parts_of(&recorder, &device);
+    let (_busy_exporter, busy, signalling) = parts_of(&recorder, &device);
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
+    timeline.watch_process(child.id()).expect("watches");
+    stream.wait_timeline(&timeline, 1).expect("enqueues");
+    child.kill().expect("kills");
+    let start = std::time::Instant::now();
+    for value in 1.. {
+        signalling.signal_timeline(&busy, value).expect("enqueues");
+        if stream.is_idle().expect("asks") {
+            break;
+        }
+        assert!(start.elapsed() < LONG, "nobody looked after the process");
+    }
+    assert_eq!(stream.synchronize().expect_err("the wait was not met").kind(), ErrorKind::Cancelled);
+    child.wait().expect("reaps");
+}

@@ -29,6 +29,7 @@ fn an_idle_device_frees_its_words_in_every_order() {
             "stream" => drop((timeline, device, stream)),
             _ => drop((device, stream, timeline)),
         }
+        assert_eq!(exporter.waiters(), 0, "{last}: the exporter is still in use");
         let (allocated, freed) = memory(&recorder);
         assert!(allocated > 0 && freed == allocated, "{last}: {freed} of {allocated}");
         let calls = recorder.calls();
@@ -37,6 +38,33 @@ fn an_idle_device_frees_its_words_in_every_order() {
         let freed = position(|call| matches!(call, Call::FreeSignalMemory(_)));
         assert!(position(|call| matches!(call, Call::DestroyStream(_))) < freed, "{last}: the stream goes first");
     }
+}
+
+/// A device does not keep what an exporter may want to destroy.
+#[test]
+fn nothing_of_an_exporter_is_kept_once_its_timelines_are_gone() {
+    let (recorder, device) = open();
+    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    let another = bridged(&device, &exporter);
+    assert_eq!(exporter.waiters(), 1, "they share a bridge");
+    stream.signal_timeline(&timeline, 1).expect("enqueues");
+    exporter.expect(1);
+    drop(timeline);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(exporter.waiters(), 1);
+    drop(another);
+    let start = Instant::now();
+    while exporter.waiters() > 0 {
+        assert!(start.elapsed() < LONG, "the waiter is kept");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // One that nothing was ordered of goes at once.
+    drop(bridged(&device, &exporter));
+    assert_eq!(exporter.waiters(), 0);
+    // And the device can begin again.
+    let timeline = bridged(&device, &exporter);
+    stream.signal_timeline(&timeline, 2).expect("enqueues");
+    exporter.expect(2);
 }
 
 /// The driver cannot cancel, so the bridge lets the stream go; what the stream signals then is worth nothing.
@@ -90,6 +118,7 @@ fn words_of_a_stream_that_never_goes_idle_are_leaked() {
     drop((stream, timeline));
     assert!(start.elapsed() < LONG, "closing hung");
     assert_eq!(memory(&recorder), (1, 0));
+    assert_eq!(exporter.waiters(), 0, "the exporter is still in use");
     recorder.finish(raw);
     assert_eq!(exporter.signals(), [0; 0], "nobody looks any more");
 }
