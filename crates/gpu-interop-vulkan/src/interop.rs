@@ -47,7 +47,8 @@ impl VulkanInterop {
     /// * `physical_device` must be a device of `instance`, and `device` made from it.
     /// * The instance's application must have asked for Vulkan 1.1 or later.
     /// * Instance and device must outlive this object, its clones, and every buffer, image and semaphore made from
-    ///   them.
+    ///   them; also those that a [`Timeline`](gpu_interop_core::Timeline) was given, which may be in use until the
+    ///   compute device has been closed.
     pub unsafe fn new(
         instance: &ash::Instance,
         physical_device: vk::PhysicalDevice,

@@ -4,9 +4,10 @@
 //!   the value.
 //! * **A stream signals** by writing a word. The bridge sees it and raises the exporter's timeline from the host.
 //!
-//! There is one bridge, and so one thread, for each exporter (each `VkDevice`) that a device has such timelines of. It
-//! never blocks in a host function: drivers may run those of independent streams one after another, so that one which
-//! waits keeps the one away that it waits for.
+//! There is one bridge, and so one thread, for each exporter (each `VkDevice`) that a device has such timelines of. It is
+//! held by its timelines and by the thread, which ends when there are none and nothing is outstanding. Nothing ever blocks
+//! in a host function: drivers may run those of independent streams one after another, so that one which waits keeps the
+//! one away that it waits for.
 //!
 //! # Why the data is there when the value is
 //! * *Stream to exporter.* A stream's write of a word comes after everything enqueued before it, behind a fence for the

@@ -20,10 +20,11 @@ use crate::backend::{DevicePtr, SignalMemory};
 use crate::object::StreamFaults;
 use crate::sync::{AtomicU64, yield_now};
 
-/// Explores `model`. Three preemptions find all that is planted here; more take minutes.
-fn check(model: impl Fn() + Send + Sync + 'static) {
+/// Explores `model`, with so many switches to another thread where none is needed; `LOOM_MAX_PREEMPTIONS` overrides it. Each
+/// one more makes a model take ten times as long.
+fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(2);
+    builder.preemption_bound.get_or_insert(preemptions);
     builder.check(model);
 }
 

@@ -35,7 +35,12 @@ enum Path {
 ///
 /// Whoever signals a timeline from several threads, or from both sides, must order the signals: it only grows.
 ///
-/// All methods may be called from any thread. Dropping a timeline does not wait: what is enqueued stays valid.
+/// All methods may be called from any thread. Dropping a timeline does not wait: what is enqueued stays valid, and keeps the
+/// exporter's timeline. Over a bridge a thread may use the exporter until all of that has been carried, and for a moment
+/// after the exporter's last timeline is gone. Closing the device, by dropping the last object of it, waits for that thread;
+/// so what the exporter needs, like its `VkDevice`, must live that long, or be kept by the exporter.
+///
+/// What streams signal once they have been let go because the device was closed is not carried.
 #[derive(Debug)]
 pub struct Timeline {
     side: Arc<Side>,
@@ -190,7 +195,7 @@ impl Timeline {
 
     /// Gives the timeline up, because `reason` says that nobody will signal it: streams that wait for it are let go, and
     /// whoever uses it from now on gets an error with that reason. What the streams do next is done without the data that
-    /// they waited for.
+    /// they waited for. A [`Timeline::wait`] that has begun goes on until its own time is over.
     ///
     /// With [`TimelineStrategy::Native`] streams are let go by raising the exporter's timeline to the last value that one
     /// waits for.

@@ -11,7 +11,7 @@ use crate::timeline::ExporterTimeline;
 /// The thread ends while another timeline joins, or starts again for it.
 #[test]
 fn a_timeline_leaves_while_another_joins() {
-    check(|| {
+    check(2, || {
         let exporter = Exporter::new();
         let device = Arc::new(Device::new(1));
         let user = |device: Arc<Device>, exporter: Arc<Exporter>| {
@@ -31,7 +31,7 @@ fn a_timeline_leaves_while_another_joins() {
 /// A timeline may go before what was ordered for it is carried.
 #[test]
 fn orders_outlive_their_timeline() {
-    check(|| {
+    check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(2);
         let timeline = device.timeline(&exporter);
@@ -53,7 +53,7 @@ fn orders_outlive_their_timeline() {
 
 #[test]
 fn cancelling_lets_waiting_streams_go() {
-    check(|| {
+    check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(1);
         let timeline = device.timeline(&exporter);
@@ -73,7 +73,7 @@ fn cancelling_lets_waiting_streams_go() {
 /// The words that streams may still write are nobody else's then.
 #[test]
 fn abandoning_ends_the_thread_whatever_is_outstanding() {
-    check(|| {
+    check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(1);
         let timeline = device.timeline(&exporter);
@@ -92,7 +92,7 @@ fn abandoning_ends_the_thread_whatever_is_outstanding() {
 /// A failed timeline lets its streams go, whatever the bridge is doing.
 #[test]
 fn a_failure_lets_waiting_streams_go() {
-    check(|| {
+    check(3, || {
         let exporter = Exporter::new();
         let device = Arc::new(Device::new(2));
         let (failing, other) = (device.timeline(&exporter), device.timeline(&exporter));
@@ -115,7 +115,7 @@ fn a_failure_lets_waiting_streams_go() {
 /// Closing sees the thread end only after it has let go of everything.
 #[test]
 fn a_thread_at_rest_holds_no_timeline() {
-    check(|| {
+    check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(1);
         let timeline = device.timeline(&exporter);

@@ -10,7 +10,7 @@ use crate::timeline::ExporterTimeline;
 
 #[test]
 fn a_wait_ends_when_the_exporter_signals() {
-    check(|| {
+    check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(1);
         let timeline = device.timeline(&exporter);
@@ -27,7 +27,7 @@ fn a_wait_ends_when_the_exporter_signals() {
 
 #[test]
 fn a_written_word_becomes_a_signal() {
-    check(|| {
+    check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(1);
         let timeline = device.timeline(&exporter);
@@ -43,7 +43,7 @@ fn a_written_word_becomes_a_signal() {
 /// Nobody looks at the word by himself: the function's wake-up must not get lost.
 #[test]
 fn a_host_function_becomes_a_signal() {
-    check(|| {
+    check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(1);
         let timeline = device.timeline(&exporter);
@@ -59,7 +59,7 @@ fn a_host_function_becomes_a_signal() {
 /// The bridge parks, goes to wait for the exporter, or waits for it already when the second order comes.
 #[test]
 fn an_order_comes_while_another_waits() {
-    check(|| {
+    check(3, || {
         let exporter = Exporter::new();
         let device = Arc::new(Device::new(2));
         let (first, second) = (device.timeline(&exporter), device.timeline(&exporter));
@@ -77,7 +77,7 @@ fn an_order_comes_while_another_waits() {
 /// What the exporter wrote before it signalled is there for the stream, and what the stream wrote for the exporter.
 #[test]
 fn data_is_there_when_the_value_is() {
-    check(|| {
+    check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(1);
         let timeline = device.timeline(&exporter);
@@ -105,7 +105,7 @@ fn data_is_there_when_the_value_is() {
 /// One timeline's stream waits for what the other's signals, and both go over one thread.
 #[test]
 fn two_timelines_take_turns_on_one_thread() {
-    check(|| {
+    check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(2);
         let (first, second) = (device.timeline(&exporter), device.timeline(&exporter));

@@ -13,7 +13,7 @@ use crate::timeline::ExporterTimeline;
 /// Words that are taken and put back at the same time are nobody else's meanwhile, and only grow.
 #[test]
 fn words_have_one_user_at_a_time() {
-    check(|| {
+    check(3, || {
         let words = Arc::new(Words::default());
         let user = |words: &Words| {
             for _ in 0..2 {
@@ -34,7 +34,7 @@ fn words_have_one_user_at_a_time() {
 /// A native wait is refused, or the timeline is raised far enough for it.
 #[test]
 fn a_wait_beside_letting_go_is_refused_or_covered() {
-    check(|| {
+    check(3, || {
         let mock = Exporter::new().timeline();
         let side = Arc::new(Side::new(mock.clone()));
         let failing = side.clone();
