@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys as cuda;
 use gpu_interop_sim::array::{Image, LEVELS, Level, MIPMAPPED, Mipmapped, Plane};
-use gpu_interop_sim::entries;
+use gpu_interop_sim::{entries, lost};
 
 use crate::copy::stream_of;
 use crate::external::memory_of;
@@ -180,7 +180,7 @@ entries! {
         let ((source, held), (target, also)) = (source.plane(extent)?, target.plane(extent)?);
         stream.enqueue(move || {
             // SAFETY: arrays are held and were checked; for memory, whoever enqueued the copy promised as much.
-            unsafe { source.copy_to(target, extent) };
+            lost::touch(|| unsafe { source.copy_to(target, extent) });
             drop((held, also));
             Ok(())
         });

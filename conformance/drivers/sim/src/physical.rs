@@ -9,7 +9,7 @@ use crate::mapping::Mapping;
 use crate::memory::{LAVAPIPE_HEADER, duplicate};
 use crate::objects::Objects;
 use crate::work::address;
-use crate::{code, settings};
+use crate::{code, device, settings};
 
 /// A memory file.
 #[derive(Debug)]
@@ -73,8 +73,8 @@ const READ_WRITE: u32 = 3;
 ///
 /// # Errors
 /// What is wrong.
-pub fn check([kind, handles, location, device]: [u32; 4]) -> Result<(), u32> {
-    if kind != PINNED || location != DEVICE || device != 0 {
+pub fn check([kind, handles, location, number]: [u32; 4]) -> Result<(), u32> {
+    if kind != PINNED || location != DEVICE || !device::exists(number.cast_signed()) {
         return Err(code::INVALID_VALUE);
     }
     if handles & !POSIX_FD != 0 { Err(code::NOT_SUPPORTED) } else { Ok(()) }

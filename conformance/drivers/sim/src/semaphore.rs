@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use rustix::thread::futex;
 
+use crate::lost;
 use crate::mapping::Mapping;
 use crate::memory::map_file;
 use crate::objects::Objects;
@@ -105,7 +106,8 @@ impl Semaphore {
         }
     }
 
-    /// Waits for it, for as long as it takes. A binary one is then no longer signalled.
+    /// Waits for it, for as long as it takes, or, with the host backend's, until the device is lost. A binary one is
+    /// then no longer signalled.
     pub fn wait(&self, value: u64) {
         match self.layout {
             Layout::Host => self.wait_host(value),
@@ -134,7 +136,7 @@ impl Semaphore {
         let pause = futex::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
         loop {
             let sequence = state.sequence.load(Ordering::SeqCst);
-            if reached() {
+            if lost::is_lost() || reached() {
                 return;
             }
             state.waiters.fetch_add(1, Ordering::SeqCst);

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::lost;
+
 /// A word's width and a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
@@ -81,14 +83,15 @@ impl Word {
         }
     }
 
-    /// Waits, for as long as it takes. Nobody tells when a word changes: this looks ever more rarely.
+    /// Waits, for as long as it takes, or until the device is lost. Nobody tells when a word changes: this looks ever
+    /// more rarely.
     ///
     /// # Safety
     /// There is a word of this width at `address`, aligned, until this returns.
     pub unsafe fn wait(self, address: usize, mask: u64, condition: Condition) {
         let mut pause = Duration::from_micros(1);
-        // SAFETY: the caller's promise.
-        while !self.is_met(unsafe { self.load(address) } & mask, condition) {
+        // SAFETY: the caller's promise. Who loses the device frees nothing.
+        while !lost::is_lost() && !self.is_met(unsafe { self.load(address) } & mask, condition) {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_micros(200));
         }

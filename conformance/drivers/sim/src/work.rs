@@ -9,6 +9,7 @@ pub use gpu_interop_stand_in::{address, give};
 use crate::code;
 use crate::event::{EVENTS, Event};
 use crate::kernel::{self, MODULES};
+use crate::lost;
 use crate::stream::{STREAMS, Stream};
 use crate::word::{Condition, Word};
 
@@ -110,7 +111,7 @@ pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> 
     }
     stream.enqueue(move || {
         // SAFETY: the caller's promise. An exporter that writes at the same time can make the copy torn, never invalid.
-        unsafe { to::<u8>(target).copy_from_nonoverlapping(from(source), size) };
+        lost::touch(|| unsafe { to::<u8>(target).copy_from_nonoverlapping(from(source), size) });
         Ok(())
     });
     Ok(())
@@ -129,10 +130,12 @@ pub unsafe fn fill<T: Copy + Send + 'static>(target: u64, value: T, count: usize
         return Err(code::INVALID_VALUE);
     }
     stream.enqueue(move || {
-        for index in 0..count {
-            // SAFETY: the caller's promise; aligned, as was checked.
-            unsafe { to::<T>(target).add(index).write(value) };
-        }
+        lost::touch(|| {
+            for index in 0..count {
+                // SAFETY: the caller's promise; aligned, as was checked.
+                unsafe { to::<T>(target).add(index).write(value) };
+            }
+        });
         Ok(())
     });
     Ok(())
@@ -179,7 +182,7 @@ pub unsafe fn write_value(stream: usize, pointer: u64, value: Word) -> Result<()
     let (stream, pointer) = (stream_of(stream)?, word(pointer, value)?);
     stream.enqueue(move || {
         // SAFETY: the caller's promise; it is aligned.
-        unsafe { value.store(pointer) };
+        lost::touch(|| unsafe { value.store(pointer) });
         Ok(())
     });
     Ok(())
@@ -241,7 +244,7 @@ pub unsafe fn launch(
     // SAFETY: the caller's promise.
     let run = unsafe { kernel.launch(arguments) };
     stream.enqueue(move || {
-        run();
+        lost::touch(run);
         Ok(())
     });
     Ok(())

@@ -16,7 +16,8 @@ macro_rules! entries {
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, unused_unsafe, clippy::too_many_arguments, reason = "the vendor's interface")]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
-            match $crate::faults::strike(stringify!($name)) {
+            let gives = !<[&str]>::is_empty(&[$(stringify!($out))?]);
+            match $crate::faults::strike(stringify!($name), gives) {
                 $crate::faults::Strike::None => {}
                 $crate::faults::Strike::Code(code) => {
                     // SAFETY: the caller's promise about its arguments.

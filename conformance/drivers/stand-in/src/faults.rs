@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int};
+use std::ops::RangeInclusive;
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use crate::{lock, settings};
+use crate::{lock, lost, settings};
 
 /// What befalls a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,16 +22,26 @@ pub enum Strike {
 /// A rule of `SIM_FAIL`.
 #[derive(Debug, PartialEq, Eq)]
 struct Rule {
+    /// `*` is every function.
     function: String,
-    /// Counted from 1; `None` is every use.
-    nth: Option<u64>,
+    /// Counted from 1.
+    uses: RangeInclusive<u64>,
     strike: Strike,
+}
+
+/// The calls of a function.
+#[derive(Debug, Default)]
+struct Calls {
+    count: u64,
+    gives: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     rules: Vec<Rule>,
-    calls: HashMap<&'static str, u64>,
+    calls: HashMap<&'static str, Calls>,
+    /// Of functions that touch the device.
+    all: u64,
 }
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
@@ -50,27 +61,47 @@ fn rules(text: &str) -> Vec<Rule> {
     let rule = |text: &str| {
         let mut parts = text.trim().split(':');
         let (function, nth, answer) = (parts.next()?, parts.next()?, parts.next()?);
-        let nth = if nth == "*" { None } else { Some(nth.parse().ok()?) };
+        let uses = match nth.strip_suffix('+') {
+            _ if nth == "*" => 1..=u64::MAX,
+            Some(first) => first.parse().ok()?..=u64::MAX,
+            None => nth.parse().ok().map(|nth| nth..=nth)?,
+        };
         let strike = if answer == "null" { Strike::Null } else { Strike::Code(answer.parse().ok()?) };
-        Some(Rule { function: function.into(), nth, strike })
+        Some(Rule { function: function.into(), uses, strike })
     };
     text.split(',').filter_map(rule).collect()
 }
 
-/// Counts a call of `function`, lets it take its time, and says what befalls it.
+/// Whether a function touches the device. The rest goes on working when the device is lost.
+fn touches_device(function: &str) -> bool {
+    !function.contains("GetError")
+}
+
+/// Counts a call of `function`, which `gives` a result or not, lets it take its time, and says what befalls it.
 #[must_use]
-pub fn strike(function: &'static str) -> Strike {
+pub fn strike(function: &'static str, gives: bool) -> Strike {
     for (name, latency) in &*LATENCY {
         if name == function || name == "*" {
             std::thread::sleep(*latency);
         }
     }
     let mut state = lock(&STATE);
-    let State { rules, calls } = &mut *state;
-    let nth = calls.entry(function).or_default();
-    *nth += 1;
-    let hit = rules.iter().find(|rule| rule.function == function && rule.nth.is_none_or(|wanted| wanted == *nth));
-    hit.map_or(Strike::None, |rule| rule.strike)
+    let State { rules, calls, all } = &mut *state;
+    let Calls { count, gives: known } = calls.entry(function).or_default();
+    *count += 1;
+    *known |= gives;
+    *all += u64::from(touches_device(function));
+    let hit = rules.iter().find(|rule| match rule.function.as_str() {
+        "*" => touches_device(function) && rule.uses.contains(all),
+        name => name == function && rule.uses.contains(count),
+    });
+    let Some(rule) = hit else { return Strike::None };
+    let (strike, lost) = (rule.strike, rule.function == "*" && *rule.uses.end() == u64::MAX);
+    drop(state);
+    if lost {
+        lost::lose();
+    }
+    strike
 }
 
 /// Replaces the rules of `SIM_FAIL` by others and begins to count anew, within a process. NULL is no rules. Answers how
@@ -86,12 +117,13 @@ pub unsafe extern "C" fn sim_fail(text: *const c_char) -> c_int {
         // SAFETY: the caller's promise.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     };
+    lost::find();
     let mut state = lock(&STATE);
     *state = State { rules: rules(&text), ..State::default() };
     c_int::try_from(state.rules.len()).unwrap_or(c_int::MAX)
 }
 
-/// How often `function` was called since the last [`sim_fail`].
+/// How often `function` was called since the last [`sim_fail`]; `*` is every function that `*` in a rule is.
 ///
 /// # Safety
 /// `function` is a string.
@@ -100,25 +132,58 @@ pub unsafe extern "C" fn sim_calls(function: *const c_char) -> u64 {
     // SAFETY: the caller's promise.
     let function = unsafe { CStr::from_ptr(function) };
     let state = lock(&STATE);
-    function.to_str().ok().and_then(|function| state.calls.get(function)).copied().unwrap_or(0)
+    match function.to_str() {
+        Ok("*") => state.all,
+        Ok(function) => state.calls.get(function).map_or(0, |calls| calls.count),
+        Err(_) => 0,
+    }
+}
+
+/// Whether `function` gives a result, so that `null` is an answer of it: 1 or 0. Known of what was called since the
+/// last [`sim_fail`].
+///
+/// # Safety
+/// `function` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sim_gives(function: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let function = unsafe { CStr::from_ptr(function) };
+    let state = lock(&STATE);
+    function.to_str().ok().and_then(|function| state.calls.get(function)).is_some_and(|calls| calls.gives).into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Rules are the process's.
     #[test]
     fn the_named_use_of_the_named_function_fails() {
         // SAFETY: strings.
         let count = |text: &CStr| unsafe { sim_fail(text.as_ptr()) };
-        assert_eq!(count(c"first:2:700, second:*:null,third:1:x,fourth"), 2);
+        let strike = |function| strike(function, function == "second");
+        assert_eq!(count(c"first:2:700, second:*:null,third:1:x,fourth,fifth:x+:1"), 2);
         assert_eq!([(); 3].map(|()| strike("first")), [Strike::None, Strike::Code(700), Strike::None]);
         assert_eq!([(); 2].map(|()| strike("second")), [Strike::Null; 2]);
         assert_eq!(strike("third"), Strike::None);
-        // SAFETY: a string.
-        assert_eq!(unsafe { sim_calls(c"first".as_ptr()) }, 3);
+        // SAFETY: strings.
+        unsafe {
+            assert_eq!(sim_calls(c"first".as_ptr()), 3);
+            assert_eq!((sim_gives(c"first".as_ptr()), sim_gives(c"second".as_ptr())), (0, 1));
+        }
         // SAFETY: NULL is no rules.
         assert_eq!(unsafe { sim_fail(std::ptr::null()) }, 0);
         assert_eq!([(); 2].map(|()| strike("first")), [Strike::None; 2]);
+
+        assert_eq!(count(c"first:2+:1"), 1);
+        assert_eq!([(); 3].map(|()| strike("first")), [Strike::None, Strike::Code(1), Strike::Code(1)]);
+        assert_eq!(count(c"*:3+:719"), 1);
+        let calls = ["first", "cuGetErrorName", "second", "first", "cuGetErrorName", "third"].map(strike);
+        let lost = Strike::Code(719);
+        assert_eq!(calls, [Strike::None, Strike::None, Strike::None, lost, Strike::None, lost]);
+        // SAFETY: a string.
+        assert_eq!(unsafe { sim_calls(c"*".as_ptr()) }, 4);
+        assert!(lost::is_lost());
+        assert_eq!((count(c""), lost::is_lost()), (0, false));
     }
 }

@@ -13,6 +13,7 @@ pub mod code;
 pub mod descriptor;
 pub mod faults;
 pub mod hip;
+pub mod lost;
 pub mod mark;
 pub mod objects;
 pub mod settings;

@@ -1,8 +1,10 @@
 //! Status codes, and their names.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 use cubecl_hip_sys as hip;
+
+use crate::faults::{Strike, strike};
 
 /// `hipErrorNoBinaryForGpu`.
 pub const NO_BINARY_FOR_GPU: u32 = hip::hipError_t_hipErrorNoBinaryForGpu;
@@ -48,6 +50,16 @@ const NAMES: &[(u32, &CStr)] = &[
 #[must_use]
 pub fn name(code: u32) -> &'static CStr {
     NAMES.iter().find(|(known, _)| *known == code).map_or(UNKNOWN, |(_, name)| *name)
+}
+
+/// The name, as `function` answers it, unless a fault is injected: functions of texts answer no code, so that any fault
+/// is NULL.
+#[must_use]
+pub fn answer(function: &'static str, code: u32) -> *const c_char {
+    match strike(function, true) {
+        Strike::None => name(code).as_ptr(),
+        Strike::Code(_) | Strike::Null => std::ptr::null(),
+    }
 }
 
 #[cfg(test)]

@@ -122,14 +122,14 @@ macro_rules! hip_entries {
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the vendor's interface")]
         pub extern "C" fn hipGetErrorName(code: u32) -> *const ::std::ffi::c_char {
-            $crate::hip::error::name(code).as_ptr()
+            $crate::hip::error::answer("hipGetErrorName", code)
         }
 
         /// Plays `hipGetErrorString`.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the vendor's interface")]
         pub extern "C" fn hipGetErrorString(code: u32) -> *const ::std::ffi::c_char {
-            $crate::hip::error::name(code).as_ptr()
+            $crate::hip::error::answer("hipGetErrorString", code)
         }
     };
 }

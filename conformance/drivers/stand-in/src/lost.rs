@@ -1,0 +1,37 @@
+//! A device that is lost: a rule of [`settings`](crate::settings) has every call fail from some point on, as after an
+//! error that a real driver does not recover from. What was enqueued then touches no memory any more, where a stand-in
+//! does the work by itself.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+static LOST: AtomicBool = AtomicBool::new(false);
+/// Held by whoever touches memory.
+static TOUCHING: RwLock<()> = RwLock::new(());
+
+/// Whether the device is lost.
+#[must_use]
+pub fn is_lost() -> bool {
+    LOST.load(Ordering::SeqCst)
+}
+
+/// Loses the device. When this returns, no work touches memory.
+pub(crate) fn lose() {
+    if !LOST.swap(true, Ordering::SeqCst) {
+        drop(TOUCHING.write().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Finds it again.
+pub(crate) fn find() {
+    LOST.store(false, Ordering::SeqCst);
+}
+
+/// Runs work that touches memory, unless the device is lost.
+pub fn touch(work: impl FnOnce()) {
+    let touching = TOUCHING.read().unwrap_or_else(PoisonError::into_inner);
+    if !is_lost() {
+        work();
+    }
+    drop(touching);
+}
