@@ -1,11 +1,9 @@
-//! Builds the libraries that play drivers.
+//! The libraries that play drivers, each built once.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use libtest_mimic::Failed;
-use serde_json::Value;
+use crate::built::build;
 
 /// A library's file, or why there is none.
 pub(crate) type Built = Result<PathBuf, String>;
@@ -30,29 +28,4 @@ pub(crate) fn hip_on_cuda() -> Built {
 
 fn once(built: &OnceLock<Built>, package: &str) -> Built {
     built.get_or_init(|| build(package).map_err(|failed| failed.message().unwrap_or_default().into())).clone()
-}
-
-/// The file of a library of this workspace, built with the profile of this program. Cargo builds what tests link
-/// with, and nothing links with these.
-fn build(package: &str) -> Result<PathBuf, Failed> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--locked", "--message-format=json-render-diagnostics", "--package", package]);
-    cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "--target-dir"]);
-    // The folder that Cargo gives to tests is in the folder that it builds in.
-    cargo.arg(concat!(env!("CARGO_TARGET_TMPDIR"), "/.."));
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    let output = cargo.stderr(Stdio::inherit()).output()?;
-    if !output.status.success() {
-        return Err(format!("cargo build --package {package}: {}", output.status).into());
-    }
-    let target = package.replace('-', "_");
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == target.as_str())
-        .filter_map(|message| message["filenames"].as_array()?.first()?.as_str().map(PathBuf::from))
-        .next_back()
-        .ok_or_else(|| format!("cargo did not say where it put {package}").into())
 }

@@ -6,6 +6,8 @@
 //! start it as the others.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
+#[path = "../../drivers/built.rs"]
+mod built;
 mod cuda;
 mod hip;
 mod hip_calls;

@@ -21,7 +21,10 @@ fn with_stack<T>(run: impl FnOnce(&mut Vec<usize>) -> T) -> Result<T, u32> {
 }
 
 /// Fails unless a live context is current on this thread.
-pub(crate) fn need() -> Result<(), u32> {
+///
+/// # Errors
+/// [`code::NOT_INITIALIZED`], [`code::INVALID_CONTEXT`].
+pub fn need() -> Result<(), u32> {
     initialised()?;
     let current = with_stack(|stack| stack.last().copied())?;
     if current == Some(PRIMARY) && device::retained() > 0 { Ok(()) } else { Err(code::INVALID_CONTEXT) }

@@ -16,4 +16,5 @@ pub mod module;
 pub mod order;
 pub mod physical;
 
-pub(crate) use gpu_interop_sim::work::{address, give};
+pub(crate) use gpu_interop_sim::work::address;
+pub use gpu_interop_sim::work::give;

@@ -11,6 +11,10 @@ use crate::objects::Objects;
 pub static MIPMAPPED: Objects<Mipmapped> = Objects::new();
 /// Their levels by handle.
 pub static LEVELS: Objects<Level> = Objects::new();
+/// Surfaces by handle. Nothing uses them.
+pub static SURFACES: Objects<()> = Objects::new();
+/// Textures by handle. As with surfaces.
+pub static TEXTURES: Objects<()> = Objects::new();
 
 /// What an image is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::sync::Once;
 
-use crate::array::MIPMAPPED;
+use crate::array::{MIPMAPPED, SURFACES, TEXTURES};
 use crate::event::EVENTS;
 use crate::kernel::MODULES;
 use crate::memory::{self, IMPORTED};
@@ -39,6 +39,10 @@ pub struct Live {
     pub reservations: u64,
     /// Primary contexts that were retained and not released.
     pub contexts: u64,
+    /// Surfaces.
+    pub surfaces: u64,
+    /// Textures.
+    pub textures: u64,
 }
 
 impl Live {
@@ -58,6 +62,8 @@ impl Live {
             descriptors: PHYSICAL.len() as u64,
             reservations: RESERVED.len() as u64,
             contexts: device::retained(),
+            surfaces: SURFACES.len() as u64,
+            textures: TEXTURES.len() as u64,
         }
     }
 
@@ -65,7 +71,7 @@ impl Live {
     #[must_use]
     pub fn total(&self) -> u64 {
         let Self { imports, mappings, arrays, semaphores, streams, events, modules, .. } = *self;
-        let Self { allocations, descriptors, reservations, contexts, .. } = *self;
+        let Self { allocations, descriptors, reservations, contexts, surfaces, textures, .. } = *self;
         imports
             + mappings
             + arrays
@@ -77,6 +83,8 @@ impl Live {
             + descriptors
             + reservations
             + contexts
+            + surfaces
+            + textures
     }
 }
 
