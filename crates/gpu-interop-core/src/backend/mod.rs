@@ -320,7 +320,8 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
     }
 
     /// Whether everything enqueued has run. Does not block, and does not take the failure that a synchronisation
-    /// reports. An error means that nothing on the stream will run any more; what may pass is `Ok(false)`.
+    /// reports. What may pass is `Ok(false)`. After an error the caller asks in another way ([`BackendDevice::query_event`],
+    /// and there this); if that fails too, nothing on the stream may run any more.
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool>;
 
     /// Creates an event without timing.

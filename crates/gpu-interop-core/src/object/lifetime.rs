@@ -6,6 +6,9 @@
 //! events have passed: at the next release, creation or synchronisation on the device. Using an object so costs
 //! one load, and freeing an idle one costs nothing.
 //!
+//! A driver that cannot say whether work has run is asked in another way: of a stream by an event, of an event by its
+//! stream. Only if that fails too is the device taken for lost, on which nothing runs any more.
+//!
 //! Memory never goes before its mappings, nor an image before its surfaces and textures, even if the work ends while
 //! the question is being asked: it waits for those of them that are still kept, and what is kept is freed under one
 //! lock, in the order it was let go.
@@ -226,16 +229,26 @@ impl Lifetimes {
         let streams = lock(&self.streams);
         for (slot, raw) in streams.iter().enumerate() {
             let Some(raw) = *raw else { continue };
-            if used & (1 << (slot % 64)) == 0 || is_idle(device, raw) {
+            if used & (1 << (slot % 64)) == 0 {
                 continue;
             }
-            waits.push(record(device, raw).map_or_else(
-                |error| {
+            // SAFETY: a stream is in the table, which is locked, exactly while it is live.
+            let busy = match unsafe { device.query_stream(raw) } {
+                Ok(true) => continue,
+                Ok(false) => true,
+                Err(error) => {
+                    tracing::warn!(%error, "asking a stream failed; what is freed waits for an event");
+                    false
+                }
+            };
+            match record(device, raw) {
+                Ok(event) => waits.push(Wait::Event { event, slot }),
+                Err(error) if busy => {
                     tracing::warn!(%error, "recording an event failed; what is freed waits for an idle stream");
-                    Wait::Idle(slot)
-                },
-                |event| Wait::Event { event, slot },
-            ));
+                    waits.push(Wait::Idle(slot));
+                }
+                Err(error) => tracing::warn!(%error, "recording an event failed; the stream counts as lost"),
+            }
         }
         waits
     }
@@ -298,16 +311,26 @@ impl Lifetimes {
         match wait {
             Wait::Event { slot, .. } if busy.contains(&slot) => false,
             Wait::Event { event, slot } => {
-                // SAFETY: retired entries own their events. After an error nothing is left that could use the object.
-                let passed = unsafe { device.query_event(event) }.unwrap_or(true);
+                // SAFETY: retired entries own their events.
+                let passed = unsafe { device.query_event(event) }.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "asking an event failed; what is freed waits for an idle stream");
+                    self.is_idle(device, slot)
+                });
                 if !passed {
                     busy.insert(slot);
                 }
                 passed
             }
-            // A stream that has left its slot was idle then. Another one in the slot only makes this more careful.
-            Wait::Idle(slot) => lock(&self.streams)[slot].is_none_or(|raw| is_idle(device, raw)),
+            Wait::Idle(slot) => self.is_idle(device, slot),
         }
+    }
+
+    /// Whether the stream in a slot is idle, or was when it left. Another one in the slot only makes this more careful.
+    /// What asks has failed to learn it from an event; if the stream does not answer either, it runs nothing any more.
+    fn is_idle(&self, device: &dyn BackendDevice, slot: usize) -> bool {
+        let streams = lock(&self.streams);
+        // SAFETY: a stream is in the table, which is locked, exactly while it is live.
+        streams[slot].is_none_or(|raw| unsafe { device.query_stream(raw) }.unwrap_or(true))
     }
 
     /// Frees what is left when the device goes: gives enqueued work a moment to run, then cancels what the backend and the
@@ -373,12 +396,6 @@ impl Lifetimes {
             }
         }
     }
-}
-
-/// A stream that reports an error runs no more work, so it counts as idle.
-fn is_idle(device: &dyn BackendDevice, raw: RawStream) -> bool {
-    // SAFETY: a stream is in the table exactly while it is live, and the callers have locked the table.
-    unsafe { device.query_stream(raw) }.unwrap_or(true)
 }
 
 /// A new event, recorded on `raw`.

@@ -243,15 +243,34 @@ fn all_of_70_busy_streams_are_waited_for() {
     assert_eq!(recorder.live(), 0);
 }
 
-/// A stream that reports an error runs nothing any more.
+/// One answer is not believed: an event tells instead, and of an event the stream.
 #[test]
-fn a_failed_stream_keeps_nothing() {
+fn one_failed_question_frees_nothing_that_is_in_use() {
+    for (before, after) in [("QueryStream", None), ("QueryStream", Some("QueryEvent")), ("CreateEvent", None)] {
+        let (recorder, device) = open();
+        let stream = held_stream(&recorder, &device);
+        let buffer = busy_buffer(&device, &stream);
+        recorder.fail_next(before, crate::ErrorKind::Driver);
+        buffer.close().expect("deferred");
+        after.iter().for_each(|call| recorder.fail_next(call, crate::ErrorKind::Driver));
+        device.collect();
+        assert_eq!(recorder.frees(), [], "{before}, {after:?}: too early");
+        recorder.finish(stream.as_raw());
+        device.collect();
+        assert_eq!(recorder.frees().len(), 2, "{before}, {after:?}: {:#?}", recorder.frees());
+    }
+}
+
+/// A stream of which neither tells anything runs nothing any more.
+#[test]
+fn a_lost_stream_keeps_nothing() {
     let (recorder, device) = open();
     let stream = device.create_stream().expect("stream");
     let buffer = mapped(&device);
     stream.fill(&buffer, 1).expect("fill");
-    recorder.fail_next("QueryStream", crate::ErrorKind::Driver);
-    recorder.fail_next("QueryStream", crate::ErrorKind::Driver);
+    for call in ["QueryStream", "CreateEvent"] {
+        recorder.fail_next(call, crate::ErrorKind::Driver);
+    }
     drop(buffer);
     assert_eq!(recorder.frees().len(), 2);
 }
