@@ -136,10 +136,10 @@ impl Stream {
         self.check_host_size(OPERATION, source, target.len())?;
         let source = self.enter_region(OPERATION, source)?;
         let target = ArrayCopySide::Host { ptr: target.as_mut_ptr(), row_pitch: extent[0], rows: extent[1] };
-        // SAFETY: the region is live; the host memory holds the extent and is borrowed until this returns, which
-        // synchronising does, also with an error, only when the stream runs nothing any more.
+        // SAFETY: the region is live; the host memory holds the extent and is borrowed until this returns, which `finish`
+        // does, also with an error, only when the stream runs nothing any more.
         unsafe { self.copy_array_sides(target, source, extent) }?;
-        self.synchronize()
+        self.finish()
     }
 
     /// Copies host memory without gaps to a region of an image, and blocks until everything enqueued so far and the
@@ -156,7 +156,7 @@ impl Stream {
         let source = ArrayCopySide::Host { ptr: source.as_ptr().cast_mut(), row_pitch: extent[0], rows: extent[1] };
         // SAFETY: as in `read_array`.
         unsafe { self.copy_array_sides(target, source, extent) }?;
-        self.synchronize()
+        self.finish()
     }
 
     /// Checks that linear memory can be used on this stream with a copy of this extent, and notes the use.

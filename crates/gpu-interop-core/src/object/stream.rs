@@ -66,6 +66,18 @@ impl Stream {
         done.and_then(|()| self.faults.take()).map_err(|error| device.decorate(error))
     }
 
+    /// [`Stream::synchronize`] for work that uses the caller's memory: returns, also with an error, only when the
+    /// driver no longer says that work is pending.
+    pub(super) fn finish(&self) -> Result<()> {
+        let done = self.synchronize();
+        if done.is_err() {
+            while let Ok(false) = self.is_idle() {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        done
+    }
+
     /// Like [`Stream::synchronize`], but gives up after `timeout`. Polls: first busily, then at most every
     /// millisecond.
     ///

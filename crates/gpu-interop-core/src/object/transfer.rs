@@ -37,12 +37,12 @@ impl Stream {
     pub fn read<'a>(&self, source: impl Into<BufferSlice<'a>>, target: &mut [u8]) -> Result<()> {
         let source = source.into();
         self.enter("Stream::read", source, target.len() as u64)?;
-        // SAFETY: `target` is as long as the range and outlives the copy: it is borrowed until this returns, and
-        // synchronising returns, also with an error, only when the stream runs nothing any more.
+        // SAFETY: `target` is as long as the range and outlives the copy: it is borrowed until this returns, and `finish`
+        // returns, also with an error, only when the stream runs nothing any more.
         self.call(|device, stream| unsafe {
             device.copy_to_host(stream, target.as_mut_ptr(), source.ptr, source.size)
         })?;
-        self.synchronize()
+        self.finish()
     }
 
     /// Copies host memory to the device, and blocks until everything enqueued so far and the copy have run.
@@ -54,7 +54,7 @@ impl Stream {
         self.enter("Stream::write", target, source.len() as u64)?;
         // SAFETY: as in `read`.
         self.call(|device, stream| unsafe { device.copy_from_host(stream, target.ptr, source.as_ptr(), target.size) })?;
-        self.synchronize()
+        self.finish()
     }
 
     /// Copies device memory to the host, asynchronously.

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::recorder::Call;
 use super::{SIZE, assert_invalid, assert_refused, import, mapped, open};
+use crate::array::{ArrayFormat, ArrayShape, ChannelType, MipmappedArrayDesc};
 use crate::backend::WaitCondition;
 use crate::error::ErrorKind;
 use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
@@ -236,5 +237,32 @@ fn driver_errors_gain_backend_and_device() {
         let error = work().expect_err(call);
         assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)", "backend: recorder"]);
         work().expect("only one call fails");
+    }
+}
+
+/// The memory of a blocking copy is the caller's again when it returns, whatever the synchronisation answers.
+#[test]
+fn a_blocking_copy_never_returns_while_it_is_pending() {
+    let (recorder, device) = open();
+    let (memory, queue) = (import(&device), device.create_stream().expect("stream"));
+    let buffer = memory.map_buffer(0, 64).expect("map");
+    let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
+    let image = MipmappedArrayDesc::new(ArrayShape::D2 { width: 4, height: 4 }, format);
+    let image = memory.map_mipmapped_array(&image).expect("map");
+    let level = image.level(0).expect("a level");
+    type Work<'a> = &'a dyn Fn() -> crate::Result<()>;
+    let table: [Work<'_>; 4] = [
+        &|| queue.read(&buffer, &mut [0; 64]),
+        &|| queue.write(&buffer, &[0; 64]),
+        &|| queue.read_array(level, &mut [0; 64]),
+        &|| queue.write_array(level, &[0; 64]),
+    ];
+    recorder.hold(queue.as_raw());
+    for (index, copy) in table.into_iter().enumerate() {
+        recorder.fail_next("SynchronizeStream", ErrorKind::Driver);
+        recorder.finish_after_queries(3);
+        let error = copy().expect_err("the synchronisation fails");
+        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)"]);
+        assert!(queue.is_idle().expect("a query"), "copy {index} is pending");
     }
 }
