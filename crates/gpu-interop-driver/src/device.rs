@@ -55,6 +55,17 @@ impl<V: Vendor> VendorDevice<V> {
     }
 }
 
+impl<V: Vendor> Drop for VendorDevice<V> {
+    fn drop(&mut self) {
+        // Those that were to be freed when the device could not be made current.
+        let left = std::mem::take(&mut *self.allocations());
+        if !left.is_empty() {
+            let _entered = self.context.enter();
+            drop(left);
+        }
+    }
+}
+
 /// Calls a function of the driver with the device current, and looks at its status. The arguments may use the name
 /// that the function has in errors, which comes after the bar. In an unsafe block.
 macro_rules! call {
@@ -209,7 +220,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let (driver, _current) = self.context.enter()?;
         let removed = self.allocations().remove(&allocation.raw.get());
         let operation = driver.functions.mem_release.operation;
-        removed.map(drop).ok_or_else(|| Error::invalid(operation, "there is no such allocation"))
+        removed.ok_or_else(|| Error::invalid(operation, "there is no such allocation"))?.free()
     }
 
     unsafe fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore> {

@@ -200,8 +200,9 @@ pub(crate) fn not_null(operation: &'static str, handle: usize) -> Result<usize> 
     Ok(handle)
 }
 
+/// The error for a success that gave no handle.
 #[cold]
-fn null(operation: &'static str) -> Error {
+pub(crate) fn null(operation: &'static str) -> Error {
     Error::new(ErrorKind::Driver, operation, "the driver reported success but gave a null handle")
 }
 

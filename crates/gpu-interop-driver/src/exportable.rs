@@ -1,12 +1,12 @@
 //! Memory of a device that can be exported: the virtual memory management of both drivers.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use gpu_interop_core::{Error, ErrorKind, MemoryHandle, Result};
 
-use crate::driver::Driver;
+use crate::driver::{Driver, null};
 use crate::functions::DeviceAddress;
-use crate::status::Status;
 use crate::vendor::{Context, Vendor};
 
 /// The structs and numbers of virtual memory management, which are the same in both headers.
@@ -76,30 +76,15 @@ macro_rules! call {
     }};
 }
 
-/// Physical memory, and the range of addresses at which it is mapped. Each step undoes itself.
+/// Physical memory, and the range of addresses at which it is mapped. When this is dropped, what is made of it by then
+/// is undone.
 #[derive(Debug)]
 pub(crate) struct Allocation<V: Vendor> {
-    mapped: Mapped<V>,
-    physical: Physical<V>,
-}
-
-#[derive(Debug)]
-struct Physical<V: Vendor> {
     context: Arc<Context<V>>,
-    handle: u64,
-}
-
-#[derive(Debug)]
-struct Reserved<V: Vendor> {
-    context: Arc<Context<V>>,
-    address: DeviceAddress,
     size: usize,
-}
-
-#[derive(Debug)]
-struct Mapped<V: Vendor> {
-    // Unmapped, by `Drop`, before the addresses are given back.
-    reserved: Reserved<V>,
+    physical: Option<NonZeroU64>,
+    reserved: Option<NonZeroU64>,
+    mapped: bool,
 }
 
 impl<V: Vendor> Allocation<V> {
@@ -113,22 +98,80 @@ impl<V: Vendor> Allocation<V> {
             win32_handle_metadata: std::ptr::null_mut(),
             alloc_flags: [0; 8],
         };
-        let driver = &*context.driver;
-        let size = round_up(driver, &prop, size)?;
-        let physical = Physical::create(context, &prop, size)?;
-        let mapped = Mapped::map(Reserved::reserve(context, size)?, &physical)?;
-        let access = MemAccessDesc { location, flags: MEM_ACCESS_READ_WRITE };
-        // SAFETY: the range was just mapped, and there is one description.
-        unsafe { call!(driver, mem_set_access(mapped.reserved.address, size, &raw const access, 1)) }?;
-        Ok(Self { mapped, physical })
+        let size = round_up(&context.driver, &prop, size)?;
+        let mut made = Self { context: context.clone(), size, physical: None, reserved: None, mapped: false };
+        made.create(&prop)?;
+        made.reserve()?;
+        made.map()?;
+        made.allow(location)?;
+        Ok(made)
     }
 
     pub(crate) fn address(&self) -> DeviceAddress {
-        self.mapped.reserved.address
+        self.reserved.map_or(0, NonZeroU64::get)
     }
 
     pub(crate) fn size(&self) -> u64 {
-        self.mapped.reserved.size as u64
+        self.size as u64
+    }
+
+    fn handle(&self) -> u64 {
+        self.physical.map_or(0, NonZeroU64::get)
+    }
+
+    fn create(&mut self, prop: &MemAllocationProp) -> Result<()> {
+        let mut handle = 0;
+        // SAFETY: both pointers are valid for the call; the size is a multiple of the granularity.
+        let operation = unsafe { call!(&*self.context.driver, mem_create(&raw mut handle, self.size, prop, 0)) }?;
+        self.physical = Some(NonZeroU64::new(handle).ok_or_else(|| null(operation))?);
+        Ok(())
+    }
+
+    fn reserve(&mut self) -> Result<()> {
+        let mut address = 0;
+        // SAFETY: the pointer is valid for the call; the size is a multiple of the granularity.
+        let reserved =
+            unsafe { call!(&*self.context.driver, mem_address_reserve(&raw mut address, self.size, 0, 0, 0)) };
+        let operation = reserved?;
+        self.reserved = Some(NonZeroU64::new(address).ok_or_else(|| null(operation))?);
+        Ok(())
+    }
+
+    fn map(&mut self) -> Result<()> {
+        let (address, handle) = (self.address(), self.handle());
+        // SAFETY: the range was reserved for this, whole, and the memory is as large.
+        unsafe { call!(&*self.context.driver, mem_map(address, self.size, 0, handle, 0)) }?;
+        self.mapped = true;
+        Ok(())
+    }
+
+    fn allow(&self, location: MemLocation) -> Result<()> {
+        let access = MemAccessDesc { location, flags: MEM_ACCESS_READ_WRITE };
+        // SAFETY: the range was just mapped, and there is one description.
+        unsafe { call!(&*self.context.driver, mem_set_access(self.address(), self.size, &raw const access, 1)) }
+            .map(drop)
+    }
+
+    /// Frees it. The device is current, and no work uses it.
+    ///
+    /// All steps are tried. The error is that of the first that failed; what others answer is reported.
+    pub(crate) fn free(mut self) -> Result<()> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        let (driver, size) = (&*self.context.driver, self.size);
+        let (reserved, physical) = (self.reserved.take(), self.physical.take());
+        let unmapped = match reserved {
+            Some(address) if std::mem::take(&mut self.mapped) => unmap(driver, address.get(), size),
+            _ => Ok(()),
+        };
+        let unreserved = reserved.map_or(Ok(()), |address| unreserve(driver, address.get(), size));
+        let released = physical.map_or(Ok(()), |handle| release(driver, handle.get()));
+        let mut failed = [unmapped, unreserved, released].into_iter().filter_map(Result::err);
+        let first = failed.next();
+        failed.for_each(|error| report(&error));
+        first.map_or(Ok(()), Err)
     }
 
     /// A new descriptor of the memory.
@@ -137,9 +180,9 @@ impl<V: Vendor> Allocation<V> {
         use std::ffi::{c_int, c_void};
         use std::os::fd::{FromRawFd, OwnedFd};
 
-        let driver = &*self.physical.context.driver;
+        let driver = &*self.context.driver;
         let mut fd: c_int = -1;
-        let (target, handle) = ((&raw mut fd).cast::<c_void>(), self.physical.handle);
+        let (target, handle) = ((&raw mut fd).cast::<c_void>(), self.handle());
         // SAFETY: the allocation is live and was made for export as a descriptor; the pointer is to what that kind takes.
         let exported =
             unsafe { call!(driver, mem_export_to_shareable_handle(target, handle, MEM_HANDLE_TYPE_POSIX_FD, 0)) };
@@ -159,7 +202,7 @@ impl<V: Vendor> Allocation<V> {
 
     #[cfg(not(unix))]
     pub(crate) fn export(&self) -> Result<MemoryHandle> {
-        let operation = self.physical.context.driver.functions.mem_export_to_shareable_handle.operation;
+        let operation = self.context.driver.functions.mem_export_to_shareable_handle.operation;
         Err(Error::unsupported(operation, "this version exports file descriptors only"))
     }
 }
@@ -170,74 +213,38 @@ fn round_up<V: Vendor>(driver: &Driver<V>, prop: &MemAllocationProp, size: u64) 
     let asked =
         unsafe { call!(driver, mem_get_allocation_granularity(&raw mut granularity, prop, GRANULARITY_MINIMUM)) };
     let operation = asked?;
-    usize::try_from(size).ok().and_then(|size| size.checked_next_multiple_of(granularity.max(1))).ok_or_else(|| {
+    if granularity == 0 {
+        return Err(Error::new(ErrorKind::Driver, operation, "the driver reported success but gave no granularity"));
+    }
+    usize::try_from(size).ok().and_then(|size| size.checked_next_multiple_of(granularity)).ok_or_else(|| {
         Error::new(ErrorKind::OutOfMemory, operation, "no device has this much memory").with_context("size", size)
     })
 }
 
-impl<V: Vendor> Physical<V> {
-    fn create(context: &Arc<Context<V>>, prop: &MemAllocationProp, size: usize) -> Result<Self> {
-        let mut handle = 0;
-        // SAFETY: both pointers are valid for the call; the size is a multiple of the granularity.
-        unsafe { call!(&*context.driver, mem_create(&raw mut handle, size, prop, 0)) }?;
-        Ok(Self { context: context.clone(), handle })
-    }
+/// Reports what cannot be returned.
+fn report(error: &Error) {
+    tracing::error!(%error, "freeing device memory failed; it is leaked");
 }
 
-impl<V: Vendor> Reserved<V> {
-    fn reserve(context: &Arc<Context<V>>, size: usize) -> Result<Self> {
-        let mut address = 0;
-        // SAFETY: the pointer is valid for the call; the size is a multiple of the granularity.
-        unsafe { call!(&*context.driver, mem_address_reserve(&raw mut address, size, 0, 0, 0)) }?;
-        Ok(Self { context: context.clone(), address, size })
-    }
+fn unmap<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> Result<()> {
+    // SAFETY: mapped by `Allocation::map`, whole, and no work uses it: the owner's promise.
+    unsafe { call!(driver, mem_unmap(address, size)) }.map(drop)
 }
 
-impl<V: Vendor> Mapped<V> {
-    fn map(reserved: Reserved<V>, physical: &Physical<V>) -> Result<Self> {
-        let (address, size) = (reserved.address, reserved.size);
-        // SAFETY: the range was reserved for this, whole, and the memory is as large.
-        unsafe { call!(&*reserved.context.driver, mem_map(address, size, 0, physical.handle, 0)) }?;
-        Ok(Self { reserved })
-    }
+fn unreserve<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> Result<()> {
+    // SAFETY: reserved by `Allocation::reserve`, whole, and unmapped by now.
+    unsafe { call!(driver, mem_address_free(address, size)) }.map(drop)
 }
 
-/// Reports what a drop cannot return.
-fn report<V: Vendor>(driver: &Driver<V>, operation: &'static str, result: Status) {
-    if let Err(error) = driver.check(operation, result) {
-        tracing::error!(%error, "freeing device memory failed; it is leaked");
-    }
+fn release<V: Vendor>(driver: &Driver<V>, handle: u64) -> Result<()> {
+    // SAFETY: created by `Allocation::create`, and released once.
+    unsafe { call!(driver, mem_release(handle)) }.map(drop)
 }
 
-impl<V: Vendor> Drop for Mapped<V> {
+impl<V: Vendor> Drop for Allocation<V> {
     fn drop(&mut self) {
-        let driver = &*self.reserved.context.driver;
-        let function = &driver.functions.mem_unmap;
-        if let Some(unmap) = function.get() {
-            // SAFETY: mapped by `Mapped::map`, whole, and no work uses it: the owner's promise.
-            report(driver, function.operation, unsafe { unmap(self.reserved.address, self.reserved.size) });
-        }
-    }
-}
-
-impl<V: Vendor> Drop for Reserved<V> {
-    fn drop(&mut self) {
-        let driver = &*self.context.driver;
-        let function = &driver.functions.mem_address_free;
-        if let Some(free) = function.get() {
-            // SAFETY: reserved by `Reserved::reserve`, whole, and unmapped by now.
-            report(driver, function.operation, unsafe { free(self.address, self.size) });
-        }
-    }
-}
-
-impl<V: Vendor> Drop for Physical<V> {
-    fn drop(&mut self) {
-        let driver = &*self.context.driver;
-        let function = &driver.functions.mem_release;
-        if let Some(release) = function.get() {
-            // SAFETY: created by `Physical::create`, and released once.
-            report(driver, function.operation, unsafe { release(self.handle) });
+        if let Err(error) = self.undo() {
+            report(&error);
         }
     }
 }

@@ -87,11 +87,6 @@ impl<F: Copy> Optional<F> {
     pub(crate) fn require(&self, driver: &ApiVersion) -> Result<F> {
         self.function.require(driver)
     }
-
-    #[inline]
-    pub(crate) fn get(&self) -> Option<F> {
-        self.function.get()
-    }
 }
 
 /// The name of a symbol for the dynamic linker.
