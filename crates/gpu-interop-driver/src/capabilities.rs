@@ -14,6 +14,7 @@ pub fn both(first: Support, second: Support) -> Support {
 
 pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabilities {
     let functions = &driver.functions;
+    // What cannot be destroyed is not made.
     macro_rules! has {
         ($($function:ident),+) => {{
             let all = Support::Native;
@@ -21,7 +22,13 @@ pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabil
             all
         }};
     }
-    let (memory, semaphore) = (has!(import_external_memory), has!(import_external_semaphore));
+    let memory = has!(import_external_memory, destroy_external_memory);
+    let semaphore = has!(
+        import_external_semaphore,
+        signal_external_semaphores,
+        wait_external_semaphores,
+        destroy_external_semaphore
+    );
     let mut all = Capabilities::none();
     for kind in MemoryHandleKind::ALL {
         all = all.with_memory(*kind, V::memory(driver, device, *kind, memory.clone()));
@@ -32,15 +39,27 @@ pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabil
     for feature in Feature::ALL {
         let symbols = match feature {
             Feature::MappedBuffer => has!(get_mapped_buffer),
-            Feature::MappedMipmappedArray => has!(get_mapped_mipmapped_array),
-            Feature::Surfaces => has!(surface_create),
-            Feature::Textures => has!(texture_create),
-            Feature::ExportableMemory => has!(mem_create),
+            Feature::MappedMipmappedArray => {
+                has!(get_mapped_mipmapped_array, mipmapped_array_get_level, mipmapped_array_destroy)
+            }
+            Feature::Surfaces => has!(surface_create, surface_destroy),
+            Feature::Textures => has!(texture_create, texture_destroy),
+            Feature::ExportableMemory => has!(
+                mem_create,
+                mem_get_allocation_granularity,
+                mem_address_reserve,
+                mem_map,
+                mem_set_access,
+                mem_export_to_shareable_handle,
+                mem_unmap,
+                mem_address_free,
+                mem_release
+            ),
             Feature::StreamMemoryOperations32 => has!(stream_write_value_32),
             Feature::StreamMemoryOperations64 => has!(stream_write_value_64),
             Feature::SignalMemory => has!(mem_host_alloc, mem_host_get_device_pointer, mem_free_host),
             Feature::HostFunctions => has!(launch_host_func),
-            Feature::Kernels => has!(launch_kernel),
+            Feature::Kernels => has!(launch_kernel, module_load_data, module_get_function, module_unload),
             // A feature of a later version, which nothing here implements.
             _ => continue,
         };
