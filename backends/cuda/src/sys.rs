@@ -117,6 +117,7 @@ mod tests {
         use cuda::cudaError_enum as E;
         let pairs = [
             (Status::SUCCESS, E::CUDA_SUCCESS),
+            (Status::INVALID_VALUE, E::CUDA_ERROR_INVALID_VALUE),
             (Status::OUT_OF_MEMORY, E::CUDA_ERROR_OUT_OF_MEMORY),
             (status::STUB_LIBRARY, E::CUDA_ERROR_STUB_LIBRARY),
             (Status::NO_DEVICE, E::CUDA_ERROR_NO_DEVICE),

@@ -74,6 +74,7 @@ mod tests {
     fn numbers_are_those_of_the_header() {
         let codes = [
             (Status::SUCCESS, hip::hipError_t_hipSuccess),
+            (Status::INVALID_VALUE, hip::hipError_t_hipErrorInvalidValue),
             (Status::NOT_READY, hip::hipError_t_hipErrorNotReady),
             (Status::OUT_OF_MEMORY, hip::hipError_t_hipErrorOutOfMemory),
             (status::INSUFFICIENT_DRIVER, hip::hipError_t_hipErrorInsufficientDriver),

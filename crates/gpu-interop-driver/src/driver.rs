@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::path::PathBuf;
 
-use gpu_interop_core::{DeviceIdentity, DeviceKind, Error, ErrorKind, Result, Support};
+use gpu_interop_core::{DeviceIdentity, DeviceKind, DriverCode, Error, ErrorKind, Result, Support};
 
 use crate::functions::{DeviceAddress, DeviceNumber, Functions};
 use crate::library::DriverLibrary;
@@ -101,26 +101,36 @@ impl<V: Vendor> Driver<V> {
         }
     }
 
-    /// An attribute of a device; `None` if the driver does not know it.
+    /// An attribute of a device; `None` if the driver does not tell it.
     #[must_use]
     pub fn attribute(&self, device: DeviceNumber, attribute: c_int) -> Option<c_int> {
+        self.ask(device, attribute).ok()
+    }
+
+    /// An attribute of a device, or what the driver answers instead: [`Status::INVALID_VALUE`] if it does not know it.
+    fn ask(&self, device: DeviceNumber, attribute: c_int) -> std::result::Result<c_int, Status> {
         let mut value = 0;
         // SAFETY: the pointer is valid for the call; an unknown attribute is an error.
         let result = unsafe { self.functions.device_get_attribute.get()(&raw mut value, attribute, device) };
-        (result == Status::SUCCESS).then_some(value)
+        if result == Status::SUCCESS { Ok(value) } else { Err(result) }
     }
 
     /// Whether an attribute that says so by not being 0 does; `what` the device has then.
     #[must_use]
     pub fn flag(&self, device: DeviceNumber, attribute: c_int, what: &str) -> Support {
-        match self.attribute(device, attribute) {
-            Some(value) if value != 0 => Support::Native,
-            Some(_) => Support::no(format!("the device says that it has no {what}")),
+        match self.ask(device, attribute) {
+            Ok(value) if value != 0 => Support::Native,
+            Ok(_) => Support::no(format!("the device says that it has no {what}")),
             // Attributes only ever come, with newer drivers.
-            None => Support::DriverTooOld(format!(
+            Err(Status::INVALID_VALUE) => Support::DriverTooOld(format!(
                 "the driver ({}) does not know of {what}; install a newer one",
                 self.version
             )),
+            Err(code) => {
+                let [name, _] = V::describe(&self.own, code);
+                let code = DriverCode { value: i64::from(code.0), name };
+                Support::no(format!("asked whether the device has {what}, the driver answered {code}"))
+            }
         }
     }
 

@@ -10,7 +10,9 @@ pub struct Status(pub c_uint);
 impl Status {
     /// The call did what it says.
     pub const SUCCESS: Self = Self(0);
-    /// Memory ran out. This number and those below are both vendors'.
+    /// An argument is none that the driver knows. This number and those below are both vendors'.
+    pub const INVALID_VALUE: Self = Self(1);
+    /// Memory ran out.
     pub const OUT_OF_MEMORY: Self = Self(2);
     /// There is no device.
     pub const NO_DEVICE: Self = Self(100);
