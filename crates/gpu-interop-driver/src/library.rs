@@ -65,7 +65,8 @@ impl DriverLibrary {
         match sys::open(file) {
             Ok(library) => Some(Self::keep(library, Path::new(file))),
             Err(error) => {
-                attempts.push(LoadAttempt { target: file.to_string_lossy().into_owned(), reason: chain(&error) });
+                attempts
+                    .push(LoadAttempt { target: file.to_string_lossy().into_owned(), reason: reason(file, &error) });
                 None
             }
         }
@@ -114,6 +115,21 @@ fn candidates(search: &LibrarySearch) -> impl Iterator<Item = PathBuf> {
         .flat_map(|folder| search.names.iter().map(move |name| folder.join(name)))
         // An empty variable must not make the current directory a place to load code from.
         .filter(|path| path.is_absolute() && path.exists())
+}
+
+/// Why a file was not loaded, in the dynamic linker's words. Of a library for another processor it says that there is
+/// no such file.
+fn reason(file: &OsStr, error: &dyn StdError) -> String {
+    let text = chain(error);
+    let path = Path::new(file);
+    if path.is_absolute()
+        && path.is_file()
+        && text.contains(&format!("{}: ", path.display()))
+        && text.contains("No such file")
+    {
+        return format!("{text} (the file is there; is it for this machine's processor?)");
+    }
+    text
 }
 
 /// The texts of an error and its sources: libloading keeps the dynamic linker's words in the source.
