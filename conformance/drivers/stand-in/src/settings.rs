@@ -23,7 +23,7 @@
 //! read; the rest is for the library behind it, if that is one that plays CUDA.
 //!
 //! A symbol cannot be hidden from `dlsym` by the environment: missing symbols are tested with the stand-in in C, which
-//! is compiled without them.
+//! is compiled without them, and with copies of these libraries in which one symbol has another name.
 
 use std::str::FromStr;
 

@@ -1,0 +1,156 @@
+//! The campaign: processes that meet faults, started again where one ends before its time.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+
+use crate::child::{Line, Task};
+use crate::driver::Driver;
+use crate::report::{Defect, Finding, Report};
+
+/// The argument of a process that meets faults; the task comes after it.
+pub(crate) const CHILD: &str = "meet-faults";
+
+/// What one exercise may take, twice over: the process itself says so first, if it still can.
+const PATIENCE: u32 = 3;
+
+/// A task, and what else its process is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) task: Task,
+    pub(crate) variables: Vec<(&'static str, String)>,
+}
+
+/// Runs all of them, as many at a time as there are processors.
+pub(crate) fn run(jobs: Vec<Job>) -> Result<Report, Failed> {
+    let workers = thread::available_parallelism().map_or(2, usize::from);
+    let (jobs, report) = (Mutex::new(VecDeque::from(jobs)), Mutex::new(Report::default()));
+    let work = || -> Result<(), Failed> {
+        loop {
+            let Some(job) = lock(&jobs).pop_front() else { return Ok(()) };
+            let (part, rest) = meet(&job)?;
+            lock(&report).add(part);
+            lock(&jobs).extend(rest.map(|from| Job { task: Task { from, ..job.task.clone() }, ..job }));
+        }
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a worker"))
+    })?;
+    Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Runs one process: what it found, and the fault that is next, if there is one.
+fn meet(job: &Job) -> Result<(Report, Option<usize>), Failed> {
+    let driver = Driver::named(&job.task.driver);
+    let mut process = Running::start(job)?;
+    let mut report = Report::default();
+    let mut open: Option<(usize, String)> = None;
+    let mut next = job.task.from;
+    let end = loop {
+        match receive(&process.lines, job.task.limit * PATIENCE) {
+            Ok(line) => match line? {
+                Line::Begin { index, fault } => open = Some((index, fault)),
+                Line::End { defects } => {
+                    let (index, fault) = open.take().ok_or("an end without a beginning")?;
+                    next = index + 1;
+                    report.faults += 1;
+                    let finding = |(defect, text)| Finding { driver: driver.name, fault: fault.clone(), defect, text };
+                    report.findings.extend(defects.into_iter().map(finding));
+                }
+                Line::Done { left } => return Ok((report, left.then_some(next))),
+            },
+            Err(RecvTimeoutError::Timeout) => break (Defect::Hang, "nothing is heard of the process".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => break (Defect::Crash, process.end()),
+        }
+    };
+    drop(process);
+    let (defect, text) = end;
+    let Some((index, fault)) = open else {
+        // A process that could not go on after what it has told.
+        let told = report.findings.last().is_some_and(|finding| finding.defect == Defect::Hang);
+        return if told { Ok((report, Some(next))) } else { Err(format!("{}: {text}", job.task.function).into()) };
+    };
+    report.faults += 1;
+    report.findings.push(Finding { driver: driver.name, fault, defect, text });
+    Ok((report, Some(index + 1)))
+}
+
+/// Waits for so long, in steps: a machine that stands still for a while, and its clock does not, takes one step only.
+pub(crate) fn receive<T>(from: &mpsc::Receiver<T>, limit: Duration) -> Result<T, RecvTimeoutError> {
+    const STEPS: u32 = 20;
+    let mut received = from.recv_timeout(limit / STEPS);
+    for _ in 1..STEPS {
+        if !matches!(received, Err(RecvTimeoutError::Timeout)) {
+            break;
+        }
+        received = from.recv_timeout(limit / STEPS);
+    }
+    received
+}
+
+/// A process, which is ended when this is dropped.
+struct Running {
+    child: Child,
+    lines: mpsc::Receiver<Result<Line, Failed>>,
+    complaints: Option<thread::JoinHandle<String>>,
+}
+
+impl Running {
+    fn start(job: &Job) -> Result<Self, Failed> {
+        let driver = Driver::named(&job.task.driver);
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(CHILD).arg(serde_json::to_string(&job.task)?);
+        command.env(driver.vendor.variable(), &job.task.library).envs(driver.environment.iter().copied());
+        command.envs(job.variables.iter().map(|(name, value)| (name, value)));
+        // Panics are told by their message.
+        command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let (output, mut errors) = (child.stdout.take().ok_or("a pipe")?, child.stderr.take().ok_or("a pipe")?);
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                let parsed = line
+                    .map_err(Failed::from)
+                    .and_then(|line| serde_json::from_str(&line).map_err(|error| format!("{error}: {line}").into()));
+                if sender.send(parsed).is_err() {
+                    return;
+                }
+            }
+        });
+        let complaints = thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = errors.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        Ok(Self { child, lines, complaints: Some(complaints) })
+    }
+
+    /// How it ended, and what it said last.
+    fn end(&mut self) -> String {
+        let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        let complaints = self.complaints.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
+        format!("{status}: {}", complaints.trim_end())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long one exercise may take. It takes some milliseconds; this machine may be busy.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);

@@ -1,0 +1,161 @@
+//! The stand-in's controls: faults, counts, and what is alive.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::fmt;
+use std::path::Path;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use crate::driver::Vendor;
+
+macro_rules! sorts {
+    ($($sort:ident),+ $(,)?) => {
+        /// The sorts of objects of `gpu_interop_sim::live`, in its order.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[allow(dead_code, reason = "no backend makes an allocation that cannot be exported")]
+        pub(crate) enum Sort { $($sort),+ }
+
+        const NAMES: &[&str] = &[$(stringify!($sort)),+];
+    };
+}
+
+sorts! {
+    Imports, Mappings, Arrays, Semaphores, Streams, Events, Modules, Allocations, Descriptors, Reservations, Contexts,
+    Surfaces, Textures,
+}
+
+const SORTS: usize = NAMES.len();
+
+/// How many objects of each sort are alive.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Live([u64; SORTS]);
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = NAMES.iter().zip(self.0).filter(|(_, count)| *count != 0);
+        f.debug_map().entries(counts.map(|(name, count)| (name, count.cast_signed()))).finish()
+    }
+}
+
+impl Live {
+    pub(crate) fn of(&self, sort: Sort) -> u64 {
+        self.0[sort as usize]
+    }
+
+    pub(crate) fn add(&mut self, sort: Sort) {
+        self.0[sort as usize] += 1;
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sort, more)| *sort += more);
+    }
+
+    /// All sorts together.
+    pub(crate) fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// What there is more of than before.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self(std::array::from_fn(|sort| self.0[sort].wrapping_sub(before.0[sort])))
+    }
+}
+
+/// The controls of a library in this process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Control {
+    fail: unsafe extern "C" fn(*const c_char) -> c_int,
+    calls: unsafe extern "C" fn(*const c_char) -> u64,
+    gives: unsafe extern "C" fn(*const c_char) -> c_int,
+    live: unsafe extern "C" fn(*mut [u64; SORTS]) -> u64,
+    settle: unsafe extern "C" fn(),
+    /// None where that is the function that is missing.
+    name: Option<NameOf>,
+}
+
+/// How a driver names its codes.
+#[derive(Debug, Clone, Copy)]
+enum NameOf {
+    Cuda(unsafe extern "C" fn(u32, *mut *const c_char) -> u32),
+    Hip(unsafe extern "C" fn(u32) -> *const c_char),
+}
+
+impl Control {
+    /// Loads a stand-in, as the backend does.
+    pub(crate) fn open(vendor: Vendor, library: &Path) -> Self {
+        // SAFETY: this project's own library, made for being loaded at run time.
+        let library = unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) }.expect("the stand-in");
+        let library: &'static Library = Box::leak(Box::new(library));
+        // SAFETY: the types are those of `gpu_interop_sim`'s functions, and of the vendors'.
+        unsafe {
+            Self {
+                fail: *library.get(c"sim_fail").expect("a control"),
+                calls: *library.get(c"sim_calls").expect("a control"),
+                gives: *library.get(c"sim_gives").expect("a control"),
+                live: *library.get(c"sim_live").expect("a control"),
+                settle: *library.get(c"sim_settle").expect("a control"),
+                name: match vendor {
+                    Vendor::Cuda => library.get(c"cuGetErrorName").ok().map(|function| NameOf::Cuda(*function)),
+                    Vendor::Hip => library.get(c"hipGetErrorName").ok().map(|function| NameOf::Hip(*function)),
+                },
+            }
+        }
+    }
+
+    /// Sets the rules, which are so many, and begins to count anew.
+    pub(crate) fn fail(&self, rules: &str, count: c_int) {
+        let text = CString::new(rules).expect("no NUL");
+        // SAFETY: a string.
+        assert_eq!(unsafe { (self.fail)(text.as_ptr()) }, count, "rules that were not understood: {rules}");
+    }
+
+    /// Ends all faults, and begins to count anew.
+    pub(crate) fn heal(&self) {
+        // SAFETY: NULL is no rules.
+        assert_eq!(unsafe { (self.fail)(std::ptr::null()) }, 0);
+    }
+
+    /// How often a function was called.
+    pub(crate) fn calls(&self, function: &str) -> u64 {
+        let function = CString::new(function).expect("no NUL");
+        // SAFETY: a string.
+        unsafe { (self.calls)(function.as_ptr()) }
+    }
+
+    /// Whether a function that was called gives a result.
+    pub(crate) fn gives(&self, function: &str) -> bool {
+        let function = CString::new(function).expect("no NUL");
+        // SAFETY: a string.
+        unsafe { (self.gives)(function.as_ptr()) != 0 }
+    }
+
+    /// The driver's name for a code, if it has one.
+    pub(crate) fn name_of(&self, code: u32) -> Option<String> {
+        let mut name = std::ptr::null();
+        match self.name? {
+            // SAFETY: the pointer is valid for the call. What is not known leaves it NULL.
+            NameOf::Cuda(get) => _ = unsafe { get(code, &raw mut name) },
+            // SAFETY: takes any number.
+            NameOf::Hip(get) => name = unsafe { get(code) },
+        }
+        // SAFETY: a string that is never freed.
+        let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())?;
+        // What the runtime calls every code that it does not know.
+        (name != "hipErrorUnknown" || code == 999).then_some(name)
+    }
+
+    /// Waits until everything that is enqueued has run.
+    pub(crate) fn settle(&self) {
+        // SAFETY: takes nothing.
+        unsafe { (self.settle)() };
+    }
+
+    /// What is alive.
+    pub(crate) fn live(&self) -> Live {
+        let mut live = Live::default();
+        // SAFETY: as many words as the library writes: a struct of them, which the sum below speaks for.
+        let total = unsafe { (self.live)(&raw mut live.0) };
+        assert_eq!(live.total(), total, "the sorts of the stand-in and of the campaign differ");
+        live
+    }
+}

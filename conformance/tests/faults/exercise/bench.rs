@@ -1,0 +1,191 @@
+//! Where sections work: the device, and what is written down of what they see.
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use gpu_interop::{
+    Device, Error, ErrorKind, ExternalMemory, ExternalSemaphore, Feature, MappedBuffer, MemoryHandle, MemoryImport,
+    Result, SemaphoreHandle, SemaphoreImport,
+};
+use rustix::fs::MemfdFlags;
+
+use super::{Record, Returned};
+use crate::control::{Control, Live, Sort};
+use crate::driver::{Driver, Vendor};
+use crate::sabotage::Sabotage;
+
+/// Bytes of what is imported.
+pub(super) const SIZE: u64 = 4096;
+
+/// A device to work on.
+pub(crate) struct Bench<'a> {
+    pub(crate) device: &'a Device,
+    pub(super) vendor: Vendor,
+    driver: &'a Driver,
+    control: &'a Control,
+    sabotage: Option<Sabotage>,
+    section: RefCell<Vec<Error>>,
+    record: RefCell<Record>,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(
+        driver: &'a Driver,
+        device: &'a Device,
+        control: &'a Control,
+        sabotage: Option<Sabotage>,
+    ) -> Self {
+        let (section, record) = (RefCell::default(), RefCell::default());
+        Self { device, vendor: driver.vendor, driver, control, sabotage, section, record }
+    }
+
+    /// Writes an error down that ends nothing.
+    pub(super) fn note(&self, section: &'static str, error: Error) {
+        self.record.borrow_mut().errors.push((section, error));
+    }
+
+    /// Writes a promise down that was not kept.
+    pub(super) fn wrong(&self, what: impl Into<String>) {
+        self.record.borrow_mut().wrong.push(what.into());
+    }
+
+    /// Writes a promise down unless it was kept.
+    pub(super) fn check(&self, kept: bool, what: &str) {
+        if !kept {
+            self.wrong(what);
+        }
+    }
+
+    /// Writes down what the driver told.
+    pub(super) fn fact(&self, name: &str, value: String) {
+        self.record.borrow_mut().facts.insert(name.into(), value);
+    }
+
+    /// Ends a section: what failed without ending it is its error too.
+    pub(super) fn end(&self, name: &'static str) {
+        for error in self.section.take() {
+            self.note(name, error);
+        }
+    }
+
+    /// Adds what was written down.
+    pub(super) fn into_record(self, record: &mut Record) {
+        let own = self.record.into_inner();
+        record.errors.extend(own.errors);
+        record.facts.extend(own.facts);
+        record.wrong.extend(own.wrong);
+        record.kept = own.kept;
+        record.returned = own.returned;
+    }
+
+    /// What a `close` said. Its object stays alive in the driver if it failed, and the section goes on.
+    pub(super) fn closed(&self, sort: Sort, closed: Result<()>) {
+        if let Err(error) = closed {
+            self.record.borrow_mut().kept.add(sort);
+            self.section.borrow_mut().push(error);
+        }
+    }
+
+    /// As [`Bench::closed`], for exportable memory, which is two objects: what stays is what the failed call was for.
+    pub(super) fn closed_allocation(&self, closed: Result<()>) {
+        let Err(error) = closed else { return };
+        if let Some(sort) = crate::kept::of_allocation(error.operation()) {
+            self.record.borrow_mut().kept.add(sort);
+        }
+        self.section.borrow_mut().push(error);
+    }
+
+    /// Waits until all work has run, without a call of the driver.
+    pub(super) fn settle(&self) {
+        self.control.settle();
+    }
+
+    /// What is alive in the driver.
+    pub(super) fn live(&self) -> Live {
+        self.control.live()
+    }
+
+    /// Whether a feature is there. Where it never is, that must be said before the driver is called, which `refused`
+    /// tries.
+    pub(super) fn has<T>(&self, feature: Feature, refused: impl FnOnce() -> Result<T>) -> bool {
+        if self.driver.has(feature) {
+            return true;
+        }
+        match refused() {
+            Err(error) if error.kind() == ErrorKind::Unsupported && error.code().is_none() => {}
+            Err(error) => self.wrong(format!("{feature} should be unsupported: {error}")),
+            Ok(_) => self.wrong(format!("{feature} should be unsupported")),
+        }
+        false
+    }
+
+    /// Imports memory. A request that comes back is kept, and must be what it was.
+    pub(super) fn import(&self, request: MemoryImport) -> Result<ExternalMemory> {
+        let file = request.handle().as_fd().map(inode);
+        self.device.import_memory(request).map_err(|failure| {
+            let (error, mut request) = failure.into_parts();
+            match self.sabotage {
+                Some(Sabotage::SwapHandle) => request = MemoryImport::new(MemoryHandle::OpaqueFd(self::file()), SIZE),
+                Some(Sabotage::SpoilHandle) => {
+                    rustix::fs::ftruncate(request.handle().as_fd().expect("a file"), 0).expect("a file")
+                }
+                _ => {}
+            }
+            self.check(request.handle().as_fd().map(inode) == file, "the memory's handle did not come back as it was");
+            self.keep(&error, Returned::Memory(request));
+            error
+        })
+    }
+
+    /// The twin of [`Bench::import`].
+    pub(super) fn import_semaphore(&self, handle: SemaphoreHandle) -> Result<ExternalSemaphore> {
+        let file = handle.as_fd().map(inode);
+        self.device.import_semaphore(SemaphoreImport::new(handle)).map_err(|failure| {
+            let (error, request) = failure.into_parts();
+            let same = request.handle().as_fd().map(inode) == file;
+            self.check(same, "the semaphore's handle did not come back as it was");
+            self.keep(&error, Returned::Semaphore(request));
+            error
+        })
+    }
+
+    /// Keeps a request that the driver refused, to be imported again. What never came as far never will.
+    fn keep(&self, error: &Error, request: Returned) {
+        if error.kind() != ErrorKind::InvalidArgument {
+            self.record.borrow_mut().returned.push(request);
+        }
+    }
+
+    /// New memory, imported, and its file.
+    pub(super) fn memory(&self) -> Result<(ExternalMemory, OwnedFd)> {
+        let file = file();
+        let handle = MemoryHandle::OpaqueFd(file.try_clone().expect("a descriptor"));
+        Ok((self.import(MemoryImport::new(handle, SIZE))?, file))
+    }
+
+    /// New memory, mapped whole, and its file.
+    pub(super) fn buffer(&self) -> Result<(MappedBuffer, OwnedFd)> {
+        let (memory, file) = self.memory()?;
+        Ok((memory.map_all()?, file))
+    }
+}
+
+/// A memory file of [`SIZE`] bytes.
+pub(super) fn file() -> OwnedFd {
+    let file = rustix::fs::memfd_create("fault campaign", MemfdFlags::CLOEXEC).expect("a memory file");
+    rustix::fs::ftruncate(&file, SIZE).expect("room");
+    file
+}
+
+/// The first bytes of a file: what the exporter sees.
+pub(super) fn seen<const N: usize>(file: impl AsFd, offset: u64) -> [u8; N] {
+    let mut bytes = [0; N];
+    assert_eq!(rustix::io::pread(file, &mut bytes[..], offset).expect("a memory file"), N);
+    bytes
+}
+
+/// Which file is behind a descriptor.
+fn inode(fd: BorrowedFd<'_>) -> (u64, u64) {
+    let stat = rustix::fs::fstat(fd).unwrap_or_else(|error| panic!("the descriptor came back closed: {error}"));
+    (stat.st_dev, stat.st_ino)
+}

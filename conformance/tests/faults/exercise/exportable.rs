@@ -1,0 +1,27 @@
+//! The reverse direction: memory of the device, exported, and imported again.
+
+use gpu_interop::{MemoryImport, Result};
+
+use super::bench::Bench;
+use crate::control::Sort;
+
+/// What is written to the one is read from the other, also when the first is gone.
+pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
+    const SIZE: u64 = 100;
+    let memory = bench.device.allocate_exportable(SIZE)?;
+    bench.check(memory.size() >= SIZE, "less memory than was asked for");
+    let handle = memory.export()?;
+    let stream = bench.device.create_stream()?;
+    stream.fill(memory.slice(..SIZE)?, 0x33)?;
+    stream.synchronize()?;
+    let imported = bench.import(MemoryImport::new(handle, memory.size()))?;
+    let buffer = imported.map_buffer(0, SIZE)?;
+    bench.closed_allocation(memory.close());
+    let mut bytes = vec![0; 100];
+    stream.read(&buffer, &mut bytes)?;
+    bench.check(bytes == [0x33; 100], "exported memory is not the memory that was written");
+    drop(imported);
+    bench.closed(Sort::Mappings, buffer.close());
+    // And one that is only dropped.
+    bench.device.allocate_exportable(SIZE).map(drop)
+}

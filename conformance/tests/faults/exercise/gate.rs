@@ -1,0 +1,35 @@
+//! Work that goes on for as long as the test wants.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use gpu_interop::{Result, Stream};
+
+/// Holds streams back until it is opened or dropped.
+#[derive(Debug, Default)]
+pub(super) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    /// Has a stream wait.
+    pub(super) fn hold(&self, stream: &Stream) -> Result<()> {
+        let gate = self.0.clone();
+        stream.launch_host_function(move || {
+            let (open, changed) = &*gate;
+            let open = open.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(changed.wait_timeout_while(open, Duration::from_secs(10), |open| !*open));
+        })
+    }
+
+    /// Lets them go on.
+    pub(super) fn open(&self) {
+        let (open, changed) = &*self.0;
+        *open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open();
+    }
+}

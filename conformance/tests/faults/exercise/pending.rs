@@ -1,0 +1,80 @@
+//! Objects that are let go while work uses them, and calls that must not return while it does.
+
+use std::time::Duration;
+
+use gpu_interop::host::HostSemaphore;
+use gpu_interop::{KernelArg, LaunchConfig, Result};
+use gpu_interop_kernels::INCREMENT;
+
+use super::bench::Bench;
+use super::gate::Gate;
+use crate::control::Sort;
+use crate::driver::Vendor;
+
+/// One of each is let go, and nothing of it is freed before the work has run.
+pub(super) fn pending(bench: &Bench<'_>) -> Result<()> {
+    let gate = Gate::default();
+    let stream = bench.device.create_stream()?;
+    let ((buffer, file), exportable) = (bench.buffer()?, bench.device.allocate_exportable(64)?);
+    let kernel = match bench.vendor.kernels(bench.device) {
+        Some(image) => Some(bench.device.load_module(image)?.kernel(INCREMENT.name)?),
+        None => None,
+    };
+    let semaphore = match bench.vendor {
+        Vendor::Cuda => Some(bench.import_semaphore(HostSemaphore::binary()?.export()?)?),
+        Vendor::Hip => None,
+    };
+    gate.hold(&stream)?;
+    stream.fill(buffer.slice(..64)?, 0)?;
+    stream.fill(exportable.slice(..64)?, 9)?;
+    stream.copy(buffer.slice(64..128)?, exportable.slice(..64)?)?;
+    if let Some(kernel) = &kernel {
+        let arguments = [KernelArg::Ptr(buffer.as_raw()), KernelArg::U64(2)];
+        // SAFETY: the kernel's own arguments; the buffer, which the fill marks as used, is kept until it has run.
+        unsafe { stream.launch(kernel, &LaunchConfig::linear(2), &arguments) }?;
+    }
+    if let Some(semaphore) = &semaphore {
+        stream.signal(&[semaphore.signal()])?;
+    }
+    let before = bench.live();
+    bench.closed(Sort::Mappings, buffer.close());
+    bench.closed_allocation(exportable.close());
+    let has_kernel = kernel.is_some();
+    drop((kernel, semaphore));
+    let sorts = [Sort::Imports, Sort::Mappings, Sort::Descriptors, Sort::Reservations, Sort::Modules, Sort::Semaphores];
+    let after = bench.live();
+    let same = sorts.iter().all(|sort| after.of(*sort) == before.of(*sort));
+    bench.check(same, "objects were freed that pending work uses");
+    gate.open();
+    bench.settle();
+    stream.synchronize()?;
+    let mut bytes = [0; 128];
+    assert_eq!(rustix::io::pread(&file, &mut bytes[..], 0).expect("a memory file"), 128);
+    bench.check(bytes[64..] == [9; 64], "pending work has another result");
+    bench.check(!has_kernel || bytes[..8] == [1, 0, 0, 0, 1, 0, 0, 0], "a pending kernel has another result");
+    // A stream that is let go while it has work.
+    let again = Gate::default();
+    again.hold(&stream)?;
+    bench.closed(Sort::Streams, stream.close());
+    again.open();
+    bench.settle();
+    Ok(())
+}
+
+/// A blocking copy returns, also with an error, only when the copy does not run any more: its memory is the caller's.
+pub(super) fn read(bench: &Bench<'_>) -> Result<()> {
+    let (buffer, _) = bench.buffer()?;
+    let stream = bench.device.create_stream()?;
+    stream.fill(&buffer, 4)?;
+    stream.launch_host_function(|| std::thread::sleep(Duration::from_micros(300)))?;
+    let mut bytes = [0; 64];
+    let result = stream.read(buffer.slice(..64)?, &mut bytes);
+    bench.check(result.is_err() || bytes == [4; 64], "a read has another result");
+    if bytes != [4; 64] {
+        // Never enqueued, or still pending: then it comes now.
+        bench.settle();
+        let late = std::hint::black_box(&bytes) != &[0; 64];
+        bench.check(!late, "a blocking copy returned while it was pending");
+    }
+    result
+}

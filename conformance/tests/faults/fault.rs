@@ -1,0 +1,114 @@
+//! A fault, and which of them are tried with a function.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::code;
+use crate::driver::{Driver, Vendor};
+
+/// Which calls of a function answer otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Uses {
+    /// This one, counted from 1.
+    Nth(u64),
+    /// This and every later one.
+    From(u64),
+    /// Every one.
+    Every,
+}
+
+/// What they answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A status code.
+    Code(u32),
+    /// Success and a null result.
+    Null,
+}
+
+/// A fault, displayed as a rule of `SIM_FAIL`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// `*` is every function: the device is lost.
+    pub(crate) function: String,
+    pub(crate) uses: Uses,
+    pub(crate) answer: Answer,
+}
+
+/// In place of a function's name: all of them.
+pub(crate) const EVERY_FUNCTION: &str = "*";
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.function)?;
+        match self.uses {
+            Uses::Nth(nth) => write!(f, "{nth}:"),
+            Uses::From(nth) => write!(f, "{nth}+:"),
+            Uses::Every => write!(f, "*:"),
+        }?;
+        match self.answer {
+            Answer::Code(code) => write!(f, "{code}"),
+            Answer::Null => write!(f, "null"),
+        }
+    }
+}
+
+impl Fault {
+    /// Whether the function was called often enough for the fault to have been met.
+    pub(crate) fn is_met_by(&self, calls: u64) -> bool {
+        match self.uses {
+            Uses::Nth(nth) | Uses::From(nth) => calls >= nth,
+            Uses::Every => calls > 0,
+        }
+    }
+}
+
+/// How many of the uses between the first and the last are tried.
+const USES: usize = 24;
+/// With a null result.
+const NULL_USES: usize = 6;
+/// At how many calls the device is lost.
+const LOSSES: usize = 200;
+const FEW_LOSSES: usize = 20;
+
+/// The faults of a function that an exercise without faults calls `calls` times, and that `gives` a result or not.
+/// `every_use` leaves nothing out.
+pub(crate) fn plan(driver: &Driver, function: &str, calls: u64, gives: bool, every_use: bool) -> Vec<Fault> {
+    let fault = |uses, answer| Fault { function: function.to_owned(), uses, answer };
+    let some = |uses: Range<u64>, most: usize| thin(uses, if every_use { usize::MAX } else { most });
+    if function == EVERY_FUNCTION {
+        let most = if driver.whole { LOSSES } else { FEW_LOSSES };
+        return some(1..calls + 1, most).map(|nth| fault(Uses::From(nth), Answer::Code(code::LOST))).collect();
+    }
+    let tried = |codes: &'static [u32]| {
+        let is_failure = |code: &&u32| !(code::is_query(function) && **code == code::NOT_READY);
+        codes.iter().filter(is_failure).copied()
+    };
+    let all = match (driver.whole, driver.vendor) {
+        (false, _) => code::FEW,
+        (true, Vendor::Cuda) => code::CUDA,
+        (true, Vendor::Hip) => code::HIP,
+    };
+    let mut faults: Vec<_> = tried(all).map(|code| fault(Uses::Nth(1), Answer::Code(code))).collect();
+    if calls > 1 {
+        let codes = if every_use { all } else { code::FEW };
+        faults.extend(tried(codes).map(|code| fault(Uses::Nth(calls), Answer::Code(code))));
+    }
+    // Each in between with one.
+    let between = some(2..calls, if driver.whole { USES } else { NULL_USES });
+    faults.extend(between.zip(tried(all).cycle()).map(|(nth, code)| fault(Uses::Nth(nth), Answer::Code(code))));
+    faults.extend(tried(code::FEWEST).map(|code| fault(Uses::Every, Answer::Code(code))));
+    if gives || code::gives_descriptor(function) {
+        faults.push(fault(Uses::Every, Answer::Null));
+        let mut uses: Vec<_> = [1, calls].into_iter().chain(some(2..calls, NULL_USES)).collect();
+        uses.dedup();
+        faults.extend(uses.into_iter().map(|nth| fault(Uses::Nth(nth), Answer::Null)));
+    }
+    faults
+}
+
+/// At most so many of a range, with the same distance between them.
+fn thin(uses: Range<u64>, most: usize) -> impl Iterator<Item = u64> {
+    let count = usize::try_from(uses.end.saturating_sub(uses.start)).unwrap_or(usize::MAX);
+    uses.step_by(count.div_ceil(most).max(1))
+}

@@ -1,0 +1,84 @@
+//! What stays alive in the driver after a call of freeing has failed: each of them, and nothing else, is no leak.
+
+use crate::control::{Live, Sort};
+use crate::notice::Notice;
+
+/// What a driver keeps when this function of CUDA or HIP was told to fail: the object that it was called for, which
+/// nobody may touch again, as a driver that fails to free it may have freed it all the same.
+const FREEING: &[(&str, &str, Sort)] = &[
+    ("cuDestroyExternalMemory", "hipDestroyExternalMemory", Sort::Imports),
+    ("cuMemFree_v2", "hipFree", Sort::Mappings),
+    ("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", Sort::Arrays),
+    ("cuSurfObjectDestroy", "hipDestroySurfaceObject", Sort::Surfaces),
+    ("cuTexObjectDestroy", "hipTexObjectDestroy", Sort::Textures),
+    ("cuDestroyExternalSemaphore", "hipDestroyExternalSemaphore", Sort::Semaphores),
+    ("cuStreamDestroy_v2", "hipStreamDestroy", Sort::Streams),
+    ("cuEventDestroy_v2", "hipEventDestroy", Sort::Events),
+    ("cuModuleUnload", "hipModuleUnload", Sort::Modules),
+    ("cuMemRelease", "hipMemRelease", Sort::Descriptors),
+    ("cuMemAddressFree", "hipMemAddressFree", Sort::Reservations),
+    ("cuDevicePrimaryCtxRelease_v2", "", Sort::Contexts),
+];
+
+/// The functions that make a device current. If one fails, the function that it was called for is not called; if that
+/// was to free something, it stays.
+const ENTERING: &[&str] = &["cuCtxPushCurrent_v2", "hipGetDevice", "hipSetDevice"];
+
+/// What each failed call of this function keeps, if it frees something.
+pub(crate) fn by(function: &str) -> Option<Sort> {
+    FREEING.iter().find(|(cuda, hip, _)| [cuda, hip].contains(&&function)).map(|(.., sort)| *sort)
+}
+
+/// Whether a failed call of this function may keep something else from being freed.
+pub(crate) fn enters(function: &str) -> bool {
+    ENTERING.contains(&function)
+}
+
+/// What stays of exportable memory, by the function that failed (its documented name). The range of addresses and the
+/// memory are freed one by one. A device that cannot be made current tries once more when it is closed.
+pub(crate) fn of_allocation(operation: &str) -> Option<Sort> {
+    [Sort::Descriptors, Sort::Reservations].into_iter().find(|sort| by(operation) == Some(*sort))
+}
+
+/// What was reported through `tracing` as not freed.
+pub(crate) fn reported(notices: &[Notice]) -> Live {
+    let mut live = Live::default();
+    for sort in notices.iter().filter_map(of) {
+        live.add(sort);
+    }
+    live
+}
+
+fn of(notice: &Notice) -> Option<Sort> {
+    match notice.message.as_str() {
+        "freeing a driver object failed; it is leaked" => resource(notice),
+        "freeing device memory failed; it is leaked" => of_allocation(operation(notice)),
+        "destroying an event failed" => Some(Sort::Events),
+        "releasing the primary context failed" => Some(Sort::Contexts),
+        _ => None,
+    }
+}
+
+/// The function that failed.
+pub(crate) fn operation(notice: &Notice) -> &str {
+    notice.error.split(':').next().unwrap_or_default()
+}
+
+/// The sort of a driver object, from how it is printed.
+fn resource(notice: &Notice) -> Option<Sort> {
+    let text = notice.resource.strip_prefix("Some(").unwrap_or(&notice.resource);
+    let name: String = text.chars().take_while(char::is_ascii_alphanumeric).collect();
+    Some(match name.as_str() {
+        "Memory" => Sort::Imports,
+        "Buffer" => Sort::Mappings,
+        "MipmappedArray" => Sort::Arrays,
+        "Surface" => Sort::Surfaces,
+        "Texture" => Sort::Textures,
+        "Semaphore" => Sort::Semaphores,
+        "Module" => Sort::Modules,
+        "Event" => Sort::Events,
+        "Stream" => Sort::Streams,
+        "Allocation" => return of_allocation(operation(notice)),
+        _ => panic!("an object of an unknown sort: {notice}"),
+    })
+}

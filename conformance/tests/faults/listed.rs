@@ -1,0 +1,107 @@
+//! The exceptions: functions whose failure is not an error, and functions that are never called. Each with its reason;
+//! everything that is not listed must be an error.
+
+use gpu_interop::ErrorKind;
+
+use crate::code;
+use crate::driver::Vendor;
+use crate::fault::{Answer, Fault, Uses};
+
+/// How a fault is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// As an error, or as a report where nothing can be returned, with the function and the code.
+    Failure,
+    /// As other facts about the backend or device, and refusals that follow from them.
+    Facts,
+    /// As facts if the answer was not the same anyway.
+    FactsOrNothing,
+    /// Not at all.
+    Nothing,
+}
+
+use Told::{Facts, FactsOrNothing, Nothing};
+
+/// Whatever the code.
+const CODES: &[(&str, Told, &str)] = &[
+    ("cuCtxGetCurrent", Nothing, "asked only to spare a push, which follows"),
+    ("cuDeviceGetAttribute", FactsOrNothing, "the device has not what the attribute would say, as if it said 0"),
+    ("hipDeviceGetAttribute", FactsOrNothing, "as with CUDA"),
+    ("cuDeviceGetUuid_v2", Facts, "a device without a UUID"),
+    ("hipDeviceGetPCIBusId", Facts, "a device without a PCI address"),
+    ("hipGetDevicePropertiesR0600", Facts, "a device that does not say its architecture"),
+    ("hipGetDeviceProperties", Facts, "as above"),
+    ("cuGetErrorName", Facts, "a code without a name"),
+    ("cuGetErrorString", Facts, "a code without a text"),
+    ("hipGetErrorName", Facts, "a code without a name"),
+    ("hipGetErrorString", Facts, "a code without a text"),
+];
+
+/// Where success with a null result is not an error either, or means something.
+const NULLS: &[(&str, Told, &str)] = &[
+    ("cuDriverGetVersion", Facts, "version 0.0; what the driver can do is seen by its functions"),
+    ("hipRuntimeGetVersion", Facts, "as with CUDA"),
+    ("cuDeviceGetCount", Facts, "no device"),
+    ("hipGetDeviceCount", Facts, "no device"),
+    ("cuDeviceGet", Nothing, "0 is a device"),
+    ("hipDeviceGet", Nothing, "0 is a device"),
+    ("hipGetDevice", Nothing, "0 is a device"),
+    ("cuCtxPopCurrent_v2", Nothing, "the driver says that it has restored what was current"),
+];
+
+/// Functions that are looked up and that no test on Linux can call, with the reason.
+const NEVER_CALLED: &[(&str, &str)] = &[
+    ("cuDeviceGetLuid", "only Windows has LUIDs"),
+    ("hipImportExternalSemaphore", SEMAPHORES),
+    ("hipSignalExternalSemaphoresAsync", SEMAPHORES),
+    ("hipWaitExternalSemaphoresAsync", SEMAPHORES),
+    ("hipDestroyExternalSemaphore", SEMAPHORES),
+    ("hipExternalMemoryGetMappedMipmappedArray", IMAGES),
+    ("hipMipmappedArrayGetLevel", IMAGES),
+    ("hipMipmappedArrayDestroy", IMAGES),
+    ("hipDrvMemcpy3DAsync", IMAGES),
+    ("hipCreateSurfaceObject", IMAGES),
+    ("hipDestroySurfaceObject", IMAGES),
+    ("hipTexObjectCreate", IMAGES),
+    ("hipTexObjectDestroy", IMAGES),
+];
+
+const SEMAPHORES: &str = "HIP has external semaphores on Windows only; refused before the runtime is called";
+const IMAGES: &str = "HIP maps images on Windows only; refused before the runtime is called";
+
+/// Functions whose place another takes when they are missing, so that nothing is seen of it.
+const REPLACED: &[(&str, &str)] = &[
+    ("cuDeviceGetUuid_v2", "cuDeviceGetUuid, which older drivers have"),
+    ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties, which older runtimes have"),
+    ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600, which is asked first"),
+];
+
+/// How a fault must be told.
+pub(crate) fn told(vendor: Vendor, fault: &Fault) -> Told {
+    let function = fault.function.as_str();
+    let find =
+        |table: &[(&str, Told, &str)]| table.iter().find(|(name, ..)| *name == function).map(|(_, told, _)| *told);
+    let told = match fault.answer {
+        Answer::Code(code) => {
+            let no_device = code::kind(vendor, function, code) == ErrorKind::NoDevice;
+            // A driver without a device is no error of counting them.
+            find(CODES).or((code::counts_devices(function) && no_device).then_some(Facts))
+        }
+        Answer::Null => find(NULLS).or(find(CODES)),
+    };
+    match told {
+        // The same is asked again, of which only the first answer must show.
+        Some(Facts) if matches!(fault.uses, Uses::Nth(2..)) => FactsOrNothing,
+        told => told.unwrap_or(Told::Failure),
+    }
+}
+
+/// Why a function is never called, if it is not.
+pub(crate) fn never_called(function: &str) -> Option<&'static str> {
+    NEVER_CALLED.iter().find(|(name, _)| *name == function).map(|(_, reason)| *reason)
+}
+
+/// Whether another function takes this one's place.
+pub(crate) fn is_replaced(function: &str) -> bool {
+    REPLACED.iter().any(|(name, _)| *name == function)
+}

@@ -1,0 +1,130 @@
+//! Several majors of HIP in one folder: the newest that the linker loads is taken, unless one is in the process
+//! already. What that one then answers is the answer; no other is tried behind it.
+
+use std::path::Path;
+use std::process::Command;
+
+use gpu_interop::hip::HipBackend;
+use gpu_interop::{Backend as _, ErrorKind};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use libtest_mimic::Failed;
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use crate::compile::StandIn;
+use crate::show::Shown;
+
+/// The argument of the process that looks for a library; after it comes one to load before, if there is one.
+pub(crate) const FIND: &str = "find-a-library";
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/stand_in_hip.c");
+const VERSIONS: [(u32, &str); 3] = [(5, "50731921"), (6, "60443484"), (7, "70125424")];
+
+/// What was found: the runtime's version and the file, or the error.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Found {
+    Driver { version: String, file: String },
+    Error(Shown),
+}
+
+/// The process.
+pub(crate) fn main(before: Option<&Path>) {
+    if let Some(before) = before {
+        // SAFETY: a stand-in, made for being loaded at run time.
+        std::mem::forget(unsafe { Library::open(Some(before), RTLD_NOW | RTLD_LOCAL) }.expect("a library"));
+    }
+    let found = match HipBackend::load() {
+        Ok(backend) => {
+            let info = backend.info();
+            let file = info.library.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+            Found::Driver { version: info.driver.clone(), file }
+        }
+        Err(error) => Found::Error(Shown::of("load", &error)),
+    };
+    println!("{}", serde_json::to_string(&found).expect("a line"));
+}
+
+/// A folder with runtimes, as a system has them.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Result<Self, Failed> {
+        Ok(Self(tempfile::tempdir()?))
+    }
+
+    fn name(&self, major: u32) -> std::path::PathBuf {
+        self.0.path().join(format!("libamdhip64.so.{major}"))
+    }
+
+    /// Adds a runtime of a major version.
+    fn add(self, major: u32, switches: &[&str]) -> Result<Self, Failed> {
+        let version = VERSIONS.iter().find(|(known, _)| *known == major).map(|(_, version)| *version);
+        let version = format!("-DRUNTIME_VERSION={}", version.ok_or("a major version")?);
+        let name = format!("-Wl,-soname,libamdhip64.so.{major}");
+        let built = StandIn::compile(SOURCE, &[&[version.as_str(), &name], switches].concat());
+        std::fs::copy(built.library(), self.name(major))?;
+        Ok(self)
+    }
+
+    /// What a process finds whose linker looks into this folder. `before` is loaded first.
+    fn find(&self, before: Option<u32>, variables: &[(&str, &str)]) -> Result<Found, Failed> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(FIND).args(before.map(|major| self.name(major))).env("LD_LIBRARY_PATH", self.0.path());
+        command.env_remove("GPU_INTEROP_HIP_LIBRARY").envs(variables.iter().copied());
+        let output = command.output()?;
+        if !output.status.success() {
+            return Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)).into());
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+}
+
+impl Found {
+    /// Fails unless this is the runtime of this version, of the folder.
+    fn is(&self, folder: &Folder, major: u32, version: &str) -> Result<(), Failed> {
+        let path = folder.name(major).display().to_string();
+        match self {
+            Self::Driver { version: found, file } if found == version && *file == path => Ok(()),
+            other => Err(format!("not {version} in {path}: {other:?}").into()),
+        }
+    }
+
+    /// Fails unless this is an error of this kind that has these parts.
+    fn is_error(&self, kind: ErrorKind, parts: &[&str]) -> Result<(), Failed> {
+        match self {
+            Self::Error(error) if error.kind == kind && parts.iter().all(|part| error.text.contains(part)) => Ok(()),
+            other => Err(format!("not {kind:?} with {parts:?}: {other:?}").into()),
+        }
+    }
+}
+
+pub(crate) fn majors() -> Result<(), Failed> {
+    // All three, so that no runtime of the machine's is newer.
+    let folder = Folder::new()?.add(5, &[])?.add(6, &[])?.add(7, &[])?;
+    folder.find(None, &[])?.is(&folder, 7, "HIP 7.1")?;
+
+    // One that is in the process already is the process's own: another would be a second runtime beside it.
+    for (major, version) in [(5, "HIP 5.7"), (6, "HIP 6.4")] {
+        folder.find(Some(major), &[])?.is(&folder, major, version)?;
+    }
+
+    // One that the linker cannot load is passed over.
+    std::fs::write(folder.name(7), "not a library")?;
+    folder.find(None, &[])?.is(&folder, 6, "HIP 6.4")?;
+    std::fs::write(folder.name(6), "not a library")?;
+    folder.find(None, &[])?.is(&folder, 5, "HIP 5.7")?;
+
+    // One that loads is the one: what is wrong with it is told, and no older one is used in silence.
+    let broken = Folder::new()?.add(6, &[])?.add(7, &["-DWITHOUT_MEMSET"])?;
+    broken
+        .find(None, &[])?
+        .is_error(ErrorKind::SymbolMissing, &["no hipMemsetD32Async", "HIP 7.1", "libamdhip64.so.7"])?;
+    let path = broken.name(7).display().to_string();
+    let sound = Folder::new()?.add(6, &[])?.add(7, &[])?;
+    for (code, kind) in [("100", ErrorKind::NoDevice), ("101", ErrorKind::NoDevice), ("999", ErrorKind::Driver)] {
+        let path = path.replace(&*broken.0.path().to_string_lossy(), &sound.0.path().to_string_lossy());
+        sound.find(None, &[("STAND_IN_INIT", code)])?.is_error(kind, &["hipInit", "HIP 7.1", &path])?;
+    }
+    // But for that it would have been found.
+    sound.find(None, &[])?.is(&sound, 7, "HIP 7.1")
+}

@@ -1,0 +1,66 @@
+//! Files that are no driver, named as one. The backends' own tests (`stand_in`) have a file that is not there, a text,
+//! a library without the functions, and drivers that are too old or not whole; these are the rest.
+
+use std::path::Path;
+
+use gpu_interop::ErrorKind;
+use libtest_mimic::Failed;
+
+use crate::driver::DRIVERS;
+use crate::library::build;
+use crate::show;
+
+/// What a file is, how it is made of a library, and the linker's words for it.
+type File = (&'static str, fn(&Path, &[u8]) -> std::io::Result<()>, &'static str);
+
+const FILES: &[File] = &[
+    ("empty", |path, _| std::fs::write(path, ""), "file too short"),
+    (
+        "a text",
+        |path, _| std::fs::write(path, "/* GNU ld script */ INPUT(libcuda.so.1)".repeat(9)),
+        "invalid ELF header",
+    ),
+    ("a folder", |path, _| std::fs::create_dir(path), "Is a directory"),
+    // The class in an ELF file's header: 32 bits.
+    ("of 32 bits", |path, library| changed(path, library, 4, &[1]), "wrong ELF class: ELFCLASS32"),
+    // The order of bytes there: the other one.
+    ("big-endian", |path, library| changed(path, library, 5, &[2]), "not little-endian"),
+    // The machine there: one that this test is never built for, VAX.
+    (
+        "for another processor",
+        |path, library| changed(path, library, 18, &[75, 0]),
+        "is it for this machine's processor?",
+    ),
+    // The type there: an object file, not a library.
+    ("not linked", |path, library| changed(path, library, 16, &[1, 0]), "only ET_DYN and ET_EXEC can be loaded"),
+    ("not readable", |path, _| std::os::unix::fs::symlink(path, path), "Too many levels of symbolic links"),
+];
+
+fn changed(path: &Path, library: &[u8], at: usize, bytes: &[u8]) -> std::io::Result<()> {
+    let mut library = library.to_vec();
+    library[at..at + bytes.len()].copy_from_slice(bytes);
+    std::fs::write(path, library)
+}
+
+/// Each is a typed error that names the file and the reason, also beside a control that loads.
+pub(crate) fn files() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    for driver in DRIVERS.iter().filter(|driver| driver.without.is_none()) {
+        let library = build(driver.vendor.package())?;
+        let bytes = std::fs::read(&library)?;
+        let sound = show::loading(driver, &library)?;
+        if let Some(error) = sound {
+            return Err(format!("the library itself: {error:?}").into());
+        }
+        for (what, make, words) in FILES {
+            let path = folder.path().join(format!("{}, {what}", driver.name));
+            make(&path, &bytes)?;
+            let error = show::loading(driver, &path)?.ok_or_else(|| format!("{what}: it was loaded"))?;
+            let named = error.text.contains(&format!("tried: {}: ", path.display())) && error.text.contains(words);
+            if error.kind != ErrorKind::DriverNotFound || error.operation != "dlopen" || !named {
+                return Err(format!("{what}: {error:?}").into());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! The library, or the campaign, broken on purpose: each of these must be found.
+
+use std::time::Duration;
+
+use gpu_interop::{Error, Result};
+use rustix::fs::MemfdFlags;
+use serde::{Deserialize, Serialize};
+
+use crate::exercise::{Bench, Record, Section};
+use crate::fault::Fault;
+use crate::notice::Notice;
+use crate::report::Defect;
+
+/// What is broken while a fault is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Sabotage {
+    /// An error is taken for success.
+    Ignore,
+    /// An error is replaced by another one.
+    Replace,
+    /// An error has another code.
+    Recode,
+    /// A descriptor is left open.
+    LeaveDescriptor,
+    /// A mapping is left.
+    LeaveMapping,
+    /// An object is never freed.
+    Forget,
+    /// The process ends.
+    Abort,
+    /// The process follows a bad pointer.
+    Segfault,
+    /// A thread panics.
+    Panic,
+    /// Something waits without end.
+    Hang,
+    /// The fault is still in force afterwards.
+    KeepFailing,
+    /// Another handle comes back than was given.
+    SwapHandle,
+    /// A handle comes back that is of no use.
+    SpoilHandle,
+    /// The function does nothing, and says success.
+    DoNothing,
+    /// The fault is never met.
+    Miss,
+}
+
+impl Sabotage {
+    /// Each, and as what it must be found.
+    pub(crate) const ALL: [(Self, Defect); 15] = [
+        (Self::Ignore, Defect::Hidden),
+        (Self::Replace, Defect::Untyped),
+        (Self::Recode, Defect::Untyped),
+        (Self::LeaveDescriptor, Defect::Leak),
+        (Self::LeaveMapping, Defect::Leak),
+        (Self::Forget, Defect::Leak),
+        (Self::Abort, Defect::Crash),
+        (Self::Segfault, Defect::Crash),
+        (Self::Panic, Defect::Crash),
+        (Self::Hang, Defect::Hang),
+        (Self::KeepFailing, Defect::NotAgain),
+        (Self::SwapHandle, Defect::Broken),
+        (Self::SpoilHandle, Defect::Broken),
+        (Self::DoNothing, Defect::Broken),
+        (Self::Miss, Defect::NotMet),
+    ];
+
+    /// The function whose faults are tried.
+    pub(crate) fn function(self) -> &'static str {
+        match self {
+            Self::SwapHandle | Self::SpoilHandle => "cuImportExternalMemory",
+            Self::DoNothing => "cuMemcpyDtoHAsync_v2",
+            _ => "cuStreamCreate",
+        }
+    }
+
+    /// What is injected in the place of a fault.
+    pub(crate) fn rule(self, fault: &Fault) -> Option<String> {
+        match self {
+            Self::DoNothing => Some(format!("{}:*:null", fault.function)),
+            _ => None,
+        }
+    }
+
+    /// What is done during the exercise, as one more section of it.
+    pub(crate) fn section(self) -> Option<Section> {
+        match self {
+            Self::Forget => Some(forget),
+            Self::Abort => Some(|_| std::process::abort()),
+            Self::Segfault => Some(segfault),
+            Self::Panic => Some(|_| panic!("on purpose")),
+            Self::Hang => Some(|_| {
+                std::thread::sleep(Duration::from_secs(3600));
+                Ok(())
+            }),
+            _ => None,
+        }
+    }
+
+    /// What is done to what the exercise showed.
+    pub(crate) fn alter(self, record: &mut Record, notices: &mut Vec<Notice>) {
+        let altered = match self {
+            Self::Ignore => {
+                record.errors.clear();
+                notices.clear();
+                None
+            }
+            Self::Replace => Some(Error::invalid("something", "it failed").with_backend("cuda")),
+            Self::Recode => record.errors.first().map(|(_, error)| {
+                let name = error.code().and_then(|code| code.name.clone());
+                Error::new(error.kind(), error.operation(), error.message()).with_code(77, name).with_backend("cuda")
+            }),
+            Self::LeaveDescriptor => {
+                std::mem::forget(rustix::fs::memfd_create("left", MemfdFlags::CLOEXEC).expect("a descriptor"));
+                None
+            }
+            Self::LeaveMapping => {
+                leave_mapping();
+                None
+            }
+            _ => None,
+        };
+        if let (Some(error), Some((_, first))) = (altered, record.errors.first_mut()) {
+            *first = error;
+        }
+    }
+}
+
+fn forget(bench: &Bench<'_>) -> Result<()> {
+    // Without a fault in its making it is there.
+    if let Ok(event) = bench.device.create_event() {
+        std::mem::forget(event);
+    }
+    Ok(())
+}
+
+fn segfault(_: &Bench<'_>) -> Result<()> {
+    use rustix::process::{Signal, getpid, kill_process};
+    // The handler of Rust's runtime takes the first for no bad pointer, and leaves the next to the system.
+    loop {
+        kill_process(getpid(), Signal::SEGV).expect("a signal");
+    }
+}
+
+fn leave_mapping() {
+    use rustix::mm::{MapFlags, ProtFlags};
+    let file = rustix::fs::memfd_create("left", MemfdFlags::CLOEXEC).expect("a descriptor");
+    rustix::fs::ftruncate(&file, 4096).expect("room");
+    let (read, shared) = (ProtFlags::READ, MapFlags::SHARED);
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    unsafe { rustix::mm::mmap(std::ptr::null_mut(), 4096, read, shared, &file, 0) }.expect("a mapping");
+}

@@ -1,0 +1,113 @@
+//! The tests.
+
+use std::time::Duration;
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::campaign::{self, Job, LIMIT};
+use crate::child::Task;
+use crate::driver::{DRIVERS, Driver};
+use crate::fault::EVERY_FUNCTION;
+use crate::library::build;
+use crate::report::Report;
+use crate::sabotage::Sabotage;
+use crate::{majors, missing, not_a_driver, show};
+
+pub(crate) fn all() -> Vec<Trial> {
+    vec![
+        Trial::test("every_fault_is_survived_and_told", every_fault),
+        Trial::test("every_missing_symbol_is_named", missing::every_symbol),
+        Trial::test("files_that_are_no_driver_are_named", not_a_driver::files),
+        Trial::test("the_newest_runtime_or_the_one_in_the_process", majors::majors),
+        Trial::test("what_is_broken_on_purpose_is_found", negative_controls),
+    ]
+}
+
+/// The fewest faults that a whole campaign may have.
+const FEWEST: usize = 500;
+/// How many faults one process meets. A lost device keeps all objects, so that fewer fit in a process.
+const SOME: usize = 400;
+const FEW: usize = 40;
+
+/// The variable that names the only function to try, as the driver's symbol, or `*` for devices that are lost.
+const ONLY: &str = "FAULT_CAMPAIGN_FUNCTION";
+/// The variable that, if it is set, has every use of every function fail. That takes some minutes.
+const EVERY_USE: &str = "FAULT_CAMPAIGN_EVERY_USE";
+
+fn every_fault() -> Result<(), Failed> {
+    let every_use = std::env::var_os(EVERY_USE).is_some();
+    let mut jobs = Vec::new();
+    let mut copies = Vec::new();
+    for driver in &DRIVERS {
+        let library = show::library(driver, &build(driver.vendor.package())?, &mut copies)?;
+        let task = |function: &str, most| Task {
+            driver: driver.name.into(),
+            library: library.clone(),
+            function: function.into(),
+            from: 0,
+            most,
+            until: None,
+            every_use,
+            sabotage: None,
+            limit: LIMIT,
+        };
+        jobs.push(Job { task: task(EVERY_FUNCTION, FEW), variables: Vec::new() });
+        for function in show::functions(driver, &library)? {
+            let job = |variables| Job { task: task(&function, SOME), variables };
+            jobs.push(job(Vec::new()));
+            if function.contains("ImportExternal") {
+                // Whatever a failed import does with the descriptor.
+                let variable = |fate: &str| vec![("SIM_FD_ON_FAILURE", fate.to_owned())];
+                jobs.extend(["closed", "open"].map(|fate| job(variable(fate))));
+            }
+        }
+    }
+    let only = std::env::var(ONLY).ok();
+    jobs.retain(|job| only.as_ref().is_none_or(|only| *only == job.task.function));
+    let report = campaign::run(jobs)?;
+    println!("fault campaign: {report}");
+    clean(&report)?;
+    if only.is_none() && report.faults < FEWEST { Err(format!("only {} faults", report.faults).into()) } else { Ok(()) }
+}
+
+fn clean(report: &Report) -> Result<(), Failed> {
+    /// More would say the same.
+    const SHOWN: usize = 4000;
+    if report.findings.is_empty() {
+        return Ok(());
+    }
+    let findings: Vec<String> = report.findings.iter().take(SHOWN).map(ToString::to_string).collect();
+    Err(format!("{report}\n{}", findings.join("\n")).into())
+}
+
+/// The campaign finds what is broken, as what it is, and finds nothing where nothing is.
+fn negative_controls() -> Result<(), Failed> {
+    let driver = Driver::named("cuda");
+    let library = build(driver.vendor.package())?;
+    let run = |function: &str, sabotage| {
+        let task = Task {
+            driver: driver.name.into(),
+            library: library.clone(),
+            function: function.into(),
+            from: 0,
+            most: 2,
+            until: Some(2),
+            every_use: false,
+            sabotage,
+            limit: Duration::from_secs(2),
+        };
+        campaign::run(vec![Job { task, variables: Vec::new() }])
+    };
+    for (sabotage, defect) in Sabotage::ALL {
+        let function = sabotage.function();
+        let sound = run(function, None)?;
+        if !sound.findings.is_empty() {
+            return Err(format!("{function} without sabotage: {:?}", sound.findings).into());
+        }
+        let broken = run(function, Some(sabotage))?;
+        if broken.count(defect) == 0 {
+            return Err(format!("{sabotage:?} is not found as {defect:?}: {:?}", broken.findings).into());
+        }
+    }
+    Ok(())
+}
