@@ -1,5 +1,6 @@
 //! Time, and time of processors.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -36,6 +37,21 @@ fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     // Neither is negative, nor more than a second of nanoseconds.
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// What the threads that the library calls "gpu-interop bridge" have computed so far, by the scheduler's own count. The
+/// kernel keeps 15 letters of a name.
+pub(super) fn bridges_time() -> Duration {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Duration::ZERO };
+    let folders = tasks.filter_map(Result::ok).map(|task| task.path());
+    let bridges = folders.filter(|folder| {
+        std::fs::read_to_string(folder.join("comm")).is_ok_and(|name| name.starts_with("gpu-interop bri"))
+    });
+    let time = |folder: PathBuf| {
+        let text = std::fs::read_to_string(folder.join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+    };
+    bridges.filter_map(time).sum()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What a bridge costs while nothing happens: how much of a processor this process uses.
+//! What a bridge costs while nothing happens: how much of a processor its thread uses. `process` is what all threads do,
+//! the driver's among them.
 //!
 //! | variant | what is there |
 //! |---|---|
@@ -15,7 +16,7 @@ use gpu_interop::{BufferSlice, Stream, WaitCondition};
 
 use super::counter::LibraryCounter;
 use super::exporter::{Exporter, Peer};
-use crate::bench::clock::Clock;
+use crate::bench::clock::{Clock, bridges_time};
 use crate::bench::machine::{Machine, PATIENCE};
 use crate::bench::record::Recorder;
 use crate::bench::report::Limit;
@@ -30,11 +31,12 @@ pub(in crate::bench) fn run(machine: &Machine, recorder: &mut Recorder, name: &s
     let time = Duration::from_millis(if recorder.quick { 300 } else { 1000 });
     let mut look = |variant: &str, limit| {
         std::thread::sleep(SETTLES);
-        let clock = Clock::start();
+        let (bridges, clock) = (bridges_time(), Clock::start());
         std::thread::sleep(time);
         let elapsed = clock.elapsed();
-        let (used, of) = (elapsed.processor.as_secs_f64(), elapsed.time.as_secs_f64());
+        let (used, of) = (bridges_time().saturating_sub(bridges).as_secs_f64(), elapsed.time.as_secs_f64());
         recorder.note(name, variant, "%", 100.0 * used / of);
+        recorder.note(&format!("{name}.process"), variant, "%", 100.0 * elapsed.processor.as_secs_f64() / of);
         if limit {
             recorder.compare(format!("{name} {variant}: processor/time"), used, of, Some(LIMIT));
         }

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use gpu_interop::MappedBuffer;
 use gpu_interop_kernels::pattern_word;
 
 use super::{Shared, Strategy, by_strategy, cleared};
 use crate::accounting::{Holdings, threads};
 use crate::context::{Context, PATIENCE};
+use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
 use crate::{ensure, ensure_eq};
 
@@ -16,7 +18,7 @@ by_strategy! {
          with every task's data.",
         dependencies;
     "create_and_destroy",
-        "8 threads make, use and drop timelines, half of them devices too, 100 times each: descriptors, threads and \
+        "8 threads make, use and drop timelines 100 times each, then devices too, 50 times: descriptors, threads and \
          mappings are as before.",
         create_and_destroy [alone];
 }
@@ -113,16 +115,20 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
 }
 
 fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
-    const THREADS: u32 = 8;
+    const THREADS: usize = 8;
     const CYCLES: u64 = 100;
     /// The stacks and heaps that the C library keeps for the threads of streams and bridges; not something a cycle.
     const SLACK: usize = 64;
-    let cycles = |count: u64| {
+    let buffers = (0..THREADS).map(|_| cleared(context, SIZE)).collect::<Verdict<Vec<_>>>()?;
+    let in_threads = |work: &(dyn Fn(usize) -> Verdict + Sync)| {
         std::thread::scope(|scope| -> Verdict {
-            let work = |thread: u32| scope.spawn(move || several_cycles::<S>(context, thread.into(), count));
-            let workers: Vec<_> = (0..THREADS).map(work).collect();
+            let workers: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
             workers.into_iter().try_for_each(super::super::threads::join)
         })
+    };
+    let cycles = |count: u64| {
+        in_threads(&|thread| pending_cycles::<S>(context, &*buffers[thread].0, &buffers[thread].1, thread, count))?;
+        in_threads(&|_| device_cycles::<S>(context, count / 2))
     };
     cycles(CYCLES / 10)?;
     // Threads of streams and bridges end some time after what they work for.
@@ -145,19 +151,24 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// Odd threads open a device for each timeline.
-fn several_cycles<S: Strategy>(context: &Context, thread: u64, cycles: u64) -> Verdict {
-    const SIZE: usize = 256;
-    let buffer = context.buffer(SIZE as u64)?;
-    buffer.write(0, &[0; SIZE])?;
+const SIZE: usize = 256;
+
+/// Timelines and streams of one device, with waits enqueued before their values come. No memory is freed and no device
+/// closed meanwhile: CUDA's frees wait for every stream of the GPU in this process, with a lock held that whoever is to
+/// signal may need first.
+fn pending_cycles<S: Strategy>(
+    context: &Context,
+    buffer: &dyn ExportedBuffer,
+    mapped: &MappedBuffer,
+    thread: usize,
+    cycles: u64,
+) -> Verdict {
     for cycle in 0..cycles {
-        let device = if thread % 2 == 1 { context.open_again()? } else { context.device().clone() };
-        let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
-        let shared = Shared::with::<S>(&device, context.exporter()?.timeline(0)?)?;
-        let stream = device.create_stream()?;
-        let byte = context.pattern().byte(thread * cycles + cycle);
+        let shared = Shared::with::<S>(context.device(), context.exporter()?.timeline(0)?)?;
+        let stream = context.device().create_stream()?;
+        let byte = context.pattern().byte(thread as u64 * cycles + cycle);
         stream.wait_timeline(&shared.device, 1)?;
-        stream.fill(&mapped, byte)?;
+        stream.fill(mapped, byte)?;
         stream.signal_timeline(&shared.device, 2)?;
         shared.exporter.signal(1)?;
         shared.exporter.wait(2, PATIENCE)?;
@@ -166,6 +177,20 @@ fn several_cycles<S: Strategy>(context: &Context, thread: u64, cycles: u64) -> V
             buffer.read(0, &mut found)?;
             ensure!(found.iter().all(|found| *found == byte), "thread {thread}, cycle {cycle}: the data is not there");
         }
+    }
+    Ok(())
+}
+
+/// A device for each timeline.
+fn device_cycles<S: Strategy>(context: &Context, cycles: u64) -> Verdict {
+    for _ in 0..cycles {
+        let device = context.open_again()?;
+        let shared = Shared::with::<S>(&device, context.exporter()?.timeline(0)?)?;
+        let stream = device.create_stream()?;
+        shared.exporter.signal(1)?;
+        stream.wait_timeline(&shared.device, 1)?;
+        stream.signal_timeline(&shared.device, 2)?;
+        shared.exporter.wait(2, PATIENCE)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::pace::{Pace, Step};
 use super::side::caught;
 use super::words::Words;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{AtomicBool, AtomicUsize, Builder, Condvar, Mutex, lock, sleep, yield_now};
+use crate::sync::{AtomicBool, AtomicUsize, Builder, Condvar, Mutex, MutexGuard, lock, sleep, yield_now};
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 /// What the thread is doing, for those who want something of it.
@@ -168,16 +168,37 @@ impl Machine {
         }
     }
 
+    /// Parks until somebody wakes this thread or the pause is over.
+    #[cfg(not(loom))]
+    fn nap<'a>(&'a self, state: MutexGuard<'a, State>, pause: std::time::Duration) -> MutexGuard<'a, State> {
+        self.parked.wait_timeout(state, pause).unwrap_or_else(std::sync::PoisonError::into_inner).0
+    }
+
+    /// Loom knows no time: the pause is over once others have run.
+    #[cfg(loom)]
+    fn nap<'a>(&'a self, state: MutexGuard<'a, State>, _pause: std::time::Duration) -> MutexGuard<'a, State> {
+        drop(state);
+        yield_now();
+        lock(&self.state)
+    }
+
     fn sleep(&self, outstanding: &Outstanding, pause: std::time::Duration) {
+        let wanted = outstanding.wanted();
         {
             let mut state = lock(&self.state);
             // Who set it before saw a thread that was awake, and interrupts nothing.
             if self.news.load(Ordering::Relaxed) {
                 return;
             }
+            if wanted.is_empty() {
+                // Nothing of the exporter is waited for, and its driver may wait busily: NVIDIA's does at first.
+                state.sleep = Sleep::Parked;
+                self.nap(state, pause).sleep = Sleep::Awake;
+                return;
+            }
             state.sleep = Sleep::Waiting;
         }
-        let waited = caught(|| self.waiter.wait_any(&outstanding.wanted(), pause));
+        let waited = caught(|| self.waiter.wait_any(&wanted, pause));
         lock(&self.state).sleep = Sleep::Awake;
         if let Err(error) = waited {
             // If a timeline is the reason, it says so when it is asked next. This is for the case that none does.
