@@ -116,6 +116,8 @@ done
 
 # The licences of all that is linked into the files above. The kernels are embedded, and this project's own.
 cp LICENSE-APACHE LICENSE-MIT "$bundle/licences/"
+text=$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html
+[ ! -f "$text" ] || cp "$text" "$bundle/licences/rust-standard-library.html"
 licences() {
     local package
     for package in gpu-interop-conformance "${stand_ins[@]}"; do
@@ -128,16 +130,18 @@ licences() {
     echo "and these crates. The texts that a crate comes with are in the folder of its name."
     echo
     licences | while IFS='|' read -r crate licence; do
-        printf '%-40s %s\n' "$crate" "$licence"
         folder=${crate/ /-}
         for text in "$crates"/*/"$folder"/{LICEN[CS]E,COPY,NOTICE,UNLICENSE}*; do
             [ -f "$text" ] || continue
             mkdir -p "$bundle/licences/$folder"
             cp "$text" "$bundle/licences/$folder/"
         done
+        [ -d "$bundle/licences/$folder" ] || licence+=" (the crate has no text)"
+        printf '%-40s %s\n' "$crate" "$licence"
     done
 } >"$bundle/licences/THIRD-PARTY.txt"
-[ "$(wc -l <"$bundle/licences/THIRD-PARTY.txt")" -gt 10 ] || stop "cargo tree has not named the crates"
+texts=("$bundle"/licences/*/)
+[ "${#texts[@]}" -gt 10 ] || stop "the texts of the crates' licences are not in $crates"
 
 cat >"$bundle/README.txt" <<TEXT
 gpu-interop conformance suite $version for $target, commit $commit
