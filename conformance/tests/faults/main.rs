@@ -6,6 +6,8 @@
 //! of its own, the processes that meet the faults, so that a crash is one fault's result.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
+#[path = "../../drivers/built.rs"]
+mod built;
 mod campaign;
 mod child;
 mod code;
@@ -18,8 +20,6 @@ mod fault;
 mod holdings;
 mod judge;
 mod kept;
-#[path = "../sims/library.rs"]
-mod library;
 mod listed;
 mod majors;
 mod missing;

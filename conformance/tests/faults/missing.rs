@@ -3,8 +3,8 @@
 use gpu_interop::ErrorKind;
 use libtest_mimic::Failed;
 
+use crate::built::build;
 use crate::driver::{DRIVERS, Driver};
-use crate::library::build;
 use crate::listed::{is_replaced, never_called};
 use crate::show::{self, Outcome};
 use crate::symbol::{self, Renamed};

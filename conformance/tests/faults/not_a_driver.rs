@@ -6,8 +6,8 @@ use std::path::Path;
 use gpu_interop::ErrorKind;
 use libtest_mimic::Failed;
 
+use crate::built::build;
 use crate::driver::DRIVERS;
-use crate::library::build;
 use crate::show;
 
 /// What a file is, how it is made of a library, and the linker's words for it.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 
+use crate::built::build;
 use crate::campaign::{self, Job, LIMIT};
 use crate::child::Task;
 use crate::driver::{DRIVERS, Driver};
 use crate::fault::EVERY_FUNCTION;
-use crate::library::build;
 use crate::report::Report;
 use crate::sabotage::Sabotage;
 use crate::{majors, missing, not_a_driver, show};

@@ -353,7 +353,8 @@ impl MipmappedArrayDesc {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

@@ -206,7 +206,8 @@ fn declared<K: Ord>(table: &BTreeMap<K, Support>, key: K) -> Support {
     table.get(&key).cloned().unwrap_or_else(|| Support::no("the backend does not have it"))
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

@@ -242,7 +242,8 @@ impl fmt::Display for DeviceIdentity {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

@@ -47,7 +47,8 @@ impl TimelineWaiter for PollingWaiter {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use std::time::Instant;
 

@@ -188,7 +188,8 @@ fn words(block: SignalMemory) -> impl Iterator<Item = Word> {
     })
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

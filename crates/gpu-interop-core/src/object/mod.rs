@@ -13,7 +13,8 @@ mod memory;
 mod module;
 mod semaphore;
 mod stream;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 mod texture;
 mod timeline;

@@ -91,7 +91,8 @@ pub(super) fn feature(operation: &'static str, capabilities: &Capabilities, feat
     refusal.map_or(Ok(()), Err)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use proptest::prelude::*;
 
