@@ -12,7 +12,6 @@ macro_rules! sorts {
     ($($sort:ident),+ $(,)?) => {
         /// The sorts of objects of `gpu_interop_sim::live`, in its order.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[allow(dead_code, reason = "no backend makes an allocation that cannot be exported")]
         pub(crate) enum Sort { $($sort),+ }
 
         const NAMES: &[&str] = &[$(stringify!($sort)),+];

@@ -22,33 +22,32 @@ pub(crate) struct Driver {
     pub(crate) ordinal: usize,
     /// What the library is told.
     pub(crate) environment: &'static [(&'static str, &'static str)],
-    /// A function that the library is without.
-    pub(crate) without: Option<&'static str>,
+    /// Functions that the library is without.
+    pub(crate) without: &'static [&'static str],
     /// Functions that are not called here, and are elsewhere, with the reason.
     pub(crate) spared: &'static [(&'static str, &'static str)],
     /// Whether every code is tried, and not only some.
     pub(crate) whole: bool,
 }
 
+const PINNED: &str = "asked where hipExtMallocWithFlags is missing or fails";
+
 /// All that is tried.
 pub(crate) const DRIVERS: [Driver; 3] = [
-    Driver {
-        name: "cuda",
-        vendor: Vendor::Cuda,
-        ordinal: 0,
-        environment: &[],
-        without: None,
-        spared: &[],
-        whole: true,
-    },
+    Driver { name: "cuda", vendor: Vendor::Cuda, ordinal: 0, environment: &[], without: &[], spared: &[], whole: true },
     Driver {
         name: "hip",
         vendor: Vendor::Hip,
         // Another device than the thread's, so that each call changes that and changes it back.
         ordinal: 1,
         environment: &[("SIM_DEVICES", "2")],
-        without: None,
-        spared: &[("hipGetDeviceProperties", "asked where hipGetDevicePropertiesR0600 is missing")],
+        without: &[],
+        spared: &[
+            ("hipGetDeviceProperties", "asked where hipGetDevicePropertiesR0600 is missing"),
+            ("hipHostMalloc", PINNED),
+            ("hipHostGetDevicePointer", PINNED),
+            ("hipHostFree", PINNED),
+        ],
         whole: true,
     },
     Driver {
@@ -56,9 +55,11 @@ pub(crate) const DRIVERS: [Driver; 3] = [
         vendor: Vendor::Hip,
         ordinal: 0,
         environment: &[("SIM_HIP_LAYOUT", "5")],
-        without: Some("hipGetDevicePropertiesR0600"),
+        // What came with HIP 6, and the memory in whose place there is pinned memory.
+        without: &["hipGetDevicePropertiesR0600", "hipExtMallocWithFlags"],
         spared: &[
-            ("hipGetDevicePropertiesR0600", "came with HIP 6"),
+            ("hipGetDevicePropertiesR0600", "not there"),
+            ("hipExtMallocWithFlags", "not there"),
             ("hipSetDevice", "the device is the thread's own"),
         ],
         whole: false,

@@ -5,28 +5,30 @@ use crate::notice::Notice;
 
 /// What a driver keeps when this function of CUDA or HIP was told to fail: the object that it was called for, which
 /// nobody may touch again, as a driver that fails to free it may have freed it all the same.
-const FREEING: &[(&str, &str, Sort)] = &[
-    ("cuDestroyExternalMemory", "hipDestroyExternalMemory", Sort::Imports),
-    ("cuMemFree_v2", "hipFree", Sort::Mappings),
-    ("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", Sort::Arrays),
-    ("cuSurfObjectDestroy", "hipDestroySurfaceObject", Sort::Surfaces),
-    ("cuTexObjectDestroy", "hipTexObjectDestroy", Sort::Textures),
-    ("cuDestroyExternalSemaphore", "hipDestroyExternalSemaphore", Sort::Semaphores),
-    ("cuStreamDestroy_v2", "hipStreamDestroy", Sort::Streams),
-    ("cuEventDestroy_v2", "hipEventDestroy", Sort::Events),
-    ("cuModuleUnload", "hipModuleUnload", Sort::Modules),
-    ("cuMemRelease", "hipMemRelease", Sort::Descriptors),
-    ("cuMemAddressFree", "hipMemAddressFree", Sort::Reservations),
-    ("cuDevicePrimaryCtxRelease_v2", "", Sort::Contexts),
+const FREEING: &[(&str, &str, &[Sort])] = &[
+    ("cuDestroyExternalMemory", "hipDestroyExternalMemory", &[Sort::Imports]),
+    // Of HIP signal memory too.
+    ("cuMemFree_v2", "hipFree", &[Sort::Mappings, Sort::Allocations]),
+    ("cuMemFreeHost", "hipHostFree", &[Sort::Allocations]),
+    ("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", &[Sort::Arrays]),
+    ("cuSurfObjectDestroy", "hipDestroySurfaceObject", &[Sort::Surfaces]),
+    ("cuTexObjectDestroy", "hipTexObjectDestroy", &[Sort::Textures]),
+    ("cuDestroyExternalSemaphore", "hipDestroyExternalSemaphore", &[Sort::Semaphores]),
+    ("cuStreamDestroy_v2", "hipStreamDestroy", &[Sort::Streams]),
+    ("cuEventDestroy_v2", "hipEventDestroy", &[Sort::Events]),
+    ("cuModuleUnload", "hipModuleUnload", &[Sort::Modules]),
+    ("cuMemRelease", "hipMemRelease", &[Sort::Descriptors]),
+    ("cuMemAddressFree", "hipMemAddressFree", &[Sort::Reservations]),
+    ("cuDevicePrimaryCtxRelease_v2", "", &[Sort::Contexts]),
 ];
 
 /// The functions that make a device current. If one fails, the function that it was called for is not called; if that
 /// was to free something, it stays.
 const ENTERING: &[&str] = &["cuCtxPushCurrent_v2", "hipGetDevice", "hipSetDevice"];
 
-/// What each failed call of this function keeps, if it frees something.
-pub(crate) fn by(function: &str) -> Option<Sort> {
-    FREEING.iter().find(|(cuda, hip, _)| [cuda, hip].contains(&&function)).map(|(.., sort)| *sort)
+/// Of what each failed call of this function keeps one; nothing if it frees nothing.
+pub(crate) fn by(function: &str) -> &'static [Sort] {
+    FREEING.iter().find(|(cuda, hip, _)| [cuda, hip].contains(&&function)).map_or(&[], |(.., sorts)| *sorts)
 }
 
 /// Whether a failed call of this function may keep something else from being freed.
@@ -37,7 +39,13 @@ pub(crate) fn enters(function: &str) -> bool {
 /// What stays of exportable memory, by the function that failed (its documented name). The range of addresses and the
 /// memory are freed one by one. A device that cannot be made current tries once more when it is closed.
 pub(crate) fn of_allocation(operation: &str) -> Option<Sort> {
-    [Sort::Descriptors, Sort::Reservations].into_iter().find(|sort| by(operation) == Some(*sort))
+    [Sort::Descriptors, Sort::Reservations].into_iter().find(|sort| by(operation) == [*sort])
+}
+
+/// Whether this reports that a lost device was closed while a bridge of timelines waited for it: its words stay, which
+/// streams might still write.
+pub(crate) fn is_pending(notice: &Notice) -> bool {
+    notice.message == "work is still pending on a closed device; its objects are leaked" && notice.resource == "0"
 }
 
 /// What was reported through `tracing` as not freed.
@@ -55,6 +63,7 @@ fn of(notice: &Notice) -> Option<Sort> {
         "freeing device memory failed; it is leaked" => of_allocation(operation(notice)),
         "destroying an event failed" => Some(Sort::Events),
         "releasing the primary context failed" => Some(Sort::Contexts),
+        "freeing signal memory failed; it is leaked" | "freeing pinned memory failed" => Some(Sort::Allocations),
         _ => None,
     }
 }

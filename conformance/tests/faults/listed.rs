@@ -27,6 +27,7 @@ const CODES: &[(&str, Told, &str)] = &[
     ("cuCtxGetCurrent", Nothing, "asked only to spare a push, which follows"),
     ("cuDeviceGetAttribute", FactsOrNothing, "the device has not what the attribute would say, as if it said 0"),
     ("hipDeviceGetAttribute", FactsOrNothing, "as with CUDA"),
+    ("hipExtMallocWithFlags", Nothing, "pinned memory takes the place of signal memory"),
     ("cuDeviceGetUuid_v2", Facts, "a device without a UUID"),
     ("hipDeviceGetPCIBusId", Facts, "a device without a PCI address"),
     ("hipGetDevicePropertiesR0600", Facts, "a device that does not say its architecture"),
@@ -74,6 +75,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("cuDeviceGetUuid_v2", "cuDeviceGetUuid, which older drivers have"),
     ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties, which older runtimes have"),
     ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600, which is asked first"),
+    ("hipExtMallocWithFlags", "hipHostMalloc, as pinned memory does for signal memory"),
 ];
 
 /// How a fault must be told.
@@ -82,6 +84,8 @@ pub(crate) fn told(vendor: Vendor, fault: &Fault) -> Told {
     let find =
         |table: &[(&str, Told, &str)]| table.iter().find(|(name, ..)| *name == function).map(|(_, told, _)| *told);
     let told = match fault.answer {
+        // No answer of the runtime's: an error, as everywhere.
+        Answer::Null if function == "hipExtMallocWithFlags" => None,
         Answer::Code(code) => {
             let no_device = code::kind(vendor, function, code) == ErrorKind::NoDevice;
             // A driver without a device is no error of counting them.

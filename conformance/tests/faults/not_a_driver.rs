@@ -45,7 +45,7 @@ fn changed(path: &Path, library: &[u8], at: usize, bytes: &[u8]) -> std::io::Res
 /// Each is a typed error that names the file and the reason, also beside a control that loads.
 pub(crate) fn files() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
-    for driver in DRIVERS.iter().filter(|driver| driver.without.is_none()) {
+    for driver in DRIVERS.iter().filter(|driver| driver.without.is_empty()) {
         let library = build(driver.vendor.package())?;
         let bytes = std::fs::read(&library)?;
         let sound = show::loading(driver, &library)?;

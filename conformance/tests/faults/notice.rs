@@ -1,4 +1,4 @@
-//! What the library reports through `tracing`, because no result can: warnings and errors.
+//! What the library reports through `tracing`, because no result can.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +34,8 @@ pub(crate) fn take() -> Vec<Notice> {
 
 impl<S: Subscriber> Layer<S> for Listener {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if *event.metadata().level() > Level::WARN {
+        // What is told of a timeline that the driver refuses is no warning: it works all the same.
+        if *event.metadata().level() > Level::INFO {
             return;
         }
         let mut notice = Notice::default();

@@ -137,9 +137,11 @@ pub(crate) fn functions(driver: &Driver, library: &Path) -> Result<Vec<String>, 
 
 /// The library of a driver, without what it should be without. `copies` keeps the copy.
 pub(crate) fn library(driver: &Driver, built: &Path, copies: &mut Vec<symbol::Renamed>) -> Result<PathBuf, Failed> {
-    let Some(without) = driver.without else { return Ok(built.to_owned()) };
+    if driver.without.is_empty() {
+        return Ok(built.to_owned());
+    }
     let mut copy = symbol::Renamed::of(built)?;
-    copy.hide(without)?;
+    driver.without.iter().try_for_each(|function| copy.hide(function))?;
     let path = copy.path().to_owned();
     copies.push(copy);
     Ok(path)

@@ -41,9 +41,8 @@ pub(crate) struct Renamed {
     _folder: TempDir,
     path: PathBuf,
     file: File,
+    /// As they were.
     bytes: Vec<u8>,
-    /// Where in the file the name begins that was changed.
-    hidden: Option<usize>,
 }
 
 impl Renamed {
@@ -53,7 +52,7 @@ impl Renamed {
         let path = folder.path().join(library.file_name().ok_or("a file")?);
         std::fs::copy(library, &path)?;
         let file = File::options().write(true).open(&path)?;
-        Ok(Self { _folder: folder, path, file, bytes: std::fs::read(library)?, hidden: None })
+        Ok(Self { _folder: folder, path, file, bytes: std::fs::read(library)? })
     }
 
     /// The copy's file.
@@ -61,21 +60,22 @@ impl Renamed {
         &self.path
     }
 
-    /// Takes a function away, and brings back the one that was taken before: its name begins with another letter. The
-    /// linker finds the place by the old name's hash, and there no symbol of this name. No process may use the copy.
+    /// Takes a function away: its name begins with another letter. The linker finds the place by the old name's hash, and
+    /// there no symbol of this name. No process may use the copy.
     pub(crate) fn hide(&mut self, function: &str) -> Result<(), Failed> {
         let at = self.name_of(function)?;
-        if let Some(before) = self.hidden.take() {
-            self.file.write_all_at(&self.bytes[before..=before], before as u64)?;
-        }
-        self.file.write_all_at(b"_", at as u64)?;
-        self.hidden = Some(at);
-        Ok(())
+        Ok(self.file.write_all_at(b"_", at)?)
+    }
+
+    /// Brings a function back.
+    pub(crate) fn show(&mut self, function: &str) -> Result<(), Failed> {
+        let at = self.name_of(function)?;
+        Ok(self.file.write_all_at(&function.as_bytes()[..1], at)?)
     }
 
     /// Where the name of a function begins in the file. Fails unless it is the name of one symbol, and the end of no
     /// other's.
-    fn name_of(&self, function: &str) -> Result<usize, Failed> {
+    fn name_of(&self, function: &str) -> Result<u64, Failed> {
         let file = object::File::parse(&*self.bytes)?;
         let ends = |name: object::Result<&str>| name.is_ok_and(|name| name.ends_with(function));
         let sharing = file.dynamic_symbols().filter(|symbol| ends(symbol.name())).count();
@@ -85,7 +85,7 @@ impl Renamed {
         let wanted = [b"\0", function.as_bytes(), b"\0"].concat();
         let place = strings.data()?.windows(wanted.len()).position(|part| part == wanted);
         match place {
-            Some(place) if sharing == 1 => Ok(usize::try_from(start)? + place + 1),
+            Some(place) if sharing == 1 => Ok(start + place as u64 + 1),
             _ => Err(format!("{function} is the end of {sharing} names, and found at {place:?}").into()),
         }
     }

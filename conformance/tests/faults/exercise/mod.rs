@@ -11,6 +11,7 @@ mod kernels;
 mod order;
 mod pending;
 mod semaphores;
+mod timelines;
 
 use std::collections::BTreeMap;
 
@@ -62,6 +63,8 @@ const SECTIONS: &[(&str, Section)] = &[
     ("images", images::images),
     ("surfaces and textures", images::surfaces_and_textures),
     ("semaphores", semaphores::semaphores),
+    ("timelines", timelines::native),
+    ("timelines over a bridge", timelines::bridge),
     ("pending work", pending::pending),
     ("a read behind pending work", pending::read),
 ];
