@@ -141,6 +141,8 @@ const NEEDS_NO_WORK: &[&str] = &[
     "semaphore.empty_batch",
     "semaphore.wrong_parameters",
     "semaphore.other_device",
+    "timeline.no_timeline.native",
+    "timeline.no_timeline.bridge",
     "image_format.not_arrays",
 ];
 

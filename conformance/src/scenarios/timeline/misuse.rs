@@ -20,7 +20,7 @@ pub(super) const OTHERS: &[Scenario] = {
     scenarios! {
         "timeline.environment", Any,
             "GPU_INTEROP_TIMELINE is obeyed: the strategy that it names is used or refused, and another value is an error.",
-            environment [signals_by_host];
+            environment [signals_by_host], within 60 s;
     }
     SCENARIOS
 };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu_interop::MappedBuffer;
+use gpu_interop::{MappedBuffer, TimelineStrategy};
 use gpu_interop_kernels::pattern_word;
 
 use super::{Shared, Strategy, by_strategy, cleared};
@@ -153,9 +153,9 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
 
 const SIZE: usize = 256;
 
-/// Timelines and streams of one device, with waits enqueued before their values come. No memory is freed and no device
-/// closed meanwhile: CUDA's frees wait for every stream of the GPU in this process, with a lock held that whoever is to
-/// signal may need first.
+/// Timelines and streams of one device; over a bridge with waits enqueued before their values come. No memory is freed and
+/// no device closed meanwhile, nor a semaphore while a stream waits for another one: CUDA's calls for these wait for
+/// every stream of the GPU in this process, with a lock held that whoever is to signal may need first.
 fn pending_cycles<S: Strategy>(
     context: &Context,
     buffer: &dyn ExportedBuffer,
@@ -167,10 +167,16 @@ fn pending_cycles<S: Strategy>(
         let shared = Shared::with::<S>(context.device(), context.exporter()?.timeline(0)?)?;
         let stream = context.device().create_stream()?;
         let byte = context.pattern().byte(thread as u64 * cycles + cycle);
+        let early = S::STRATEGY == TimelineStrategy::Native;
+        if early {
+            shared.exporter.signal(1)?;
+        }
         stream.wait_timeline(&shared.device, 1)?;
         stream.fill(mapped, byte)?;
         stream.signal_timeline(&shared.device, 2)?;
-        shared.exporter.signal(1)?;
+        if !early {
+            shared.exporter.signal(1)?;
+        }
         shared.exporter.wait(2, PATIENCE)?;
         if cycle % 10 == 0 {
             let mut found = [0; SIZE];

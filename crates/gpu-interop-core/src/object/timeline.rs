@@ -35,6 +35,16 @@ enum Path {
 ///
 /// Whoever signals a timeline from several threads, or from both sides, must order the signals: it only grows.
 ///
+/// # Waits before their signals
+/// A stream may wait long before somebody signals, but a driver may let others wait with it. Measured of CUDA (driver
+/// 580):
+/// * Streams share queues of the hardware, 8 unless the environment variable `CUDA_DEVICE_MAX_CONNECTIONS` says up to 32.
+///   A wait holds back the streams on the same queue, so where streams wait for each other's later work, there must be a
+///   queue for each.
+/// * Freeing mapped memory, closing a device, and importing or destroying semaphores may block until every stream of the
+///   GPU in this process has run what it waits for, and block the calls of other threads with it. Do these while nothing
+///   waits for a signal that such a thread is to give.
+///
 /// All methods may be called from any thread. Dropping a timeline does not wait: what is enqueued stays valid, and keeps the
 /// exporter's timeline. Over a bridge a thread may use the exporter until all of that has been carried, and for a moment
 /// after the exporter's last timeline is gone. Closing the device, by dropping the last object of it, waits for that thread;
