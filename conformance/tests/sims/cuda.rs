@@ -17,6 +17,8 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 /// What the real driver cannot do either, or what only a GPU can.
 const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of semaphore";
+pub(crate) const NO_TIMELINES_OF_VULKAN: &str = "the exporter has no timelines that can be exported";
+pub(crate) const NO_TIMELINES_SENT: &str = "timelines of this exporter cannot be sent to another process";
 pub(crate) const NO_NATIVE_FORMS: &str = "native memory has one form";
 pub(crate) const NO_NATIVE_IMAGES: &str = "no images of this exporter";
 const NO_SURFACES: &str = "surfaces: the driver (CUDA 13.0) has no cuSurfObjectCreate";
@@ -37,7 +39,13 @@ fn vulkan() -> Result<Completion, Failed> {
         return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
     };
     let report = Run::cuda().exporter("vulkan").matching(&vulkan).whole().run()?;
-    report.only_unsupported(&[NO_SEMAPHORES_OF_VULKAN, NO_SURFACES, NO_TEXTURES])?;
+    report.only_unsupported(&[
+        NO_SEMAPHORES_OF_VULKAN,
+        NO_TIMELINES_OF_VULKAN,
+        NO_TIMELINES_SENT,
+        NO_SURFACES,
+        NO_TEXTURES,
+    ])?;
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
     report.passed("image_", 40)?;
@@ -55,7 +63,7 @@ fn swiftshader() -> Result<Completion, Failed> {
     // Not images: where their texels lie is not known to the stand-in.
     let groups = "{identity,import,lifetime,map,memory,misbehaviour,process,reverse,semaphore,stream,threads}.*";
     let report = run.filter(groups).run()?;
-    report.only_unsupported(&[NO_SEMAPHORES_OF_VULKAN])?;
+    report.only_unsupported(&[NO_SEMAPHORES_OF_VULKAN, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT])?;
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
     report.passed("semaphore.", 2)?;

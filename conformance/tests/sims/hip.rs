@@ -2,7 +2,7 @@
 
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::cuda::{NO_NATIVE_FORMS, NO_NATIVE_IMAGES};
+use crate::cuda::{NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT};
 use crate::peer;
 use crate::run::{Run, check};
 
@@ -23,7 +23,8 @@ const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of s
 /// What HIP on Linux cannot do, or the exporter.
 pub(crate) const UNSUPPORTED_NATIVE: &[&str] =
     &[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_HIP, NO_NATIVE_FORMS, NO_NATIVE_IMAGES];
-pub(crate) const UNSUPPORTED_VULKAN: &[&str] = &[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_VULKAN];
+pub(crate) const UNSUPPORTED_VULKAN: &[&str] =
+    &[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_VULKAN, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT];
 const EXPECTATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sims/hip.toml");
 
 fn native() -> Result<(), Failed> {
