@@ -353,6 +353,18 @@ unsigned cuExternalMemoryGetMappedMipmappedArray(void **array, struct memory *me
     return desc->levels > 15 ? INVALID_VALUE : NOT_SUPPORTED;
 }
 
+/* There is never an array to have these. */
+
+unsigned cuMipmappedArrayGetLevel(void **level, void *array, unsigned number) {
+    (void)level, (void)array, (void)number;
+    return NOT_SUPPORTED;
+}
+
+unsigned cuMipmappedArrayDestroy(void *array) {
+    (void)array;
+    return NOT_SUPPORTED;
+}
+
 /* Semaphores: those of this project's host backend, as far as the words that are needed. */
 
 struct words {
