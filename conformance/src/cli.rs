@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::io::IsTerminal;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::bench::load::{self, LoadArgs};
 use crate::bench::{self, BenchArgs};
-use crate::context::Context;
+use crate::context::{Context, Seeds};
 use crate::doctor;
 use crate::expectations::Expectations;
 use crate::exporter::ExporterName;
@@ -120,12 +120,15 @@ struct RunArgs {
     /// More make a GPU slower than they save.
     #[arg(long, short, value_name = "COUNT", conflicts_with = "no_isolate")]
     jobs: Option<NonZeroUsize>,
-    /// Time limit of each scenario, seconds, instead of its own.
+    /// Time limit of each scenario, seconds, instead of its own; with --repeat, of each run of it.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
     /// Seed of the data.
     #[arg(long, default_value_t = 1)]
     seed: u32,
+    /// Run every scenario this many times, with this seed and those after it: it passes if it passes every time.
+    #[arg(long, value_name = "COUNT", default_value_t = NonZeroU32::MIN)]
+    repeat: NonZeroU32,
     /// Print no progress: only what failed, why the rest did not run, and the counts.
     #[arg(long, short)]
     quiet: bool,
@@ -145,6 +148,8 @@ struct ChildArgs {
     scenario: Vec<String>,
     #[arg(long)]
     seed: u32,
+    #[arg(long)]
+    repeat: NonZeroU32,
 }
 
 #[derive(Debug, Args)]
@@ -259,7 +264,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         (false, false) => Isolation::Group,
     };
     let plan = Plan {
-        seed: args.seed,
+        seeds: Seeds { first: args.seed, count: args.repeat },
         filter: args.filter.as_deref().map(glob).transpose()?,
         exporters,
         isolation,
@@ -424,7 +429,8 @@ fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
     peer::die_with_parent()?;
     let backend = suite.backend(&args.backend)?;
     let scenarios: Vec<&Scenario> = args.scenario.iter().map(|id| suite.scenario(id)).collect::<Verdict<_>>()?;
-    child::run_group(backend, &scenarios, args.exporter, args.seed, |ran| group::answer(&ran))
+    let seeds = Seeds { first: args.seed, count: args.repeat };
+    child::run_group(backend, &scenarios, args.exporter, seeds, |ran| group::answer(&ran))
 }
 
 fn run_discover(suite: &Suite, args: &DiscoverArgs) -> Verdict {

@@ -1,5 +1,6 @@
 //! What a scenario is given.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,13 @@ pub struct Context {
     seed: u32,
     signals_by_host: bool,
     observations: Observations,
+}
+
+/// With which seeds every scenario is run: `first` and those after it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seeds {
+    pub(crate) first: u32,
+    pub(crate) count: NonZeroU32,
 }
 
 /// What a scenario records for its report.
@@ -98,9 +106,20 @@ impl Context {
         })
     }
 
-    /// Runs a scenario, and notes what the exporter's own checks did not see of it.
-    pub(crate) fn run(&self, scenario: &Scenario) -> Verdict {
-        (scenario.run)(self)?;
+    /// Runs a scenario with each seed, until it does not pass, and notes what the exporter's own checks did not see of it.
+    pub(crate) fn run(&mut self, scenario: &Scenario, seeds: Seeds) -> Verdict {
+        for number in 0..seeds.count.get() {
+            self.seed = seeds.first.wrapping_add(number);
+            // Only the last run's are kept.
+            self.observations.take();
+            (scenario.run)(self).map_err(|stop| match stop {
+                Stop::Failed(reason) if seeds.count.get() > 1 => {
+                    let number = number + 1;
+                    Stop::Failed(format!("{reason} [run {number} of {}, --seed {}]", seeds.count, self.seed))
+                }
+                stop => stop,
+            })?;
+        }
         if let Some(unseen) = self.exporter.as_ref().and_then(|exporter| exporter.unchecked()) {
             self.leave_out(unseen);
         }

@@ -4,6 +4,7 @@ pub(crate) mod junit;
 pub(crate) mod text;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub struct Report {
     pub tool: Tool,
     /// The seed of the data.
     pub seed: u32,
+    /// How often every scenario was run, each time with the next seed. One that passed did so every time.
+    #[serde(default = "once")]
+    pub repeat: NonZeroU32,
     /// The backend under test.
     pub backend: BackendInfo,
     /// Its device.
@@ -37,6 +41,11 @@ pub struct Report {
     pub summary: BTreeMap<String, usize>,
     /// Duration of the run, microseconds.
     pub duration_us: u64,
+}
+
+/// Reports of older versions do not say.
+fn once() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
 /// The program that made a report.

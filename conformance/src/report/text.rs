@@ -101,16 +101,23 @@ pub(crate) fn summary(report: &Report, as_table: bool) -> String {
         table.set_header(counts.map(|(name, _)| name));
         table.add_row(counts.map(|(_, count)| count.to_string()));
         let _ = writeln!(text, "{table}");
-        let _ = writeln!(text, "{} scenarios in {seconds:.1?}, seed {}", report.results.len(), report.seed);
+        let _ = writeln!(text, "{} scenarios in {seconds:.1?}, {}", report.results.len(), seeds(report));
     } else {
         let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
         let _ = writeln!(
             text,
-            "{}; {} scenarios in {seconds:.1?}, seed {}",
+            "{}; {} scenarios in {seconds:.1?}, {}",
             counts.join(", "),
             report.results.len(),
-            report.seed
+            seeds(report)
         );
     }
     text
+}
+
+fn seeds(report: &Report) -> String {
+    match report.repeat.get() {
+        1 => format!("seed {}", report.seed),
+        count => format!("{count} times each, seeds {} and on", report.seed),
+    }
 }

@@ -7,7 +7,7 @@ use gpu_interop::LoadAttempt;
 use serde::{Deserialize, Serialize};
 
 use crate::backend_under_test::BackendUnderTest;
-use crate::context::{Context, Recorded};
+use crate::context::{Context, Recorded, Seeds};
 use crate::exporter::{self, ExporterName};
 use crate::outcome::{Stop, Verdict};
 use crate::report::{Environment, ExporterDetail, ExporterReport};
@@ -26,10 +26,10 @@ pub(crate) fn run(
     under_test: &Arc<BackendUnderTest>,
     scenario: &Scenario,
     exporter: Option<ExporterName>,
-    seed: u32,
+    seeds: Seeds,
 ) -> Ran {
     let mut end = Ran { verdict: Ok(()), recorded: Recorded::default() };
-    let told = run_group(under_test, &[scenario], exporter, seed, |ran| {
+    let told = run_group(under_test, &[scenario], exporter, seeds, |ran| {
         end = ran;
         Ok(())
     });
@@ -43,12 +43,12 @@ pub(crate) fn run_group(
     under_test: &Arc<BackendUnderTest>,
     scenarios: &[&Scenario],
     exporter: Option<ExporterName>,
-    seed: u32,
+    seeds: Seeds,
     mut tell: impl FnMut(Ran) -> Verdict,
 ) -> Verdict {
     // The same for all of a group.
     let signals_by_host = scenarios.iter().any(|scenario| scenario.signals_by_host);
-    let mut context = match caught(|| Context::open_for(under_test.clone(), exporter, seed, signals_by_host)) {
+    let mut context = match caught(|| Context::open_for(under_test.clone(), exporter, seeds.first, signals_by_host)) {
         Ok(context) => Some(context),
         Err(stop) => {
             return scenarios
@@ -60,7 +60,7 @@ pub(crate) fn run_group(
     let complaints = context.as_ref().map(Context::complaints);
     let mut heard = 0;
     for (index, scenario) in scenarios.iter().enumerate() {
-        let verdict = context.as_ref().map_or(Ok(()), |context| caught(|| context.run(scenario)));
+        let verdict = context.as_mut().map_or(Ok(()), |context| caught(|| context.run(scenario, seeds)));
         let mut left_behind = Ok(());
         if index + 1 == scenarios.len() {
             // What is left behind, by any of them, shows now.

@@ -15,7 +15,7 @@ use wait_timeout::ChildExt;
 use super::child::Ran;
 use super::isolated::{log_from, nameless_file};
 use super::{Case, Ended};
-use crate::context::Recorded;
+use crate::context::{Recorded, Seeds};
 use crate::outcome::{Outcome, Stop, Verdict};
 use crate::peer::{describe, readable_within, this_program};
 use crate::report::Observation;
@@ -53,8 +53,8 @@ fn cut(text: &str, most: usize) -> String {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Options<'a> {
     pub(super) backend: &'a str,
-    pub(super) seed: u32,
-    /// Instead of each scenario's own limit.
+    pub(super) seeds: Seeds,
+    /// Instead of each scenario's own limit, for one run of it.
     pub(super) timeout: Option<Duration>,
 }
 
@@ -73,6 +73,7 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
         let (mut usable, first) = (true, done);
         while usable && done < cases.len() {
             let limit = options.timeout.unwrap_or(cases[done].scenario.time_limit);
+            let limit = limit.saturating_mul(options.seeds.count.get());
             let is_last = done + 1 == cases.len();
             let start = Instant::now();
             let end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
@@ -106,7 +107,9 @@ impl Process {
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let log = nameless_file("conformance log")?;
         let mut command = this_program()?;
-        command.args(["child", "--backend", options.backend, "--seed", &options.seed.to_string()]);
+        let Seeds { first, count } = options.seeds;
+        command.args(["child", "--backend", options.backend, "--seed", &first.to_string()]);
+        command.args(["--repeat", &count.to_string()]);
         if let Some(exporter) = cases.first().and_then(|case| case.exporter) {
             command.args(["--exporter", exporter.name()]);
         }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use globset::GlobMatcher;
 
 use crate::backend_under_test::BackendUnderTest;
-use crate::context::Recorded;
+use crate::context::{Recorded, Seeds};
 use crate::expectations::{Expectations, Place};
 use crate::exporter::ExporterName;
 use crate::outcome::{Outcome, Verdict};
@@ -27,7 +27,7 @@ pub(crate) use progress::Progress;
 /// What to run and how.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) seed: u32,
+    pub(crate) seeds: Seeds,
     pub(crate) filter: Option<GlobMatcher>,
     pub(crate) exporters: Vec<ExporterName>,
     pub(crate) isolation: Isolation,
@@ -108,11 +108,11 @@ impl Plan {
         if self.isolation == Isolation::None {
             for index in to_run {
                 let (case, start) = (&cases[index], Instant::now());
-                let ran = child::run(under_test, case.scenario, case.exporter, self.seed);
+                let ran = child::run(under_test, case.scenario, case.exporter, self.seeds);
                 finished(index, Ended::ran(ran), start.elapsed());
             }
         } else {
-            let options = group::Options { backend: under_test.name(), seed: self.seed, timeout: self.timeout };
+            let options = group::Options { backend: under_test.name(), seeds: self.seeds, timeout: self.timeout };
             let run = |unit: &Vec<usize>| {
                 let cases: Vec<Case<'_>> = unit.iter().map(|index| cases[*index]).collect();
                 group::run(options, &cases, |place, ended, took| finished(unit[place], ended, took));
@@ -129,7 +129,8 @@ impl Plan {
         Report {
             schema: SCHEMA,
             tool: Tool { name: "gpu-interop conformance".into(), version: env!("CARGO_PKG_VERSION").into() },
-            seed: self.seed,
+            seed: self.seeds.first,
+            repeat: self.seeds.count,
             backend: environment.backend.clone(),
             device: environment.device.clone(),
             capabilities: environment.capabilities.clone(),

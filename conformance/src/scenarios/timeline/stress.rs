@@ -105,12 +105,21 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
         timelines[task.timeline].exporter.wait(task.value, PATIENCE)?;
     }
     buffer.read(0, &mut found)?;
+    let mut wrong = Vec::new();
     for (index, (task, cell)) in tasks.iter().zip(found.chunks_exact(CELL)).enumerate() {
         let expected = std::iter::once(index).chain(task.needs.iter().copied());
         for (from, part) in expected.zip(cell.chunks_exact(PART)) {
-            ensure!(part.iter().all(|found| *found == byte(from)), "task {index}: what task {from} made is not there");
+            if part.iter().any(|found| *found != byte(from)) {
+                let streams = [task.stream, tasks[from].stream];
+                wrong.push(format!(
+                    "task {index} of {from}'s, streams {streams:?}: {part:02x?}, not {:02x}",
+                    byte(from)
+                ));
+            }
         }
     }
+    // All of them: which are wrong tells apart what is late and what never came.
+    ensure!(wrong.is_empty(), "{} parts are not what a task made: {}", wrong.len(), wrong.join("; "));
     Ok(())
 }
 
