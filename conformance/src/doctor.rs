@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use gpu_interop::{BACKEND_VARIABLE, Feature, MemoryHandleKind, SemaphoreHandleKind, Support};
+use gpu_interop::{BACKEND_VARIABLE, Feature, MemoryHandleKind, SemaphoreHandleKind, Support, TIMELINE_VARIABLE};
 use serde::Serialize;
 
 use crate::cli::to_json;
@@ -42,6 +42,9 @@ pub(crate) fn run(suite: &Suite, json: bool) -> Verdict {
     match std::env::var(BACKEND_VARIABLE) {
         Ok(value) => say!("{BACKEND_VARIABLE}={value}"),
         Err(_) => say!("{BACKEND_VARIABLE} is not set: the first backend with a device is used"),
+    }
+    if let Ok(value) = std::env::var(TIMELINE_VARIABLE) {
+        say!("{TIMELINE_VARIABLE}={value}");
     }
     for finding in &findings {
         say!("");
@@ -85,5 +88,7 @@ fn show(environment: &Environment) {
     for feature in Feature::ALL {
         row(feature.to_string(), capabilities.feature(*feature));
     }
+    // As `Device::timeline_support` says it.
+    row("timelines".into(), capabilities.timeline(Some(SemaphoreHandleKind::TimelineFd)));
     say!("{table}");
 }

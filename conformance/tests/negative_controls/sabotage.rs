@@ -1,13 +1,14 @@
-//! The host backend, broken on purpose.
+//! Backends, broken on purpose: the host's, and that of a driver.
 
 use std::ffi::{CStr, c_void};
 use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use gpu_interop::backend::{
     ExportableAllocation, HostFunction, RawEvent, RawKernel, RawMemory, RawModule, RawSemaphore, RawSignal, RawStream,
-    RawWait,
+    RawWait, SignalMemory,
 };
 use gpu_interop::handle::LentFd;
 use gpu_interop::host::HostBackend;
@@ -44,12 +45,16 @@ pub(crate) enum Fault {
     ForgetsItsIdentity,
     /// Streams cannot be created, so the native exporter cannot be opened.
     HasNoStreams,
+    /// A word that a stream writes is there at once, before the work in front of it.
+    WritesWordsEarly,
+    /// A stream waits for a word in a function of the host, which blocks: what no driver allows.
+    WaitsInHostFunctions,
     /// Everything that is enqueued is dropped, and every stream is idle.
     DoesNothing,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::SkipsWaits,
         Self::SkipsSignals,
         Self::CrashesOnImport,
@@ -62,6 +67,8 @@ impl Fault {
         Self::SkipsReads,
         Self::ForgetsItsIdentity,
         Self::HasNoStreams,
+        Self::WritesWordsEarly,
+        Self::WaitsInHostFunctions,
         Self::DoesNothing,
     ];
 
@@ -71,18 +78,27 @@ impl Fault {
     }
 
     pub(crate) fn under_test(self) -> BackendUnderTest {
-        BackendUnderTest::new(self.backend(), move || {
-            let host = HostBackend::new();
-            let info = BackendInfo { name: self.backend(), ..host.info().clone() };
-            Ok(Arc::new(Sabotaged { host, info, fault: self }) as Arc<dyn Backend>)
+        self.on(&self.backend(), || Ok(Arc::new(HostBackend::new()))).with_semaphores(host_semaphore)
+    }
+
+    /// The same fault of another backend.
+    pub(crate) fn on(
+        self,
+        name: &str,
+        load: impl Fn() -> Result<Arc<dyn Backend>> + Send + Sync + 'static,
+    ) -> BackendUnderTest {
+        let called = name.to_owned();
+        BackendUnderTest::new(name, move || {
+            let inner = load()?;
+            let info = BackendInfo { name: called.clone(), ..inner.info().clone() };
+            Ok(Arc::new(Sabotaged { inner, info, fault: self }) as Arc<dyn Backend>)
         })
-        .with_semaphores(host_semaphore)
     }
 }
 
 #[derive(Debug)]
 struct Sabotaged {
-    host: HostBackend,
+    inner: Arc<dyn Backend>,
     info: BackendInfo,
     fault: Fault,
 }
@@ -93,7 +109,7 @@ impl Backend for Sabotaged {
     }
 
     fn devices(&self) -> Result<Vec<DeviceIdentity>> {
-        let mut devices = self.host.devices()?;
+        let mut devices = self.inner.devices()?;
         if self.fault == Fault::ForgetsItsIdentity {
             devices[0].name = format!("device of {:?}", std::time::Instant::now());
         }
@@ -101,7 +117,28 @@ impl Backend for Sabotaged {
     }
 
     fn open(&self, ordinal: usize) -> Result<Arc<dyn BackendDevice>> {
-        Ok(Arc::new(SabotagedDevice { inner: self.host.open(ordinal)?, fault: self.fault }))
+        Ok(Arc::new(SabotagedDevice { inner: self.inner.open(ordinal)?, fault: self.fault }))
+    }
+}
+
+/// The word at an address of a device whose addresses are the host's.
+///
+/// # Safety
+/// There is a word of 64 bits, aligned, for as long as it is used.
+unsafe fn word_at<'a>(address: u64) -> &'a AtomicU64 {
+    let address = usize::try_from(address).unwrap_or(0);
+    // SAFETY: the caller's promise.
+    unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address)) }
+}
+
+/// Blocks until a word is as far as a value. `data` is both, boxed.
+unsafe extern "C" fn wait_in_host_function(data: *mut c_void) {
+    // SAFETY: boxed by `wait_value_u64`, and called once.
+    let (address, value) = *unsafe { Box::from_raw(data.cast::<(u64, u64)>()) };
+    // SAFETY: whoever enqueued the wait promised that the word is there until it is met.
+    let word = unsafe { word_at(address) };
+    while word.load(Ordering::Acquire) < value {
+        std::thread::sleep(Duration::from_micros(100));
     }
 }
 
@@ -142,6 +179,7 @@ impl BackendDevice for SabotagedDevice {
         fn capabilities(&self) -> &Capabilities;
         fn create_exportable(&self, size: u64) -> Result<ExportableAllocation>;
         fn create_event(&self) -> Result<RawEvent>;
+        fn allocate_signal_memory(&self) -> Result<SignalMemory>;
         fn load_module(&self, image: ModuleImage<'_>) -> Result<RawModule>;
     }
 
@@ -159,6 +197,7 @@ impl BackendDevice for SabotagedDevice {
         fn query_stream(&self, stream: RawStream) -> Result<bool>;
         fn destroy_event(&self, event: RawEvent) -> Result<()>;
         fn query_event(&self, event: RawEvent) -> Result<bool>;
+        fn free_signal_memory(&self, memory: SignalMemory) -> Result<()>;
         fn unload_module(&self, module: RawModule) -> Result<()>;
         fn module_kernel(&self, module: RawModule, name: &CStr) -> Result<RawKernel>;
     }
@@ -169,18 +208,47 @@ impl BackendDevice for SabotagedDevice {
         fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) unless SkipsReads;
         fn wait_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32, condition: WaitCondition)
             unless SkipsWordWaits;
-        fn wait_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64, condition: WaitCondition)
-            unless SkipsWordWaits;
         fn record_event(&self, event: RawEvent, stream: RawStream);
         fn wait_event(&self, stream: RawStream, event: RawEvent);
         fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64);
         fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64);
         fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64);
         fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32);
-        fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64);
         fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void);
         fn launch_kernel(&self, stream: RawStream, kernel: RawKernel, config: &LaunchConfig, args: &[KernelArg])
            ;
+    }
+
+    unsafe fn wait_value_u64(
+        &self,
+        stream: RawStream,
+        word: DevicePtr,
+        value: u64,
+        condition: WaitCondition,
+    ) -> Result<()> {
+        match self.fault {
+            Fault::DoesNothing | Fault::SkipsWordWaits => Ok(()),
+            Fault::WaitsInHostFunctions => {
+                let wait = Box::into_raw(Box::new((word.get(), value)));
+                // SAFETY: the function takes what was boxed here; the stream is live.
+                unsafe { self.inner.launch_host_function(stream, wait_in_host_function, wait.cast()) }
+            }
+            // SAFETY: the caller's promises are passed on unchanged.
+            _ => unsafe { self.inner.wait_value_u64(stream, word, value, condition) },
+        }
+    }
+
+    unsafe fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64) -> Result<()> {
+        match self.fault {
+            Fault::DoesNothing => Ok(()),
+            Fault::WritesWordsEarly => {
+                // SAFETY: the caller's promise: a word that is there, aligned. An address of the host backend is the host's.
+                unsafe { word_at(word.get()) }.store(value, Ordering::Release);
+                Ok(())
+            }
+            // SAFETY: the caller's promises are passed on unchanged.
+            _ => unsafe { self.inner.write_value_u64(stream, word, value) },
+        }
     }
 
     fn create_stream(&self) -> Result<RawStream> {

@@ -17,10 +17,10 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 /// What the real driver cannot do either, or what only a GPU can.
 const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of semaphore";
-pub(crate) const NO_TIMELINES_OF_VULKAN: &str = "the exporter has no timelines that can be exported";
-pub(crate) const NO_TIMELINES_SENT: &str = "timelines of this exporter cannot be sent to another process";
 pub(crate) const NO_NATIVE_FORMS: &str = "native memory has one form";
 pub(crate) const NO_NATIVE_IMAGES: &str = "no images of this exporter";
+pub(crate) const NO_TIMELINES_OF_VULKAN: &str = "the exporter has no timelines that can be exported";
+pub(crate) const NO_TIMELINES_SENT: &str = "timelines of this exporter cannot be sent to another process";
 const NO_SURFACES: &str = "surfaces: the driver (CUDA 13.0) has no cuSurfObjectCreate";
 const NO_TEXTURES: &str = "textures: the driver (CUDA 13.0) has no cuTexObjectCreate";
 
@@ -29,6 +29,7 @@ fn native() -> Result<(), Failed> {
     report.only_unsupported(&[NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SURFACES, NO_TEXTURES])?;
     // A GPU's own semaphores are the one thing that lavapipe cannot be asked for.
     report.passed("semaphore.", 20)?;
+    report.passed("timeline.", 30)?;
     report.passed("stream.", 10)?;
     report.passed("misbehaviour.", 10)?;
     report.nothing_alive()
@@ -46,6 +47,7 @@ fn vulkan() -> Result<Completion, Failed> {
         NO_SURFACES,
         NO_TEXTURES,
     ])?;
+    report.passed("timeline.", 14)?;
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
     report.passed("image_", 40)?;
@@ -61,9 +63,11 @@ fn swiftshader() -> Result<Completion, Failed> {
     let folder = tempfile::tempdir()?;
     let run = Run::cuda().exporter("vulkan").swiftshader(&library, folder.path())?;
     // Not images: where their texels lie is not known to the stand-in.
-    let groups = "{identity,import,lifetime,map,memory,misbehaviour,process,reverse,semaphore,stream,threads}.*";
+    let groups =
+        "{identity,import,lifetime,map,memory,misbehaviour,process,reverse,semaphore,stream,threads,timeline}.*";
     let report = run.filter(groups).run()?;
     report.only_unsupported(&[NO_SEMAPHORES_OF_VULKAN, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT])?;
+    report.passed("timeline.", 14)?;
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
     report.passed("semaphore.", 2)?;

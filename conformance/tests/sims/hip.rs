@@ -1,15 +1,17 @@
 //! The HIP backend on the library that plays AMD's runtime, as on Linux.
 
+use cubecl_hip_sys as hip;
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::cuda::{NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT};
 use crate::peer;
-use crate::run::{Run, check};
+use crate::run::{Ran, Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("hip_native", native),
         Trial::ignorable_test("hip_vulkan", vulkan),
+        Trial::test("hip_timelines_without_words", without_words),
         Trial::test("hip_semaphores_that_abort_are_never_called", || aborting(Run::hip())),
         Trial::test("hip_with_the_structs_of_hip_5", || generation_5(Run::hip())),
     ]
@@ -32,6 +34,7 @@ fn native() -> Result<(), Failed> {
     report.only_unsupported(UNSUPPORTED_NATIVE)?;
     report.passed("memory.", 4)?;
     report.passed("stream.", 9)?;
+    bridged(&report, 16)?;
     report.nothing_alive()
 }
 
@@ -44,13 +47,29 @@ fn vulkan() -> Result<Completion, Failed> {
     report.only_unsupported(UNSUPPORTED_VULKAN)?;
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
+    bridged(&report, 13)?;
     report.nothing_alive()?;
     Ok(Completion::Completed)
 }
 
+/// Timelines work although no function of external semaphores was called.
+pub(crate) fn bridged(report: &Ran, least: usize) -> Result<(), Failed> {
+    report.passed("timeline.", least)?;
+    report.no_calls_for_semaphores()
+}
+
+/// A driver whose streams cannot wait for words in memory: they signal all the same, by functions of the host.
+fn without_words() -> Result<(), Failed> {
+    let attribute = format!("{}:0", hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue);
+    let report = Run::hip().exporter("native").filter("timeline.*").env("SIM_ATTRIBUTES", &attribute).run()?;
+    report.only_unsupported(&[NO_SEMAPHORES, "streams that wait for a word"])?;
+    bridged(&report, 2)?;
+    report.nothing_alive()
+}
+
 /// A runtime with assertions ends the process that touches a semaphore: nothing crashes if nobody does.
 pub(crate) fn aborting(run: Run) -> Result<(), Failed> {
-    let report = run.exporter("native").filter("{semaphore,import}.*").env("SIM_SEMAPHORES", "abort").run()?;
+    let report = run.exporter("native").filter("{semaphore,import,timeline}.*").env("SIM_SEMAPHORES", "abort").run()?;
     report.only_unsupported(&[NO_SEMAPHORES, NO_SEMAPHORES_OF_HIP, NO_NATIVE_FORMS])?;
     let semaphores = report.results.iter().filter(|case| case.id.starts_with("semaphore.")).count();
     check(semaphores >= 20, format!("only {semaphores} scenarios of semaphores"))

@@ -3,7 +3,7 @@
 
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::hip::{UNSUPPORTED_NATIVE, UNSUPPORTED_VULKAN, aborting, generation_5};
+use crate::hip::{UNSUPPORTED_NATIVE, UNSUPPORTED_VULKAN, aborting, bridged, generation_5};
 use crate::peer;
 use crate::run::{Ran, Run, check, reports_faults};
 
@@ -23,6 +23,7 @@ fn native() -> Result<(), Failed> {
     check(report.device.name == "stand-in GPU (sim-cuda) (HIP on CUDA)", report.device.name.clone())?;
     report.only_unsupported(UNSUPPORTED_NATIVE)?;
     data_moved(&report)?;
+    bridged(&report, 16)?;
     report.nothing_alive()
 }
 
@@ -33,6 +34,7 @@ fn vulkan() -> Result<Completion, Failed> {
     let report = Run::hip_on_cuda().exporter("vulkan").matching(&vulkan).whole().run()?;
     report.only_unsupported(UNSUPPORTED_VULKAN)?;
     data_moved(&report)?;
+    bridged(&report, 13)?;
     report.passed("reverse.", 5)?;
     report.nothing_alive()?;
     Ok(Completion::Completed)

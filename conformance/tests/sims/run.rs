@@ -105,7 +105,7 @@ impl Run {
         }
         let folder = tempfile::tempdir()?;
         let json = folder.path().join("report.json");
-        self.command.arg("--json").arg(&json).env("SIM_REPORT", folder.path().join("alive"));
+        self.command.arg("--json").arg(&json).env("SIM_REPORT", folder.path().join("report"));
         let output = self.command.output()?;
         let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let report = std::fs::read_to_string(&json).unwrap_or_default();
@@ -174,8 +174,7 @@ impl Ran {
                 "imports: 1, mappings: 1, arrays: 0, semaphores: 1, streams: 1, events: 3, ",
             ),
         ];
-        let text = std::fs::read_to_string(self.folder.path().join("alive"))?;
-        check(!text.is_empty(), "no process reported what is alive")?;
+        let text = self.told(" alive at the end of ")?;
         // A process that used no device has no context.
         let contexts = format!("{} alive", self.contexts);
         let only_contexts = |line: &str| {
@@ -183,7 +182,7 @@ impl Ran {
                 || (line.starts_with(&contexts) && line.contains(&format!("contexts: {},", self.contexts)))
         };
         let alive = |line: &&str| !only_contexts(line) && !line.contains("(raw-cuda)");
-        let alive: Vec<&str> = text.lines().filter(alive).collect();
+        let alive: Vec<&str> = text.iter().map(String::as_str).filter(alive).collect();
         let mut kept = 0;
         for (never, count, what) in WORK_THAT_NEVER_ENDS {
             let passed = |case: &&CaseReport| case.id == never && case.outcome == Outcome::Passed;
@@ -194,6 +193,21 @@ impl Ran {
             kept += here;
         }
         check(alive.len() == kept, alive.join("\n"))
+    }
+
+    /// Fails if any process called a function of external semaphores.
+    pub(crate) fn no_calls_for_semaphores(&self) -> Result<(), Failed> {
+        let calls = self.told(" calls for external semaphores in ")?;
+        let called: Vec<&str> = calls.iter().map(String::as_str).filter(|line| !line.starts_with("0 calls")).collect();
+        check(called.is_empty(), called.join("\n"))
+    }
+
+    /// The lines of this kind that processes wrote when they ended.
+    fn told(&self, kind: &str) -> Result<Vec<String>, Failed> {
+        let text = std::fs::read_to_string(self.folder.path().join("report"))?;
+        let lines: Vec<String> = text.lines().filter(|line| line.contains(kind)).map(ToOwned::to_owned).collect();
+        check(!lines.is_empty(), format!("no process reported `{kind}`"))?;
+        Ok(lines)
     }
 }
 

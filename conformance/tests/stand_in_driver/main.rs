@@ -127,10 +127,12 @@ fn no_library() -> Result<(), Failed> {
 fn old_driver() -> Result<(), Failed> {
     let switches = ["-DDRIVER_VERSION=9020", "-DWITHOUT_EXTERNAL", "-DWITHOUT_VIRTUAL_MEMORY"];
     let old = StandIn::compile(SOURCE, &switches);
-    let output = suite(&old.library(), &["doctor"]).output()?;
+    let output = suite(&old.library(), &["doctor"]).env("GPU_INTEROP_TIMELINE", "bridge").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let reason = "unsupported: the driver (CUDA 9.2) has no cuImportExternalMemory, which came with CUDA 10.0";
     check(output.status.success() && text.contains(reason), format!("{}: {text}", output.status))?;
+    let follows = |line: &str| line.trim_start().starts_with("timelines ") && line.contains("unsupported");
+    check(text.contains("GPU_INTEROP_TIMELINE=bridge") && text.lines().any(follows), format!("timelines: {text}"))?;
     check(text.contains("STAND-IN DRIVER"), text)?;
     // A driver that fails is not usable, which for the run that asks for it is the end.
     let mut failing = suite(&old.library(), &["run", "--backend", "cuda"]);

@@ -14,6 +14,7 @@
 pub mod array;
 pub mod device;
 pub mod event;
+pub mod host_function;
 pub mod kernel;
 pub mod live;
 pub mod mapping;
@@ -24,7 +25,7 @@ pub mod stream;
 pub mod word;
 pub mod work;
 
-pub use gpu_interop_stand_in::{code, descriptor, entries, lost, objects, settings};
+pub use gpu_interop_stand_in::{code, descriptor, entries, lost, objects, report, settings};
 
 /// Dies as a driver does that follows a bad pointer. The handler of Rust's runtime would return from a signal that is
 /// only raised.

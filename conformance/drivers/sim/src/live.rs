@@ -1,7 +1,5 @@
 //! What is alive, for checks that a backend gives everything back.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::sync::Once;
 
 use crate::array::{MIPMAPPED, SURFACES, TEXTURES};
@@ -11,7 +9,7 @@ use crate::memory::{self, IMPORTED};
 use crate::physical::{PHYSICAL, RESERVED};
 use crate::semaphore::SEMAPHORES;
 use crate::stream::STREAMS;
-use crate::{device, settings};
+use crate::{device, report};
 
 /// How many objects of each sort are alive.
 #[repr(C)]
@@ -105,20 +103,9 @@ pub unsafe extern "C" fn sim_live(each: *mut Live) -> u64 {
 /// Has the end of the process reported to the file that `SIM_REPORT` names, if it names one.
 pub fn report_at_exit() {
     static ONCE: Once = Once::new();
-    extern "C" fn report() {
+    extern "C" fn tell() {
         let live = Live::now();
-        let Some(path) = settings::text("SIM_REPORT") else { return };
-        if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(path) {
-            // The first argument tells processes of one program apart.
-            let (id, argument) = (std::process::id(), std::env::args().nth(1).unwrap_or_default());
-            let text = format!("{} alive at the end of process {id} ({argument}): {live:?}\n", live.total());
-            let _ = file.write_all(text.as_bytes());
-        }
+        report::add(|process| format!("{} alive at the end of {process}: {live:?}", live.total()));
     }
-    ONCE.call_once(|| {
-        if settings::text("SIM_REPORT").is_some() {
-            // SAFETY: the library is never unloaded, so the function is there at the end.
-            unsafe { libc::atexit(report) };
-        }
-    });
+    ONCE.call_once(|| report::at_exit(tell));
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 pub use gpu_interop_stand_in::{address, give};
 
+pub use crate::host_function::HostFunction;
+
 use crate::code;
 use crate::event::{EVENTS, Event};
+use crate::host_function;
 use crate::kernel::{self, MODULES};
 use crate::lost;
 use crate::stream::{STREAMS, Stream};
 use crate::word::{Condition, Word};
-
-/// A host function.
-pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 
 /// The most threads of a block.
 const THREADS: u32 = 1024;
@@ -200,7 +200,7 @@ pub unsafe fn host_function(stream: usize, function: Option<HostFunction>, data:
     let data = data.expose_provenance();
     stream.enqueue(move || {
         // SAFETY: the caller's promise.
-        unsafe { function(to(data)) };
+        unsafe { host_function::call(function, data) };
         Ok(())
     });
     Ok(())

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
-use crate::{lock, lost, settings};
+use crate::{lock, lost, report, settings};
 
 /// What befalls a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,7 @@ struct State {
 }
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
+    report::at_exit(tell_calls);
     let rules = rules(&settings::text("SIM_FAIL").unwrap_or_default());
     Mutex::new(State { rules, ..State::default() })
 });
@@ -70,6 +71,13 @@ fn rules(text: &str) -> Vec<Rule> {
         Some(Rule { function: function.into(), uses, strike })
     };
     text.split(',').filter_map(rule).collect()
+}
+
+/// Tells how often semaphores were called for, which a library may have to leave alone.
+extern "C" fn tell_calls() {
+    let is_one = |name: &str| name.contains("ExternalSemaphore");
+    let count: u64 = lock(&STATE).calls.iter().filter(|(name, _)| is_one(name)).map(|(_, calls)| calls.count).sum();
+    report::add(|process| format!("{count} calls for external semaphores in {process}"));
 }
 
 /// Whether a function touches the device. The rest goes on working when the device is lost.

@@ -16,6 +16,7 @@ pub mod hip;
 pub mod lost;
 pub mod mark;
 pub mod objects;
+pub mod report;
 pub mod settings;
 
 mod entry;

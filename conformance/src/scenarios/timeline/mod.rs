@@ -88,6 +88,12 @@ impl Shared {
     fn with<S: Strategy>(device: &Device, exporter: Arc<dyn ExporterTimeline>) -> Verdict<Self> {
         need::<S>(device, &*exporter)?;
         need_waits::<S>(device)?;
+        Self::without_waits::<S>(device, exporter)
+    }
+
+    /// Also where no stream can wait for a value that has not been reached.
+    fn without_waits<S: Strategy>(device: &Device, exporter: Arc<dyn ExporterTimeline>) -> Verdict<Self> {
+        need::<S>(device, &*exporter)?;
         let timeline = Timeline::with_strategy(device, exporter.clone(), S::STRATEGY)?;
         crate::ensure_eq!(timeline.strategy(), S::STRATEGY, "the strategy of a timeline");
         Ok(Self { exporter, device: timeline })

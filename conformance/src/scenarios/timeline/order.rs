@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use gpu_interop::ErrorKind;
 
 use super::super::expect_error;
-use super::{Shared, Strategy, by_strategy, cleared, of_turn};
+use super::{Shared, Strategy, by_strategy, cleared, need_waits, of_turn};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::Exchange;
 use crate::outcome::Verdict;
@@ -21,6 +21,9 @@ by_strategy! {
         wait_before_signal;
     "timeout", "Waits of the host and synchronisations behind an unmet wait give up in time, and can be repeated.",
         timeout;
+    "reached",
+        "A wait for a value that is reached asks nothing of the driver, and the exporter finds the data once it is told.",
+        reached;
     "large_values", "Values near 2^32, 2^63 and up to 2^64 - 1 work, and no smaller one is taken for them.", large_values;
 }
 
@@ -156,6 +159,34 @@ fn timeout<S: Strategy>(context: &Context) -> Verdict {
     buffer.read(0, &mut found)?;
     ensure!(found.iter().all(|byte| *byte == 0x5a), "the work behind the wait did not run");
     Ok(())
+}
+
+/// All that is left where streams cannot wait for words in memory.
+fn reached<S: Strategy>(context: &Context) -> Verdict {
+    const SIZE: usize = 1024;
+    let shared = Shared::without_waits::<S>(context.device(), context.exporter()?.timeline(0)?)?;
+    let ((source, from), (target, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let stream = context.device().create_stream()?;
+    for turn in 0..50 {
+        let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
+        let pattern = of_turn(context, turn);
+        source.write(0, &pattern.bytes(0, SIZE))?;
+        shared.exporter.signal(theirs)?;
+        shared.device.wait(theirs, PATIENCE)?;
+        stream.wait_timeline(&shared.device, theirs)?;
+        stream.copy(&to, &from)?;
+        stream.signal_timeline(&shared.device, ours)?;
+        shared.exporter.wait(ours, PATIENCE)?;
+        let mut found = vec![0; SIZE];
+        target.read(0, &mut found)?;
+        pattern.verify(0, &found, &format!("turn {turn}: what the stream copied"))?;
+    }
+    if need_waits::<S>(context.device()).is_err() {
+        let refused = stream.wait_timeline(&shared.device, 1000);
+        expect_error(refused, ErrorKind::Unsupported, "a wait for a value that is not reached")?;
+        ensure!(stream.is_idle()?, "the wait that was refused was enqueued");
+    }
+    Ok(stream.synchronize_timeout(PATIENCE)?)
 }
 
 fn large_values<S: Strategy>(context: &Context) -> Verdict {
