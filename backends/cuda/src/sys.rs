@@ -30,6 +30,20 @@ pub(crate) mod attribute {
     pub(crate) const DMA_BUF_SUPPORTED: c_int = 124;
 }
 
+/// `CUstreamBatchMemOpParams` with `memoryBarrier` in it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BatchMemOp {
+    pub(crate) operation: c_uint,
+    pub(crate) flags: c_uint,
+    pub(crate) pad: [u64; 5],
+}
+
+impl BatchMemOp {
+    /// `CU_STREAM_MEM_OP_BARRIER` with `CU_STREAM_MEMORY_BARRIER_TYPE_SYS`: for everybody, not just this GPU.
+    pub(crate) const BARRIER: Self = Self { operation: 6, flags: 0, pad: [0; 5] };
+}
+
 /// `CUDA_ARRAY3D_DESCRIPTOR`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +84,8 @@ driver_table! {
                 = c"cuDeviceGetUuid_v2", c"cuDeviceGetUuid" since (9, 2);
             device_get_luid: fn(luid: *mut [u8; 8], node_mask: *mut c_uint, device: DeviceNumber) -> Status
                 = c"cuDeviceGetLuid" since (10, 0);
+            stream_batch_mem_op: fn(stream: Handle, count: c_uint, operations: *mut BatchMemOp, flags: c_uint) -> Status
+                = c"cuStreamBatchMemOp_v2" since (11, 7);
             stream_wait_value_32: fn(stream: Handle, address: DeviceAddress, value: u32, flags: c_uint) -> Status
                 = c"cuStreamWaitValue32_v2" since (11, 7);
             stream_wait_value_64: fn(stream: Handle, address: DeviceAddress, value: u64, flags: c_uint) -> Status
@@ -110,6 +126,20 @@ mod tests {
         for (ours, theirs) in pairs {
             assert_eq!(ours, theirs as i32);
         }
+    }
+
+    #[test]
+    fn a_barrier_is_laid_out_as_in_the_header() {
+        let ours = BatchMemOp::BARRIER;
+        assert_eq!(size_of_val(&ours), size_of::<cuda::CUstreamBatchMemOpParams>());
+        let theirs = cuda::CUstreamBatchMemOpParams_union_CUstreamMemOpMemoryBarrierParams_st {
+            operation: cuda::CUstreamBatchMemOpType::CU_STREAM_MEM_OP_BARRIER,
+            flags: cuda::CUstreamMemoryBarrier_flags_enum::CU_STREAM_MEMORY_BARRIER_TYPE_SYS as u32,
+        };
+        assert_eq!((ours.operation, ours.flags), (theirs.operation as u32, theirs.flags));
+        let offset =
+            std::mem::offset_of!(cuda::CUstreamBatchMemOpParams_union_CUstreamMemOpMemoryBarrierParams_st, flags);
+        assert_eq!(std::mem::offset_of!(BatchMemOp, flags), offset);
     }
 
     #[test]

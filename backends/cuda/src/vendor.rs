@@ -33,6 +33,9 @@ impl Vendor for Cuda {
     // `cuDevicePrimaryCtxRetain` came last.
     const REQUIRED_SINCE: (u32, u32) = (7, 0);
     const CONSUMES_DESCRIPTORS: bool = true;
+    // Measured of driver 580 on an H200: of some 2,500 fills of 32 to 4,096 bytes each with a signal behind it, one was not
+    // there yet when another stream had waited for that signal. Fills of 16 KiB, copies and kernels were not overtaken.
+    const SIGNALS_OVERTAKE_FILLS: bool = true;
     const MODULES: &'static str = "CUDA loads PTX, cubins and fat binaries";
 
     type Functions = Functions;
@@ -181,6 +184,20 @@ impl Vendor for Cuda {
             ModuleImage::Binary(image) => Some(image.bytes().as_ptr().cast()),
             _ => None,
         }
+    }
+
+    unsafe fn fence(driver: &Driver<Self>, stream: Handle) -> Result<()> {
+        if let Some(batch) = driver.own.stream_batch_mem_op.get() {
+            let mut barrier = sys::BatchMemOp::BARRIER;
+            // SAFETY: the caller vouches for the stream; the one operation is read during the call.
+            match unsafe { batch(stream, 1, &raw mut barrier, 0) } {
+                // As where the system's administrator has switched stream memory operations off.
+                Status::NOT_SUPPORTED => {}
+                result => return driver.check("cuStreamBatchMemOp", result),
+            }
+        }
+        // SAFETY: the caller vouches for the stream.
+        unsafe { driver.launch_nothing(stream) }
     }
 
     unsafe fn wait_value_u32(driver: &Driver<Self>, wait: WordWait<u32>) -> Result<()> {

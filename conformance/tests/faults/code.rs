@@ -79,6 +79,8 @@ pub(crate) const LOST: u32 = 719;
 
 /// What a driver answers to what it does not know.
 pub(crate) const INVALID_VALUE: u32 = 1;
+/// `CUDA_ERROR_NOT_SUPPORTED`, `hipErrorNotSupported`.
+pub(crate) const NOT_SUPPORTED: u32 = 801;
 
 /// What a query answers while work is pending. Not a failure.
 pub(crate) const NOT_READY: u32 = 600;

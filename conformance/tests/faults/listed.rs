@@ -38,6 +38,14 @@ const CODES: &[(&str, Told, &str)] = &[
     ("hipGetErrorString", Facts, "a code without a text"),
 ];
 
+/// One code only.
+const ONE_CODE: &[(&str, u32, Told, &str)] = &[(
+    "cuStreamBatchMemOp_v2",
+    code::NOT_SUPPORTED,
+    Nothing,
+    "as where stream memory operations are switched off: cuLaunchHostFunc takes its place",
+)];
+
 /// Where success with a null result is not an error either, or means something.
 const NULLS: &[(&str, Told, &str)] = &[
     ("cuDriverGetVersion", Facts, "version 0.0; what the driver can do is seen by its functions"),
@@ -75,6 +83,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("cuDeviceGetUuid_v2", "cuDeviceGetUuid, which older drivers have"),
     ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties, which older runtimes have"),
     ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600, which is asked first"),
+    ("cuStreamBatchMemOp_v2", "cuLaunchHostFunc, behind which a signal waits as well"),
     ("hipExtMallocWithFlags", "hipHostMalloc, as pinned memory does for signal memory"),
 ];
 
@@ -89,7 +98,10 @@ pub(crate) fn told(vendor: Vendor, fault: &Fault) -> Told {
         Answer::Code(code) => {
             let no_device = code::kind(vendor, function, code) == ErrorKind::NoDevice;
             // A driver without a device is no error of counting them.
-            find(CODES).or((code::counts_devices(function) && no_device).then_some(Facts))
+            let one = ONE_CODE.iter().find(|(name, only, ..)| *name == function && *only == code);
+            one.map(|(.., told, _)| *told)
+                .or(find(CODES))
+                .or((code::counts_devices(function) && no_device).then_some(Facts))
         }
         Answer::Null => find(NULLS).or(find(CODES)),
     };

@@ -8,6 +8,7 @@ use crate::run::{Run, reports_faults};
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("cuda_native", native),
+        Trial::test("cuda_signals_stay_behind_fills_without_barriers", without_barriers),
         Trial::ignorable_test("cuda_vulkan", vulkan),
         Trial::ignorable_test("cuda_swiftshader", swiftshader),
         Trial::test("cuda_faults_are_reported", faults),
@@ -23,6 +24,15 @@ pub(crate) const NO_TIMELINES_OF_VULKAN: &str = "the exporter has no timelines t
 pub(crate) const NO_TIMELINES_SENT: &str = "timelines of this exporter cannot be sent to another process";
 const NO_SURFACES: &str = "surfaces: the driver (CUDA 13.0) has no cuSurfObjectCreate";
 const NO_TEXTURES: &str = "textures: the driver (CUDA 13.0) has no cuTexObjectCreate";
+
+/// Without the barrier that keeps signals behind fills, a host function does.
+fn without_barriers() -> Result<(), Failed> {
+    let run = Run::cuda().exporter("native").filter("timeline.{dependencies,large_values}.native");
+    let report = run.env("SIM_FAIL", "cuStreamBatchMemOp_v2:*:801").run()?;
+    report.only_unsupported(&[])?;
+    report.passed("timeline.", 2)?;
+    report.nothing_alive()
+}
 
 fn native() -> Result<(), Failed> {
     let report = Run::cuda().exporter("native").whole().run()?;

@@ -25,6 +25,7 @@ use crate::lending::Lend;
 use crate::signal_memory;
 use crate::status::Status;
 use crate::texture;
+use crate::unfenced::Unfenced;
 use crate::vendor::{Context, Doing, Vendor, WordWait};
 
 /// `CU_STREAM_NON_BLOCKING`, `hipStreamNonBlocking`.
@@ -41,13 +42,29 @@ pub(crate) struct VendorDevice<V: Vendor> {
     architecture: Option<String>,
     /// Exportable allocations by their first address.
     allocations: Mutex<HashMap<usize, Allocation<V>>>,
+    unfenced: Unfenced,
 }
 
 impl<V: Vendor> VendorDevice<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber, identity: DeviceIdentity) -> Result<Self> {
         let (capabilities, architecture) = (capabilities::of(&driver, device), V::architecture(&driver, device));
         let context = Arc::new(Context::open(driver, device)?);
-        Ok(Self { context, identity, capabilities, architecture, allocations: Mutex::default() })
+        Ok(Self {
+            context,
+            identity,
+            capabilities,
+            architecture,
+            allocations: Mutex::default(),
+            unfenced: Unfenced::default(),
+        })
+    }
+
+    /// A fill is about to be enqueued.
+    #[inline]
+    fn fills(&self, stream: RawStream) {
+        if V::SIGNALS_OVERTAKE_FILLS {
+            self.unfenced.add(stream.get());
+        }
     }
 
     fn allocations(&self) -> MutexGuard<'_, HashMap<usize, Allocation<V>>> {
@@ -248,6 +265,10 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let (driver, _current) = self.context.enter()?;
         let entry = &driver.functions.signal_external_semaphores;
         let signal = entry.require(&driver.version)?;
+        if V::SIGNALS_OVERTAKE_FILLS && self.unfenced.take(stream.get()) {
+            // SAFETY: live, by contract; the device is current.
+            unsafe { V::fence(driver, stream.get()) }.inspect_err(|_| self.unfenced.add(stream.get()))?;
+        }
         in_parts(signals, V::semaphores_per_call(driver), |part| {
             // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
             let result = with_signals(entry.operation, part, |semaphores, params, count| unsafe {
@@ -277,6 +298,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn destroy_stream(&self, stream: RawStream) -> Result<()> {
+        self.unfenced.take(stream.get());
         // SAFETY: live and freed once, by contract.
         unsafe { call!(self.stream_destroy(stream.get())) }
     }
@@ -342,11 +364,13 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
+        self.fills(stream);
         // SAFETY: live and of this size, by contract.
         unsafe { call!(self.memset_d8_async | name | (target.get(), value, count(name, size)?, stream.get())) }
     }
 
     unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, words: u64) -> Result<()> {
+        self.fills(stream);
         // SAFETY: live, aligned and of this size, by contract.
         unsafe { call!(self.memset_d32_async | name | (target.get(), value, count(name, words)?, stream.get())) }
     }

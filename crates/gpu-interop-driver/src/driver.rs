@@ -1,11 +1,11 @@
 //! The loaded driver: its functions, and what its status codes mean.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 
 use gpu_interop_core::{DeviceIdentity, DeviceKind, DriverCode, Error, ErrorKind, Result, Support};
 
-use crate::functions::{DeviceAddress, DeviceNumber, Functions};
+use crate::functions::{DeviceAddress, DeviceNumber, Functions, Handle};
 use crate::library::DriverLibrary;
 use crate::status::Status;
 use crate::symbol::ApiVersion;
@@ -132,6 +132,22 @@ impl<V: Vendor> Driver<V> {
                 Support::no(format!("asked whether the device has {what}, the driver answered {code}"))
             }
         }
+    }
+
+    /// Enqueues a function of the host that does nothing: what comes behind waits for everything before
+    /// (`cuLaunchHostFunc`, `hipLaunchHostFunc`).
+    ///
+    /// # Errors
+    /// What the driver answers, or that it lacks the function.
+    ///
+    /// # Safety
+    /// The stream is live, and its device is current.
+    pub unsafe fn launch_nothing(&self, stream: Handle) -> Result<()> {
+        extern "C" fn nothing(_data: *mut c_void) {}
+        let entry = &self.functions.launch_host_func;
+        let launch = entry.require(&self.version)?;
+        // SAFETY: the caller vouches for the stream; the function takes whatever it is given.
+        self.check(entry.operation, unsafe { launch(stream, nothing, std::ptr::null_mut()) })
     }
 
     /// Frees device memory (`cuMemFree`, `hipFree`).

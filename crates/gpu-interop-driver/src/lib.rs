@@ -35,6 +35,7 @@ mod status;
 mod symbol;
 mod table;
 pub mod texture;
+mod unfenced;
 mod vendor;
 
 pub use backend::VendorBackend;

@@ -200,6 +200,21 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Whether a signal of a semaphore may overtake a fill that was enqueued before it.
+    const SIGNALS_OVERTAKE_FILLS: bool = false;
+
+    /// Enqueues something that signals of semaphores do not overtake, and that waits for the fills before it. Only for
+    /// vendors with [`Vendor::SIGNALS_OVERTAKE_FILLS`].
+    ///
+    /// # Errors
+    /// What the driver answers; then nothing is enqueued.
+    ///
+    /// # Safety
+    /// The stream is live, and the device is current.
+    unsafe fn fence(_driver: &Driver<Self>, _stream: Handle) -> Result<()> {
+        Ok(())
+    }
+
     /// What the driver loads, as a sentence.
     const MODULES: &'static str;
 

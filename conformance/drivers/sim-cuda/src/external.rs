@@ -162,7 +162,7 @@ entries! {
         }
         for (semaphore, params) in all.into_iter().zip(params) {
             let value = params.params.fence.value;
-            stream.enqueue(move || {
+            stream.overtake(move || {
                 semaphore.signal(value);
                 Ok(())
             });

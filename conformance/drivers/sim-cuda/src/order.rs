@@ -2,12 +2,16 @@
 
 use std::ffi::{c_uint, c_void};
 
+use cudarc::driver::sys as cuda;
 use gpu_interop_sim::event::{EVENTS, Event};
 use gpu_interop_sim::word::{Condition, Word};
 use gpu_interop_sim::work::HostFunction;
 use gpu_interop_sim::{entries, work};
 
 use crate::{code, context, give};
+
+/// The one operation of batches that is played.
+const BARRIER: u32 = cuda::CUstreamBatchMemOpType::CU_STREAM_MEM_OP_BARRIER as u32;
 
 /// `CUstreamWaitValue_flags`.
 fn condition(flags: u32) -> Option<Condition> {
@@ -100,6 +104,26 @@ entries! {
         context::need()?;
         write_flags(flags)?;
         work::write_value(stream, pointer, Word::Wide(value))
+    }
+
+    fn cuStreamBatchMemOp_v2(
+        stream: usize,
+        count: c_uint,
+        operations: *mut cuda::CUstreamBatchMemOpParams,
+        flags: c_uint,
+    ) {
+        context::need()?;
+        if operations.is_null() || flags != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        // The union begins with the operation's number, which may be any.
+        let of = |index| operations.wrapping_add(index).cast::<u32>().read();
+        if (0..count as usize).any(|index| of(index) != BARRIER) {
+            return Err(code::INVALID_VALUE);
+        }
+        // Work behind it does not overtake what is in front.
+        work::stream_of(stream)?.enqueue(|| Ok(()));
+        Ok(())
     }
 
     fn cuLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {

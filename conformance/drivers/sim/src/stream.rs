@@ -24,7 +24,8 @@ pub struct Stream {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Work>,
+    /// And whether it may be overtaken.
+    waiting: VecDeque<(Work, bool)>,
     enqueued: u64,
     done: u64,
     failure: Option<u32>,
@@ -65,7 +66,7 @@ impl Stream {
             let mut queue = lock(&self.queue);
             let work = loop {
                 match queue.waiting.pop_front() {
-                    Some(work) => break work,
+                    Some((work, _)) => break work,
                     None if queue.closing => return,
                     None => queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
                 }
@@ -82,6 +83,35 @@ impl Stream {
         }
     }
 
+    /// Enqueues work that [`Stream::overtake`] may pass as long as nothing else is behind it.
+    pub fn enqueue_slow(&self, work: impl FnOnce() -> Result<(), u32> + Send + 'static) {
+        let mut queue = lock(&self.queue);
+        Self::append(&mut queue, Box::new(work));
+        if let Some((_, may_be_overtaken)) = queue.waiting.back_mut() {
+            *may_be_overtaken = true;
+        }
+        drop(queue);
+        self.changed.notify_all();
+    }
+
+    /// Enqueues work in front of what may be overtaken and has not begun.
+    pub fn overtake(&self, work: impl FnOnce() -> Result<(), u32> + Send + 'static) {
+        let mut queue = lock(&self.queue);
+        let slow = queue.waiting.iter().rev().take_while(|(_, may_be_overtaken)| *may_be_overtaken).count();
+        let first = queue.waiting.len() - slow;
+        match queue.waiting.get_mut(first) {
+            None => Self::append(&mut queue, Box::new(work)),
+            Some((overtaken, _)) => {
+                // Together, so that whoever counts what was enqueued before still counts right.
+                let overtaken = std::mem::replace(overtaken, Box::new(|| Ok(())));
+                queue.waiting[first] = (Box::new(move || work().and(overtaken())), false);
+                Self::append(&mut queue, Box::new(|| Ok(())));
+            }
+        }
+        drop(queue);
+        self.changed.notify_all();
+    }
+
     /// Enqueues work.
     pub fn enqueue(&self, work: impl FnOnce() -> Result<(), u32> + Send + 'static) {
         let mut queue = lock(&self.queue);
@@ -91,7 +121,7 @@ impl Stream {
     }
 
     fn append(queue: &mut Queue, work: Work) {
-        queue.waiting.push_back(work);
+        queue.waiting.push_back((work, false));
         queue.enqueued += 1;
     }
 

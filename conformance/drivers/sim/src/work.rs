@@ -117,7 +117,10 @@ pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> 
     Ok(())
 }
 
-/// Enqueues a fill.
+/// The most bytes of a fill that work of other sorts may overtake.
+const SLOW_FILL: usize = 4096;
+
+/// Enqueues a fill. Small ones are slow: signals of semaphores overtake them on some drivers.
 ///
 /// # Errors
 /// What is wrong.
@@ -129,7 +132,7 @@ pub unsafe fn fill<T: Copy + Send + 'static>(target: u64, value: T, count: usize
     if count > 0 && (target == 0 || !target.is_multiple_of(size_of::<T>())) {
         return Err(code::INVALID_VALUE);
     }
-    stream.enqueue(move || {
+    let fill = move || {
         lost::touch(|| {
             for index in 0..count {
                 // SAFETY: the caller's promise; aligned, as was checked.
@@ -137,7 +140,12 @@ pub unsafe fn fill<T: Copy + Send + 'static>(target: u64, value: T, count: usize
             }
         });
         Ok(())
-    });
+    };
+    if count.saturating_mul(size_of::<T>()) <= SLOW_FILL {
+        stream.enqueue_slow(fill)
+    } else {
+        stream.enqueue(fill)
+    }
     Ok(())
 }
 

@@ -198,6 +198,9 @@ impl Stream {
     /// Allocates nothing for up to 8 signals. Threads that signal one timeline must be ordered by the application, or
     /// its values may arrive out of order.
     ///
+    /// Drivers may let a signal overtake a fill. Backends keep that from happening to [`Stream::fill`] and its like, but
+    /// not to a fill that the application enqueues by the driver's own functions.
+    ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
     /// device, parameters of the wrong sort, or a timeline value not greater than one already signalled through
