@@ -113,7 +113,7 @@ struct RunArgs {
     #[arg(long, conflicts_with = "timeout")]
     no_isolate: bool,
     /// Run every scenario in a process of its own. Slower on GPUs, whose drivers take half a second to start; without it
-    /// a group of scenarios, like memory.*, shares a process for as long as nothing fails.
+    /// scenarios share a few processes for as long as nothing fails, those of a group, like memory.*, the same one.
     #[arg(long, conflicts_with = "no_isolate")]
     isolate_each: bool,
     /// How many processes run scenarios at the same time; without it, half as many as the machine has cores, at most 4.
@@ -261,7 +261,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     let isolation = match (args.no_isolate, args.isolate_each) {
         (true, _) => Isolation::None,
         (false, true) => Isolation::Scenario,
-        (false, false) => Isolation::Group,
+        (false, false) => Isolation::Shared,
     };
     let plan = Plan {
         seeds: Seeds { first: args.seed, count: args.repeat },

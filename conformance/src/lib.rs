@@ -13,7 +13,7 @@
 //!
 //! # What the caller must do
 //! * A program that runs the suite with a backend of its own returns [`Suite::main`] from `main`, first thing: the
-//!   suite starts the program again for every group of scenarios.
+//!   suite starts the program again for every few groups of scenarios.
 //!
 //! ```no_run
 //! use std::process::ExitCode;

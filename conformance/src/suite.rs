@@ -15,7 +15,7 @@ use crate::scenarios;
 /// Scenarios and the backends they can run on.
 ///
 /// A program whose `main` returns [`Suite::main`] is the `conformance` command. It starts itself again for
-/// every group of scenarios, so `main` should do nothing else first.
+/// every few groups of scenarios, so `main` should do nothing else first.
 #[derive(Debug)]
 pub struct Suite {
     scenarios: Vec<Scenario>,

@@ -149,7 +149,14 @@ impl Process {
         if !ended.outcome.is_failure() || before.is_empty() {
             return ended;
         }
-        let ids: Vec<&str> = before.iter().map(|case| case.scenario.id).collect();
+        /// As many as are named.
+        const MOST: usize = 12;
+        let (others, last) = before.split_at(before.len().saturating_sub(MOST));
+        let mut ids: Vec<&str> = last.iter().map(|case| case.scenario.id).collect();
+        let number = format!("{} more", others.len());
+        if !others.is_empty() {
+            ids.insert(0, &number);
+        }
         let reason = ended.reason.unwrap_or_default();
         let history = format!("its process had run {} before; --isolate-each tells them apart", ids.join(", "));
         Ended { reason: Some(format!("{reason} [{history}]")), ..ended }

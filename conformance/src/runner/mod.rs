@@ -5,7 +5,8 @@ pub(crate) mod group;
 mod isolated;
 mod progress;
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,8 +41,8 @@ pub(crate) struct Plan {
 /// What keeps a crash in one scenario from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isolation {
-    /// A process for each group of scenarios, and a new one after each failure.
-    Group,
+    /// A few processes, each for many scenarios, and a new one after each failure.
+    Shared,
     /// A process for each scenario.
     Scenario,
     /// Nothing: everything runs in this process.
@@ -141,25 +142,32 @@ impl Plan {
         }
     }
 
-    /// What runs in one process: a group of scenarios, `memory.*`, with one exporter, without those that want a process
-    /// of their own.
+    /// What runs in one process each: scenarios with one exporter, a group like `memory.*` together, as long as none wants a
+    /// process of its own. Twice as many as run side by side, so that the last is not waited for long.
     fn units(&self, cases: &[Case<'_>], indices: &[usize]) -> Vec<Vec<usize>> {
-        let mut units: Vec<Vec<usize>> = Vec::new();
-        let mut open: HashMap<(&str, Option<ExporterName>, [bool; 2]), usize> = HashMap::new();
+        let (mut units, mut groups) = (Vec::new(), BTreeMap::<_, BTreeMap<&str, Vec<usize>>>::new());
         for index in indices {
             let case = &cases[*index];
             let scenario = case.scenario;
+            if scenario.own_process || self.isolation != Isolation::Shared {
+                units.push(vec![*index]);
+                continue;
+            }
             let group = scenario.id.split('.').next().unwrap_or_default();
-            let key = (group, case.exporter, [scenario.alone, scenario.signals_by_host]);
-            match open.get(&key) {
-                Some(unit) if !scenario.own_process && self.isolation == Isolation::Group => units[*unit].push(*index),
-                _ => {
-                    if !scenario.own_process {
-                        open.insert(key, units.len());
-                    }
-                    units.push(vec![*index]);
+            let key = (scenario.alone, scenario.signals_by_host, case.exporter);
+            groups.entry(key).or_default().entry(group).or_default().push(*index);
+        }
+        for ((alone, ..), groups) in groups {
+            let mut shared = vec![Vec::new(); if alone { 1 } else { 2 * self.jobs.get() }];
+            let mut groups: Vec<_> = groups.into_values().collect();
+            // The greatest first, each to the fewest others.
+            groups.sort_by_key(|group| Reverse(group.len()));
+            for group in groups {
+                if let Some(least) = shared.iter_mut().min_by_key(|unit| unit.len()) {
+                    least.extend(group);
                 }
             }
+            units.extend(shared.into_iter().filter(|unit| !unit.is_empty()));
         }
         units
     }
