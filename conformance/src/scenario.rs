@@ -39,7 +39,7 @@ pub struct Scenario {
 
 impl Scenario {
     /// The time limit of most scenarios.
-    pub const TIME_LIMIT: Duration = Duration::from_secs(30);
+    pub const TIME_LIMIT: Duration = Duration::from_secs(60);
 }
 
 /// Whether `marks` has `mark`; for tables that are built while compiling.
