@@ -3,7 +3,8 @@
  * It has the C interface that the HIP backend uses, on the CPU's memory: device pointers are host pointers, streams do
  * their work at once. It misbehaves as the runtime's source says: a descriptor is never closed, whatever kind it is said
  * to be of; imports fail with "out of memory" whatever is wrong; whoever touches an external semaphore is aborted; the
- * calling thread's current device is what calls act on.
+ * calling thread's current device is what calls act on. Mappings are addresses in the one mapping of their import, and
+ * hipFree knows each address once; HIP 5 ignores the range, and before HIP 5.6 hipFree knows no mapping.
  *
  * Compile-time switches: RUNTIME_VERSION (70125424; with 5 as its major the structs are those of HIP 5), WITHOUT_EXTERNAL
  * (no external memory), WITHOUT_MEMSET (a runtime that is not whole).
@@ -179,6 +180,29 @@ struct memory {
     unsigned long long size;
 };
 
+/* What hipFree knows. The tests have few at a time. */
+
+#define FREES_MAPPINGS (RUNTIME_VERSION >= 50600000)
+
+static void *entries[16];
+
+static void **entry_of(void *address) {
+    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++)
+        if (entries[i] == address)
+            return &entries[i];
+    return NULL;
+}
+
+static inline unsigned note(void *address) {
+    if (entry_of(address))
+        return SUCCESS;
+    void **entry = entry_of(NULL);
+    if (!entry)
+        return OUT_OF_MEMORY;
+    *entry = address;
+    return SUCCESS;
+}
+
 #ifndef WITHOUT_EXTERNAL
 unsigned hipImportExternalMemory(struct memory **out, const struct memory_desc *desc) {
     must_be_current();
@@ -204,8 +228,12 @@ unsigned hipExternalMemoryGetMappedBuffer(void **address, struct memory *memory,
     must_be_current();
     if (desc->flags || desc->offset + desc->size > memory->size)
         return INVALID_VALUE;
-    *address = null_from("hipExternalMemoryGetMappedBuffer") ? NULL : memory->bytes + desc->offset;
-    return SUCCESS;
+    if (null_from("hipExternalMemoryGetMappedBuffer")) {
+        *address = NULL;
+        return SUCCESS;
+    }
+    *address = memory->bytes + (GENERATION_5 ? 0 : desc->offset);
+    return FREES_MAPPINGS ? note(*address) : SUCCESS;
 }
 
 unsigned hipDestroyExternalMemory(struct memory *memory) {
@@ -217,8 +245,11 @@ unsigned hipDestroyExternalMemory(struct memory *memory) {
 #endif
 
 unsigned hipFree(void *address) {
-    (void)address;
     must_be_current();
+    void **entry = entry_of(address);
+    if (!address || !entry)
+        return address ? INVALID_VALUE : SUCCESS;
+    *entry = NULL;
     return SUCCESS;
 }
 

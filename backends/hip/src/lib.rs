@@ -16,6 +16,18 @@
 //! * The runtime reports most refused imports as "out of memory". Here they are `ImportRejected`.
 //! * Kernels are code objects, each for one architecture or family:
 //!   [`BackendDevice::architecture`](gpu_interop_core::BackendDevice::architecture) names the device's.
+//! * An import is mapped once, as a whole, and mappings are ranges of that: runtimes keep one entry for each address that
+//!   they gave, so that of two mappings which begin at the same one the first `hipFree` would end both; HIP 5.2 gives the
+//!   import's first address whatever the range. It is freed after its last mapping, which waits for the device to be idle.
+//! * Before HIP 5.6 `hipFree` does not know mappings: it is not called for them, and they end with their import.
+//!
+//! # What is not known
+//! * Whether copies and fills take the addresses of mappings before HIP 5.6: the table in which they look addresses up is
+//!   the one that `hipFree` looks into. Kernels take any address. No GPU with such a runtime was at hand.
+//! * Since when a runtime that is asked for a part of an import answers with its address: 5.2 does not, 6.0 does. Nothing
+//!   depends on it.
+//!
+//! # Batches
 //! * With HIP 5 a batch of signals or waits is several calls, so that a failure may come after some have been enqueued.
 //!
 //! The file of the runtime can be named with the environment variable `GPU_INTEROP_HIP_LIBRARY`.

@@ -22,6 +22,7 @@ pub(crate) enum Hip {}
 
 impl Vendor for Hip {
     const CONSUMES_DESCRIPTORS: bool = false;
+    const MAPS_WHOLE_IMPORTS: bool = true;
     const REQUIRED_SINCE: (u32, u32) = (4, 2);
     const MODULES: &'static str = "HIP loads code objects, each for one architecture or family; it translates no PTX";
     const SEARCH: LibrarySearch = LibrarySearch {
@@ -167,6 +168,12 @@ impl Vendor for Hip {
 
     fn semaphore_desc(_driver: &Driver<Self>, handle: &SemaphoreHandle, fd: c_int) -> Option<SemaphoreHandleDesc> {
         import::semaphore(handle, fd)
+    }
+
+    /// Runtimes before HIP 5.6 have no entry for them that `hipFree` could find.
+    fn frees_mappings(driver: &Driver<Self>) -> bool {
+        // One that does not say its version is known by what came with HIP 6.
+        driver.version.is_at_least((5, 6)) || (driver.version.major == 0 && driver.own.get_properties.get().is_some())
     }
 
     /// The elements of HIP 5's arrays have another size.

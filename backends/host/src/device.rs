@@ -162,7 +162,7 @@ impl BackendDevice for HostDevice {
         Ok(DevicePtr::new(address))
     }
 
-    unsafe fn free_buffer(&self, buffer: DevicePtr) -> Result<()> {
+    unsafe fn free_buffer(&self, _memory: RawMemory, buffer: DevicePtr) -> Result<()> {
         match self.mappings().remove(&buffer.get()) {
             Some(_) => Ok(()),
             None => Err(Error::invalid("HostBackend::free_buffer", "no buffer is mapped at this address")

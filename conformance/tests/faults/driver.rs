@@ -60,6 +60,7 @@ pub(crate) const DRIVERS: [Driver; 3] = [
         spared: &[
             ("hipGetDevicePropertiesR0600", "not there"),
             ("hipExtMallocWithFlags", "not there"),
+            ("hipFree", "before HIP 5.6 mappings end with their import"),
             ("hipSetDevice", "the device is the thread's own"),
         ],
         whole: false,

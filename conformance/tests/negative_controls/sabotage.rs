@@ -187,7 +187,7 @@ impl BackendDevice for SabotagedDevice {
         fn cancel_pending_work(&self) -> ();
         fn take_stream_failure(&self, stream: RawStream) -> Result<()>;
         fn destroy_memory(&self, memory: RawMemory) -> Result<()>;
-        fn free_buffer(&self, buffer: DevicePtr) -> Result<()>;
+        fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()>;
         fn export_allocation(&self, allocation: &ExportableAllocation) -> Result<MemoryHandle>;
         fn destroy_exportable(&self, allocation: &ExportableAllocation) -> Result<()>;
         fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore>;

@@ -14,6 +14,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("hip_timelines_without_words", without_words),
         Trial::test("hip_semaphores_that_abort_are_never_called", || aborting(Run::hip())),
         Trial::test("hip_with_the_structs_of_hip_5", || generation_5(Run::hip())),
+        Trial::test("hip_5_with_mappings_that_are_freed", late_generation_5),
     ]
 }
 
@@ -75,10 +76,23 @@ pub(crate) fn aborting(run: Run) -> Result<(), Failed> {
     check(semaphores >= 20, format!("only {semaphores} scenarios of semaphores"))
 }
 
+/// The oldest that is played: it ignores the range that is mapped, and its mappings cannot be freed.
 pub(crate) fn generation_5(run: Run) -> Result<(), Failed> {
+    mapped_by_hip_5(run, "HIP 5.2")
+}
+
+fn late_generation_5() -> Result<(), Failed> {
+    mapped_by_hip_5(Run::hip().env("SIM_VERSION", "50731921"), "HIP 5.7")
+}
+
+fn mapped_by_hip_5(run: Run, version: &str) -> Result<(), Failed> {
     let report = run.exporter("native").filter("{memory,lifetime,map}.*").env("SIM_HIP_LAYOUT", "5").run()?;
-    check(report.backend.driver.contains("HIP 5.7"), report.backend.driver.clone())?;
+    check(report.backend.driver.contains(version), report.backend.driver.clone())?;
     report.only_unsupported(&[NO_NATIVE_FORMS])?;
     report.passed("memory.", 4)?;
+    report.passed("map.", 8)?;
+    // A mapping that could not be freed would be logged by the scenario that it failed in.
+    let logged: Vec<_> = report.results.iter().filter_map(|case| case.log.as_deref()).collect();
+    check(logged.iter().all(|log| !log.contains("it is leaked")), logged.join("\n"))?;
     report.nothing_alive()
 }

@@ -80,7 +80,7 @@ impl BackendDevice for Trivial {
         unused()
     }
 
-    unsafe fn free_buffer(&self, _: DevicePtr) -> Result<()> {
+    unsafe fn free_buffer(&self, _: RawMemory, _: DevicePtr) -> Result<()> {
         unused()
     }
 

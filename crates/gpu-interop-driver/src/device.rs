@@ -22,6 +22,7 @@ use crate::driver::{Driver, not_null};
 use crate::exportable::Allocation;
 use crate::functions::DeviceNumber;
 use crate::lending::Lend;
+use crate::mapping::Imports;
 use crate::signal_memory;
 use crate::status::Status;
 use crate::texture;
@@ -43,20 +44,16 @@ pub(crate) struct VendorDevice<V: Vendor> {
     /// Exportable allocations by their first address.
     allocations: Mutex<HashMap<usize, Allocation<V>>>,
     unfenced: Unfenced,
+    /// Empty unless the vendor maps whole imports.
+    imports: Imports,
 }
 
 impl<V: Vendor> VendorDevice<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber, identity: DeviceIdentity) -> Result<Self> {
         let (capabilities, architecture) = (capabilities::of(&driver, device), V::architecture(&driver, device));
         let context = Arc::new(Context::open(driver, device)?);
-        Ok(Self {
-            context,
-            identity,
-            capabilities,
-            architecture,
-            allocations: Mutex::default(),
-            unfenced: Unfenced::default(),
-        })
+        let (allocations, unfenced, imports) = Default::default();
+        Ok(Self { context, identity, capabilities, architecture, allocations, unfenced, imports })
     }
 
     /// A fill is about to be enqueued.
@@ -149,24 +146,41 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
             driver.check_for(Doing::Importing, operation, result)?;
             not_null(operation, memory)
         };
-        request.handle().lend(V::CONSUMES_DESCRIPTORS, import).map(RawMemory::new)
+        let memory = request.handle().lend(V::CONSUMES_DESCRIPTORS, import).map(RawMemory::new)?;
+        if V::MAPS_WHOLE_IMPORTS {
+            self.imports.add(memory, request.size());
+        }
+        Ok(memory)
     }
 
     unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()> {
+        if V::MAPS_WHOLE_IMPORTS {
+            self.imports.remove(memory);
+        }
         // SAFETY: live and freed once, by contract.
         unsafe { call!(self.destroy_external_memory(memory.get())) }
     }
 
     unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {
-        let desc = MemoryBufferDesc::new(offset, size);
-        // SAFETY: live, and the range is inside it, by contract.
-        let (address, operation) = unsafe { create!(self.get_mapped_buffer(memory.get(), &raw const desc)) }?;
-        number(operation, address).map(|address| DevicePtr::new(address as u64))
+        let map = |offset, size| {
+            let desc = MemoryBufferDesc::new(offset, size);
+            // SAFETY: live, and the range is inside it, by contract.
+            let (address, operation) = unsafe { create!(self.get_mapped_buffer(memory.get(), &raw const desc)) }?;
+            number(operation, address).map(|address| address as u64)
+        };
+        let address =
+            if V::MAPS_WHOLE_IMPORTS { self.imports.map(memory, offset, |all| map(0, all)) } else { map(offset, size) };
+        address.map(DevicePtr::new)
     }
 
-    unsafe fn free_buffer(&self, buffer: DevicePtr) -> Result<()> {
+    unsafe fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()> {
         // SAFETY: mapped by `map_buffer` and freed once, by contract.
-        unsafe { call!(self.mem_free(buffer.get())) }
+        let free = |address| unsafe { call!(self.mem_free(address)) };
+        if !V::MAPS_WHOLE_IMPORTS {
+            return free(buffer.get());
+        }
+        let frees = V::frees_mappings(&self.context.driver);
+        self.imports.free(memory, |address| if frees { free(address) } else { Ok(()) })
     }
 
     unsafe fn map_mipmapped_array(&self, memory: RawMemory, desc: &MipmappedArrayDesc) -> Result<RawMipmappedArray> {

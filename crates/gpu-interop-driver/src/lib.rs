@@ -30,6 +30,7 @@ pub mod exportable;
 mod functions;
 mod lending;
 mod library;
+mod mapping;
 mod signal_memory;
 mod status;
 mod symbol;

@@ -71,6 +71,9 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     const REQUIRED_SINCE: (u32, u32);
     /// Whether the driver closes a descriptor that it imported.
     const CONSUMES_DESCRIPTORS: bool;
+    /// Whether the driver maps an import as a whole, and cannot tell mappings with the same first address apart: then it is
+    /// asked for all of an import, once.
+    const MAPS_WHOLE_IMPORTS: bool = false;
 
     /// The functions that only this vendor has, or that take other arguments than the other's.
     type Functions: fmt::Debug + Send + Sync;
@@ -158,6 +161,12 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// Encodes a semaphore import, with `fd` for fd-based kinds; `None` for kinds that the driver has no number for.
     fn semaphore_desc(_driver: &Driver<Self>, handle: &SemaphoreHandle, fd: c_int) -> Option<SemaphoreHandleDesc> {
         SemaphoreHandleDesc::new(handle, fd)
+    }
+
+    /// Whether mapped imports are freed like memory, where [`Vendor::MAPS_WHOLE_IMPORTS`]. Otherwise they end with their
+    /// import.
+    fn frees_mappings(_driver: &Driver<Self>) -> bool {
+        true
     }
 
     /// How many semaphores one call takes.

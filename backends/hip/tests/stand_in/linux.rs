@@ -13,6 +13,7 @@ use gpu_interop_hip::HipBackend;
 use probing::{SIZE, assert_line, file, say, tests};
 
 const HIP_5_2: &str = "-DRUNTIME_VERSION=50221153";
+const HIP_5_7: &str = "-DRUNTIME_VERSION=50731921";
 const HIP_6_4: &str = "-DRUNTIME_VERSION=60443484";
 
 pub(crate) fn main() {
@@ -35,6 +36,7 @@ fn probe() {
     // With null handles there is nothing that the rest could work with.
     if std::env::var_os("STAND_IN_NULL").is_none() {
         data(&device);
+        mappings(&device);
         descriptors(&device);
     }
 }
@@ -56,6 +58,25 @@ fn data(device: &Device) {
     say("wait for something else", stream.wait_value_u64(word, 8, WaitCondition::Equal));
 }
 
+/// Several mappings of an import, one of them twice, which end one after the other.
+fn mappings(device: &Device) {
+    let imported = device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE));
+    let Ok(memory) = imported else { return };
+    let ranges = [(0, 4096), (1024, 64), (1024, 2048)];
+    let [all, part, again] = ranges.map(|(offset, size)| memory.map_buffer(offset, size).expect("maps"));
+    let offsets = [&part, &again].map(|mapped| mapped.as_raw().get() - all.as_raw().get());
+    println!("offsets|{offsets:?}");
+    drop(memory);
+    let stream = device.create_stream().expect("a stream");
+    for (mapped, value) in [(all, 1), (part, 2), (again, 3)] {
+        stream.fill(&mapped, value).expect("fills");
+        let mut bytes = vec![0; 64];
+        stream.read(mapped.slice(..64).expect("a slice"), &mut bytes).expect("copies");
+        assert_eq!(bytes, [value; 64]);
+        say(&format!("close {value}"), mapped.close());
+    }
+}
+
 /// How many descriptors a success and a failure leave behind.
 fn descriptors(device: &Device) {
     let open = || std::fs::read_dir("/proc/self/fd").expect("a list").count();
@@ -73,7 +94,7 @@ fn probe_with(switches: &[&str], variables: &[(&str, &str)]) -> String {
 }
 
 fn every_generation_works_and_says_what_it_is() {
-    for switches in [&[][..], &[HIP_6_4], &[HIP_5_2]] {
+    for switches in [&[][..], &[HIP_6_4], &[HIP_5_7], &[HIP_5_2]] {
         let text = probe_with(switches, &[]);
         for what in ["load", "open", "import memory", "map", "stream", "dedicated", "write", "wait"] {
             assert_line(&text, &format!("{what}|"), &["ok"]);
@@ -81,6 +102,10 @@ fn every_generation_works_and_says_what_it_is() {
         assert_line(&text, "stand-in|", &["true"]);
         assert_line(&text, "data|", &["true"]);
         assert_line(&text, "left open|", &["|0"]);
+        assert_line(&text, "offsets|", &["[1024, 1024]"]);
+        for mapped in 1..=3 {
+            assert_line(&text, &format!("close {mapped}|"), &["ok"]);
+        }
         // No UUID: HIP's means nothing to others.
         assert_line(&text, "identity|", &["|stand-in AMD GPU, pci 0001:c3:00.0"]);
         assert_line(&text, "architecture|", &["gfx90a:sramecc+:xnack-"]);

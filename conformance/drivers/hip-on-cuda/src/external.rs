@@ -1,7 +1,8 @@
-//! External memory.
+//! External memory, mapped as sim-hip has it: see there.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::{
     CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUDA_EXTERNAL_MEMORY_HANDLE_DESC,
@@ -9,16 +10,15 @@ use cudarc::driver::sys::{
     CUexternalMemory, CUexternalMemoryHandleType,
 };
 use gpu_interop_core::handle::LentFd;
-use gpu_interop_stand_in::hip::allocation::Place;
 use gpu_interop_stand_in::hip::device;
 use gpu_interop_stand_in::hip::generation::{Generation, Memory};
 use gpu_interop_stand_in::objects::Objects;
-use gpu_interop_stand_in::{descriptor, entries, give};
+use gpu_interop_stand_in::{descriptor, entries, give, lock};
 
 use crate::code::{INVALID_VALUE, OUT_OF_MEMORY, check};
 use crate::context::{enter, enter_device};
 use crate::cuda::cuda;
-use crate::memory;
+use crate::memory::{self, Mapped};
 
 /// Imported memory by HIP's handle for it.
 static IMPORTED: Objects<Imported> = Objects::new();
@@ -31,11 +31,27 @@ struct Imported {
     /// Bytes.
     size: u64,
     device: c_int,
+    /// All of it, once a range was mapped. Lives as long as the import, and as the addresses that `hipFree` is to free.
+    whole: Mutex<Option<Arc<Mapped>>>,
 }
 
 impl Imported {
     fn memory(&self) -> CUexternalMemory {
         ptr::with_exposed_provenance_mut(self.memory)
+    }
+
+    /// All of it, mapped.
+    fn whole(&self) -> Result<Arc<Mapped>, u32> {
+        let mut whole = lock(&self.whole);
+        if let Some(whole) = &*whole {
+            return Ok(whole.clone());
+        }
+        let desc = CUDA_EXTERNAL_MEMORY_BUFFER_DESC { offset: 0, size: self.size, flags: 0, reserved: [0; 16] };
+        let cuda = enter_device(self.device)?;
+        let mut address = 0;
+        // SAFETY: the pointers are valid for the call, and the import is live.
+        check(unsafe { (cuda.cuExternalMemoryGetMappedBuffer)(&raw mut address, self.memory(), &raw const desc) })?;
+        Ok(whole.insert(Arc::new(Mapped { address, device: self.device })).clone())
     }
 }
 
@@ -68,7 +84,12 @@ fn import(desc: Memory) -> Option<Imported> {
         return None;
     }
     loan.consumed();
-    Some(Imported { memory: memory.expose_provenance(), size: desc.size, device: device::current() })
+    Some(Imported {
+        memory: memory.expose_provenance(),
+        size: desc.size,
+        device: device::current(),
+        whole: Mutex::default(),
+    })
 }
 
 entries! {
@@ -88,21 +109,24 @@ entries! {
         if pointer.is_null() || desc.is_null() {
             return Err(INVALID_VALUE);
         }
-        let (offset, size) = Generation::now().buffer(desc)?;
+        let generation = Generation::now();
+        let (offset, size) = generation.buffer(desc)?;
         if offset.checked_add(size).is_none_or(|end| end > memory.size) {
             return Err(INVALID_VALUE);
         }
-        let desc = CUDA_EXTERNAL_MEMORY_BUFFER_DESC { offset, size, flags: 0, reserved: [0; 16] };
-        let cuda = enter_device(memory.device)?;
-        let mut mapped = 0;
-        check((cuda.cuExternalMemoryGetMappedBuffer)(&raw mut mapped, memory.memory(), &raw const desc))?;
-        memory::add(mapped, Place::Device, memory.device);
-        give(pointer, mapped)
+        let whole = memory.whole()?;
+        let mapped = whole.address + if generation == Generation::Five { 0 } else { offset };
+        give(pointer, mapped)?;
+        if generation.frees_mappings() {
+            memory::note(mapped, whole);
+        }
+        Ok(())
     }
 
     fn hipDestroyExternalMemory(memory: usize) {
         cuda()?;
         let memory = IMPORTED.remove(memory).ok_or(INVALID_VALUE)?;
+        drop(lock(&memory.whole).take());
         check((enter_device(memory.device)?.cuDestroyExternalMemory)(memory.memory()))
     }
 }

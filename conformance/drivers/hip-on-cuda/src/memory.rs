@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
+use std::sync::Arc;
 
 use cudarc::driver::sys::{CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE};
 use gpu_interop_stand_in::hip::allocation::{self, Place};
@@ -18,14 +19,33 @@ use crate::cuda::cuda;
 static ALLOCATIONS: Objects<Allocation> = Objects::new();
 
 #[derive(Debug)]
-struct Allocation {
-    place: Place,
-    device: c_int,
+enum Allocation {
+    /// By CUDA.
+    Own { place: Place, device: c_int },
+    /// An address in imported memory.
+    Mapped { _whole: Arc<Mapped> },
 }
 
-/// Notes what `hipFree` will free.
-pub(crate) fn add(pointer: u64, place: Place, device: c_int) {
-    ALLOCATIONS.insert_as(address(pointer), Allocation { place, device });
+/// Imported memory as CUDA has mapped it, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    pub(crate) address: u64,
+    pub(crate) device: c_int,
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        if let Ok(cuda) = enter_device(self.device) {
+            // SAFETY: mapped by CUDA, and freed once. HIP has no place to tell a failure.
+            let _ = unsafe { (cuda.cuMemFree_v2)(self.address) };
+        }
+    }
+}
+
+/// Notes an address in imported memory, which `hipFree` forgets. There is one entry for each address, however often it is
+/// noted.
+pub(crate) fn note(pointer: u64, whole: Arc<Mapped>) {
+    ALLOCATIONS.insert_as(address(pointer), Allocation::Mapped { _whole: whole });
 }
 
 /// Allocates; nothing for nothing.
@@ -45,7 +65,7 @@ fn allocate(size: usize, place: Place) -> Result<*mut c_void, u32> {
             pointer.expose_provenance() as u64
         }
     };
-    add(pointer, place, device::current());
+    ALLOCATIONS.insert_as(address(pointer), Allocation::Own { place, device: device::current() });
     Ok(ptr::with_exposed_provenance_mut(address(pointer)))
 }
 
@@ -58,10 +78,11 @@ fn free(pointer: *mut c_void) -> Result<(), u32> {
     // Removed first: once it is free, another thread may be given the same address.
     let address = pointer.expose_provenance();
     let allocation = ALLOCATIONS.remove(address).ok_or(INVALID_VALUE)?;
-    let freed = enter_device(allocation.device).and_then(|cuda| {
-        // SAFETY: allocated or mapped by this, and freed once: who removed it, frees it.
+    let Allocation::Own { place, device } = *allocation else { return Ok(()) };
+    let freed = enter_device(device).and_then(|cuda| {
+        // SAFETY: allocated by this, and freed once: who removed it, frees it.
         check(unsafe {
-            match allocation.place {
+            match place {
                 Place::Device => (cuda.cuMemFree_v2)(address as u64),
                 Place::Host => (cuda.cuMemFreeHost)(pointer),
             }

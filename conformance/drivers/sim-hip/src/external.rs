@@ -1,4 +1,7 @@
-//! External memory.
+//! External memory, as AMD's runtime was read and disassembled to have it. It is mapped where it is imported, and all
+//! mappings of an import are addresses there. Those that were given are kept in a table with one entry for each, so that
+//! of two mappings at one address the first `hipFree` ends both. HIP 5 gives the import's first address whatever the
+//! range, and before HIP 5.6 nothing is kept, so that mappings cannot be freed and end with their import.
 
 use std::ffi::c_void;
 
@@ -30,8 +33,18 @@ entries! {
         if pointer.is_null() || desc.is_null() {
             return Err(code::INVALID_VALUE);
         }
-        let (offset, size) = Generation::now().buffer(desc)?;
-        give(pointer, memory.map(offset, size).ok_or(code::INVALID_VALUE)? as u64)
+        let generation = Generation::now();
+        let (offset, size) = generation.buffer(desc)?;
+        let address = match generation {
+            Generation::Five => memory.address(0, 1),
+            Generation::Six => memory.address(offset, size),
+        };
+        let address = address.ok_or(code::INVALID_VALUE)?;
+        give(pointer, address as u64)?;
+        if generation.frees_mappings() {
+            memory.note(address);
+        }
+        Ok(())
     }
 
     fn hipDestroyExternalMemory(memory: usize) {

@@ -30,8 +30,17 @@ static MAPPED: Objects<Buffer> = Objects::new();
 
 #[derive(Debug)]
 struct Buffer {
-    _mapping: Mapping,
+    _keeps: Kept,
     imported: bool,
+}
+
+/// What an address keeps alive.
+#[derive(Debug)]
+enum Kept {
+    /// A mapping of its own.
+    Mapping { _mapping: Mapping },
+    /// The mapping that the import made.
+    Import { _import: Arc<Imported> },
 }
 
 /// Maps the file behind a descriptor; `None` if it is no memory.
@@ -77,8 +86,22 @@ impl Imported {
         }
         let (mapping, lead) = self.again(offset, size)?;
         let address = mapping.base() + lead;
-        MAPPED.insert_as(address, Buffer { _mapping: mapping, imported: true });
+        MAPPED.insert_as(address, Buffer { _keeps: Kept::Mapping { _mapping: mapping }, imported: true });
         Some(address)
+    }
+
+    /// The address of a range in the mapping that the import made. `None` if the range is not inside, or empty.
+    #[must_use]
+    pub fn address(&self, offset: u64, size: u64) -> Option<usize> {
+        let inside = size > 0 && offset.checked_add(size).is_some_and(|end| end <= self.size);
+        let start = self.file.base() + self.header;
+        if inside { start.checked_add(usize::try_from(offset).ok()?) } else { None }
+    }
+
+    /// Notes an address of [`Imported::address`], which [`free`] forgets; until then the memory lives. There is one entry
+    /// for each address, however often it is noted.
+    pub fn note(self: Arc<Self>, address: usize) {
+        MAPPED.insert_as(address, Buffer { _keeps: Kept::Import { _import: self }, imported: true });
     }
 }
 
@@ -114,7 +137,7 @@ fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
 pub fn allocate(size: usize) -> Option<usize> {
     let mapping = Mapping::anonymous(size).ok()?;
     let address = mapping.base();
-    MAPPED.insert_as(address, Buffer { _mapping: mapping, imported: false });
+    MAPPED.insert_as(address, Buffer { _keeps: Kept::Mapping { _mapping: mapping }, imported: false });
     Some(address)
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn backend_cycle(device: &Device, request: MemoryImport, size: u64) -
     let buffer = unsafe { backend.map_buffer(memory, 0, size) }?;
     let mapped = Instant::now();
     // SAFETY: just mapped; nothing that uses it was enqueued.
-    unsafe { backend.free_buffer(buffer) }?;
+    unsafe { backend.free_buffer(memory, buffer) }?;
     let freed = Instant::now();
     // SAFETY: just imported, and its only mapping is gone.
     unsafe { backend.destroy_memory(memory) }?;

@@ -136,3 +136,29 @@ pub(crate) fn mappings(hip: &Hip) {
     assert_eq!(call!(hip.hipFree(other + 4)), INVALID_VALUE, "nothing begins there");
     assert_eq!(call!(hip.hipFree(other)), SUCCESS);
 }
+
+/// All addresses are in the one mapping of the import, and each has one entry, however often it was given.
+pub(crate) fn one_entry(hip: &Hip) {
+    let (fd, size) = hip.export();
+    let memory = import(hip, desc(1, fd.as_raw_fd(), size, 0)).expect("imports");
+    let [first, second, part] = [range(0, size, 0), range(0, 4096, 0), range(8192, 4096, 0)]
+        .map(|range| map(hip, memory, range).expect("maps"));
+    assert_eq!((second, part), (first, first + 8192));
+    assert_eq!(call!(hip.hipFree(first)), SUCCESS);
+    assert_eq!(call!(hip.hipFree(second)), INVALID_VALUE, "the first has ended both");
+    assert_eq!(call!(hip.hipFree(part)), SUCCESS, "another address");
+    assert_eq!(call!(hip.hipDestroyExternalMemory(memory)), SUCCESS);
+}
+
+/// HIP 5.2: the import's first address whatever the range, and nothing to free.
+pub(crate) fn ignored_ranges(hip: &Hip) {
+    let (fd, size) = hip.export();
+    let memory = import(hip, desc(1, fd.as_raw_fd(), size, 0)).expect("imports");
+    let whole = map(hip, memory, range(0, size, 0)).expect("maps");
+    assert_eq!(map(hip, memory, range(8192, 4096, 0)), Ok(whole));
+    hip.write(whole, &[7; 64]);
+    assert_eq!(hip.read(whole, 64), [7; 64]);
+    assert_eq!(call!(hip.hipFree(whole)), INVALID_VALUE);
+    assert_eq!(hip.read(whole, 64), [7; 64]);
+    assert_eq!(call!(hip.hipDestroyExternalMemory(memory)), SUCCESS);
+}

@@ -30,6 +30,8 @@ const CALLS: &[Calls] = &[
     ("imports_are_checked_and_close_no_descriptor", memory::imports, &[]),
     ("imports_that_cuda_refuses_close_no_descriptor", memory::refused_imports, &[]),
     ("mappings_are_checked_and_freed_once", memory::mappings, &[]),
+    ("mappings_at_one_address_are_one", memory::one_entry, &[]),
+    ("hip_5_maps_an_import_and_no_range", memory::ignored_ranges, &[("SIM_HIP_LAYOUT", "5")]),
     ("semaphores_are_refused_or_do_nothing", semaphore::nothing, &[]),
     ("pinned_memory_is_seen_by_both_sides", pinned::both_sides, &[]),
     ("signal_memory_is_one_word", pinned::signal_memory, &[]),

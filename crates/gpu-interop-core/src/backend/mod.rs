@@ -231,8 +231,9 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
     /// Maps a range as a linear buffer (`cuExternalMemoryGetMappedBuffer`). Offset and size are in bytes.
     unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr>;
 
-    /// Unmaps what [`BackendDevice::map_buffer`] returned (`cuMemFree`, `hipFree`).
-    unsafe fn free_buffer(&self, buffer: DevicePtr) -> Result<()>;
+    /// Unmaps what [`BackendDevice::map_buffer`] returned for this memory (`cuMemFree`, `hipFree`). Other mappings may begin
+    /// at the same address, and stay.
+    unsafe fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()>;
 
     /// Maps an image (`cuExternalMemoryGetMappedMipmappedArray`).
     unsafe fn map_mipmapped_array(&self, _memory: RawMemory, _desc: &MipmappedArrayDesc) -> Result<RawMipmappedArray> {

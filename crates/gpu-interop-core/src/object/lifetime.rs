@@ -381,7 +381,7 @@ impl Lifetimes {
         unsafe {
             match resource {
                 Resource::Memory(raw) => device.destroy_memory(raw),
-                Resource::Buffer { ptr, .. } => device.free_buffer(ptr),
+                Resource::Buffer { ptr, memory } => device.free_buffer(memory, ptr),
                 Resource::MipmappedArray { raw, .. } => device.free_mipmapped_array(raw),
                 Resource::Surface { raw, .. } => device.destroy_surface(raw),
                 Resource::Texture { raw, .. } => device.destroy_texture(raw),

@@ -104,10 +104,17 @@ impl Generation {
         settings::number(
             "SIM_VERSION",
             match self {
-                Self::Five => 50_731_921,
+                // Debian's, which was looked at.
+                Self::Five => 50_221_153,
                 Self::Six => 60_443_484,
             },
         )
+    }
+
+    /// Whether `hipFree` knows mapped imports: since HIP 5.6.
+    #[must_use]
+    pub fn frees_mappings(self) -> bool {
+        self.version() >= 50_600_000
     }
 
     /// An import. Reads as much as the layout has, and no more.

@@ -109,7 +109,7 @@ impl BackendDevice for Recorder {
         Ok(DevicePtr::new(address))
     }
 
-    unsafe fn free_buffer(&self, buffer: DevicePtr) -> Result<()> {
+    unsafe fn free_buffer(&self, _memory: RawMemory, buffer: DevicePtr) -> Result<()> {
         let hook = self.lock().before_free_buffer.take();
         if let Some(hook) = hook {
             hook();

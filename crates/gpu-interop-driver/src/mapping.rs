@@ -1,0 +1,187 @@
+//! Mapped ranges of imports, for drivers that map an import as a whole.
+//!
+//! Such a driver gives addresses in the one mapping that it made when the memory was imported. It keeps one entry for
+//! each address that it gave, so that of two ranges which begin at the same one the first to be freed ends both; or it
+//! gives the import's first address whatever range it was asked for. So it is asked for all of an import, once, and what
+//! is counted and computed is here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gpu_interop_core::backend::RawMemory;
+use gpu_interop_core::{Error, Result};
+
+use crate::functions::DeviceAddress;
+
+/// The imports of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Imports(Mutex<HashMap<usize, Arc<Import>>>);
+
+#[derive(Debug)]
+struct Import {
+    size: u64,
+    /// Held while the driver maps or frees: between the two it must not be asked for the same address.
+    whole: Mutex<Option<Whole>>,
+}
+
+/// All of an import, mapped.
+#[derive(Debug)]
+struct Whole {
+    address: DeviceAddress,
+    /// How many of its ranges are in use.
+    ranges: usize,
+}
+
+impl Imports {
+    /// Notes an import and its size in bytes.
+    pub(crate) fn add(&self, memory: RawMemory, size: u64) {
+        lock(&self.0).insert(memory.get(), Arc::new(Import { size, whole: Mutex::default() }));
+    }
+
+    /// Forgets an import. Before the driver does, which may give the next one the same handle.
+    pub(crate) fn remove(&self, memory: RawMemory) {
+        lock(&self.0).remove(&memory.get());
+    }
+
+    /// The address of the byte at `offset`. `map` maps as many bytes as it is told, from the import's first on, unless a
+    /// range of it is mapped already.
+    pub(crate) fn map(
+        &self,
+        memory: RawMemory,
+        offset: u64,
+        map: impl FnOnce(u64) -> Result<DeviceAddress>,
+    ) -> Result<DeviceAddress> {
+        let import = self.get("map_buffer", memory)?;
+        let mut whole = lock(&import.whole);
+        let mapped = match whole.take() {
+            Some(Whole { address, ranges }) => Whole { address, ranges: ranges + 1 },
+            None => Whole { address: map(import.size)?, ranges: 1 },
+        };
+        let address = whole.insert(mapped).address;
+        // Only of a driver that maps past the end of the address space, and would then be asked to free it in vain.
+        Ok(address.wrapping_add(offset))
+    }
+
+    /// Ends a range. `free` frees all of the import by its first address, if this was the last range. If that fails, the
+    /// mapping is given up.
+    pub(crate) fn free(&self, memory: RawMemory, free: impl FnOnce(DeviceAddress) -> Result<()>) -> Result<()> {
+        let import = self.get("free_buffer", memory)?;
+        let mut whole = lock(&import.whole);
+        match whole.take() {
+            Some(Whole { address, ranges: 1 }) => free(address),
+            Some(Whole { address, ranges }) => {
+                *whole = Some(Whole { address, ranges: ranges - 1 });
+                Ok(())
+            }
+            None => Err(Error::invalid("free_buffer", "no range of the import is mapped")),
+        }
+    }
+
+    fn get(&self, operation: &'static str, memory: RawMemory) -> Result<Arc<Import>> {
+        let found = lock(&self.0).get(&memory.get()).cloned();
+        found.ok_or_else(|| Error::invalid(operation, "there is no such import"))
+    }
+}
+
+/// What is under these locks is valid at every step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use gpu_interop_core::ErrorKind;
+
+    use super::*;
+
+    const MEMORY: RawMemory = RawMemory::new(7);
+    const BASE: u64 = 0x7f00_0000_0000;
+
+    fn imports() -> Imports {
+        let imports = Imports::default();
+        imports.add(MEMORY, 4096);
+        imports
+    }
+
+    fn refused(code: &'static str) -> Error {
+        Error::invalid("driver", code)
+    }
+
+    #[test]
+    fn an_import_is_mapped_once_and_freed_after_its_last_range() {
+        let imports = imports();
+        let calls = RefCell::new(Vec::new());
+        let map = |offset| {
+            let address = imports.map(MEMORY, offset, |size| {
+                calls.borrow_mut().push(("map", size));
+                Ok(BASE)
+            });
+            address.expect("maps") - BASE
+        };
+        let free = || {
+            let freed = imports.free(MEMORY, |address| {
+                calls.borrow_mut().push(("free", address));
+                Ok(())
+            });
+            freed.expect("frees");
+        };
+        assert_eq!([map(0), map(0), map(64)], [0, 0, 64]);
+        assert_eq!(*calls.borrow(), [("map", 4096)]);
+        (0..2).for_each(|_| free());
+        assert_eq!(map(4095), 4095);
+        (0..2).for_each(|_| free());
+        assert_eq!(*calls.borrow(), [("map", 4096), ("free", BASE)]);
+        // And once more.
+        assert_eq!(map(1), 1);
+        free();
+        assert_eq!(*calls.borrow(), [("map", 4096), ("free", BASE), ("map", 4096), ("free", BASE)]);
+    }
+
+    #[test]
+    fn what_fails_is_not_counted() {
+        let imports = imports();
+        assert!(imports.map(MEMORY, 0, |_| Err(refused("no mapping"))).is_err());
+        assert!(imports.free(MEMORY, |_| unreachable!("nothing is mapped")).is_err());
+        imports.map(MEMORY, 0, |_| Ok(BASE)).expect("maps");
+        let error = imports.free(MEMORY, |_| Err(refused("no freeing"))).expect_err("fails");
+        assert_eq!(error.operation(), "driver");
+        // Given up: the next range has the driver map again.
+        let next = imports.map(MEMORY, 8, |_| Ok(BASE + 4096)).expect("maps");
+        assert_eq!(next, BASE + 4096 + 8);
+    }
+
+    #[test]
+    fn an_import_that_has_ended_has_no_ranges() {
+        let imports = imports();
+        imports.remove(MEMORY);
+        let error = imports.map(MEMORY, 0, |_| unreachable!("there is no import")).expect_err("fails");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    }
+
+    #[test]
+    fn the_driver_never_frees_what_another_thread_maps() {
+        // As a driver with one entry for each address: mapping notes it, freeing ends it for all.
+        let (imports, entry) = (imports(), Mutex::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        let map = |_| {
+                            assert!(!std::mem::replace(&mut *lock(&entry), true), "mapped twice");
+                            Ok(BASE)
+                        };
+                        imports.map(MEMORY, 0, map).expect("maps");
+                        assert!(*lock(&entry), "freed while in use");
+                        let free = |_| {
+                            assert!(std::mem::replace(&mut *lock(&entry), false), "freed twice");
+                            Ok(())
+                        };
+                        imports.free(MEMORY, free).expect("frees");
+                    }
+                });
+            }
+        });
+    }
+}
