@@ -28,7 +28,8 @@
 //!   depends on it.
 //!
 //! # Batches
-//! * With HIP 5 a batch of signals or waits is several calls, so that a failure may come after some have been enqueued.
+//! * HIP 5 takes one semaphore a call: a greater batch of signals or waits is `Unsupported` with it, and nothing of it is
+//!   enqueued.
 //!
 //! The file of the runtime can be named with the environment variable `GPU_INTEROP_HIP_LIBRARY`.
 

@@ -176,7 +176,7 @@ impl Vendor for Hip {
         driver.version.is_at_least((5, 6)) || (driver.version.major == 0 && driver.own.get_properties.get().is_some())
     }
 
-    /// The elements of HIP 5's arrays have another size.
+    /// The elements of HIP 5's arrays have another size, so that only the first is where it should be.
     #[inline]
     fn semaphores_per_call(driver: &Driver<Self>) -> usize {
         if driver.version.is_at_least((6, 0)) { usize::MAX } else { 1 }

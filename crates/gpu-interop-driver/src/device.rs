@@ -279,30 +279,28 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let (driver, _current) = self.context.enter()?;
         let entry = &driver.functions.signal_external_semaphores;
         let signal = entry.require(&driver.version)?;
+        one_call(entry.operation, signals.len(), V::semaphores_per_call(driver))?;
         if V::SIGNALS_OVERTAKE_FILLS && self.unfenced.take(stream.get()) {
             // SAFETY: live, by contract; the device is current.
             unsafe { V::fence(driver, stream.get()) }.inspect_err(|_| self.unfenced.add(stream.get()))?;
         }
-        in_parts(signals, V::semaphores_per_call(driver), |part| {
-            // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
-            let result = with_signals(entry.operation, part, |semaphores, params, count| unsafe {
-                signal(semaphores, params, count, stream.get())
-            })?;
-            driver.check(entry.operation, result)
-        })
+        // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
+        let result = with_signals(entry.operation, signals, |semaphores, params, count| unsafe {
+            signal(semaphores, params, count, stream.get())
+        })?;
+        driver.check(entry.operation, result)
     }
 
     unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
         let (driver, _current) = self.context.enter()?;
         let entry = &driver.functions.wait_external_semaphores;
         let wait = entry.require(&driver.version)?;
-        in_parts(waits, V::semaphores_per_call(driver), |part| {
-            // SAFETY: as in `signal_semaphores`.
-            let result = with_waits(entry.operation, part, |semaphores, params, count| unsafe {
-                wait(semaphores, params, count, stream.get())
-            })?;
-            driver.check(entry.operation, result)
-        })
+        one_call(entry.operation, waits.len(), V::semaphores_per_call(driver))?;
+        // SAFETY: as in `signal_semaphores`.
+        let result = with_waits(entry.operation, waits, |semaphores, params, count| unsafe {
+            wait(semaphores, params, count, stream.get())
+        })?;
+        driver.check(entry.operation, result)
     }
 
     fn create_stream(&self) -> Result<RawStream> {
@@ -477,13 +475,17 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 }
 
-/// Enqueues a batch in parts that one call takes: as a rule, whole.
+/// Refuses a batch that one call does not take. In parts, one could fail after others have been enqueued, where a batch
+/// that fails must have enqueued nothing.
 #[inline]
-fn in_parts<T>(batch: &[T], limit: usize, mut enqueue: impl FnMut(&[T]) -> Result<()>) -> Result<()> {
-    if batch.len() <= limit {
-        return enqueue(batch);
-    }
-    batch.chunks(limit.max(1)).try_for_each(enqueue)
+fn one_call(operation: &'static str, semaphores: usize, limit: usize) -> Result<()> {
+    if semaphores <= limit { Ok(()) } else { Err(too_many(operation, semaphores, limit)) }
+}
+
+#[cold]
+fn too_many(operation: &'static str, semaphores: usize, limit: usize) -> Error {
+    let message = format!("this driver takes {limit} in a call; pass so many at a time, or install a newer driver");
+    Error::unsupported(operation, message).with_context("semaphores", semaphores)
 }
 
 #[cfg(test)]
@@ -493,22 +495,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_is_enqueued_in_parts_up_to_the_first_failure() {
-        for (limit, expected) in [(usize::MAX, vec![3]), (3, vec![3]), (2, vec![2, 1]), (1, vec![1, 1, 1])] {
-            let mut seen = Vec::new();
-            in_parts(&[7, 8, 9], limit, |part| {
-                seen.push(part.len());
-                Ok(())
-            })
-            .expect("enqueues");
-            assert_eq!(seen, expected, "{limit}");
+    fn a_batch_that_one_call_does_not_take_is_refused() {
+        for (semaphores, limit) in [(1, 1), (3, 3), (3, usize::MAX)] {
+            one_call("op", semaphores, limit).expect("one call");
         }
-        let mut seen = Vec::new();
-        let failed = in_parts(&[7, 8, 9], 1, |part| {
-            seen.extend_from_slice(part);
-            if part == [8] { Err(Error::invalid("op", "on purpose")) } else { Ok(()) }
-        });
-        assert_eq!(failed.expect_err("fails").kind(), ErrorKind::InvalidArgument);
-        assert_eq!(seen, [7, 8]);
+        let error = one_call("op", 3, 2).expect_err("two calls");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::Unsupported, "op"));
+        assert!(
+            error.to_string().contains("takes 2 in a call") && error.to_string().contains("semaphores: 3"),
+            "{error}"
+        );
     }
 }
