@@ -1,9 +1,9 @@
 //! What only `hipDeviceProp_t` tells. The struct has had two layouts, of which three fields are read.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_void};
 
 use gpu_interop_core::Luid;
-use gpu_interop_driver::{DeviceNumber, Driver, Status, text_in};
+use gpu_interop_driver::{DeviceNumber, Driver, Status};
 
 use crate::vendor::Hip;
 
@@ -55,9 +55,9 @@ impl Properties {
 pub(crate) fn architecture(driver: &Driver<Hip>, device: DeviceNumber) -> Option<String> {
     let properties = Properties::of(driver, device)?;
     let bytes: [u8; ARCHITECTURE_LENGTH] = properties.field(properties.architecture)?;
-    let name = text_in(&mut bytes.map(u8::cast_signed).map(c_char::from));
+    let name = CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok()?;
     // A layout that is neither of the two would give anything.
-    (name.starts_with("gfx") && name.is_ascii()).then_some(name)
+    (name.starts_with("gfx") && name.is_ascii()).then(|| name.to_owned())
 }
 
 /// The LUID, which only Windows fills in.
