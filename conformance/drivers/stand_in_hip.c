@@ -8,7 +8,7 @@
  *
  * Compile-time switches: RUNTIME_VERSION (70125424; with 5 as its major the structs are those of HIP 5), WITHOUT_EXTERNAL
  * (no external memory), WITHOUT_MEMSET (a runtime that is not whole).
- * Environment: STAND_IN_INIT is what hipInit answers; STAND_IN_IMPORT what hipImportExternalMemory answers; STAND_IN_NULL
+ * Environment: STAND_IN_INIT is what hipInit answers; STAND_IN_VERSION what hipRuntimeGetVersion answers; STAND_IN_IMPORT what hipImportExternalMemory answers; STAND_IN_NULL
  * makes the named function answer success and a null handle; STAND_IN_CURRENT is the current device (0 or 1) of threads
  * that set none. Two devices; whoever calls for one while the other is current, or leaves another current than it found,
  * is aborted.
@@ -52,7 +52,7 @@ unsigned hipInit(unsigned flags) {
 
 unsigned hipRuntimeGetVersion(int *version) {
     *version = RUNTIME_VERSION;
-    return SUCCESS;
+    return answer("STAND_IN_VERSION");
 }
 
 const char *hipGetErrorName(unsigned code) {

@@ -57,7 +57,10 @@ impl<V: Vendor> Driver<V> {
         let (version, init) = (functions.get_version, functions.init);
         // SAFETY: the pointer is valid for the call. Works before initialisation.
         let answer = unsafe { version.get()(&raw mut number) };
-        driver.check_for(Doing::Initialising, version.operation, answer)?;
+        driver.check_for(Doing::Initialising, version.operation, answer).map_err(|error| {
+            let said = format!("{}, whose version it does not tell", V::NAMING.api());
+            error.with_context("driver", said).with_context("library", driver.file.display())
+        })?;
         driver.version = V::version(u32::try_from(number).unwrap_or(0));
         // SAFETY: 0 is the only flag there is.
         driver.check_for(Doing::Initialising, init.operation, unsafe { init.get()(0) }).map_err(|error| {

@@ -25,6 +25,7 @@ pub(crate) fn main() {
         a_driver_without_a_required_symbol_does_not_load,
         libraries_that_are_no_driver_are_named,
         what_initialisation_answers_becomes_the_right_kind,
+        a_stub_that_answers_the_same_to_everything_is_named,
         success_with_a_null_handle_is_a_failure,
     ];
     probing::main(probe, tests);
@@ -115,6 +116,21 @@ fn what_initialisation_answers_becomes_the_right_kind() {
         let text = probe_with(&library.library(), &[("STAND_IN_INIT", code)]);
         assert_line(&text, &format!("load|{kind}|"), &parts);
     }
+}
+
+/// As the toolkit's stub does.
+fn a_stub_that_answers_the_same_to_everything_is_named() {
+    let library = StandIn::compile(SOURCE, &[]);
+    let text = probe_with(&library.library(), &[("STAND_IN_VERSION", "34"), ("STAND_IN_INIT", "34")]);
+    let parts = [
+        "cuDriverGetVersion",
+        "CUDA_ERROR_STUB_LIBRARY (34)",
+        "driver: CUDA, whose version it does not tell",
+        "library: ",
+        "libstand_in_cuda.so",
+        "LD_LIBRARY_PATH",
+    ];
+    assert_line(&text, "load|DriverNotFound|", &parts);
 }
 
 fn success_with_a_null_handle_is_a_failure() {

@@ -24,6 +24,7 @@ pub(crate) fn main() {
         the_threads_current_device_is_what_it_was,
         a_refused_import_gives_the_descriptor_back_whatever_the_code,
         what_initialisation_answers_becomes_the_right_kind,
+        a_runtime_that_does_not_tell_its_version_is_named,
         what_a_runtime_lacks_is_told_by_symbol_and_version,
         libraries_that_are_no_runtime_are_named,
         success_with_a_null_handle_is_a_failure,
@@ -166,6 +167,15 @@ fn what_initialisation_answers_becomes_the_right_kind() {
         let text = probe_with(&[], &[("STAND_IN_INIT", code)]);
         assert_line(&text, &format!("load|{kind}|"), &[part, "HIP 7.1", "libstand_in_hip.so"]);
     }
+}
+
+fn a_runtime_that_does_not_tell_its_version_is_named() {
+    let text = probe_with(&[], &[("STAND_IN_VERSION", "999")]);
+    assert_line(
+        &text,
+        "load|Driver|",
+        &["hipRuntimeGetVersion", "hipErrorUnknown (999)", "library: ", "libstand_in_hip.so"],
+    );
 }
 
 fn what_a_runtime_lacks_is_told_by_symbol_and_version() {
