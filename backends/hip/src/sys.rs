@@ -18,10 +18,11 @@ pub(crate) mod status {
     pub(crate) const UNKNOWN: Status = Status(999);
 }
 
-/// `hipDeviceAttribute_t`: the same numbers since HIP 5.
+/// `hipDeviceAttribute_t`. Numbers have stayed what they are since HIP 5, where they were there.
 pub(crate) mod attribute {
     use std::ffi::c_int;
 
+    /// Not in the header of HIP 5.2, whose runtime refuses the number.
     pub(crate) const VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: c_int = 89;
     pub(crate) const CAN_USE_STREAM_WAIT_VALUE: c_int = 10013;
 }

@@ -88,6 +88,15 @@ fn structs() -> Result<Completion, Failed> {
         _Static_assert(hipExternalSemaphoreHandleTypeD3D12Fence == 4, \"semaphore\");
         _Static_assert(sizeof(hipMemAllocationProp) == 32 && sizeof(hipMemAccessDesc) == 12, \"virtual memory\");";
     compile(folder.path(), headers, numbers)?;
+    // HIP 5.2 has neither this attribute nor another with its number: a name can be declared that is not there yet.
+    let managed = "
+        #if HIP_VERSION_MAJOR >= 6
+        _Static_assert(hipDeviceAttributeVirtualMemoryManagementSupported == 89, \"attribute\");
+        #elif HIP_VERSION_MINOR <= 2
+        _Static_assert(hipDeviceAttributeMemoryPoolsSupported == 88, \"the last before AMD's own\");
+        int hipDeviceAttributeVirtualMemoryManagementSupported;
+        #endif";
+    compile(folder.path(), headers, managed)?;
     let properties = "
         #if HIP_VERSION_MAJOR == 5
         _Static_assert(offsetof(hipDeviceProp_t, gcnArchName) == 396, \"gcnArchName\");
