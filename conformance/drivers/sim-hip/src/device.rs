@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint};
 use cubecl_hip_sys as hip;
 use gpu_interop_sim::{code, device, settings, stream, work};
 use gpu_interop_stand_in::hip::device::Runtime;
+use gpu_interop_stand_in::hip::generation::Generation;
 use gpu_interop_stand_in::hip_entries;
 
 /// The runtime on the CPU.
@@ -40,16 +41,24 @@ impl Runtime for Sim {
     }
 
     fn attribute(&self, _device: c_int, number: c_uint) -> Result<c_int, u32> {
+        if let Some(value) = c_int::try_from(number).ok().and_then(device::attribute) {
+            return Ok(value);
+        }
         let [domain, bus, slot] = device::pci();
         let value = match number {
             hip::hipDeviceAttribute_t_hipDeviceAttributePciDomainId => domain,
             hip::hipDeviceAttribute_t_hipDeviceAttributePciBusId => bus,
             hip::hipDeviceAttribute_t_hipDeviceAttributePciDeviceId => slot,
+            hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue => 1,
+            // Younger than HIP 5.2.
             hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported
-            | hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue => 1,
-            _ => 0,
+                if Generation::now() == Generation::Six =>
+            {
+                1
+            }
+            _ => return Err(code::INVALID_VALUE),
         };
-        Ok(c_int::try_from(number).ok().and_then(device::attribute).unwrap_or(value))
+        Ok(value)
     }
 
     fn synchronize(&self) -> Result<(), u32> {

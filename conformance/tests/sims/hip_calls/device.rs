@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use cubecl_hip_sys as header;
 use libloading::os::unix::Library;
 
 use super::table::{Hip, INVALID_DEVICE, INVALID_VALUE, NO_DEVICE, Properties, SUCCESS, call, made};
@@ -58,6 +59,19 @@ pub(crate) fn identity(hip: &Hip) {
     assert_eq!((text, architecture.as_str()), (name, "gfx90a:sramecc+:xnack-"));
     assert_eq!(call!(hip.hipDeviceGetUuid(&mut [0; 16], 99)), INVALID_DEVICE);
     assert_eq!(call!(hip.hipGetDevicePropertiesR0600(ptr::null_mut(), 0)), INVALID_VALUE);
+}
+
+/// An attribute that a runtime does not know is an error, and not 0.
+pub(crate) fn attributes(hip: &Hip) {
+    let ask = |number| {
+        let mut value = -1;
+        (call!(hip.hipDeviceGetAttribute(&raw mut value, number, 0)), value)
+    };
+    assert_eq!(ask(header::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue), (SUCCESS, 1));
+    assert_eq!(ask(9998), (INVALID_VALUE, -1));
+    let managed = ask(header::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported);
+    let young = std::env::var_os("SIM_HIP_LAYOUT").is_some() && !hip.is_on_cuda();
+    assert_eq!(managed, if young { (INVALID_VALUE, -1) } else { (SUCCESS, 1) });
 }
 
 pub(crate) fn absent(hip: &Hip) {

@@ -40,6 +40,8 @@ const CALLS: &[Calls] = &[
     ("kernels_of_a_code_object_run", module::kernels, &[]),
     ("each_thread_has_its_own_device", device::threads, &[("SIM_DEVICES", "2")]),
     ("a_device_has_hips_identity", device::identity, &[("SIM_PCI", "1:c3:0")]),
+    ("attributes_are_known_or_refused", device::attributes, &[]),
+    ("hip_5_knows_fewer_attributes", device::attributes, &[("SIM_HIP_LAYOUT", "5")]),
     ("what_linux_lacks_is_not_exported", device::absent, &[]),
     ("without_a_device_everything_says_so", device::none, &[("SIM_DEVICES", "0")]),
 ];

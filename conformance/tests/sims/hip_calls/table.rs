@@ -58,6 +58,7 @@ functions! {
     hipInit(c_uint);
     hipGetDeviceCount(*mut c_int);
     hipGetDevice(*mut c_int);
+    hipDeviceGetAttribute(*mut c_int, c_uint, c_int);
     hipSetDevice(c_int);
     hipDeviceGetName(*mut c_char, c_int, c_int);
     hipDeviceGetPCIBusId(*mut c_char, c_int, c_int);
