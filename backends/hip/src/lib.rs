@@ -43,6 +43,7 @@ mod sys;
 mod vendor;
 
 gpu_interop_driver::vendor_backend! {
-    /// AMD's runtime, HIP 4.2 or later, loaded and initialised.
+    /// AMD's runtime, HIP 5 or later, loaded and initialised. HIP 4.2 loads too, and has less: external memory came with
+    /// HIP 4.3. It was never tried.
     pub struct HipBackend(vendor::Hip);
 }

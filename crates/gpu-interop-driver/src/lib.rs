@@ -6,7 +6,8 @@
 //! backend. What differs is what a vendor's crate says by implementing [`Vendor`].
 //!
 //! # What this crate promises
-//! * A library is loaded at most once per backend, never unloaded, and never from the current directory.
+//! * A library is never unloaded: each backend that is loaded looks it up again, and finds the one that is in the process.
+//! * None is looked for in the current directory; a file that the user names with the vendor's variable is taken as named.
 //! * A missing library is one error with every path tried and the dynamic linker's own words.
 //! * A missing symbol is an error of the function that needs it, or of loading if nothing works without it. Either names
 //!   the symbol, the driver's version, and the version that the symbol came with.
