@@ -8,9 +8,10 @@
  *
  * Compile-time switches: RUNTIME_VERSION (70125424; with 5 as its major the structs are those of HIP 5), WITHOUT_EXTERNAL
  * (no external memory), WITHOUT_MEMSET (a runtime that is not whole).
- * Environment: STAND_IN_INIT is what hipInit answers; STAND_IN_VERSION what hipRuntimeGetVersion answers; STAND_IN_IMPORT what hipImportExternalMemory answers; STAND_IN_NULL
- * makes the named function answer success and a null handle; STAND_IN_CURRENT is the current device (0 or 1) of threads
- * that set none. Two devices; whoever calls for one while the other is current, or leaves another current than it found,
+ * Environment: STAND_IN_INIT is what hipInit answers, STAND_IN_VERSION what hipRuntimeGetVersion does, STAND_IN_IMPORT
+ * what hipImportExternalMemory does, STAND_IN_WAIT what waits for words do; STAND_IN_NULL makes the named function answer
+ * success and a null handle; STAND_IN_CURRENT is the current device (0 or 1) of threads that set none. Two devices; whoever
+ * calls for one while the other is current, or leaves another current than it found,
  * is aborted.
  */
 
@@ -336,12 +337,16 @@ unsigned hipMemsetD32Async(void *target, int value, size_t count, void *stream) 
 /* Words in memory. The mask comes fifth, and 0 would make every wait end at once or never. */
 
 unsigned hipStreamWaitValue32(void *stream, uint32_t *word, uint32_t value, unsigned flags, uint32_t mask) {
+    if (answer("STAND_IN_WAIT"))
+        return answer("STAND_IN_WAIT");
     if (mask != UINT32_MAX || flags > 3 || (flags == 1 && *word != value))
         return UNKNOWN;
     return hipStreamQuery(stream);
 }
 
 unsigned hipStreamWaitValue64(void *stream, uint64_t *word, uint64_t value, unsigned flags, uint64_t mask) {
+    if (answer("STAND_IN_WAIT"))
+        return answer("STAND_IN_WAIT");
     if (mask != UINT64_MAX || flags > 3 || (flags == 1 && *word != value))
         return UNKNOWN;
     return hipStreamQuery(stream);

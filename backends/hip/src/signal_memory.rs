@@ -14,17 +14,18 @@ const OPERATION: &str = "hipExtMallocWithFlags";
 const SIGNAL_MEMORY: c_uint = 2;
 const WORD: usize = 8;
 
-/// A word of signal memory, cleared; `None` where the runtime has none. Newer ones wait for words in any memory.
+/// A word of signal memory, cleared; `None` where the runtime has no such memory. Newer ones wait for words in any.
 pub(crate) fn allocate(driver: &Driver<Hip>) -> Result<Option<SignalMemory>> {
     let Some(allocate) = driver.own.ext_malloc.get() else { return Ok(None) };
     let mut host: *mut c_void = std::ptr::null_mut();
     // SAFETY: the pointer is valid for the call.
     let status = unsafe { allocate(&raw mut host, WORD, SIGNAL_MEMORY) };
-    if status != Status::SUCCESS {
+    if let Status::INVALID_VALUE | Status::NOT_SUPPORTED = status {
         let error = driver.check(OPERATION, status).err();
         tracing::debug!(error = ?error, "no signal memory; pinned memory takes its place");
         return Ok(None);
     }
+    driver.check(OPERATION, status)?;
     let Some(word) = NonNull::new(host.cast::<u8>()) else {
         return Err(Error::new(ErrorKind::Driver, OPERATION, "the runtime reported success but gave no memory"));
     };

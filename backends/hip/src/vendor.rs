@@ -206,14 +206,14 @@ impl Vendor for Hip {
         let function = driver.own.stream_wait_value_32.require(&driver.version)?;
         // SAFETY: the caller vouches for stream and word.
         let result = unsafe { function(wait.stream, wait.word, wait.value, wait.flags, WHOLE_WORD_32) };
-        driver.check("hipStreamWaitValue32", result)
+        waited(driver, "hipStreamWaitValue32", result)
     }
 
     unsafe fn wait_value_u64(driver: &Driver<Self>, wait: WordWait<u64>) -> Result<()> {
         let function = driver.own.stream_wait_value_64.require(&driver.version)?;
         // SAFETY: the caller vouches for stream and word.
         let result = unsafe { function(wait.stream, wait.word, wait.value, wait.flags, WHOLE_WORD_64) };
-        driver.check("hipStreamWaitValue64", result)
+        waited(driver, "hipStreamWaitValue64", result)
     }
 
     fn allocate_signal_memory(driver: &Driver<Self>) -> Result<Option<SignalMemory>> {
@@ -224,4 +224,18 @@ impl Vendor for Hip {
         // SAFETY: the caller's promise.
         unsafe { signal_memory::free(driver, memory) }
     }
+}
+
+/// What a stream's wait for a word answered. The word is aligned and the condition one of the four: what is left of the
+/// arguments is where the word is.
+#[inline]
+fn waited(driver: &Driver<Hip>, operation: &'static str, result: Status) -> Result<()> {
+    driver.check(operation, result).map_err(|error| match result {
+        Status::INVALID_VALUE => error.with_context(
+            "the word",
+            "this runtime may wait only for words of signal memory (hipMallocSignalMemory), as timelines have; newer ones \
+             wait for any",
+        ),
+        _ => error,
+    })
 }

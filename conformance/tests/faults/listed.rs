@@ -95,6 +95,10 @@ pub(crate) fn told(vendor: Vendor, fault: &Fault) -> Told {
     let told = match fault.answer {
         // No answer of the runtime's: an error, as everywhere.
         Answer::Null if function == "hipExtMallocWithFlags" => None,
+        // What the runtime answers that has no such memory; else there is, and it cannot be had.
+        Answer::Code(code) if function == "hipExtMallocWithFlags" && ![code::INVALID_VALUE, 801].contains(&code) => {
+            None
+        }
         Answer::Code(code) => {
             let no_device = code::kind(vendor, function, code) == ErrorKind::NoDevice;
             // A driver without a device is no error of counting them.

@@ -25,6 +25,7 @@ pub(crate) fn main() {
         a_refused_import_gives_the_descriptor_back_whatever_the_code,
         what_initialisation_answers_becomes_the_right_kind,
         a_runtime_that_does_not_tell_its_version_is_named,
+        a_wait_that_the_runtime_refuses_says_what_it_may_wait_for,
         what_a_runtime_lacks_is_told_by_symbol_and_version,
         libraries_that_are_no_runtime_are_named,
         success_with_a_null_handle_is_a_failure,
@@ -176,6 +177,14 @@ fn a_runtime_that_does_not_tell_its_version_is_named() {
         "load|Driver|",
         &["hipRuntimeGetVersion", "hipErrorUnknown (999)", "library: ", "libstand_in_hip.so"],
     );
+}
+
+fn a_wait_that_the_runtime_refuses_says_what_it_may_wait_for() {
+    let text = probe_with(&[], &[("STAND_IN_WAIT", "1")]);
+    assert_line(&text, "wait|Driver|", &["hipStreamWaitValue64", "hipErrorInvalidValue (1)", "signal memory"]);
+    let text = probe_with(&[], &[("STAND_IN_WAIT", "999")]);
+    let line = text.lines().find(|line| line.starts_with("wait|Driver|")).expect("a line");
+    assert!(!line.contains("signal memory"), "{line}");
 }
 
 fn what_a_runtime_lacks_is_told_by_symbol_and_version() {
