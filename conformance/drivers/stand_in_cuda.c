@@ -7,8 +7,9 @@
  *
  * Compile-time switches: DRIVER_VERSION (13000), WITHOUT_EXTERNAL (as before CUDA 10), WITHOUT_VIRTUAL_MEMORY (as
  * before CUDA 10.2), WITHOUT_MEMSET (a driver that is not whole).
- * Environment: STAND_IN_INIT is what cuInit answers, STAND_IN_VERSION what cuDriverGetVersion does; STAND_IN_NULL makes
- * the named function answer success and a null handle.
+ * Environment: STAND_IN_INIT is what cuInit answers, STAND_IN_VERSION what cuDriverGetVersion does, STAND_IN_INTEGRATED
+ * what the question does whether the GPU is integrated; STAND_IN_NULL makes the named function answer success and a null
+ * handle.
  */
 
 #define _GNU_SOURCE
@@ -88,6 +89,7 @@ unsigned cuDeviceGetName(char *name, int length, int device) {
 unsigned cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
     switch (attribute) {
+    case 18: *value = 0; return answer("STAND_IN_INTEGRATED");
     case 102: case 103: case 114: case 122: *value = 1; return SUCCESS;
     default: *value = 0; return SUCCESS;
     }

@@ -6,21 +6,19 @@ use gpu_interop_driver::{DeviceNumber, Driver, both};
 use crate::sys::attribute as number;
 use crate::vendor::Cuda;
 
-fn is_integrated(driver: &Driver<Cuda>, device: DeviceNumber) -> bool {
-    driver.attribute(device, number::INTEGRATED).is_some_and(|value| value != 0)
+/// Whether a device is part of an embedded system; `absent` is why what only those have is not there.
+fn embedded(driver: &Driver<Cuda>, device: DeviceNumber, absent: &str) -> Support {
+    driver.flag_or(device, number::INTEGRATED, "the memory of an embedded system", || absent.into())
 }
 
 fn nv_sci(driver: &Driver<Cuda>, device: DeviceNumber) -> Support {
-    if is_integrated(driver, device) {
-        Support::Native
-    } else {
-        Support::no("NvSci objects exist on NVIDIA's embedded systems only")
-    }
+    embedded(driver, device, "NvSci objects exist on NVIDIA's embedded systems only")
 }
 
 fn dma_buf(driver: &Driver<Cuda>, device: DeviceNumber) -> Support {
-    if !is_integrated(driver, device) {
-        Support::no("drivers import dma-bufs on some embedded systems only, since CUDA 13.0")
+    let embedded = embedded(driver, device, "drivers import dma-bufs on some embedded systems only, since CUDA 13.0");
+    if !embedded.is_supported() {
+        embedded
     } else if !driver.version.is_at_least((13, 0)) {
         let version = driver.version;
         Support::DriverTooOld(format!("drivers import dma-bufs since CUDA 13.0, and this one is {version}"))

@@ -121,9 +121,21 @@ impl<V: Vendor> Driver<V> {
     /// Whether an attribute that says so by not being 0 does; `what` the device has then.
     #[must_use]
     pub fn flag(&self, device: DeviceNumber, attribute: c_int, what: &str) -> Support {
+        self.flag_or(device, attribute, what, || format!("the device says that it has no {what}"))
+    }
+
+    /// As [`Driver::flag`], with another reason where the attribute is 0.
+    #[must_use]
+    pub fn flag_or(
+        &self,
+        device: DeviceNumber,
+        attribute: c_int,
+        what: &str,
+        absent: impl FnOnce() -> String,
+    ) -> Support {
         match self.ask(device, attribute) {
             Ok(value) if value != 0 => Support::Native,
-            Ok(_) => Support::no(format!("the device says that it has no {what}")),
+            Ok(_) => Support::no(absent()),
             // Attributes only ever come, with newer drivers.
             Err(Status::INVALID_VALUE) => Support::DriverTooOld(format!(
                 "the driver ({}) does not know of {what}; install a newer one",

@@ -12,6 +12,7 @@ mod probing;
 use std::path::Path;
 
 use compile::StandIn;
+use gpu_interop_core::{MemoryHandleKind, SemaphoreHandleKind};
 use gpu_interop_cuda::CudaBackend;
 use probing::{assert_line, tests};
 
@@ -26,6 +27,7 @@ pub(crate) fn main() {
         libraries_that_are_no_driver_are_named,
         what_initialisation_answers_becomes_the_right_kind,
         a_stub_that_answers_the_same_to_everything_is_named,
+        what_an_embedded_system_has_is_missing_for_the_right_reason,
         success_with_a_null_handle_is_a_failure,
     ];
     probing::main(probe, tests);
@@ -33,7 +35,11 @@ pub(crate) fn main() {
 
 /// Prints one line a thing tried: what it was, the kind of the error, and its text.
 fn probe() {
-    probing::probe(CudaBackend::load());
+    let Some(device) = probing::probe(CudaBackend::load()) else { return };
+    for kind in [MemoryHandleKind::NvSciBuf, MemoryHandleKind::DmaBufFd] {
+        println!("{kind:?}|{}", device.capabilities().memory(kind));
+    }
+    println!("NvSciSync|{}", device.capabilities().semaphore(SemaphoreHandleKind::NvSciSync));
 }
 
 /// What [`probe`] prints in a process with this library and these variables.
@@ -131,6 +137,20 @@ fn a_stub_that_answers_the_same_to_everything_is_named() {
         "LD_LIBRARY_PATH",
     ];
     assert_line(&text, "load|DriverNotFound|", &parts);
+}
+
+fn what_an_embedded_system_has_is_missing_for_the_right_reason() {
+    let library = StandIn::compile(SOURCE, &[]);
+    let starts = ["NvSciBuf|", "DmaBufFd|", "NvSciSync|"];
+    for (code, part) in [
+        ("0", "embedded systems"),
+        // No answer is not the answer that it is none.
+        ("999", "the driver answered CUDA_ERROR_UNKNOWN (999)"),
+        ("1", "the driver (CUDA 13.0) does not know"),
+    ] {
+        let text = probe_with(&library.library(), &[("STAND_IN_INTEGRATED", code)]);
+        starts.iter().for_each(|start| assert_line(&text, start, &["unsupported", part]));
+    }
 }
 
 fn success_with_a_null_handle_is_a_failure() {
