@@ -210,5 +210,5 @@ impl Subject {
 
 /// Whether nothing failed.
 fn is_clean(record: &Record, notices: &[Notice]) -> bool {
-    record.errors.is_empty() && record.wrong.is_empty() && notices.is_empty()
+    record.errors.is_empty() && record.wrong.is_empty() && !record.moved && notices.is_empty()
 }

@@ -68,6 +68,9 @@ pub(crate) struct Control {
     gives: unsafe extern "C" fn(*const c_char) -> c_int,
     live: unsafe extern "C" fn(*mut [u64; SORTS]) -> u64,
     settle: unsafe extern "C" fn(),
+    current: unsafe extern "C" fn() -> usize,
+    /// Of the library that plays CUDA's driver.
+    leave_current: Option<unsafe extern "C" fn()>,
     /// None where that is the function that is missing.
     name: Option<NameOf>,
 }
@@ -93,6 +96,8 @@ impl Control {
                 gives: *library.get(c"sim_gives").expect("a control"),
                 live: *library.get(c"sim_live").expect("a control"),
                 settle: *library.get(c"sim_settle").expect("a control"),
+                current: *library.get(c"sim_current").expect("a control"),
+                leave_current: library.get(c"sim_leave_current").ok().map(|function| *function),
                 name: match vendor {
                     Vendor::Cuda => library.get(c"cuGetErrorName").ok().map(|function| NameOf::Cuda(*function)),
                     Vendor::Hip => library.get(c"hipGetErrorName").ok().map(|function| NameOf::Hip(*function)),
@@ -147,6 +152,18 @@ impl Control {
     pub(crate) fn settle(&self) {
         // SAFETY: takes nothing.
         unsafe { (self.settle)() };
+    }
+
+    /// The context or device that is current on this thread.
+    pub(crate) fn current(&self) -> usize {
+        // SAFETY: takes nothing.
+        unsafe { (self.current)() }
+    }
+
+    /// Leaves another context current than was.
+    pub(crate) fn leave_current(&self) {
+        // SAFETY: takes nothing.
+        unsafe { self.leave_current.expect("a control")() };
     }
 
     /// What is alive.

@@ -34,7 +34,16 @@ const PINNED: &str = "asked where hipExtMallocWithFlags is missing or fails";
 
 /// All that is tried.
 pub(crate) const DRIVERS: [Driver; 3] = [
-    Driver { name: "cuda", vendor: Vendor::Cuda, ordinal: 0, environment: &[], without: &[], spared: &[], whole: true },
+    Driver {
+        name: "cuda",
+        vendor: Vendor::Cuda,
+        ordinal: 0,
+        // Each call makes the device's context current, and this one again.
+        environment: &[("SIM_CONTEXT", "foreign")],
+        without: &[],
+        spared: &[],
+        whole: true,
+    },
     Driver {
         name: "hip",
         vendor: Vendor::Hip,

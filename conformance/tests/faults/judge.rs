@@ -39,6 +39,9 @@ pub(crate) fn judge(case: &Case<'_>) -> Vec<(Defect, String)> {
     for text in &case.record.wrong {
         defect(Defect::Broken, text.clone());
     }
+    if case.record.moved && !case.is_lost() && !kept::leaves(&case.fault.function) {
+        defect(Defect::Broken, "another context or device is current than before".into());
+    }
     for (section, error) in &case.record.errors {
         if let Err(text) = case.check_error(section, error) {
             defect(Defect::Untyped, format!("{section}: {text}: {error}"));

@@ -26,6 +26,9 @@ const FREEING: &[(&str, &str, &[Sort])] = &[
 /// was to free something, it stays.
 const ENTERING: &[&str] = &["cuCtxPushCurrent_v2", "hipGetDevice", "hipSetDevice"];
 
+/// The functions that make current again what was, with no way around them.
+const LEAVING: &[&str] = &["cuCtxPopCurrent_v2", "hipSetDevice"];
+
 /// Of what each failed call of this function keeps one; nothing if it frees nothing.
 pub(crate) fn by(function: &str) -> &'static [Sort] {
     FREEING.iter().find(|(cuda, hip, _)| [cuda, hip].contains(&&function)).map_or(&[], |(.., sorts)| *sorts)
@@ -46,6 +49,11 @@ pub(crate) fn of_allocation(operation: &str) -> Option<Sort> {
 /// streams might still write.
 pub(crate) fn is_pending(notice: &Notice) -> bool {
     notice.message == "work is still pending on a closed device; its objects are leaked" && notice.resource == "0"
+}
+
+/// Whether a failed call of this function may leave another context or device current than was.
+pub(crate) fn leaves(function: &str) -> bool {
+    LEAVING.contains(&function)
 }
 
 /// What was reported through `tracing` as not freed.

@@ -34,6 +34,8 @@ pub(crate) enum Sabotage {
     Panic,
     /// Something waits without end.
     Hang,
+    /// Another context stays current.
+    LeaveCurrent,
     /// The fault is still in force afterwards.
     KeepFailing,
     /// Another handle comes back than was given.
@@ -48,7 +50,7 @@ pub(crate) enum Sabotage {
 
 impl Sabotage {
     /// Each, and as what it must be found.
-    pub(crate) const ALL: [(Self, Defect); 15] = [
+    pub(crate) const ALL: [(Self, Defect); 16] = [
         (Self::Ignore, Defect::Hidden),
         (Self::Replace, Defect::Untyped),
         (Self::Recode, Defect::Untyped),
@@ -59,6 +61,7 @@ impl Sabotage {
         (Self::Segfault, Defect::Crash),
         (Self::Panic, Defect::Crash),
         (Self::Hang, Defect::Hang),
+        (Self::LeaveCurrent, Defect::Broken),
         (Self::KeepFailing, Defect::NotAgain),
         (Self::SwapHandle, Defect::Broken),
         (Self::SpoilHandle, Defect::Broken),
@@ -89,6 +92,10 @@ impl Sabotage {
             Self::Forget => Some(forget),
             Self::Abort => Some(|_| std::process::abort()),
             Self::Segfault => Some(segfault),
+            Self::LeaveCurrent => Some(|bench| {
+                bench.leave_current();
+                Ok(())
+            }),
             Self::Panic => Some(|_| panic!("on purpose")),
             Self::Hang => Some(|_| {
                 std::thread::sleep(Duration::from_secs(3600));

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::c_int;
 
-use gpu_interop_sim::{device, entries, stream};
+use gpu_interop_sim::{device, entries, settings, stream};
 
 use crate::driver::initialised;
 use crate::{code, give};
@@ -11,9 +11,27 @@ use crate::{code, give};
 /// The primary context's handle.
 const PRIMARY: usize = 0x51_0000_0100;
 
+/// The handle of somebody else's context, which nothing can be done with.
+const FOREIGN: usize = 0x51_0000_0200;
+
 thread_local! {
-    /// The contexts of this thread; the last is current.
-    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// The contexts of this thread; the last is current. `SIM_CONTEXT` says whether there is one from the beginning.
+    static STACK: RefCell<Vec<usize>> = RefCell::new(match settings::text("SIM_CONTEXT").as_deref() {
+        Some("foreign") => vec![FOREIGN],
+        _ => Vec::new(),
+    });
+}
+
+/// The context that is current on this thread. No function of the driver: not counted, and without faults.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_current() -> usize {
+    with_stack(|stack| stack.last().copied()).ok().flatten().unwrap_or(0)
+}
+
+/// Makes the primary context current on this thread and leaves it so, for tests of who notices.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_leave_current() {
+    let _ = with_stack(|stack| stack.push(PRIMARY));
 }
 
 fn with_stack<T>(run: impl FnOnce(&mut Vec<usize>) -> T) -> Result<T, u32> {

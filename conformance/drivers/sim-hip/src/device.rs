@@ -70,4 +70,10 @@ impl Runtime for Sim {
     }
 }
 
+/// The device that is current on this thread. No function of the runtime: not counted, and without faults.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_current() -> usize {
+    usize::try_from(gpu_interop_stand_in::hip::device::current()).unwrap_or(usize::MAX)
+}
+
 hip_entries!(Sim);

@@ -10,6 +10,7 @@
 //! | `SIM_NAME` | their name |
 //! | `SIM_UUID` | 32 hexadecimal digits. The exporter's, to be the device that it runs on. Zeros: not known |
 //! | `SIM_PCI` | `domain:bus:device`, hexadecimal: `ffff:5a:1f`. The exporter's, as above |
+//! | `SIM_CONTEXT` | CUDA: `foreign`: somebody else's context is current on every thread from its beginning |
 //! | `SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ |
 //! | `SIM_EXPORT` | how exported memory looks: `lavapipe` (the default), whose header is read from `SIM_EXPORT_HEADER`; or `plain`: data from the first byte on, which SwiftShader imports |
 //! | `SIM_EXPORT_HEADER` | the 16 bytes, hexadecimal, by which lavapipe recognises memory of its own: bytes 16 to 31 of what it exports |

@@ -100,6 +100,11 @@ impl<'a> Bench<'a> {
         self.control.settle();
     }
 
+    /// Leaves another context current than was.
+    pub(crate) fn leave_current(&self) {
+        self.control.leave_current();
+    }
+
     /// What is alive in the driver.
     pub(super) fn live(&self) -> Live {
         self.control.live()

@@ -34,6 +34,8 @@ pub(crate) struct Record {
     pub(crate) facts: BTreeMap<String, String>,
     /// Promises that were not kept.
     pub(crate) wrong: Vec<String>,
+    /// Whether another context or device is current on the thread than before.
+    pub(crate) moved: bool,
     /// What `close` said it could not free.
     pub(crate) kept: Live,
     /// Requests that came back from imports that failed.
@@ -72,9 +74,11 @@ const SECTIONS: &[(&str, Section)] = &[
 /// Runs the exercise, or, for a negative control, one that is broken.
 pub(crate) fn run(driver: &Driver, control: &Control, sabotage: Option<Sabotage>) -> Record {
     let mut record = Record::default();
+    let current = control.current();
     if let Err(error) = load(driver, control, sabotage, &mut record) {
         record.errors.push(("load", error));
     }
+    record.moved = control.current() != current;
     record
 }
 
