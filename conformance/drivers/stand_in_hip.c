@@ -9,7 +9,8 @@
  * Compile-time switches: RUNTIME_VERSION (70125424; with 5 as its major the structs are those of HIP 5), WITHOUT_EXTERNAL
  * (no external memory), WITHOUT_MEMSET (a runtime that is not whole).
  * Environment: STAND_IN_INIT is what hipInit answers, STAND_IN_VERSION what hipRuntimeGetVersion does, STAND_IN_IMPORT
- * what hipImportExternalMemory does, STAND_IN_WAIT what waits for words do; STAND_IN_NULL makes the named function answer
+ * what hipImportExternalMemory does, STAND_IN_WAIT what waits for words do, STAND_IN_SECOND what
+ * device 1 does that is asked for its name; STAND_IN_NULL makes the named function answer
  * success and a null handle; STAND_IN_CURRENT is the current device (0 or 1) of threads that set none. Two devices; whoever
  * calls for one while the other is current, or leaves another current than it found,
  * is aborted.
@@ -116,9 +117,8 @@ unsigned hipDeviceGet(int *device, int ordinal) {
 }
 
 unsigned hipDeviceGetName(char *name, int length, int device) {
-    (void)device;
     strncpy(name, "stand-in AMD GPU", (size_t)length);
-    return SUCCESS;
+    return device == 1 ? answer("STAND_IN_SECOND") : SUCCESS;
 }
 
 unsigned hipDeviceGetAttribute(int *value, int attribute, int device) {

@@ -14,13 +14,15 @@ pub(crate) enum Told {
     Failure,
     /// As other facts about the backend or device, and refusals that follow from them.
     Facts,
+    /// As an error where one device is asked for, and in a fact, with the code, where all are listed.
+    FactsOrFailure,
     /// As facts if the answer was not the same anyway.
     FactsOrNothing,
     /// Not at all.
     Nothing,
 }
 
-use Told::{Facts, FactsOrNothing, Nothing};
+use Told::{Facts, FactsOrFailure, FactsOrNothing, Nothing};
 
 /// Whatever the code.
 const CODES: &[(&str, Told, &str)] = &[
@@ -28,6 +30,10 @@ const CODES: &[(&str, Told, &str)] = &[
     ("cuDeviceGetAttribute", FactsOrNothing, "the device has not what the attribute would say, as if it said 0"),
     ("hipDeviceGetAttribute", FactsOrNothing, "as with CUDA"),
     ("hipExtMallocWithFlags", Nothing, "pinned memory takes the place of signal memory"),
+    ("cuDeviceGet", FactsOrFailure, "a device that does not answer hides no other"),
+    ("hipDeviceGet", FactsOrFailure, "as with CUDA"),
+    ("cuDeviceGetName", FactsOrFailure, "as above"),
+    ("hipDeviceGetName", FactsOrFailure, "as with CUDA"),
     ("cuDeviceGetUuid_v2", Facts, "a device without a UUID"),
     ("hipDeviceGetPCIBusId", Facts, "a device without a PCI address"),
     ("hipGetDevicePropertiesR0600", Facts, "a device that does not say its architecture"),

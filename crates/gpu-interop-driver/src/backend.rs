@@ -7,6 +7,7 @@ use gpu_interop_core::{Backend, BackendDevice, BackendInfo, DeviceIdentity, Erro
 
 use crate::device::VendorDevice;
 use crate::driver::Driver;
+use crate::functions::DeviceNumber;
 use crate::vendor::Vendor;
 
 /// A vendor's driver, loaded and initialised.
@@ -41,23 +42,41 @@ impl<V: Vendor> Backend for VendorBackend<V> {
     }
 
     fn devices(&self) -> Result<Vec<DeviceIdentity>> {
-        let count = match self.driver.device_count() {
-            Err(error) if error.kind() == ErrorKind::NoDevice => 0,
-            count => count?,
-        };
-        (0..count).map(|ordinal| self.driver.identity(self.driver.device(ordinal)?)).collect()
+        let found = |ordinal| self.identity(ordinal).map_or_else(|error| unanswering(&error), |(_, identity)| identity);
+        Ok((0..self.count()?).map(found).collect())
     }
 
     fn open(&self, ordinal: usize) -> Result<Arc<dyn BackendDevice>> {
-        let devices = self.devices()?;
-        let (Some(identity), Ok(number)) = (devices.get(ordinal), c_int::try_from(ordinal)) else {
-            let message = format!("there is no such device; there are {}", devices.len());
+        let count = self.count()?;
+        let Some(number) = c_int::try_from(ordinal).ok().filter(|number| *number < count) else {
+            let message = format!("there is no such device; there are {count}");
             let operation = self.driver.functions.device_get.operation;
             return Err(Error::new(ErrorKind::NoDevice, operation, message).with_context("ordinal", ordinal));
         };
-        let device = self.driver.device(number)?;
-        Ok(Arc::new(VendorDevice::open(self.driver.clone(), device, identity.clone())?))
+        let (device, identity) = self.identity(number)?;
+        Ok(Arc::new(VendorDevice::open(self.driver.clone(), device, identity)?))
     }
+}
+
+impl<V: Vendor> VendorBackend<V> {
+    /// How many devices there are.
+    fn count(&self) -> Result<c_int> {
+        match self.driver.device_count() {
+            Err(error) if error.kind() == ErrorKind::NoDevice => Ok(0),
+            count => count,
+        }
+    }
+
+    fn identity(&self, ordinal: c_int) -> Result<(DeviceNumber, DeviceIdentity)> {
+        let device = self.driver.device(ordinal)?;
+        Ok((device, self.driver.identity(device)?))
+    }
+}
+
+/// A device in the list that does not say what it is. It hides no other, and keeps their ordinals; it has nothing by which
+/// it could be taken for an exporter's.
+fn unanswering(error: &Error) -> DeviceIdentity {
+    DeviceIdentity { name: format!("a device that does not answer ({error})"), ..DeviceIdentity::default() }
 }
 
 /// Declares a vendor's public backend, so that what a [`Vendor`] is made of stays private to its crate.

@@ -8,7 +8,7 @@ mod compile;
 mod probing;
 
 use compile::StandIn;
-use gpu_interop_core::{Device, MemoryHandle, MemoryImport, WaitCondition};
+use gpu_interop_core::{Backend, Device, MemoryHandle, MemoryImport, WaitCondition};
 use gpu_interop_hip::HipBackend;
 use probing::{SIZE, assert_line, file, say, tests};
 
@@ -24,6 +24,7 @@ pub(crate) fn main() {
         the_threads_current_device_is_what_it_was,
         a_refused_import_gives_the_descriptor_back_whatever_the_code,
         what_initialisation_answers_becomes_the_right_kind,
+        a_device_that_does_not_answer_hides_no_other,
         a_runtime_that_does_not_tell_its_version_is_named,
         a_wait_that_the_runtime_refuses_says_what_it_may_wait_for,
         what_a_runtime_lacks_is_told_by_symbol_and_version,
@@ -39,6 +40,7 @@ fn probe() {
     if std::env::var_os("STAND_IN_NULL").is_none() {
         data(&device);
         mappings(&device);
+        devices();
         descriptors(&device);
     }
 }
@@ -58,6 +60,17 @@ fn data(device: &Device) {
     say("write", stream.write_value_u64(word, 7));
     say("wait", stream.wait_value_u64(word, 7, WaitCondition::Equal));
     say("wait for something else", stream.wait_value_u64(word, 8, WaitCondition::Equal));
+}
+
+/// What the devices are, and whether the second can be opened.
+fn devices() {
+    let backend = HipBackend::load().expect("it was loaded");
+    for (ordinal, device) in backend.devices().expect("a list").iter().enumerate() {
+        println!("device {ordinal}|{device}");
+        println!("comparable {ordinal}|{:?}", device.compare(device));
+        say(&format!("open {ordinal}"), Device::open(&backend, ordinal));
+    }
+    say("open 2", Device::open(&backend, 2));
 }
 
 /// Several mappings of an import, one of them twice, which end one after the other.
@@ -168,6 +181,21 @@ fn what_initialisation_answers_becomes_the_right_kind() {
         let text = probe_with(&[], &[("STAND_IN_INIT", code)]);
         assert_line(&text, &format!("load|{kind}|"), &[part, "HIP 7.1", "libstand_in_hip.so"]);
     }
+}
+
+fn a_device_that_does_not_answer_hides_no_other() {
+    let text = probe_with(&[], &[("STAND_IN_SECOND", "719")]);
+    // The first does all that it does.
+    assert_line(&text, "data|", &["true"]);
+    assert_line(&text, "device 0|stand-in AMD GPU, pci 0001:c3:00.0", &[]);
+    assert_line(&text, "open 0|ok", &[]);
+    assert_line(&text, "device 1|a device that does not answer (", &["hipDeviceGetName", "code 719"]);
+    assert_line(&text, "comparable 1|Unknown", &[]);
+    assert_line(&text, "open 1|Driver|", &["hipDeviceGetName", "code 719"]);
+    assert_line(&text, "open 2|NoDevice|", &["there are 2", "ordinal: 2"]);
+    let sound = probe_with(&[], &[]);
+    assert_line(&sound, "device 1|stand-in AMD GPU, pci 0001:c4:00.0", &[]);
+    assert_line(&sound, "open 1|ok", &[]);
 }
 
 fn a_runtime_that_does_not_tell_its_version_is_named() {

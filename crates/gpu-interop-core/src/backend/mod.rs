@@ -63,7 +63,9 @@ pub trait Backend: Send + Sync + fmt::Debug {
     /// The identity of every device, in the driver's order.
     ///
     /// # Errors
-    /// Whatever the driver answers; no device at all is an empty list, not an error.
+    /// What the driver answers when it is asked how many there are; no device at all is an empty list, not an error. A
+    /// device that does not answer is in the list by a name that says so, with nothing to compare it by, and opening it is
+    /// the error: one that is broken hides no other.
     fn devices(&self) -> Result<Vec<DeviceIdentity>>;
 
     /// Opens the device at `ordinal` in [`Backend::devices`].
