@@ -14,6 +14,19 @@ use crate::abi::{SemaphoreSignalParams, SemaphoreWaitParams};
 /// How many blocks a thread keeps.
 const KEPT: usize = 64;
 
+/// Refuses a batch that one call does not take. In parts, one could fail after others have been enqueued, where a batch
+/// that fails must have enqueued nothing.
+#[inline]
+pub(crate) fn one_call(operation: &'static str, semaphores: usize, limit: usize) -> Result<()> {
+    if semaphores <= limit { Ok(()) } else { Err(too_many(operation, semaphores, limit)) }
+}
+
+#[cold]
+fn too_many(operation: &'static str, semaphores: usize, limit: usize) -> Error {
+    let message = format!("this driver takes {limit} in a call; pass so many at a time, or install a newer driver");
+    Error::unsupported(operation, message).with_context("semaphores", semaphores)
+}
+
 /// Calls `call` with a batch of signals: handles, parameter blocks, and their number. Both arrays live until it returns.
 ///
 /// # Errors
@@ -172,6 +185,8 @@ element!(RawWait, WaitParams, SemaphoreWaitParams);
 mod tests {
     use std::time::Duration;
 
+    use gpu_interop_core::ErrorKind;
+
     use super::*;
 
     fn signals(params: &[SignalParams]) -> Vec<RawSignal> {
@@ -251,5 +266,18 @@ mod tests {
         })
         .expect("encodes");
         assert_eq!((blocks[0].fence_value, blocks[1].fence_value), (1, 2));
+    }
+
+    #[test]
+    fn a_batch_that_one_call_does_not_take_is_refused() {
+        for (semaphores, limit) in [(1, 1), (3, 3), (3, usize::MAX)] {
+            one_call("op", semaphores, limit).expect("one call");
+        }
+        let error = one_call("op", 3, 2).expect_err("two calls");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::Unsupported, "op"));
+        assert!(
+            error.to_string().contains("takes 2 in a call") && error.to_string().contains("semaphores: 3"),
+            "{error}"
+        );
     }
 }

@@ -16,7 +16,7 @@ use gpu_interop_core::{
 
 use crate::abi::MemoryBufferDesc;
 use crate::arguments::{count, kernel_arguments, no_number, number};
-use crate::batch::{with_signals, with_waits};
+use crate::batch::{one_call, with_signals, with_waits};
 use crate::capabilities;
 use crate::driver::{Driver, not_null};
 use crate::exportable::Allocation;
@@ -472,38 +472,5 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let (kernel, stream) = (kernel.get(), stream.get());
         // SAFETY: live, by contract; the arguments are copied during the call and only read.
         unsafe { call!(self.launch_kernel(kernel, gx, gy, gz, bx, by, bz, shared, stream, params, no_extra)) }
-    }
-}
-
-/// Refuses a batch that one call does not take. In parts, one could fail after others have been enqueued, where a batch
-/// that fails must have enqueued nothing.
-#[inline]
-fn one_call(operation: &'static str, semaphores: usize, limit: usize) -> Result<()> {
-    if semaphores <= limit { Ok(()) } else { Err(too_many(operation, semaphores, limit)) }
-}
-
-#[cold]
-fn too_many(operation: &'static str, semaphores: usize, limit: usize) -> Error {
-    let message = format!("this driver takes {limit} in a call; pass so many at a time, or install a newer driver");
-    Error::unsupported(operation, message).with_context("semaphores", semaphores)
-}
-
-#[cfg(test)]
-mod tests {
-    use gpu_interop_core::ErrorKind;
-
-    use super::*;
-
-    #[test]
-    fn a_batch_that_one_call_does_not_take_is_refused() {
-        for (semaphores, limit) in [(1, 1), (3, 3), (3, usize::MAX)] {
-            one_call("op", semaphores, limit).expect("one call");
-        }
-        let error = one_call("op", 3, 2).expect_err("two calls");
-        assert_eq!((error.kind(), error.operation()), (ErrorKind::Unsupported, "op"));
-        assert!(
-            error.to_string().contains("takes 2 in a call") && error.to_string().contains("semaphores: 3"),
-            "{error}"
-        );
     }
 }
