@@ -7,9 +7,9 @@
  *
  * Compile-time switches: DRIVER_VERSION (13000), WITHOUT_EXTERNAL (as before CUDA 10), WITHOUT_VIRTUAL_MEMORY (as
  * before CUDA 10.2), WITHOUT_MEMSET (a driver that is not whole).
- * Environment: STAND_IN_INIT is what cuInit answers, STAND_IN_VERSION what cuDriverGetVersion does, STAND_IN_INTEGRATED
- * what the question does whether the GPU is integrated; STAND_IN_NULL makes the named function answer success and a null
- * handle.
+ * Environment: STAND_IN_INIT is what cuInit answers, STAND_IN_VERSION what cuDriverGetVersion does,
+ * STAND_IN_INTEGRATED what the question does whether the GPU is integrated; STAND_IN_NULL makes the named function
+ * answer success and a null handle.
  */
 
 #define _GNU_SOURCE

@@ -6,14 +6,13 @@
  * calling thread's current device is what calls act on. Mappings are addresses in the one mapping of their import, and
  * hipFree knows each address once; HIP 5 ignores the range, and before HIP 5.6 hipFree knows no mapping.
  *
- * Compile-time switches: RUNTIME_VERSION (70125424; with 5 as its major the structs are those of HIP 5), WITHOUT_EXTERNAL
- * (no external memory), WITHOUT_MEMSET (a runtime that is not whole).
+ * Compile-time switches: RUNTIME_VERSION (70125424; with 5 as its major the structs are those of HIP 5),
+ * WITHOUT_EXTERNAL (no external memory), WITHOUT_MEMSET (a runtime that is not whole).
  * Environment: STAND_IN_INIT is what hipInit answers, STAND_IN_VERSION what hipRuntimeGetVersion does, STAND_IN_IMPORT
- * what hipImportExternalMemory does, STAND_IN_WAIT what waits for words do, STAND_IN_SECOND what
- * device 1 does that is asked for its name; STAND_IN_NULL makes the named function answer
- * success and a null handle; STAND_IN_CURRENT is the current device (0 or 1) of threads that set none. Two devices; whoever
- * calls for one while the other is current, or leaves another current than it found,
- * is aborted.
+ * what hipImportExternalMemory does, STAND_IN_WAIT what waits for words do, STAND_IN_SECOND what device 1 does that is
+ * asked for its name; STAND_IN_NULL makes the named function answer success and a null handle; STAND_IN_CURRENT is the
+ * current device (0 or 1) of threads that set none. Two devices; whoever calls for one while the other is current, or
+ * leaves another current than it found, is aborted.
  */
 
 #define _GNU_SOURCE

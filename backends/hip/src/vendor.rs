@@ -233,8 +233,8 @@ fn waited(driver: &Driver<Hip>, operation: &'static str, result: Status) -> Resu
     driver.check(operation, result).map_err(|error| match result {
         Status::INVALID_VALUE => error.with_context(
             "the word",
-            "this runtime may wait only for words of signal memory (hipMallocSignalMemory), as timelines have; newer ones \
-             wait for any",
+            "this runtime may wait only for words of signal memory (hipMallocSignalMemory), as timelines have; newer \
+             ones wait for any",
         ),
         _ => error,
     })

@@ -163,8 +163,8 @@ impl Case<'_> {
         }
     }
 
-    /// Whether a capability that is gone, or a device that does not answer, says what the driver answered when it was asked.
-    /// That it does not know an attribute is another thing.
+    /// Whether a capability that is gone, or a device that does not answer, says what the driver answered when it was
+    /// asked. That it does not know an attribute is another thing.
     fn is_explained(&self, value: &str) -> bool {
         let Answer::Code(code) = self.fault.answer else { return true };
         let answered = match &self.name {

@@ -73,8 +73,8 @@ impl<V: Vendor> VendorBackend<V> {
     }
 }
 
-/// A device in the list that does not say what it is. It hides no other, and keeps their ordinals; it has nothing by which
-/// it could be taken for an exporter's.
+/// A device in the list that does not say what it is. It hides no other, and keeps their ordinals; it has nothing by
+/// which it could be taken for an exporter's.
 fn unanswering(error: &Error) -> DeviceIdentity {
     DeviceIdentity { name: format!("a device that does not answer ({error})"), ..DeviceIdentity::default() }
 }

@@ -6,15 +6,17 @@
 //! backend. What differs is what a vendor's crate says by implementing [`Vendor`].
 //!
 //! # What this crate promises
-//! * A library is never unloaded: each backend that is loaded looks it up again, and finds the one that is in the process.
-//! * None is looked for in the current directory; a file that the user names with the vendor's variable is taken as named.
+//! * A library is never unloaded: each backend that is loaded looks it up again, and finds the one that is in the
+//!   process.
+//! * None is looked for in the current directory; a file that the user names with the vendor's variable is taken as
+//!   named.
 //! * A missing library is one error with every path tried and the dynamic linker's own words.
 //! * A missing symbol is an error of the function that needs it, or of loading if nothing works without it. Either names
 //!   the symbol, the driver's version, and the version that the symbol came with.
 //! * Encoding a request is a pure function, the same on every operating system.
 //!
-//! * Between a device's method and the driver's function there is nothing but what makes the device current, and a look
-//!   at the status.
+//! * Between a device's method and the driver's function there is nothing but what makes the device current, a look at
+//!   the status, and what a constant of the vendor's asks for.
 //!
 //! # What the caller must do
 //! * Declare functions with the types of the vendor's headers: a symbol's type cannot be checked.

@@ -2,8 +2,8 @@
 //!
 //! Such a driver gives addresses in the one mapping that it made when the memory was imported. It keeps one entry for
 //! each address that it gave, so that of two ranges which begin at the same one the first to be freed ends both; or it
-//! gives the import's first address whatever range it was asked for. So it is asked for all of an import, once, and what
-//! is counted and computed is here.
+//! gives the import's first address whatever range it was asked for. So it is asked for all of an import, once, and
+//! what is counted and computed is here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,8 +43,8 @@ impl Imports {
         lock(&self.0).remove(&memory.get());
     }
 
-    /// The address of the byte at `offset`. `map` maps as many bytes as it is told, from the import's first on, unless a
-    /// range of it is mapped already.
+    /// The address of the byte at `offset`. `map` maps as many bytes as it is told, from the import's first on, unless
+    /// a range of it is mapped already.
     pub(crate) fn map(
         &self,
         memory: RawMemory,
@@ -58,12 +58,12 @@ impl Imports {
             None => Whole { address: map(import.size)?, ranges: 1 },
         };
         let address = whole.insert(mapped).address;
-        // Only of a driver that maps past the end of the address space, and would then be asked to free it in vain.
+        // An import at the end of the address space is the driver's mistake, and no reason to panic.
         Ok(address.wrapping_add(offset))
     }
 
-    /// Ends a range. `free` frees all of the import by its first address, if this was the last range. If that fails, the
-    /// mapping is given up.
+    /// Ends a range. `free` frees all of the import by its first address, if this was the last range. If that fails,
+    /// the mapping is given up.
     pub(crate) fn free(&self, memory: RawMemory, free: impl FnOnce(DeviceAddress) -> Result<()>) -> Result<()> {
         let import = self.get("free_buffer", memory)?;
         let mut whole = lock(&import.whole);

@@ -71,8 +71,8 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     const REQUIRED_SINCE: (u32, u32);
     /// Whether the driver closes a descriptor that it imported.
     const CONSUMES_DESCRIPTORS: bool;
-    /// Whether the driver maps an import as a whole, and cannot tell mappings with the same first address apart: then it is
-    /// asked for all of an import, once.
+    /// Whether the driver maps an import as a whole, and cannot tell mappings with the same first address apart: then
+    /// it is asked for all of an import, once.
     const MAPS_WHOLE_IMPORTS: bool = false;
 
     /// The functions that only this vendor has, or that take other arguments than the other's.
@@ -163,13 +163,13 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         SemaphoreHandleDesc::new(handle, fd)
     }
 
-    /// Whether mapped imports are freed like memory, where [`Vendor::MAPS_WHOLE_IMPORTS`]. Otherwise they end with their
-    /// import.
+    /// Whether mapped imports are freed like memory, where [`Vendor::MAPS_WHOLE_IMPORTS`]. Otherwise they end with
+    /// their import.
     fn frees_mappings(_driver: &Driver<Self>) -> bool {
         true
     }
 
-    /// How many semaphores one call takes.
+    /// How many semaphores one call takes. A greater batch is refused.
     #[inline]
     fn semaphores_per_call(_driver: &Driver<Self>) -> usize {
         usize::MAX

@@ -42,8 +42,8 @@ impl Drop for Mapped {
     }
 }
 
-/// Notes an address in imported memory, which `hipFree` forgets. There is one entry for each address, however often it is
-/// noted.
+/// Notes an address in imported memory, which `hipFree` forgets. There is one entry for each address, however often it
+/// is noted.
 pub(crate) fn note(pointer: u64, whole: Arc<Mapped>) {
     ALLOCATIONS.insert_as(address(pointer), Allocation::Mapped { _whole: whole });
 }

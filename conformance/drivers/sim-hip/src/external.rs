@@ -1,7 +1,7 @@
 //! External memory, as AMD's runtime was read and disassembled to have it. It is mapped where it is imported, and all
-//! mappings of an import are addresses there. Those that were given are kept in a table with one entry for each, so that
-//! of two mappings at one address the first `hipFree` ends both. HIP 5 gives the import's first address whatever the
-//! range, and before HIP 5.6 nothing is kept, so that mappings cannot be freed and end with their import.
+//! mappings of an import are addresses there. Those that were given are kept in a table with one entry for each, so
+//! that of two mappings at one address the first `hipFree` ends both. HIP 5 gives the import's first address whatever
+//! the range, and before HIP 5.6 nothing is kept, so that mappings cannot be freed and end with their import.
 
 use std::ffi::c_void;
 

@@ -98,8 +98,8 @@ impl Imported {
         if inside { start.checked_add(usize::try_from(offset).ok()?) } else { None }
     }
 
-    /// Notes an address of [`Imported::address`], which [`free`] forgets; until then the memory lives. There is one entry
-    /// for each address, however often it is noted.
+    /// Notes an address of [`Imported::address`], which [`free`] forgets; until then the memory lives. There is one
+    /// entry for each address, however often it is noted.
     pub fn note(self: Arc<Self>, address: usize) {
         MAPPED.insert_as(address, Buffer { _keeps: Kept::Import { _import: self }, imported: true });
     }

@@ -64,8 +64,8 @@ pub trait Backend: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// What the driver answers when it is asked how many there are; no device at all is an empty list, not an error. A
-    /// device that does not answer is in the list by a name that says so, with nothing to compare it by, and opening it is
-    /// the error: one that is broken hides no other.
+    /// device that does not answer is in the list by a name that says so, with nothing to compare it by, and opening it
+    /// is the error: one that is broken hides no other.
     fn devices(&self) -> Result<Vec<DeviceIdentity>>;
 
     /// Opens the device at `ordinal` in [`Backend::devices`].
@@ -233,8 +233,8 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
     /// Maps a range as a linear buffer (`cuExternalMemoryGetMappedBuffer`). Offset and size are in bytes.
     unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr>;
 
-    /// Unmaps what [`BackendDevice::map_buffer`] returned for this memory (`cuMemFree`, `hipFree`). Other mappings may begin
-    /// at the same address, and stay.
+    /// Unmaps what [`BackendDevice::map_buffer`] returned for this memory (`cuMemFree`, `hipFree`). Other mappings may
+    /// begin at the same address, and stay.
     unsafe fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()>;
 
     /// Maps an image (`cuExternalMemoryGetMappedMipmappedArray`).

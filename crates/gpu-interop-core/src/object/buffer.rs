@@ -12,8 +12,8 @@ use crate::error::Result;
 
 /// A range of imported memory, mapped into the device's address space. Keeps the import alive.
 ///
-/// Unmapping it may wait for work of any stream of the device: `hipFree` does, and `cuMemFree` may. With HIP an import is
-/// mapped once, as a whole, and the last of its mappings to be dropped ends that.
+/// Unmapping it may wait for work of any stream of the device: `hipFree` does, and `cuMemFree` may. With HIP an import
+/// is mapped once, as a whole, and the last of its mappings to be dropped ends that.
 #[derive(Debug)]
 pub struct MappedBuffer {
     // Dropped in this order: the mapping goes before its memory.
