@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use super::outstanding::{Order, Outstanding};
 use super::pace::{Pace, Step};
 use super::side::caught;
+use super::threads::Threads;
 use super::words::Words;
-use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{AtomicBool, AtomicUsize, Builder, Condvar, Mutex, MutexGuard, lock, sleep, yield_now};
+use crate::error::Result;
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, lock, sleep, yield_now};
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 /// What the thread is doing, for those who want something of it.
@@ -214,59 +215,16 @@ enum Take {
     End,
 }
 
-/// How many threads a device's bridges have. One counts until it has let go of everything.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Threads(Arc<AtomicUsize>);
-
-/// A thread, until this is dropped.
-#[derive(Debug)]
-struct Counted(Threads);
-
-impl Threads {
-    /// Whether there are none: then nothing is outstanding, and no exporter in use.
-    pub(super) fn have_ended(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 0
-    }
-
-    fn count(&self) -> Counted {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Counted(self.clone())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Release);
-    }
-}
-
 /// Starts the thread of a bridge.
 ///
 /// # Errors
-/// [`ErrorKind::System`] if the process may have no more threads.
+/// [`ErrorKind::System`](crate::ErrorKind::System) if the process may have no more threads.
 pub(super) fn spawn(machine: Arc<Machine>, threads: &Threads) -> Result<()> {
-    let thread = Builder::new().name("gpu-interop bridge".into());
-    let counted = threads.count();
-    let started = thread.spawn(move || {
-        #[cfg(target_os = "linux")]
-        precise_sleeps();
+    threads.spawn("gpu-interop bridge", move || {
         crate::object::without_driver_calls(move || {
             machine.run();
             // Maybe the last to hold it, and with it the exporter's waiter.
             drop(machine);
         });
-        drop(counted);
-    });
-    started.map(drop).map_err(|error| {
-        Error::new(ErrorKind::System, "Timeline", "cannot start the thread that carries its values").with_source(error)
     })
-}
-
-/// Linux lets threads sleep 50 microseconds too long, to wake several at once.
-#[cfg(target_os = "linux")]
-fn precise_sleeps() {
-    let slack = std::num::NonZeroU64::new(1_000);
-    if let Err(errno) = rustix::thread::set_current_timer_slack(slack) {
-        tracing::debug!(%errno, "the bridge's sleeps are less precise");
-    }
 }

@@ -27,14 +27,16 @@ mod outstanding;
 mod pace;
 mod polling;
 mod side;
+mod threads;
 mod words;
 
 use std::sync::{Arc, Weak};
 
-use machine::{Machine, Threads};
+use machine::Machine;
 pub(crate) use outstanding::Order;
 pub use polling::PollingWaiter;
-pub(crate) use side::Side;
+pub(crate) use side::{Side, release};
+pub(crate) use threads::Threads;
 pub(crate) use words::{Ticket, Words};
 
 use crate::backend::BackendDevice;

@@ -50,6 +50,12 @@ impl Side {
         }
     }
 
+    /// Whether the timeline has failed.
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
     /// Why the timeline failed, if it did.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.failure.get().map(Failure::error)
@@ -86,7 +92,7 @@ impl Side {
     /// As [`Side::look`].
     pub(crate) fn raise(&self, value: u64) -> Result<()> {
         self.check()?;
-        self.noted(self.reach(value))
+        self.noted(self.reach(value)).map(drop)
     }
 
     /// Notes that a stream is about to wait for `value`. This fails once the timeline has, or else [`Side::let_go`] knows
@@ -103,31 +109,34 @@ impl Side {
         self.check()
     }
 
-    /// Raises the failed timeline to the last value that a stream waits for.
+    /// Raises the failed timeline to the last value that a stream waits for. Whether it was not there.
     ///
     /// # Errors
     /// What the exporter answers.
-    pub(crate) fn let_go(&self) -> Result<()> {
+    pub(crate) fn let_go(&self) -> Result<bool> {
         self.reach(*self.let_go.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
     }
 
-    /// Raises the value to `value`, unless it has come further by itself, whether or not the timeline has failed.
-    fn reach(&self, value: u64) -> Result<()> {
+    /// Raises the value to `value`, unless it has come further by itself, whether or not the timeline has failed. Whether
+    /// that had to be done.
+    fn reach(&self, value: u64) -> Result<bool> {
         caught(|| {
             if self.exporter.value()? >= value {
-                return Ok(());
+                return Ok(false);
             }
             match self.exporter.signal(value) {
                 // Somebody else raised it meanwhile.
-                Err(error) if error.kind() == ErrorKind::InvalidArgument && self.exporter.value()? >= value => Ok(()),
-                signalled => signalled,
+                Err(error) if error.kind() == ErrorKind::InvalidArgument && self.exporter.value()? >= value => {
+                    Ok(false)
+                }
+                signalled => signalled.map(|()| true),
             }
         })
     }
 }
 
 /// Lets go of a timeline. If it is the last to do so the exporter's destructor runs, which is the application's.
-pub(super) fn release(side: Arc<Side>) {
+pub(crate) fn release(side: Arc<Side>) {
     if let Err(error) = caught(|| {
         drop(side);
         Ok(())

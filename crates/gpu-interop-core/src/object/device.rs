@@ -22,7 +22,7 @@ use crate::kernel::ModuleImage;
 pub(super) struct DeviceInner {
     pub(super) info: BackendInfo,
     pub(super) raw: Arc<dyn BackendDevice>,
-    pub(super) lifetimes: Lifetimes,
+    pub(super) lifetimes: Arc<Lifetimes>,
     pub(super) bridges: Bridges,
 }
 
@@ -94,9 +94,7 @@ impl Device {
     /// `Device` made from `raw`: closing one cancels what is pending on all of them.
     #[must_use]
     pub fn from_backend_device(info: BackendInfo, raw: Arc<dyn BackendDevice>) -> Self {
-        Self {
-            inner: Arc::new(DeviceInner { info, raw, lifetimes: Lifetimes::default(), bridges: Bridges::default() }),
-        }
+        Self { inner: Arc::new(DeviceInner { info, raw, lifetimes: Arc::default(), bridges: Bridges::default() }) }
     }
 
     /// Which device this is.

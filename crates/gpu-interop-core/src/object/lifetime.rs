@@ -14,7 +14,7 @@
 //! lock, in the order it was let go.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use crate::backend::{
     BackendDevice, DevicePtr, ExportableAllocation, RawEvent, RawMemory, RawMipmappedArray, RawModule, RawSemaphore,
     RawStream, RawSurface, RawTexture,
 };
-use crate::bridge::Bridges;
+use crate::bridge::{Bridges, Threads};
 use crate::error::Result;
 
 /// A driver object that is freed exactly once.
@@ -109,7 +109,7 @@ impl InFlight {
         }
     }
 
-    fn bits(&self) -> u64 {
+    pub(super) fn bits(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -177,6 +177,10 @@ pub(super) struct Lifetimes {
     deferred: Mutex<Vec<(Resource, u64)>>,
     /// How many retired objects make a release collect.
     due: AtomicUsize,
+    /// The threads that let streams go from failed timelines. They use this.
+    pub(super) raisers: Threads,
+    /// The device is closed, and what is pending stays so.
+    given_up: AtomicBool,
 }
 
 impl Lifetimes {
@@ -333,6 +337,21 @@ impl Lifetimes {
         streams[slot].is_none_or(|raw| unsafe { device.query_stream(raw) }.unwrap_or(true))
     }
 
+    /// Which of the streams in `used` have something left to run; none of a device that was closed and given up. One that
+    /// does not answer runs nothing any more.
+    pub(super) fn busy(&self, device: &dyn BackendDevice, used: u64) -> u64 {
+        if used == 0 || self.given_up.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let streams = lock(&self.streams);
+        streams.iter().enumerate().fold(0, |busy, (slot, raw)| {
+            let bit = 1 << (slot % 64);
+            // SAFETY: a stream is in the table, which is locked, exactly while it is live.
+            let runs = |raw| unsafe { device.query_stream(raw) }.is_ok_and(|idle| !idle);
+            if used & bit != 0 && raw.is_some_and(runs) { busy | bit } else { busy }
+        })
+    }
+
     /// Frees what is left when the device goes: gives enqueued work a moment to run, then cancels what the backend and the
     /// bridges can cancel, then waits another moment.
     pub(super) fn drain(&self, device: &dyn BackendDevice, bridges: &Bridges) {
@@ -350,8 +369,9 @@ impl Lifetimes {
             unsafe { bridges.free(device) };
         } else {
             bridges.abandon();
+            self.given_up.store(true, Ordering::Relaxed);
             let deadline = Instant::now() + PATIENCE;
-            while !bridges.are_at_rest() && Instant::now() < deadline {
+            while !self.is_at_rest(bridges) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }
             let objects = lock(&self.retired).len();
@@ -364,7 +384,7 @@ impl Lifetimes {
         let deadline = Instant::now() + patience;
         loop {
             self.collect(device);
-            if lock(&self.retired).is_empty() && bridges.are_at_rest() {
+            if lock(&self.retired).is_empty() && self.is_at_rest(bridges) {
                 return true;
             }
             if Instant::now() >= deadline {
@@ -372,6 +392,11 @@ impl Lifetimes {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Whether no thread serves a timeline any more.
+    fn is_at_rest(&self, bridges: &Bridges) -> bool {
+        bridges.are_at_rest() && self.raisers.have_ended()
     }
 
     fn free(&self, device: &dyn BackendDevice, resource: Resource) -> Result<()> {

@@ -8,6 +8,7 @@ mod event;
 mod exportable;
 mod fault;
 mod host_function;
+mod let_go;
 mod lifetime;
 mod memory;
 mod module;

@@ -119,6 +119,11 @@ impl ExternalSemaphore {
         self.owned.release()
     }
 
+    /// The streams that it was used on, one bit a slot.
+    pub(super) fn streams(&self) -> u64 {
+        self.owned.in_flight.bits()
+    }
+
     /// Checks that this semaphore can be used on `stream` with parameters for `payload`, and notes the use.
     #[inline(always)]
     fn enter(&self, operation: &'static str, stream: &Stream, payload: SemaphorePayload) -> Result<()> {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::device::{Device, DeviceInner};
+use super::let_go::Raiser;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
 use super::validate;
@@ -21,8 +22,14 @@ const WAIT: &str = "Stream::wait_timeline";
 /// How values get to streams and back.
 #[derive(Debug)]
 enum Path {
-    Native(ExternalSemaphore),
+    Native { semaphore: ExternalSemaphore, raiser: Arc<Raiser> },
     HostBridge(Bridge),
+}
+
+impl Path {
+    fn native(semaphore: ExternalSemaphore) -> Self {
+        Self::Native { semaphore, raiser: Arc::default() }
+    }
 }
 
 /// A counter that only grows, shared by the streams of a device and an exporting API.
@@ -46,8 +53,8 @@ enum Path {
 ///   waits for a signal that such a thread is to give.
 ///
 /// All methods may be called from any thread. Dropping a timeline does not wait: what is enqueued stays valid, and keeps the
-/// exporter's timeline. Over a bridge a thread may use the exporter until all of that has been carried, and for a moment
-/// after the exporter's last timeline is gone. Closing the device, by dropping the last object of it, waits for that thread;
+/// exporter's timeline. Over a bridge, or once the timeline has failed, a thread may use the exporter until all of that has
+/// been carried or has run, and for a moment after the exporter's last timeline is gone. Closing the device, by dropping the last object of it, waits for that thread;
 /// so what the exporter needs, like its `VkDevice`, must live that long, or be kept by the exporter.
 ///
 /// What streams signal once they have been let go because the device was closed is not carried.
@@ -78,7 +85,7 @@ impl Timeline {
         let kind = exporter.handle_kind();
         if kind.is_some_and(|kind| device.capabilities().semaphore(kind).is_supported()) {
             match native(device, &*exporter) {
-                Ok(semaphore) => return Ok(Self::build(device, exporter, value, Path::Native(semaphore))),
+                Ok(semaphore) => return Ok(Self::build(device, exporter, value, Path::native(semaphore))),
                 Err(error) if is_refusal(error.kind()) => {
                     tracing::info!(%error, "the timeline is not imported; the host carries its values");
                 }
@@ -99,7 +106,7 @@ impl Timeline {
     ) -> Result<Self> {
         let value = value_of(device, &*exporter)?;
         let path = match strategy {
-            TimelineStrategy::Native => native(device, &*exporter).map(Path::Native),
+            TimelineStrategy::Native => native(device, &*exporter).map(Path::native),
             TimelineStrategy::HostBridge => bridge(device, &*exporter).map(Path::HostBridge),
         };
         let path = path.map_err(|error| device.inner.decorate(error.with_context("strategy", strategy)))?;
@@ -119,7 +126,7 @@ impl Timeline {
     #[must_use]
     pub fn strategy(&self) -> TimelineStrategy {
         match self.path {
-            Path::Native(_) => TimelineStrategy::Native,
+            Path::Native { .. } => TimelineStrategy::Native,
             Path::HostBridge(_) => TimelineStrategy::HostBridge,
         }
     }
@@ -157,9 +164,7 @@ impl Timeline {
                 Err(error) if error.kind() == ErrorKind::Timeout => {
                     self.side.look_after_process();
                     if let Some(failure) = self.side.failure() {
-                        if let Err(error) = self.let_go() {
-                            tracing::error!(%error, "streams that wait for a dead timeline could not be let go");
-                        }
+                        self.let_go_or_log();
                         return self.checked(Err(failure));
                     }
                     if left <= SLICE {
@@ -208,10 +213,12 @@ impl Timeline {
     /// they waited for. A [`Timeline::wait`] that has begun goes on until its own time is over.
     ///
     /// With [`TimelineStrategy::Native`] streams are let go by raising the exporter's timeline to the last value that one
-    /// waits for.
+    /// waits for. What they were to signal before takes it back, so a thread raises it again until they have run all that
+    /// was enqueued, and keeps the exporter's timeline that long; closing the device ends it.
     ///
     /// # Errors
-    /// What the exporter answers; without its help streams cannot be let go natively.
+    /// What the exporter answers; without its help streams cannot be let go natively. [`ErrorKind::System`] if the process
+    /// may have no more threads. The call may be repeated.
     pub fn abandon(&self, reason: &str) -> Result<()> {
         self.side.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", reason));
         self.checked(self.let_go())
@@ -224,7 +231,14 @@ impl Timeline {
                 bridge.wake();
                 Ok(())
             }
-            Path::Native(_) => self.side.let_go(),
+            Path::Native { semaphore, raiser } => raiser.let_go(&self.side, &self.device, semaphore.streams()),
+        }
+    }
+
+    #[cold]
+    fn let_go_or_log(&self) {
+        if let Err(error) = self.let_go() {
+            tracing::error!(%error, "streams that wait for a failed timeline could not be let go");
         }
     }
 
@@ -301,7 +315,7 @@ impl Stream {
         self.check_device(WAIT, "timeline", &timeline.device)?;
         timeline.side.begin_wait(value).map_err(|error| self.device().decorate(error))?;
         match &timeline.path {
-            Path::Native(semaphore) => self.wait(&[semaphore.wait_value(value)]),
+            Path::Native { semaphore, .. } => self.wait(&[semaphore.wait_value(value)]),
             Path::HostBridge(bridge) => {
                 self.wait_bridged(timeline, bridge, value).map_err(|error| self.device().decorate(error))
             }
@@ -319,9 +333,17 @@ impl Stream {
         self.check_device(SIGNAL, "timeline", &timeline.device)?;
         timeline.side.check().map_err(|error| self.device().decorate(error))?;
         match &timeline.path {
-            Path::Native(semaphore) => {
+            Path::Native { semaphore, .. } => {
                 let last = timeline.begin_signal(SIGNAL, value).map_err(|error| self.device().decorate(error))?;
-                self.signal(&[semaphore.signal_value(value)]).inspect_err(|_| timeline.undo_signal(last))
+                let signalled = self.signal(&[semaphore.signal_value(value)]);
+                if signalled.is_err() {
+                    timeline.undo_signal(last);
+                }
+                if timeline.side.has_failed() {
+                    // Meanwhile: who let the streams go may not know of this signal, which takes the timeline back.
+                    timeline.let_go_or_log();
+                }
+                signalled
             }
             Path::HostBridge(bridge) => {
                 self.signal_bridged(timeline, bridge, value).map_err(|error| self.device().decorate(error))

@@ -69,6 +69,7 @@ struct State {
     cannot_cancel: bool,
     failed_imports: usize,
     before_free_buffer: Option<Box<dyn FnOnce() + Send>>,
+    before_signal: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl State {
@@ -283,6 +284,11 @@ impl Recorder {
     /// Runs `hook` on the thread that frees the next buffer, right before the buffer is gone.
     pub(super) fn before_free_buffer(&self, hook: impl FnOnce() + Send + 'static) {
         self.lock().before_free_buffer = Some(Box::new(hook));
+    }
+
+    /// Runs `hook` on the thread that signals semaphores next, right before the signal is enqueued.
+    pub(super) fn before_signal(&self, hook: impl FnOnce() + Send + 'static) {
+        self.lock().before_signal = Some(Box::new(hook));
     }
 
     /// How many objects are live, events included.

@@ -3,6 +3,7 @@
 mod bridge;
 mod exporter;
 mod failure;
+mod let_go;
 mod lifetime;
 mod native;
 

@@ -195,6 +195,11 @@ impl BackendDevice for Recorder {
     }
 
     unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
+        // The hook may take the lock.
+        let hook = self.lock().before_signal.take();
+        if let Some(hook) = hook {
+            hook();
+        }
         let mut state = self.begin(Call::SignalSemaphores(stream, signals.to_vec()))?;
         state.enqueue(stream, signals.iter().map(|signal| Object::Semaphore(signal.semaphore.get() as u64)));
         Ok(())

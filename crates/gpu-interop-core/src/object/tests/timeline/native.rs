@@ -10,7 +10,7 @@ use crate::object::{Device, Timeline};
 use crate::semaphore_ops::{SignalParams, WaitParams};
 use crate::timeline::TimelineStrategy;
 
-fn native(device: &Device, exporter: &Exporter) -> Timeline {
+pub(super) fn native(device: &Device, exporter: &Exporter) -> Timeline {
     Timeline::with_strategy(device, exporter.exportable(), TimelineStrategy::Native).expect("a timeline")
 }
 
