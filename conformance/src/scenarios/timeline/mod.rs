@@ -3,6 +3,7 @@
 //! Where a device has no timeline semaphores the strategy `native` is unsupported with its reason; the bridge is
 //! everywhere that a stream can wait for a word in memory.
 
+mod abandoned;
 mod dropped;
 mod failure;
 mod misuse;
@@ -12,9 +13,9 @@ mod stress;
 
 use std::sync::Arc;
 
-use gpu_interop::{Device, ExporterTimeline, Feature, MappedBuffer, Timeline, TimelineStrategy};
+use gpu_interop::{Device, ErrorKind, ExporterTimeline, Feature, MappedBuffer, Stream, Timeline, TimelineStrategy};
 
-use crate::context::Context;
+use crate::context::{Context, PATIENCE};
 use crate::exporter::{ExportedBuffer, Point};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
@@ -42,6 +43,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         stress::SCENARIOS,
         dropped::SCENARIOS,
         process::SCENARIOS,
+        abandoned::SCENARIOS,
         failure::SCENARIOS,
         misuse::SCENARIOS,
         misuse::OTHERS,
@@ -128,6 +130,15 @@ fn need_waits<S: Strategy>(device: &Device) -> Verdict {
 
 fn unless(reason: Option<&str>, what: &str) -> Verdict {
     reason.map_or(Ok(()), |reason| Err(Stop::Unsupported(format!("{what}: {reason}"))))
+}
+
+/// Waits for a stream that its driver let go from a failed timeline. What it signals then comes too late: drivers take the
+/// timeline back, or refuse.
+fn let_go(stream: &Stream) -> Verdict {
+    match stream.synchronize_timeout(PATIENCE) {
+        Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
+        synchronized => Ok(synchronized?),
+    }
 }
 
 /// The data of a turn.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, MemoryHandle, MemoryImport, TimelineStrategy};
 
 use super::super::expect_error;
-use super::{Shared, Strategy, by_strategy, cleared, of_turn};
+use super::{Shared, Strategy, by_strategy, cleared, let_go, of_turn};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::{ExportedBuffer, Point};
 use crate::outcome::{Stop, Verdict};
@@ -18,15 +18,18 @@ by_strategy! {
     "two_processes", "The queue of an exporter in another process and a stream take 200 turns, the data verified by both.",
         two_processes;
     "exporter_killed",
-        "A killed exporter is an error of its timeline in bounded time, no stream hangs, and the data that came stays.",
+        "An exporter that is killed with work on its queue is an error of its timeline in bounded time, no stream hangs that \
+         has many turns enqueued, and the data that came stays.",
         exporter_killed [own_process];
 }
 
 pub(super) const ROLES: &[(&str, Role)] =
-    &[("timeline-turns", export_and_take_turns), ("timeline-frame-and-hang", export_a_frame_and_hang)];
+    &[("timeline-turns", export_and_take_turns), ("timeline-frame-and-hang", export_a_frame_and_hang_in_the_next)];
 
 const SIZE: usize = 1024;
 const TURNS: u32 = 200;
+/// How many turns a stream has enqueued that a killed process never takes.
+const TURNS_OF_THE_DEAD: u64 = 20;
 
 type ExporterSide = (Box<dyn ExportedBuffer>, Arc<dyn ExporterTimeline>);
 
@@ -105,33 +108,37 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     let peer = context.spawn_peer("timeline-frame-and-hang")?;
     let (mapped, shared) = import::<S>(context, peer.channel())?;
     shared.device.watch_process(peer.id())?;
-    let (target, copy) = cleared(context, SIZE)?;
+    let ((target, copy), (_, late)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
     let stream = context.device().create_stream()?;
     stream.wait_timeline(&shared.device, 1)?;
     stream.copy(&copy, &mapped)?;
     stream.synchronize_timeout(PATIENCE)?;
-    // In the middle of the second frame.
-    stream.wait_timeline(&shared.device, 2)?;
-    stream.signal_timeline(&shared.device, 3)?;
-    let early = shared.device.wait(2, WATCH);
+    // The exporter's queue waits for 2, which nobody signals, and the stream for what comes after, turn by turn.
+    peer.channel().receive("submitted")?;
+    for turn in 1..=TURNS_OF_THE_DEAD {
+        stream.wait_timeline(&shared.device, 2 * turn + 1)?;
+        stream.copy(&late, &mapped)?;
+        stream.signal_timeline(&shared.device, 2 * turn + 2)?;
+    }
+    let early = shared.device.wait(3, WATCH);
     expect_error(early, ErrorKind::Timeout, "a wait for a frame that is not there, of a process that lives")?;
     ensure!(!stream.is_idle()?, "the stream did not wait");
     peer.kill()?;
     let start = Instant::now();
     // Natively nobody looks while only streams wait.
     if S::STRATEGY == TimelineStrategy::Native {
-        expect_error(shared.device.wait(2, PATIENCE), ErrorKind::Cancelled, "a wait of the host for a killed process")?;
-        stream.synchronize_timeout(PATIENCE)?;
+        expect_error(shared.device.wait(3, PATIENCE), ErrorKind::Cancelled, "a wait of the host for a killed process")?;
+        let_go(&stream)?;
     } else {
         let synchronized = stream.synchronize_timeout(PATIENCE);
         expect_error(synchronized, ErrorKind::Cancelled, "a stream that waited for a killed process")?;
     }
-    let taken = start.elapsed();
+    let (taken, next) = (start.elapsed(), 2 * TURNS_OF_THE_DEAD + 3);
     ensure!(taken < Duration::from_secs(3), "the end of the process was noticed after {taken:?}");
     for (what, result) in [
-        ("a wait of the host", shared.device.wait(2, PATIENCE)),
-        ("a wait", stream.wait_timeline(&shared.device, 4)),
-        ("a signal", stream.signal_timeline(&shared.device, 4)),
+        ("a wait of the host", shared.device.wait(3, PATIENCE)),
+        ("a wait", stream.wait_timeline(&shared.device, next)),
+        ("a signal", stream.signal_timeline(&shared.device, next)),
     ] {
         expect_error(result, ErrorKind::Cancelled, what)?;
     }
@@ -144,10 +151,12 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     pattern.verify(0, &context.read(&stream, &mapped)?, "the frame in the memory of the process that was killed")
 }
 
-fn export_a_frame_and_hang(context: &Context, channel: &Channel) -> Verdict {
+fn export_a_frame_and_hang_in_the_next(context: &Context, channel: &Channel) -> Verdict {
     let (buffer, timeline) = export(context, channel)?;
     let at = |value| Point { timeline: &timeline, value };
     buffer.exchange(at(0), &of_turn(context, 1).bytes(0, SIZE), at(1))?.finish()?;
+    let _pending = buffer.exchange(at(2), &of_turn(context, 2).bytes(0, SIZE), at(3))?;
+    channel.send("submitted", 0, &[])?;
     std::thread::sleep(Duration::from_secs(60));
     Err(Stop::Failed("nobody killed this process".into()))
 }

@@ -1,0 +1,75 @@
+//! Timelines that are given up while streams have many turns of them to run.
+
+use gpu_interop::{ErrorKind, TimelineStrategy};
+
+use super::super::expect_error;
+use super::{Shared, Strategy, by_strategy, cleared, let_go};
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::outcome::Verdict;
+use crate::{ensure, ensure_eq};
+
+by_strategy! {
+    "abandoned",
+        "A timeline that is given up lets streams go that have many turns of it enqueued, and says why from then on.",
+        abandoned;
+}
+
+fn abandoned<S: Strategy>(context: &Context) -> Verdict {
+    const SIZE: usize = 4096;
+    const TURNS: u64 = 25;
+    const REASON: &str = "the renderer is gone";
+    let shared = Shared::new::<S>(context, 0)?;
+    let (buffer, mapped) = cleared(context, 2 * SIZE)?;
+    let streams = [context.device().create_stream()?, context.device().create_stream()?];
+    for turn in 0..TURNS {
+        for (stream, first) in streams.iter().zip([1, 3]) {
+            stream.wait_timeline(&shared.device, 4 * turn + first)?;
+            // Of a driver that imports the timeline, this takes it back from where it was raised to.
+            stream.signal_timeline(&shared.device, 4 * turn + first + 1)?;
+        }
+    }
+    for (stream, at) in streams.iter().zip([0, SIZE as u64]) {
+        stream.fill(mapped.slice(at..at + SIZE as u64)?, 0x5a)?;
+    }
+    std::thread::sleep(WATCH);
+    for stream in &streams {
+        ensure!(!stream.is_idle()?, "the stream did not wait");
+    }
+    shared.device.abandon(REASON)?;
+    for stream in &streams {
+        if S::STRATEGY == TimelineStrategy::Native {
+            let_go(stream)?;
+        } else {
+            let synchronized = stream.synchronize_timeout(PATIENCE);
+            let error = expect_error(synchronized, ErrorKind::Cancelled, "a stream that waited for what was given up")?;
+            ensure!(error.to_string().contains(REASON), "the stream's error does not say why: {error}");
+        }
+    }
+    let mut found = vec![0; 2 * SIZE];
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0x5a), "what was enqueued behind the turns has not run");
+    for (what, result) in [
+        ("the value", shared.device.value().map(drop)),
+        ("a wait of the host", shared.device.wait(1, PATIENCE)),
+        ("a signal of the host", shared.device.signal(4 * TURNS + 1)),
+        ("a wait", streams[0].wait_timeline(&shared.device, 1)),
+        ("a signal", streams[1].signal_timeline(&shared.device, 4 * TURNS + 1)),
+    ] {
+        let error = expect_error(result, ErrorKind::Cancelled, what)?;
+        ensure!(error.to_string().contains(REASON), "{what}: the error does not say why: {error}");
+    }
+    // Both go on without it.
+    let other = Shared::new::<S>(context, 0)?;
+    streams[0].wait_timeline(&other.device, 1)?;
+    streams[0].fill(&mapped, 0xa5)?;
+    streams[0].signal_timeline(&other.device, 2)?;
+    other.exporter.signal(1)?;
+    other.exporter.wait(2, PATIENCE)?;
+    buffer.read(0, &mut found)?;
+    ensure_eq!(
+        found.iter().filter(|byte| **byte != 0xa5).count(),
+        0,
+        "bytes that another timeline's stream did not write"
+    );
+    Ok(())
+}
