@@ -90,7 +90,8 @@ impl Outstanding {
     fn settle_signals(&mut self, words: &Words) -> bool {
         let before = self.signals.len();
         for signal in self.signals.extract_if(.., |signal| signal.ticket.is_reached()) {
-            if !signal.faults.is_cut_off() {
+            // Asked after the word was read.
+            if !words.are_worthless() {
                 // A failure is the timeline's from here on. Those of an earlier failure are only taken off the list.
                 let _ = signal.side.raise(signal.value);
             }
@@ -109,7 +110,7 @@ impl Outstanding {
                 match &value {
                     Ok(value) if *value >= wait.value => {}
                     Ok(_) => {
-                        wait.faults.cut_off();
+                        words.become_worthless();
                         wait.faults.report(closed());
                     }
                     Err(error) => wait.faults.report(Error::new(error.kind(), error.operation(), error.message())),
@@ -130,7 +131,8 @@ impl Outstanding {
         }
     }
 
-    /// From now on everything that waits is let go, with an error, and the streams that waited signal nothing any more.
+    /// From now on everything that waits is let go, with an error. What streams have signalled before is carried, and
+    /// nothing after: what they do without their data is worth nothing, nor is what streams do that wait for them by events.
     pub(super) fn cancel(&mut self) {
         self.cancelled = true;
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use crate::backend::{BackendDevice, DevicePtr, SignalMemory};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{AtomicU64, Mutex, MutexGuard, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, lock};
 
 /// Words lie a cache line apart where the memory allows it: each has its own writer.
 const SPACING: usize = 64;
@@ -96,6 +96,8 @@ impl Pool {
 #[derive(Debug)]
 pub(crate) struct Words {
     pool: Mutex<Pool>,
+    /// What streams write is worth nothing any more.
+    worthless: AtomicBool,
     /// After this a word is not used again.
     last_ticket: u64,
 }
@@ -108,7 +110,7 @@ impl Default for Words {
 
 impl Words {
     fn new(last_ticket: u64) -> Self {
-        Self { pool: Mutex::default(), last_ticket }
+        Self { pool: Mutex::default(), worthless: AtomicBool::new(false), last_ticket }
     }
 
     /// A use of a word. Allocates memory if all words are in use.
@@ -164,6 +166,18 @@ impl Words {
                 tracing::error!(%error, "freeing signal memory failed; it is leaked");
             }
         }
+    }
+
+    /// Notes that a stream is about to be let go without the data that it waits for. It writes words all the same, and so
+    /// do the streams that wait for it. Called before the stream's ticket is reached.
+    pub(super) fn become_worthless(&self) {
+        self.worthless.store(true, Ordering::Release);
+    }
+
+    /// Whether [`Words::become_worthless`] was called. Of a ticket that was seen to be reached: whether it may have been by
+    /// a stream without its data.
+    pub(super) fn are_worthless(&self) -> bool {
+        self.worthless.load(Ordering::Acquire)
     }
 
     /// How many words are in use.

@@ -11,7 +11,6 @@ use crate::sync::{AtomicBool, Mutex, lock};
 pub(crate) struct StreamFaults {
     any: AtomicBool,
     first: Mutex<Option<Error>>,
-    cut_off: AtomicBool,
 }
 
 impl StreamFaults {
@@ -19,16 +18,6 @@ impl StreamFaults {
     pub(crate) fn report(&self, error: Error) {
         lock(&self.first).get_or_insert(error);
         self.any.store(true, Ordering::Release);
-    }
-
-    /// Notes that the stream was let go because its device is being closed: what it does from here on is worth nothing.
-    pub(crate) fn cut_off(&self) {
-        self.cut_off.store(true, Ordering::Release);
-    }
-
-    /// Whether [`StreamFaults::cut_off`] was called.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        self.cut_off.load(Ordering::Acquire)
     }
 
     /// Reports what was noted, once.

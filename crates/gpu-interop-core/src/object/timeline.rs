@@ -57,7 +57,8 @@ impl Path {
 /// been carried or has run, and for a moment after the exporter's last timeline is gone. Closing the device, by dropping the last object of it, waits for that thread;
 /// so what the exporter needs, like its `VkDevice`, must live that long, or be kept by the exporter.
 ///
-/// What streams signal once they have been let go because the device was closed is not carried.
+/// Once closing the device had to let a stream go that waited over a bridge, nothing is carried any more: what streams
+/// signal then is without the data, also that of a stream which only waits for another one by an event.
 #[derive(Debug)]
 pub struct Timeline {
     side: Arc<Side>,

@@ -262,6 +262,13 @@ impl Recorder {
         self.lock().finish_all();
     }
 
+    /// Whether everything that is enqueued on `stream` has run.
+    pub(super) fn is_idle(&self, stream: RawStream) -> bool {
+        let mut state = self.lock();
+        state.advance_all();
+        state.queues.get(&(stream.get() as u64)).is_none_or(|queue| queue.done == queue.enqueued)
+    }
+
     /// A stream that the application owns: freeing it is a violation.
     pub(super) fn application_stream(&self) -> RawStream {
         let raw = next();

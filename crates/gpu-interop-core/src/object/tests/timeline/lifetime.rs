@@ -83,6 +83,31 @@ fn closing_lets_a_waiting_stream_go_and_carries_nothing_of_it() {
     assert_eq!((exporter.signals(), healthy.signals()), (vec![], vec![]));
 }
 
+/// One stream waits for another that waits for the timeline, and so goes on without its data, too.
+#[test]
+fn closing_carries_nothing_of_a_stream_behind_one_that_is_let_go() {
+    let (recorder, device) = open();
+    let (_exporter, timeline, first) = parts_of(&recorder, &device);
+    let (other_exporter, other, second) = parts_of(&recorder, &device);
+    recorder.cannot_cancel();
+    first.wait_timeline(&timeline, 1).expect("enqueues");
+    let (before, behind) = (first.as_raw(), second.as_raw());
+    // The event of the first stream.
+    recorder.hold(behind);
+    second.signal_timeline(&other, 2).expect("enqueues");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !recorder.is_idle(before) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            recorder.finish(behind);
+        });
+        drop((first, second, timeline, other, device));
+    });
+    assert_eq!(other_exporter.signals(), [0; 0]);
+    assert_eq!(memory(&recorder).0, memory(&recorder).1, "every stream is idle");
+}
+
 /// A stream whose wait was met is not cut off, however late.
 #[test]
 fn closing_carries_what_was_on_its_way() {
