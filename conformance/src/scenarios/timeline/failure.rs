@@ -97,12 +97,18 @@ fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
     if behaviour == Behaviour::FailsToSignal {
         failing.behave(behaviour);
         stream.signal_timeline(&shared.device, 1)?;
-        stream.synchronize_timeout(PATIENCE)?;
         let start = Instant::now();
-        while shared.device.value().is_ok() {
-            ensure!(start.elapsed() < PATIENCE, "the failed signal is no failure of the timeline");
+        let synchronized = loop {
+            // The bridge carries the signal a moment after the stream has run it.
+            let synchronized = stream.synchronize_timeout(PATIENCE);
+            if synchronized.is_err() {
+                break synchronized;
+            }
+            ensure!(start.elapsed() < PATIENCE, "the failed signal is no error of its stream");
             std::thread::sleep(Duration::from_millis(1));
-        }
+        };
+        let error = expect_error(synchronized, ErrorKind::Driver, "a signal that was not carried")?;
+        ensure!(error.to_string().contains("lost on purpose"), "the stream's error does not say why: {error}");
     } else {
         stream.wait_timeline(&shared.device, 1)?;
         std::thread::sleep(WATCH);

@@ -91,9 +91,11 @@ impl Outstanding {
         let before = self.signals.len();
         for signal in self.signals.extract_if(.., |signal| signal.ticket.is_reached()) {
             // Asked after the word was read.
-            if !words.are_worthless() {
-                // A failure is the timeline's from here on. Those of an earlier failure are only taken off the list.
-                let _ = signal.side.raise(signal.value);
+            if !words.are_worthless()
+                && let Err(error) = signal.side.raise(signal.value)
+            {
+                // The timeline has failed, now or before.
+                signal.faults.report_timeline(&signal.side, &error);
             }
             words.put(signal.ticket);
             release(signal.side);
@@ -113,7 +115,7 @@ impl Outstanding {
                         words.become_worthless();
                         wait.faults.report(closed());
                     }
-                    Err(error) => wait.faults.report(Error::new(error.kind(), error.operation(), error.message())),
+                    Err(error) => wait.faults.report_timeline(&group.side, error),
                 }
                 wait.ticket.reach();
                 words.put(wait.ticket);

@@ -1,7 +1,9 @@
 //! What went wrong on a stream that its driver does not know of.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
+use crate::bridge::Side;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, Mutex, lock};
 
@@ -10,14 +12,33 @@ use crate::sync::{AtomicBool, Mutex, lock};
 #[derive(Debug, Default)]
 pub(crate) struct StreamFaults {
     any: AtomicBool,
-    first: Mutex<Option<Error>>,
+    noted: Mutex<Noted>,
+}
+
+#[derive(Debug, Default)]
+struct Noted {
+    first: Option<Error>,
+    /// The timeline whose failure was noted last.
+    failed: Weak<Side>,
 }
 
 impl StreamFaults {
     /// Notes a fault, for the stream's next synchronisation.
     pub(crate) fn report(&self, error: Error) {
-        lock(&self.first).get_or_insert(error);
+        lock(&self.noted).first.get_or_insert(error);
         self.any.store(true, Ordering::Release);
+    }
+
+    /// Notes that a timeline failed the stream. Of each timeline the stream is told once, whatever it had to do with it.
+    pub(crate) fn report_timeline(&self, timeline: &Arc<Side>, error: &Error) {
+        {
+            let mut noted = lock(&self.noted);
+            if std::ptr::eq(noted.failed.as_ptr(), Arc::as_ptr(timeline)) {
+                return;
+            }
+            noted.failed = Arc::downgrade(timeline);
+        }
+        self.report(Error::new(error.kind(), error.operation(), error.message()));
     }
 
     /// Reports what was noted, once.
@@ -25,6 +46,6 @@ impl StreamFaults {
         if !self.any.swap(false, Ordering::Acquire) {
             return Ok(());
         }
-        lock(&self.first).take().map_or(Ok(()), Err)
+        lock(&self.noted).first.take().map_or(Ok(()), Err)
     }
 }

@@ -66,6 +66,36 @@ fn an_abandoned_timeline_lets_its_streams_go() {
     assert_eq!((exporter.value(), exporter.signals()), (0, vec![]));
 }
 
+/// Of each timeline a stream is told once.
+#[test]
+fn a_signal_that_is_not_carried_is_an_error_of_its_stream() {
+    let (recorder, device) = open();
+    let (exporter, timeline, first) = parts_of(&recorder, &device);
+    let (second, other) = (device.create_stream().expect("stream"), bridged(&device, &Exporter::default()));
+    [&first, &second].into_iter().for_each(|stream| recorder.hold(stream.as_raw()));
+    for (value, stream) in [&first, &second, &first].into_iter().enumerate() {
+        stream.signal_timeline(&timeline, value as u64 + 1).expect("enqueues");
+    }
+    exporter.set_mood(Mood::Fails);
+    // The timeline fails with the signal of the first, and the second's finds it so.
+    for stream in [&first, &second] {
+        recorder.finish(stream.as_raw());
+        let start = std::time::Instant::now();
+        let error = loop {
+            match stream.synchronize_timeout(LONG) {
+                Err(error) => break error,
+                Ok(()) => assert!(start.elapsed() < LONG, "the stream is not told"),
+            }
+        };
+        assert_refused(&error, ErrorKind::Driver, error.operation(), &["the device is lost"]);
+    }
+    // Whatever was outstanding for the failed timeline has been looked at once this is carried.
+    first.signal_timeline(&other, 1).expect("enqueues");
+    recorder.finish(first.as_raw());
+    other.wait(1, LONG).expect("the bridge goes on");
+    [first, second].iter().for_each(|stream| stream.synchronize_timeout(LONG).expect("it is reported once"));
+}
+
 /// A signal that the stream had been told before comes too late.
 #[test]
 fn an_abandoned_timeline_is_not_signalled() {
