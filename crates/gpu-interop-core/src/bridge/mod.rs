@@ -40,7 +40,7 @@ pub(crate) use threads::Threads;
 pub(crate) use words::{Ticket, Words};
 
 use crate::backend::BackendDevice;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sync::{Mutex, lock};
 use crate::timeline::ExporterTimeline;
 
@@ -84,6 +84,12 @@ impl Bridges {
     /// Lets go every stream that waits for a bridge.
     pub(crate) fn cancel(&self) {
         self.live().iter().for_each(|machine| machine.cancel());
+    }
+
+    /// Fails the timelines that a stream was to signal, because of `error` none runs any more.
+    pub(crate) fn lose(&self, error: Error) {
+        self.words.lose(error);
+        self.live().iter().for_each(|machine| machine.wake());
     }
 
     /// Ends the bridges whatever is outstanding. The words that streams may still write stay where they are.

@@ -100,6 +100,14 @@ impl Outstanding {
             words.put(signal.ticket);
             release(signal.side);
         }
+        if let Some(error) = words.lost() {
+            for signal in self.signals.drain(..) {
+                signal.side.fail(error);
+                signal.faults.report_timeline(&signal.side, error);
+                // The word is not put back: nobody knows what a lost device still writes.
+                release(signal.side);
+            }
+        }
         self.signals.len() < before
     }
 

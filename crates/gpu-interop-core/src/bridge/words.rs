@@ -4,6 +4,7 @@
 //! at once, even if the stream that waits for an earlier ticket has not looked yet: it only ever finds more.
 
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use crate::backend::{BackendDevice, DevicePtr, SignalMemory};
@@ -98,6 +99,8 @@ pub(crate) struct Words {
     pool: Mutex<Pool>,
     /// What streams write is worth nothing any more.
     worthless: AtomicBool,
+    /// Why streams write nothing any more.
+    lost: OnceLock<Error>,
     /// After this a word is not used again.
     last_ticket: u64,
 }
@@ -110,7 +113,7 @@ impl Default for Words {
 
 impl Words {
     fn new(last_ticket: u64) -> Self {
-        Self { pool: Mutex::default(), worthless: AtomicBool::new(false), last_ticket }
+        Self { pool: Mutex::default(), worthless: AtomicBool::new(false), lost: OnceLock::new(), last_ticket }
     }
 
     /// A use of a word. Allocates memory if all words are in use.
@@ -178,6 +181,18 @@ impl Words {
     /// a stream without its data.
     pub(super) fn are_worthless(&self) -> bool {
         self.worthless.load(Ordering::Acquire)
+    }
+
+    /// Notes that no stream runs any more, because of `error`.
+    pub(super) fn lose(&self, error: Error) {
+        if self.lost.set(error).is_ok() {
+            tracing::error!("the device is lost; what its streams had to signal over bridges is not carried");
+        }
+    }
+
+    /// Why no stream runs any more, if so.
+    pub(super) fn lost(&self) -> Option<&Error> {
+        self.lost.get()
     }
 
     /// How many words are in use.

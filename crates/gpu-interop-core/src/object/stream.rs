@@ -64,7 +64,30 @@ impl Stream {
         // SAFETY: the stream is live.
         let done = unsafe { device.raw.synchronize_stream(self.raw) };
         device.lifetimes.collect(&*device.raw);
-        done.and_then(|()| self.faults.take()).map_err(|error| device.decorate(error))
+        done.inspect_err(|error| self.look_after(error))
+            .and_then(|()| self.faults.take())
+            .map_err(|error| device.decorate(error))
+    }
+
+    /// Finds out whether the device is lost, after the driver answered `error`. Words that streams were to write are not
+    /// waited for then.
+    #[cold]
+    fn look_after(&self, error: &Error) {
+        /// The numbers of both vendors for a stream, or another of the thread, that records a graph.
+        const RECORDS: std::ops::RangeInclusive<i64> = 900..=910;
+        let is_lost = |error: &Error| {
+            error.kind() == ErrorKind::Driver && error.code().is_none_or(|code| !RECORDS.contains(&code.value))
+        };
+        if !is_lost(error) {
+            return;
+        }
+        // What a lost device answers once, it answers always.
+        // SAFETY: the stream is live.
+        if let Err(error) = unsafe { self.device().raw.query_stream(self.raw) }
+            && is_lost(&error)
+        {
+            self.device().bridges.lose(error);
+        }
     }
 
     /// [`Stream::synchronize`] for work that uses the caller's memory: returns, also with an error, only when the
@@ -120,7 +143,9 @@ impl Stream {
     /// What the driver answers; a failure of enqueued work may be reported here.
     pub fn is_idle(&self) -> Result<bool> {
         // SAFETY: the stream is live.
-        unsafe { self.device().raw.query_stream(self.raw) }.map_err(|error| self.device().decorate(error))
+        unsafe { self.device().raw.query_stream(self.raw) }
+            .inspect_err(|error| self.look_after(error))
+            .map_err(|error| self.device().decorate(error))
     }
 
     /// Records `event` after everything enqueued so far.

@@ -57,6 +57,10 @@ impl Path {
 /// been carried or has run, and for a moment after the exporter's last timeline is gone. Closing the device, by dropping the last object of it, waits for that thread;
 /// so what the exporter needs, like its `VkDevice`, must live that long, or be kept by the exporter.
 ///
+/// A device that is lost, after a kernel touched memory that is not its own say, signals nothing any more. Over a bridge its
+/// timelines fail once [`Stream::synchronize`], [`Stream::synchronize_timeout`] or [`Stream::is_idle`] has met with that on
+/// any stream; natively nobody knows, and the exporter must not wait without end.
+///
 /// Once closing the device had to let a stream go that waited over a bridge, nothing is carried any more: what streams
 /// signal then is without the data, also that of a stream which only waits for another one by an event.
 #[derive(Debug)]

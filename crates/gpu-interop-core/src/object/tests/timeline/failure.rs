@@ -96,6 +96,40 @@ fn a_signal_that_is_not_carried_is_an_error_of_its_stream() {
     [first, second].iter().for_each(|stream| stream.synchronize_timeout(LONG).expect("it is reported once"));
 }
 
+#[test]
+fn a_lost_device_fails_the_timelines_that_it_was_to_signal() {
+    let (recorder, device) = open();
+    recorder.expect_leaks();
+    recorder.cannot_cancel();
+    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    let asked = device.create_stream().expect("stream");
+    recorder.hold(stream.as_raw());
+    stream.signal_timeline(&timeline, 1).expect("enqueues");
+    // One failure may be anything.
+    recorder.fail_next("QueryStream", ErrorKind::Driver);
+    asked.is_idle().expect_err("told to fail");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    timeline.value().expect("the device is not lost");
+    // Whatever stream is asked.
+    [(); 2].into_iter().for_each(|()| recorder.fail_next("QueryStream", ErrorKind::Driver));
+    asked.synchronize_timeout(LONG).expect_err("told to fail");
+    let start = std::time::Instant::now();
+    let error = loop {
+        match timeline.value() {
+            Err(error) => break error,
+            Ok(_) => assert!(start.elapsed() < LONG, "nobody fails the timeline"),
+        }
+    };
+    assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["the timeline failed before"]);
+    // The thread has nothing left to look at.
+    drop(timeline);
+    while !device.inner.bridges.are_at_rest() {
+        assert!(start.elapsed() < LONG, "the bridge goes on");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(exporter.signals(), [0; 0]);
+}
+
 /// A signal that the stream had been told before comes too late.
 #[test]
 fn an_abandoned_timeline_is_not_signalled() {
