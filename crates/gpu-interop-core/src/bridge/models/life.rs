@@ -70,27 +70,6 @@ fn cancelling_lets_waiting_streams_go() {
     });
 }
 
-/// The stream's data was not there. It may also be another one, which waits for it by an event: the device is asked.
-#[test]
-fn nothing_is_carried_behind_what_cancelling_lets_go() {
-    check(2, || {
-        let device = Device::new(2);
-        let (waited, signalled) = (device.timeline(&Exporter::new()), device.timeline(&Exporter::new()));
-        let (item, _) = device.wait(&waited, 1);
-        let signal = device.signal(&signalled, 1);
-        let stream = thread::spawn(move || {
-            item.wait();
-            signal.write();
-        });
-        let mock = signalled.mock.clone();
-        drop((waited, signalled));
-        device.bridges.cancel();
-        stream.join().expect("join");
-        device.close();
-        assert_eq!(mock.value().expect("has one"), 0);
-    });
-}
-
 /// The words that streams may still write are nobody else's then.
 #[test]
 fn abandoning_ends_the_thread_whatever_is_outstanding() {

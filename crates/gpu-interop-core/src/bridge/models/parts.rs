@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::{Exporter, Memory, check};
+use super::exporter::Mock;
+use super::{Exporter, Item, Memory, check};
+use crate::bridge::outstanding::{Order, Outstanding};
 use crate::bridge::side::Side;
-use crate::bridge::words::Words;
+use crate::bridge::words::{Ticket, Words};
 use crate::error::{Error, ErrorKind};
+use crate::object::StreamFaults;
 use crate::timeline::ExporterTimeline;
 
 /// Words that are taken and put back at the same time are nobody else's meanwhile, and only grow.
@@ -28,6 +31,39 @@ fn words_have_one_user_at_a_time() {
         user(&words);
         thread.join().expect("join");
         assert_eq!(words.in_use(), 0);
+    });
+}
+
+/// Two bridges of a device: one lets a stream go because the device is closed, the other carries what streams signal. A word
+/// that was written behind the wait is worth nothing, also if another stream wrote it, after an event.
+#[test]
+fn nothing_is_carried_behind_what_cancelling_lets_go() {
+    check(3, || {
+        let (words, memory) = (Arc::new(Words::default()), Memory::new(2));
+        let take = || words.take(|| Ok(memory.signal_memory())).expect("a word");
+        let (waited, written) = (take(), take());
+        let item = |ticket: &Ticket| Item { word: memory.word(ticket.ptr()), number: ticket.number() };
+        let (wait, signal) = (item(&waited), item(&written));
+        let [waited_for, signalled] = [Exporter::new().timeline(), Exporter::new().timeline()];
+        let order = |timeline: &Arc<Mock>| (Arc::new(Side::new(timeline.clone())), Arc::<StreamFaults>::default());
+        let (mut first, mut second) = (Outstanding::default(), Outstanding::default());
+        let (side, faults) = order(&waited_for);
+        first.add(Order::Wait { side, value: 1, ticket: waited, faults });
+        let (side, faults) = order(&signalled);
+        second.add(Order::Signal { side, value: 1, ticket: written, faults, told: false });
+        let shared = words.clone();
+        let thread = thread::spawn(move || {
+            first.cancel();
+            assert!(first.settle(&shared), "the stream is not let go");
+            // The stream.
+            wait.wait();
+            signal.write();
+        });
+        second.settle(&words);
+        thread.join().expect("join");
+        second.settle(&words);
+        assert!(second.is_empty(), "the word was written");
+        assert_eq!((signalled.value().expect("has one"), words.in_use()), (0, 0));
     });
 }
 
