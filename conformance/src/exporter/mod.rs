@@ -127,6 +127,11 @@ pub trait Exporter: Send + Sync {
         Err(no_timelines())
     }
 
+    /// By how much a signal of its timelines, or a wait of its queue, may be ahead of their value.
+    fn timeline_reach(&self) -> u64 {
+        u64::MAX
+    }
+
     /// A descriptor of one of its timelines, to be sent to another process.
     ///
     /// # Errors

@@ -161,6 +161,10 @@ impl Exporter for VulkanExporter {
         timeline::create(self.context.interop(), value, !self.importer_is_host)
     }
 
+    fn timeline_reach(&self) -> u64 {
+        self.context.interop().max_timeline_difference()
+    }
+
     fn send_timeline(&self, timeline: &dyn ExporterTimeline) -> Verdict<OwnedFd> {
         timeline::send(timeline)
     }

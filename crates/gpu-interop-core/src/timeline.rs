@@ -101,8 +101,8 @@ pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
     /// Raises the value from the host (`vkSignalSemaphore`). The host's earlier reads and writes happen before it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `value` is not greater than the present one;
-    /// otherwise as [`ExporterTimeline::value`].
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `value` is not greater than the present one, or
+    /// so much greater that the exporter does not allow it; otherwise as [`ExporterTimeline::value`].
     fn signal(&self, value: u64) -> Result<()>;
 
     /// Blocks until the value is at least `value` (`vkWaitSemaphores`).

@@ -30,6 +30,7 @@ struct Shared {
     #[cfg(unix)]
     semaphore_fd: Option<ash::khr::external_semaphore_fd::Device>,
     timeline: Option<ash::khr::timeline_semaphore::DeviceFn>,
+    max_timeline_difference: u64,
     /// Keeps the device alive where somebody asked for that.
     _owner: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -112,14 +113,21 @@ impl VulkanInterop {
             )
             .with_device(&identity));
         }
+        // SAFETY: as above.
+        let timeline = unsafe { load_timeline(instance, device) };
+        let max_timeline_difference = match timeline {
+            // SAFETY: the caller's promise; the device has timeline semaphores, and their properties with them.
+            Some(_) => unsafe { max_timeline_difference(instance, physical_device) },
+            None => 0,
+        };
         let shared = Shared {
             #[cfg(unix)]
             memory_fd: ash::khr::external_memory_fd::Device::new(instance, device),
             #[cfg(unix)]
             semaphore_fd: (has(c"vkGetSemaphoreFdKHR") && has(c"vkImportSemaphoreFdKHR"))
                 .then(|| ash::khr::external_semaphore_fd::Device::new(instance, device)),
-            // SAFETY: as above.
-            timeline: unsafe { load_timeline(instance, device) },
+            timeline,
+            max_timeline_difference,
             instance: instance.clone(),
             physical_device,
             device: device.clone(),
@@ -159,6 +167,14 @@ impl VulkanInterop {
             self.shared.instance.get_physical_device_properties2(self.shared.physical_device, &mut properties);
         }
         limits.max_memory_allocation_size
+    }
+
+    /// By how much a signal or a submission's wait may differ from a timeline's present value, and from whatever else is
+    /// outstanding for it (`VkPhysicalDeviceTimelineSemaphoreProperties::maxTimelineSemaphoreValueDifference`). Vulkan
+    /// demands at least 2^31 - 1; 0 if the device has no timeline semaphores.
+    #[must_use]
+    pub fn max_timeline_difference(&self) -> u64 {
+        self.shared.max_timeline_difference
     }
 
     /// The driver's name and version as its vendor writes them, and the device's Vulkan version. For reports.
@@ -268,6 +284,19 @@ unsafe fn load_timeline(
         }
     });
     complete.then_some(functions)
+}
+
+/// What `vkGetPhysicalDeviceProperties2` says; at least what Vulkan demands.
+///
+/// # Safety
+/// `physical_device` must be a device of `instance`, of Vulkan 1.1 or later and with timeline semaphores.
+unsafe fn max_timeline_difference(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> u64 {
+    const LEAST: u64 = i32::MAX as u64;
+    let mut limits = vk::PhysicalDeviceTimelineSemaphoreProperties::default();
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
+    // SAFETY: the caller's promise.
+    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
+    limits.max_timeline_semaphore_value_difference.max(LEAST)
 }
 
 /// A Vulkan version as people write it.

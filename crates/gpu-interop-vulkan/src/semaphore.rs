@@ -109,8 +109,8 @@ impl OwnedSemaphore {
     /// Sets a timeline to `value` from the host. Rests on `vkSignalSemaphore`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a binary semaphore, or a value that is not above the present one;
-    /// [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::InvalidArgument`] for a binary semaphore, a value that is not above the present one, or one that is
+    /// further above than the device allows ([`VulkanInterop::max_timeline_difference`]); [`ErrorKind::OutOfMemory`].
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "vkSignalSemaphore";
         let functions = self.timeline_functions(OPERATION)?;
@@ -120,6 +120,7 @@ impl OwnedSemaphore {
                 .with_context("value", value)
                 .with_context("present", present));
         }
+        self.within_reach(OPERATION, present, value)?;
         let info = vk::SemaphoreSignalInfo::default().semaphore(self.inner.semaphore).value(value);
         // SAFETY: as in `value`; the value was just seen to be greater than the present one.
         unsafe { (functions.signal_semaphore_khr)(self.device(), &raw const info) }.result().checked(OPERATION)
@@ -142,6 +143,20 @@ impl OwnedSemaphore {
         }
     }
 
+    /// Refuses a value of a timeline that a submission must neither wait for nor signal.
+    pub(crate) fn check_submitted(&self, operation: &'static str, value: u64) -> Result<()> {
+        if self.inner.payload != SemaphorePayload::Timeline || self.inner.interop.max_timeline_difference() == u64::MAX
+        {
+            return Ok(());
+        }
+        self.within_reach(operation, self.value()?, value)
+    }
+
+    fn within_reach(&self, operation: &'static str, present: u64, value: u64) -> Result<()> {
+        within_reach(operation, present, value, self.inner.interop.max_timeline_difference())
+            .map_err(|error| error.with_device(self.inner.interop.identity()))
+    }
+
     fn device(&self) -> vk::Device {
         self.inner.interop.device().handle()
     }
@@ -160,6 +175,20 @@ impl Drop for Inner {
         // `OwnedSemaphore`.
         unsafe { self.interop.device().destroy_semaphore(self.semaphore, None) };
     }
+}
+
+/// Refuses what Vulkan forbids (VUIDs 03243, 03244 and 03260). What else is outstanding on the timeline is not known here.
+fn within_reach(operation: &'static str, present: u64, value: u64, most: u64) -> Result<()> {
+    if present.abs_diff(value) <= most {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        operation,
+        "the value is too far from the timeline's present one for this device; get there in smaller steps",
+    )
+    .with_context("value", value)
+    .with_context("present", present)
+    .with_context("greatest difference", most))
 }
 
 /// A timeout as Vulkan counts it. Longer ones become the longest finite one.
@@ -254,5 +283,26 @@ impl ExportableSemaphore {
     #[cfg(unix)]
     pub fn import_request(&self) -> Result<SemaphoreImport> {
         Ok(SemaphoreImport::new(self.export()?).exported_by(self.semaphore.interop().identity().clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_as_long_as_the_device_allows() {
+        const MOST: u64 = i32::MAX as u64;
+        for (present, value) in [(0, 0), (0, MOST), (MOST, 0), (u64::MAX - MOST, u64::MAX), (7, 7 + MOST)] {
+            within_reach("vkSignalSemaphore", present, value, MOST).expect("within reach");
+        }
+        for (present, value) in [(0, MOST + 1), (MOST + 1, 0), (0, u64::MAX), (6, 7 + MOST)] {
+            let error = within_reach("vkSignalSemaphore", present, value, MOST).expect_err("too far");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            let text = error.to_string();
+            let words = ["smaller steps", &format!("value: {value}"), "greatest difference: 2147483647"];
+            assert!(words.into_iter().all(|word| text.contains(word)), "{text}");
+        }
+        within_reach("vkSignalSemaphore", 0, u64::MAX, u64::MAX).expect("no limit");
     }
 }

@@ -187,6 +187,25 @@ fn a_timeline_orders_host_and_device() {
 }
 
 #[test]
+fn a_timeline_goes_as_far_at_once_as_the_device_allows() {
+    let Some(context) = vulkan() else { return };
+    let timeline = OwnedSemaphore::timeline(context.interop(), 5).expect("a timeline");
+    let most = context.interop().max_timeline_difference();
+    assert!(most >= 0x7fff_ffff, "Vulkan demands more than {most}");
+    let at = |value| [SemaphoreOp { semaphore: &timeline, value }];
+    if let Some(too_far) = most.checked_add(6) {
+        let submit = |waits: &[_], signals: &[_]| context.submit(waits, signals, |_| Ok(()));
+        let refused =
+            [submit(&at(too_far), &[]).err(), submit(&[], &at(too_far)).err(), timeline.signal(too_far).err()];
+        refused.into_iter().for_each(|error| assert_eq!(error.expect("too far").kind(), ErrorKind::InvalidArgument));
+        assert_eq!(timeline.value().expect("value"), 5);
+    }
+    let far = most.saturating_add(5);
+    context.submit(&[], &at(far), |_| Ok(())).expect("submit").wait(LONG).expect("the work ends");
+    assert_eq!(timeline.value().expect("value"), far);
+}
+
+#[test]
 fn binary_semaphores_order_submissions() {
     let Some(context) = vulkan() else { return };
     let semaphore = OwnedSemaphore::binary(context.interop()).expect("a semaphore");

@@ -191,7 +191,8 @@ fn reached<S: Strategy>(context: &Context) -> Verdict {
 
 fn large_values<S: Strategy>(context: &Context) -> Verdict {
     let edge = u64::from(u32::MAX);
-    let shared = Shared::new::<S>(context, edge - 2)?;
+    let reach = context.exporter()?.timeline_reach();
+    let mut shared = Shared::new::<S>(context, edge - 2)?;
     let (buffer, mapped) = cleared(context, 4096)?;
     let stream = context.device().create_stream()?;
     let middle = 1 << 63;
@@ -204,6 +205,12 @@ fn large_values<S: Strategy>(context: &Context) -> Verdict {
         (u64::MAX - 1, u64::MAX),
     ];
     for (turn, (theirs, ours)) in (0..).zip(pairs) {
+        let present = shared.exporter.value()?;
+        if ours - present > reach {
+            context
+                .leave_out(format!("from {present} to {ours} at once: the exporter's timelines go by {reach} at most"));
+            shared = Shared::new::<S>(context, theirs - 1)?;
+        }
         stream.wait_timeline(&shared.device, theirs)?;
         stream.fill(&mapped, context.pattern().byte(turn))?;
         stream.signal_timeline(&shared.device, ours)?;

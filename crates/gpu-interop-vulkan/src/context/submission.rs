@@ -121,6 +121,7 @@ impl Flight {
             if !op.semaphore.interop().is_same_device(self.spare.interop()) {
                 return Err(Error::invalid("vkQueueSubmit", "the semaphore belongs to another device"));
             }
+            op.semaphore.check_submitted("vkQueueSubmit", op.value)?;
             self.semaphores.push(op.semaphore.clone());
         }
         self.check_found()?;
