@@ -13,6 +13,7 @@ use gpu_interop::{Device, DeviceIdentity, ExporterTimeline, MemoryImport, Semaph
 pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
 use serde::{Deserialize, Serialize};
 pub use timeline::{Exchange, Point};
+pub(crate) use timeline::{Unwrapping, Wrapper};
 
 use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};

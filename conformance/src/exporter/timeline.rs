@@ -1,10 +1,14 @@
 //! Timelines on the exporter's side, and what its queue does between two values of them.
 
+use std::any::Any;
+use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport};
+use gpu_interop::{
+    Error, ErrorKind, ExporterTimeline, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport, TimelineWaiter,
+};
 
 use crate::outcome::Verdict;
 
@@ -24,6 +28,50 @@ pub trait Exchange: Send {
     /// # Errors
     /// If it is not done in time, or the exporter's driver fails.
     fn finish(self: Box<Self>) -> Verdict<Vec<u8>>;
+}
+
+/// A timeline around another one, which waits for it.
+pub(crate) trait Wrapper: ExporterTimeline {
+    /// What is inside.
+    fn inner(&self) -> &dyn ExporterTimeline;
+}
+
+/// Waits for the timelines inside of wrappers, as their exporter does.
+#[derive(Debug)]
+pub(crate) struct Unwrapping<W> {
+    waiter: Box<dyn TimelineWaiter>,
+    wrapper: PhantomData<fn(W)>,
+}
+
+impl<W: Wrapper> Unwrapping<W> {
+    /// The waiter of what is inside, for `wrapper` and its like.
+    ///
+    /// # Errors
+    /// What the exporter answers.
+    pub(crate) fn new(wrapper: &W) -> Result<Self> {
+        Ok(Self { waiter: wrapper.inner().waiter()?, wrapper: PhantomData })
+    }
+}
+
+fn unwrapped<W: Wrapper>(timeline: &dyn ExporterTimeline) -> Option<&dyn ExporterTimeline> {
+    let timeline: &dyn Any = timeline;
+    timeline.downcast_ref::<W>().map(Wrapper::inner)
+}
+
+impl<W: Wrapper> TimelineWaiter for Unwrapping<W> {
+    fn serves(&self, timeline: &dyn ExporterTimeline) -> bool {
+        unwrapped::<W>(timeline).is_some_and(|inner| self.waiter.serves(inner))
+    }
+
+    fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
+        let foreign = || Error::invalid("Unwrapping::wait_any", "the timeline is not in such a wrapper");
+        let inner = waits.iter().map(|(timeline, value)| Ok((unwrapped::<W>(*timeline).ok_or_else(foreign)?, *value)));
+        self.waiter.wait_any(&inner.collect::<Result<Vec<_>>>()?, timeout)
+    }
+
+    fn interrupt(&self) {
+        self.waiter.interrupt();
+    }
 }
 
 /// A timeline whose export is not its own.
@@ -59,5 +107,14 @@ impl<T: ExporterTimeline> ExporterTimeline for Relabelled<T> {
             Error::new(ErrorKind::System, OPERATION, "the descriptor cannot be duplicated").with_source(error)
         })?;
         Ok(SemaphoreHandle::TimelineFd(fd).into())
+    }
+    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
+        Ok(Box::new(Unwrapping::new(self)?))
+    }
+}
+
+impl<T: ExporterTimeline> Wrapper for Relabelled<T> {
+    fn inner(&self) -> &dyn ExporterTimeline {
+        &self.timeline
     }
 }

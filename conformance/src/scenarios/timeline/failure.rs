@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result};
+use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, TimelineWaiter};
 
 use super::super::expect_error;
 use super::{Bridge, Shared, cleared};
 use crate::context::{Context, PATIENCE, WATCH};
+use crate::exporter::{Unwrapping, Wrapper};
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
@@ -71,6 +72,16 @@ impl ExporterTimeline for Failing {
     fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
         self.check(false).and_then(|()| self.timeline.wait(value, timeout))
     }
+
+    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
+        Ok(Box::new(Unwrapping::new(self)?))
+    }
+}
+
+impl Wrapper for Failing {
+    fn inner(&self) -> &dyn ExporterTimeline {
+        &*self.timeline
+    }
 }
 
 fn failing_exporter(context: &Context) -> Verdict {
@@ -114,6 +125,8 @@ fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
         std::thread::sleep(WATCH);
         ensure!(!stream.is_idle()?, "the stream did not wait");
         failing.behave(behaviour);
+        // A wait of Vulkan for a device that is lost would end. This one goes on until something new comes.
+        other.wait_timeline(&sound.device, 1)?;
         let error =
             expect_error(stream.synchronize_timeout(PATIENCE), ErrorKind::Driver, "a wait for a failed timeline")?;
         let reason = if behaviour == Behaviour::Panics { "panicked" } else { "lost on purpose" };
