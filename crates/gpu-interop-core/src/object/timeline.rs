@@ -40,7 +40,8 @@ impl Path {
 /// as well as time: once one side sees a value, it sees what the other wrote before it signalled that. What the
 /// exporting API asks for besides (Vulkan: releasing and acquiring ownership) is the application's part.
 ///
-/// Whoever signals a timeline from several threads, or from both sides, must order the signals: it only grows.
+/// Whoever signals a timeline from several threads, or from both sides, must order the signals: it only grows
+/// ([`Stream::signal_timeline`] says what becomes of one that comes too late).
 ///
 /// # Waits before their signals
 /// A stream may wait long before somebody signals, but a driver may let others wait with it. Measured of CUDA (driver
@@ -194,9 +195,12 @@ impl Timeline {
         }))
     }
 
-    /// From now on the timeline fails once process `id`, which signals it, has ended: waits of the host become an error,
-    /// and streams that wait over a bridge are let go, which their next synchronisation reports. A killed process
-    /// signals nothing any more, and no driver tells.
+    /// From now on the timeline fails once process `id`, which signals it, has ended: waits of the host
+    /// ([`Timeline::wait`]) become an error, and streams that wait over a bridge are let go, which their next
+    /// synchronisation reports. A killed process signals nothing any more, and no driver tells.
+    ///
+    /// Call it before anybody waits: a wait of the host that has begun does not learn of it, and goes on until its own time
+    /// is over. Streams may wait already.
     ///
     /// With [`TimelineStrategy::Native`] nobody looks while only streams wait: use [`Timeline::abandon`], or wait on the
     /// host too.
@@ -329,10 +333,17 @@ impl Stream {
 
     /// Raises a timeline to `value` once everything enqueued before has run.
     ///
+    /// The value must be greater than the timeline's present one at that time: whoever signals orders the signals. What was
+    /// signalled through the same [`Timeline`] is compared here; what the exporter, another process or another `Timeline`
+    /// signalled since is not, for that would cost every signal a call of the exporter. If such a value is greater already:
+    /// * Over a bridge the timeline stays where it is, and nobody is told.
+    /// * Natively it is the driver's matter. CUDA's sets the timeline **back** to `value`: whoever waits for what was
+    ///   reached before waits again. The host backend leaves it, and the stream's next synchronisation fails.
+    ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value not greater than one already signalled
-    /// through the same [`Timeline`] and the one that the exporter had when that was made; why the timeline failed, if it did; else what the driver answers. Nothing is
-    /// enqueued then.
+    /// through the same [`Timeline`] and the one that the exporter had when that was made; why the timeline failed, if it
+    /// did; else what the driver answers. Nothing is enqueued then.
     #[inline]
     pub fn signal_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
         self.check_device(SIGNAL, "timeline", &timeline.device)?;
