@@ -4,6 +4,10 @@
 //! the exporter wrote. `to_exporter`: from the stream's work until the host sees that the exporter, whose submission was
 //! waiting, has fetched it. Both have the work of a round trip and a host that waits for the end, so that their sum is
 //! more than one.
+//!
+//! The side that waits has done so for 100 microseconds, while a bridge still looks without a break. With `_after_5ms` it
+//! has waited for 5 milliseconds, as for a frame that takes its time: a bridge sleeps by then, until the exporter's driver
+//! wakes it or it looks at the stream's word again.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +21,14 @@ use crate::outcome::Verdict;
 
 const QUANTITIES: [Quantity; 2] =
     [Quantity { suffix: ".to_stream", unit: "ns" }, Quantity { suffix: ".to_exporter", unit: "ns" }];
+const LATE_QUANTITIES: [Quantity; 2] = [
+    Quantity { suffix: ".to_stream_after_5ms", unit: "ns" },
+    Quantity { suffix: ".to_exporter_after_5ms", unit: "ns" },
+];
 /// How long a side has been waiting before the other begins.
 const AHEAD: Duration = Duration::from_micros(100);
+/// Longer than a bridge looks without a break, by far.
+const FAR_AHEAD: Duration = Duration::from_millis(5);
 
 /// With Vulkan's graphics queue.
 pub(in crate::bench) fn graphics(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
@@ -34,31 +44,40 @@ fn run(machine: &Machine, recorder: &mut Recorder, name: &str, side: &dyn Side) 
     let exchange = &Exchange::new(machine, side)?;
     let native = LibraryCounter::native(machine, side.exporter());
     let bridge = LibraryCounter::bridge(machine, side.exporter());
-    let mut variants = Vec::new();
+    let (mut variants, mut late) = (Vec::new(), Vec::new());
     if let Some(counter) = recorder.side("every native variant", &native) {
-        variants.push(Variant::new("native", || second(|| with_library(exchange, counter))));
+        variants.push(Variant::new("native", || second(|| with_library(exchange, counter, AHEAD))));
+        late.push(Variant::new("native", || nanoseconds(with_library(exchange, counter, FAR_AHEAD)?)));
     }
     if let Some(counter) = recorder.side("every bridge variant", &bridge) {
-        variants.push(Variant::new("bridge", || second(|| with_library(exchange, counter))));
+        variants.push(Variant::new("bridge", || second(|| with_library(exchange, counter, AHEAD))));
+        late.push(Variant::new("bridge", || nanoseconds(with_library(exchange, counter, FAR_AHEAD)?)));
     }
     variants.push(Variant::new("fence", || second(|| with_fence(exchange))));
     let compare = |quantity| [("bridge", "native"), ("fence", "native")].map(|(a, b)| Comparison::new(quantity, a, b));
     let comparisons = [compare(0), compare(1)].concat();
-    recorder.measure(name, Effort::within(Duration::from_secs(1)), &QUANTITIES, &mut variants, &comparisons)
+    recorder.measure(name, Effort::within(Duration::from_secs(1)), &QUANTITIES, &mut variants, &comparisons)?;
+    // Few rounds: each waits for twice as long.
+    let comparisons = [0, 1].map(|quantity| Comparison::new(quantity, "bridge", "native"));
+    recorder.measure(name, Effort::within(Duration::from_millis(400)), &LATE_QUANTITIES, &mut late, &comparisons)
 }
 
 /// Of two rounds the second, as in a round trip.
 fn second(mut round: impl FnMut() -> Verdict<[Duration; 2]>) -> Verdict<Vec<Option<f64>>> {
     round()?;
-    Ok(round()?.map(|duration| Some(duration.as_secs_f64() * 1e9)).into())
+    nanoseconds(round()?)
 }
 
-fn with_library(exchange: &Exchange<'_>, counter: &LibraryCounter) -> Verdict<[Duration; 2]> {
+fn nanoseconds(durations: [Duration; 2]) -> Verdict<Vec<Option<f64>>> {
+    Ok(durations.map(|duration| Some(duration.as_secs_f64() * 1e9)).into())
+}
+
+fn with_library(exchange: &Exchange<'_>, counter: &LibraryCounter, ahead: Duration) -> Verdict<[Duration; 2]> {
     let (word, stream) = (exchange.next(), exchange.stream);
     let (given, answered) = (counter.next(), counter.next());
     stream.wait_timeline(&counter.follower, given)?;
     exchange.copy()?;
-    std::thread::sleep(AHEAD);
+    std::thread::sleep(ahead);
     let start = Instant::now();
     let gives = exchange.side.give(word, Some((&counter.exported, given)))?;
     stream.synchronize()?;
@@ -66,7 +85,7 @@ fn with_library(exchange: &Exchange<'_>, counter: &LibraryCounter) -> Verdict<[D
     gives.wait()?;
 
     let takes = exchange.side.take(Some((&counter.exported, answered)))?;
-    std::thread::sleep(AHEAD);
+    std::thread::sleep(ahead);
     let start = Instant::now();
     exchange.fill(word)?;
     stream.signal_timeline(&counter.follower, answered)?;
