@@ -338,7 +338,7 @@ impl Lifetimes {
     }
 
     /// Which of the streams in `used` have something left to run; none of a device that was closed and given up. One that
-    /// does not answer runs nothing any more.
+    /// does not answer when it is asked twice runs nothing any more.
     pub(super) fn busy(&self, device: &dyn BackendDevice, used: u64) -> u64 {
         if used == 0 || self.given_up.load(Ordering::Relaxed) {
             return 0;
@@ -347,7 +347,8 @@ impl Lifetimes {
         streams.iter().enumerate().fold(0, |busy, (slot, raw)| {
             let bit = 1 << (slot % 64);
             // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-            let runs = |raw| unsafe { device.query_stream(raw) }.is_ok_and(|idle| !idle);
+            let ask = |raw| unsafe { device.query_stream(raw) };
+            let runs = |raw| ask(raw).or_else(|_| ask(raw)).is_ok_and(|idle| !idle);
             if used & bit != 0 && raw.is_some_and(runs) { busy | bit } else { busy }
         })
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::native::native;
 use super::{Exporter, LONG, Mood, open};
 use crate::bridge::Threads;
+use crate::error::ErrorKind;
 use crate::object::tests::recorder::Recorder;
 use crate::object::{Device, Stream, Timeline};
 
@@ -47,6 +48,7 @@ fn what_takes_the_timeline_back_is_raised_again_until_the_streams_are_idle() {
     assert_eq!(exporter.value(), 5);
     // The stream's signals.
     for value in [2, 4] {
+        recorder.fail_next("QueryStream", ErrorKind::Driver);
         exporter.set(value);
         exporter.expect(5);
         // The thread does not tire.
