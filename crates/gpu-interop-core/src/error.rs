@@ -232,6 +232,13 @@ impl Error {
         self
     }
 
+    /// The same failure for somebody else, in these words: its kind, operation and code.
+    pub(crate) fn retold(&self, message: impl Into<String>) -> Self {
+        let mut error = Self::new(self.kind(), self.operation(), message);
+        error.0.code.clone_from(&self.0.code);
+        error
+    }
+
     /// Adds the backend's name, unless one is set already.
     #[must_use]
     pub fn with_backend(mut self, backend: &str) -> Self {

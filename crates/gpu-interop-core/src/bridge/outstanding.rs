@@ -104,7 +104,8 @@ impl Outstanding {
             for signal in self.signals.drain(..) {
                 signal.side.fail(error);
                 signal.faults.report_timeline(&signal.side, error);
-                // The word is not put back: nobody knows what a lost device still writes.
+                // Nobody knows what a lost device still writes.
+                words.retire(signal.ticket);
                 release(signal.side);
             }
         }

@@ -8,19 +8,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::AtomicU64;
 use crate::timeline::ExporterTimeline;
 
-/// Why a timeline will not go on. Errors are told to everybody who asks, so this is what of one can be told twice.
-#[derive(Debug, Clone)]
-struct Failure {
-    kind: ErrorKind,
-    operation: &'static str,
-    message: String,
-}
-
 /// A timeline of an exporter, shared by its object and the thread that bridges it.
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) exporter: Arc<dyn ExporterTimeline>,
-    failure: OnceLock<Failure>,
+    /// Why it will not go on, as everybody is told who asks.
+    failure: OnceLock<Error>,
     /// The greatest value that a stream waits for, or did; the greatest of all once they were let go.
     waited: AtomicU64,
     /// What streams waited for at most when they were let go.
@@ -46,7 +39,7 @@ impl Side {
     pub(crate) fn check(&self) -> Result<()> {
         match self.failure.get() {
             None => Ok(()),
-            Some(failure) => Err(failure.error()),
+            Some(failure) => Err(failure.retold(failure.message())),
         }
     }
 
@@ -58,13 +51,12 @@ impl Side {
 
     /// Why the timeline failed, if it did.
     pub(crate) fn failure(&self) -> Option<Error> {
-        self.failure.get().map(Failure::error)
+        self.check().err()
     }
 
     /// Notes that the timeline will not go on. The first reason counts.
     pub(crate) fn fail(&self, error: &Error) {
-        let (kind, operation, message) = (error.kind(), error.operation(), error.to_string());
-        if self.failure.set(Failure { kind, operation, message }).is_ok() {
+        if self.failure.set(error.retold(format!("the timeline failed before: {error}"))).is_ok() {
             tracing::error!(%error, "a timeline failed; what waits for it is let go");
         }
     }
@@ -152,13 +144,6 @@ pub(super) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
         std::mem::forget(payload);
         Err(Error::new(ErrorKind::Driver, "ExporterTimeline", "the exporter's side of the timeline panicked"))
     })
-}
-
-impl Failure {
-    #[cold]
-    fn error(&self) -> Error {
-        Error::new(self.kind, self.operation, format!("the timeline failed before: {}", self.message))
-    }
 }
 
 /// Timelines whose exporter is another process, which may end.

@@ -153,7 +153,7 @@ impl Words {
     /// Frees all memory, unless a word is still in use: then it is leaked.
     ///
     /// # Safety
-    /// No stream waits for a word any more, or writes one whose ticket was put back.
+    /// No stream waits for a word any more, or writes one whose ticket was put back or retired.
     pub(crate) unsafe fn free(&self, device: &dyn BackendDevice) {
         let pool = std::mem::take(&mut *self.lock());
         if pool.in_use > 0 {
@@ -185,9 +185,17 @@ impl Words {
 
     /// Notes that no stream runs any more, because of `error`.
     pub(super) fn lose(&self, error: Error) {
-        if self.lost.set(error).is_ok() {
-            tracing::error!("the device is lost; what its streams had to signal over bridges is not carried");
+        if let Err(error) = self.lost.set(error) {
+            tracing::debug!(%error, "the device was lost before");
+        } else if let Some(error) = self.lost() {
+            tracing::error!(%error, "the device is lost; what its streams had to signal over bridges is not carried");
         }
+    }
+
+    /// Takes a ticket that a stream may still reach, so that its word is never used again. Like all words it goes when no
+    /// stream is left.
+    pub(super) fn retire(&self, _ticket: Ticket) {
+        self.lock().in_use -= 1;
     }
 
     /// Why no stream runs any more, if so.

@@ -38,7 +38,7 @@ impl StreamFaults {
             }
             noted.failed = Arc::downgrade(timeline);
         }
-        self.report(Error::new(error.kind(), error.operation(), error.message()));
+        self.report(error.retold(error.message()));
     }
 
     /// Reports what was noted, once.
