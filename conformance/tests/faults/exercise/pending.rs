@@ -13,6 +13,9 @@ use crate::driver::Vendor;
 
 /// One of each is let go, and nothing of it is freed before the work has run.
 pub(super) fn pending(bench: &Bench<'_>) -> Result<()> {
+    // What other sections have let go is not to be counted.
+    bench.settle();
+    bench.device.collect();
     let gate = Gate::default();
     let stream = bench.device.create_stream()?;
     let ((buffer, file), exportable) = (bench.buffer()?, bench.device.allocate_exportable(64)?);
