@@ -10,8 +10,8 @@
 //!
 //! * A signal of a semaphore comes after the fills of its stream. NVIDIA's driver alone lets it overtake a small one: of
 //!   some 2,500 pairs of `cuMemsetD8Async` (32 to 4,096 bytes) and `cuSignalExternalSemaphoresAsync`, measured with driver
-//!   580 on an H200, one was seen in the wrong order by a stream that had waited. So the first signal after a fill has a
-//!   barrier in front (`cuStreamBatchMemOp`, or a host function where there is none).
+//!   580 on an H200, one was seen in the wrong order by a stream that had waited. So the first signal after a fill of
+//!   less than 32 KiB has a barrier in front (`cuStreamBatchMemOp`, or a host function where there is none).
 //!
 //! # What the caller must do
 //! * Whoever fills memory on a lent stream by calling the driver directly needs such a barrier too: this crate does not

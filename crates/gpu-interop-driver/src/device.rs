@@ -56,10 +56,10 @@ impl<V: Vendor> VendorDevice<V> {
         Ok(Self { context, identity, capabilities, architecture, allocations, unfenced, imports })
     }
 
-    /// A fill is about to be enqueued.
+    /// A fill of so many bytes is about to be enqueued.
     #[inline]
-    fn fills(&self, stream: RawStream) {
-        if V::SIGNALS_OVERTAKE_FILLS {
+    fn fills(&self, stream: RawStream, size: u64) {
+        if size < V::OVERTAKEN_FILLS {
             self.unfenced.add(stream.get());
         }
     }
@@ -280,7 +280,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let entry = &driver.functions.signal_external_semaphores;
         let signal = entry.require(&driver.version)?;
         one_call(entry.operation, signals.len(), V::semaphores_per_call(driver))?;
-        if V::SIGNALS_OVERTAKE_FILLS && self.unfenced.take(stream.get()) {
+        if V::OVERTAKEN_FILLS > 0 && self.unfenced.take(stream.get()) {
             // SAFETY: live, by contract; the device is current.
             unsafe { V::fence(driver, stream.get()) }.inspect_err(|_| self.unfenced.add(stream.get()))?;
         }
@@ -376,13 +376,13 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
-        self.fills(stream);
+        self.fills(stream, size);
         // SAFETY: live and of this size, by contract.
         unsafe { call!(self.memset_d8_async | name | (target.get(), value, count(name, size)?, stream.get())) }
     }
 
     unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, words: u64) -> Result<()> {
-        self.fills(stream);
+        self.fills(stream, words.saturating_mul(4));
         // SAFETY: live, aligned and of this size, by contract.
         unsafe { call!(self.memset_d32_async | name | (target.get(), value, count(name, words)?, stream.get())) }
     }

@@ -209,11 +209,11 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Whether a signal of a semaphore may overtake a fill that was enqueued before it.
-    const SIGNALS_OVERTAKE_FILLS: bool = false;
+    /// A signal of a semaphore may overtake a fill of fewer bytes than this that was enqueued before it.
+    const OVERTAKEN_FILLS: u64 = 0;
 
     /// Enqueues something that signals of semaphores do not overtake, and that waits for the fills before it. Only for
-    /// vendors with [`Vendor::SIGNALS_OVERTAKE_FILLS`].
+    /// vendors with [`Vendor::OVERTAKEN_FILLS`].
     ///
     /// # Errors
     /// What the driver answers; then nothing is enqueued.
