@@ -28,6 +28,8 @@
 //! }
 //! ```
 //!
+//! `conformance/examples/third-party` in the repository is a whole one.
+//!
 //! Linux only.
 
 mod accounting;
