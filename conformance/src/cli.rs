@@ -20,6 +20,8 @@ use crate::outcome::{Stop, Verdict};
 use crate::output::say;
 use crate::peer;
 use crate::raw_cuda;
+use crate::report::merge::{self, MergeArgs};
+use crate::report::schema::{self, SchemaArgs};
 use crate::report::{Environment, Report, case_name, junit, text};
 use crate::runner::{self, Isolation, Plan, Progress, child, group};
 use crate::scenario::{Exporters, Scenario};
@@ -54,6 +56,13 @@ enum Command {
     /// take turns, so that a ratio compares what happened within milliseconds. A missed limit fails the run only with
     /// --strict; data that does not arrive always does.
     Bench(BenchArgs),
+    /// Lay the reports of several machines side by side, as one JSON file.
+    ///
+    /// Exit status: 0 if they were merged, whatever is in them; 2 if one cannot be read. With --fail also 1 if a scenario
+    /// has failed, and 2 if nothing ran in one.
+    Merge(MergeArgs),
+    /// Print the JSON Schema of the JSON reports.
+    Schema(SchemaArgs),
     /// Runs scenarios in this process.
     #[command(hide = true)]
     Child(ChildArgs),
@@ -193,6 +202,8 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         Command::List(args) => list(suite, &args).map(|()| 0),
         Command::Run(args) => run(suite, &args),
         Command::Bench(args) => bench::run(suite, &args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Schema(args) => schema::run(&args).map(|()| 0),
         Command::Child(args) => run_child(suite, &args).map(|()| 0),
         Command::Discover(args) => run_discover(suite, &args).map(|()| 0),
         Command::BenchLoad(args) => run_bench_load(suite, &args).map(|()| 0),
@@ -316,7 +327,7 @@ fn default_jobs() -> NonZeroUsize {
 }
 
 /// The exit status that a report deserves.
-fn status_of(report: &Report, required: &[Requirement]) -> Verdict<u8> {
+pub(crate) fn status_of(report: &Report, required: &[Requirement]) -> Verdict<u8> {
     if report.results.iter().any(|case| case.outcome.is_failure()) {
         return Ok(FAILED);
     }
@@ -335,7 +346,7 @@ fn status_of(report: &Report, required: &[Requirement]) -> Verdict<u8> {
 }
 
 /// What `--require` asks for.
-enum Requirement {
+pub(crate) enum Requirement {
     Backend(String),
     Exporter(ExporterName),
 }

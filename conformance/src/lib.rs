@@ -63,6 +63,9 @@ pub use exporter::{
 pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Message, Peer};
-pub use report::{CaseReport, Environment, ExporterDetail, ExporterReport, Observation, Report, SCHEMA, Tool};
+pub use report::{
+    CaseReport, Environment, ExporterDetail, ExporterReport, MERGED_SCHEMA, Merged, Observation, Report, SCHEMA,
+    Sourced, Tool,
+};
 pub use scenario::{Exporters, Scenario};
 pub use suite::Suite;

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use gpu_interop::{Error, ImportError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The outcome of one scenario with one exporter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Everything it checks held.
@@ -75,7 +76,7 @@ impl fmt::Display for Outcome {
 }
 
 /// Why a scenario stopped before its end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "stop", content = "reason", rename_all = "snake_case")]
 pub enum Stop {
     /// A check did not hold, or something failed that should not.

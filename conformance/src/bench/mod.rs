@@ -41,6 +41,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use chrono::{SubsecRound, Utc};
 use clap::Args;
 use globset::GlobMatcher;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -122,7 +123,7 @@ const GROUPS: [(&str, Measure); 28] = [
 
 /// Measures, prints, writes the report, and answers the exit status.
 pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
-    let start = Instant::now();
+    let (started, start) = (Utc::now().trunc_subsecs(0), Instant::now());
     let filter = args.filter.as_deref().map(glob).transpose()?;
     let groups = chosen(filter.as_ref())?;
     let backend = match &args.backend {
@@ -137,10 +138,11 @@ pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
     let machine = Machine::open(under_test)?;
     let mut report = BenchReport {
         schema: BENCH_SCHEMA,
-        tool: Tool { name: "gpu-interop conformance".into(), version: env!("CARGO_PKG_VERSION").into() },
+        tool: Tool::this(),
         backend: machine.backend.info().clone(),
         device: machine.device.identity().clone(),
         exporter: machine.exporter(),
+        started: Some(started),
         ratios: Vec::new(),
         measurements: Vec::new(),
         not_measured: Vec::new(),
@@ -237,6 +239,7 @@ mod tests {
             backend: BackendInfo { name: "b".into(), driver: "d".into(), library: None, stand_in: false },
             device: DeviceIdentity::default(),
             exporter: None,
+            started: None,
             ratios: vec![Ratio::new("r".into(), ratio, (ratio, ratio), Some(Limit::AtMost(1.02)))],
             measurements: vec![measurement],
             not_measured: stop.map(|stop| NotMeasured { what: "frame".into(), stop }).into_iter().collect(),

@@ -1,6 +1,8 @@
 //! What a measurement run found.
 
+use chrono::{DateTime, Utc};
 use gpu_interop::{BackendInfo, DeviceIdentity};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Stop;
@@ -10,9 +12,10 @@ use crate::report::{ExporterDetail, Tool};
 pub const BENCH_SCHEMA: u32 = 1;
 
 /// A whole `conformance bench` run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchReport {
-    /// [`BENCH_SCHEMA`].
+    /// The version of this form.
+    #[schemars(extend("const" = BENCH_SCHEMA))]
     pub schema: u32,
     /// What made the report.
     pub tool: Tool,
@@ -22,6 +25,9 @@ pub struct BenchReport {
     pub device: DeviceIdentity,
     /// The Vulkan device on the other side, if there is one.
     pub exporter: Option<ExporterDetail>,
+    /// When the run began.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub started: Option<DateTime<Utc>>,
     /// The comparisons, in the order in which they were measured.
     pub ratios: Vec<Ratio>,
     /// The measurements themselves.
@@ -33,7 +39,7 @@ pub struct BenchReport {
 }
 
 /// One quantity of one variant.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
     /// What was measured: `signal.1`, `memory.1MiB.import`.
     pub name: String,
@@ -52,7 +58,7 @@ pub struct Measurement {
 }
 
 /// One comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// What is compared: `signal.1 library/raw`.
     pub name: String,
@@ -85,7 +91,7 @@ impl Ratio {
 }
 
 /// A promise about a ratio.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// A cost: not more than this.
@@ -115,7 +121,7 @@ impl std::fmt::Display for Limit {
 }
 
 /// Something without a measurement, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotMeasured {
     /// A measurement (`frame.transfer`), or one variant of all of them (`every raw variant`).
     pub what: String,
@@ -154,6 +160,7 @@ mod tests {
             backend: BackendInfo { name: "host".into(), driver: "d".into(), library: None, stand_in: false },
             device: DeviceIdentity::default(),
             exporter: None,
+            started: None,
             ratios: vec![
                 Ratio::new("signal.1 library/raw".into(), 1.25, (1.0, 1.5), Some(Limit::AtMost(1.02))),
                 Ratio::new("frame.graphics staged/library".into(), 4.5, (4.0, 5.0), None),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use gpu_interop::{Device, DeviceIdentity, ExporterTimeline, MemoryImport, SemaphoreHandle};
 pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use timeline::{Exchange, Point};
 pub(crate) use timeline::{Unwrapping, Wrapper};
@@ -21,7 +22,9 @@ use crate::outcome::{Stop, Verdict};
 pub(crate) use vulkan::same_device as vulkan_device;
 
 /// The exporters of the suite.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ExporterName {
     /// The device's own exportable memory, and the backend's own semaphores where it has some.

@@ -1,13 +1,19 @@
 //! What a run found.
 
 pub(crate) mod junit;
+pub(crate) mod merge;
+pub(crate) mod schema;
 pub(crate) mod text;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use chrono::{DateTime, Utc};
 use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use merge::{MERGED_SCHEMA, Merged, Sourced};
 
 use crate::exporter::ExporterName;
 use crate::outcome::{Outcome, Stop};
@@ -16,12 +22,16 @@ use crate::outcome::{Outcome, Stop};
 pub const SCHEMA: u32 = 1;
 
 /// A whole run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// The version of this form.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: u32,
     /// What made the report.
     pub tool: Tool,
+    /// When the run began.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub started: Option<DateTime<Utc>>,
     /// The seed of the data.
     pub seed: u32,
     /// How often every scenario was run, each time with the next seed. One that passed did so every time.
@@ -49,7 +59,7 @@ fn once() -> NonZeroU32 {
 }
 
 /// The program that made a report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// Its name.
     pub name: String,
@@ -57,8 +67,15 @@ pub struct Tool {
     pub version: String,
 }
 
+impl Tool {
+    /// This program.
+    pub(crate) fn this() -> Self {
+        Self { name: "gpu-interop conformance".into(), version: env!("CARGO_PKG_VERSION").into() }
+    }
+}
+
 /// An exporter, as a run found it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExporterReport {
     /// Which one.
     pub name: ExporterName,
@@ -70,7 +87,7 @@ pub struct ExporterReport {
 }
 
 /// A usable exporter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExporterDetail {
     /// Its device.
     pub device: DeviceIdentity,
@@ -79,7 +96,7 @@ pub struct ExporterDetail {
 }
 
 /// One scenario with one exporter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseReport {
     /// The scenario's id.
     pub id: String,
@@ -105,7 +122,7 @@ pub struct CaseReport {
 }
 
 /// What a driver did when it was called as an application might by mistake, beside what the library made of the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Observation {
     /// What was asked for.
     pub call: String,

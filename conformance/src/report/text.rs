@@ -115,7 +115,20 @@ pub(crate) fn summary(report: &Report, as_table: bool) -> String {
     text
 }
 
-fn seeds(report: &Report) -> String {
+/// What occurred, and how often.
+pub(crate) fn counts(report: &Report) -> String {
+    let count =
+        |outcome: Outcome| (outcome.name(), report.results.iter().filter(|case| case.outcome == outcome).count());
+    let counts: Vec<String> = Outcome::ALL
+        .map(count)
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    if counts.is_empty() { "no results".into() } else { counts.join(", ") }
+}
+
+pub(crate) fn seeds(report: &Report) -> String {
     match report.repeat.get() {
         1 => format!("seed {}", report.seed),
         count => format!("{count} times each, seeds {} and on", report.seed),

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use chrono::{SubsecRound, Utc};
 use globset::GlobMatcher;
 
 use crate::backend_under_test::BackendUnderTest;
@@ -92,7 +93,7 @@ impl Plan {
         cases: &[Case<'_>],
         progress: &Progress,
     ) -> Report {
-        let start = Instant::now();
+        let (started, start) = (Utc::now().trunc_subsecs(0), Instant::now());
         let results = Mutex::new(Vec::with_capacity(cases.len()));
         let finished = |index: usize, ended: Ended, took: Duration| {
             let result = self.judge(environment, &cases[index], ended, took);
@@ -129,7 +130,8 @@ impl Plan {
         let results: Vec<CaseReport> = results.into_iter().map(|(_, result)| result).collect();
         Report {
             schema: SCHEMA,
-            tool: Tool { name: "gpu-interop conformance".into(), version: env!("CARGO_PKG_VERSION").into() },
+            tool: Tool::this(),
+            started: Some(started),
             seed: self.seeds.first,
             repeat: self.seeds.count,
             backend: environment.backend.clone(),

@@ -10,6 +10,7 @@ use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
 
 /// Whether, and how, a feature works on one device.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "support", content = "detail", rename_all = "snake_case")]
 pub enum Support {
     /// The driver does it.
@@ -73,6 +74,7 @@ impl fmt::Display for Support {
 
 /// The features other than handle kinds that differ between devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Feature {
@@ -134,6 +136,7 @@ impl fmt::Display for Feature {
 /// What one device can import and do. Determined at run time from the driver, the device and the operating
 /// system, and constant for the life of the device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Capabilities {
     memory: BTreeMap<MemoryHandleKind, Support>,
     semaphores: BTreeMap<SemaphoreHandleKind, Support>,

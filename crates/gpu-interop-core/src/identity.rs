@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Never all-zero: drivers use that for "unknown", which here is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("format" = "uuid")))]
 #[serde(try_from = "String", into = "String")]
 pub struct Uuid([u8; 16]);
 
@@ -92,6 +93,7 @@ impl From<Uuid> for String {
 
 /// A Windows adapter LUID with the node mask that selects one GPU of a linked adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Luid {
     /// The eight bytes in the order the driver gave them.
     pub bytes: [u8; 8],
@@ -110,6 +112,8 @@ impl fmt::Display for Luid {
 
 /// A PCI address: `domain:bus:device.function`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(extend("pattern" = r"^[0-9a-fA-F]+(:[0-9a-fA-F]{1,2}){2}\.[0-9a-fA-F]{1,2}$")))]
 #[serde(try_from = "String", into = "String")]
 pub struct PciAddress {
     /// PCI domain (segment).
@@ -163,6 +167,7 @@ impl From<PciAddress> for String {
 
 /// What kind of processor a device is, as far as its driver tells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
     /// The driver does not say.
@@ -178,6 +183,7 @@ pub enum DeviceKind {
 ///
 /// Fields that a driver does not know are `None`; [`DeviceIdentity::compare`] uses what both sides know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct DeviceIdentity {
     /// The marketing name. Never used to compare: two equal cards have equal names.
     pub name: String,

@@ -44,6 +44,7 @@ use crate::texture::TextureDesc;
 
 /// What a backend is and which driver it found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct BackendInfo {
     /// The backend's name: `cuda`, `hip`, `host`, or a third party's.
     pub name: String,

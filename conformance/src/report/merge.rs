@@ -1,0 +1,153 @@
+//! `conformance merge`: the reports of several machines, side by side.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Report, SCHEMA, Tool, text};
+use crate::bench::{BENCH_SCHEMA, BenchReport};
+use crate::cli::{FAILED, check_writable, status_of, to_json, write_file};
+use crate::outcome::{Stop, Verdict};
+use crate::output::say;
+
+/// The version of the form of merged reports. Grows when a reader would have to change.
+pub const MERGED_SCHEMA: u32 = 1;
+
+/// Several reports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Merged {
+    /// The version of this form.
+    #[schemars(extend("const" = MERGED_SCHEMA))]
+    pub schema: u32,
+    /// What merged them.
+    pub tool: Tool,
+    /// What `conformance run` found, in the order in which they were named.
+    pub reports: Vec<Sourced<Report>>,
+    /// What `conformance bench` found.
+    pub benches: Vec<Sourced<BenchReport>>,
+}
+
+/// A report, and where it is from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sourced<T> {
+    /// The file, as a path from the folder that has all of them. Empty if it is from no file.
+    pub source: String,
+    /// The report.
+    pub report: T,
+}
+
+impl Merged {
+    /// Nothing yet.
+    fn empty() -> Self {
+        Self { schema: MERGED_SCHEMA, tool: Tool::this(), reports: Vec::new(), benches: Vec::new() }
+    }
+}
+
+/// The options of `conformance merge`.
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// What `run`, `bench` or `merge` wrote with --json.
+    #[arg(required = true, value_name = "REPORT")]
+    reports: Vec<PathBuf>,
+    /// Write all reports as one JSON file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also judge: end with 1 if a scenario has failed in one of the reports, with 2 if nothing ran in one.
+    #[arg(long)]
+    fail: bool,
+}
+
+/// Merges; the exit status.
+pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
+    if let Some(path) = &args.json {
+        check_writable(path)?;
+    }
+    let folder = common_folder(&args.reports);
+    let mut merged = Merged::empty();
+    for path in &args.reports {
+        let source = path.strip_prefix(&folder).unwrap_or(path).display().to_string();
+        add(&mut merged, path, source)?;
+    }
+    for Sourced { source, report } in &merged.reports {
+        let stand_in = if report.backend.stand_in { " STAND-IN" } else { "" };
+        say!("{source}: {}{stand_in}, {}: {}", report.backend.name, report.device.name, text::counts(report));
+    }
+    for Sourced { source, report } in &merged.benches {
+        say!("{source}: {}, {}: {} measurements", report.backend.name, report.device.name, report.measurements.len());
+    }
+    if let Some(path) = &args.json {
+        write_file(path, &to_json(&merged)?)?;
+    }
+    if args.fail { judge(&merged) } else { Ok(0) }
+}
+
+/// What the runs themselves ended with, the worst first.
+fn judge(merged: &Merged) -> Verdict<u8> {
+    let mut not_run = None;
+    for Sourced { source, report } in &merged.reports {
+        match status_of(report, &[]) {
+            Ok(0) => {}
+            Ok(_) => return Ok(FAILED),
+            Err(stop) => not_run = not_run.or_else(|| Some(Stop::Failed(format!("{source}: {}", stop.reason())))),
+        }
+    }
+    not_run.map_or(Ok(0), Err)
+}
+
+/// The folder in which, or below which, all files are.
+fn common_folder(paths: &[PathBuf]) -> PathBuf {
+    let mut parents = paths.iter().map(|path| path.parent().unwrap_or(Path::new("")));
+    let first = parents.next().unwrap_or(Path::new("")).to_path_buf();
+    parents.fold(first, |common, parent| {
+        let shared = common.components().zip(parent.components()).take_while(|(a, b)| a == b);
+        shared.map(|(component, _)| component).collect()
+    })
+}
+
+/// Reads a report of any of the three sorts.
+fn add(merged: &mut Merged, path: &Path, source: String) -> Verdict {
+    let failed = |what: String| Stop::Failed(format!("{}: {what}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| failed(format!("this is not JSON: {error}")))?;
+    if value.get("results").is_some() {
+        merged.reports.push(Sourced { source, report: parse(value, SCHEMA).map_err(failed)? });
+    } else if value.get("measurements").is_some() {
+        merged.benches.push(Sourced { source, report: parse(value, BENCH_SCHEMA).map_err(failed)? });
+    } else if value.get("reports").is_some() {
+        let mut inner: Merged = parse(value, MERGED_SCHEMA).map_err(failed)?;
+        merged.reports.append(&mut inner.reports);
+        merged.benches.append(&mut inner.benches);
+    } else {
+        return Err(failed("this is no report: name what `run`, `bench` or `merge` wrote with --json".into()));
+    }
+    Ok(())
+}
+
+fn parse<T: DeserializeOwned>(value: Value, version: u32) -> Result<T, String> {
+    match value.get("schema").and_then(Value::as_u64) {
+        Some(found) if found == u64::from(version) => {
+            serde_json::from_value(value).map_err(|error| format!("this is no report of version {version}: {error}"))
+        }
+        Some(found) => Err(format!("a report of version {found}; this command reads version {version}")),
+        None => Err("this is no report: it has no `schema`".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_told_apart_and_no_longer_than_needed() {
+        let common = |paths: &[&str]| common_folder(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(common(&["/a/b/x.json", "/a/b/y.json"]), Path::new("/a/b"));
+        assert_eq!(common(&["/a/bc/x.json", "/a/bd/x.json"]), Path::new("/a"));
+        assert_eq!(common(&["x.json", "b/x.json"]), Path::new(""));
+        assert_eq!(common(&["/a/x.json"]), Path::new("/a"));
+        assert_eq!(common(&["x.json", "/a/x.json"]), Path::new(""));
+    }
+}

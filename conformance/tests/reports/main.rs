@@ -1,0 +1,56 @@
+//! What the `conformance` command writes: the JSON, its schema, and several reports laid side by side.
+
+mod merge;
+mod schema;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use gpu_interop_conformance::Report;
+use serde_json::Value;
+
+type Tested<T = ()> = Result<T, Box<dyn Error>>;
+
+/// The command, without a vendor's driver.
+fn conformance(arguments: &[&str]) -> Tested<Output> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
+    command.args(arguments).env("GPU_INTEROP_CUDA_LIBRARY", "/nonexistent/libcuda.so.1");
+    command.env("GPU_INTEROP_HIP_LIBRARY", "/nonexistent/libamdhip64.so.7").output().map_err(Into::into)
+}
+
+/// What the command prints; fails with what it said if it ends otherwise than well.
+fn printed(arguments: &[&str]) -> Tested<String> {
+    let output = conformance(arguments)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "conformance {}: {}\n{errors}", arguments.join(" "), output.status);
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The committed reports, those of `run` or those of `bench`, in the order of their names.
+fn committed(benches: bool) -> Tested<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in Path::new(env!("CARGO_MANIFEST_DIR")).join("results").read_dir()? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "json")
+            && json(&path)?.get("measurements").is_some() == benches
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    assert!(files.len() >= 2, "{files:?}");
+    Ok(files)
+}
+
+fn json(path: &Path) -> Tested<Value> {
+    Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
+}
+
+fn report(path: &Path) -> Tested<Report> {
+    Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
+}
+
+fn text(path: &Path) -> Tested<&str> {
+    path.to_str().ok_or_else(|| format!("{}: no text", path.display()).into())
+}

@@ -1,0 +1,100 @@
+//! `conformance merge` keeps everything, and judges only if it is asked to.
+
+use std::path::Path;
+
+use gpu_interop_conformance::{BenchReport, Merged, Outcome};
+use serde_json::Value;
+
+use super::{Tested, committed, conformance, json, printed, report, text};
+
+fn write(folder: &Path, name: &str, value: &Value) -> Tested<String> {
+    let path = folder.join(name);
+    std::fs::create_dir_all(path.parent().ok_or("a folder")?)?;
+    std::fs::write(&path, serde_json::to_string(value)?)?;
+    Ok(text(&path)?.to_owned())
+}
+
+/// A committed report in which every scenario ended so.
+fn all_ended(outcome: Outcome) -> Tested<Value> {
+    let mut report = report(&committed(false)?[0])?;
+    for case in &mut report.results {
+        case.outcome = outcome;
+    }
+    Ok(serde_json::to_value(report)?)
+}
+
+/// The exit status, and what was said on standard error.
+fn merge(arguments: &[&str]) -> Tested<(Option<i32>, String)> {
+    let output = conformance(&[&["merge"], arguments].concat())?;
+    Ok((output.status.code(), String::from_utf8(output.stderr)?))
+}
+
+#[test]
+fn every_report_is_kept_as_it_was() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let (runs, benches) = (committed(false)?, committed(true)?);
+    let merged = folder.path().join("merged.json");
+    let files: Vec<&str> = runs.iter().chain(&benches).map(|path| text(path)).collect::<Tested<_>>()?;
+    let said = printed(&[&["merge", "--json", text(&merged)?], files.as_slice()].concat())?;
+    let all: Merged = serde_json::from_value(json(&merged)?)?;
+    assert_eq!((all.reports.len(), all.benches.len()), (runs.len(), benches.len()));
+    for (kept, path) in all.reports.iter().zip(&runs) {
+        assert_eq!(kept.report, report(path)?);
+        assert_eq!(Some(kept.source.as_str()), path.file_name().and_then(|name| name.to_str()));
+        assert!(said.contains(&format!("{}: {}", kept.source, kept.report.backend.name)), "{said}");
+    }
+    for (kept, path) in all.benches.iter().zip(&benches) {
+        assert_eq!(kept.report, serde_json::from_value::<BenchReport>(json(path)?)?);
+    }
+    // What was merged can be merged again.
+    let again = folder.path().join("again.json");
+    printed(&["merge", text(&merged)?, "--json", text(&again)?])?;
+    assert_eq!(json(&again)?, json(&merged)?);
+    Ok(())
+}
+
+#[test]
+fn failures_count_only_with_fail() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let good = write(folder.path(), "good/cuda.json", &all_ended(Outcome::Passed)?)?;
+    let skipped = write(folder.path(), "skipped/cuda.json", &all_ended(Outcome::Skipped)?)?;
+    assert_eq!(merge(&[&good, "--fail"])?.0, Some(0));
+    for outcome in Outcome::ALL.into_iter().filter(|outcome| outcome.is_failure()) {
+        let bad = write(folder.path(), "bad/cuda.json", &all_ended(outcome)?)?;
+        assert_eq!(merge(&[&good, &bad])?.0, Some(0), "{outcome}");
+        // A failure weighs more than a machine where nothing ran.
+        assert_eq!(merge(&[&skipped, &bad, &good, "--fail"])?.0, Some(1), "{outcome}");
+    }
+    let (status, said) = merge(&[&good, &skipped, "--fail"])?;
+    assert_eq!(status, Some(2));
+    assert!(said.contains("skipped/cuda.json: nothing ran"), "{said}");
+    assert_eq!(merge(&[&good, &skipped])?.0, Some(0));
+    Ok(())
+}
+
+#[test]
+fn what_is_no_report_is_refused_by_name() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let good = write(folder.path(), "good.json", &all_ended(Outcome::Passed)?)?;
+    let mut newer = all_ended(Outcome::Passed)?;
+    newer["schema"] = 99.into();
+    let mut damaged = all_ended(Outcome::Passed)?;
+    damaged["results"][3]["outcome"] = "fine".into();
+    for (name, value, reason) in [
+        ("newer.json", newer, "a report of version 99; this command reads version 1"),
+        ("damaged.json", damaged, "no report of version 1: unknown variant `fine`"),
+        ("other.json", serde_json::json!({"schema": 1}), "this is no report"),
+    ] {
+        let bad = write(folder.path(), name, &value)?;
+        let (status, said) = merge(&[&good, &bad])?;
+        assert_eq!(status, Some(2), "{name}");
+        assert!(said.contains(name) && said.contains(reason), "{said}");
+    }
+    std::fs::write(folder.path().join("half.json"), "{\"schema\": 1,")?;
+    let half = folder.path().join("half.json");
+    let (status, said) = merge(&[text(&half)?])?;
+    assert!(status == Some(2) && said.contains("half.json: this is not JSON"), "{said}");
+    assert_eq!(merge(&[&good, "--json", "/nonexistent/all.json"])?.0, Some(2));
+    assert_eq!(merge(&[])?.0, Some(2), "nothing to merge");
+    Ok(())
+}

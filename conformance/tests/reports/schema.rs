@@ -1,0 +1,95 @@
+//! The committed schemas are those of this version, and reports old and new fit them.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{Tested, committed, conformance, json, printed, text};
+
+/// What `conformance schema` takes, and the file that has what it prints.
+const FORMS: [(&str, &str); 3] =
+    [("run", "report.schema.json"), ("bench", "bench.schema.json"), ("merge", "merged.schema.json")];
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("schema").join(name)
+}
+
+/// Why a report does not fit a schema; nothing if it does.
+fn complaints(schema: &str, report: &Value) -> Tested<Vec<String>> {
+    let validator = jsonschema::draft202012::new(&json(&file(schema))?)?;
+    Ok(validator.iter_errors(report).map(|error| format!("{}: {error}", error.instance_path())).collect())
+}
+
+#[test]
+fn the_committed_schemas_are_the_present_ones() -> Tested {
+    for (form, name) in FORMS {
+        let present = printed(&["schema", form])?;
+        let renew = format!("conformance schema {form} > conformance/schema/{name}");
+        let committed = std::fs::read_to_string(file(name)).unwrap_or_default();
+        assert!(committed == present, "conformance/schema/{name} is not of this version; renew it: {renew}");
+        let schema: Value = serde_json::from_str(&present)?;
+        jsonschema::draft202012::meta::validate(&schema).map_err(|error| format!("{form}: {error}"))?;
+        assert_eq!(schema["$id"], format!("urn:gpu-interop:conformance:{form}:1"));
+    }
+    assert_eq!(printed(&["schema"])?, printed(&["schema", "run"])?);
+    Ok(())
+}
+
+#[test]
+fn committed_reports_fit() -> Tested {
+    for (benches, schema) in [(false, "report.schema.json"), (true, "bench.schema.json")] {
+        for path in committed(benches)? {
+            assert_eq!(complaints(schema, &json(&path)?)?, Vec::<String>::new(), "{}", path.display());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn new_reports_fit() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let [run, bench, merged] = ["run.json", "bench.json", "merged.json"].map(|name| folder.path().join(name));
+    printed(&["run", "--backend", "host", "--filter", "{identity.*,memory.fill}", "--json", text(&run)?])?;
+    printed(&["bench", "--backend", "host", "--quick", "--filter", "{context,signal.1}", "--json", text(&bench)?])?;
+    printed(&["merge", text(&run)?, text(&bench)?, "--json", text(&merged)?])?;
+    for (path, schema) in [(&run, "report.schema.json"), (&bench, "bench.schema.json"), (&merged, "merged.schema.json")]
+    {
+        assert_eq!(complaints(schema, &json(path)?)?, Vec::<String>::new(), "{schema}");
+    }
+    assert!(json(&run)?["started"].as_str().is_some_and(|time| time.ends_with('Z')), "when it began");
+    Ok(())
+}
+
+#[test]
+fn what_is_no_report_does_not_fit() -> Tested {
+    let good = json(&committed(false)?[0])?;
+    let spoilt = |pointer: &str, value: Value| -> Tested<Vec<String>> {
+        let mut report = good.clone();
+        *report.pointer_mut(pointer).ok_or_else(|| format!("no {pointer}"))? = value;
+        complaints("report.schema.json", &report)
+    };
+    for (pointer, value) in [
+        ("/schema", 2.into()),
+        ("/seed", (-1).into()),
+        ("/backend/stand_in", "no".into()),
+        ("/device/pci", 7.into()),
+        ("/results/0/outcome", "fine".into()),
+        ("/results/0/exporter", "directx".into()),
+        ("/capabilities/features/kernels", "native".into()),
+        ("/exporters/0/name", Value::Null),
+    ] {
+        assert!(!spoilt(pointer, value.clone())?.is_empty(), "{pointer} = {value} is accepted");
+    }
+    for field in ["schema", "backend", "device", "results", "summary"] {
+        let mut report = good.clone();
+        report.as_object_mut().ok_or("an object")?.remove(field);
+        assert!(!complaints("report.schema.json", &report)?.is_empty(), "a report without {field} is accepted");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_schema_of_something_else_is_refused() -> Tested {
+    assert_eq!(conformance(&["schema", "doctor"])?.status.code(), Some(2));
+    Ok(())
+}
