@@ -22,7 +22,7 @@ use crate::peer;
 use crate::raw_cuda;
 use crate::report::merge::{self, MergeArgs};
 use crate::report::schema::{self, SchemaArgs};
-use crate::report::{Environment, Report, case_name, junit, text};
+use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
 use crate::runner::{self, Isolation, Plan, Progress, child, group};
 use crate::scenario::{Exporters, Scenario};
 use crate::suite::{BACKEND_NAMES, Suite};
@@ -56,10 +56,10 @@ enum Command {
     /// take turns, so that a ratio compares what happened within milliseconds. A missed limit fails the run only with
     /// --strict; data that does not arrive always does.
     Bench(BenchArgs),
-    /// Lay the reports of several machines side by side, as one JSON file.
+    /// Lay the reports of several machines side by side, as one page or one page or one JSON file.
     ///
-    /// Exit status: 0 if they were merged, whatever is in them; 2 if one cannot be read. With --fail also 1 if a scenario
-    /// has failed, and 2 if nothing ran in one.
+    /// Exit status: 0 if they were merged, whatever is in them; 2 if one cannot be read. With --fail also 1 if a
+    /// scenario has failed, and 2 if nothing ran in one.
     Merge(MergeArgs),
     /// Print the JSON Schema of the JSON reports.
     Schema(SchemaArgs),
@@ -115,6 +115,9 @@ struct RunArgs {
     /// Write the report as JUnit XML.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Write the report as one page for a browser, which needs no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Read expectations from a TOML file; may be repeated.
     #[arg(long, value_name = "FILE")]
     expectations: Vec<PathBuf>,
@@ -288,7 +291,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         return Err(no_match(args.filter.as_deref(), &args.exporter));
     }
     // Found out now rather than after the run.
-    for path in args.json.iter().chain(&args.junit) {
+    for path in args.json.iter().chain(&args.junit).chain(&args.html) {
         check_writable(path)?;
     }
     let under_test = suite.backend(&backend)?;
@@ -317,7 +320,11 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     if let Some(path) = &args.junit {
         write_file(path, &junit::render(&report)?)?;
     }
-    status_of(&report, &required)
+    let status = status_of(&report, &required);
+    if let Some(path) = &args.html {
+        write_file(path, &html::render(&Merged::single(report)))?;
+    }
+    status
 }
 
 /// Half of the cores: most scenarios have a second process or a busy driver thread.

@@ -80,7 +80,7 @@ impl Ratio {
     }
 
     /// `within` or `over`, or nothing for a ratio without a limit.
-    pub(super) fn verdict(&self) -> &'static str {
+    pub(crate) fn verdict(&self) -> &'static str {
         match (self.holds, self.limit) {
             (Some(true), _) => "within",
             (Some(false), Some(Limit::AtLeast(_))) => "under",

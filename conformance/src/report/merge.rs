@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gpu_interop::{BackendInfo, DeviceIdentity};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Report, SCHEMA, Tool, text};
+use super::{Report, SCHEMA, Tool, html, text};
 use crate::bench::{BENCH_SCHEMA, BenchReport};
 use crate::cli::{FAILED, check_writable, status_of, to_json, write_file};
 use crate::outcome::{Stop, Verdict};
@@ -45,6 +46,11 @@ impl Merged {
     fn empty() -> Self {
         Self { schema: MERGED_SCHEMA, tool: Tool::this(), reports: Vec::new(), benches: Vec::new() }
     }
+
+    /// One run that is in no file yet.
+    pub(crate) fn single(report: Report) -> Self {
+        Self { reports: vec![Sourced { source: String::new(), report }], ..Self::empty() }
+    }
 }
 
 /// The options of `conformance merge`.
@@ -53,6 +59,10 @@ pub(crate) struct MergeArgs {
     /// What `run`, `bench` or `merge` wrote with --json.
     #[arg(required = true, value_name = "REPORT")]
     reports: Vec<PathBuf>,
+    /// Write one page that needs no network: what ran where, groups of scenarios beside machines, every scenario, and
+    /// what was measured.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write all reports as one JSON file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -63,7 +73,7 @@ pub(crate) struct MergeArgs {
 
 /// Merges; the exit status.
 pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
-    if let Some(path) = &args.json {
+    for path in args.html.iter().chain(&args.json) {
         check_writable(path)?;
     }
     let folder = common_folder(&args.reports);
@@ -72,12 +82,19 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
         let source = path.strip_prefix(&folder).unwrap_or(path).display().to_string();
         add(&mut merged, path, source)?;
     }
+    let subject = |backend: &BackendInfo, device: &DeviceIdentity| {
+        let stand_in = if backend.stand_in { " STAND-IN" } else { "" };
+        format!("{}{stand_in}, {}", backend.name, device.name)
+    };
     for Sourced { source, report } in &merged.reports {
-        let stand_in = if report.backend.stand_in { " STAND-IN" } else { "" };
-        say!("{source}: {}{stand_in}, {}: {}", report.backend.name, report.device.name, text::counts(report));
+        say!("{source}: {}: {}", subject(&report.backend, &report.device), text::counts(report));
     }
     for Sourced { source, report } in &merged.benches {
-        say!("{source}: {}, {}: {} measurements", report.backend.name, report.device.name, report.measurements.len());
+        let count = report.measurements.len();
+        say!("{source}: {}: {count} measurements", subject(&report.backend, &report.device));
+    }
+    if let Some(path) = &args.html {
+        write_file(path, &html::render(&merged))?;
     }
     if let Some(path) = &args.json {
         write_file(path, &to_json(&merged)?)?;

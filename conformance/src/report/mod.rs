@@ -1,5 +1,6 @@
 //! What a run found.
 
+pub(crate) mod html;
 pub(crate) mod junit;
 pub(crate) mod merge;
 pub(crate) mod schema;

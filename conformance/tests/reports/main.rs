@@ -1,6 +1,8 @@
 //! What the `conformance` command writes: the JSON, its schema, and several reports laid side by side.
 
+mod html;
 mod merge;
+mod page;
 mod schema;
 
 use std::error::Error;

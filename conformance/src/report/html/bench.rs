@@ -1,0 +1,222 @@
+//! Measurements as plots: ratios with their limits first, then every measurement.
+//!
+//! Plots are drawn in percent of their own width, so that they fit a phone as they fit a desk.
+
+use maud::{Markup, html};
+
+use super::{in_order, machines};
+use crate::bench::{BenchReport, Limit, Measurement, Ratio};
+use crate::report::Sourced;
+
+/// One report of `conformance bench`.
+pub(super) fn section(bench: &Sourced<BenchReport>, number: usize) -> Markup {
+    let report = &bench.report;
+    let id = format!("bench-{number}");
+    let judged: Vec<&Ratio> = report.ratios.iter().filter(|ratio| ratio.limit.is_some()).collect();
+    let informing: Vec<&Ratio> = report.ratios.iter().filter(|ratio| ratio.limit.is_none()).collect();
+    let held = judged.iter().filter(|ratio| ratio.holds == Some(true)).count();
+    let groups = in_order(report.measurements.iter().map(|each| first_part(&each.name)));
+    html! {
+        section aria-labelledby=(id) {
+            h2 id=(id) {
+                "Measurements: " (report.backend.name) " · " (report.device.name) (machines::stand_in(&report.backend))
+            }
+            (machines::of_bench(bench))
+            @if !judged.is_empty() {
+                details class="group" open {
+                    summary {
+                        h3 { "Ratios with a limit" }
+                        span class="counts" { (held) " of " (judged.len()) " keep to it" }
+                    }
+                    (ratios(&judged))
+                }
+            }
+            @if !informing.is_empty() {
+                details class="group" {
+                    summary { h3 { "Ratios that inform" } span class="counts" { (informing.len()) } }
+                    (ratios(&informing))
+                }
+            }
+            @for group in groups { (measurements(report, group)) }
+            @if !report.not_measured.is_empty() {
+                details class="group" {
+                    summary { h3 { "Not measured" } span class="counts" { (report.not_measured.len()) } }
+                    ul { @for gap in &report.not_measured { li { code { (gap.what) } ": " (gap.stop) } } }
+                }
+            }
+        }
+    }
+}
+
+fn first_part(name: &str) -> &str {
+    name.split(['.', ' ']).next().unwrap_or_default()
+}
+
+/// Where values lie on the width of a plot, on a logarithmic axis.
+struct Axis {
+    low: f64,
+    high: f64,
+}
+
+impl Axis {
+    /// An axis with room for all of these and for 1.
+    fn around(values: impl Iterator<Item = f64>) -> Self {
+        let (mut low, mut high) = (0.8_f64, 1.25_f64);
+        for value in values.filter(|value| value.is_finite() && *value > 0.0) {
+            (low, high) = (low.min(value / 1.05), high.max(value * 1.05));
+        }
+        Self { low, high }
+    }
+
+    /// Percent from the left.
+    fn place(&self, value: f64) -> f64 {
+        let width = (self.high / self.low).ln();
+        let place = 100.0 * (value / self.low).ln() / width;
+        if place.is_finite() { place.clamp(0.0, 100.0) } else { 0.0 }
+    }
+}
+
+fn percent(place: f64) -> String {
+    format!("{place:.2}%")
+}
+
+fn limit_value(limit: Limit) -> f64 {
+    match limit {
+        Limit::AtMost(value) | Limit::AtLeast(value) => value,
+    }
+}
+
+/// A plot a ratio, all on one axis: the interval, the value, the limit, and a line at 1.
+fn ratios(ratios: &[&Ratio]) -> Markup {
+    let ends = |ratio: &&Ratio| [ratio.value, ratio.low, ratio.high, ratio.limit.map_or(1.0, limit_value)];
+    let axis = Axis::around(ratios.iter().flat_map(ends));
+    html! {
+        p class="note" {
+            "Every plot goes from " (number(axis.low)) " to " (number(axis.high)) ", logarithmically. The thin mark is "
+            "at 1, the dashed one at the limit; the dot is the value, the bar its 95 % interval."
+        }
+        div class="plots" { @for each in ratios { (ratio(each, &axis)) } }
+    }
+}
+
+fn ratio(ratio: &Ratio, axis: &Axis) -> Markup {
+    let class = match ratio.holds {
+        Some(true) => "within",
+        Some(false) => "missed",
+        None => "plain",
+    };
+    let place = |value| percent(axis.place(value));
+    let shown = format!(
+        "{} ({} to {}){}",
+        number(ratio.value),
+        number(ratio.low),
+        number(ratio.high),
+        ratio.limit.map(|limit| format!(", limit {limit}: {}", ratio.verdict())).unwrap_or_default()
+    );
+    html! {
+        div class={ "plot ratio " (class) } {
+            code { (ratio.name) }
+            svg width="100%" height="20" role="img" aria-label=(shown) {
+                line class="one" x1=(place(1.0)) x2=(place(1.0)) y1="2" y2="18" {}
+                @if let Some(limit) = ratio.limit {
+                    @let place = place(limit_value(limit));
+                    line class="limit" x1=(place) x2=(place) y1="0" y2="20" {}
+                }
+                line class="interval" x1=(place(ratio.low)) x2=(place(ratio.high)) y1="10" y2="10" {}
+                circle cx=(place(ratio.value)) cy="10" r="4" {}
+            }
+            span class="value" { (shown) }
+        }
+    }
+}
+
+/// The measurements whose names begin alike.
+fn measurements(report: &BenchReport, group: &str) -> Markup {
+    let within: Vec<&Measurement> = report.measurements.iter().filter(|each| first_part(&each.name) == group).collect();
+    let names = in_order(within.iter().map(|each| each.name.as_str()));
+    html! {
+        details class="group" {
+            summary { h3 { (group) } span class="counts" { (within.len()) " measurements" } }
+            p class="note" {
+                "Bars of one name share a scale that begins at 0. The bar is the median; the line goes from the 10th to "
+                "the 90th percentile."
+            }
+            @for name in names {
+                @let variants: Vec<&Measurement> = within.iter().copied().filter(|each| each.name == name).collect();
+                (bars(name, &variants))
+            }
+        }
+    }
+}
+
+/// A bar a variant.
+fn bars(name: &str, variants: &[&Measurement]) -> Markup {
+    let most = variants.iter().map(|each| each.p90.max(each.median)).fold(0.0, f64::max);
+    let place = |value: f64| percent(if most > 0.0 { (100.0 * value / most).clamp(0.0, 100.0) } else { 0.0 });
+    html! {
+        div class="bars" {
+            h4 { code { (name) } }
+            @for Measurement { variant, unit, median, p10, p90, samples, .. } in variants {
+                @let shown = quantity(*median, unit);
+                div class="plot" {
+                    span { (variant) }
+                    svg width="100%" height="14" role="img" aria-label={ (variant) ": " (shown) } {
+                        rect x="0" y="2" width=(place(*median)) height="10" {}
+                        line class="interval" x1=(place(*p10)) x2=(place(*p90)) y1="7" y2="7" {}
+                    }
+                    span class="value" {
+                        (shown)
+                        small {
+                            @if *samples > 1 {
+                                " (" (quantity(*p10, unit)) " to " (quantity(*p90, unit)) ", " (samples) " samples)"
+                            } @else { " (once)" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A value with as many digits as matter, and a unit that fits it.
+fn quantity(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" if value >= 1e9 => format!("{} s", number(value / 1e9)),
+        "ns" if value >= 1e6 => format!("{} ms", number(value / 1e6)),
+        "ns" if value >= 1e3 => format!("{} µs", number(value / 1e3)),
+        _ => format!("{} {unit}", number(value)),
+    }
+}
+
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_axis_has_room_for_all_and_orders_them() {
+        let axis = Axis::around([0.5, 1.02, 8.0, f64::NAN, 0.0].into_iter());
+        let places: Vec<f64> = [0.5, 1.0, 1.02, 8.0].iter().map(|value| axis.place(*value)).collect();
+        assert!(places.windows(2).all(|pair| pair[0] < pair[1]), "{places:?}");
+        assert!(places[0] > 0.0 && places[3] < 100.0, "{places:?}");
+        // Twice as far is as far as half as far.
+        assert!((axis.place(2.0) - axis.place(1.0) - (axis.place(1.0) - axis.place(0.5))).abs() < 1e-9);
+        assert_eq!((axis.place(f64::NAN), axis.place(-1.0), axis.place(1e9)), (0.0, 0.0, 100.0));
+    }
+
+    #[test]
+    fn quantities_have_units_that_fit() {
+        assert_eq!(quantity(612.4, "ns"), "612 ns");
+        assert_eq!(quantity(364_000.0, "ns"), "364 µs");
+        assert_eq!(quantity(1_536_000.0, "ns"), "1.536 ms");
+        assert_eq!(quantity(2.5e9, "ns"), "2.500 s");
+        assert_eq!(quantity(3200.5, "GB/s"), "3200 GB/s");
+    }
+}

@@ -1,0 +1,157 @@
+//! Every scenario, with what there is to say about it.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+
+use super::{Run, counts, groups, in_order, sign, tally, words};
+use crate::report::{CaseReport, Observation};
+
+/// A scenario's result in one report, with one exporter.
+type Found<'a> = (Run<'a>, &'a CaseReport);
+
+/// What failed anywhere; nothing if nothing did.
+pub(super) fn attention(runs: &[Run<'_>]) -> Markup {
+    let failed: Vec<Found<'_>> = runs
+        .iter()
+        .flat_map(|run| run.report.results.iter().map(|case| (*run, case)))
+        .filter(|(_, case)| case.outcome.is_failure())
+        .collect();
+    html! {
+        @if !failed.is_empty() {
+            section aria-labelledby="failures" {
+                h2 id="failures" { "What failed" }
+                ul class="failures" {
+                    @for (run, case) in failed {
+                        li {
+                            (chip(run, case)) " " a href={ "#scenario-" (case.id) } { code { (case.id) } }
+                            @if let Some(reason) = &case.reason { " " (reason) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every group, closed; one with a failure is open.
+pub(super) fn section(runs: &[Run<'_>]) -> Markup {
+    html! {
+        section aria-labelledby="scenarios" {
+            h2 id="scenarios" { "Scenarios" }
+            p class="note" {
+                "Numbers are those of the reports above. Open a group, then a scenario with a triangle, for reasons, "
+                "logs and what was observed."
+            }
+            @for group in groups(runs) { (of_group(runs, group)) }
+        }
+    }
+}
+
+fn of_group(runs: &[Run<'_>], group: &str) -> Markup {
+    let tally = tally(runs.iter().flat_map(|run| run.group(group)));
+    let failed = tally.iter().any(|(outcome, _)| outcome.is_failure());
+    let scenarios = in_order(runs.iter().flat_map(|run| run.group(group).map(|case| case.id.as_str())));
+    html! {
+        details class="group" open[failed] {
+            summary { h3 { (group) } span class="counts" { (counts(&tally)) } }
+            // Inside, so that a link to it opens what is around it.
+            div id={ "group-" (group) } {
+                @for id in scenarios { (scenario(runs, id)) }
+            }
+        }
+    }
+}
+
+/// One scenario, in all reports and with every exporter.
+fn scenario(runs: &[Run<'_>], id: &str) -> Markup {
+    let found: Vec<Found<'_>> = runs.iter().flat_map(|run| run.scenario(id).map(|case| (*run, case))).collect();
+    let line = html! {
+        code { (id) } " "
+        span class="chips" { @for (run, case) in &found { (chip(*run, case)) } }
+    };
+    let failed = found.iter().any(|(_, case)| case.outcome.is_failure());
+    html! {
+        @if found.iter().all(|(_, case)| is_plain(case)) {
+            div class="scenario" id={ "scenario-" (id) } { (line) }
+        } @else {
+            details class="scenario" open[failed] {
+                summary { (line) }
+                div id={ "scenario-" (id) } { (remarks(&found)) }
+            }
+        }
+    }
+}
+
+/// Number and exporter, outcome and duration.
+fn chip(run: Run<'_>, case: &CaseReport) -> Markup {
+    let took = Duration::from_micros(case.duration_us);
+    html! {
+        span class={ "chip " (case.outcome) } {
+            b { (side(run, case)) } " " (sign(case.outcome)) " " (words(case.outcome))
+            @if case.outcome.ran() { " " small { (format!("{took:.1?}")) } }
+        }
+    }
+}
+
+/// Which report, and which exporter in it.
+fn side(run: Run<'_>, case: &CaseReport) -> Markup {
+    html! { (run.number) @if let Some(exporter) = case.exporter { " " (exporter) } }
+}
+
+/// Whether outcome and duration are all there is.
+fn is_plain(case: &CaseReport) -> bool {
+    case.reason.is_none() && case.log.is_none() && case.observed.is_empty() && case.left_out.is_empty()
+}
+
+/// What there is beside outcomes; once, where several reports say the same.
+fn remarks(found: &[Found<'_>]) -> Markup {
+    let told = found.iter().filter(|(_, case)| !is_plain(case));
+    let mut alike: Vec<(Vec<Markup>, &CaseReport)> = Vec::new();
+    for (run, case) in told {
+        let side = side(*run, case);
+        match alike.iter_mut().find(|(_, other)| says_the_same(other, case)) {
+            Some((sides, _)) => sides.push(side),
+            None => alike.push((vec![side], case)),
+        }
+    }
+    html! {
+        @for (sides, case) in alike {
+            div class="remark" {
+                p {
+                    @for side in sides { span class="number" { (side) } " " }
+                    (words(case.outcome))
+                    @if let Some(reason) = &case.reason { ": " (reason) }
+                }
+                @if !case.left_out.is_empty() {
+                    p { "Left out:" }
+                    ul { @for what in &case.left_out { li { (what) } } }
+                }
+                @if !case.observed.is_empty() { (observed(&case.observed)) }
+                @if let Some(log) = &case.log { pre { (log) } }
+            }
+        }
+    }
+}
+
+fn says_the_same(a: &CaseReport, b: &CaseReport) -> bool {
+    let said = |case: &CaseReport| (case.outcome, case.reason.clone(), case.log.clone());
+    said(a) == said(b) && a.observed == b.observed && a.left_out == b.left_out
+}
+
+fn observed(rows: &[Observation]) -> Markup {
+    html! {
+        div class="wide" tabindex="0" role="region" aria-label="observed" {
+            table {
+                thead {
+                    tr { @for of in ["call", "the driver alone", "the library"] { th scope="col" { (of) } } }
+                }
+                tbody {
+                    @for Observation { call, raw, library } in rows {
+                        tr { td { (call) } td { (raw) } td { (library) } }
+                    }
+                }
+            }
+        }
+    }
+}

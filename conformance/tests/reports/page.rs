@@ -1,0 +1,337 @@
+//! The page has everything that the reports have, as text, and nothing that is not its own.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use gpu_interop_conformance::{BenchReport, CaseReport, Observation, Outcome, Report};
+
+use super::html::{self, Node};
+use super::{Tested, committed, json, printed, report, text};
+
+/// What nobody should have to read in a report, and no browser may act on.
+const HOSTILE: &str = "</style></pre><script>alert('1 & \"2\"')</script><img src=x onerror=alert(1)> ' \" &lt; ]]>";
+
+/// The page of these reports, and what it is made of.
+fn page(reports: &[&Path]) -> Tested<(String, Node)> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("all.html");
+    let files: Vec<&str> = reports.iter().map(|path| text(path)).collect::<Tested<_>>()?;
+    printed(&[&["merge", "--html", text(&file)?], files.as_slice()].concat())?;
+    let page = std::fs::read_to_string(&file)?;
+    let tree = html::parse(&page)?;
+    Ok((page, tree))
+}
+
+fn written(folder: &Path, name: &str, report: &Report) -> Tested<std::path::PathBuf> {
+    let path = folder.join(name);
+    std::fs::write(&path, serde_json::to_string(report)?)?;
+    Ok(path)
+}
+
+/// A committed report with one scenario of every outcome, each with everything that a scenario can have.
+fn eventful() -> Tested<Report> {
+    let mut report = report(&committed(false)?[0])?;
+    for (outcome, case) in Outcome::ALL.into_iter().zip(&mut report.results) {
+        case.outcome = outcome;
+        case.reason = Some(format!("the reason of {outcome}"));
+        case.log = Some(format!("the log of {outcome}\nand its end"));
+        case.left_out = vec![format!("left out of {outcome}")];
+        case.observed = vec![Observation {
+            call: format!("the call of {outcome}"),
+            raw: "what the driver did".into(),
+            library: "what the library did".into(),
+        }];
+    }
+    Ok(report)
+}
+
+/// The entry of each scenario, by its id: its line, and what is behind it.
+fn entries(page: &Node) -> HashMap<&str, &Node> {
+    fn id(node: &Node) -> Option<&str> {
+        node.all().into_iter().find_map(|inner| inner.attribute("id")?.strip_prefix("scenario-"))
+    }
+    page.with_class("scenario").into_iter().filter_map(|node| Some((id(node)?, node))).collect()
+}
+
+/// What the line of a scenario says of a report's result.
+fn said(number: usize, case: &CaseReport) -> String {
+    let exporter = case.exporter.map(|exporter| format!(" {exporter}")).unwrap_or_default();
+    let sign = match case.outcome {
+        Outcome::Passed => "✓",
+        Outcome::Failed | Outcome::Crashed | Outcome::TimedOut => "✗",
+        Outcome::UnexpectedPass => "!",
+        Outcome::ExpectedFailure => "≈",
+        Outcome::Unsupported => "–",
+        Outcome::Skipped => "○",
+    };
+    format!("{number}{exporter} {sign} {}", case.outcome.name().replace('_', " "))
+}
+
+/// Every scenario of the reports is on the page, just once each, with its outcome and all that was said of it.
+fn check_scenarios(page: &Node, reports: &[Report]) -> Tested {
+    let entries = entries(page);
+    let mut expected = 0;
+    for (number, report) in (1..).zip(reports) {
+        for case in &report.results {
+            let entry = entries.get(case.id.as_str()).ok_or_else(|| format!("{} is not on the page", case.id))?;
+            let chips: Vec<String> = entry.with_class("chip").iter().map(|chip| chip.text()).collect();
+            let said = said(number, case);
+            assert_eq!(
+                chips.iter().filter(|chip| chip.starts_with(&said)).count(),
+                1,
+                "{}: {said}: {chips:?}",
+                case.id
+            );
+            let text = entry.text();
+            let observed = case.observed.iter().flat_map(|row| [&row.call, &row.raw, &row.library]);
+            for what in case.reason.iter().chain(&case.log).chain(&case.left_out).chain(observed) {
+                assert!(text.contains(what.as_str()), "{}: `{what}` is not in {text}", case.id);
+            }
+            expected += 1;
+        }
+    }
+    let chips: usize = page.with_class("scenario").iter().map(|entry| entry.with_class("chip").len()).sum();
+    assert_eq!(chips, expected);
+    Ok(())
+}
+
+/// The matrix counts what the reports have.
+fn check_matrix(page: &Node, reports: &[Report]) -> Tested {
+    let table = page.with_class("matrix").into_iter().next().ok_or("no matrix")?;
+    let rows: Vec<Vec<String>> =
+        table.named("tr").iter().map(|row| row.children().map(Node::text).collect::<Vec<_>>()).collect();
+    let groups: BTreeSet<&str> =
+        reports.iter().flat_map(|report| &report.results).filter_map(|case| case.id.split('.').next()).collect();
+    assert_eq!(rows.len(), groups.len() + 1);
+    for row in rows.iter().skip(1) {
+        assert!(groups.contains(row[0].as_str()), "{row:?}");
+        for (cell, report) in row[1..].iter().zip(reports) {
+            let of_group: Vec<&CaseReport> =
+                report.results.iter().filter(|case| case.id.split('.').next() == Some(&row[0])).collect();
+            assert_eq!(cell == "not in this report", of_group.is_empty(), "{row:?}");
+            for outcome in Outcome::ALL {
+                let count = of_group.iter().filter(|case| case.outcome == outcome).count();
+                let words = format!(" {count} {}", outcome.name().replace('_', " "));
+                assert_eq!(cell.contains(&words), count > 0, "{row:?}: {words}");
+            }
+        }
+        assert_eq!(row.len(), reports.len() + 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn every_scenario_of_the_committed_reports_is_there() -> Tested {
+    let (runs, benches) = (committed(false)?, committed(true)?);
+    let files: Vec<&Path> = runs.iter().chain(&benches).map(|path| path.as_path()).collect();
+    let (text, page) = page(&files)?;
+    assert!(text.len() < 1_000_000, "{} bytes", text.len());
+    let reports: Vec<Report> = runs.iter().map(|path| report(path)).collect::<Tested<_>>()?;
+    check_scenarios(&page, &reports)?;
+    check_matrix(&page, &reports)?;
+    // What ran where.
+    let cards = page.with_class("card");
+    assert_eq!(cards.len(), reports.len());
+    for (card, report) in cards.iter().zip(&reports) {
+        let text = card.text();
+        for what in [&report.backend.name, &report.backend.driver, &report.device.name] {
+            assert!(text.contains(what.as_str()), "{what} is not in {text}");
+        }
+        assert!(text.contains(&format!("seed {}", report.seed)), "{text}");
+        assert_eq!(text.contains("STAND-IN"), report.backend.stand_in, "{text}");
+        for exporter in report.exporters.iter().filter_map(|exporter| exporter.available.as_ref()) {
+            assert!(text.contains(&exporter.driver), "{text}");
+        }
+    }
+    assert!(page.named("title")[0].text().contains("some with STAND-IN drivers"));
+    Ok(())
+}
+
+#[test]
+fn every_outcome_shows_with_its_reason_and_log() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let reports = [eventful()?, report(&committed(false)?[0])?];
+    let files = [written(folder.path(), "a.json", &reports[0])?, written(folder.path(), "b.json", &reports[1])?];
+    let (_, page) = page(&files.each_ref().map(|path| path.as_path()))?;
+    check_scenarios(&page, &reports)?;
+    check_matrix(&page, &reports)?;
+    // What failed is told at the top and open below, and nothing else is.
+    let told: Vec<String> = page.with_class("failures")[0].named("li").iter().map(|line| line.text()).collect();
+    let failed: Vec<&CaseReport> = reports[0].results.iter().filter(|case| case.outcome.is_failure()).collect();
+    assert_eq!(told.len(), failed.len());
+    for (line, case) in told.iter().zip(failed) {
+        assert!(line.contains(&case.id) && line.contains(&format!("the reason of {}", case.outcome)), "{line}");
+        assert!(entries(&page)[case.id.as_str()].attribute("open").is_some(), "{}", case.id);
+    }
+    let open = page.with_class("scenario").iter().filter(|entry| entry.attribute("open").is_some()).count();
+    assert_eq!(open, told.len());
+    assert!(page.named("title")[0].text().contains("1 of 2 reports have failures"));
+    Ok(())
+}
+
+#[test]
+fn nothing_in_a_report_is_more_than_text() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let mut report = eventful()?;
+    report.device.name = HOSTILE.into();
+    report.backend.name = HOSTILE.into();
+    report.backend.driver = HOSTILE.into();
+    report.backend.library = Some(HOSTILE.into());
+    report.tool.name = HOSTILE.into();
+    for exporter in report.exporters.iter_mut().filter_map(|exporter| exporter.available.as_mut()) {
+        exporter.driver = HOSTILE.into();
+        exporter.device.name = HOSTILE.into();
+    }
+    for (number, case) in report.results.iter_mut().enumerate().take(8) {
+        case.id = format!("{HOSTILE}.{number}");
+        case.reason = Some(HOSTILE.into());
+        case.log = Some(HOSTILE.into());
+        case.left_out = vec![HOSTILE.into()];
+        case.observed = vec![Observation { call: HOSTILE.into(), raw: HOSTILE.into(), library: HOSTILE.into() }];
+    }
+    let mut bench = json(&committed(true)?[0])?;
+    for pointer in [
+        "/device/name",
+        "/backend/name",
+        "/backend/driver",
+        "/exporter/driver",
+        "/ratios/0/name",
+        "/measurements/0/name",
+        "/measurements/0/variant",
+        "/measurements/0/unit",
+        "/not_measured/0/what",
+        "/not_measured/0/reason",
+    ] {
+        *bench.pointer_mut(pointer).ok_or(pointer)? = HOSTILE.into();
+    }
+    let hostile_bench = folder.path().join("bench.json");
+    std::fs::write(&hostile_bench, serde_json::to_string(&bench)?)?;
+    let file = written(folder.path(), "<script>.json", &report)?;
+    let (text, page) = page(&[&file, &hostile_bench])?;
+    check_scenarios(&page, &[report])?;
+    check_own(&text, &page)?;
+    // Each place at which it was put.
+    assert!(page.text().matches(HOSTILE).count() > 40, "{}", page.text().matches(HOSTILE).count());
+    assert!(page.text().contains("<script>.json"));
+    Ok(())
+}
+
+/// No scripts, nothing from elsewhere, nothing that runs; links lead to places of this page.
+fn check_own(text: &str, page: &Node) -> Tested {
+    const KNOWN: [&str; 42] = [
+        "", "html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "article", "h1",
+        "h2", "h3", "h4", "p", "dl", "dt", "dd", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "details",
+        "summary", "div", "span", "strong", "b", "small", "code", "pre", "a", "svg", "line", "rect", "circle",
+    ];
+    let ids: Vec<&str> = page.all().iter().filter_map(|node| node.attribute("id")).collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "an id twice");
+    for node in page.all() {
+        assert!(KNOWN.contains(&node.name.as_str()), "<{}>", node.name);
+        for (name, value) in node.attributes() {
+            assert!(!name.starts_with("on") && name != "src" && name != "style", "{name}=\"{value}\"");
+            if name == "href" {
+                let place = value.strip_prefix('#').ok_or_else(|| format!("a link to {value}"))?;
+                assert!(ids.contains(&place), "a link to {place}");
+            }
+            if name.starts_with("aria-labelledby") {
+                assert!(ids.contains(&value), "{value} labels something");
+            }
+        }
+    }
+    assert_eq!(page.named("style").len(), 1);
+    let style = page.named("style")[0].text();
+    assert!(!style.contains("url(") && !style.contains("@import"), "{style}");
+    assert!(!text.contains("http:") && !text.contains("https:"));
+    Ok(())
+}
+
+#[test]
+fn the_page_stands_alone_and_fits_phones_and_nights() -> Tested {
+    let (runs, benches) = (committed(false)?, committed(true)?);
+    let files: Vec<&Path> = runs.iter().chain(&benches).map(|path| path.as_path()).collect();
+    let (text, page) = page(&files)?;
+    check_own(&text, &page)?;
+    let viewport = page.named("meta").into_iter().find(|meta| meta.attribute("name") == Some("viewport"));
+    assert_eq!(viewport.and_then(|meta| meta.attribute("content")), Some("width=device-width, initial-scale=1"));
+    let style = page.named("style")[0].text();
+    assert!(style.contains("prefers-color-scheme: dark") && style.contains("overflow-x: auto"));
+    // Every colour that stands for an outcome is there by day, and by night.
+    let (day, night) = style.split_once("prefers-color-scheme: dark").ok_or("no night")?;
+    let night = night.split_once("}\n}").ok_or("no end")?.0;
+    let names = |part: &str| -> BTreeSet<String> {
+        part.split(['{', ';', ' ', '\n']).filter(|each| each.starts_with("--")).map(|each| each.to_owned()).collect()
+    };
+    assert_eq!(names(day), names(night));
+    for outcome in Outcome::ALL {
+        assert!(style.contains(&format!(".{outcome}")), "{outcome} has no colour");
+    }
+    Ok(())
+}
+
+#[test]
+fn measurements_are_plotted_with_their_limits() -> Tested {
+    let file = &committed(true)?[0];
+    let report: BenchReport = serde_json::from_value(json(file)?)?;
+    let (_, page) = page(&[file])?;
+    let plots = page.with_class("ratio");
+    assert_eq!(plots.len(), report.ratios.len());
+    for ratio in &report.ratios {
+        let plot = plots.iter().find(|plot| plot.named("code")[0].text() == ratio.name);
+        let plot = plot.ok_or_else(|| format!("{} is not plotted", ratio.name))?;
+        let text = plot.text();
+        assert_eq!(plot.named("circle").len(), 1);
+        let limit = ratio.limit.map(|limit| format!("limit {limit}: "));
+        assert_eq!(plot.with_class("limit").len(), usize::from(limit.is_some()), "{text}");
+        if let Some(limit) = limit {
+            let (_, verdict) = text.split_once(&limit).ok_or_else(|| format!("no {limit} in {text}"))?;
+            assert_eq!(verdict == "within", ratio.holds == Some(true), "{text}");
+            assert_eq!(plot.has_class("missed"), ratio.holds == Some(false), "{text}");
+        }
+        // On the plot, in percent.
+        for node in plot.all() {
+            for (_, value) in node.attributes().filter(|(name, _)| ["x1", "x2", "cx"].contains(name)) {
+                let place: f64 = value.strip_suffix('%').ok_or(value)?.parse()?;
+                assert!((0.0..=100.0).contains(&place), "{}: {value}", ratio.name);
+            }
+        }
+    }
+    let bars: Vec<(String, Vec<String>)> = page
+        .with_class("bars")
+        .iter()
+        .map(|bars| (bars.named("h4")[0].text(), bars.with_class("plot").iter().map(|plot| plot.text()).collect()))
+        .collect();
+    for each in &report.measurements {
+        let of_name = bars.iter().filter(|(name, _)| *name == each.name).flat_map(|(_, plots)| plots);
+        assert_eq!(of_name.filter(|plot| plot.starts_with(&each.variant)).count(), 1, "{} {}", each.name, each.variant);
+    }
+    assert_eq!(bars.iter().map(|(_, plots)| plots.len()).sum::<usize>(), report.measurements.len());
+    for gap in &report.not_measured {
+        assert!(page.text().contains(&gap.what) && page.text().contains(gap.stop.reason()), "{}", gap.what);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_run_writes_its_own_page() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let [page, data] = ["run.html", "run.json"].map(|name| folder.path().join(name));
+    let (page_path, data_path) = (text(&page)?, text(&data)?);
+    printed(&[
+        "run",
+        "--backend",
+        "host",
+        "--filter",
+        "{identity.*,memory.fill}",
+        "--html",
+        page_path,
+        "--json",
+        data_path,
+    ])?;
+    let (text, report) = (std::fs::read_to_string(&page)?, report(&data)?);
+    let page = html::parse(&text)?;
+    check_own(&text, &page)?;
+    check_scenarios(&page, std::slice::from_ref(&report))?;
+    let began = report.started.ok_or("no date")?.format("%Y-%m-%d %H:%M:%S UTC").to_string();
+    assert!(page.with_class("card")[0].text().contains(&began), "{began}");
+    Ok(())
+}
