@@ -6,25 +6,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use globset::{Glob, GlobMatcher};
 use serde::Serialize;
 
-use crate::bench::load::{self, LoadArgs};
 use crate::bench::{self, BenchArgs};
-use crate::context::{Context, Seeds};
+use crate::context::Seeds;
 use crate::doctor;
 use crate::expectations::Expectations;
 use crate::exporter::ExporterName;
+use crate::internal::Internal;
+use crate::manual::{self, CompletionsArgs, ManArgs};
 use crate::outcome::{Stop, Verdict};
 use crate::output::say;
-use crate::peer;
-use crate::raw_cuda;
 use crate::report::merge::{self, MergeArgs};
 use crate::report::schema::{self, SchemaArgs};
 use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
-use crate::runner::{self, Isolation, Plan, Progress, child, group};
-use crate::scenario::{Exporters, Scenario};
+use crate::runner::{self, Isolation, Plan, Progress, child};
+use crate::scenario::Exporters;
 use crate::suite::{BACKEND_NAMES, Suite};
 
 /// Exit status: something that ran has failed.
@@ -32,9 +31,13 @@ pub(crate) const FAILED: u8 = 1;
 /// Exit status: the run could not be made as asked, or ran nothing.
 const NOT_RUN: u8 = 2;
 
+const EXIT_STATUS: &str = "\
+Exit status: 0 if everything that ran passed; 1 if something that ran has failed; 2 if something could not be run as \
+asked, or nothing ran.";
+
 /// Runs the same data-verifying scenarios on whichever GPU is present.
 #[derive(Debug, Parser)]
-#[command(name = "conformance", version, args_conflicts_with_subcommands = true)]
+#[command(name = "conformance", version, args_conflicts_with_subcommands = true, after_long_help = EXIT_STATUS)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -56,28 +59,21 @@ enum Command {
     /// take turns, so that a ratio compares what happened within milliseconds. A missed limit fails the run only with
     /// --strict; data that does not arrive always does.
     Bench(BenchArgs),
-    /// Lay the reports of several machines side by side, as one page or one page or one JSON file.
+    /// Lay the reports of several machines side by side, as one page or one JSON file.
     ///
     /// Exit status: 0 if they were merged, whatever is in them; 2 if one cannot be read. With --fail also 1 if a
     /// scenario has failed, and 2 if nothing ran in one.
     Merge(MergeArgs),
     /// Print the JSON Schema of the JSON reports.
     Schema(SchemaArgs),
-    /// Runs scenarios in this process.
-    #[command(hide = true)]
-    Child(ChildArgs),
-    /// Looks at the machine.
-    #[command(hide = true)]
-    Discover(DiscoverArgs),
-    /// Loads the backend, or its driver alone, and answers how long that took.
-    #[command(hide = true, name = load::SUBCOMMAND)]
-    BenchLoad(LoadArgs),
-    /// Is the other process of a scenario.
-    #[command(hide = true, name = peer::SUBCOMMAND)]
-    Peer(PeerArgs),
-    /// Calls CUDA's driver without the library.
-    #[command(hide = true, name = raw_cuda::SUBCOMMAND)]
-    RawCuda(RawCudaArgs),
+    /// Print completions for a shell.
+    ///
+    /// Bash: `conformance completions bash > ~/.local/share/bash-completion/completions/conformance`.
+    Completions(CompletionsArgs),
+    /// Print the manual page, or that of a subcommand: `conformance man run | man -l -`.
+    Man(ManArgs),
+    #[command(flatten)]
+    Internal(Internal),
 }
 
 #[derive(Debug, Args)]
@@ -150,48 +146,6 @@ struct RunArgs {
     verbose: bool,
 }
 
-#[derive(Debug, Args)]
-struct ChildArgs {
-    #[arg(long)]
-    backend: String,
-    #[arg(long)]
-    exporter: Option<ExporterName>,
-    #[arg(long)]
-    scenario: Vec<String>,
-    #[arg(long)]
-    seed: u32,
-    #[arg(long)]
-    repeat: NonZeroU32,
-}
-
-#[derive(Debug, Args)]
-struct DiscoverArgs {
-    #[arg(long)]
-    backend: String,
-    #[arg(long)]
-    exporter: Vec<ExporterName>,
-}
-
-#[derive(Debug, Args)]
-struct RawCudaArgs {
-    /// The driver's file.
-    library: PathBuf,
-}
-
-#[derive(Debug, Args)]
-struct PeerArgs {
-    #[arg(long)]
-    role: String,
-    #[arg(long)]
-    backend: String,
-    #[arg(long)]
-    exporter: Option<ExporterName>,
-    #[arg(long)]
-    seed: u32,
-    #[arg(long)]
-    signals_by_host: bool,
-}
-
 /// Parses the command line, runs it, and turns the result into an exit status.
 pub(crate) fn main(suite: &Suite) -> ExitCode {
     tracing_subscriber::fmt()
@@ -207,11 +161,12 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         Command::Bench(args) => bench::run(suite, &args),
         Command::Merge(args) => merge::run(&args),
         Command::Schema(args) => schema::run(&args).map(|()| 0),
-        Command::Child(args) => run_child(suite, &args).map(|()| 0),
-        Command::Discover(args) => run_discover(suite, &args).map(|()| 0),
-        Command::BenchLoad(args) => run_bench_load(suite, &args).map(|()| 0),
-        Command::Peer(args) => run_peer(suite, &args).map(|()| 0),
-        Command::RawCuda(args) => peer::die_with_parent().and_then(|()| raw_cuda::serve(&args.library)).map(|()| 0),
+        Command::Completions(args) => {
+            manual::completions(&Cli::command(), &args);
+            Ok(0)
+        }
+        Command::Man(args) => manual::page(&Cli::command(), &args).map(|()| 0),
+        Command::Internal(internal) => internal.run(suite).map(|()| 0),
     };
     match done {
         Ok(status) => ExitCode::from(status),
@@ -440,32 +395,4 @@ fn readable() -> std::fs::Permissions {
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Stop {
     Stop::Failed(format!("cannot write {}: {error}", path.display()))
-}
-
-/// Hidden: several scenarios, their verdicts to the parent. Ends well also if scenarios failed.
-fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
-    peer::die_with_parent()?;
-    let backend = suite.backend(&args.backend)?;
-    let scenarios: Vec<&Scenario> = args.scenario.iter().map(|id| suite.scenario(id)).collect::<Verdict<_>>()?;
-    let seeds = Seeds { first: args.seed, count: args.repeat };
-    child::run_group(backend, &scenarios, args.exporter, seeds, |ran| group::answer(&ran))
-}
-
-fn run_discover(suite: &Suite, args: &DiscoverArgs) -> Verdict {
-    peer::die_with_parent()?;
-    let environment = child::discover(suite.backend(&args.backend)?, &args.exporter, Vec::new());
-    runner::answer(&to_json(&environment)?)
-}
-
-fn run_bench_load(suite: &Suite, args: &LoadArgs) -> Verdict {
-    peer::die_with_parent()?;
-    runner::answer(&to_json(&load::once(suite, args))?)
-}
-
-fn run_peer(suite: &Suite, args: &PeerArgs) -> Verdict {
-    peer::die_with_parent()?;
-    let role = suite.role(&args.role)?;
-    let backend = suite.backend(&args.backend)?.clone();
-    let context = Context::open_for(backend, args.exporter, args.seed, args.signals_by_host)?;
-    peer::run(role, context)
 }

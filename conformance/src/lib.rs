@@ -41,6 +41,8 @@ mod doctor;
 mod expectations;
 mod exporter;
 mod image;
+mod internal;
+mod manual;
 mod outcome;
 mod output;
 mod pattern;

@@ -1,6 +1,7 @@
-//! What the `conformance` command writes: the JSON, its schema, and several reports laid side by side.
+//! What the `conformance` command writes: the JSON, its schema, several reports laid side by side, and its own manual.
 
 mod html;
+mod manual;
 mod merge;
 mod page;
 mod schema;

@@ -1,0 +1,112 @@
+//! The subcommands that the suite starts itself with: no help shows them.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::bench::load::{self, LoadArgs};
+use crate::cli::to_json;
+use crate::context::{Context, Seeds};
+use crate::exporter::ExporterName;
+use crate::outcome::Verdict;
+use crate::runner::{self, child, group};
+use crate::scenario::Scenario;
+use crate::suite::Suite;
+use crate::{peer, raw_cuda};
+
+/// What another process of the suite asks for.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Internal {
+    /// Runs scenarios in this process.
+    #[command(hide = true)]
+    Child(ChildArgs),
+    /// Looks at the machine.
+    #[command(hide = true)]
+    Discover(DiscoverArgs),
+    /// Loads the backend, or its driver alone, and answers how long that took.
+    #[command(hide = true, name = load::SUBCOMMAND)]
+    BenchLoad(LoadArgs),
+    /// Is the other process of a scenario.
+    #[command(hide = true, name = peer::SUBCOMMAND)]
+    Peer(PeerArgs),
+    /// Calls CUDA's driver without the library.
+    #[command(hide = true, name = raw_cuda::SUBCOMMAND)]
+    RawCuda(RawCudaArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChildArgs {
+    #[arg(long)]
+    backend: String,
+    #[arg(long)]
+    exporter: Option<ExporterName>,
+    #[arg(long)]
+    scenario: Vec<String>,
+    #[arg(long)]
+    seed: u32,
+    #[arg(long)]
+    repeat: NonZeroU32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiscoverArgs {
+    #[arg(long)]
+    backend: String,
+    #[arg(long)]
+    exporter: Vec<ExporterName>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RawCudaArgs {
+    /// The driver's file.
+    library: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PeerArgs {
+    #[arg(long)]
+    role: String,
+    #[arg(long)]
+    backend: String,
+    #[arg(long)]
+    exporter: Option<ExporterName>,
+    #[arg(long)]
+    seed: u32,
+    #[arg(long)]
+    signals_by_host: bool,
+}
+
+impl Internal {
+    /// Does it. Whoever started this process reads the answer.
+    pub(crate) fn run(&self, suite: &Suite) -> Verdict {
+        peer::die_with_parent()?;
+        match self {
+            Self::Child(args) => run_child(suite, args),
+            Self::Discover(args) => run_discover(suite, args),
+            Self::BenchLoad(args) => runner::answer(&to_json(&load::once(suite, args))?),
+            Self::Peer(args) => run_peer(suite, args),
+            Self::RawCuda(args) => raw_cuda::serve(&args.library),
+        }
+    }
+}
+
+/// Several scenarios, their verdicts to the parent. Ends well also if scenarios failed.
+fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
+    let backend = suite.backend(&args.backend)?;
+    let scenarios: Vec<&Scenario> = args.scenario.iter().map(|id| suite.scenario(id)).collect::<Verdict<_>>()?;
+    let seeds = Seeds { first: args.seed, count: args.repeat };
+    child::run_group(backend, &scenarios, args.exporter, seeds, |ran| group::answer(&ran))
+}
+
+fn run_discover(suite: &Suite, args: &DiscoverArgs) -> Verdict {
+    let environment = child::discover(suite.backend(&args.backend)?, &args.exporter, Vec::new());
+    runner::answer(&to_json(&environment)?)
+}
+
+fn run_peer(suite: &Suite, args: &PeerArgs) -> Verdict {
+    let role = suite.role(&args.role)?;
+    let backend = suite.backend(&args.backend)?.clone();
+    let context = Context::open_for(backend, args.exporter, args.seed, args.signals_by_host)?;
+    peer::run(role, context)
+}
