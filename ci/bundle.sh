@@ -151,16 +151,18 @@ Needs: Linux with glibc $glibc or newer, bash, and the GPU's driver. For the Vul
     ./conformance doctor                   what is there, what it can do, what is missing
     ./conformance list                     the scenarios and what each shows
     ./conformance run --help               every option
+    ./conformance man run | man -l -       the same as a manual page; "completions bash" completes them
 
 Exit status: 0 every run passed, 1 something that ran has failed, 2 something could not be run as asked.
 
 results/summary.txt    one line a backend; the last line is the exit status
 results/doctor.txt     what was found on the machine; doctor.json is the same for programs
 results/BACKEND.json   the report: device, driver, capabilities, every scenario with its outcome and reason
-results/BACKEND.xml    the same as JUnit XML, for a CI system; BACKEND.html, if this version writes it, for people
+results/BACKEND.xml    the same as JUnit XML, for a CI system; BACKEND.html for people
 results/BACKEND.log    what the run printed
 
-./merge.sh FOLDER      collects the results of several machines, each in a folder of its own within FOLDER
+./merge.sh FOLDER      collects the results of several machines, each in a folder of its own within FOLDER, and lays them
+                       side by side on one page, FOLDER/merged.html
 
 expectations/          what is known of a backend, if anything; run.sh passes BACKEND.toml. Yours: --expectations FILE
 stand-ins/             libraries that play a vendor's driver, to try all of this on a machine without a GPU. A report

@@ -3,8 +3,8 @@
 #
 #   merge.sh [--expect COUNT] FOLDER [option of `conformance merge`]...
 #
-# FOLDER has one folder a machine, each the --results of a run.sh. Prints the summary of each, and merges the JSON
-# reports into FOLDER/merged.json if this version of the command does that.
+# FOLDER has one folder a machine, each the --results of a run.sh. Prints the summary of each, and merges their reports
+# into FOLDER/merged.html, one page for a browser, and FOLDER/merged.json.
 #
 #   --expect COUNT   fail unless there are just so many machines: one that died has left nothing to fail by
 #
@@ -69,19 +69,15 @@ if [ -n "$expect" ] && [ "$count" -ne "$expect" ]; then
     echo "there should be $expect machines"
 fi
 
-# Only newer versions of the command merge.
-if [ "${#reports[@]}" -gt 0 ] && help=$("$conformance" merge --help 2>/dev/null); then
-    arguments=()
-    case "$help" in *--json*) arguments+=(--json "$folder/merged.json") ;; esac
-    case "$help" in *--html*) arguments+=(--html "$folder/merged.html") ;; esac
-    "$conformance" merge "${arguments[@]}" "$@" "${reports[@]}"
+# Nothing of an earlier merge may look like this one's.
+rm -f -- "$folder/merged.json" "$folder/merged.html"
+if [ "${#reports[@]}" -gt 0 ]; then
+    "$conformance" merge --json "$folder/merged.json" --html "$folder/merged.html" "$@" "${reports[@]}"
     case "$?" in
-    0) ;;
+    0) echo "all of it: $folder/merged.html" ;;
     "$FAILED") failed=1 ;;
     *) not_run=1 ;;
     esac
-else
-    echo "this version of the command does not merge reports: they stay apart"
 fi
 
 [ -z "$failed" ] || exit "$FAILED"

@@ -119,17 +119,10 @@ for name in "${required_backends[@]}"; do
 done
 [ "${#backends[@]}" -gt 0 ] || stop "no backend has a device, for the reasons above"
 
-# Only newer versions of the command have it.
-with_html=
-case "$("$conformance" run --help)" in
-*--html*) with_html=1 ;;
-esac
-
 # run <backend>: leaves its reports and its output as files; the suite's exit status
 run() {
     local backend=$1 arguments=(--backend "$1") demanded=()
-    arguments+=(--json "$results/$backend.json" --junit "$results/$backend.xml")
-    [ -z "$with_html" ] || arguments+=(--html "$results/$backend.html")
+    arguments+=(--json "$results/$backend.json" --junit "$results/$backend.xml" --html "$results/$backend.html")
     # What is known of this backend, if the bundle has something.
     [ ! -f "$bundle/expectations/$backend.toml" ] || arguments+=(--expectations "$bundle/expectations/$backend.toml")
     if is_in "$backend" "${required_backends[@]}"; then

@@ -66,9 +66,7 @@ shows '^cuda   left out  .*no CUDA driver was found' results/summary.txt
 shows '^exit status 0$' results/summary.txt
 shows '<testsuite ' results/host.xml
 shows '"stand_in": false' results/host.json
-if "$work/bundle/conformance" run --help | grep -q -- --html; then
-    shows '<html' results/host.html
-fi
+shows '<html' results/host.html
 [ ! -e results/cuda.json ] || fail "a report of a backend that has no device"
 passed "without a GPU the host backend runs, found through links"
 
@@ -129,12 +127,16 @@ cp -r "$work/link/results" reports/a
 cp -r "$work/link/results" reports/b
 expect 0 "$work/bundle/merge.sh" --expect 2 reports
 shows '^=== 2 machines, 2 reports' "$work/output"
+shows '<dd>a/host.json</dd>' reports/merged.html
+shows '<dd>b/host.json</dd>' reports/merged.html
+shows '"source": "b/host.json"' reports/merged.json
 expect 2 "$work/bundle/merge.sh" --expect 3 reports
 mkdir reports/c
 expect 2 "$work/bundle/merge.sh" --expect 3 reports
 shows 'did not come to its end' "$work/output"
 cp -r "$work/fault/results" reports/d
 expect 1 "$work/bundle/merge.sh" --expect 4 reports
+shows '<dd>d/.*.json</dd>' reports/merged.html
 mkdir nothing
 expect 2 "$work/bundle/merge.sh" nothing
 passed "the machines of a fleet are counted and judged together"

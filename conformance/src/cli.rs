@@ -61,8 +61,8 @@ enum Command {
     Bench(BenchArgs),
     /// Lay the reports of several machines side by side, as one page or one JSON file.
     ///
-    /// Exit status: 0 if they were merged, whatever is in them; 2 if one cannot be read. With --fail also 1 if a
-    /// scenario has failed, and 2 if nothing ran in one.
+    /// Exit status: 0 if they were merged, whatever is in them; 2 if one cannot be read: the page says which, and has the
+    /// rest. With --fail also 1 if a scenario has failed, and 2 if nothing ran in one.
     Merge(MergeArgs),
     /// Print the JSON Schema of the JSON reports.
     Schema(SchemaArgs),

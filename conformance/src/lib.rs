@@ -66,8 +66,8 @@ pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Message, Peer};
 pub use report::{
-    CaseReport, Environment, ExporterDetail, ExporterReport, MERGED_SCHEMA, Merged, Observation, Report, SCHEMA,
-    Sourced, Tool,
+    CaseReport, Environment, ExporterDetail, ExporterReport, MERGED_SCHEMA, Merged, NotRead, Observation, Report,
+    SCHEMA, Sourced, Tool,
 };
 pub use scenario::{Exporters, Scenario};
 pub use suite::Suite;

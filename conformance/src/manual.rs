@@ -20,7 +20,7 @@ pub(crate) struct ManArgs {
     subcommand: Option<String>,
 }
 
-/// What a person may type: without the subcommands that the suite starts itself with, which the shells' scripts would show.
+/// What a person may type. The scripts for shells would also show the subcommands that the suite starts itself with.
 fn for_people(command: &Command) -> Command {
     Command::new("conformance")
         .version(env!("CARGO_PKG_VERSION"))

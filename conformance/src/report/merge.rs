@@ -30,6 +30,18 @@ pub struct Merged {
     pub reports: Vec<Sourced<Report>>,
     /// What `conformance bench` found.
     pub benches: Vec<Sourced<BenchReport>>,
+    /// What was named and could not be read: a machine is missing here.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub not_read: Vec<NotRead>,
+}
+
+/// A file that is no report, or not there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotRead {
+    /// The file, as in [`Sourced::source`].
+    pub source: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// A report, and where it is from.
@@ -44,7 +56,13 @@ pub struct Sourced<T> {
 impl Merged {
     /// Nothing yet.
     fn empty() -> Self {
-        Self { schema: MERGED_SCHEMA, tool: Tool::this(), reports: Vec::new(), benches: Vec::new() }
+        Self {
+            schema: MERGED_SCHEMA,
+            tool: Tool::this(),
+            reports: Vec::new(),
+            benches: Vec::new(),
+            not_read: Vec::new(),
+        }
     }
 
     /// One run that is in no file yet.
@@ -79,8 +97,15 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     let folder = common_folder(&args.reports);
     let mut merged = Merged::empty();
     for path in &args.reports {
-        let source = path.strip_prefix(&folder).unwrap_or(path).display().to_string();
-        add(&mut merged, path, source)?;
+        // Through its components: without slashes that say nothing.
+        let source = path.strip_prefix(&folder).unwrap_or(path).components().collect::<PathBuf>().display().to_string();
+        if let Err(reason) = add(&mut merged, path, source.clone()) {
+            eprintln!("conformance: {}: {reason}", path.display());
+            merged.not_read.push(NotRead { source, reason });
+        }
+    }
+    if merged.reports.is_empty() && merged.benches.is_empty() {
+        return Err(Stop::Failed("there is nothing to merge".into()));
     }
     let subject = |backend: &BackendInfo, device: &DeviceIdentity| {
         let stand_in = if backend.stand_in { " STAND-IN" } else { "" };
@@ -99,7 +124,12 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     if let Some(path) = &args.json {
         write_file(path, &to_json(&merged)?)?;
     }
-    if args.fail { judge(&merged) } else { Ok(0) }
+    let status = if args.fail { judge(&merged)? } else { 0 };
+    match merged.not_read.len() {
+        0 => Ok(status),
+        _ if status == FAILED => Ok(FAILED),
+        missing => Err(Stop::Failed(format!("the rest was merged without {missing} that could not be read"))),
+    }
 }
 
 /// What the runs themselves ended with, the worst first.
@@ -126,20 +156,20 @@ fn common_folder(paths: &[PathBuf]) -> PathBuf {
 }
 
 /// Reads a report of any of the three sorts.
-fn add(merged: &mut Merged, path: &Path, source: String) -> Verdict {
-    let failed = |what: String| Stop::Failed(format!("{}: {what}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    let value: Value = serde_json::from_str(&text).map_err(|error| failed(format!("this is not JSON: {error}")))?;
+fn add(merged: &mut Merged, path: &Path, source: String) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| format!("this is not JSON: {error}"))?;
     if value.get("results").is_some() {
-        merged.reports.push(Sourced { source, report: parse(value, SCHEMA).map_err(failed)? });
+        merged.reports.push(Sourced { source, report: parse(value, SCHEMA)? });
     } else if value.get("measurements").is_some() {
-        merged.benches.push(Sourced { source, report: parse(value, BENCH_SCHEMA).map_err(failed)? });
+        merged.benches.push(Sourced { source, report: parse(value, BENCH_SCHEMA)? });
     } else if value.get("reports").is_some() {
-        let mut inner: Merged = parse(value, MERGED_SCHEMA).map_err(failed)?;
+        let mut inner: Merged = parse(value, MERGED_SCHEMA)?;
         merged.reports.append(&mut inner.reports);
         merged.benches.append(&mut inner.benches);
+        merged.not_read.append(&mut inner.not_read);
     } else {
-        return Err(failed("this is no report: name what `run`, `bench` or `merge` wrote with --json".into()));
+        return Err("this is no report: name what `run`, `bench` or `merge` wrote with --json".into());
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use merge::{MERGED_SCHEMA, Merged, Sourced};
+pub use merge::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 
 use crate::exporter::ExporterName;
 use crate::outcome::{Outcome, Stop};

@@ -138,8 +138,8 @@ fn measurements(report: &BenchReport, group: &str) -> Markup {
         details class="group" {
             summary { h3 { (group) } span class="counts" { (within.len()) " measurements" } }
             p class="note" {
-                "Bars of one name share a scale that begins at 0. The bar is the median; the line goes from the 10th to "
-                "the 90th percentile."
+                "Bars of one name share a scale that begins at 0. The bar is the median; the line goes from the 10th "
+                "to the 90th percentile."
             }
             @for name in names {
                 @let variants: Vec<&Measurement> = within.iter().copied().filter(|each| each.name == name).collect();

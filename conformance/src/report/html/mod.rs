@@ -25,7 +25,10 @@ pub(crate) fn render(merged: &Merged) -> String {
         .zip(1..)
         .map(|(sourced, number)| Run { number, source: &sourced.source, report: &sourced.report })
         .collect();
-    let verdict = verdict(&runs);
+    let mut verdict = verdict(&runs);
+    if !merged.not_read.is_empty() {
+        verdict.push_str(&format!("; {} could not be read", merged.not_read.len()));
+    }
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -42,6 +45,16 @@ pub(crate) fn render(merged: &Merged) -> String {
                     p class="verdict" { (verdict) }
                 }
                 main {
+                    @if !merged.not_read.is_empty() {
+                        section aria-labelledby="missing" {
+                            h2 id="missing" { "What could not be read" }
+                            ul {
+                                @for missing in &merged.not_read {
+                                    li { code { (missing.source) } ": " (missing.reason) }
+                                }
+                            }
+                        }
+                    }
                     @if !runs.is_empty() {
                         (machines::section(&runs))
                         (cases::attention(&runs))
