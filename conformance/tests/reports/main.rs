@@ -54,6 +54,14 @@ fn report(path: &Path) -> Tested<Report> {
     Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
 }
 
+/// The committed report with the most results.
+fn full_report() -> Tested<Report> {
+    let reports: Vec<Report> = committed(false)?.iter().map(|path| report(path)).collect::<Tested<_>>()?;
+    let full = reports.into_iter().max_by_key(|report| report.results.len()).ok_or("no report")?;
+    assert!(full.results.len() > 100 && full.results.iter().any(|case| case.exporter.is_some()));
+    Ok(full)
+}
+
 fn text(path: &Path) -> Tested<&str> {
     path.to_str().ok_or_else(|| format!("{}: no text", path.display()).into())
 }

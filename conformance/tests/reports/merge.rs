@@ -5,7 +5,7 @@ use std::path::Path;
 use gpu_interop_conformance::{BenchReport, Merged, Outcome};
 use serde_json::Value;
 
-use super::{Tested, committed, conformance, html, json, printed, report, text};
+use super::{Tested, committed, conformance, full_report, html, json, printed, report, text};
 
 fn write(folder: &Path, name: &str, value: &Value) -> Tested<String> {
     let path = folder.join(name);
@@ -16,7 +16,7 @@ fn write(folder: &Path, name: &str, value: &Value) -> Tested<String> {
 
 /// A committed report in which every scenario ended so.
 fn all_ended(outcome: Outcome) -> Tested<Value> {
-    let mut report = report(&committed(false)?[0])?;
+    let mut report = full_report()?;
     for case in &mut report.results {
         case.outcome = outcome;
     }
@@ -92,18 +92,18 @@ fn what_is_no_report_is_refused_by_name() -> Tested {
     }
     // The rest is there, and what is missing is told.
     let [page, all] = ["all.html", "all.json"].map(|name| folder.path().join(name));
-    let [missing, bad] = ["missing.json", "newer.json"].map(|name| folder.path().join("x").join("..").join(name));
-    std::fs::create_dir(folder.path().join("x"))?;
+    let [missing, bad] = ["missing.json", "newer.json"].map(|name| folder.path().join(name));
     let files = [text(&missing)?, &good, text(&bad)?, "--html", text(&page)?, "--json", text(&all)?];
     let (status, said) = merge(&files)?;
     assert!(status == Some(2) && said.contains("without 2 that could not be read"), "{said}");
     let merged: Merged = serde_json::from_value(json(&all)?)?;
     assert_eq!((merged.reports.len(), merged.not_read.len()), (1, 2));
-    let page = html::parse(&std::fs::read_to_string(&page)?)?.text();
+    let page = html::parse(&std::fs::read_to_string(&page)?)?;
+    let title = page.named("title")[0].text();
+    assert!(title.ends_with("; 2 could not be read"), "{title}");
     for missing in &merged.not_read {
-        assert!(page.contains(&format!("{}: {}", missing.source, missing.reason)), "{missing:?}");
+        assert!(page.text().contains(&format!("{}: {}", missing.source, missing.reason)), "{missing:?}");
     }
-    assert!(page.contains("nothing failed; 2 could not be read"), "{page}");
     // A page of nothing is none.
     std::fs::remove_file(&all)?;
     assert_eq!(merge(&[text(&missing)?, "--json", text(&all)?])?.0, Some(2));

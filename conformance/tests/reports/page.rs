@@ -6,7 +6,7 @@ use std::path::Path;
 use gpu_interop_conformance::{BenchReport, CaseReport, Observation, Outcome, Report};
 
 use super::html::{self, Node};
-use super::{Tested, committed, json, printed, report, text};
+use super::{Tested, committed, full_report, json, printed, report, text};
 
 /// What nobody should have to read in a report, and no browser may act on.
 const HOSTILE: &str = "</style></pre><script>alert('1 & \"2\"')</script><img src=x onerror=alert(1)> ' \" &lt; ]]>";
@@ -30,7 +30,7 @@ fn written(folder: &Path, name: &str, report: &Report) -> Tested<std::path::Path
 
 /// A committed report with one scenario of every outcome, each with everything that a scenario can have.
 fn eventful() -> Tested<Report> {
-    let mut report = report(&committed(false)?[0])?;
+    let mut report = full_report()?;
     for (outcome, case) in Outcome::ALL.into_iter().zip(&mut report.results) {
         case.outcome = outcome;
         case.reason = Some(format!("the reason of {outcome}"));
@@ -137,7 +137,11 @@ fn every_scenario_of_the_committed_reports_is_there() -> Tested {
         for what in [&report.backend.name, &report.backend.driver, &report.device.name] {
             assert!(text.contains(what.as_str()), "{what} is not in {text}");
         }
-        assert!(text.contains(&format!("seed {}", report.seed)), "{text}");
+        let seeds = match report.repeat.get() {
+            1 => format!("seed {}", report.seed),
+            count => format!("{count} times each, seeds {} and on", report.seed),
+        };
+        assert!(text.contains(&seeds), "{text}");
         assert_eq!(text.contains("STAND-IN"), report.backend.stand_in, "{text}");
         for exporter in report.exporters.iter().filter_map(|exporter| exporter.available.as_ref()) {
             assert!(text.contains(&exporter.driver), "{text}");
@@ -150,7 +154,7 @@ fn every_scenario_of_the_committed_reports_is_there() -> Tested {
 #[test]
 fn every_outcome_shows_with_its_reason_and_log() -> Tested {
     let folder = tempfile::tempdir()?;
-    let reports = [eventful()?, report(&committed(false)?[0])?];
+    let reports = [eventful()?, full_report()?];
     let files = [written(folder.path(), "a.json", &reports[0])?, written(folder.path(), "b.json", &reports[1])?];
     let (_, page) = page(&files.each_ref().map(|path| path.as_path()))?;
     check_scenarios(&page, &reports)?;

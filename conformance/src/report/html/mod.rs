@@ -9,6 +9,8 @@ mod cases;
 mod machines;
 mod matrix;
 
+use std::cmp::Reverse;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::merge::Merged;
@@ -123,8 +125,10 @@ fn group_of(case: &CaseReport) -> &str {
     case.id.split('.').next().unwrap_or_default()
 }
 
-/// Every group, in the order in which the reports have them.
+/// Every group, in the order of the fullest report; what others have beside it follows.
 fn groups<'a>(runs: &[Run<'a>]) -> Vec<&'a str> {
+    let mut runs = runs.to_vec();
+    runs.sort_by_key(|run| Reverse(run.report.results.len()));
     in_order(runs.iter().flat_map(|run| run.report.results.iter().map(group_of)))
 }
 
