@@ -50,7 +50,7 @@ pub use report::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Rat
 
 use crate::cli::{FAILED, check_writable, glob, to_json, write_file};
 use crate::outcome::{Stop, Verdict};
-use crate::report::Tool;
+use crate::report::{Merged, Tool, html};
 use crate::suite::Suite;
 use frame::Frame;
 use machine::Machine;
@@ -75,6 +75,9 @@ pub(crate) struct BenchArgs {
     /// Write the report as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the report as one page for a browser, which needs no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// A tenth of the time, and imprecise: shows that everything works.
     #[arg(long)]
     quick: bool,
@@ -132,7 +135,7 @@ pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
     };
     let under_test = suite.backend(&backend)?;
     // Found out now rather than after the run.
-    if let Some(path) = &args.json {
+    for path in args.json.iter().chain(&args.html) {
         check_writable(path)?;
     }
     let machine = Machine::open(under_test)?;
@@ -158,7 +161,11 @@ pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
     if let Some(path) = &args.json {
         write_file(path, &to_json(&report)?)?;
     }
-    status_of(&report, args.strict)
+    let status = status_of(&report, args.strict);
+    if let Some(path) = &args.html {
+        write_file(path, &html::render(&Merged::single_bench(report)))?;
+    }
+    status
 }
 
 fn chosen(filter: Option<&GlobMatcher>) -> Verdict<Vec<(&'static str, Measure)>> {

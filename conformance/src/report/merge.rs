@@ -65,6 +65,11 @@ impl Merged {
         }
     }
 
+    /// What was measured and is in no file yet.
+    pub(crate) fn single_bench(report: BenchReport) -> Self {
+        Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
+    }
+
     /// One run that is in no file yet.
     pub(crate) fn single(report: Report) -> Self {
         Self { reports: vec![Sourced { source: String::new(), report }], ..Self::empty() }

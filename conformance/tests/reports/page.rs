@@ -316,6 +316,19 @@ fn measurements_are_plotted_with_their_limits() -> Tested {
 }
 
 #[test]
+fn measuring_writes_its_own_page() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("bench.html");
+    printed(&["bench", "--backend", "host", "--quick", "--filter", "signal.1", "--html", text(&file)?])?;
+    let text = std::fs::read_to_string(&file)?;
+    let page = html::parse(&text)?;
+    check_own(&text, &page)?;
+    assert!(page.with_class("bars").iter().any(|bars| bars.named("h4")[0].text() == "signal.1"));
+    assert!(page.with_class("ratio").iter().any(|plot| plot.text().starts_with("signal.1 library/backend")));
+    Ok(())
+}
+
+#[test]
 fn a_run_writes_its_own_page() -> Tested {
     let folder = tempfile::tempdir()?;
     let [page, data] = ["run.html", "run.json"].map(|name| folder.path().join(name));
