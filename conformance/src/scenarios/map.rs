@@ -17,6 +17,8 @@ scenarios! {
     "map.slices", Any, "Slices of a mapping address exactly their bytes, and none outside can be made.", slices;
     "map.twice", Any, "The same range mapped twice is the same memory, and each mapping ends by itself.", twice;
     "map.overlapping", Any, "Overlapping mappings see each other's writes.", overlapping;
+    "map.copies_within", Any, "A copy within a buffer moves its bytes; one onto itself is refused and moves none.",
+        copies_within;
 }
 
 const SIZE: usize = 256 << 10;
@@ -147,4 +149,29 @@ fn overlapping(context: &Context) -> Verdict {
     let mut found = vec![0; 192 << 10];
     buffer.read(0, &mut found)?;
     b.verify(0, &found[64 << 10..], "the high mapping's bytes, on the exporter's side")
+}
+
+fn copies_within(context: &Context) -> Verdict {
+    const PART: u64 = 4096;
+    const BYTES: usize = 4096;
+    let (buffer, pattern) = (context.buffer(3 * PART)?, context.pattern());
+    buffer.write(0, &pattern.bytes(0, 3 * BYTES))?;
+    let (mapped, stream) = (context.import(&*buffer)?, context.device().create_stream()?);
+    let copy = |target: u64, source: u64| {
+        let (target, source) = (mapped.slice(target..target + PART)?, mapped.slice(source..source + PART)?);
+        stream.copy(target, source)
+    };
+    for (target, source) in [(0, 0), (1, 0), (0, 1), (PART - 1, 0), (PART, 2 * PART - 1)] {
+        expect_error(copy(target, source), ErrorKind::InvalidArgument, "a copy onto itself")?;
+    }
+    stream.synchronize()?;
+    let mut found = vec![0; 3 * BYTES];
+    buffer.read(0, &mut found)?;
+    pattern.verify(0, &found, "what copies that were refused left")?;
+    copy(2 * PART, PART)?;
+    stream.synchronize()?;
+    buffer.read(0, &mut found)?;
+    let (kept, copied) = found.split_at(2 * BYTES);
+    pattern.verify(0, kept, "what the copy had no part in")?;
+    pattern.verify(PART, copied, "what was copied beside its source")
 }
