@@ -85,13 +85,7 @@ impl Stream {
 
     /// Enqueues work that [`Stream::overtake`] may pass as long as nothing else is behind it.
     pub fn enqueue_slow(&self, work: impl FnOnce() -> Result<(), u32> + Send + 'static) {
-        let mut queue = lock(&self.queue);
-        Self::append(&mut queue, Box::new(work));
-        if let Some((_, may_be_overtaken)) = queue.waiting.back_mut() {
-            *may_be_overtaken = true;
-        }
-        drop(queue);
-        self.changed.notify_all();
+        self.push(Box::new(work), true);
     }
 
     /// Enqueues work in front of what may be overtaken and has not begun.
@@ -100,12 +94,12 @@ impl Stream {
         let slow = queue.waiting.iter().rev().take_while(|(_, may_be_overtaken)| *may_be_overtaken).count();
         let first = queue.waiting.len() - slow;
         match queue.waiting.get_mut(first) {
-            None => Self::append(&mut queue, Box::new(work)),
+            None => Self::append(&mut queue, Box::new(work), false),
             Some((overtaken, _)) => {
                 // Together, so that whoever counts what was enqueued before still counts right.
                 let overtaken = std::mem::replace(overtaken, Box::new(|| Ok(())));
                 queue.waiting[first] = (Box::new(move || work().and(overtaken())), false);
-                Self::append(&mut queue, Box::new(|| Ok(())));
+                Self::append(&mut queue, Box::new(|| Ok(())), false);
             }
         }
         drop(queue);
@@ -114,14 +108,18 @@ impl Stream {
 
     /// Enqueues work.
     pub fn enqueue(&self, work: impl FnOnce() -> Result<(), u32> + Send + 'static) {
+        self.push(Box::new(work), false);
+    }
+
+    fn push(&self, work: Work, may_be_overtaken: bool) {
         let mut queue = lock(&self.queue);
-        Self::append(&mut queue, Box::new(work));
+        Self::append(&mut queue, work, may_be_overtaken);
         drop(queue);
         self.changed.notify_all();
     }
 
-    fn append(queue: &mut Queue, work: Work) {
-        queue.waiting.push_back((work, false));
+    fn append(queue: &mut Queue, work: Work, may_be_overtaken: bool) {
+        queue.waiting.push_back((work, may_be_overtaken));
         queue.enqueued += 1;
     }
 
@@ -136,6 +134,7 @@ impl Stream {
                 passed.pass();
                 Ok(())
             }),
+            false,
         );
         // Under the lock: who sees the record finds it enqueued.
         event.set(record);
