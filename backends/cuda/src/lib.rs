@@ -7,7 +7,6 @@
 //!   context, the one that CUDA's runtime, cudarc and most libraries use.
 //! * The driver gets duplicates of descriptors. It closes them on success and, on failure, closes them or not depending
 //!   on the error; either way nothing is leaked and nothing is closed twice.
-//!
 //! * A signal of a semaphore comes after the fills of its stream. NVIDIA's driver alone lets it overtake a small one: of
 //!   some 2,500 pairs of `cuMemsetD8Async` (32 to 4,096 bytes) and `cuSignalExternalSemaphoresAsync`, measured with driver
 //!   580 on an H200, one was seen in the wrong order by a stream that had waited. So the first signal after a fill of

@@ -115,7 +115,8 @@ impl Bridges {
     /// # Safety
     /// No stream waits for a word any more.
     pub(crate) unsafe fn free(&self, device: &dyn BackendDevice) {
-        // SAFETY: the caller's promise; a ticket is put back when its stream has written the word, and those retired are of streams too.
+        // SAFETY: the caller's promise; a ticket is put back when its stream has written the word, and those retired are
+        // of streams too.
         unsafe { self.words.free(device) };
     }
 

@@ -57,8 +57,8 @@ impl Stream {
     /// # Errors
     /// What failed in the enqueued work since the last call; [`ErrorKind::HostFunctionPanicked`] if a host function
     /// did; why the exporter of a [`Timeline`](super::Timeline) failed, if the stream waited for it over a bridge and was
-    /// let go, or signalled it so: a signal is carried a moment after the stream has run it, so that the failure may come with
-    /// the next call.
+    /// let go, or signalled it so: a signal is carried a moment after the stream has run it, so that the failure may come
+    /// with the next call.
     pub fn synchronize(&self) -> Result<()> {
         let device = self.device();
         // SAFETY: the stream is live.

@@ -55,8 +55,9 @@ impl Path {
 ///
 /// All methods may be called from any thread. Dropping a timeline does not wait: what is enqueued stays valid, and keeps the
 /// exporter's timeline. Over a bridge, or once the timeline has failed, a thread may use the exporter until all of that has
-/// been carried or has run, and for a moment after the exporter's last timeline is gone. Closing the device, by dropping the last object of it, waits for that thread;
-/// so what the exporter needs, like its `VkDevice`, must live that long, or be kept by the exporter.
+/// been carried or has run, and for a moment after the exporter's last timeline is gone. Closing the device, by dropping
+/// the last object of it, waits for that thread; so what the exporter needs, like its `VkDevice`, must live that long, or
+/// be kept by the exporter.
 ///
 /// A device that is lost, after a kernel touched memory that is not its own say, signals nothing any more. Over a bridge its
 /// timelines fail once [`Stream::synchronize`], [`Stream::synchronize_timeout`] or [`Stream::is_idle`] has met with that on
