@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop_core::backend::{
-    ExportableAllocation, HostFunction, RawAllocation, RawEvent, RawKernel, RawMemory, RawModule, RawSemaphore,
-    RawSignal, RawStream, RawWait, SignalMemory,
+    ExportableAllocation, HostFunction, RawAllocation, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory,
+    RawModule, RawSemaphore, RawSignal, RawStream, RawWait, SignalMemory,
 };
 use gpu_interop_core::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, Feature, KernelArg, LaunchConfig, MemoryHandle,
@@ -17,6 +17,7 @@ use gpu_interop_core::{
 
 use crate::event::EventState;
 use crate::exporter_header::ExporterHeader;
+use crate::graph::{self, Graph};
 use crate::imported::{Allocation, ImportedMemory};
 use crate::kernel::HostKernel;
 use crate::mapping::Mapping;
@@ -66,6 +67,8 @@ impl HostDevice {
             Feature::SignalMemory,
             Feature::HostFunctions,
             Feature::Kernels,
+            Feature::Graphs,
+            Feature::GraphSemaphores,
         ];
         let capabilities =
             native.into_iter().fold(capabilities, |all, feature| all.with_feature(feature, Support::Native));
@@ -127,6 +130,30 @@ unsafe fn enqueue(stream: RawStream, ops: impl IntoIterator<Item = Op>) -> Resul
     // SAFETY: the caller's promise.
     unsafe { borrow::<StreamState>(stream.get()) }.enqueue(ops);
     Ok(())
+}
+
+/// Signals as operations.
+///
+/// # Safety
+/// The semaphores are live.
+unsafe fn signals(signals: &[RawSignal]) -> impl ExactSizeIterator<Item = Op> {
+    signals.iter().map(|signal| Op::Signal {
+        // SAFETY: the caller's promise.
+        semaphore: unsafe { share(signal.semaphore.get()) },
+        params: signal.params,
+    })
+}
+
+/// Waits as operations.
+///
+/// # Safety
+/// The semaphores are live.
+unsafe fn waits(waits: &[RawWait]) -> impl ExactSizeIterator<Item = Op> {
+    waits.iter().map(|wait| Op::Wait {
+        // SAFETY: the caller's promise.
+        semaphore: unsafe { share(wait.semaphore.get()) },
+        params: wait.params,
+    })
 }
 
 // SAFETY (of the unsafe methods below): the caller keeps the contract of `gpu_interop_core::backend`: raw values are
@@ -202,23 +229,13 @@ impl BackendDevice for HostDevice {
     }
 
     unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
-        let ops = signals.iter().map(|signal| Op::Signal {
-            // SAFETY: live, by contract.
-            semaphore: unsafe { share(signal.semaphore.get()) },
-            params: signal.params,
-        });
         // SAFETY: live, by contract.
-        unsafe { enqueue(stream, ops) }
+        unsafe { enqueue(stream, self::signals(signals)) }
     }
 
     unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
-        let ops = waits.iter().map(|wait| Op::Wait {
-            // SAFETY: live, by contract.
-            semaphore: unsafe { share(wait.semaphore.get()) },
-            params: wait.params,
-        });
         // SAFETY: live, by contract.
-        unsafe { enqueue(stream, ops) }
+        unsafe { enqueue(stream, self::waits(waits)) }
     }
 
     fn create_stream(&self) -> Result<RawStream> {
@@ -367,7 +384,7 @@ impl BackendDevice for HostDevice {
 
     unsafe fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void) -> Result<()> {
         // SAFETY: live, by contract.
-        unsafe { enqueue(stream, [Op::HostFunction { function, data: Carried(data) }]) }
+        unsafe { enqueue(stream, [Op::HostFunction { function, data: Carried(data.cast()) }]) }
     }
 
     fn load_module(&self, image: ModuleImage<'_>) -> Result<RawModule> {
@@ -411,5 +428,44 @@ impl BackendDevice for HostDevice {
         let launch = Launch { kernel, config: *config, args: args.to_vec() };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [Op::Launch(Box::new(launch))]) }
+    }
+
+    unsafe fn begin_capture(&self, stream: RawStream) -> Result<()> {
+        // SAFETY: live, by contract.
+        unsafe { borrow::<StreamState>(stream.get()) }.begin_recording();
+        Ok(())
+    }
+
+    unsafe fn last_captured(&self, stream: RawStream) -> Result<RawGraphNode> {
+        // SAFETY: live, by contract.
+        Ok(graph::last(unsafe { borrow::<StreamState>(stream.get()) }))
+    }
+
+    unsafe fn end_capture(&self, stream: RawStream) -> Result<RawGraph> {
+        // SAFETY: live, by contract.
+        let graph = Graph::of(unsafe { borrow::<StreamState>(stream.get()) });
+        Ok(RawGraph::new(expose(Arc::new(graph))))
+    }
+
+    unsafe fn set_captured_signals(&self, graph: RawGraph, node: RawGraphNode, signals: &[RawSignal]) -> Result<()> {
+        // SAFETY: live, by contract.
+        unsafe { borrow::<Graph>(graph.get()).replace(node, self::signals(signals)) }
+    }
+
+    unsafe fn set_captured_waits(&self, graph: RawGraph, node: RawGraphNode, waits: &[RawWait]) -> Result<()> {
+        // SAFETY: live, by contract.
+        unsafe { borrow::<Graph>(graph.get()).replace(node, self::waits(waits)) }
+    }
+
+    unsafe fn launch_graph(&self, stream: RawStream, graph: RawGraph) -> Result<()> {
+        // SAFETY: live, by contract.
+        unsafe { borrow::<Graph>(graph.get()).launch(borrow::<StreamState>(stream.get())) };
+        Ok(())
+    }
+
+    unsafe fn destroy_graph(&self, graph: RawGraph) -> Result<()> {
+        // SAFETY: live and freed once, by contract. Launches hold what they use themselves.
+        drop(unsafe { take::<Graph>(graph.get()) });
+        Ok(())
     }
 }

@@ -23,6 +23,7 @@ mod backend;
 mod device;
 mod event;
 mod exporter_header;
+mod graph;
 mod imported;
 mod kernel;
 mod mapping;

@@ -1,6 +1,5 @@
 //! The work that a stream can be given.
 
-use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,7 +29,7 @@ pub(crate) struct Carried<T>(pub(crate) *mut T);
 unsafe impl<T> Send for Carried<T> {}
 
 /// A launch, boxed because it is larger than everything else and never on a hot path.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Launch {
     pub(crate) kernel: HostKernel,
     pub(crate) config: LaunchConfig,
@@ -38,7 +37,7 @@ pub(crate) struct Launch {
 }
 
 /// One operation of a stream.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Op {
     Copy { target: Carried<u8>, source: Carried<u8>, size: usize },
     FillU8 { target: Carried<u8>, value: u8, size: usize },
@@ -49,7 +48,7 @@ pub(crate) enum Op {
     WriteValue { word: Carried<u8>, value: Word },
     Record(Arc<Record>),
     WaitEvent(Arc<Record>),
-    HostFunction { function: HostFunction, data: Carried<c_void> },
+    HostFunction { function: HostFunction, data: Carried<u8> },
     Launch(Box<Launch>),
 }
 
@@ -110,7 +109,7 @@ impl Op {
             Self::WaitEvent(record) => record.wait(cancelled),
             Self::HostFunction { function, data } => {
                 // SAFETY: whoever enqueued the function promised that it fits its data; it runs once.
-                unsafe { function(data.0) };
+                unsafe { function(data.0.cast()) };
                 Ok(())
             }
             Self::Launch(launch) => launch.run(),

@@ -36,6 +36,8 @@ struct Queue {
     closing: bool,
     /// The first failure since the last synchronisation.
     failure: Option<Error>,
+    /// What is enqueued goes here instead.
+    recording: Option<Vec<Op>>,
 }
 
 impl StreamState {
@@ -48,6 +50,7 @@ impl StreamState {
                 asleep: false,
                 closing: false,
                 failure: None,
+                recording: None,
             }),
             work: Condvar::new(),
             done: AtomicU64::new(0),
@@ -126,7 +129,26 @@ impl StreamState {
         event.set(record);
     }
 
+    /// Records what is enqueued from here on, instead of running it.
+    pub(crate) fn begin_recording(&self) {
+        self.lock().recording = Some(Vec::new());
+    }
+
+    /// How many operations were recorded.
+    pub(crate) fn recorded(&self) -> usize {
+        self.lock().recording.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Ends the recording.
+    pub(crate) fn end_recording(&self) -> Vec<Op> {
+        self.lock().recording.take().unwrap_or_default()
+    }
+
     fn append(&self, queue: &mut Queue, ops: impl IntoIterator<Item = Op>) {
+        if let Some(recording) = &mut queue.recording {
+            recording.extend(ops);
+            return;
+        }
         let before = queue.waiting.len();
         queue.waiting.extend(ops);
         queue.enqueued += (queue.waiting.len() - before) as u64;

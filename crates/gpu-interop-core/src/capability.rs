@@ -98,6 +98,10 @@ pub enum Feature {
     HostFunctions,
     /// Modules and kernels.
     Kernels,
+    /// Graphs: work that is recorded once and launched many times.
+    Graphs,
+    /// Signals of semaphores, and waits for them, in graphs.
+    GraphSemaphores,
 }
 
 impl Feature {
@@ -113,6 +117,8 @@ impl Feature {
         Self::SignalMemory,
         Self::HostFunctions,
         Self::Kernels,
+        Self::Graphs,
+        Self::GraphSemaphores,
     ];
 }
 
@@ -129,6 +135,8 @@ impl fmt::Display for Feature {
             Self::SignalMemory => "signal memory",
             Self::HostFunctions => "host functions",
             Self::Kernels => "kernels",
+            Self::Graphs => "graphs",
+            Self::GraphSemaphores => "semaphores in graphs",
         })
     }
 }

@@ -61,8 +61,9 @@ pub use identity::{DeviceIdentity, DeviceKind, IdentityMatch, Luid, ParseIdentit
 pub use import::{MemoryImport, SemaphoreImport};
 pub use kernel::{BinaryImage, KernelArg, LaunchConfig, ModuleImage};
 pub use object::{
-    ArrayRegion, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore, Kernel, MappedBuffer,
-    MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream, Surface, Texture, Timeline,
+    ArrayRegion, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore, Graph, Kernel,
+    MappedBuffer, MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream, Surface,
+    Texture, Timeline,
 };
 pub use semaphore_ops::{SignalParams, WaitParams};
 pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};

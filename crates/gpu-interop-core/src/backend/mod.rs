@@ -28,8 +28,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use raw::{
-    DevicePtr, RawAllocation, RawArray, RawEvent, RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore,
-    RawStream, RawSurface, RawTexture,
+    DevicePtr, RawAllocation, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory, RawMipmappedArray,
+    RawModule, RawSemaphore, RawStream, RawSurface, RawTexture,
 };
 
 use crate::array::MipmappedArrayDesc;
@@ -445,5 +445,44 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
         _args: &[KernelArg],
     ) -> Result<()> {
         Err(missing("BackendDevice::launch_kernel"))
+    }
+
+    /// Begins to record what is enqueued on a stream instead of running it (`cuStreamBeginCapture`, relaxed). The stream
+    /// is idle, and until [`BackendDevice::end_capture`] it is given copies, fills, kernels, words and semaphores only.
+    unsafe fn begin_capture(&self, _stream: RawStream) -> Result<()> {
+        Err(missing("BackendDevice::begin_capture"))
+    }
+
+    /// What was recorded last (`cuStreamGetCaptureInfo`): a batch of signals or waits. Lives as long as the graph.
+    unsafe fn last_captured(&self, _stream: RawStream) -> Result<RawGraphNode> {
+        Err(missing("BackendDevice::last_captured"))
+    }
+
+    /// Ends the recording, also with an error, and makes a graph of it that can be launched (`cuStreamEndCapture`,
+    /// `cuGraphInstantiate`).
+    unsafe fn end_capture(&self, _stream: RawStream) -> Result<RawGraph> {
+        Err(missing("BackendDevice::end_capture"))
+    }
+
+    /// Replaces a batch of signals by another of the same length, for later launches
+    /// (`cuGraphExecExternalSemaphoresSignalNodeSetParams`). No other thread uses the graph meanwhile.
+    unsafe fn set_captured_signals(&self, _: RawGraph, _: RawGraphNode, _signals: &[RawSignal]) -> Result<()> {
+        Err(missing("BackendDevice::set_captured_signals"))
+    }
+
+    /// The twin of [`BackendDevice::set_captured_signals`] for waits.
+    unsafe fn set_captured_waits(&self, _: RawGraph, _: RawGraphNode, _waits: &[RawWait]) -> Result<()> {
+        Err(missing("BackendDevice::set_captured_waits"))
+    }
+
+    /// Enqueues a graph (`cuGraphLaunch`). No other thread uses the graph meanwhile; what it uses is live until it has
+    /// run.
+    unsafe fn launch_graph(&self, _stream: RawStream, _graph: RawGraph) -> Result<()> {
+        Err(missing("BackendDevice::launch_graph"))
+    }
+
+    /// Destroys a graph (`cuGraphExecDestroy`).
+    unsafe fn destroy_graph(&self, _graph: RawGraph) -> Result<()> {
+        Err(missing("BackendDevice::destroy_graph"))
     }
 }

@@ -54,6 +54,10 @@ raw_values! {
     RawModule;
     /// A kernel: `CUfunction`, `hipFunction_t`.
     RawKernel;
+    /// A graph that can be launched: `CUgraphExec`, `hipGraphExec_t`.
+    RawGraph;
+    /// A piece of work in a graph: `CUgraphNode`, `hipGraphNode_t`.
+    RawGraphNode;
 }
 
 /// An address in a device's address space: `CUdeviceptr`, `hipDeviceptr_t`.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::device::DeviceInner;
-use super::lifetime::{InFlight, Owned, Resource};
+use super::lifetime::{InFlight, Owned};
 use super::memory::MemoryInner;
+use super::resource::Resource;
 use crate::array::MipmappedArrayDesc;
 use crate::backend::{RawArray, RawMipmappedArray};
 use crate::error::{Error, Result};

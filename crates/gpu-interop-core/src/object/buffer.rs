@@ -4,8 +4,9 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::device::DeviceInner;
-use super::lifetime::{InFlight, Owned, Resource};
+use super::lifetime::{InFlight, Owned};
 use super::memory::MemoryInner;
+use super::resource::Resource;
 use super::validate;
 use crate::backend::DevicePtr;
 use crate::error::Result;

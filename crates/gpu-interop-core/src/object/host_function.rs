@@ -65,9 +65,12 @@ impl Stream {
     /// first it is neither called nor dropped. A panic is caught, and reported by the next [`Stream::synchronize`].
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where streams cannot; else what the driver answers.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where streams cannot;
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) on a stream that records a graph: it is called
+    /// once; else what the driver answers.
     pub fn launch_host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
         let device = self.device();
+        self.runs("Stream::launch_host_function")?;
         validate::feature("Stream::launch_host_function", device.raw.capabilities(), Feature::HostFunctions)
             .and_then(|()| {
                 let call = HostCall { function: Box::new(function), faults: self.faults().clone() };

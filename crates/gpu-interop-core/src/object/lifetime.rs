@@ -9,6 +9,8 @@
 //! A driver that cannot say whether work has run is asked in another way: of a stream by an event, of an event by its
 //! stream. Only if that fails too is the device taken for lost, on which nothing runs any more.
 //!
+//! A graph has a slot, too, for as long as it lives: what was recorded in it may run at any time until then.
+//!
 //! Memory never goes before its mappings, nor an image before its surfaces and textures, even if the work ends while
 //! the question is being asked: it waits for those of them that are still kept, and what is kept is freed under one
 //! lock, in the order it was let go.
@@ -22,74 +24,24 @@ use smallvec::SmallVec;
 
 use super::device::DeviceInner;
 use super::host_function;
-use crate::backend::{
-    BackendDevice, DevicePtr, ExportableAllocation, RawEvent, RawMemory, RawMipmappedArray, RawModule, RawSemaphore,
-    RawStream, RawSurface, RawTexture,
-};
+use super::resource::Resource;
+use crate::backend::{BackendDevice, RawEvent, RawStream};
 use crate::bridge::{Bridges, Threads};
 use crate::error::Result;
 
-/// A driver object that is freed exactly once.
+/// Who may use an object.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Resource {
-    Memory(RawMemory),
-    Buffer {
-        ptr: DevicePtr,
-        memory: RawMemory,
-    },
-    MipmappedArray {
-        raw: RawMipmappedArray,
-        memory: RawMemory,
-    },
-    Surface {
-        raw: RawSurface,
-        array: RawMipmappedArray,
-        memory: RawMemory,
-    },
-    Texture {
-        raw: RawTexture,
-        array: RawMipmappedArray,
-        memory: RawMemory,
-    },
-    Semaphore(RawSemaphore),
-    Allocation(ExportableAllocation),
-    Module(RawModule),
-    Event(RawEvent),
-    /// `owned` is false for a stream that the application lent.
-    Stream {
-        raw: RawStream,
-        slot: usize,
-        owned: bool,
-    },
+enum Slot {
+    Free,
+    Stream(RawStream),
+    Graph,
 }
 
-/// What other resources live in, and which therefore must not go before them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Container {
-    Memory(RawMemory),
-    Array(RawMipmappedArray),
-}
-
-impl Resource {
-    /// What this lives in.
-    fn lives_in(&self) -> [Option<Container>; 2] {
+impl Slot {
+    fn stream(self) -> Option<RawStream> {
         match self {
-            Self::Buffer { memory, .. } | Self::MipmappedArray { memory, .. } => {
-                [Some(Container::Memory(*memory)), None]
-            }
-            Self::Surface { array, memory, .. } | Self::Texture { array, memory, .. } => {
-                [Some(Container::Memory(*memory)), Some(Container::Array(*array))]
-            }
-            _ => [None, None],
-        }
-    }
-
-    /// What this is to the resources that live in it.
-    fn container(&self) -> Option<Container> {
-        match self {
-            Self::Memory(raw) => Some(Container::Memory(*raw)),
-            Self::MipmappedArray { raw, .. } => Some(Container::Array(*raw)),
-            _ => None,
+            Self::Stream(raw) => Some(raw),
+            Self::Free | Self::Graph => None,
         }
     }
 }
@@ -158,7 +110,7 @@ impl Drop for Owned {
 enum Wait {
     /// An event recorded after the last use, owned by the entry.
     Event { event: RawEvent, slot: usize },
-    /// The stream in this slot being idle, where no event could be recorded.
+    /// The stream in this slot being idle, where no event could be recorded; the graph in it being gone.
     Idle(usize),
 }
 
@@ -171,7 +123,7 @@ struct Retired {
 /// The streams of a device and the objects that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Lifetimes {
-    streams: Mutex<Vec<Option<RawStream>>>,
+    slots: Mutex<Vec<Slot>>,
     retired: Mutex<Vec<Retired>>,
     /// What was let go inside a host function, where no driver may be called, and the streams it was used on.
     deferred: Mutex<Vec<(Resource, u64)>>,
@@ -186,17 +138,31 @@ pub(super) struct Lifetimes {
 impl Lifetimes {
     /// Gives a stream its slot.
     pub(super) fn add_stream(&self, raw: RawStream) -> usize {
-        let mut streams = lock(&self.streams);
-        match streams.iter().position(Option::is_none) {
+        self.add(Slot::Stream(raw))
+    }
+
+    /// Gives a graph its slot.
+    pub(super) fn add_graph(&self) -> usize {
+        self.add(Slot::Graph)
+    }
+
+    fn add(&self, user: Slot) -> usize {
+        let mut slots = lock(&self.slots);
+        match slots.iter().position(|slot| matches!(slot, Slot::Free)) {
             Some(slot) => {
-                streams[slot] = Some(raw);
+                slots[slot] = user;
                 slot
             }
             None => {
-                streams.push(Some(raw));
-                streams.len() - 1
+                slots.push(user);
+                slots.len() - 1
             }
         }
+    }
+
+    /// Takes a slot back. What waits for it may go.
+    pub(super) fn leave(&self, slot: usize) {
+        lock(&self.slots)[slot] = Slot::Free;
     }
 
     /// Frees `resource` now if the streams in `used` are idle, else later.
@@ -230,12 +196,19 @@ impl Lifetimes {
         if used == 0 {
             return waits;
         }
-        let streams = lock(&self.streams);
-        for (slot, raw) in streams.iter().enumerate() {
-            let Some(raw) = *raw else { continue };
+        let slots = lock(&self.slots);
+        for (slot, user) in slots.iter().enumerate() {
             if used & (1 << (slot % 64)) == 0 {
                 continue;
             }
+            let raw = match *user {
+                Slot::Free => continue,
+                Slot::Stream(raw) => raw,
+                Slot::Graph => {
+                    waits.push(Wait::Idle(slot));
+                    continue;
+                }
+            };
             // SAFETY: a stream is in the table, which is locked, exactly while it is live.
             let busy = match unsafe { device.query_stream(raw) } {
                 Ok(true) => continue,
@@ -329,12 +302,16 @@ impl Lifetimes {
         }
     }
 
-    /// Whether the stream in a slot is idle, or was when it left. Another one in the slot only makes this more careful.
-    /// What asks has failed to learn it from an event; if the stream does not answer either, it runs nothing any more.
+    /// Whether the stream in a slot is idle, or was when it left, or its graph has left. Another one in the slot only makes
+    /// this more careful. What asks of a stream has failed to learn it from an event; if the stream does not answer either,
+    /// it runs nothing any more.
     fn is_idle(&self, device: &dyn BackendDevice, slot: usize) -> bool {
-        let streams = lock(&self.streams);
-        // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-        streams[slot].is_none_or(|raw| unsafe { device.query_stream(raw) }.unwrap_or(true))
+        match lock(&self.slots)[slot] {
+            Slot::Free => true,
+            // SAFETY: a stream is in the table, which is locked, exactly while it is live.
+            Slot::Stream(raw) => unsafe { device.query_stream(raw) }.unwrap_or(true),
+            Slot::Graph => false,
+        }
     }
 
     /// Which of the streams in `used` have something left to run; none of a device that was closed and given up. One that
@@ -343,13 +320,13 @@ impl Lifetimes {
         if used == 0 || self.given_up.load(Ordering::Relaxed) {
             return 0;
         }
-        let streams = lock(&self.streams);
-        streams.iter().enumerate().fold(0, |busy, (slot, raw)| {
+        let slots = lock(&self.slots);
+        slots.iter().enumerate().fold(0, |busy, (slot, user)| {
             let bit = 1 << (slot % 64);
             // SAFETY: a stream is in the table, which is locked, exactly while it is live.
             let ask = |raw| unsafe { device.query_stream(raw) };
             let runs = |raw| ask(raw).or_else(|_| ask(raw)).is_ok_and(|idle| !idle);
-            if used & bit != 0 && raw.is_some_and(runs) { busy | bit } else { busy }
+            if used & bit != 0 && user.stream().is_some_and(runs) { busy | bit } else { busy }
         })
     }
 
@@ -416,8 +393,14 @@ impl Lifetimes {
                 Resource::Module(raw) => device.unload_module(raw),
                 Resource::Event(raw) => device.destroy_event(raw),
                 Resource::Stream { raw, slot, owned } => {
-                    lock(&self.streams)[slot] = None;
+                    self.leave(slot);
                     if owned { device.destroy_stream(raw) } else { Ok(()) }
+                }
+                Resource::Recorder(raw) => device.destroy_stream(raw),
+                Resource::Graph { raw, slot } => {
+                    let destroyed = device.destroy_graph(raw);
+                    self.leave(slot);
+                    destroyed
                 }
             }
         }

@@ -4,7 +4,8 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use super::device::DeviceInner;
-use super::lifetime::{Owned, Resource};
+use super::lifetime::Owned;
+use super::resource::Resource;
 use crate::backend::{RawKernel, RawModule};
 use crate::error::Result;
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::device::DeviceInner;
-use super::lifetime::{Owned, Resource};
+use super::lifetime::Owned;
+use super::resource::Resource;
 use super::stream::Stream;
 use crate::backend::{RawSemaphore, RawSignal, RawWait};
 use crate::error::{Error, Result};
@@ -26,8 +27,8 @@ pub struct ExternalSemaphore {
     owned: Owned,
     raw: RawSemaphore,
     kind: SemaphoreHandleKind,
-    /// The greatest value signalled through this object. The exporter may be further on.
-    last_signalled: AtomicU64,
+    /// The greatest value signalled through this object. The exporter may be further on. Graphs share it.
+    last_signalled: Arc<AtomicU64>,
 }
 
 /// One signal of a batch. Made by [`ExternalSemaphore`], done by [`Stream::signal`].
@@ -50,7 +51,7 @@ pub struct SemaphoreWait<'a> {
 impl ExternalSemaphore {
     pub(super) fn new(device: Arc<DeviceInner>, raw: RawSemaphore, kind: SemaphoreHandleKind) -> Self {
         let owned = Owned::new(device, Resource::Semaphore(raw));
-        Self { owned, raw, kind, last_signalled: AtomicU64::new(0) }
+        Self { owned, raw, kind, last_signalled: Arc::default() }
     }
 
     /// The kind of handle it was imported from.
@@ -124,20 +125,20 @@ impl ExternalSemaphore {
         self.owned.in_flight.bits()
     }
 
-    /// Checks that this semaphore can be used on `stream` with parameters for `payload`, and notes the use.
+    /// Checks that this semaphore can be used with parameters for `payload`, and notes the use.
     #[inline(always)]
-    fn enter(&self, operation: &'static str, stream: &Stream, payload: SemaphorePayload) -> Result<()> {
-        if !Arc::ptr_eq(&self.owned.device, stream.device()) || payload != self.kind.payload() {
-            return Err(self.refused(operation, stream, payload));
+    fn enter(&self, user: User<'_>, payload: SemaphorePayload) -> Result<()> {
+        if !Arc::ptr_eq(&self.owned.device, user.device) || payload != self.kind.payload() {
+            return Err(self.refused(user, payload));
         }
-        self.owned.in_flight.mark(stream.slot());
+        self.owned.in_flight.mark(user.slot);
         Ok(())
     }
 
     /// Why [`ExternalSemaphore::enter`] refuses.
     #[cold]
-    fn refused(&self, operation: &'static str, stream: &Stream, payload: SemaphorePayload) -> Error {
-        if !Arc::ptr_eq(&self.owned.device, stream.device()) {
+    fn refused(&self, User { operation, device, .. }: User<'_>, payload: SemaphorePayload) -> Error {
+        if !Arc::ptr_eq(&self.owned.device, device) {
             return Error::invalid(operation, "the semaphore belongs to another device than the stream")
                 .with_context("semaphore's device", self.owned.device.raw.identity());
         }
@@ -152,21 +153,71 @@ impl ExternalSemaphore {
 const SIGNAL: &str = "Stream::signal";
 const WAIT: &str = "Stream::wait";
 
+/// Who uses semaphores: a stream or a graph, by its slot, in an operation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct User<'a> {
+    pub(super) operation: &'static str,
+    pub(super) device: &'a Arc<DeviceInner>,
+    pub(super) slot: usize,
+}
+
+impl<'a> User<'a> {
+    #[inline(always)]
+    fn stream(operation: &'static str, stream: &'a Stream) -> Self {
+        Self { operation, device: stream.device(), slot: stream.slot() }
+    }
+}
+
+/// The value that a signal sets a timeline to, and where the last one is remembered.
+#[derive(Debug)]
+pub(super) struct TimelineSignal {
+    value: u64,
+    last: Arc<AtomicU64>,
+}
+
+impl TimelineSignal {
+    /// As [`SemaphoreSignal::begin`].
+    pub(super) fn begin(&self, operation: &'static str) -> Result<u64> {
+        grow(operation, &self.last, self.value)
+    }
+
+    /// As [`SemaphoreSignal::undo`].
+    pub(super) fn undo(&self, previous: u64) {
+        self.last.store(previous, Ordering::Relaxed);
+    }
+}
+
+/// Takes a timeline to a greater value than before. Returns that.
+///
+/// Not one atomic step: whoever signals a timeline from two threads must order them anyway, and then each sees the
+/// other's value.
+#[inline(always)]
+fn grow(operation: &'static str, last: &AtomicU64, value: u64) -> Result<u64> {
+    let previous = last.load(Ordering::Relaxed);
+    if value <= previous {
+        return Err(backwards(operation, value, previous));
+    }
+    last.store(value, Ordering::Relaxed);
+    Ok(previous)
+}
+
 impl SemaphoreSignal<'_> {
-    /// Checks the signal and records its value. Returns the value before, for [`SemaphoreSignal::undo`].
-    ///
-    /// Not one atomic step: whoever signals a timeline from two threads must order them anyway, and then each sees
-    /// the other's value.
+    /// Checks the signal for a graph, which makes it when it is launched.
+    pub(super) fn record(&self, user: User<'_>) -> Result<(RawSignal, Option<TimelineSignal>)> {
+        self.semaphore.enter(user, self.raw.params.payload())?;
+        let timeline = match self.raw.params {
+            SignalParams::Value(value) => Some(TimelineSignal { value, last: self.semaphore.last_signalled.clone() }),
+            _ => None,
+        };
+        Ok((self.raw, timeline))
+    }
+
+    /// Checks the signal and notes its value. Returns the value before, for [`SemaphoreSignal::undo`].
     #[inline(always)]
     fn begin(&self, stream: &Stream) -> Result<u64> {
-        self.semaphore.enter(SIGNAL, stream, self.raw.params.payload())?;
+        self.semaphore.enter(User::stream(SIGNAL, stream), self.raw.params.payload())?;
         let SignalParams::Value(value) = self.raw.params else { return Ok(0) };
-        let last = self.semaphore.last_signalled.load(Ordering::Relaxed);
-        if value <= last {
-            return Err(backwards(value, last));
-        }
-        self.semaphore.last_signalled.store(value, Ordering::Relaxed);
-        Ok(last)
+        grow(SIGNAL, &self.semaphore.last_signalled, value)
     }
 
     /// Takes back a value whose signal was not enqueued.
@@ -181,19 +232,25 @@ impl SemaphoreSignal<'_> {
 impl SemaphoreWait<'_> {
     #[inline(always)]
     fn begin(&self, stream: &Stream) -> Result<()> {
-        self.semaphore.enter(WAIT, stream, self.raw.params.payload())
+        self.semaphore.enter(User::stream(WAIT, stream), self.raw.params.payload())
+    }
+
+    /// Checks the wait for a graph.
+    pub(super) fn record(&self, user: User<'_>) -> Result<RawWait> {
+        self.semaphore.enter(user, self.raw.params.payload())?;
+        Ok(self.raw)
     }
 }
 
 #[cold]
-fn backwards(value: u64, last: u64) -> Error {
-    Error::invalid(SIGNAL, "a timeline only grows; drivers would let it go backwards")
+fn backwards(operation: &'static str, value: u64, last: u64) -> Error {
+    Error::invalid(operation, "a timeline only grows; drivers would let it go backwards")
         .with_context("value", value)
         .with_context("already signalled", last)
 }
 
 #[cold]
-fn empty(operation: &'static str) -> Error {
+pub(super) fn empty(operation: &'static str) -> Error {
     Error::invalid(operation, "the batch is empty")
 }
 
@@ -209,11 +266,13 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
     /// device, parameters of the wrong sort, or a timeline value not greater than one already signalled through
-    /// the same [`ExternalSemaphore`]; then nothing is enqueued. Else what the driver answers.
+    /// the same [`ExternalSemaphore`] (in a graph: when that is launched); then nothing is enqueued. Else what the driver
+    /// answers.
     #[inline(always)]
     pub fn signal(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
-        let signalled = match signals {
-            [signal] => self.signal_one(signal),
+        let signalled = match (self.recording(), signals) {
+            (Some(recording), _) => recording.signal(self, User::stream(SIGNAL, self), signals),
+            (None, [signal]) => self.signal_one(signal),
             _ => self.signal_batch(signals),
         };
         signalled.map_err(|error| self.device().decorate(error))
@@ -266,8 +325,9 @@ impl Stream {
     /// device, or parameters of the wrong sort; then nothing is enqueued. Else what the driver answers.
     #[inline(always)]
     pub fn wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
-        let waited = match waits {
-            [wait] => wait.begin(self).and_then(|()| {
+        let waited = match (self.recording(), waits) {
+            (Some(recording), _) => recording.wait(self, User::stream(WAIT, self), waits),
+            (None, [wait]) => wait.begin(self).and_then(|()| {
                 // SAFETY: semaphore and stream are live and of this device, and the parameters are of the right sort.
                 unsafe { self.device().raw.wait_semaphores(self.as_raw(), std::slice::from_ref(&wait.raw)) }
             }),

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use super::device::DeviceInner;
 use super::event::Event;
 use super::fault::StreamFaults;
-use super::lifetime::{Owned, Resource};
+use super::graph::Recording;
+use super::lifetime::Owned;
 use super::module::Kernel;
+use super::resource::Resource;
 use crate::backend::RawStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{KernelArg, LaunchConfig};
@@ -21,13 +23,39 @@ pub struct Stream {
     raw: RawStream,
     slot: usize,
     faults: Arc<StreamFaults>,
+    /// What it is given goes into a graph.
+    recording: Option<Recording>,
 }
 
 impl Stream {
     pub(super) fn new(device: Arc<DeviceInner>, raw: RawStream, owned: bool) -> Self {
         let slot = device.lifetimes.add_stream(raw);
         let owned = Owned::new(device, Resource::Stream { raw, slot, owned });
-        Self { owned, raw, slot, faults: Arc::default() }
+        Self { owned, raw, slot, faults: Arc::default(), recording: None }
+    }
+
+    /// A stream that records the graph in `slot`.
+    pub(super) fn recorder(device: Arc<DeviceInner>, raw: RawStream, slot: usize) -> Self {
+        let owned = Owned::new(device, Resource::Recorder(raw));
+        Self { owned, raw, slot, faults: Arc::default(), recording: Some(Recording::default()) }
+    }
+
+    #[inline]
+    pub(super) fn recording(&self) -> Option<&Recording> {
+        self.recording.as_ref()
+    }
+
+    /// Refuses what cannot be recorded.
+    #[inline]
+    pub(super) fn runs(&self, operation: &'static str) -> Result<()> {
+        if self.recording.is_none() { Ok(()) } else { Err(self.records(operation)) }
+    }
+
+    #[cold]
+    fn records(&self, operation: &'static str) -> Error {
+        let message = "a stream that records a graph takes copies, fills, kernels, words and semaphores only; do this on \
+                       the stream that the graph is launched on";
+        self.device().decorate(Error::invalid(operation, message))
     }
 
     #[inline]
@@ -58,8 +86,9 @@ impl Stream {
     /// What failed in the enqueued work since the last call; [`ErrorKind::HostFunctionPanicked`] if a host function
     /// did; why the exporter of a [`Timeline`](super::Timeline) failed, if the stream waited for it over a bridge and was
     /// let go, or signalled it so: a signal is carried a moment after the stream has run it, so that the failure may come
-    /// with the next call.
+    /// with the next call. [`ErrorKind::InvalidArgument`] on a stream that records a graph.
     pub fn synchronize(&self) -> Result<()> {
+        self.runs("Stream::synchronize")?;
         let device = self.device();
         // SAFETY: the stream is live.
         let done = unsafe { device.raw.synchronize_stream(self.raw) };
@@ -110,6 +139,7 @@ impl Stream {
     /// [`Stream::synchronize`].
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
         const SPINS: u32 = 200;
+        self.runs("Stream::synchronize_timeout")?;
         let start = Instant::now();
         let mut pause = Duration::from_micros(20);
         for round in 0_u32.. {
@@ -142,6 +172,7 @@ impl Stream {
     /// # Errors
     /// What the driver answers; a failure of enqueued work may be reported here.
     pub fn is_idle(&self) -> Result<bool> {
+        self.runs("Stream::is_idle")?;
         // SAFETY: the stream is live.
         unsafe { self.device().raw.query_stream(self.raw) }
             .inspect_err(|error| self.look_after(error))
@@ -151,8 +182,10 @@ impl Stream {
     /// Records `event` after everything enqueued so far.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for an event of another device; else what the driver answers.
+    /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a stream that records a graph; else what the
+    /// driver answers.
     pub fn record(&self, event: &Event) -> Result<()> {
+        self.runs("Stream::record")?;
         self.check_device("Stream::record", "event", &event.owned.device)?;
         // SAFETY: both are live and of this device.
         unsafe { self.device().raw.record_event(event.raw, self.raw) }.map_err(|error| self.device().decorate(error))
@@ -161,8 +194,10 @@ impl Stream {
     /// Makes everything enqueued from here on wait for an event's last record.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for an event of another device; else what the driver answers.
+    /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a stream that records a graph; else what the
+    /// driver answers.
     pub fn wait_event(&self, event: &Event) -> Result<()> {
+        self.runs("Stream::wait_event")?;
         self.check_device("Stream::wait_event", "event", &event.owned.device)?;
         // SAFETY: both are live and of this device.
         unsafe { self.device().raw.wait_event(self.raw, event.raw) }.map_err(|error| self.device().decorate(error))
@@ -177,6 +212,7 @@ impl Stream {
     /// # Safety
     /// `args` must have the number and types that the kernel takes, and the kernel may only touch memory that stays
     /// valid until it has run: an address argument does not keep its buffer alive, nor a surface or texture its object.
+    /// In a graph, until the graph is gone and has run.
     pub unsafe fn launch(&self, kernel: &Kernel, config: &LaunchConfig, args: &[KernelArg]) -> Result<()> {
         const OPERATION: &str = "Stream::launch";
         self.check_device(OPERATION, "kernel", &kernel.module.owned.device)?;

@@ -2,6 +2,7 @@
 
 mod capability;
 mod device;
+mod graph;
 mod host_function;
 mod image;
 mod import;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::array::{ArrayInner, MappedMipmappedArray};
-use super::lifetime::{Owned, Resource};
+use super::lifetime::Owned;
+use super::resource::Resource;
 use super::validate;
 use crate::array::ArrayUsage;
 use crate::backend::{RawSurface, RawTexture, TextureSource};

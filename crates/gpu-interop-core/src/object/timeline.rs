@@ -322,6 +322,7 @@ impl Stream {
     /// already: wait for it on the host first ([`Timeline::wait`]). Else what the driver answers. Nothing is enqueued then.
     #[inline]
     pub fn wait_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
+        self.runs(WAIT)?;
         self.check_device(WAIT, "timeline", &timeline.device)?;
         timeline.side.begin_wait(value).map_err(|error| self.device().decorate(error))?;
         match &timeline.path {
@@ -347,6 +348,7 @@ impl Stream {
     /// did; else what the driver answers. Nothing is enqueued then.
     #[inline]
     pub fn signal_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
+        self.runs(SIGNAL)?;
         self.check_device(SIGNAL, "timeline", &timeline.device)?;
         timeline.side.check().map_err(|error| self.device().decorate(error))?;
         match &timeline.path {

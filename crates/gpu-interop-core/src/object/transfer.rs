@@ -36,6 +36,7 @@ impl Stream {
     /// device; else what the driver answers.
     pub fn read<'a>(&self, source: impl Into<BufferSlice<'a>>, target: &mut [u8]) -> Result<()> {
         let source = source.into();
+        self.runs("Stream::read")?;
         self.enter("Stream::read", source, target.len() as u64)?;
         // SAFETY: `target` is as long as the range and outlives the copy: it is borrowed until this returns, and `finish`
         // returns, also with an error, only when the stream runs nothing any more.
@@ -51,6 +52,7 @@ impl Stream {
     /// As for [`Stream::read`].
     pub fn write<'a>(&self, target: impl Into<BufferSlice<'a>>, source: &[u8]) -> Result<()> {
         let target = target.into();
+        self.runs("Stream::write")?;
         self.enter("Stream::write", target, source.len() as u64)?;
         // SAFETY: as in `read`.
         self.call(|device, stream| unsafe { device.copy_from_host(stream, target.ptr, source.as_ptr(), target.size) })?;
@@ -64,7 +66,8 @@ impl Stream {
     /// driver answers.
     ///
     /// # Safety
-    /// `target` must be valid for writes of the slice's size, and not be touched otherwise, until the copy has run.
+    /// `target` must be valid for writes of the slice's size, and not be touched otherwise, until the copy has run; in a
+    /// graph, until the graph is gone and has run.
     pub unsafe fn read_async<'a>(&self, source: impl Into<BufferSlice<'a>>, target: *mut u8) -> Result<()> {
         let source = source.into();
         self.enter("Stream::read_async", source, source.size)?;
@@ -78,7 +81,8 @@ impl Stream {
     /// As for [`Stream::read_async`].
     ///
     /// # Safety
-    /// `source` must be valid for reads of the slice's size, and not be written, until the copy has run.
+    /// `source` must be valid for reads of the slice's size, and not be written, until the copy has run; in a graph, until
+    /// the graph is gone and has run.
     pub unsafe fn write_async<'a>(&self, target: impl Into<BufferSlice<'a>>, source: *const u8) -> Result<()> {
         let target = target.into();
         self.enter("Stream::write_async", target, target.size)?;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::recorder::{Call, Recorder, everything, gpu};
-use super::{SIZE, assert_refused, memfd, opaque, open_on};
+use super::{SIZE, assert_refused, binary, memfd, opaque, open_on};
 use crate::array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
 use crate::backend::WaitCondition;
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::ModuleImage;
-use crate::object::{Device, Timeline};
+use crate::object::{Device, Stream, Timeline};
 use crate::texture::TextureDesc;
 use crate::timeline::{ExporterTimeline, TimelineStrategy};
 
@@ -73,14 +73,25 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
         }
         Feature::HostFunctions => vec![("Stream::launch_host_function", queue.launch_host_function(|| ()).err())],
         Feature::Kernels => vec![("Device::load_module", device.load_module(ModuleImage::Builtin).err())],
+        Feature::Graphs => vec![("Device::record", device.record(|_| Ok(())).err())],
+        Feature::GraphSemaphores => {
+            let semaphore = binary(device);
+            let record = |work: &dyn Fn(&Stream) -> Result<()>| device.record(work).err();
+            vec![
+                ("Stream::signal", record(&|stream| stream.signal(&[semaphore.signal()]))),
+                ("Stream::wait", record(&|stream| stream.wait(&[semaphore.wait()]))),
+            ]
+        }
     }
 }
 
 /// Calls that belong to setting a test up, not to the feature.
 fn is_preparation(call: &Call, feature: Feature) -> bool {
     let maps_image = matches!(call, Call::MapMipmappedArray { .. } | Call::MipmappedArrayLevel { .. });
+    let records = matches!(call, Call::ImportSemaphore(_) | Call::BeginCapture(_) | Call::EndCapture(_));
     matches!(call, Call::ImportMemory { .. } | Call::CreateStream | Call::QueryStream(_) | Call::MapBuffer { .. })
         || (maps_image && feature != Feature::MappedMipmappedArray)
+        || (records && feature == Feature::GraphSemaphores)
         || call.frees()
 }
 

@@ -3,6 +3,7 @@
 
 mod call;
 mod device;
+mod graph;
 mod queue;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(super) use self::call::{Call, Side};
+use self::graph::Graphs;
 use self::queue::{Item, Queue, Words};
 use crate::backend::{HostFunction, RawArray, RawStream};
 use crate::capability::{Capabilities, Feature, Support};
@@ -36,6 +38,7 @@ enum Object {
     Module(u64),
     Stream(u64),
     Event(u64),
+    Graph(u64),
 }
 
 struct HostCall {
@@ -56,6 +59,7 @@ struct State {
     /// Arrays of levels, each with its mipmapped array and number.
     levels: BTreeMap<u64, (u64, u32)>,
     queues: BTreeMap<u64, Queue>,
+    graphs: Graphs,
     words: Words,
     /// What each event waits for: an item of a stream.
     events: BTreeMap<u64, Option<(u64, u64)>>,
@@ -110,6 +114,10 @@ impl State {
             self.violations
                 .push(format!("{object:?} was freed before item {item} of stream {stream:#x}, which uses it"));
         }
+        if let Some(graph) = self.graphs.user(object) {
+            self.violations.push(format!("{object:?} was freed before {graph:?}, which uses it"));
+        }
+        self.graphs.remove(object);
         self.ranges.retain(|_, (_, owner)| *owner != object);
     }
 
@@ -123,6 +131,9 @@ impl State {
         let used: Vec<Object> = used.into_iter().chain([Object::Stream(stream)]).collect();
         for object in &used {
             self.require(*object);
+        }
+        if self.graphs.record(stream, &used) {
+            return;
         }
         let Some(queue) = self.queues.get_mut(&stream) else { return };
         queue.push(item);

@@ -2,8 +2,9 @@
 
 use crate::array::MipmappedArrayDesc;
 use crate::backend::{
-    ArrayCopySide, DevicePtr, RawAllocation, RawArray, RawEvent, RawKernel, RawMemory, RawMipmappedArray, RawModule,
-    RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, TextureSource, WaitCondition,
+    ArrayCopySide, DevicePtr, RawAllocation, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory,
+    RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, TextureSource,
+    WaitCondition,
 };
 use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
 use crate::kernel::{KernelArg, LaunchConfig};
@@ -75,6 +76,13 @@ pub(in super::super) enum Call {
     UnloadModule(RawModule),
     ModuleKernel(RawModule, String),
     LaunchKernel { stream: RawStream, kernel: RawKernel, config: LaunchConfig, args: Vec<KernelArg> },
+    BeginCapture(RawStream),
+    LastCaptured(RawStream),
+    EndCapture(RawStream),
+    SetCapturedSignals(RawGraph, RawGraphNode, Vec<RawSignal>),
+    SetCapturedWaits(RawGraph, RawGraphNode, Vec<RawWait>),
+    LaunchGraph(RawStream, RawGraph),
+    DestroyGraph(RawGraph),
 }
 
 impl Call {
@@ -96,6 +104,7 @@ impl Call {
                 | Self::FreeSignalMemory(_)
                 | Self::DestroyStream(_)
                 | Self::UnloadModule(_)
+                | Self::DestroyGraph(_)
         )
     }
 }

@@ -9,8 +9,8 @@ use super::{Call, HostCall, Object, Recorder, next, next_address};
 use crate::array::MipmappedArrayDesc;
 use crate::backend::{
     ArrayCopy, ArrayCopySide, BackendDevice, DevicePtr, ExportableAllocation, HostFunction, RawAllocation, RawArray,
-    RawEvent, RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface,
-    RawTexture, RawWait, SignalMemory, TextureSource, WaitCondition,
+    RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal,
+    RawStream, RawSurface, RawTexture, RawWait, SignalMemory, TextureSource, WaitCondition,
 };
 use crate::capability::Capabilities;
 use crate::error::Result;
@@ -242,6 +242,7 @@ impl BackendDevice for Recorder {
 
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool> {
         let mut state = self.begin(Call::QueryStream(stream))?;
+        assert!(!state.graphs.records(stream.get() as u64), "asking a stream that records spoils the recording");
         state.require(Object::Stream(stream.get() as u64));
         state.advance_all();
         let idle = state.queues.get(&(stream.get() as u64)).is_none_or(|queue| queue.done == queue.enqueued);
@@ -455,5 +456,58 @@ impl BackendDevice for Recorder {
         let module = state.kernels.get(&(kernel.get() as u64)).copied();
         state.enqueue(stream, module);
         Ok(())
+    }
+
+    unsafe fn begin_capture(&self, stream: RawStream) -> Result<()> {
+        let mut state = self.begin(Call::BeginCapture(stream))?;
+        state.require(Object::Stream(stream.get() as u64));
+        state.graphs.begin(stream.get() as u64);
+        Ok(())
+    }
+
+    unsafe fn last_captured(&self, stream: RawStream) -> Result<RawGraphNode> {
+        let state = self.begin(Call::LastCaptured(stream))?;
+        assert!(state.graphs.records(stream.get() as u64), "only streams that record have nodes");
+        Ok(RawGraphNode::new(fresh().0))
+    }
+
+    /// Ends the recording whatever comes of it.
+    unsafe fn end_capture(&self, stream: RawStream) -> Result<RawGraph> {
+        let begun = self.begin(Call::EndCapture(stream)).map(drop);
+        let mut state = self.lock();
+        if begun.is_err() {
+            state.graphs.give_up(stream.get() as u64);
+        }
+        begun?;
+        let (raw, value) = fresh();
+        state.create(Object::Graph(value), None);
+        state.graphs.end(stream.get() as u64, value);
+        Ok(RawGraph::new(raw))
+    }
+
+    unsafe fn set_captured_signals(&self, graph: RawGraph, node: RawGraphNode, signals: &[RawSignal]) -> Result<()> {
+        let mut state = self.begin(Call::SetCapturedSignals(graph, node, signals.to_vec()))?;
+        let used = signals.iter().map(|signal| Object::Semaphore(signal.semaphore.get() as u64));
+        state.graphs.uses(graph.get() as u64).extend(used);
+        Ok(())
+    }
+
+    unsafe fn set_captured_waits(&self, graph: RawGraph, node: RawGraphNode, waits: &[RawWait]) -> Result<()> {
+        let mut state = self.begin(Call::SetCapturedWaits(graph, node, waits.to_vec()))?;
+        let used = waits.iter().map(|wait| Object::Semaphore(wait.semaphore.get() as u64));
+        state.graphs.uses(graph.get() as u64).extend(used);
+        Ok(())
+    }
+
+    unsafe fn launch_graph(&self, stream: RawStream, graph: RawGraph) -> Result<()> {
+        let mut state = self.begin(Call::LaunchGraph(stream, graph))?;
+        let mut used = state.graphs.uses(graph.get() as u64).clone();
+        used.push(Object::Graph(graph.get() as u64));
+        state.enqueue(stream, used);
+        Ok(())
+    }
+
+    unsafe fn destroy_graph(&self, graph: RawGraph) -> Result<()> {
+        self.free(Call::DestroyGraph(graph), Object::Graph(graph.get() as u64))
     }
 }

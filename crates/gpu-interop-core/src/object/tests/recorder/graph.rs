@@ -1,0 +1,53 @@
+//! What the recorder knows of graphs: what they use.
+
+use std::collections::BTreeMap;
+
+use super::Object;
+
+#[derive(Debug, Default)]
+pub(super) struct Graphs {
+    /// Streams that record, and what they have used.
+    recording: BTreeMap<u64, Vec<Object>>,
+    live: BTreeMap<u64, Vec<Object>>,
+}
+
+impl Graphs {
+    pub(super) fn begin(&mut self, stream: u64) {
+        self.recording.insert(stream, Vec::new());
+    }
+
+    /// Notes what work on a stream uses, if it records.
+    pub(super) fn record(&mut self, stream: u64, used: &[Object]) -> bool {
+        let Some(recording) = self.recording.get_mut(&stream) else { return false };
+        recording.extend(used.iter().filter(|object| **object != Object::Stream(stream)));
+        true
+    }
+
+    pub(super) fn records(&self, stream: u64) -> bool {
+        self.recording.contains_key(&stream)
+    }
+
+    pub(super) fn end(&mut self, stream: u64, graph: u64) {
+        self.live.insert(graph, self.recording.remove(&stream).unwrap_or_default());
+    }
+
+    pub(super) fn give_up(&mut self, stream: u64) {
+        self.recording.remove(&stream);
+    }
+
+    /// What a graph uses.
+    pub(super) fn uses(&mut self, graph: u64) -> &mut Vec<Object> {
+        self.live.entry(graph).or_default()
+    }
+
+    /// A graph that uses `object`.
+    pub(super) fn user(&self, object: Object) -> Option<Object> {
+        self.live.iter().find(|(_, used)| used.contains(&object)).map(|(graph, _)| Object::Graph(*graph))
+    }
+
+    pub(super) fn remove(&mut self, object: Object) {
+        if let Object::Graph(graph) = object {
+            self.live.remove(&graph);
+        }
+    }
+}
