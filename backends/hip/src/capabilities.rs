@@ -6,6 +6,8 @@ use gpu_interop_driver::{DeviceNumber, Driver, both};
 use crate::sys::attribute;
 use crate::vendor::Hip;
 
+const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only: elsewhere its functions abort the process, or \
+                             succeed and do nothing";
 const NO_NV_SCI: &str = "NvSci objects exist on NVIDIA's embedded systems only";
 
 pub(crate) fn memory(kind: MemoryHandleKind, symbols: Support) -> Support {
@@ -15,10 +17,7 @@ pub(crate) fn memory(kind: MemoryHandleKind, symbols: Support) -> Support {
 pub(crate) fn semaphore(kind: SemaphoreHandleKind, symbols: Support) -> Support {
     use SemaphoreHandleKind as Kind;
     if cfg!(not(windows)) {
-        return Support::no(
-            "HIP has external semaphores on Windows only: elsewhere its functions abort the process, or succeed and do \
-             nothing",
-        );
+        return Support::no(NO_SEMAPHORES);
     }
     match kind {
         Kind::OpaqueWin32 | Kind::OpaqueWin32Kmt | Kind::D3d12Fence | Kind::TimelineWin32 => symbols,
@@ -35,6 +34,7 @@ pub(crate) fn feature(driver: &Driver<Hip>, device: DeviceNumber, feature: Featu
         Feature::MappedMipmappedArray | Feature::Surfaces | Feature::Textures if cfg!(not(windows)) => {
             Support::no("HIP maps images on Windows only; share a linear buffer")
         }
+        Feature::GraphSemaphores if cfg!(not(windows)) => Support::no(NO_SEMAPHORES),
         Feature::ExportableMemory if cfg!(not(unix)) => Support::no("this version exports file descriptors only"),
         Feature::ExportableMemory => {
             let number = attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;

@@ -1,6 +1,8 @@
 //! The scenarios, one file a group.
 
 mod accounting;
+mod graph;
+mod graph_semaphores;
 mod identity;
 mod image_copies;
 mod image_formats;
@@ -51,6 +53,8 @@ pub(crate) fn standard() -> Vec<Scenario> {
         semaphore_misuse::SCENARIOS,
         semaphore_order::SCENARIOS,
         semaphore_process::SCENARIOS,
+        graph::SCENARIOS,
+        graph_semaphores::SCENARIOS,
         &timeline::scenarios(),
         &misbehaviour::scenarios(),
         image_formats::SCENARIOS,

@@ -20,7 +20,7 @@ macro_rules! sorts {
 
 sorts! {
     Imports, Mappings, Arrays, Semaphores, Streams, Events, Modules, Allocations, Descriptors, Reservations, Contexts,
-    Surfaces, Textures,
+    Surfaces, Textures, Graphs,
 }
 
 const SORTS: usize = NAMES.len();

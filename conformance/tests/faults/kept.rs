@@ -19,6 +19,8 @@ const FREEING: &[(&str, &str, &[Sort])] = &[
     ("cuModuleUnload", "hipModuleUnload", &[Sort::Modules]),
     ("cuMemRelease", "hipMemRelease", &[Sort::Descriptors]),
     ("cuMemAddressFree", "hipMemAddressFree", &[Sort::Reservations]),
+    ("cuGraphExecDestroy", "hipGraphExecDestroy", &[Sort::Graphs]),
+    ("cuGraphDestroy", "hipGraphDestroy", &[Sort::Graphs]),
     ("cuDevicePrimaryCtxRelease_v2", "", &[Sort::Contexts]),
 ];
 
@@ -59,8 +61,13 @@ pub(crate) fn leaves(function: &str) -> bool {
 /// What was reported through `tracing` as not freed.
 pub(crate) fn reported(notices: &[Notice]) -> Live {
     let mut live = Live::default();
-    for sort in notices.iter().filter_map(of) {
+    for notice in notices {
+        let Some(sort) = of(notice) else { continue };
         live.add(sort);
+        // What is launched and what it was made of, neither of which was tried.
+        if sort == Sort::Graphs && !by(operation(notice)).contains(&sort) {
+            live.add(sort);
+        }
     }
     live
 }
@@ -69,6 +76,10 @@ fn of(notice: &Notice) -> Option<Sort> {
     match notice.message.as_str() {
         "freeing a driver object failed; it is leaked" => resource(notice),
         "freeing device memory failed; it is leaked" => of_allocation(operation(notice)),
+        "destroying what a graph was made of failed" => Some(Sort::Graphs),
+        "ending a recording that was given up failed" => {
+            by(operation(notice)).contains(&Sort::Graphs).then_some(Sort::Graphs)
+        }
         "destroying an event failed" => Some(Sort::Events),
         "releasing the primary context failed" => Some(Sort::Contexts),
         "freeing signal memory failed; it is leaked" | "freeing pinned memory failed" => Some(Sort::Allocations),
@@ -94,7 +105,8 @@ fn resource(notice: &Notice) -> Option<Sort> {
         "Semaphore" => Sort::Semaphores,
         "Module" => Sort::Modules,
         "Event" => Sort::Events,
-        "Stream" => Sort::Streams,
+        "Stream" | "Recorder" => Sort::Streams,
+        "Graph" => Sort::Graphs,
         "Allocation" => return of_allocation(operation(notice)),
         _ => panic!("an object of an unknown sort: {notice}"),
     })

@@ -3,7 +3,7 @@
 //! Both vendors' headers lay these structs out alike and number the handle kinds alike (HIP lacks the last memory kind).
 //! Backends check them against bindings generated from the vendors' headers.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::mem::{offset_of, size_of};
 use std::ptr;
 use std::time::Duration;
@@ -313,6 +313,18 @@ impl SemaphoreWaitParams {
     }
 }
 
+/// `CUDA_EXT_SEM_SIGNAL_NODE_PARAMS`, `hipExternalSemaphoreSignalNodeParams`, and their twins for waits.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SemaphoreNodeParams<T> {
+    /// The semaphores. Only read.
+    pub semaphores: *const usize,
+    /// As many blocks.
+    pub params: *const T,
+    /// How many.
+    pub count: c_uint,
+}
+
 /// Milliseconds, rounded up: a wait never gives up early. A limit too long to be told from none is cut.
 fn timeout_ms(timeout: Option<Duration>) -> u32 {
     match timeout {
@@ -335,6 +347,7 @@ const _: () = {
     assert!(offset_of!(SemaphoreHandleDesc, flags) == 24);
     assert!(size_of::<SemaphoreSignalParams>() == 144);
     assert!(offset_of!(SemaphoreSignalParams, flags) == 72);
+    assert!(size_of::<SemaphoreNodeParams<SemaphoreSignalParams>>() == 24);
     assert!(size_of::<SemaphoreWaitParams>() == 144);
     assert!(offset_of!(SemaphoreWaitParams, params_reserved) == 32);
     assert!(offset_of!(SemaphoreWaitParams, flags) == 72);

@@ -60,6 +60,18 @@ pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabil
             Feature::SignalMemory => has!(mem_host_alloc, mem_host_get_device_pointer, mem_free_host),
             Feature::HostFunctions => has!(launch_host_func),
             Feature::Kernels => has!(launch_kernel, module_load_data, module_get_function, module_unload),
+            Feature::Graphs => has!(
+                stream_begin_capture,
+                stream_end_capture,
+                graph_instantiate,
+                graph_launch,
+                graph_exec_destroy,
+                graph_destroy
+            ),
+            Feature::GraphSemaphores => both(
+                both(semaphore.clone(), has!(stream_begin_capture, graph_instantiate, stream_get_capture_info)),
+                has!(graph_exec_set_signals, graph_exec_set_waits),
+            ),
             // A feature of a later version, which nothing here implements.
             _ => continue,
         };

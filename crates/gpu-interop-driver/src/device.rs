@@ -5,9 +5,9 @@ use std::ffi::{CStr, c_uint, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop_core::backend::{
-    ArrayCopy, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawEvent, RawKernel, RawMemory,
-    RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, SignalMemory,
-    TextureSource,
+    ArrayCopy, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawEvent, RawGraph, RawGraphNode,
+    RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture,
+    RawWait, SignalMemory, TextureSource,
 };
 use gpu_interop_core::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, KernelArg, LaunchConfig, MemoryHandle, MemoryImport,
@@ -15,19 +15,20 @@ use gpu_interop_core::{
 };
 
 use crate::abi::MemoryBufferDesc;
-use crate::arguments::{count, kernel_arguments, no_number, number};
+use crate::arguments::{count, kernel_arguments, number};
 use crate::batch::{one_call, with_signals, with_waits};
 use crate::capabilities;
 use crate::driver::{Driver, not_null};
 use crate::exportable::Allocation;
 use crate::functions::DeviceNumber;
-use crate::lending::Lend;
+use crate::graph::{self, Graphs};
+use crate::import;
 use crate::mapping::Imports;
 use crate::signal_memory;
 use crate::status::Status;
 use crate::texture;
 use crate::unfenced::Unfenced;
-use crate::vendor::{Context, Doing, Vendor, WordWait};
+use crate::vendor::{Context, Vendor, WordWait};
 
 /// `CU_STREAM_NON_BLOCKING`, `hipStreamNonBlocking`.
 const STREAM_NON_BLOCKING: c_uint = 1;
@@ -44,6 +45,7 @@ pub(crate) struct VendorDevice<V: Vendor> {
     /// Exportable allocations by their first address.
     allocations: Mutex<HashMap<usize, Allocation<V>>>,
     unfenced: Unfenced,
+    graphs: Graphs,
     /// Empty unless the vendor maps whole imports.
     imports: Imports,
 }
@@ -52,8 +54,8 @@ impl<V: Vendor> VendorDevice<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber, identity: DeviceIdentity) -> Result<Self> {
         let (capabilities, architecture) = (capabilities::of(&driver, device), V::architecture(&driver, device));
         let context = Arc::new(Context::open(driver, device)?);
-        let (allocations, unfenced, imports) = Default::default();
-        Ok(Self { context, identity, capabilities, architecture, allocations, unfenced, imports })
+        let (allocations, unfenced, graphs, imports) = Default::default();
+        Ok(Self { context, identity, capabilities, architecture, allocations, unfenced, graphs, imports })
     }
 
     /// A fill of so many bytes is about to be enqueued.
@@ -135,18 +137,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
         let (driver, _current) = self.context.enter()?;
-        let entry = &driver.functions.import_external_memory;
-        let (import, operation) = (entry.require(&driver.version)?, entry.operation);
-        V::check_memory(driver, operation, request)?;
-        let import = |fd| {
-            let desc = V::memory_desc(driver, request, fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
-            let mut memory = 0;
-            // SAFETY: the descriptor is complete, and borrows from the request for the call.
-            let result = unsafe { import(&raw mut memory, &raw const desc) };
-            driver.check_for(Doing::Importing, operation, result)?;
-            not_null(operation, memory)
-        };
-        let memory = request.handle().lend(V::CONSUMES_DESCRIPTORS, import).map(RawMemory::new)?;
+        let memory = import::memory(driver, request).map(RawMemory::new)?;
         if V::MAPS_WHOLE_IMPORTS {
             self.imports.add(memory, request.size());
         }
@@ -256,18 +247,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore> {
         let (driver, _current) = self.context.enter()?;
-        let entry = &driver.functions.import_external_semaphore;
-        let (import, operation) = (entry.require(&driver.version)?, entry.operation);
-        let import = |fd| {
-            let desc =
-                V::semaphore_desc(driver, request.handle(), fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
-            let mut semaphore = 0;
-            // SAFETY: the descriptor is complete, and borrows from the request for the call.
-            let result = unsafe { import(&raw mut semaphore, &raw const desc) };
-            driver.check_for(Doing::Importing, operation, result)?;
-            not_null(operation, semaphore)
-        };
-        request.handle().lend(V::CONSUMES_DESCRIPTORS, import).map(RawSemaphore::new)
+        import::semaphore(driver, request).map(RawSemaphore::new)
     }
 
     unsafe fn destroy_semaphore(&self, semaphore: RawSemaphore) -> Result<()> {
@@ -472,5 +452,48 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let (kernel, stream) = (kernel.get(), stream.get());
         // SAFETY: live, by contract; the arguments are copied during the call and only read.
         unsafe { call!(self.launch_kernel(kernel, gx, gy, gz, bx, by, bz, shared, stream, params, no_extra)) }
+    }
+
+    unsafe fn begin_capture(&self, stream: RawStream) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and idle, by contract; the device is current.
+        unsafe { graph::begin(driver, stream) }
+    }
+
+    unsafe fn last_captured(&self, stream: RawStream) -> Result<RawGraphNode> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and recording, by contract; the device is current.
+        unsafe { graph::last(driver, stream) }
+    }
+
+    unsafe fn end_capture(&self, stream: RawStream) -> Result<RawGraph> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: as in `last_captured`.
+        unsafe { self.graphs.end(driver, stream) }
+    }
+
+    unsafe fn set_captured_signals(&self, graph: RawGraph, node: RawGraphNode, signals: &[RawSignal]) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and used by nobody else, by contract; the device is current.
+        unsafe { graph::set_signals(driver, graph, node, signals) }
+    }
+
+    unsafe fn set_captured_waits(&self, graph: RawGraph, node: RawGraphNode, waits: &[RawWait]) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: as in `set_captured_signals`.
+        unsafe { graph::set_waits(driver, graph, node, waits) }
+    }
+
+    unsafe fn launch_graph(&self, stream: RawStream, graph: RawGraph) -> Result<()> {
+        // It may end with a fill.
+        self.fills(stream, 0);
+        // SAFETY: live and used by nobody else, by contract.
+        unsafe { call!(self.graph_launch(graph.get(), stream.get())) }
+    }
+
+    unsafe fn destroy_graph(&self, graph: RawGraph) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and freed once, by contract; the device is current.
+        unsafe { self.graphs.destroy(driver, graph) }
     }
 }

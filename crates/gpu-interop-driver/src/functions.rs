@@ -8,7 +8,10 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use gpu_interop_core::Result;
 use gpu_interop_core::backend::HostFunction;
 
-use crate::abi::{MemoryBufferDesc, MemoryHandleDesc, SemaphoreHandleDesc, SemaphoreSignalParams, SemaphoreWaitParams};
+use crate::abi::{
+    MemoryBufferDesc, MemoryHandleDesc, SemaphoreHandleDesc, SemaphoreNodeParams, SemaphoreSignalParams,
+    SemaphoreWaitParams,
+};
 use crate::exportable::abi::{MemAccessDesc, MemAllocationProp};
 use crate::library::DriverLibrary;
 use crate::status::Status;
@@ -245,6 +248,23 @@ functions! {
                 = cuModuleGetFunction since (2, 0), hipModuleGetFunction since (4, 2);
             launch_kernel(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void,
                 *mut *mut c_void) = cuLaunchKernel since (4, 0), hipModuleLaunchKernel since (4, 2);
+            stream_begin_capture(Handle, c_uint)
+                = cuStreamBeginCapture_v2 as "cuStreamBeginCapture" since (10, 1), hipStreamBeginCapture since (4, 3);
+            stream_end_capture(Handle, *mut Handle) = cuStreamEndCapture since (10, 0), hipStreamEndCapture since (4, 3);
+            stream_get_capture_info(Handle, *mut c_uint, *mut u64, *mut Handle, *mut *const Handle, *mut usize)
+                = cuStreamGetCaptureInfo_v2 as "cuStreamGetCaptureInfo" since (11, 3),
+                  hipStreamGetCaptureInfo_v2 since (4, 5);
+            graph_instantiate(*mut Handle, Handle, u64)
+                = cuGraphInstantiateWithFlags since (11, 4), hipGraphInstantiateWithFlags since (4, 5);
+            graph_launch(Handle, Handle) = cuGraphLaunch since (10, 0), hipGraphLaunch since (4, 3);
+            graph_exec_destroy(Handle) = cuGraphExecDestroy since (10, 0), hipGraphExecDestroy since (4, 3);
+            graph_destroy(Handle) = cuGraphDestroy since (10, 0), hipGraphDestroy since (4, 3);
+            graph_exec_set_signals(Handle, Handle, *const SemaphoreNodeParams<SemaphoreSignalParams>)
+                = cuGraphExecExternalSemaphoresSignalNodeSetParams since (11, 2),
+                  hipGraphExecExternalSemaphoresSignalNodeSetParams since (6, 1);
+            graph_exec_set_waits(Handle, Handle, *const SemaphoreNodeParams<SemaphoreWaitParams>)
+                = cuGraphExecExternalSemaphoresWaitNodeSetParams since (11, 2),
+                  hipGraphExecExternalSemaphoresWaitNodeSetParams since (6, 1);
             mem_get_allocation_granularity(*mut usize, *const MemAllocationProp, c_uint)
                 = cuMemGetAllocationGranularity since (10, 2), hipMemGetAllocationGranularity since (5, 1);
             mem_create(*mut u64, usize, *const MemAllocationProp, u64)

@@ -31,6 +31,8 @@ mod device;
 mod driver;
 pub mod exportable;
 mod functions;
+mod graph;
+mod import;
 mod lending;
 mod library;
 mod mapping;

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicPtr;
 
 use cudarc::driver::sys::{
     self, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUDA_EXTERNAL_MEMORY_HANDLE_DESC, CUcontext, CUctx_st, CUdevice,
-    CUdevice_attribute, CUdeviceptr, CUevent, CUexternalMemory, CUfunction, CUhostFn, CUmemAccessDesc,
-    CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle,
-    CUmodule, CUresult, CUstream, CUuuid,
+    CUdevice_attribute, CUdeviceptr, CUevent, CUexternalMemory, CUfunction, CUgraph, CUgraphExec, CUhostFn,
+    CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationProp,
+    CUmemGenericAllocationHandle, CUmodule, CUresult, CUstream, CUstreamCaptureMode, CUuuid,
 };
 use gpu_interop_stand_in::{code, mark, settings};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -81,6 +81,12 @@ functions! {
     cuStreamWaitValue64_v2(CUstream, CUdeviceptr, u64, c_uint);
     cuStreamWriteValue32_v2(CUstream, CUdeviceptr, u32, c_uint);
     cuStreamWriteValue64_v2(CUstream, CUdeviceptr, u64, c_uint);
+    cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode);
+    cuStreamEndCapture(CUstream, *mut CUgraph);
+    cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, c_ulonglong);
+    cuGraphLaunch(CUgraphExec, CUstream);
+    cuGraphExecDestroy(CUgraphExec);
+    cuGraphDestroy(CUgraph);
     cuLaunchHostFunc(CUstream, CUhostFn, *mut c_void);
     cuModuleLoadData(*mut CUmodule, *const c_void);
     cuModuleUnload(CUmodule);

@@ -32,6 +32,7 @@ pub mod copy;
 pub mod cuda;
 pub mod device;
 pub mod external;
+pub mod graph;
 pub mod memory;
 pub mod module;
 pub mod order;

@@ -179,9 +179,9 @@ entries! {
         let [source, target] = sides(copy);
         let ((source, held), (target, also)) = (source.plane(extent)?, target.plane(extent)?);
         stream.enqueue(move || {
+            let _held = (&held, &also);
             // SAFETY: arrays are held and were checked; for memory, whoever enqueued the copy promised as much.
             lost::touch(|| unsafe { source.copy_to(target, extent) });
-            drop((held, also));
             Ok(())
         });
         Ok(())

@@ -15,6 +15,8 @@ use crate::{code, context, give};
 
 type MemoryDesc = cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st;
 type SemaphoreDesc = cuda::CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st;
+type SignalParams = cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
+type WaitParams = cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
 
 /// The kinds that are file descriptors.
 const MEMORY_FD: u32 = cuda::CUexternalMemoryHandleType_enum::CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD as u32;
@@ -73,14 +75,69 @@ pub(crate) fn memory_of(handle: usize) -> Arc<Imported> {
     IMPORTED.get(handle).unwrap_or_else(|| die())
 }
 
-/// The semaphores of a batch.
+/// The semaphore of a handle. A driver that is given another follows it, and dies.
+fn semaphore_of(handle: usize) -> Arc<Semaphore> {
+    SEMAPHORES.get(handle).unwrap_or_else(|| die())
+}
+
+/// The values of a batch, by the semaphores' handles. Whoever destroys a semaphore before work that uses it has run is
+/// found out then.
 ///
 /// # Safety
-/// `handles` has as many elements.
-unsafe fn batch(handles: *const usize, count: c_uint) -> Vec<Arc<Semaphore>> {
+/// Both arrays have as many elements.
+unsafe fn batch<P>(
+    semaphores: *const usize,
+    params: *const P,
+    count: c_uint,
+    value_and_flags: impl Fn(&P) -> (u64, u32),
+    known_flags: u32,
+) -> Result<Vec<(usize, u64)>, u32> {
+    if semaphores.is_null() || params.is_null() || count == 0 {
+        return Err(code::INVALID_VALUE);
+    }
     // SAFETY: the caller's promise.
-    let handles = unsafe { slice::from_raw_parts(handles, count as usize) };
-    handles.iter().map(|handle| SEMAPHORES.get(*handle).unwrap_or_else(|| die())).collect()
+    let (semaphores, params) =
+        unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) };
+    let one = |(semaphore, params): (&usize, &P)| {
+        semaphore_of(*semaphore);
+        let (value, flags) = value_and_flags(params);
+        if flags & !known_flags == 0 { Ok((*semaphore, value)) } else { Err(code::INVALID_VALUE) }
+    };
+    semaphores.iter().zip(params).map(one).collect()
+}
+
+/// What a batch of signals does.
+///
+/// # Safety
+/// The arrays have as many elements.
+pub(crate) unsafe fn signals(
+    semaphores: *const usize,
+    params: *const SignalParams,
+    count: c_uint,
+) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
+    // SAFETY: the caller's promise.
+    let all = unsafe { batch(semaphores, params, count, |params| (params.params.fence.value, params.flags), 1) }?;
+    Ok(move || {
+        all.iter().for_each(|(semaphore, value)| semaphore_of(*semaphore).signal(*value));
+        Ok(())
+    })
+}
+
+/// What a batch of waits does.
+///
+/// # Safety
+/// As for [`signals`].
+pub(crate) unsafe fn waits(
+    semaphores: *const usize,
+    params: *const WaitParams,
+    count: c_uint,
+) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
+    // SAFETY: the caller's promise.
+    let all = unsafe { batch(semaphores, params, count, |params| (params.params.fence.value, params.flags), 2) }?;
+    Ok(move || {
+        all.iter().for_each(|(semaphore, value)| semaphore_of(*semaphore).wait(*value));
+        Ok(())
+    })
 }
 
 entries! {
@@ -147,51 +204,23 @@ entries! {
 
     fn cuSignalExternalSemaphoresAsync(
         semaphores: *const usize,
-        params: *const cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st,
+        params: *const SignalParams,
         count: c_uint,
         stream: usize,
     ) {
         let stream = stream_of(stream)?;
-        if semaphores.is_null() || params.is_null() || count == 0 {
-            return Err(code::INVALID_VALUE);
-        }
-        let all = batch(semaphores, count);
-        let params = slice::from_raw_parts(params, count as usize);
-        if params.iter().any(|params| params.flags > 1) {
-            return Err(code::INVALID_VALUE);
-        }
-        for (semaphore, params) in all.into_iter().zip(params) {
-            let value = params.params.fence.value;
-            stream.overtake(move || {
-                semaphore.signal(value);
-                Ok(())
-            });
-        }
+        stream.overtake(signals(semaphores, params, count)?);
         Ok(())
     }
 
     fn cuWaitExternalSemaphoresAsync(
         semaphores: *const usize,
-        params: *const cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st,
+        params: *const WaitParams,
         count: c_uint,
         stream: usize,
     ) {
         let stream = stream_of(stream)?;
-        if semaphores.is_null() || params.is_null() || count == 0 {
-            return Err(code::INVALID_VALUE);
-        }
-        let all = batch(semaphores, count);
-        let params = slice::from_raw_parts(params, count as usize);
-        if params.iter().any(|params| params.flags & !2 != 0) {
-            return Err(code::INVALID_VALUE);
-        }
-        for (semaphore, params) in all.into_iter().zip(params) {
-            let value = params.params.fence.value;
-            stream.enqueue(move || {
-                semaphore.wait(value);
-                Ok(())
-            });
-        }
+        stream.enqueue(waits(semaphores, params, count)?);
         Ok(())
     }
 }

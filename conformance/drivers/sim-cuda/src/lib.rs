@@ -12,6 +12,7 @@ pub mod context;
 pub mod copy;
 pub mod driver;
 pub mod external;
+pub mod graph;
 pub mod module;
 pub mod order;
 pub mod physical;

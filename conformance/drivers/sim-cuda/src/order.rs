@@ -67,8 +67,7 @@ entries! {
 
     fn cuEventRecord(event: usize, stream: usize) {
         context::need()?;
-        work::stream_of(stream)?.record(&*work::event_of(event)?);
-        Ok(())
+        work::stream_of(stream)?.record(&*work::event_of(event)?)
     }
 
     fn cuEventQuery(event: usize) {

@@ -9,6 +9,7 @@
 pub mod copy;
 pub mod device;
 pub mod external;
+pub mod graph;
 pub mod module;
 pub mod order;
 pub mod physical;

@@ -59,8 +59,7 @@ entries! {
 
     fn hipEventRecord(event: usize, stream: usize) {
         need()?;
-        work::stream_of(stream)?.record(&*work::event_of(event)?);
-        Ok(())
+        work::stream_of(stream)?.record(&*work::event_of(event)?)
     }
 
     fn hipEventQuery(event: usize) {

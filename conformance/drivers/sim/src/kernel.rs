@@ -42,7 +42,7 @@ impl Kernel {
     ///
     /// # Safety
     /// `pointers` has a pointer to each argument. What the arguments point to is there until the work has run.
-    pub unsafe fn launch(&self, pointers: *const *mut c_void) -> impl FnOnce() + Send + use<> {
+    pub unsafe fn launch(&self, pointers: *const *mut c_void) -> impl Fn() + Send + Sync + use<> {
         let argument = |index: usize, ty: ParameterType| {
             // SAFETY: the caller's promise.
             unsafe {

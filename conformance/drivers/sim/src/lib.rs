@@ -14,6 +14,7 @@
 pub mod array;
 pub mod device;
 pub mod event;
+pub mod graph;
 pub mod host_function;
 pub mod kernel;
 pub mod live;

@@ -4,6 +4,7 @@ use std::sync::Once;
 
 use crate::array::{MIPMAPPED, SURFACES, TEXTURES};
 use crate::event::EVENTS;
+use crate::graph::{GRAPHS, READY};
 use crate::kernel::MODULES;
 use crate::memory::{self, IMPORTED};
 use crate::physical::{PHYSICAL, RESERVED};
@@ -41,6 +42,8 @@ pub struct Live {
     pub surfaces: u64,
     /// Textures.
     pub textures: u64,
+    /// Graphs, recorded ones and those that can be launched.
+    pub graphs: u64,
 }
 
 impl Live {
@@ -62,6 +65,7 @@ impl Live {
             contexts: device::retained(),
             surfaces: SURFACES.len() as u64,
             textures: TEXTURES.len() as u64,
+            graphs: (GRAPHS.len() + READY.len()) as u64,
         }
     }
 
@@ -69,7 +73,7 @@ impl Live {
     #[must_use]
     pub fn total(&self) -> u64 {
         let Self { imports, mappings, arrays, semaphores, streams, events, modules, .. } = *self;
-        let Self { allocations, descriptors, reservations, contexts, surfaces, textures, .. } = *self;
+        let Self { allocations, descriptors, reservations, contexts, surfaces, textures, graphs, .. } = *self;
         imports
             + mappings
             + arrays
@@ -83,6 +87,7 @@ impl Live {
             + contexts
             + surfaces
             + textures
+            + graphs
     }
 }
 

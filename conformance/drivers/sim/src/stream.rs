@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
+use crate::code;
 use crate::event::{Event, Record};
 use crate::objects::Objects;
 use gpu_interop_stand_in::lock;
@@ -12,8 +13,42 @@ use gpu_interop_stand_in::lock;
 /// Streams by handle. The default stream is not among them.
 pub static STREAMS: Objects<Stream> = Objects::new();
 
-/// What a stream runs. A failure is the code that the next synchronisation answers.
-type Work = Box<dyn FnOnce() -> Result<(), u32> + Send>;
+/// What a stream runs, once, or as often as a graph is launched. A failure is the code that the next synchronisation
+/// answers.
+#[derive(Clone)]
+pub(crate) struct Work {
+    run: Arc<dyn Fn() -> Result<(), u32> + Send + Sync>,
+    order: Order,
+}
+
+/// How work comes to lie among other work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Behind all that is there.
+    Plain,
+    /// As that, but [`Order::Overtaking`] may pass it as long as nothing else is behind it.
+    Slow,
+    /// In front of what is slow and has not begun.
+    Overtaking,
+}
+
+impl Work {
+    /// Does something else from now on, at the same place.
+    pub(crate) fn replace(&mut self, run: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
+        self.run = Arc::new(run);
+    }
+
+    fn new(order: Order, run: impl Fn() -> Result<(), u32> + Send + Sync + 'static) -> Self {
+        Self { run: Arc::new(run), order }
+    }
+}
+
+/// A graph that is recorded.
+#[derive(Default)]
+struct Capture {
+    work: Vec<Work>,
+    spoilt: bool,
+}
 
 /// A stream.
 pub struct Stream {
@@ -24,8 +59,9 @@ pub struct Stream {
 
 #[derive(Default)]
 struct Queue {
-    /// And whether it may be overtaken.
-    waiting: VecDeque<(Work, bool)>,
+    waiting: VecDeque<Work>,
+    /// What is enqueued goes here instead.
+    capture: Option<Capture>,
     enqueued: u64,
     done: u64,
     failure: Option<u32>,
@@ -66,13 +102,15 @@ impl Stream {
             let mut queue = lock(&self.queue);
             let work = loop {
                 match queue.waiting.pop_front() {
-                    Some((work, _)) => break work,
+                    Some(work) => break work,
                     None if queue.closing => return,
                     None => queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
                 }
             };
             drop(queue);
-            let result = work();
+            let result = (work.run)();
+            // What it holds goes before it counts as done.
+            drop(work);
             let mut queue = lock(&self.queue);
             queue.done += 1;
             if let Err(code) = result {
@@ -83,63 +121,110 @@ impl Stream {
         }
     }
 
+    /// Enqueues work.
+    pub fn enqueue(&self, work: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
+        self.push(Work::new(Order::Plain, work));
+    }
+
     /// Enqueues work that [`Stream::overtake`] may pass as long as nothing else is behind it.
-    pub fn enqueue_slow(&self, work: impl FnOnce() -> Result<(), u32> + Send + 'static) {
-        self.push(Box::new(work), true);
+    pub fn enqueue_slow(&self, work: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
+        self.push(Work::new(Order::Slow, work));
     }
 
     /// Enqueues work in front of what may be overtaken and has not begun.
-    pub fn overtake(&self, work: impl FnOnce() -> Result<(), u32> + Send + 'static) {
+    pub fn overtake(&self, work: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
+        self.push(Work::new(Order::Overtaking, work));
+    }
+
+    fn push(&self, work: Work) {
         let mut queue = lock(&self.queue);
-        let slow = queue.waiting.iter().rev().take_while(|(_, may_be_overtaken)| *may_be_overtaken).count();
-        let first = queue.waiting.len() - slow;
-        match queue.waiting.get_mut(first) {
-            None => Self::append(&mut queue, Box::new(work), false),
-            Some((overtaken, _)) => {
-                // Together, so that whoever counts what was enqueued before still counts right.
-                let overtaken = std::mem::replace(overtaken, Box::new(|| Ok(())));
-                queue.waiting[first] = (Box::new(move || work().and(overtaken())), false);
-                Self::append(&mut queue, Box::new(|| Ok(())), false);
-            }
+        match &mut queue.capture {
+            Some(capture) => capture.work.push(work),
+            None => Self::append(&mut queue, work),
         }
         drop(queue);
         self.changed.notify_all();
     }
 
-    /// Enqueues work.
-    pub fn enqueue(&self, work: impl FnOnce() -> Result<(), u32> + Send + 'static) {
-        self.push(Box::new(work), false);
-    }
-
-    fn push(&self, work: Work, may_be_overtaken: bool) {
-        let mut queue = lock(&self.queue);
-        Self::append(&mut queue, work, may_be_overtaken);
-        drop(queue);
-        self.changed.notify_all();
-    }
-
-    fn append(queue: &mut Queue, work: Work, may_be_overtaken: bool) {
-        queue.waiting.push_back((work, may_be_overtaken));
+    fn append(queue: &mut Queue, work: Work) {
         queue.enqueued += 1;
+        let slow = match work.order {
+            Order::Overtaking => queue.waiting.iter().rev().take_while(|work| work.order == Order::Slow).count(),
+            Order::Plain | Order::Slow => 0,
+        };
+        let first = queue.waiting.len() - slow;
+        let Some(overtaken) = queue.waiting.get_mut(first) else { return queue.waiting.push_back(work) };
+        // Together, so that whoever counts what was enqueued before still counts right.
+        let behind = std::mem::replace(overtaken, Work::new(Order::Plain, || Ok(())));
+        *overtaken = Work::new(Order::Plain, move || (work.run)().and((behind.run)()));
+        queue.waiting.push_back(Work::new(Order::Plain, || Ok(())));
+    }
+
+    /// Records what is enqueued from here on, instead of running it.
+    ///
+    /// # Errors
+    /// If it does already.
+    pub fn begin_capture(&self) -> Result<(), u32> {
+        let mut queue = lock(&self.queue);
+        if queue.capture.is_some() {
+            return Err(code::ILLEGAL_STATE);
+        }
+        queue.capture = Some(Capture::default());
+        Ok(())
+    }
+
+    /// How much was recorded.
+    ///
+    /// # Errors
+    /// If nothing is.
+    pub fn captured(&self) -> Result<usize, u32> {
+        lock(&self.queue).capture.as_ref().map(|capture| capture.work.len()).ok_or(code::ILLEGAL_STATE)
+    }
+
+    /// Ends a recording.
+    ///
+    /// # Errors
+    /// If there is none, or it was spoilt.
+    pub(crate) fn end_capture(&self) -> Result<Vec<Work>, u32> {
+        let capture = lock(&self.queue).capture.take().ok_or(code::ILLEGAL_STATE)?;
+        if capture.spoilt { Err(code::CAPTURE_INVALIDATED) } else { Ok(capture.work) }
+    }
+
+    /// Enqueues recorded work, or records it once more.
+    pub(crate) fn repeat(&self, work: &[Work]) {
+        work.iter().for_each(|work| self.push(work.clone()));
+    }
+
+    /// Fails, and spoils the recording, if there is one.
+    fn need_no_capture(queue: &mut Queue) -> Result<(), u32> {
+        match &mut queue.capture {
+            Some(capture) => {
+                capture.spoilt = true;
+                Err(code::CAPTURE_UNSUPPORTED)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Records an event.
-    pub fn record(&self, event: &Event) {
+    ///
+    /// # Errors
+    /// Where a graph is recorded. Real drivers have more to say there.
+    pub fn record(&self, event: &Event) -> Result<(), u32> {
         let record = Arc::new(Record::default());
         let mut queue = lock(&self.queue);
+        Self::need_no_capture(&mut queue)?;
         let passed = record.clone();
-        Self::append(
-            &mut queue,
-            Box::new(move || {
-                passed.pass();
-                Ok(())
-            }),
-            false,
-        );
+        let pass = move || {
+            passed.pass();
+            Ok(())
+        };
+        Self::append(&mut queue, Work::new(Order::Plain, pass));
         // Under the lock: who sees the record finds it enqueued.
         event.set(record);
         drop(queue);
         self.changed.notify_all();
+        Ok(())
     }
 
     /// Whether everything has run; the code of what failed.
@@ -148,6 +233,7 @@ impl Stream {
     /// As for [`Stream::synchronize`].
     pub fn is_idle(&self) -> Result<bool, u32> {
         let mut queue = lock(&self.queue);
+        Self::need_no_capture(&mut queue)?;
         match queue.failure.take() {
             Some(code) => Err(code),
             None => Ok(queue.done == queue.enqueued),
@@ -160,6 +246,7 @@ impl Stream {
     /// The code of the first work that failed since the last call.
     pub fn synchronize(&self) -> Result<(), u32> {
         let mut queue = lock(&self.queue);
+        Self::need_no_capture(&mut queue)?;
         let target = queue.enqueued;
         while queue.done < target {
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);

@@ -127,7 +127,12 @@ const SLOW_FILL: usize = 4096;
 ///
 /// # Safety
 /// The range is there until it has run.
-pub unsafe fn fill<T: Copy + Send + 'static>(target: u64, value: T, count: usize, stream: usize) -> Result<(), u32> {
+pub unsafe fn fill<T: Copy + Send + Sync + 'static>(
+    target: u64,
+    value: T,
+    count: usize,
+    stream: usize,
+) -> Result<(), u32> {
     let (stream, target) = (stream_of(stream)?, address(target));
     if count > 0 && (target == 0 || !target.is_multiple_of(size_of::<T>())) {
         return Err(code::INVALID_VALUE);
@@ -252,7 +257,7 @@ pub unsafe fn launch(
     // SAFETY: the caller's promise.
     let run = unsafe { kernel.launch(arguments) };
     stream.enqueue(move || {
-        lost::touch(run);
+        lost::touch(&run);
         Ok(())
     });
     Ok(())

@@ -22,5 +22,11 @@ pub const NOT_FOUND: u32 = 500;
 pub const NOT_READY: u32 = 600;
 /// The device or the system cannot do that.
 pub const NOT_SUPPORTED: u32 = 801;
+/// A stream that records a graph does not take that.
+pub const CAPTURE_UNSUPPORTED: u32 = 900;
+/// What was recorded was spoilt meanwhile.
+pub const CAPTURE_INVALIDATED: u32 = 901;
+/// The stream records no graph.
+pub const ILLEGAL_STATE: u32 = 401;
 /// Something else.
 pub const UNKNOWN: u32 = 999;

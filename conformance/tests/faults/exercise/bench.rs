@@ -86,6 +86,15 @@ impl<'a> Bench<'a> {
         }
     }
 
+    /// As [`Bench::closed`], for a graph, which is two objects as well: both stay if neither was tried.
+    pub(super) fn closed_graph(&self, closed: Result<()>) {
+        let tried = |error: &Error| crate::kept::by(error.operation()).contains(&Sort::Graphs);
+        if closed.as_ref().is_err_and(|error| !tried(error)) {
+            self.record.borrow_mut().kept.add(Sort::Graphs);
+        }
+        self.closed(Sort::Graphs, closed);
+    }
+
     /// As [`Bench::closed`], for exportable memory, which is two objects: what stays is what the failed call was for.
     pub(super) fn closed_allocation(&self, closed: Result<()>) {
         let Err(error) = closed else { return };

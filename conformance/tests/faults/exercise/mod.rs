@@ -5,6 +5,7 @@ mod bench;
 mod copies;
 mod exportable;
 mod gate;
+mod graphs;
 mod images;
 mod imports;
 mod kernels;
@@ -65,6 +66,8 @@ const SECTIONS: &[(&str, Section)] = &[
     ("images", images::images),
     ("surfaces and textures", images::surfaces_and_textures),
     ("semaphores", semaphores::semaphores),
+    ("graphs", graphs::graphs),
+    ("semaphores in graphs", graphs::semaphores),
     ("timelines", timelines::native),
     ("timelines over a bridge", timelines::bridge),
     ("pending work", pending::pending),

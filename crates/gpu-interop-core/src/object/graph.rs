@@ -161,7 +161,7 @@ impl Drop for Capture<'_> {
                 self.device.raw.end_capture(self.stream.as_raw()).and_then(|graph| self.device.raw.destroy_graph(graph))
             };
             if let Err(error) = ended {
-                tracing::debug!(%error, "a recording that was given up has left no graph");
+                tracing::warn!(%error, "ending a recording that was given up failed");
             }
         }
         if self.slot != usize::MAX {

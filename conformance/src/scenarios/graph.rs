@@ -1,0 +1,342 @@
+//! Graphs: work that is recorded once and launched many times.
+
+use gpu_interop::{
+    Device, ErrorKind, Feature, Graph, KernelArg, LaunchConfig, MappedBuffer, Result, Stream, WaitCondition,
+};
+use gpu_interop_kernels::INCREMENT;
+
+use super::expect_error;
+use crate::accounting::Holdings;
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::Pattern;
+use crate::scenario::scenarios;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "graph.copies", Any, "Each launch of a recorded copy carries what the exporter has written by then.", copies;
+    "graph.fills", Any, "Recorded fills are there after each launch, and none before the first.", fills;
+    "graph.kernel", Any, "Recorded kernels run once a launch, on one stream and on two in turns.", kernel;
+    "graph.words", Any,
+        "A recorded wait for a word holds back what is behind it at each launch, and a recorded write tells when it has run; \
+         or the driver refuses to record them with a typed error.", words;
+    "graph.in_order", Any, "A graph runs after what was enqueued before it and before what is enqueued behind it.", in_order;
+    "graph.keeps_objects", Any, "What a graph uses may be dropped: launches afterwards write it all the same.", keeps_objects;
+    "graph.dropped_pending", Any, "A graph that is dropped with a launch pending runs as enqueued.", dropped_pending;
+    "graph.device_works_on", Any,
+        "While a graph is recorded the device imports, maps, copies and frees, on this thread and others, and the graph is \
+         none the worse.", device_works_on;
+    "graph.refusals", Any,
+        "What waits for a recording stream, asks it or happens once is refused, and the graph is none the worse.", refusals;
+    "graph.abandoned", Any, "A recording that its own work gives up leaves no graph, and the device records the next.",
+        abandoned;
+    "graph.cycles", Any, "500 graphs come and go, every other one given up: descriptors, mappings and memory stay.", cycles;
+}
+
+const SIZE: usize = 64 << 10;
+
+/// A buffer of the exporter that holds zeros, and the device's view of it.
+pub(super) fn cleared(context: &Context, size: usize) -> Verdict<(Box<dyn ExportedBuffer>, MappedBuffer)> {
+    let buffer = context.buffer(size as u64)?;
+    buffer.write(0, &vec![0; size])?;
+    let mapped = context.import(&*buffer)?;
+    Ok((buffer, mapped))
+}
+
+/// Fails unless the exporter sees `pattern`.
+pub(super) fn sees(buffer: &dyn ExportedBuffer, pattern: Pattern, what: &str) -> Verdict {
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    pattern.verify(0, &found, what)
+}
+
+/// Fails unless every byte that the exporter sees is `byte`.
+fn is_all(buffer: &dyn ExportedBuffer, byte: u8, what: &str) -> Verdict {
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    let other = found.iter().filter(|found| **found != byte).count();
+    ensure_eq!(other, 0, "bytes other than {byte:#x}: {what}");
+    Ok(())
+}
+
+fn record(device: &Device, work: impl FnOnce(&Stream) -> Result<()>) -> Verdict<Graph> {
+    Ok(device.record(work)?)
+}
+
+fn copies(context: &Context) -> Verdict {
+    context.need_feature(Feature::Graphs)?;
+    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let middle = SIZE as u64 / 2;
+    let graph = record(context.device(), |stream| {
+        stream.copy(to.slice(..middle)?, from.slice(..middle)?)?;
+        stream.copy(to.slice(middle..)?, from.slice(middle..)?)
+    })?;
+    let stream = context.device().create_stream()?;
+    let mut pattern = context.pattern();
+    for round in 0..5 {
+        from_side.write(0, &pattern.bytes(0, SIZE))?;
+        graph.launch(&stream)?;
+        stream.synchronize_timeout(PATIENCE)?;
+        sees(&*to_side, pattern, &format!("launch {round}"))?;
+        pattern = pattern.other();
+    }
+    Ok(())
+}
+
+fn fills(context: &Context) -> Verdict {
+    context.need_feature(Feature::Graphs)?;
+    let (buffer, mapped) = cleared(context, SIZE)?;
+    let byte = context.pattern().byte(0);
+    let graph = record(context.device(), |stream| {
+        stream.fill(&mapped, 0xff)?;
+        stream.fill_u32(mapped.slice(..4096)?, u32::from_ne_bytes([byte; 4]))?;
+        stream.fill(mapped.slice(4096..)?, byte)
+    })?;
+    is_all(&*buffer, 0, "recorded, and not launched")?;
+    let stream = context.device().create_stream()?;
+    for launch in 0..3 {
+        graph.launch(&stream)?;
+        stream.synchronize_timeout(PATIENCE)?;
+        is_all(&*buffer, byte, &format!("launch {launch}"))?;
+        buffer.write(0, &[0; SIZE])?;
+    }
+    Ok(())
+}
+
+fn kernel(context: &Context) -> Verdict {
+    context.need_feature(Feature::Graphs)?;
+    let module = context.kernels()?;
+    let increment = module.kernel(INCREMENT.name)?;
+    let (buffer, mapped) = cleared(context, SIZE)?;
+    let words = SIZE as u64 / 4;
+    let args = [KernelArg::Ptr(mapped.as_raw()), KernelArg::U64(words)];
+    let graph = record(context.device(), |stream| {
+        for _ in 0..3 {
+            // SAFETY: the arguments are those of the kernel, and the mapping outlives the graph.
+            unsafe { stream.launch(&increment, &LaunchConfig::linear(words), &args) }?;
+        }
+        Ok(())
+    })?;
+    let streams = [context.device().create_stream()?, context.device().create_stream()?];
+    let launches = 20;
+    for launch in 0..launches {
+        graph.launch(&streams[launch % 2])?;
+    }
+    streams.iter().try_for_each(|stream| stream.synchronize_timeout(PATIENCE))?;
+    graph.close()?;
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    let expected = u32::try_from(3 * launches).unwrap_or(0).to_ne_bytes();
+    let wrong = found.chunks_exact(4).filter(|word| **word != expected).count();
+    ensure_eq!(wrong, 0, "words that were not incremented by each of {launches} launches");
+    Ok(())
+}
+
+fn words(context: &Context) -> Verdict {
+    context.need_feature(Feature::Graphs)?;
+    context.need_feature(Feature::StreamMemoryOperations32)?;
+    let ((buffer, mapped), (gate_side, gate)) = (cleared(context, SIZE)?, cleared(context, 4096)?);
+    let byte = context.pattern().byte(0);
+    let recorded = context.device().record(|stream| {
+        stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
+        stream.fill(&mapped, byte)?;
+        stream.write_value_u32(gate.slice(4..8)?, 0xd00d)
+    });
+    let graph = match recorded {
+        Ok(graph) => graph,
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            context.leave_out(format!("words in graphs: {error}"));
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let stream = context.device().create_stream()?;
+    for launch in 0..3 {
+        buffer.write(0, &[0; SIZE])?;
+        gate_side.write(0, &[0; 8])?;
+        graph.launch(&stream)?;
+        std::thread::sleep(WATCH);
+        ensure!(!stream.is_idle()?, "launch {launch} did not wait for its word");
+        is_all(&*buffer, 0, "behind a wait that is not met")?;
+        gate_side.write(0, &1_u32.to_ne_bytes())?;
+        stream.synchronize_timeout(PATIENCE)?;
+        is_all(&*buffer, byte, "behind the wait")?;
+        let mut told = [0; 4];
+        gate_side.read(4, &mut told)?;
+        ensure_eq!(u32::from_ne_bytes(told), 0xd00d, "the word that the graph writes");
+    }
+    Ok(())
+}
+
+fn in_order(context: &Context) -> Verdict {
+    context.need_feature(Feature::Graphs)?;
+    let ((buffer, mapped), (copied_side, copied)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let graph = record(context.device(), |stream| stream.copy(&copied, &mapped))?;
+    let stream = context.device().create_stream()?;
+    for launch in 0..100_u64 {
+        let byte = context.pattern().byte(launch);
+        stream.fill(&mapped, byte)?;
+        graph.launch(&stream)?;
+        stream.fill(&mapped, !byte)?;
+        if launch % 10 == 0 {
+            stream.synchronize_timeout(PATIENCE)?;
+            is_all(&*copied_side, byte, "what the graph copied between two fills")?;
+            is_all(&*buffer, !byte, "the fill behind the graph")?;
+        }
+    }
+    Ok(stream.synchronize_timeout(PATIENCE)?)
+}
+
+fn keeps_objects(context: &Context) -> Verdict {
+    context.need_feature(Feature::Graphs)?;
+    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let device = context.open_again()?;
+    let again = |side: &dyn ExportedBuffer| -> Verdict<MappedBuffer> {
+        Ok(device.import_memory(side.import_request()?)?.map_buffer(0, SIZE as u64)?)
+    };
+    let (own_from, own_to) = (again(&*from_side)?, again(&*to_side)?);
+    drop((from, to));
+    let graph = record(&device, |stream| stream.copy(&own_to, &own_from))?;
+    let stream = device.create_stream()?;
+    own_from.close()?;
+    own_to.close()?;
+    drop(device);
+    let mut pattern = context.pattern();
+    for launch in 0..3 {
+        from_side.write(0, &pattern.bytes(0, SIZE))?;
+        graph.launch(&stream)?;
+        stream.synchronize_timeout(PATIENCE)?;
+        sees(&*to_side, pattern, &format!("launch {launch} after all that the graph uses was dropped"))?;
+        pattern = pattern.other();
+    }
+    Ok(())
+}
+
+fn dropped_pending(context: &Context) -> Verdict {
+    context.need_feature(Feature::Graphs)?;
+    context.need_feature(Feature::StreamMemoryOperations32)?;
+    let ((buffer, mapped), (gate_side, gate)) = (cleared(context, SIZE)?, cleared(context, 4096)?);
+    let byte = context.pattern().byte(1);
+    let graph = record(context.device(), |stream| stream.fill(&mapped, byte))?;
+    let stream = context.device().create_stream()?;
+    stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
+    graph.launch(&stream)?;
+    drop((graph, mapped));
+    context.device().collect();
+    std::thread::sleep(WATCH);
+    is_all(&*buffer, 0, "the launch is behind a wait")?;
+    gate_side.write(0, &1_u32.to_ne_bytes())?;
+    stream.synchronize_timeout(PATIENCE)?;
+    is_all(&*buffer, byte, "the launch of a graph that was dropped meanwhile")
+}
+
+fn device_works_on(context: &Context) -> Verdict {
+    context.need_feature(Feature::Graphs)?;
+    let device = context.device();
+    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let pattern = context.pattern();
+    let other_side = context.buffer(SIZE as u64)?;
+    // Imports a buffer, writes it, and drops all of that.
+    let works = || -> Verdict {
+        let mapped = context.import(&*other_side)?;
+        let stream = device.create_stream()?;
+        stream.write(&mapped, &pattern.bytes(0, SIZE))?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, "what was written during a recording")
+    };
+    let mut worked = Ok(());
+    let graph = record(device, |stream| {
+        stream.copy(to.slice(..4096)?, from.slice(..4096)?)?;
+        worked = works().and_then(|()| {
+            // The device's objects may be used from any thread.
+            std::thread::scope(|scope| match scope.spawn(works).join() {
+                Ok(worked) => worked,
+                Err(_) => Err(Stop::Failed("the other thread panicked".into())),
+            })
+        });
+        stream.copy(to.slice(4096..)?, from.slice(4096..)?)
+    });
+    worked?;
+    let graph = graph?;
+    sees(&*other_side, pattern, "what was written during the recording")?;
+    from_side.write(0, &pattern.other().bytes(0, SIZE))?;
+    let stream = device.create_stream()?;
+    graph.launch(&stream)?;
+    stream.synchronize_timeout(PATIENCE)?;
+    sees(&*to_side, pattern.other(), "what the graph copied")
+}
+
+fn refusals(context: &Context) -> Verdict {
+    context.need_feature(Feature::Graphs)?;
+    let device = context.device();
+    let (buffer, mapped) = cleared(context, SIZE)?;
+    let (event, byte) = (device.create_event()?, context.pattern().byte(2));
+    let other = record(device, |_| Ok(()))?;
+    let mut refused = Ok(());
+    let graph = record(device, |stream| {
+        let one = mapped.slice(..1)?;
+        let all: [(&str, Result<()>); 9] = [
+            ("a synchronisation", stream.synchronize()),
+            ("a bounded synchronisation", stream.synchronize_timeout(WATCH)),
+            ("asking whether it is idle", stream.is_idle().map(drop)),
+            ("recording an event", stream.record(&event)),
+            ("waiting for an event", stream.wait_event(&event)),
+            ("a blocking read", stream.read(one, &mut [0])),
+            ("a blocking write", stream.write(one, &[9])),
+            ("a host function", stream.launch_host_function(|| ())),
+            ("the launch of a graph", other.launch(stream)),
+        ];
+        refused = all
+            .into_iter()
+            .try_for_each(|(what, result)| expect_error(result, ErrorKind::InvalidArgument, what).map(drop));
+        stream.fill(&mapped, byte)
+    })?;
+    refused?;
+    is_all(&*buffer, 0, "nothing was launched")?;
+    let stream = device.create_stream()?;
+    graph.launch(&stream)?;
+    stream.synchronize_timeout(PATIENCE)?;
+    is_all(&*buffer, byte, "the fill that was recorded behind the refusals")
+}
+
+/// Records something, and gives it up.
+fn give_up(device: &Device, mapped: &MappedBuffer) -> Verdict {
+    let given_up = device.record(|stream| {
+        stream.fill(mapped, 0xee)?;
+        stream.fill(mapped.slice(SIZE as u64..=SIZE as u64)?, 0)
+    });
+    expect_error(given_up, ErrorKind::InvalidArgument, "a slice past the end").map(drop)
+}
+
+fn abandoned(context: &Context) -> Verdict {
+    context.need_feature(Feature::Graphs)?;
+    let (buffer, mapped) = cleared(context, SIZE)?;
+    give_up(context.device(), &mapped)?;
+    let stream = context.device().create_stream()?;
+    stream.synchronize_timeout(PATIENCE)?;
+    is_all(&*buffer, 0, "a recording that was given up")?;
+    let byte = context.pattern().byte(3);
+    let graph = record(context.device(), |stream| stream.fill(&mapped, byte))?;
+    graph.launch(&stream)?;
+    stream.synchronize_timeout(PATIENCE)?;
+    is_all(&*buffer, byte, "the recording after it")
+}
+
+fn cycles(context: &Context) -> Verdict {
+    context.need_feature(Feature::Graphs)?;
+    let (buffer, mapped) = cleared(context, SIZE)?;
+    let stream = context.device().create_stream()?;
+    Holdings::unchanged_by(500, |cycle| {
+        if cycle % 2 == 1 {
+            return give_up(context.device(), &mapped);
+        }
+        let byte = context.pattern().byte(u64::from(cycle));
+        let graph = record(context.device(), |stream| stream.fill(&mapped, byte))?;
+        graph.launch(&stream)?;
+        stream.synchronize_timeout(PATIENCE)?;
+        if cycle % 100 == 0 {
+            is_all(&*buffer, byte, "the graph's fill")?;
+        }
+        Ok(())
+    })
+}

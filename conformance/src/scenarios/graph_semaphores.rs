@@ -1,0 +1,234 @@
+//! Signals of semaphores, and waits for them, in graphs.
+
+use std::time::Duration;
+
+use gpu_interop::{ErrorKind, Feature, Timeline, TimelineStrategy};
+
+use super::expect_error;
+use super::graph::{cleared, sees};
+use super::semaphore_misuse::{import_binary, import_timeline};
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "graph_semaphore.binary", Any,
+        "A graph waits for a binary semaphore and signals another at each of 20 launches, with the data handed over.", binary;
+    "graph_semaphore.timeline", Any,
+        "A graph's wait and signal of a timeline get other values for each of 50 launches, with the data handed over.",
+        timeline;
+    "graph_semaphore.orders", Any, "A launch does not go on before the value that it was given last.", orders;
+    "graph_semaphore.enqueued_keep_theirs", Any, "New values change no launch that is enqueued.", enqueued_keep_theirs;
+    "graph_semaphore.small_fill", Any, "What waits for a graph's signal finds the small fill before it, 500 times.",
+        small_fill;
+    "graph_semaphore.batches", Any, "A recorded batch of 9 signals is replaced by one of 9 other semaphores.", batches;
+    "graph_semaphore.backwards", Any,
+        "A second launch that would signal the same value is refused and signals nothing; with another it works.", backwards;
+    "graph_semaphore.refusals", Any,
+        "Batches of another length or device, and timelines, are refused, and the graph is none the worse.", refusals;
+    "graph_semaphore.keeps_semaphores", Any, "Semaphores that are dropped live as long as the graph.", keeps_semaphores;
+}
+
+const SIZE: usize = 64 << 10;
+
+fn need(context: &Context) -> Verdict {
+    context.need_feature(Feature::GraphSemaphores)
+}
+
+fn binary(context: &Context) -> Verdict {
+    need(context)?;
+    let ((ready_side, ready), (done_side, done)) = (import_binary(context)?, import_binary(context)?);
+    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let graph = context.device().record(|stream| {
+        stream.wait(&[ready.wait()])?;
+        stream.copy(&to, &from)?;
+        stream.signal(&[done.signal()])
+    })?;
+    let stream = context.device().create_stream()?;
+    let mut pattern = context.pattern();
+    for launch in 0..20 {
+        graph.launch(&stream)?;
+        from_side.write(0, &pattern.bytes(0, SIZE))?;
+        ready_side.signal(0)?;
+        ensure!(done_side.wait(0, PATIENCE)?, "launch {launch} was not signalled");
+        sees(&*to_side, pattern, &format!("launch {launch}"))?;
+        pattern = pattern.other();
+    }
+    Ok(stream.synchronize_timeout(PATIENCE)?)
+}
+
+fn timeline(context: &Context) -> Verdict {
+    need(context)?;
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let graph = context.device().record(|stream| {
+        stream.wait(&[timeline.wait_value(1)])?;
+        stream.copy(&to, &from)?;
+        stream.signal(&[timeline.signal_value(2)])
+    })?;
+    ensure_eq!((graph.signals(), graph.waits()), (1, 1), "recorded batches");
+    let stream = context.device().create_stream()?;
+    let mut pattern = context.pattern();
+    for launch in 0..50_u64 {
+        let (ready, done) = (2 * launch + 1, 2 * launch + 2);
+        graph.set_waits(0, &[timeline.wait_value(ready)])?;
+        graph.set_signals(0, &[timeline.signal_value(done)])?;
+        graph.launch(&stream)?;
+        from_side.write(0, &pattern.bytes(0, SIZE))?;
+        exported.signal(ready)?;
+        ensure!(exported.wait(done, PATIENCE)?, "launch {launch} did not signal {done}");
+        sees(&*to_side, pattern, &format!("launch {launch}"))?;
+        pattern = pattern.other();
+    }
+    Ok(())
+}
+
+fn orders(context: &Context) -> Verdict {
+    need(context)?;
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let (_buffer, mapped) = cleared(context, SIZE)?;
+    let graph = context.device().record(|stream| {
+        stream.wait(&[timeline.wait_value(1)])?;
+        stream.fill(&mapped, 1)
+    })?;
+    exported.signal(5)?;
+    let stream = context.device().create_stream()?;
+    graph.set_waits(0, &[timeline.wait_value(7)])?;
+    graph.launch(&stream)?;
+    std::thread::sleep(WATCH);
+    ensure!(!stream.is_idle()?, "a wait for 7 was met by 5");
+    exported.signal(7)?;
+    Ok(stream.synchronize_timeout(PATIENCE)?)
+}
+
+fn enqueued_keep_theirs(context: &Context) -> Verdict {
+    need(context)?;
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let (gate_side, gate) = import_timeline(context, 0)?;
+    let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(1)]))?;
+    let stream = context.device().create_stream()?;
+    stream.wait(&[gate.wait_value(1)])?;
+    graph.launch(&stream)?;
+    graph.set_signals(0, &[timeline.signal_value(9)])?;
+    gate_side.signal(1)?;
+    ensure!(exported.wait(1, PATIENCE)?, "the launch did not signal");
+    stream.synchronize_timeout(PATIENCE)?;
+    ensure!(!exported.wait(2, Duration::ZERO)?, "the launch signalled a value that it was given after it was enqueued");
+    graph.launch(&stream)?;
+    ensure!(exported.wait(9, PATIENCE)?, "the next launch did not signal the new value");
+    Ok(())
+}
+
+fn small_fill(context: &Context) -> Verdict {
+    need(context)?;
+    let (_side, timeline) = import_timeline(context, 0)?;
+    let ((_, mapped), (copied_side, copied)) = (cleared(context, 1024)?, cleared(context, 1024)?);
+    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    let mut found = vec![0; 1024];
+    for round in 1..=500_u64 {
+        let byte = context.pattern().byte(round);
+        let graph = context.device().record(|stream| {
+            stream.fill(&mapped, byte)?;
+            stream.signal(&[timeline.signal_value(2 * round)])
+        })?;
+        graph.launch(&first)?;
+        second.wait(&[timeline.wait_value(2 * round)])?;
+        second.copy(&copied, &mapped)?;
+        second.synchronize_timeout(PATIENCE)?;
+        copied_side.read(0, &mut found)?;
+        let old = found.iter().filter(|found| **found != byte).count();
+        ensure_eq!(old, 0, "bytes that the fill of round {round} had not reached when its signal came");
+    }
+    Ok(())
+}
+
+fn batches(context: &Context) -> Verdict {
+    const COUNT: usize = 9;
+    need(context)?;
+    let timelines = |_| import_timeline(context, 0);
+    let first = (0..COUNT).map(timelines).collect::<Verdict<Vec<_>>>()?;
+    let second = (0..COUNT).map(timelines).collect::<Verdict<Vec<_>>>()?;
+    let values: Vec<u64> = (3..).take(COUNT).collect();
+    let of_first: Vec<_> = first.iter().zip(&values).map(|((_, own), value)| own.signal_value(*value)).collect();
+    let of_second: Vec<_> = second.iter().zip(&values).map(|((_, own), value)| own.signal_value(*value)).collect();
+    let graph = context.device().record(|stream| stream.signal(&of_first))?;
+    let stream = context.device().create_stream()?;
+    graph.launch(&stream)?;
+    graph.set_signals(0, &of_second)?;
+    graph.launch(&stream)?;
+    stream.synchronize_timeout(PATIENCE)?;
+    for (index, ((exported, _), value)) in first.iter().chain(&second).zip(values.iter().cycle()).enumerate() {
+        ensure!(exported.wait(*value, PATIENCE)?, "semaphore {index} was not signalled");
+        ensure!(!exported.wait(value + 1, Duration::ZERO)?, "semaphore {index} is past {value}");
+    }
+    Ok(())
+}
+
+fn backwards(context: &Context) -> Verdict {
+    need(context)?;
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(4)]))?;
+    let stream = context.device().create_stream()?;
+    ensure!(!exported.wait(1, WATCH)?, "a recorded signal came before the launch");
+    graph.launch(&stream)?;
+    expect_error(graph.launch(&stream), ErrorKind::InvalidArgument, "a second launch with the same value")?;
+    stream.signal(&[timeline.signal_value(6)])?;
+    graph.set_signals(0, &[timeline.signal_value(5)])?;
+    expect_error(graph.launch(&stream), ErrorKind::InvalidArgument, "a launch that signals less")?;
+    graph.set_signals(0, &[timeline.signal_value(7)])?;
+    graph.launch(&stream)?;
+    ensure!(exported.wait(7, PATIENCE)?, "the launch with another value did not signal");
+    Ok(())
+}
+
+fn refusals(context: &Context) -> Verdict {
+    need(context)?;
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let other_device = context.open_again()?;
+    let foreign = other_device.import_semaphore(exported.export()?)?;
+    let shared = exported.as_timeline().ok_or_else(|| Stop::Unsupported("no timeline of the library's".into()))?;
+    let shared = Timeline::with_strategy(context.device(), shared, TimelineStrategy::Native)?;
+    let invalid = ErrorKind::InvalidArgument;
+    let mut refused = Ok(());
+    let graph = context.device().record(|stream| {
+        let all = [
+            ("a wait for a library's timeline", stream.wait_timeline(&shared, 1)),
+            ("a signal of a library's timeline", stream.signal_timeline(&shared, 1)),
+            ("a signal of another device's semaphore", stream.signal(&[foreign.signal_value(1)])),
+            ("an empty signal", stream.signal(&[])),
+            ("an empty wait", stream.wait(&[])),
+        ];
+        refused = all.into_iter().try_for_each(|(what, result)| expect_error(result, invalid, what).map(drop));
+        stream.signal(&[timeline.signal_value(1)])
+    })?;
+    refused?;
+    expect_error(graph.set_signals(1, &[timeline.signal_value(2)]), invalid, "a batch that there is not")?;
+    expect_error(graph.set_waits(0, &[timeline.wait_value(2)]), invalid, "a wait that there is not")?;
+    expect_error(graph.set_signals(0, &[]), invalid, "a batch of another length")?;
+    expect_error(graph.set_signals(0, &[foreign.signal_value(2)]), invalid, "another device's semaphore")?;
+    expect_error(graph.set_signals(0, &[timeline.signal()]), invalid, "a binary signal of a timeline")?;
+    let stream = context.device().create_stream()?;
+    graph.launch(&stream)?;
+    ensure!(exported.wait(1, PATIENCE)?, "the recorded signal did not come");
+    ensure!(!exported.wait(2, Duration::ZERO)?, "something that was refused was signalled");
+    Ok(())
+}
+
+fn keeps_semaphores(context: &Context) -> Verdict {
+    need(context)?;
+    let (exported, timeline) = import_timeline(context, 0)?;
+    let (later_side, later) = import_timeline(context, 0)?;
+    let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(1)]))?;
+    let stream = context.device().create_stream()?;
+    timeline.close()?;
+    context.device().collect();
+    graph.launch(&stream)?;
+    ensure!(exported.wait(1, PATIENCE)?, "a semaphore that was closed was not signalled by the graph");
+    graph.set_signals(0, &[later.signal_value(1)])?;
+    later.close()?;
+    context.device().collect();
+    graph.launch(&stream)?;
+    ensure!(later_side.wait(1, PATIENCE)?, "a semaphore that the graph was given later was not signalled");
+    Ok(())
+}

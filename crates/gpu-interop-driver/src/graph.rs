@@ -1,0 +1,153 @@
+//! Graphs that streams record. A graph ready to be launched has nodes of the one that was recorded, so both live and end
+//! together.
+
+use std::collections::HashMap;
+use std::ffi::c_uint;
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpu_interop_core::backend::{RawGraph, RawGraphNode, RawSignal, RawStream, RawWait};
+use gpu_interop_core::{Error, ErrorKind, Result};
+
+use crate::abi::SemaphoreNodeParams;
+use crate::batch::{one_call, with_signals, with_waits};
+use crate::driver::{Driver, not_null, null};
+use crate::functions::Handle;
+use crate::vendor::Vendor;
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`, `hipStreamCaptureModeRelaxed`: other calls go on as ever, of this thread and others.
+const RELAXED: c_uint = 2;
+
+/// The recorded graphs by those that are launched.
+#[derive(Debug, Default)]
+pub(crate) struct Graphs {
+    recorded: Mutex<HashMap<Handle, Handle>>,
+}
+
+/// Calls a function of the driver, and looks at its status. In an unsafe block.
+macro_rules! call {
+    ($driver:ident.$function:ident($($argument:expr),*)) => {{
+        let entry = &$driver.functions.$function;
+        entry.require(&$driver.version).and_then(|function| $driver.check(entry.operation, function($($argument),*)))
+    }};
+}
+
+/// Begins a recording.
+///
+/// # Safety
+/// The stream is live and idle, and its device current.
+pub(crate) unsafe fn begin<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { call!(driver.stream_begin_capture(stream.get(), RELAXED)) }
+}
+
+/// What was recorded last: what the next work would wait for.
+///
+/// # Safety
+/// The stream is live and records, and its device is current.
+pub(crate) unsafe fn last<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> Result<RawGraphNode> {
+    let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, ptr::null(), 0);
+    let out = (&raw mut status, &raw mut id, &raw mut graph, &raw mut nodes, &raw mut count);
+    // SAFETY: the caller's promise; the pointers are valid for the call.
+    unsafe { call!(driver.stream_get_capture_info(stream.get(), out.0, out.1, out.2, out.3, out.4)) }?;
+    let operation = driver.functions.stream_get_capture_info.operation;
+    if nodes.is_null() {
+        return Err(null(operation));
+    }
+    if count == 1 {
+        // SAFETY: the driver says that there is one; the array is the graph's.
+        return Ok(RawGraphNode::new(unsafe { nodes.read() }));
+    }
+    Err(Error::new(ErrorKind::Driver, operation, "the driver does not tell what it recorded last")
+        .with_context("nodes", count)
+        .with_context("capture status", status))
+}
+
+impl Graphs {
+    /// Nothing under the lock can be left half-done by a panic.
+    fn recorded(&self) -> MutexGuard<'_, HashMap<Handle, Handle>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a recording, also with an error.
+    ///
+    /// # Safety
+    /// The stream is live and records, and its device is current.
+    pub(crate) unsafe fn end<V: Vendor>(&self, driver: &Driver<V>, stream: RawStream) -> Result<RawGraph> {
+        let (mut graph, mut ready) = (0, 0);
+        // SAFETY: the caller's promise; the pointer is valid for the call.
+        unsafe { call!(driver.stream_end_capture(stream.get(), &raw mut graph)) }?;
+        let graph = not_null(driver.functions.stream_end_capture.operation, graph)?;
+        // SAFETY: the graph was just made; the pointer is valid for the call.
+        let made = unsafe { call!(driver.graph_instantiate(&raw mut ready, graph, 0)) };
+        match made.and_then(|()| not_null(driver.functions.graph_instantiate.operation, ready)) {
+            Ok(ready) => {
+                self.recorded().insert(ready, graph);
+                Ok(RawGraph::new(ready))
+            }
+            Err(error) => {
+                // SAFETY: nothing else knows the graph.
+                if let Err(error) = unsafe { call!(driver.graph_destroy(graph)) } {
+                    tracing::warn!(%error, "destroying what a graph was made of failed");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Destroys a graph.
+    ///
+    /// # Safety
+    /// The graph is live, not pending and freed once, and its device is current.
+    pub(crate) unsafe fn destroy<V: Vendor>(&self, driver: &Driver<V>, graph: RawGraph) -> Result<()> {
+        // SAFETY: the caller's promise.
+        let destroyed = unsafe { call!(driver.graph_exec_destroy(graph.get())) };
+        let Some(recorded) = self.recorded().remove(&graph.get()) else { return destroyed };
+        // SAFETY: recorded for this graph alone.
+        match (destroyed, unsafe { call!(driver.graph_destroy(recorded)) }) {
+            (Err(first), Err(error)) => {
+                tracing::warn!(%error, "destroying what a graph was made of failed");
+                Err(first)
+            }
+            (first, second) => first.and(second),
+        }
+    }
+}
+
+/// Replaces recorded signals.
+///
+/// # Safety
+/// Graph, node and semaphores are live, no other thread uses the graph, and its device is current.
+pub(crate) unsafe fn set_signals<V: Vendor>(
+    driver: &Driver<V>,
+    graph: RawGraph,
+    node: RawGraphNode,
+    signals: &[RawSignal],
+) -> Result<()> {
+    let operation = driver.functions.graph_exec_set_signals.operation;
+    one_call(operation, signals.len(), V::semaphores_per_call(driver))?;
+    with_signals(operation, signals, |semaphores, params, count| {
+        let params = SemaphoreNodeParams { semaphores, params, count };
+        // SAFETY: the caller's promise; both arrays have this many elements during the call.
+        unsafe { call!(driver.graph_exec_set_signals(graph.get(), node.get(), &raw const params)) }
+    })?
+}
+
+/// Replaces recorded waits.
+///
+/// # Safety
+/// As for [`set_signals`].
+pub(crate) unsafe fn set_waits<V: Vendor>(
+    driver: &Driver<V>,
+    graph: RawGraph,
+    node: RawGraphNode,
+    waits: &[RawWait],
+) -> Result<()> {
+    let operation = driver.functions.graph_exec_set_waits.operation;
+    one_call(operation, waits.len(), V::semaphores_per_call(driver))?;
+    with_waits(operation, waits, |semaphores, params, count| {
+        let params = SemaphoreNodeParams { semaphores, params, count };
+        // SAFETY: as in `set_signals`.
+        unsafe { call!(driver.graph_exec_set_waits(graph.get(), node.get(), &raw const params)) }
+    })?
+}

@@ -1,0 +1,39 @@
+//! Imports of memory and semaphores.
+
+use gpu_interop_core::{MemoryImport, Result, SemaphoreImport};
+
+use crate::arguments::no_number;
+use crate::driver::{Driver, not_null};
+use crate::functions::Handle;
+use crate::lending::Lend;
+use crate::vendor::{Doing, Vendor};
+
+/// Imports memory, on the current device. The request keeps its handle.
+pub(crate) fn memory<V: Vendor>(driver: &Driver<V>, request: &MemoryImport) -> Result<Handle> {
+    let entry = &driver.functions.import_external_memory;
+    let (import, operation) = (entry.require(&driver.version)?, entry.operation);
+    V::check_memory(driver, operation, request)?;
+    request.handle().lend(V::CONSUMES_DESCRIPTORS, |fd| {
+        let desc = V::memory_desc(driver, request, fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
+        let mut memory = 0;
+        // SAFETY: the descriptor is complete, and borrows from the request for the call.
+        let result = unsafe { import(&raw mut memory, &raw const desc) };
+        driver.check_for(Doing::Importing, operation, result)?;
+        not_null(operation, memory)
+    })
+}
+
+/// Imports a semaphore, on the current device. The request keeps its handle.
+pub(crate) fn semaphore<V: Vendor>(driver: &Driver<V>, request: &SemaphoreImport) -> Result<Handle> {
+    let entry = &driver.functions.import_external_semaphore;
+    let (import, operation) = (entry.require(&driver.version)?, entry.operation);
+    request.handle().lend(V::CONSUMES_DESCRIPTORS, |fd| {
+        let desc =
+            V::semaphore_desc(driver, request.handle(), fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
+        let mut semaphore = 0;
+        // SAFETY: the descriptor is complete, and borrows from the request for the call.
+        let result = unsafe { import(&raw mut semaphore, &raw const desc) };
+        driver.check_for(Doing::Importing, operation, result)?;
+        not_null(operation, semaphore)
+    })
+}
