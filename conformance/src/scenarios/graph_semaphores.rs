@@ -8,7 +8,7 @@ use super::expect_error;
 use super::graph::{cleared, sees};
 use super::semaphore_misuse::{import_binary, import_timeline};
 use crate::context::{Context, PATIENCE, WATCH};
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
@@ -187,7 +187,7 @@ fn refusals(context: &Context) -> Verdict {
     let (exported, timeline) = import_timeline(context, 0)?;
     let other_device = context.open_again()?;
     let foreign = other_device.import_semaphore(exported.export()?)?;
-    let shared = exported.as_timeline().ok_or_else(|| Stop::Unsupported("no timeline of the library's".into()))?;
+    let shared = context.exporter()?.timeline(0)?;
     let shared = Timeline::with_strategy(context.device(), shared, TimelineStrategy::Native)?;
     let invalid = ErrorKind::InvalidArgument;
     let mut refused = Ok(());
