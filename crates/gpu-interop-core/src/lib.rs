@@ -30,6 +30,13 @@
 //! natively where the driver imports the exporter's timeline semaphores, and elsewhere, as with HIP on Linux, over a
 //! thread of the host ([`TimelineStrategy`]). [`ExternalSemaphore`] is the driver's own semaphore, one to one.
 //!
+//! # Graphs
+//! [`Device::record`] records what a stream is given, once, and [`Graph::launch`] runs it with one call of the driver.
+//! Signals and waits of an [`ExternalSemaphore`] are part of a graph where the driver has them there; a timeline semaphore's
+//! get new values from launch to launch ([`Graph::set_signals`]). A [`Timeline`] stays outside, before and behind the
+//! launch. An application that records graphs with its own bindings keeps this crate's objects away from the stream that
+//! records: see [`Device::stream_from_raw`].
+//!
 //! # Threads and blocking
 //! Work on a [`Stream`] is asynchronous unless a method says that it blocks. Semaphore operations, copies and
 //! fills run in stream order.
