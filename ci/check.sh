@@ -31,6 +31,11 @@ if ! cmp -s ci/requirements.txt "$tools/installed"; then
 fi
 "$tools/bin/yamllint" --strict --config-file ci/.yamllint ci
 "$tools/bin/check-jsonschema" --builtin-schema vendor.github-workflows ci/github/*.yml
+if command -v actionlint >/dev/null; then
+    actionlint ci/github/*.yml
+else
+    skip "what actionlint knows of workflows beyond their schema"
+fi
 "$tools/bin/check-jsonschema" --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci ci/gitlab/*.yml
 "$tools/bin/kubernetes-validate" --strict ci/kubernetes/*.yaml ci/kubernetes/base/job.yaml
 # What the variants make of it.
