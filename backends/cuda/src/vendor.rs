@@ -9,8 +9,8 @@ use gpu_interop_core::{
     SemaphoreHandleKind, Support, Uuid,
 };
 use gpu_interop_driver::{
-    ApiVersion, DeviceNumber, Doing, Driver, DriverLibrary, Handle, LibrarySearch, MissingSymbol, Naming, REFUSED,
-    Status, Vendor, WordWait, array as copies, text_at,
+    ApiVersion, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LibrarySearch, MissingSymbol,
+    Naming, REFUSED, Status, Vendor, WordWait, array as copies, text_at,
 };
 
 use crate::sys::{self, Functions, attribute, status};
@@ -89,7 +89,8 @@ impl Vendor for Cuda {
         const OPERATION: &str = "cuDevicePrimaryCtxRetain";
         let mut context = 0;
         // SAFETY: the pointer is valid for the call.
-        driver.check(OPERATION, unsafe { (driver.own.primary_ctx_retain)(&raw mut context, device) })?;
+        let retained = unsafe { driver.own.primary_ctx_retain.traced(OPERATION, (&raw mut context, device)) };
+        driver.check(OPERATION, retained)?;
         if context == 0 {
             let message = "the driver reported success but gave a null handle";
             return Err(Error::new(ErrorKind::Driver, OPERATION, message));
@@ -99,7 +100,7 @@ impl Vendor for Cuda {
 
     fn close(driver: &Driver<Self>, device: DeviceNumber, _context: &Handle) {
         // SAFETY: retained once, released once.
-        let released = unsafe { (driver.own.primary_ctx_release)(device) };
+        let released = unsafe { driver.own.primary_ctx_release.traced("cuDevicePrimaryCtxRelease", (device,)) };
         if let Err(error) = driver.check("cuDevicePrimaryCtxRelease", released) {
             tracing::warn!(%error, "releasing the primary context failed");
         }
@@ -114,7 +115,8 @@ impl Vendor for Cuda {
             return Ok(None);
         }
         // SAFETY: the context is retained, so live.
-        driver.check("cuCtxPushCurrent", unsafe { (driver.own.ctx_push_current)(*context) })?;
+        let pushed = unsafe { driver.own.ctx_push_current.traced("cuCtxPushCurrent", (*context,)) };
+        driver.check("cuCtxPushCurrent", pushed)?;
         Ok(Some(()))
     }
 
@@ -123,7 +125,7 @@ impl Vendor for Cuda {
     fn leave(driver: &Driver<Self>, (): ()) {
         let mut popped = 0;
         // SAFETY: pops what `enter` pushed on this same thread; pairs nest.
-        let result = unsafe { (driver.own.ctx_pop_current)(&raw mut popped) };
+        let result = unsafe { driver.own.ctx_pop_current.traced("cuCtxPopCurrent", (&raw mut popped,)) };
         if let Err(error) = driver.check("cuCtxPopCurrent", result) {
             tracing::error!(%error, "the thread's current context could not be restored");
         }
@@ -132,7 +134,7 @@ impl Vendor for Cuda {
     fn uuid(driver: &Driver<Self>, device: DeviceNumber) -> Option<Uuid> {
         let mut bytes = [0; 16];
         // SAFETY: the pointer is valid for the call. The second version tells a MIG instance from its card.
-        let result = unsafe { driver.own.device_get_uuid.get()?(&raw mut bytes, device) };
+        let result = unsafe { driver.own.device_get_uuid.get()?.traced("cuDeviceGetUuid", (&raw mut bytes, device)) };
         (result == Status::SUCCESS).then(|| Uuid::from_bytes(bytes)).flatten()
     }
 
@@ -141,10 +143,10 @@ impl Vendor for Cuda {
         if cfg!(not(windows)) {
             return None;
         }
-        let mut bytes = [0; 8];
-        let mut node_mask = 0;
+        let function = driver.own.device_get_luid.get()?;
+        let (mut bytes, mut node_mask) = ([0; 8], 0);
         // SAFETY: the pointers are valid for the call.
-        let result = unsafe { driver.own.device_get_luid.get()?(&raw mut bytes, &raw mut node_mask, device) };
+        let result = unsafe { function.traced("cuDeviceGetLuid", (&raw mut bytes, &raw mut node_mask, device)) };
         (result == Status::SUCCESS && bytes != [0; 8]).then_some(Luid { bytes, node_mask })
     }
 
@@ -191,7 +193,7 @@ impl Vendor for Cuda {
         if let Some(batch) = driver.own.stream_batch_mem_op.get() {
             let mut barrier = sys::BatchMemOp::BARRIER;
             // SAFETY: the caller vouches for the stream; the one operation is read during the call.
-            match unsafe { batch(stream, 1, &raw mut barrier, 0) } {
+            match unsafe { batch.traced("cuStreamBatchMemOp", (stream, 1, &raw mut barrier, 0)) } {
                 // As where the system's administrator has switched stream memory operations off.
                 Status::NOT_SUPPORTED => {}
                 result => return driver.check("cuStreamBatchMemOp", result),
@@ -202,16 +204,18 @@ impl Vendor for Cuda {
     }
 
     unsafe fn wait_value_u32(driver: &Driver<Self>, wait: WordWait<u32>) -> Result<()> {
+        const NAME: &str = "cuStreamWaitValue32";
         let function = driver.own.stream_wait_value_32.require(&driver.version)?;
         // SAFETY: the caller vouches for stream and word.
-        let result = unsafe { function(wait.stream, wait.word, wait.value, wait.flags) };
-        driver.check("cuStreamWaitValue32", result)
+        let result = unsafe { function.traced(NAME, (wait.stream, wait.word, wait.value, wait.flags)) };
+        driver.check(NAME, result)
     }
 
     unsafe fn wait_value_u64(driver: &Driver<Self>, wait: WordWait<u64>) -> Result<()> {
+        const NAME: &str = "cuStreamWaitValue64";
         let function = driver.own.stream_wait_value_64.require(&driver.version)?;
         // SAFETY: the caller vouches for stream and word.
-        let result = unsafe { function(wait.stream, wait.word, wait.value, wait.flags) };
-        driver.check("cuStreamWaitValue64", result)
+        let result = unsafe { function.traced(NAME, (wait.stream, wait.word, wait.value, wait.flags)) };
+        driver.check(NAME, result)
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_void};
 
 use gpu_interop_core::Luid;
-use gpu_interop_driver::{DeviceNumber, Driver, Status};
+use gpu_interop_driver::{DeviceNumber, Driver, DriverFunction, Status};
 
 use crate::vendor::Hip;
 
@@ -21,6 +21,8 @@ mod offset {
 
 /// `gcnArchName` has this many bytes.
 const ARCHITECTURE_LENGTH: usize = 256;
+/// The function's name, of either layout.
+const NAME: &str = "hipGetDeviceProperties";
 /// More than either layout has (792 and 1472), should a runtime append to one.
 const WORDS: usize = 1024;
 
@@ -41,7 +43,7 @@ impl Properties {
         // Words, for the alignment.
         let mut words = vec![0_u64; WORDS];
         // SAFETY: the buffer is larger than the struct, and aligned like it. Every byte of it is plain data.
-        let result = unsafe { get(words.as_mut_ptr().cast::<c_void>(), device) };
+        let result = unsafe { get.traced(NAME, (words.as_mut_ptr().cast::<c_void>(), device)) };
         let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         (result == Status::SUCCESS).then_some(Self { bytes, architecture, has_luid })
     }

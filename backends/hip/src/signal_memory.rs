@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use gpu_interop_core::backend::SignalMemory;
 use gpu_interop_core::{DevicePtr, Error, ErrorKind, Result};
-use gpu_interop_driver::{Driver, Status};
+use gpu_interop_driver::{Driver, DriverFunction, Status};
 
 use crate::vendor::Hip;
 
@@ -19,7 +19,7 @@ pub(crate) fn allocate(driver: &Driver<Hip>) -> Result<Option<SignalMemory>> {
     let Some(allocate) = driver.own.ext_malloc.get() else { return Ok(None) };
     let mut host: *mut c_void = std::ptr::null_mut();
     // SAFETY: the pointer is valid for the call.
-    let status = unsafe { allocate(&raw mut host, WORD, SIGNAL_MEMORY) };
+    let status = unsafe { allocate.traced(OPERATION, (&raw mut host, WORD, SIGNAL_MEMORY)) };
     if let Status::INVALID_VALUE | Status::NOT_SUPPORTED = status {
         let error = driver.check(OPERATION, status).err();
         tracing::debug!(error = ?error, "no signal memory; pinned memory takes its place");

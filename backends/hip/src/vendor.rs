@@ -9,8 +9,8 @@ use gpu_interop_core::{
 };
 use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
 use gpu_interop_driver::{
-    ApiVersion, DeviceNumber, Doing, Driver, DriverLibrary, LibrarySearch, MissingSymbol, Naming, REFUSED, Status,
-    Vendor, WordWait, array as copies, text_at, text_in,
+    ApiVersion, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, LibrarySearch, MissingSymbol, Naming,
+    REFUSED, Status, Vendor, WordWait, array as copies, text_at, text_in,
 };
 
 use crate::sys::{self, Functions, WHOLE_WORD_32, WHOLE_WORD_64, status};
@@ -113,14 +113,15 @@ impl Vendor for Hip {
             return Ok(None);
         }
         // SAFETY: takes a number.
-        driver.check("hipSetDevice", unsafe { (driver.own.set_device)(device) })?;
+        driver.check("hipSetDevice", unsafe { driver.own.set_device.traced("hipSetDevice", (device,)) })?;
         Ok(Some(current))
     }
 
     #[cold]
     fn leave(driver: &Driver<Self>, previous: c_int) {
         // SAFETY: takes a number.
-        if let Err(error) = driver.check("hipSetDevice", unsafe { (driver.own.set_device)(previous) }) {
+        let result = unsafe { driver.own.set_device.traced("hipSetDevice", (previous,)) };
+        if let Err(error) = driver.check("hipSetDevice", result) {
             tracing::error!(%error, "the thread's current device could not be restored");
         }
     }
@@ -136,8 +137,9 @@ impl Vendor for Hip {
 
     fn pci(driver: &Driver<Self>, device: DeviceNumber) -> Option<PciAddress> {
         let mut text: [c_char; 64] = [0; 64];
+        let arguments = (text.as_mut_ptr(), 64, device);
         // SAFETY: the buffer is as long as the call is told.
-        let result = unsafe { (driver.own.get_pci_bus_id)(text.as_mut_ptr(), 64, device) };
+        let result = unsafe { driver.own.get_pci_bus_id.traced("hipDeviceGetPCIBusId", arguments) };
         (result == Status::SUCCESS).then(|| text_in(&mut text).parse().ok()).flatten()
     }
 
@@ -203,17 +205,19 @@ impl Vendor for Hip {
     }
 
     unsafe fn wait_value_u32(driver: &Driver<Self>, wait: WordWait<u32>) -> Result<()> {
+        const NAME: &str = "hipStreamWaitValue32";
         let function = driver.own.stream_wait_value_32.require(&driver.version)?;
         // SAFETY: the caller vouches for stream and word.
-        let result = unsafe { function(wait.stream, wait.word, wait.value, wait.flags, WHOLE_WORD_32) };
-        waited(driver, "hipStreamWaitValue32", result)
+        let result = unsafe { function.traced(NAME, (wait.stream, wait.word, wait.value, wait.flags, WHOLE_WORD_32)) };
+        waited(driver, NAME, result)
     }
 
     unsafe fn wait_value_u64(driver: &Driver<Self>, wait: WordWait<u64>) -> Result<()> {
+        const NAME: &str = "hipStreamWaitValue64";
         let function = driver.own.stream_wait_value_64.require(&driver.version)?;
         // SAFETY: the caller vouches for stream and word.
-        let result = unsafe { function(wait.stream, wait.word, wait.value, wait.flags, WHOLE_WORD_64) };
-        waited(driver, "hipStreamWaitValue64", result)
+        let result = unsafe { function.traced(NAME, (wait.stream, wait.word, wait.value, wait.flags, WHOLE_WORD_64)) };
+        waited(driver, NAME, result)
     }
 
     fn allocate_signal_memory(driver: &Driver<Self>) -> Result<Option<SignalMemory>> {

@@ -27,6 +27,7 @@ use crate::mapping::Imports;
 use crate::signal_memory;
 use crate::status::Status;
 use crate::texture;
+use crate::trace::DriverFunction;
 use crate::unfenced::Unfenced;
 use crate::vendor::{Context, Vendor, WordWait};
 
@@ -91,7 +92,7 @@ macro_rules! call {
         let function = entry.require(&driver.version)?;
         #[allow(unused_variables, reason = "most arguments have no errors")]
         let $operation = entry.operation;
-        driver.check(entry.operation, function($($argument),*))
+        driver.check(entry.operation, function.traced(entry.operation, ($($argument,)*)))
     }};
     ($device:ident.$function:ident($($argument:expr),* $(,)?)) => {
         call!($device.$function |operation| ($($argument),*))
@@ -112,7 +113,7 @@ macro_rules! query {
     ($device:ident.$function:ident($argument:expr)) => {{
         let (driver, _current) = $device.context.enter()?;
         let entry = &driver.functions.$function;
-        match entry.require(&driver.version)?($argument) {
+        match entry.require(&driver.version)?.traced(entry.operation, ($argument,)) {
             Status::NOT_READY => Ok(false),
             result => driver.check(entry.operation, result).map(|()| true),
         }
@@ -266,7 +267,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         }
         // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
         let result = with_signals(entry.operation, signals, |semaphores, params, count| unsafe {
-            signal(semaphores, params, count, stream.get())
+            signal.traced(entry.operation, (semaphores, params, count, stream.get()))
         })?;
         driver.check(entry.operation, result)
     }
@@ -278,7 +279,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         one_call(entry.operation, waits.len(), V::semaphores_per_call(driver))?;
         // SAFETY: as in `signal_semaphores`.
         let result = with_waits(entry.operation, waits, |semaphores, params, count| unsafe {
-            wait(semaphores, params, count, stream.get())
+            wait.traced(entry.operation, (semaphores, params, count, stream.get()))
         })?;
         driver.check(entry.operation, result)
     }

@@ -9,6 +9,7 @@ use crate::functions::{DeviceAddress, DeviceNumber, Functions, Handle};
 use crate::library::DriverLibrary;
 use crate::status::Status;
 use crate::symbol::ApiVersion;
+use crate::trace::DriverFunction;
 use crate::vendor::{Doing, Vendor};
 
 /// A library that plays a driver says so with this symbol, so that no report made with one passes for a real one. It is a
@@ -56,14 +57,15 @@ impl<V: Vendor> Driver<V> {
         let mut number: c_int = 0;
         let (version, init) = (functions.get_version, functions.init);
         // SAFETY: the pointer is valid for the call. Works before initialisation.
-        let answer = unsafe { version.get()(&raw mut number) };
+        let answer = unsafe { version.get().traced(version.operation, (&raw mut number,)) };
         driver.check_for(Doing::Initialising, version.operation, answer).map_err(|error| {
             let said = format!("{}, whose version it does not tell", V::NAMING.api());
             error.with_context("driver", said).with_context("library", driver.file.display())
         })?;
         driver.version = V::version(u32::try_from(number).unwrap_or(0));
         // SAFETY: 0 is the only flag there is.
-        driver.check_for(Doing::Initialising, init.operation, unsafe { init.get()(0) }).map_err(|error| {
+        let answer = unsafe { init.get().traced(init.operation, (0,)) };
+        driver.check_for(Doing::Initialising, init.operation, answer).map_err(|error| {
             error.with_context("driver", driver.version).with_context("library", driver.file.display())
         })?;
         // It may only know now. A library that does the work on the CPU is on the device of Vulkan's drivers for the CPU.
@@ -112,9 +114,9 @@ impl<V: Vendor> Driver<V> {
 
     /// An attribute of a device, or what the driver answers instead: [`Status::INVALID_VALUE`] if it does not know it.
     fn ask(&self, device: DeviceNumber, attribute: c_int) -> std::result::Result<c_int, Status> {
-        let mut value = 0;
+        let (mut value, function) = (0, self.functions.device_get_attribute);
         // SAFETY: the pointer is valid for the call; an unknown attribute is an error.
-        let result = unsafe { self.functions.device_get_attribute.get()(&raw mut value, attribute, device) };
+        let result = unsafe { function.get().traced(function.operation, (&raw mut value, attribute, device)) };
         if result == Status::SUCCESS { Ok(value) } else { Err(result) }
     }
 
@@ -162,7 +164,7 @@ impl<V: Vendor> Driver<V> {
         let entry = &self.functions.launch_host_func;
         let launch = entry.require(&self.version)?;
         // SAFETY: the caller vouches for the stream; the function takes whatever it is given.
-        self.check(entry.operation, unsafe { launch(stream, nothing, std::ptr::null_mut()) })
+        self.check(entry.operation, unsafe { launch.traced(entry.operation, (stream, nothing, std::ptr::null_mut())) })
     }
 
     /// Frees device memory (`cuMemFree`, `hipFree`).
@@ -176,14 +178,15 @@ impl<V: Vendor> Driver<V> {
     pub unsafe fn free(&self, address: DeviceAddress) -> Result<()> {
         let function = self.functions.mem_free;
         // SAFETY: the caller's promise.
-        self.check(function.operation, unsafe { function.get()(address) })
+        self.check(function.operation, unsafe { function.get().traced(function.operation, (address,)) })
     }
 
     pub(crate) fn device_count(&self) -> Result<c_int> {
         let function = self.functions.device_get_count;
         let mut count: c_int = 0;
         // SAFETY: the pointer is valid for the call.
-        self.check_for(Doing::Initialising, function.operation, unsafe { function.get()(&raw mut count) })?;
+        let answer = unsafe { function.get().traced(function.operation, (&raw mut count,)) };
+        self.check_for(Doing::Initialising, function.operation, answer)?;
         Ok(count)
     }
 
@@ -191,7 +194,8 @@ impl<V: Vendor> Driver<V> {
         let function = self.functions.device_get;
         let mut device = 0;
         // SAFETY: the pointer is valid for the call.
-        self.check(function.operation, unsafe { function.get()(&raw mut device, ordinal) })?;
+        let answer = unsafe { function.get().traced(function.operation, (&raw mut device, ordinal)) };
+        self.check(function.operation, answer)?;
         Ok(device)
     }
 
@@ -199,7 +203,8 @@ impl<V: Vendor> Driver<V> {
         let function = self.functions.device_get_name;
         let mut name: [c_char; 256] = [0; 256];
         // SAFETY: the buffer is as long as the call is told.
-        self.check(function.operation, unsafe { function.get()(name.as_mut_ptr(), 256, device) })?;
+        let answer = unsafe { function.get().traced(function.operation, (name.as_mut_ptr(), 256, device)) };
+        self.check(function.operation, answer)?;
         Ok(DeviceIdentity {
             name: text_in(&mut name),
             kind: self.kind,
@@ -254,7 +259,7 @@ fn version_of<V: Vendor>(library: &DriverLibrary) -> Option<ApiVersion> {
     let get = unsafe { library.symbol::<unsafe extern "system" fn(*mut c_int) -> Status>(symbol) }?;
     let mut number: c_int = 0;
     // SAFETY: the pointer is valid for the call. Works before initialisation.
-    let result = unsafe { get(&raw mut number) };
+    let result = unsafe { get.traced(symbol.to_str().unwrap_or_default(), (&raw mut number,)) };
     let number = u32::try_from(number).ok().filter(|number| *number > 0)?;
     (result == Status::SUCCESS).then(|| V::version(number))
 }

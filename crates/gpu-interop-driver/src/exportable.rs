@@ -7,6 +7,7 @@ use gpu_interop_core::{Error, ErrorKind, MemoryHandle, Result};
 
 use crate::driver::{Driver, null};
 use crate::functions::DeviceAddress;
+use crate::trace::DriverFunction;
 use crate::vendor::{Context, Vendor};
 
 /// The structs and numbers of virtual memory management, which are the same in both headers.
@@ -71,7 +72,7 @@ macro_rules! call {
     ($driver:expr, $function:ident($($argument:expr),* $(,)?)) => {{
         let driver = $driver;
         let function = &driver.functions.$function;
-        let result = function.require(&driver.version)?($($argument),*);
+        let result = function.require(&driver.version)?.traced(function.operation, ($($argument,)*));
         driver.check(function.operation, result).map(|()| function.operation)
     }};
 }

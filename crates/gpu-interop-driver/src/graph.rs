@@ -13,6 +13,7 @@ use crate::abi::SemaphoreNodeParams;
 use crate::batch::{one_call, with_signals, with_waits};
 use crate::driver::{Driver, not_null, null};
 use crate::functions::Handle;
+use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
 
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`, `hipStreamCaptureModeRelaxed`: other calls go on as ever, of this thread and others.
@@ -28,7 +29,9 @@ pub(crate) struct Graphs {
 macro_rules! call {
     ($driver:ident.$function:ident($($argument:expr),*)) => {{
         let entry = &$driver.functions.$function;
-        entry.require(&$driver.version).and_then(|function| $driver.check(entry.operation, function($($argument),*)))
+        let name = entry.operation;
+        let call = |function| $driver.check(name, DriverFunction::traced(function, name, ($($argument,)*)));
+        entry.require(&$driver.version).and_then(call)
     }};
 }
 

@@ -6,6 +6,7 @@ use crate::arguments::no_number;
 use crate::driver::{Driver, not_null};
 use crate::functions::Handle;
 use crate::lending::Lend;
+use crate::trace::DriverFunction;
 use crate::vendor::{Doing, Vendor};
 
 /// Imports memory, on the current device. The request keeps its handle.
@@ -17,7 +18,7 @@ pub(crate) fn memory<V: Vendor>(driver: &Driver<V>, request: &MemoryImport) -> R
         let desc = V::memory_desc(driver, request, fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
         let mut memory = 0;
         // SAFETY: the descriptor is complete, and borrows from the request for the call.
-        let result = unsafe { import(&raw mut memory, &raw const desc) };
+        let result = unsafe { import.traced(operation, (&raw mut memory, &raw const desc)) };
         driver.check_for(Doing::Importing, operation, result)?;
         not_null(operation, memory)
     })
@@ -32,7 +33,7 @@ pub(crate) fn semaphore<V: Vendor>(driver: &Driver<V>, request: &SemaphoreImport
             V::semaphore_desc(driver, request.handle(), fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
         let mut semaphore = 0;
         // SAFETY: the descriptor is complete, and borrows from the request for the call.
-        let result = unsafe { import(&raw mut semaphore, &raw const desc) };
+        let result = unsafe { import.traced(operation, (&raw mut semaphore, &raw const desc)) };
         driver.check_for(Doing::Importing, operation, result)?;
         not_null(operation, semaphore)
     })

@@ -18,6 +18,10 @@
 //! * Between a device's method and the driver's function there is nothing but what makes the device current, a look at
 //!   the status, and what a constant of the vendor's asks for.
 //!
+//! # What it tells
+//! * Every call of a driver's function is two events of `tracing`, [`DRIVER_CALL`]: what is called with what, and what
+//!   came back when. Of a driver that crashes the last is the call that it crashed in.
+//!
 //! # What the caller must do
 //! * Declare functions with the types of the vendor's headers: a symbol's type cannot be checked.
 
@@ -41,6 +45,7 @@ mod status;
 mod symbol;
 mod table;
 pub mod texture;
+mod trace;
 mod unfenced;
 mod vendor;
 
@@ -52,4 +57,5 @@ pub use functions::{DeviceAddress, DeviceNumber, Handle, Naming};
 pub use library::{DriverLibrary, LibrarySearch};
 pub use status::Status;
 pub use symbol::{ApiVersion, MissingSymbol, OptionalFunction};
+pub use trace::{DRIVER_CALL, DriverFunction, Shown};
 pub use vendor::{Doing, REFUSED, Vendor, WordWait};

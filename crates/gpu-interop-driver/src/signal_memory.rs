@@ -7,6 +7,7 @@ use gpu_interop_core::backend::SignalMemory;
 use gpu_interop_core::{DevicePtr, Error, ErrorKind, Result};
 
 use crate::driver::Driver;
+use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
 
 /// Drivers pin whole pages: a smaller allocation costs the same.
@@ -25,7 +26,7 @@ pub(crate) fn allocate<V: Vendor>(driver: &Driver<V>) -> Result<SignalMemory> {
     let mut host: *mut c_void = std::ptr::null_mut();
     let flags = PORTABLE | DEVICE_MAPPED | V::PINNED_FLAGS;
     // SAFETY: the pointer is valid for the call.
-    driver.check(allocate.operation, unsafe { call(&raw mut host, SIZE, flags) })?;
+    driver.check(allocate.operation, unsafe { call.traced(allocate.operation, (&raw mut host, SIZE, flags)) })?;
     let Some(memory) = NonNull::new(host.cast::<u8>()) else {
         return Err(Error::new(
             ErrorKind::Driver,
@@ -37,7 +38,8 @@ pub(crate) fn allocate<V: Vendor>(driver: &Driver<V>) -> Result<SignalMemory> {
     unsafe { memory.write_bytes(0, SIZE) };
     let mut ptr = 0;
     // SAFETY: the memory was just allocated, mapped into the device's address space; the pointer is valid for the call.
-    let found = driver.check(address.operation, unsafe { get_address(&raw mut ptr, host, 0) });
+    let answer = unsafe { get_address.traced(address.operation, (&raw mut ptr, host, 0)) };
+    let found = driver.check(address.operation, answer);
     let memory = SignalMemory { host: memory, ptr: DevicePtr::new(ptr), size: SIZE };
     let found = found.and_then(|()| match ptr {
         0 => Err(Error::new(ErrorKind::Driver, address.operation, "the driver reported success but gave no address")),
@@ -58,6 +60,7 @@ pub(crate) fn allocate<V: Vendor>(driver: &Driver<V>) -> Result<SignalMemory> {
 /// `memory` came from [`allocate`], and nothing uses it any more.
 pub(crate) unsafe fn free<V: Vendor>(driver: &Driver<V>, memory: SignalMemory) -> Result<()> {
     let function = &driver.functions.mem_free_host;
+    let (free, name) = (function.require(&driver.version)?, function.operation);
     // SAFETY: the caller's promise.
-    driver.check(function.operation, unsafe { function.require(&driver.version)?(memory.host.as_ptr().cast()) })
+    driver.check(name, unsafe { free.traced(name, (memory.host.as_ptr().cast(),)) })
 }
