@@ -9,8 +9,12 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use globset::{Glob, GlobMatcher};
 use serde::Serialize;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::bench::{self, BenchArgs};
+use crate::calls;
 use crate::context::Seeds;
 use crate::doctor;
 use crate::expectations::Expectations;
@@ -43,6 +47,19 @@ struct Cli {
     command: Option<Command>,
     #[command(flatten)]
     run: RunArgs,
+}
+
+impl Cli {
+    /// Whether driver calls of this process are recorded.
+    fn records_calls(&self) -> bool {
+        let runs_here = |run: &RunArgs| run.verbose && run.no_isolate;
+        match &self.command {
+            None => runs_here(&self.run),
+            Some(Command::Run(run)) => runs_here(run),
+            Some(Command::Internal(internal)) => internal.records_calls(),
+            Some(_) => false,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -141,19 +158,15 @@ struct RunArgs {
     #[arg(long, short)]
     quiet: bool,
     /// Also print what scenarios observed, what the driver alone did with a bad request beside what the library did, and
-    /// what they left out.
+    /// what they left out; and of each that fails the newest 200 driver calls, here and in the reports.
     #[arg(long, short, conflicts_with = "quiet")]
     verbose: bool,
 }
 
 /// Parses the command line, runs it, and turns the result into an exit status.
 pub(crate) fn main(suite: &Suite) -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into()))
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
     let cli = Cli::parse();
+    start_log(cli.records_calls());
     let done = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Doctor(args) => doctor::run(suite, args.json).map(|()| 0),
         Command::List(args) => list(suite, &args).map(|()| 0),
@@ -175,6 +188,16 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
             ExitCode::from(NOT_RUN)
         }
     }
+}
+
+/// What the library tells goes to standard error, as far as RUST_LOG asks for it.
+fn start_log(records_calls: bool) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    let log = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_filter(filter);
+    tracing_subscriber::registry().with(log).with(records_calls.then(calls::layer)).init();
 }
 
 fn list(suite: &Suite, args: &ListArgs) -> Verdict {
@@ -240,6 +263,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         timeout: args.timeout.map(Duration::from_secs),
         jobs: args.jobs.unwrap_or_else(default_jobs),
         expectations: Expectations::read(&args.expectations)?,
+        calls: args.verbose,
     };
     let cases = plan.cases(suite.scenarios());
     if cases.is_empty() {

@@ -47,6 +47,9 @@ pub(crate) struct ChildArgs {
     seed: u32,
     #[arg(long)]
     repeat: NonZeroU32,
+    /// Record driver calls, in the file that comes over the socket.
+    #[arg(long)]
+    calls: bool,
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +81,11 @@ pub(crate) struct PeerArgs {
 }
 
 impl Internal {
+    /// Whether it records driver calls.
+    pub(crate) fn records_calls(&self) -> bool {
+        matches!(self, Self::Child(args) if args.calls)
+    }
+
     /// Does it. Whoever started this process reads the answer.
     pub(crate) fn run(&self, suite: &Suite) -> Verdict {
         peer::die_with_parent()?;
@@ -96,6 +104,9 @@ fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
     let backend = suite.backend(&args.backend)?;
     let scenarios: Vec<&Scenario> = args.scenario.iter().map(|id| suite.scenario(id)).collect::<Verdict<_>>()?;
     let seeds = Seeds { first: args.seed, count: args.repeat };
+    if args.calls {
+        group::record_calls()?;
+    }
     child::run_group(backend, &scenarios, args.exporter, seeds, |ran| group::answer(&ran))
 }
 

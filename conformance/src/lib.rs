@@ -35,6 +35,7 @@
 mod accounting;
 mod backend_under_test;
 mod bench;
+mod calls;
 mod cli;
 mod context;
 mod doctor;
@@ -66,8 +67,8 @@ pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Message, Peer};
 pub use report::{
-    CaseReport, Environment, ExporterDetail, ExporterReport, MERGED_SCHEMA, Merged, NotRead, Observation, Report,
-    SCHEMA, Sourced, Tool,
+    Call, CallTrace, CaseReport, Environment, ExporterDetail, ExporterReport, MERGED_SCHEMA, Merged, NotRead,
+    Observation, Report, Returned, SCHEMA, Sourced, Tool,
 };
 pub use scenario::{Exporters, Scenario};
 pub use suite::Suite;

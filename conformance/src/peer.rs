@@ -61,10 +61,11 @@ impl Channel {
         Ok(Self { socket: std::io::stdin().as_fd().try_clone_to_owned()? })
     }
 
-    fn pair() -> Verdict<(Self, Self)> {
+    /// Both ends: this process's, and one for another.
+    pub(crate) fn pair() -> Verdict<(Self, OwnedFd)> {
         let (here, there) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        Ok((Self { socket: here }, Self { socket: there }))
+        Ok((Self { socket: here }, there))
     }
 
     /// Nothing comes or goes any more; the other side finds this one gone.
@@ -173,6 +174,12 @@ pub(crate) fn readable_within(fd: impl AsFd, timeout: Duration) -> Verdict<bool>
     }
 }
 
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 /// A process started by a scenario. Killed when dropped, and by the kernel when the scenario's process dies.
 #[derive(Debug)]
 pub struct Peer {
@@ -198,7 +205,7 @@ impl Peer {
     fn start_with(mut command: Command) -> Verdict<Self> {
         let (here, there) = Channel::pair()?;
         // The socket is the peer's standard input: the one descriptor that every process has.
-        let child = command.stdin(Stdio::from(there.socket)).spawn()?;
+        let child = command.stdin(Stdio::from(there)).spawn()?;
         Ok(Self { child, channel: here })
     }
 

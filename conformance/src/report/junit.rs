@@ -26,7 +26,7 @@ pub(crate) fn render(report: &Report) -> Verdict<String> {
         let mut case = TestCase::new(result.name(), status);
         case.set_classname(format!("{}.{group}", report.backend.name));
         case.set_time(Duration::from_micros(result.duration_us));
-        let mut output = text::observations(result);
+        let mut output = text::observations(result) + &text::calls(result);
         if result.outcome == Outcome::ExpectedFailure {
             output = format!("expected failure: {reason}\n{output}");
         }

@@ -1,5 +1,6 @@
 //! What a run found.
 
+mod calls;
 pub(crate) mod html;
 pub(crate) mod junit;
 pub(crate) mod merge;
@@ -14,6 +15,7 @@ use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity, LoadAttempt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use calls::{Call, CallTrace, Returned};
 pub use merge::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 
 use crate::exporter::ExporterName;
@@ -118,6 +120,9 @@ pub struct CaseReport {
     /// The end of what its process printed, if it failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub log: Option<String>,
+    /// The driver calls that it made, if it failed in a run with `--verbose`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub calls: Option<CallTrace>,
     /// Duration, microseconds. The first scenario of a process includes its start, half a second on some GPUs.
     pub duration_us: u64,
 }

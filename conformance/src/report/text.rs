@@ -8,7 +8,7 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 
 use gpu_interop::{BackendInfo, DeviceIdentity};
 
-use super::{CaseReport, Environment, Observation, Report};
+use super::{CallTrace, CaseReport, Environment, Observation, Report};
 use crate::outcome::{Outcome, Stop};
 
 /// What a report is about, in its first lines.
@@ -71,7 +71,12 @@ pub(crate) fn observations(case: &CaseReport) -> String {
     text
 }
 
-/// What is left to say at the end: the counts, and everything that failed with its log.
+/// The driver calls of a scenario that failed; empty for most.
+pub(crate) fn calls(case: &CaseReport) -> String {
+    case.calls.iter().flat_map(CallTrace::lines).map(|line| format!("    : {line}\n")).collect()
+}
+
+/// What is left to say at the end: the counts, and everything that failed with its log and its driver calls.
 pub(crate) fn summary(report: &Report, as_table: bool) -> String {
     let mut text = String::new();
     for case in report.results.iter().filter(|case| case.outcome.is_failure()) {
@@ -79,6 +84,7 @@ pub(crate) fn summary(report: &Report, as_table: bool) -> String {
         for log in case.log.iter().flat_map(|log| log.lines()) {
             let _ = writeln!(text, "    | {log}");
         }
+        text.push_str(&calls(case));
     }
     for (outcome, label) in [(Outcome::Skipped, "skipped"), (Outcome::Unsupported, "unsupported")] {
         let mut reasons: Vec<(&str, usize)> = Vec::new();

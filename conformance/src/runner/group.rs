@@ -5,26 +5,42 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{RecvFlags, SendFlags};
 use wait_timeout::ChildExt;
 
 use super::child::Ran;
 use super::isolated::{log_from, nameless_file};
 use super::{Case, Ended};
+use crate::calls::{self, CallFile};
 use crate::context::{Recorded, Seeds};
 use crate::outcome::{Outcome, Stop, Verdict};
-use crate::peer::{describe, readable_within, this_program};
+use crate::peer::{Channel, describe, readable_within, this_program};
 use crate::report::Observation;
 
 /// The most bytes of a verdict.
 const MESSAGE: usize = 128 << 10;
+/// The message with the file for driver calls.
+const CALLS: &str = "calls";
+
+/// Records this process's driver calls where the parent asked for it.
+pub(crate) fn record_calls() -> Verdict {
+    let (_, file) = Channel::of_this_process()?.receive_fd(CALLS)?;
+    calls::record_to(file.into());
+    Ok(())
+}
 
 /// Tells the parent how a scenario of this process ended.
 pub(crate) fn answer(ran: &Ran) -> Verdict {
+    // What a failure leaves behind is freed later, by calls that are not the scenario's.
+    if matches!(ran.verdict, Err(Stop::Failed(_))) {
+        calls::stop();
+    } else {
+        calls::next_scenario();
+    }
     let mut ran = ran.clone();
     if let Err(Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) = &mut ran.verdict {
         *reason = cut(reason, MESSAGE / 16);
@@ -56,6 +72,8 @@ pub(super) struct Options<'a> {
     pub(super) seeds: Seeds,
     /// Instead of each scenario's own limit, for one run of it.
     pub(super) timeout: Option<Duration>,
+    /// Whether driver calls are recorded.
+    pub(super) calls: bool,
 }
 
 /// Runs cases that share an exporter, and calls `ended` for each, in order, with its place in `cases`.
@@ -87,10 +105,14 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
 /// A process that runs scenarios, one after another.
 struct Process {
     child: Child,
-    socket: OwnedFd,
+    channel: Channel,
     log: File,
     /// Where in the log the present scenario's output begins.
     log_start: u64,
+    /// The driver calls that it records.
+    calls: Option<CallFile>,
+    /// How many scenarios have ended in it.
+    ended: usize,
 }
 
 /// What a process tells.
@@ -103,8 +125,7 @@ enum Told {
 
 impl Process {
     fn spawn(options: Options<'_>, cases: &[Case<'_>]) -> Verdict<Self> {
-        let (here, there) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let (channel, there) = Channel::pair()?;
         let log = nameless_file("conformance log")?;
         let mut command = this_program()?;
         let Seeds { first, count } = options.seeds;
@@ -116,9 +137,14 @@ impl Process {
         for case in cases {
             command.args(["--scenario", case.scenario.id]);
         }
+        let calls = options.calls.then(CallFile::new).transpose()?;
+        if let Some(calls) = &calls {
+            command.arg("--calls");
+            channel.send(CALLS, 0, &[calls.as_fd()])?;
+        }
         // The socket is the child's standard input: the one descriptor that every process has.
         command.stdin(Stdio::from(there)).stdout(log.try_clone()?).stderr(log.try_clone()?);
-        Ok(Self { child: command.spawn()?, socket: here, log, log_start: 0 })
+        Ok(Self { child: command.spawn()?, channel, log, log_start: 0, calls, ended: 0 })
     }
 
     /// Waits for the next scenario's end. The last one's includes the end of the process: a crash on the way out is a
@@ -139,8 +165,16 @@ impl Process {
             end = crash;
             end.reason = end.reason.map(|reason| format!("after the scenario: {reason}"));
         }
+        if end.outcome == Outcome::TimedOut {
+            // Nothing is written any more while it is read.
+            self.kill();
+        }
         end.log = Some(log_from(&mut self.log, self.log_start)?);
         self.log_start = self.log.seek(SeekFrom::End(0))?;
+        if end.outcome.is_failure() {
+            end.calls = self.calls.as_ref().map(|calls| calls.trace(self.ended)).transpose()?;
+        }
+        self.ended += 1;
         Ok(end)
     }
 
@@ -172,12 +206,18 @@ impl Process {
         })
     }
 
+    fn kill(&mut self) {
+        // Both fail harmlessly if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     fn told(&self, deadline: Instant) -> Verdict<Told> {
-        if !readable_within(&self.socket, deadline.saturating_duration_since(Instant::now()))? {
+        if !readable_within(&self.channel, deadline.saturating_duration_since(Instant::now()))? {
             return Ok(Told::TimedOut);
         }
         let mut bytes = vec![0_u8; MESSAGE];
-        let (received, _) = match rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::empty()) {
+        let (received, _) = match rustix::net::recv(&self.channel, &mut bytes[..], RecvFlags::empty()) {
             // It died with something unread.
             Err(rustix::io::Errno::CONNRESET) => return Ok(Told::Ended),
             received => received?,
@@ -193,9 +233,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail harmlessly if it has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 

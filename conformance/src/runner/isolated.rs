@@ -67,7 +67,7 @@ pub(super) fn log_from(log: &mut File, start: u64) -> Verdict<String> {
     Ok(format!("{cut}{}", read_from(log, kept)?.trim_end()))
 }
 
-pub(super) fn nameless_file(name: &str) -> Verdict<File> {
+pub(crate) fn nameless_file(name: &str) -> Verdict<File> {
     Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
 }
 

@@ -16,14 +16,15 @@ use chrono::{SubsecRound, Utc};
 use globset::GlobMatcher;
 
 use crate::backend_under_test::BackendUnderTest;
+use crate::calls::{self, CallFile};
 use crate::context::{Recorded, Seeds};
 use crate::expectations::{Expectations, Place};
 use crate::exporter::ExporterName;
 use crate::outcome::{Outcome, Verdict};
-use crate::report::{CaseReport, Environment, Report, SCHEMA, Tool, case_name, summarize};
+use crate::report::{CallTrace, CaseReport, Environment, Report, SCHEMA, Tool, case_name, summarize};
 use crate::scenario::{Exporters, Scenario};
 
-pub(crate) use isolated::{answer, ask_self, discover};
+pub(crate) use isolated::{answer, ask_self, discover, nameless_file};
 pub(crate) use progress::Progress;
 
 /// What to run and how.
@@ -37,6 +38,8 @@ pub(crate) struct Plan {
     /// How many processes may run scenarios at the same time.
     pub(crate) jobs: NonZeroUsize,
     pub(crate) expectations: Expectations,
+    /// Whether the driver calls of what fails are reported.
+    pub(crate) calls: bool,
 }
 
 /// What keeps a crash in one scenario from the others.
@@ -108,13 +111,10 @@ impl Plan {
             }
         }
         if self.isolation == Isolation::None {
-            for index in to_run {
-                let (case, start) = (&cases[index], Instant::now());
-                let ran = child::run(under_test, case.scenario, case.exporter, self.seeds);
-                finished(index, Ended::ran(ran), start.elapsed());
-            }
+            self.run_here(under_test, cases, &to_run, finished);
         } else {
-            let options = group::Options { backend: under_test.name(), seeds: self.seeds, timeout: self.timeout };
+            let (seeds, timeout, calls) = (self.seeds, self.timeout, self.calls);
+            let options = group::Options { backend: under_test.name(), seeds, timeout, calls };
             let run = |unit: &Vec<usize>| {
                 let cases: Vec<Case<'_>> = unit.iter().map(|index| cases[*index]).collect();
                 group::run(options, &cases, |place, ended, took| finished(unit[place], ended, took));
@@ -141,6 +141,30 @@ impl Plan {
             summary: summarize(&results),
             results,
             duration_us: micros(start.elapsed()),
+        }
+    }
+
+    /// Runs cases in this process.
+    fn run_here(
+        &self,
+        under_test: &Arc<BackendUnderTest>,
+        cases: &[Case<'_>],
+        to_run: &[usize],
+        finished: impl Fn(usize, Ended, Duration),
+    ) {
+        // A trace that cannot be had is no reason not to run.
+        let file = self.calls.then(CallFile::new).and_then(Result::ok);
+        if let Some(Ok(file)) = file.as_ref().map(CallFile::duplicate) {
+            calls::record_to(file);
+        }
+        for (place, index) in to_run.iter().enumerate() {
+            let (case, start) = (&cases[*index], Instant::now());
+            let mut ended = Ended::ran(child::run(under_test, case.scenario, case.exporter, self.seeds));
+            if ended.outcome.is_failure() {
+                ended.calls = file.as_ref().and_then(|file| file.trace(place).ok());
+            }
+            calls::next_scenario();
+            finished(*index, ended, start.elapsed());
         }
     }
 
@@ -198,6 +222,7 @@ impl Plan {
             observed: ended.recorded.observed,
             left_out: ended.recorded.left_out,
             log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),
+            calls: ended.calls.filter(|_| outcome.is_failure()),
             duration_us: micros(took),
         }
     }
@@ -232,6 +257,7 @@ struct Ended {
     outcome: Outcome,
     reason: Option<String>,
     log: Option<String>,
+    calls: Option<CallTrace>,
     recorded: Recorded,
 }
 
@@ -241,7 +267,7 @@ impl Ended {
     }
 
     fn without_log(outcome: Outcome, reason: Option<String>) -> Self {
-        Self { outcome, reason, log: None, recorded: Recorded::default() }
+        Self { outcome, reason, log: None, calls: None, recorded: Recorded::default() }
     }
 
     fn of(verdict: Verdict) -> Self {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use gpu_interop_conformance::{BenchReport, CaseReport, Observation, Outcome, Report};
+use gpu_interop_conformance::{BenchReport, Call, CallTrace, CaseReport, Observation, Outcome, Report, Returned};
 
 use super::html::{self, Node};
 use super::{Tested, committed, full_report, json, printed, report, text};
@@ -36,6 +36,7 @@ fn eventful() -> Tested<Report> {
         case.reason = Some(format!("the reason of {outcome}"));
         case.log = Some(format!("the log of {outcome}\nand its end"));
         case.left_out = vec![format!("left out of {outcome}")];
+        case.calls = Some(trace(&format!("the function of {outcome}")));
         case.observed = vec![Observation {
             call: format!("the call of {outcome}"),
             raw: "what the driver did".into(),
@@ -43,6 +44,16 @@ fn eventful() -> Tested<Report> {
         }];
     }
     Ok(report)
+}
+
+/// A call that returned, and one that did not.
+fn trace(function: &str) -> CallTrace {
+    let call = |number, returned| {
+        let (function, arguments) = (function.to_owned(), format!("{function}'s arguments"));
+        Call { number, thread: 17, function, arguments, began_us: 3, returned }
+    };
+    let returned = Returned { code: 719, made: "0x7f00".into(), duration_ns: 1500 };
+    CallTrace { left_out: 4, newest: vec![call(5, Some(returned)), call(6, None)] }
 }
 
 /// The entry of each scenario, by its id: its line, and what is behind it.
@@ -87,12 +98,30 @@ fn check_scenarios(page: &Node, reports: &[Report]) -> Tested {
             for what in case.reason.iter().chain(&case.log).chain(&case.left_out).chain(observed) {
                 assert!(text.contains(what.as_str()), "{}: `{what}` is not in {text}", case.id);
             }
+            for call in case.calls.iter().flat_map(|calls| &calls.newest) {
+                let line = format!("{}({})", call.function, call.arguments);
+                let end =
+                    call.returned.as_ref().map_or(" DID NOT RETURN".into(), |returned| format!(" = {}", returned.code));
+                assert!(text.contains(&(line + &end)), "{}: {call:?} is not in {text}", case.id);
+            }
+            let traces = entry.with_class("calls");
+            assert!(
+                case.calls.is_none() || traces.iter().all(|trace| trace.attribute("open").is_none()),
+                "{}",
+                case.id
+            );
+            assert_eq!(traces.is_empty(), reports.iter().all(|report| !has_calls(report, &case.id)), "{}", case.id);
             expected += 1;
         }
     }
     let chips: usize = page.with_class("scenario").iter().map(|entry| entry.with_class("chip").len()).sum();
     assert_eq!(chips, expected);
     Ok(())
+}
+
+/// Whether a scenario has driver calls in a report.
+fn has_calls(report: &Report, id: &str) -> bool {
+    report.results.iter().any(|case| case.id == id && case.calls.is_some())
 }
 
 /// The matrix counts what the reports have.
@@ -191,6 +220,7 @@ fn nothing_in_a_report_is_more_than_text() -> Tested {
         case.reason = Some(HOSTILE.into());
         case.log = Some(HOSTILE.into());
         case.left_out = vec![HOSTILE.into()];
+        case.calls = Some(trace(HOSTILE));
         case.observed = vec![Observation { call: HOSTILE.into(), raw: HOSTILE.into(), library: HOSTILE.into() }];
     }
     let mut bench = json(&committed(true)?[0])?;

@@ -8,6 +8,7 @@
 
 #[path = "../../drivers/built.rs"]
 mod built;
+mod calls;
 mod cuda;
 mod hip;
 mod hip_calls;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     if first == hip_calls::COMMAND {
         return hip_calls::main();
     }
-    let tests = [cuda::tests(), hip::tests(), hip_on_cuda::tests(), hip_calls::tests()].into_iter().flatten().collect();
+    let tests = [cuda::tests(), hip::tests(), hip_on_cuda::tests(), hip_calls::tests(), calls::tests()];
+    let tests = tests.into_iter().flatten().collect();
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }

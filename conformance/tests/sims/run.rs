@@ -20,6 +20,8 @@ pub(crate) struct Run {
     backend: &'static str,
     /// How many contexts a process may leave to its end.
     contexts: usize,
+    /// How processes run scenarios.
+    isolation: &'static [&'static str],
 }
 
 impl Run {
@@ -43,7 +45,7 @@ impl Run {
 
     fn with(backend: &'static str, libraries: &[(&str, Built)]) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args(["run", "--backend", backend, "--jobs", "2"]).env_remove("GPU_INTEROP_BACKEND");
+        command.args(["run", "--backend", backend]).env_remove("GPU_INTEROP_BACKEND");
         let mut missing = None;
         for (variable, built) in libraries {
             match built {
@@ -51,7 +53,7 @@ impl Run {
                 Err(message) => missing = Some(message.clone()),
             }
         }
-        Self { missing, command, backend, contexts: 0 }
+        Self { missing, command, backend, contexts: 0, isolation: ["--jobs", "2"].as_slice() }
     }
 
     /// With this exporter, which must really run.
@@ -83,6 +85,16 @@ impl Run {
         self
     }
 
+    /// With every scenario in the process of the command.
+    pub(crate) fn in_one_process(self) -> Self {
+        Self { isolation: &["--no-isolate"], ..self }
+    }
+
+    pub(crate) fn arg(mut self, argument: &str) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
     pub(crate) fn filter(mut self, glob: &str) -> Self {
         self.command.args(["--filter", glob]);
         self
@@ -105,7 +117,7 @@ impl Run {
         }
         let folder = tempfile::tempdir()?;
         let json = folder.path().join("report.json");
-        self.command.arg("--json").arg(&json).env("SIM_REPORT", folder.path().join("report"));
+        self.command.args(self.isolation).arg("--json").arg(&json).env("SIM_REPORT", folder.path().join("report"));
         let output = self.command.output()?;
         let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let report = std::fs::read_to_string(&json).unwrap_or_default();
@@ -136,6 +148,11 @@ impl Deref for Ran {
 }
 
 impl Ran {
+    /// What the run printed.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Fails unless everything passed but what is unsupported for one of these reasons, or expected to fail.
     pub(crate) fn only_unsupported(&self, reasons: &[&str]) -> Result<(), Failed> {
         let expected = |reason: &str| reasons.iter().any(|part| reason.contains(part));

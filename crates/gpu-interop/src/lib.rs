@@ -16,6 +16,13 @@
 //!
 //! No feature links a driver or needs a toolkit to build.
 //!
+//! # What it tells
+//! Whatever the library cannot return as an error it tells through [`tracing`](https://docs.rs/tracing). At level `TRACE`
+//! and with the target `gpu_interop::driver_call` these are all calls of CUDA's and HIP's functions too, one event before
+//! each and one after it: with `tracing_subscriber`'s `EnvFilter`, `RUST_LOG=gpu_interop::driver_call=trace`. The last
+//! that was not followed by its second event is the one that a driver crashed or hangs in. The host backend calls no
+//! driver. While nobody subscribes, this costs a driver call one relaxed load.
+//!
 //! # Contract
 //! What the objects promise and what the caller must do is on the front page of `gpu_interop_core`, whose items are
 //! re-exported here. In short: imports own their handles, a failed import gives the handle back, bad requests are

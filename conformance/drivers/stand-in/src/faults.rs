@@ -19,6 +19,17 @@ pub enum Strike {
     Null,
 }
 
+/// What a rule has happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// The call is answered so.
+    Strike(Strike),
+    /// The process ends in it, as with a driver's own assertions.
+    Abort,
+    /// It does not return.
+    Hang,
+}
+
 /// A rule of `SIM_FAIL`.
 #[derive(Debug, PartialEq, Eq)]
 struct Rule {
@@ -26,7 +37,7 @@ struct Rule {
     function: String,
     /// Counted from 1.
     uses: RangeInclusive<u64>,
-    strike: Strike,
+    answer: Answer,
 }
 
 /// The calls of a function.
@@ -67,8 +78,13 @@ fn rules(text: &str) -> Vec<Rule> {
             Some(first) => first.parse().ok()?..=u64::MAX,
             None => nth.parse().ok().map(|nth| nth..=nth)?,
         };
-        let strike = if answer == "null" { Strike::Null } else { Strike::Code(answer.parse().ok()?) };
-        Some(Rule { function: function.into(), uses, strike })
+        let answer = match answer {
+            "null" => Answer::Strike(Strike::Null),
+            "abort" => Answer::Abort,
+            "hang" => Answer::Hang,
+            code => Answer::Strike(Strike::Code(code.parse().ok()?)),
+        };
+        Some(Rule { function: function.into(), uses, answer })
     };
     text.split(',').filter_map(rule).collect()
 }
@@ -85,7 +101,8 @@ fn touches_device(function: &str) -> bool {
     !function.contains("GetError")
 }
 
-/// Counts a call of `function`, which `gives` a result or not, lets it take its time, and says what befalls it.
+/// Counts a call of `function`, which `gives` a result or not, lets it take its time, and says what befalls it, if that is
+/// for the caller to do: not for a call that ends the process or does not return.
 #[must_use]
 pub fn strike(function: &'static str, gives: bool) -> Strike {
     for (name, latency) in &*LATENCY {
@@ -104,12 +121,18 @@ pub fn strike(function: &'static str, gives: bool) -> Strike {
         name => name == function && rule.uses.contains(count),
     });
     let Some(rule) = hit else { return Strike::None };
-    let (strike, lost) = (rule.strike, rule.function == "*" && *rule.uses.end() == u64::MAX);
+    let (answer, lost) = (rule.answer, rule.function == "*" && *rule.uses.end() == u64::MAX);
     drop(state);
     if lost {
         lost::lose();
     }
-    strike
+    match answer {
+        Answer::Strike(strike) => strike,
+        Answer::Abort => std::process::abort(),
+        Answer::Hang => loop {
+            std::thread::park();
+        },
+    }
 }
 
 /// Replaces the rules of `SIM_FAIL` by others and begins to count anew, within a process. NULL is no rules. Answers how

@@ -2,7 +2,7 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `SIM_FAIL` | faults, separated by commas: `function:use:answer`. The use is counted from 1; `3+` is the third and every later one, `*` every one. The answer is a code, or `null`: success and a null result. `cuMemFree_v2:3:700`. The function `*` is every one that touches the device, counted together: `*:57+:719` loses the device at the 57th call |
+//! | `SIM_FAIL` | faults, separated by commas: `function:use:answer`. The use is counted from 1; `3+` is the third and every later one, `*` every one. The answer is a code, `null`: success and a null result, `abort`: the process ends there, or `hang`: it never returns. `cuMemFree_v2:3:700`. The function `*` is every one that touches the device, counted together: `*:57+:719` loses the device at the 57th call |
 //! | `SIM_LATENCY` | `function:microseconds`, separated by commas; `*` is every function. How long a call sleeps |
 //! | `SIM_FD_ON_FAILURE` | what an import that `SIM_FAIL` fails does with the descriptor: `measured` (the default: CUDA closes it if the answer is 999, HIP never), `closed` or `open` |
 //! | `SIM_VERSION` | what the driver says of its version: 13000, HIP 60443484 |

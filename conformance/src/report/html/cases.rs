@@ -5,7 +5,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::{Run, counts, groups, in_order, sign, tally, words};
-use crate::report::{CaseReport, Observation};
+use crate::report::{CallTrace, CaseReport, Observation};
 
 /// A scenario's result in one report, with one exporter.
 type Found<'a> = (Run<'a>, &'a CaseReport);
@@ -101,7 +101,11 @@ fn side(run: Run<'_>, case: &CaseReport) -> Markup {
 
 /// Whether outcome and duration are all there is.
 fn is_plain(case: &CaseReport) -> bool {
-    case.reason.is_none() && case.log.is_none() && case.observed.is_empty() && case.left_out.is_empty()
+    case.reason.is_none()
+        && case.log.is_none()
+        && case.observed.is_empty()
+        && case.left_out.is_empty()
+        && case.calls.is_none()
 }
 
 /// What there is beside outcomes; once, where several reports say the same.
@@ -129,6 +133,7 @@ fn remarks(found: &[Found<'_>]) -> Markup {
                 }
                 @if !case.observed.is_empty() { (observed(&case.observed)) }
                 @if let Some(log) = &case.log { pre { (log) } }
+                @if let Some(calls) = &case.calls { (driver_calls(calls)) }
             }
         }
     }
@@ -136,7 +141,18 @@ fn remarks(found: &[Found<'_>]) -> Markup {
 
 fn says_the_same(a: &CaseReport, b: &CaseReport) -> bool {
     let said = |case: &CaseReport| (case.outcome, case.reason.clone(), case.log.clone());
-    said(a) == said(b) && a.observed == b.observed && a.left_out == b.left_out
+    said(a) == said(b) && a.observed == b.observed && a.left_out == b.left_out && a.calls == b.calls
+}
+
+/// Closed: there may be hundreds.
+fn driver_calls(calls: &CallTrace) -> Markup {
+    let mut lines = calls.lines();
+    html! {
+        details class="calls" {
+            summary { (lines.next().unwrap_or_default()) }
+            pre { @for line in lines { (line) "\n" } }
+        }
+    }
 }
 
 fn observed(rows: &[Observation]) -> Markup {

@@ -1,0 +1,119 @@
+//! The driver calls of what fails: in the report, also of a process that died in one.
+
+use gpu_interop_conformance::{Call, CallTrace, CaseReport, Outcome};
+use libtest_mimic::{Failed, Trial};
+
+use crate::run::{Ran, Run, check};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::test("calls_of_a_failure_end_with_the_code", failed),
+        Trial::test("calls_of_a_crash_end_with_one_that_did_not_return", crashed),
+        Trial::test("calls_of_a_hang_end_with_one_that_did_not_return", hung),
+        Trial::test("calls_are_those_of_the_scenario_that_failed", only_its_own),
+        Trial::test("calls_of_hip_are_reported_too", hip),
+        Trial::test("calls_are_kept_in_one_process_too", without_isolation),
+        Trial::test("calls_are_not_recorded_unless_asked_for", not_asked),
+    ]
+}
+
+const SCENARIO: &str = "memory.round_trip";
+
+/// The one scenario of a run, and its calls.
+fn trace(report: &Ran) -> Result<(&CaseReport, &CallTrace), Failed> {
+    let [case] = report.results.as_slice() else { return Err(format!("{:?}", report.results).into()) };
+    case.calls.as_ref().map(|calls| (case, calls)).ok_or_else(|| format!("no calls: {case:?}").into())
+}
+
+/// Runs one scenario with a fault.
+fn with(run: Run, fault: &str) -> Result<Ran, Failed> {
+    run.exporter("native").filter(SCENARIO).arg("--verbose").env("SIM_FAIL", fault).run()
+}
+
+/// The last call of a function.
+fn last<'a>(calls: &'a CallTrace, function: &str) -> Result<&'a Call, Failed> {
+    let found = calls.newest.iter().rfind(|call| call.function == function);
+    found.ok_or_else(|| format!("no {function} in {calls:?}").into())
+}
+
+fn code(call: &Call) -> Option<u32> {
+    call.returned.as_ref().map(|returned| returned.code)
+}
+
+fn failed() -> Result<(), Failed> {
+    let report = with(Run::cuda(), "cuImportExternalMemory:1:999")?;
+    let (case, calls) = trace(&report)?;
+    check(case.outcome == Outcome::Failed, format!("{case:?}"))?;
+    let import = last(calls, "cuImportExternalMemory")?;
+    check(code(import) == Some(999), format!("{import:?}"))?;
+    check(import.arguments.contains("{type 1, fd ") && import.arguments.contains("size 2097152"), &*import.arguments)?;
+    // What was allocated for it succeeded, and says where.
+    let reserve = last(calls, "cuMemAddressReserve")?;
+    let made = reserve.returned.as_ref().map(|returned| returned.made.as_str()).unwrap_or_default();
+    check(code(reserve) == Some(0) && made.starts_with("0x"), format!("{reserve:?}"))?;
+    check(reserve.arguments.contains(", 2097152, 0, 0, 0"), &*reserve.arguments)?;
+    let order =
+        calls.newest.is_sorted_by_key(|call| call.number) && calls.newest.is_sorted_by_key(|call| call.began_us);
+    check(order && calls.newest.iter().all(|call| call.thread > 0 && call.returned.is_some()), format!("{calls:?}"))?;
+    // And for people.
+    check(report.text().contains(&format!("cuImportExternalMemory({}) = 999", import.arguments)), report.text())
+}
+
+fn crashed() -> Result<(), Failed> {
+    let report = with(Run::cuda(), "cuExternalMemoryGetMappedBuffer:1:abort")?;
+    let (case, calls) = trace(&report)?;
+    check(case.outcome == Outcome::Crashed, format!("{case:?}"))?;
+    let (last_one, others) = calls.newest.split_last().ok_or("no calls")?;
+    check(
+        last_one.function == "cuExternalMemoryGetMappedBuffer" && last_one.returned.is_none(),
+        format!("{last_one:?}"),
+    )?;
+    check(!others.is_empty() && others.iter().all(|call| call.returned.is_some()), format!("{others:?}"))?;
+    check(report.text().contains("size 1048576, flags 0}) DID NOT RETURN"), report.text())
+}
+
+fn hung() -> Result<(), Failed> {
+    let run = Run::cuda().arg("--timeout").arg("2");
+    let report = with(run, "cuExternalMemoryGetMappedBuffer:1:hang")?;
+    let (case, calls) = trace(&report)?;
+    check(case.outcome == Outcome::TimedOut, format!("{case:?}"))?;
+    let running: Vec<&str> =
+        calls.newest.iter().filter(|call| call.returned.is_none()).map(|call| call.function.as_str()).collect();
+    check(running == ["cuExternalMemoryGetMappedBuffer"], format!("{running:?}"))
+}
+
+/// Scenarios that pass have none, and those of others in the same process are not taken for their own.
+fn only_its_own() -> Result<(), Failed> {
+    // The third runs in a process of its own, whose first import it is.
+    let run = Run::cuda().exporter("native").filter("memory.{read_device_local,write_device_local,round_trip}");
+    let report = run.arg("--verbose").env("SIM_FAIL", "cuImportExternalMemory:2:999").run()?;
+    let outcomes: Vec<Outcome> = report.results.iter().map(|case| case.outcome).collect();
+    check(outcomes == [Outcome::Passed, Outcome::Failed, Outcome::Passed], format!("{outcomes:?}"))?;
+    let traces: Vec<&CallTrace> = report.results.iter().filter_map(|case| case.calls.as_ref()).collect();
+    let [calls] = traces.as_slice() else { return Err(format!("{} traces", traces.len()).into()) };
+    check(calls.newest.first().is_some_and(|call| call.number > 1), "counted from the process's first")?;
+    let of = |function: &str| calls.newest.iter().filter(|call| call.function == function).count();
+    check(of("cuImportExternalMemory") == 1 && of("cuInit") == 0, format!("{calls:?}"))?;
+    // Memory is given back within the scenario; what the process gives back at its end is not the scenario's.
+    check(of("cuMemRelease") == 1 && of("cuDevicePrimaryCtxRelease") == 0, format!("{calls:?}"))
+}
+
+fn hip() -> Result<(), Failed> {
+    let report = with(Run::hip(), "hipExternalMemoryGetMappedBuffer:1:abort")?;
+    let (_, calls) = trace(&report)?;
+    let last_one = calls.newest.last().ok_or("no calls")?;
+    check(last_one.function == "hipExternalMemoryGetMappedBuffer" && last_one.returned.is_none(), format!("{calls:?}"))
+}
+
+fn without_isolation() -> Result<(), Failed> {
+    let report = with(Run::cuda().in_one_process(), "cuImportExternalMemory:1:999")?;
+    let (_, calls) = trace(&report)?;
+    check(code(last(calls, "cuImportExternalMemory")?) == Some(999), format!("{calls:?}"))
+}
+
+fn not_asked() -> Result<(), Failed> {
+    let run = Run::cuda().exporter("native").filter(SCENARIO).env("SIM_FAIL", "cuImportExternalMemory:1:999");
+    let report = run.run()?;
+    check(report.results.iter().all(|case| case.outcome == Outcome::Failed && case.calls.is_none()), report.text())?;
+    check(!report.text().contains("driver calls"), report.text())
+}
