@@ -123,7 +123,7 @@ done
 run() {
     local backend=$1 arguments=(--backend "$1") demanded=()
     arguments+=(--json "$results/$backend.json" --junit "$results/$backend.xml" --html "$results/$backend.html")
-    # What is known of this backend, if the bundle has something.
+    # What the machine's owner knows of this backend, beside what the command knows, if there is something.
     [ ! -f "$bundle/expectations/$backend.toml" ] || arguments+=(--expectations "$bundle/expectations/$backend.toml")
     if is_in "$backend" "${required_backends[@]}"; then
         demanded=("$backend" "${required_exporters[@]}")

@@ -114,7 +114,7 @@ passed "options that make no sense are refused"
 
 start expectations
 mkdir "$work/bundle/expectations"
-printf '[[expected_failure]]\nscenario = "memory.fill"\nreason = "to be seen"\n' >"$work/bundle/expectations/host.toml"
+printf '[[expected_failure]]\nscenario = "memory.fill"\nreason = "to be seen"\nmeasured = "here"\n' >"$work/bundle/expectations/host.toml"
 expect 1 "$work/bundle/run.sh" "${scenario[@]}"
 shows '^host   failed .* unexpected_pass' results/summary.txt
 rm -r "$work/bundle/expectations"

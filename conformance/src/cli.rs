@@ -131,9 +131,13 @@ struct RunArgs {
     /// Write the report as one page for a browser, which needs no network.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Read expectations from a TOML file; may be repeated.
+    /// What is known not to work, as a TOML file, beside what the command itself knows; may be repeated. The first entry
+    /// that matches counts, those of files before the command's own.
     #[arg(long, value_name = "FILE")]
     expectations: Vec<PathBuf>,
+    /// Leave out what the command itself knows not to work.
+    #[arg(long)]
+    no_default_expectations: bool,
     /// Run everything in this process: for debuggers. A crash ends the run, and nothing is stopped after its time.
     #[arg(long, conflicts_with = "timeout")]
     no_isolate: bool,
@@ -262,7 +266,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         isolation,
         timeout: args.timeout.map(Duration::from_secs),
         jobs: args.jobs.unwrap_or_else(default_jobs),
-        expectations: Expectations::read(&args.expectations)?,
+        expectations: Expectations::read(&args.expectations, !args.no_default_expectations)?,
         calls: args.verbose,
     };
     let cases = plan.cases(suite.scenarios());
@@ -286,8 +290,8 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     let progress = Progress::new(cases.len(), args.quiet, args.verbose);
     let report = plan.run(under_test, &environment, &cases, &progress);
     progress.done();
-    for stale in plan.stale_expectations(&environment, &cases) {
-        eprintln!("conformance: an expectation matches no scenario of this run: {stale}");
+    for stale in plan.stale_expectations(&environment, suite.scenarios()) {
+        eprintln!("conformance: an expectation for this machine matches no scenario; correct or remove it: {stale}");
     }
     if args.quiet && environment.backend.stand_in {
         say!("{}", text::heading(&environment));

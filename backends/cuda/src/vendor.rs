@@ -1,6 +1,7 @@
 //! NVIDIA's driver, as far as it differs from AMD's.
 
 use std::ffi::{c_char, c_void};
+use std::path::Path;
 use std::ptr;
 
 use gpu_interop_core::backend::ArrayCopy;
@@ -54,6 +55,15 @@ impl Vendor for Cuda {
     /// 13000 is CUDA 13.0.
     fn version(number: u32) -> ApiVersion {
         ApiVersion { api: Naming::Cuda.api(), major: number / 1000, minor: number % 1000 / 10 }
+    }
+
+    /// `libcuda.so.580.159.04` is of driver 580.159.04. Where the driver is another system's, as in WSL, its file has a
+    /// number that says nothing: `libcuda.so.1.1`.
+    fn release(file: &Path) -> Option<String> {
+        let version = file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?;
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let (branch, rest) = version.split_once('.')?;
+        (branch.len() >= 3 && is_number(branch) && rest.split('.').all(is_number)).then(|| version.to_owned())
     }
 
     fn describe(functions: &Functions, code: Status) -> [Option<String>; 2] {
@@ -217,5 +227,28 @@ impl Vendor for Cuda {
         // SAFETY: the caller vouches for stream and word.
         let result = unsafe { function.traced(NAME, (wait.stream, wait.word, wait.value, wait.flags)) };
         driver.check(NAME, result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_release_is_in_the_name_of_the_file() {
+        for (file, expected) in [
+            ("/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04", Some("580.159.04")),
+            ("/usr/lib64/libcuda.so.550.54", Some("550.54")),
+            ("/usr/lib/wsl/lib/libcuda.so.1.1", None),
+            ("/usr/lib/libcuda.so.1", None),
+            ("/usr/lib/libcuda.so", None),
+            ("/usr/lib/libcuda.so.580", None),
+            ("/usr/lib/libcuda.so.580.x", None),
+            ("/usr/lib/libcuda.so.580..4", None),
+            ("/usr/lib/libcuda_stand_in.so.580.1", None),
+            ("/", None),
+        ] {
+            assert_eq!(Cuda::release(Path::new(file)).as_deref(), expected, "{file}");
+        }
     }
 }

@@ -13,15 +13,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use chrono::{SubsecRound, Utc};
+use clap::ValueEnum;
 use globset::GlobMatcher;
 
 use crate::backend_under_test::BackendUnderTest;
 use crate::calls::{self, CallFile};
 use crate::context::{Recorded, Seeds};
-use crate::expectations::{Expectations, Place};
+use crate::expectations::{Expectations, Machine, Place, Version};
 use crate::exporter::ExporterName;
 use crate::outcome::{Outcome, Verdict};
-use crate::report::{CallTrace, CaseReport, Environment, Report, SCHEMA, Tool, case_name, summarize};
+use crate::report::{CallTrace, CaseReport, Environment, ExporterReport, Report, SCHEMA, Tool, case_name, summarize};
 use crate::scenario::{Exporters, Scenario};
 
 pub(crate) use isolated::{answer, ask_self, discover, nameless_file};
@@ -82,9 +83,19 @@ impl Plan {
             .collect()
     }
 
-    /// Expectations that match none of the cases.
-    pub(crate) fn stale_expectations<'a>(&'a self, environment: &'a Environment, cases: &'a [Case<'_>]) -> Vec<String> {
-        self.expectations.unmatched(|| cases.iter().map(|case| place(environment, case)))
+    /// Expectations of this machine that are for no scenario, in this run or another.
+    pub(crate) fn stale_expectations(&self, environment: &Environment, scenarios: &[Scenario]) -> Vec<String> {
+        let everything = || {
+            scenarios.iter().flat_map(|scenario| {
+                let exporters = match scenario.exporters {
+                    Exporters::None => vec![NO_EXPORTER],
+                    Exporters::Any => ExporterName::value_variants().iter().map(|exporter| exporter.name()).collect(),
+                };
+                exporters.into_iter().map(move |exporter| (scenario.id, exporter))
+            })
+        };
+        let drivers = Drivers::of(environment);
+        self.expectations.stale(&drivers.machine(environment), everything)
     }
 
     /// Runs the cases. What scenarios measure, descriptors and memory above all, is their own process's, so several
@@ -98,14 +109,15 @@ impl Plan {
     ) -> Report {
         let (started, start) = (Utc::now().trunc_subsecs(0), Instant::now());
         let results = Mutex::new(Vec::with_capacity(cases.len()));
+        let drivers = Drivers::of(environment);
         let finished = |index: usize, ended: Ended, took: Duration| {
-            let result = self.judge(environment, &cases[index], ended, took);
+            let result = self.judge(&drivers.place(environment, &cases[index]), &cases[index], ended, took);
             progress.finished(&result);
             results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
         };
         let mut to_run = Vec::with_capacity(cases.len());
         for (index, case) in cases.iter().enumerate() {
-            match self.known_before(environment, case) {
+            match self.known_before(environment, &drivers.place(environment, case), case) {
                 Some(ended) => finished(index, ended, Duration::ZERO),
                 None => to_run.push(index),
             }
@@ -199,16 +211,16 @@ impl Plan {
     }
 
     /// How a case ends that need not be run.
-    fn known_before(&self, environment: &Environment, case: &Case<'_>) -> Option<Ended> {
-        if let Some(reason) = self.expectations.unsupported(&place(environment, case)) {
-            return Some(Ended::without_log(Outcome::Unsupported, Some(reason.to_owned())));
+    fn known_before(&self, environment: &Environment, place: &Place<'_>, case: &Case<'_>) -> Option<Ended> {
+        if let Some(reason) = self.expectations.unsupported(place) {
+            return Some(Ended::without_log(Outcome::Unsupported, Some(reason)));
         }
         case.exporter.and_then(|name| not_available(environment, name))
     }
 
     /// The report of a case that has ended.
-    fn judge(&self, environment: &Environment, case: &Case<'_>, ended: Ended, took: Duration) -> CaseReport {
-        let (outcome, expected) = self.expectations.judge(&place(environment, case), ended.outcome);
+    fn judge(&self, place: &Place<'_>, case: &Case<'_>, ended: Ended, took: Duration) -> CaseReport {
+        let (outcome, expected) = self.expectations.judge(place, ended.outcome);
         let reason = match (expected, ended.reason) {
             (Some(expected), Some(reason)) => Some(format!("{expected} ({reason})")),
             (Some(expected), None) => Some(format!("passed, but was expected to fail: {expected}")),
@@ -241,13 +253,41 @@ fn side_by_side<T: Sync>(jobs: usize, units: &[T], run: &(impl Fn(&T) + Sync)) {
     std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
 }
 
-fn place<'a>(environment: &'a Environment, case: &Case<'a>) -> Place<'a> {
-    Place {
-        scenario: case.scenario.id,
-        backend: &environment.backend.name,
-        exporter: case.exporter.map_or("none", ExporterName::name),
-        driver: &environment.backend.driver,
-        device: &environment.device.name,
+/// What expectations know a scenario without an exporter by.
+const NO_EXPORTER: &str = "none";
+
+/// The versions of the drivers of a run, as far as they say them.
+struct Drivers {
+    backend: Option<Version>,
+    exporters: Vec<(ExporterName, Option<Version>)>,
+}
+
+impl Drivers {
+    fn of(environment: &Environment) -> Self {
+        let version = |report: &ExporterReport| {
+            (report.name, report.available.as_ref().and_then(|found| Version::of_driver(&found.driver)))
+        };
+        let exporters = environment.exporters.iter().map(version).collect();
+        Self { backend: Version::of_driver(&environment.backend.driver), exporters }
+    }
+
+    fn machine<'a>(&'a self, environment: &'a Environment) -> Machine<'a> {
+        Machine {
+            backend: &environment.backend.name,
+            driver: self.backend.as_ref(),
+            device: &environment.device.name,
+            os: std::env::consts::OS,
+        }
+    }
+
+    fn place<'a>(&'a self, environment: &'a Environment, case: &Case<'a>) -> Place<'a> {
+        let exporter = self.exporters.iter().find(|(name, _)| Some(*name) == case.exporter);
+        Place {
+            machine: self.machine(environment),
+            scenario: case.scenario.id,
+            exporter: case.exporter.map_or(NO_EXPORTER, ExporterName::name),
+            exporter_driver: exporter.and_then(|(_, version)| version.as_ref()),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use gpu_interop::{ErrorKind, Feature, MappedBuffer, Stream, WaitCondition};
+use gpu_interop::{BackendName, ErrorKind, Feature, MappedBuffer, Stream, WaitCondition};
 
 use super::expect_error;
 use crate::context::{Context, PATIENCE, WATCH};
@@ -18,7 +18,8 @@ scenarios! {
     "stream.asynchronous", Any, "Enqueuing behind a wait returns at once, and nothing runs before the wait is met.",
         asynchronous;
     "stream.timeout", Any, "A bounded synchronisation gives up in time with a typed error, and can be repeated.", timeout;
-    "stream.wait_value_32", Any, "A 32-bit wait is met by the exporter's write, under each condition.", wait_value_32;
+    "stream.wait_value_32", Any, "A 32-bit wait is met by the exporter's write, under each condition, wrapped around where promised.",
+        wait_value_32;
     "stream.wait_value_64", Any, "A 64-bit wait is not met by a value whose low half matches.", wait_value_64;
     "stream.write_value", Any, "Words that a stream writes arrive after the work before them.", write_value [alone];
     "stream.events", Any, "One stream waits for an event of another.", events;
@@ -109,8 +110,12 @@ fn wait_value_32(context: &Context) -> Verdict {
     context.need_feature(Feature::StreamMemoryOperations32)?;
     goes_on(context, WaitCondition::Equal, 5, 6, 5)?;
     goes_on(context, WaitCondition::GreaterOrEqual, 5, 4, 6)?;
-    // The comparison is cyclic: 1 is past 0xffff_fff0.
-    goes_on(context, WaitCondition::GreaterOrEqual, 0xffff_fff0, 0xffff_ffe0, 1)?;
+    if context.backend().info().name == BackendName::Hip.to_string() {
+        context.leave_out("waits for words past the end of their range: HIP documents *ptr & mask >= value");
+    } else {
+        // The comparison is cyclic: 1 is past 0xffff_fff0.
+        goes_on(context, WaitCondition::GreaterOrEqual, 0xffff_fff0, 0xffff_ffe0, 1)?;
+    }
     goes_on(context, WaitCondition::And, 0b0110, 0b1001, 0b0100)?;
     goes_on(context, WaitCondition::Nor, !1, 1, 0)
 }

@@ -325,7 +325,7 @@ fn with_expectations(backend: &str, scenario: &str, text: &str) -> Result<(Outpu
 }
 
 fn unexpected_pass() -> Result<(), Failed> {
-    let text = "[[expected_failure]]\nscenario = 'identity.*'\nbackend = 'host'\nreason = 'fixed meanwhile'";
+    let text = "[[expected_failure]]\nscenario = 'identity.*'\nbackend = 'host'\nreason = 'fixed meanwhile'\nmeasured = 'once'";
     let (output, report) = with_expectations("host", "identity.stable", text)?;
     let case = only(&report)?;
     check(case.outcome == Outcome::UnexpectedPass, format!("{case:?}"))?;
@@ -336,11 +336,13 @@ fn expected_failure() -> Result<(), Failed> {
     let backend = Fault::ForgetsItsIdentity.backend();
     let (output, report) = run(&backend, &["--filter", "identity.stable"])?;
     check(only(&report)?.outcome == Outcome::Failed && output.status.code() == Some(1), "not noticed at all")?;
-    let text = format!("[[expected_failure]]\nscenario = 'identity.stable'\nbackend = '{backend}'\nreason = 'known'");
+    let text = format!(
+        "[[expected_failure]]\nscenario = 'identity.stable'\nbackend = '{backend}'\nreason = 'known'\nlink = 'https://x'"
+    );
     let (output, report) = with_expectations(&backend, "identity.stable", &text)?;
     let case = only(&report)?;
     check(case.outcome == Outcome::ExpectedFailure, format!("{case:?}"))?;
-    check(case.reason.as_deref().is_some_and(|reason| reason.starts_with("known (")), format!("{case:?}"))?;
+    check(case.reason.as_deref().is_some_and(|reason| reason.starts_with("known [https://x] (")), format!("{case:?}"))?;
     check(output.status.success(), format!("the run ended with {}", output.status))
 }
 

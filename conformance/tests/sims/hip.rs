@@ -28,10 +28,9 @@ pub(crate) const UNSUPPORTED_NATIVE: &[&str] =
     &[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_HIP, NO_NATIVE_FORMS, NO_NATIVE_IMAGES];
 pub(crate) const UNSUPPORTED_VULKAN: &[&str] =
     &[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_VULKAN, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT];
-const EXPECTATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sims/hip.toml");
 
 fn native() -> Result<(), Failed> {
-    let report = Run::hip().exporter("native").expectations(EXPECTATIONS).whole().run()?;
+    let report = Run::hip().exporter("native").whole().run()?;
     report.only_unsupported(UNSUPPORTED_NATIVE)?;
     report.passed("memory.", 4)?;
     report.passed("stream.", 9)?;
@@ -44,7 +43,7 @@ fn vulkan() -> Result<Completion, Failed> {
         return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
     };
     // HIP tells a device by its PCI address, and a CPU has none: the two are one because both say that they are the CPU.
-    let report = Run::hip().exporter("vulkan").matching(&vulkan).expectations(EXPECTATIONS).whole().run()?;
+    let report = Run::hip().exporter("vulkan").matching(&vulkan).whole().run()?;
     report.only_unsupported(UNSUPPORTED_VULKAN)?;
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;

@@ -10,6 +10,7 @@
 mod built;
 mod calls;
 mod cuda;
+mod expectations;
 mod hip;
 mod hip_calls;
 mod hip_on_cuda;
@@ -32,7 +33,8 @@ fn main() -> ExitCode {
     if first == hip_calls::COMMAND {
         return hip_calls::main();
     }
-    let tests = [cuda::tests(), hip::tests(), hip_on_cuda::tests(), hip_calls::tests(), calls::tests()];
+    let tests =
+        [cuda::tests(), hip::tests(), hip_on_cuda::tests(), hip_calls::tests(), calls::tests(), expectations::tests()];
     let tests = tests.into_iter().flatten().collect();
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }

@@ -100,11 +100,6 @@ impl Run {
         self
     }
 
-    pub(crate) fn expectations(mut self, file: &str) -> Self {
-        self.command.args(["--expectations", file]);
-        self
-    }
-
     /// With every scenario; without optimisation, but those that take a minute then (`size.*`).
     pub(crate) fn whole(self) -> Self {
         if cfg!(debug_assertions) { self.filter("{[!s]*,st*,se*}") } else { self }

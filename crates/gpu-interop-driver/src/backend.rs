@@ -28,7 +28,10 @@ impl<V: Vendor> VendorBackend<V> {
         let driver = Driver::load()?;
         let info = BackendInfo {
             name: V::NAMING.name().into(),
-            driver: driver.version.to_string(),
+            driver: match driver.file.canonicalize().ok().and_then(|file| V::release(&file)) {
+                Some(release) => format!("{}, driver {release}", driver.version),
+                None => driver.version.to_string(),
+            },
             library: Some(driver.file.clone()),
             stand_in: driver.stand_in,
         };

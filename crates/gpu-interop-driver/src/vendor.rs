@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use gpu_interop_core::backend::{ArrayCopy, DevicePtr, RawStream, SignalMemory};
@@ -97,6 +98,12 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
 
     /// A version as the driver numbers them.
     fn version(number: u32) -> ApiVersion;
+
+    /// The version of the driver's release, as the name of its library's file has it; `None` where it does not. `file` is
+    /// the file that was loaded, with no links in its path.
+    fn release(_file: &Path) -> Option<String> {
+        None
+    }
 
     /// The name of a status code and the driver's text for it.
     fn describe(functions: &Self::Functions, code: Status) -> [Option<String>; 2];
