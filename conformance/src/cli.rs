@@ -20,6 +20,7 @@ use crate::doctor;
 use crate::expectations::Expectations;
 use crate::exporter::ExporterName;
 use crate::internal::Internal;
+use crate::interrupt;
 use crate::manual::{self, CompletionsArgs, ManArgs};
 use crate::outcome::{Stop, Verdict};
 use crate::output::say;
@@ -32,12 +33,13 @@ use crate::suite::{BACKEND_NAMES, Suite};
 
 /// Exit status: something that ran has failed.
 pub(crate) const FAILED: u8 = 1;
-/// Exit status: the run could not be made as asked, or ran nothing.
+/// Exit status: the run could not be made as asked, was interrupted, or ran nothing.
 const NOT_RUN: u8 = 2;
 
 const EXIT_STATUS: &str = "\
 Exit status: 0 if everything that ran passed; 1 if something that ran has failed; 2 if something could not be run as \
-asked, or nothing ran.";
+asked, was interrupted, or ran nothing. After a first SIGINT (Ctrl-C) or SIGTERM a run ends what runs, counts it and what \
+was left as skipped, and writes its reports; after a second it ends at once.";
 
 /// Runs the same data-verifying scenarios on whichever GPU is present.
 #[derive(Debug, Parser)]
@@ -112,6 +114,9 @@ struct RunArgs {
     /// The backend under test; without it, what GPU_INTEROP_BACKEND says, or the first that has a device.
     #[arg(long)]
     backend: Option<String>,
+    /// The device under test, by its number in `conformance doctor`.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    device: usize,
     /// Only this exporter; may be repeated. Without it, every exporter.
     #[arg(long)]
     exporter: Vec<ExporterName>,
@@ -260,6 +265,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         (false, false) => Isolation::Shared,
     };
     let plan = Plan {
+        device: args.device,
         seeds: Seeds { first: args.seed, count: args.repeat },
         filter: args.filter.as_deref().map(glob).transpose()?,
         exporters,
@@ -279,15 +285,16 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     }
     let under_test = suite.backend(&backend)?;
     let environment = if plan.isolation != Isolation::None {
-        Environment { passed_over, ..runner::discover(&backend, &plan.exporters)? }
+        Environment { passed_over, ..runner::discover(&backend, plan.device, &plan.exporters)? }
     } else {
-        child::discover(under_test, &plan.exporters, passed_over)?
+        child::discover(under_test, plan.device, &plan.exporters, passed_over)?
     };
     check_requirements(&required, &environment)?;
     if !args.quiet {
         say!("{}", text::heading(&environment));
     }
     let progress = Progress::new(cases.len(), args.quiet, args.verbose);
+    interrupt::listen()?;
     let report = plan.run(under_test, &environment, &cases, &progress);
     progress.done();
     for stale in plan.stale_expectations(&environment, suite.scenarios()) {
@@ -303,7 +310,10 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     if let Some(path) = &args.junit {
         write_file(path, &junit::render(&report)?)?;
     }
-    let status = status_of(&report, &required);
+    let mut status = status_of(&report, &required);
+    if interrupt::is_interrupted() && !matches!(status, Ok(FAILED)) {
+        status = Err(Stop::Failed("interrupted: what was left is counted as skipped".into()));
+    }
     if let Some(path) = &args.html {
         write_file(path, &html::render(&Merged::single(report)))?;
     }

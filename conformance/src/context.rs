@@ -31,6 +31,8 @@ pub struct Context {
     device: Device,
     exporter: Option<Box<dyn Exporter>>,
     exporter_name: Option<ExporterName>,
+    /// The device's ordinal.
+    ordinal: usize,
     seed: u32,
     signals_by_host: bool,
     observations: Observations,
@@ -81,18 +83,19 @@ impl Context {
     /// # Errors
     /// Failed if the backend does not load; unsupported or skipped if the exporter cannot be used.
     pub fn open(under_test: Arc<BackendUnderTest>, exporter: Option<ExporterName>, seed: u32) -> Verdict<Self> {
-        Self::open_for(under_test, exporter, seed, false)
+        Self::open_for(under_test, exporter, 0, seed, false)
     }
 
-    /// As [`Context::open`], for scenarios that do or do not signal timelines by the host.
+    /// As [`Context::open`], with the device of this ordinal, for scenarios that do or do not signal timelines by the host.
     pub(crate) fn open_for(
         under_test: Arc<BackendUnderTest>,
         exporter: Option<ExporterName>,
+        ordinal: usize,
         seed: u32,
         signals_by_host: bool,
     ) -> Verdict<Self> {
         let backend = under_test.load()?;
-        let device = Device::open(&*backend, 0)?;
+        let device = Device::open(&*backend, ordinal)?;
         let opened = exporter.map(|name| exporter::open(name, &under_test, &device, signals_by_host)).transpose()?;
         Ok(Self {
             under_test,
@@ -100,6 +103,7 @@ impl Context {
             device,
             exporter: opened,
             exporter_name: exporter,
+            ordinal,
             seed,
             signals_by_host,
             observations: Observations::default(),
@@ -161,7 +165,13 @@ impl Context {
     /// # Errors
     /// If the backend refuses.
     pub fn open_again(&self) -> Verdict<Device> {
-        Ok(Device::open(&*self.backend, 0)?)
+        Ok(Device::open(&*self.backend, self.ordinal)?)
+    }
+
+    /// The device's place in what [`Backend::devices`] lists.
+    #[must_use]
+    pub fn ordinal(&self) -> usize {
+        self.ordinal
     }
 
     /// The exporter.
@@ -254,8 +264,9 @@ impl Context {
     /// # Errors
     /// If it cannot be started.
     pub fn spawn_peer_with(&self, role: &str, environment: &[(&str, &str)]) -> Verdict<Peer> {
-        let seed = self.seed.to_string();
-        let mut arguments = vec!["--role", role, "--backend", self.under_test.name(), "--seed", &seed];
+        let (seed, ordinal) = (self.seed.to_string(), self.ordinal.to_string());
+        let mut arguments =
+            vec!["--role", role, "--backend", self.under_test.name(), "--device", &ordinal, "--seed", &seed];
         if let Some(exporter) = self.exporter_name {
             arguments.extend(["--exporter", exporter.name()]);
         }

@@ -61,7 +61,7 @@ pub(crate) fn run(suite: &Suite, json: bool) -> Verdict {
 fn examine(suite: &Suite, backend: String) -> Finding {
     let found = suite
         .backend(&backend)
-        .and_then(|under_test| runner::discover(under_test.name(), ExporterName::value_variants()));
+        .and_then(|under_test| runner::discover(under_test.name(), 0, ExporterName::value_variants()));
     match found {
         Ok(environment) => Finding { backend, environment: Some(environment), problem: None },
         Err(stop) => Finding { backend, environment: None, problem: Some(stop.reason().into()) },

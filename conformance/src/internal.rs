@@ -42,6 +42,8 @@ pub(crate) struct ChildArgs {
     #[arg(long)]
     exporter: Option<ExporterName>,
     #[arg(long)]
+    device: usize,
+    #[arg(long)]
     scenario: Vec<String>,
     #[arg(long)]
     seed: u32,
@@ -57,6 +59,8 @@ pub(crate) struct DiscoverArgs {
     #[arg(long)]
     backend: String,
     #[arg(long)]
+    device: usize,
+    #[arg(long)]
     exporter: Vec<ExporterName>,
 }
 
@@ -64,6 +68,8 @@ pub(crate) struct DiscoverArgs {
 pub(crate) struct RawCudaArgs {
     /// The driver's file.
     library: PathBuf,
+    /// The device's ordinal.
+    device: i32,
 }
 
 #[derive(Debug, Args)]
@@ -76,6 +82,8 @@ pub(crate) struct PeerArgs {
     exporter: Option<ExporterName>,
     #[arg(long)]
     seed: u32,
+    #[arg(long)]
+    device: usize,
     #[arg(long)]
     signals_by_host: bool,
 }
@@ -94,7 +102,7 @@ impl Internal {
             Self::Discover(args) => run_discover(suite, args),
             Self::BenchLoad(args) => runner::answer(&to_json(&load::once(suite, args))?),
             Self::Peer(args) => run_peer(suite, args),
-            Self::RawCuda(args) => raw_cuda::serve(&args.library),
+            Self::RawCuda(args) => raw_cuda::serve(&args.library, args.device),
         }
     }
 }
@@ -107,17 +115,17 @@ fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
     if args.calls {
         group::record_calls()?;
     }
-    child::run_group(backend, &scenarios, args.exporter, seeds, |ran| group::answer(&ran))
+    child::run_group(backend, &scenarios, args.exporter, args.device, seeds, |ran| group::answer(&ran))
 }
 
 fn run_discover(suite: &Suite, args: &DiscoverArgs) -> Verdict {
-    let environment = child::discover(suite.backend(&args.backend)?, &args.exporter, Vec::new());
+    let environment = child::discover(suite.backend(&args.backend)?, args.device, &args.exporter, Vec::new());
     runner::answer(&to_json(&environment)?)
 }
 
 fn run_peer(suite: &Suite, args: &PeerArgs) -> Verdict {
     let role = suite.role(&args.role)?;
     let backend = suite.backend(&args.backend)?.clone();
-    let context = Context::open_for(backend, args.exporter, args.seed, args.signals_by_host)?;
+    let context = Context::open_for(backend, args.exporter, args.device, args.seed, args.signals_by_host)?;
     peer::run(role, context)
 }

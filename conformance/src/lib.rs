@@ -43,6 +43,7 @@ mod expectations;
 mod exporter;
 mod image;
 mod internal;
+mod interrupt;
 mod manual;
 mod outcome;
 mod output;

@@ -73,15 +73,15 @@ type GetMappedMipmappedArray = unsafe extern "C" fn(
 type GetHandleForAddressRange = unsafe extern "C" fn(*mut c_void, cuda::CUdeviceptr, usize, c_uint, u64) -> Code;
 
 impl Driver {
-    /// Loads the driver and makes the first device's primary context current, for good.
-    pub(super) fn open(file: &Path) -> Result<Self, String> {
+    /// Loads the driver and makes a device's primary context current, for good.
+    pub(super) fn open(file: &Path, ordinal: c_int) -> Result<Self, String> {
         // SAFETY: the file is the one that the backend under test has loaded as its driver.
         let driver = unsafe { Self::load(file) }.map_err(|error| format!("{}: {error}", file.display()))?;
         let (mut device, mut context) = (0, ptr::null_mut());
         // SAFETY: the pointers are valid for the calls; the context is retained until this process ends.
         unsafe {
             driver.must("cuInit", (driver.init)(0))?;
-            driver.must("cuDeviceGet", (driver.device_get)(&raw mut device, 0))?;
+            driver.must("cuDeviceGet", (driver.device_get)(&raw mut device, ordinal))?;
             driver.must("cuDevicePrimaryCtxRetain", (driver.primary_ctx_retain)(&raw mut context, device))?;
             driver.must("cuCtxSetCurrent", (driver.ctx_set_current)(context))?;
         }

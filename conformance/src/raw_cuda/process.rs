@@ -18,6 +18,7 @@ const LIMIT: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub(crate) struct RawProcess {
     library: PathBuf,
+    device: usize,
     peer: Option<Peer>,
 }
 
@@ -38,7 +39,9 @@ impl RawProcess {
     pub(crate) fn new(context: &Context) -> Verdict<Self> {
         let backend = context.device().backend();
         match &backend.library {
-            Some(library) if backend.name == "cuda" => Ok(Self { library: library.clone(), peer: None }),
+            Some(library) if backend.name == "cuda" => {
+                Ok(Self { library: library.clone(), device: context.ordinal(), peer: None })
+            }
             _ => Err(Stop::Unsupported(format!(
                 "raw calls are those of CUDA's driver; the backend {} does not use it",
                 backend.name
@@ -78,7 +81,8 @@ impl RawProcess {
     }
 
     fn start(&self) -> Verdict<Peer> {
-        let peer = Peer::start([OsStr::new(SUBCOMMAND), self.library.as_os_str()])?;
+        let device = self.device.to_string();
+        let peer = Peer::start([OsStr::new(SUBCOMMAND), self.library.as_os_str(), OsStr::new(&device)])?;
         peer.channel().receive("ready")?;
         Ok(peer)
     }

@@ -24,12 +24,12 @@ const RANGE_AS_DMA_BUF: u32 = 1;
 const DMA_BUF_SIZE: usize = 2 << 20;
 
 /// Answers calls until the other side is gone.
-pub(crate) fn serve(library: &Path) -> Verdict {
+pub(crate) fn serve(library: &Path, device: c_int) -> Verdict {
     // To die is what this process is for; nobody wants its memory on the disk.
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     let channel = Channel::of_this_process()?;
     let mut caller = Caller {
-        driver: Driver::open(library).map_err(Stop::Failed)?,
+        driver: Driver::open(library, device).map_err(Stop::Failed)?,
         memory: ptr::null_mut(),
         semaphore: ptr::null_mut(),
     };

@@ -26,10 +26,11 @@ pub(crate) fn run(
     under_test: &Arc<BackendUnderTest>,
     scenario: &Scenario,
     exporter: Option<ExporterName>,
+    device: usize,
     seeds: Seeds,
 ) -> Ran {
     let mut end = Ran { verdict: Ok(()), recorded: Recorded::default() };
-    let told = run_group(under_test, &[scenario], exporter, seeds, |ran| {
+    let told = run_group(under_test, &[scenario], exporter, device, seeds, |ran| {
         end = ran;
         Ok(())
     });
@@ -43,12 +44,14 @@ pub(crate) fn run_group(
     under_test: &Arc<BackendUnderTest>,
     scenarios: &[&Scenario],
     exporter: Option<ExporterName>,
+    device: usize,
     seeds: Seeds,
     mut tell: impl FnMut(Ran) -> Verdict,
 ) -> Verdict {
     // The same for all of a group.
     let signals_by_host = scenarios.iter().any(|scenario| scenario.signals_by_host);
-    let mut context = match caught(|| Context::open_for(under_test.clone(), exporter, seeds.first, signals_by_host)) {
+    let open = || Context::open_for(under_test.clone(), exporter, device, seeds.first, signals_by_host);
+    let mut context = match caught(open) {
         Ok(context) => Some(context),
         Err(stop) => {
             return scenarios
@@ -121,12 +124,13 @@ pub(crate) fn checked(context: Context, action: impl FnOnce(&Context) -> Verdict
 /// Looks at a backend, its device and the exporters.
 pub(crate) fn discover(
     under_test: &BackendUnderTest,
+    device: usize,
     exporters: &[ExporterName],
     passed_over: Vec<LoadAttempt>,
 ) -> Verdict<Environment> {
     let backend = under_test.load()?;
     let devices = backend.devices()?;
-    let device = gpu_interop::Device::open(&*backend, 0)?;
+    let device = gpu_interop::Device::open(&*backend, device)?;
     let exporters = exporters
         .iter()
         .map(|name| match exporter::open(*name, under_test, &device, false) {

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use super::isolated::{log_from, nameless_file};
 use super::{Case, Ended};
 use crate::calls::{self, CallFile};
 use crate::context::{Recorded, Seeds};
+use crate::interrupt::{self, NOTICED_WITHIN};
 use crate::outcome::{Outcome, Stop, Verdict};
 use crate::peer::{Channel, describe, readable_within, this_program};
 use crate::report::Observation;
@@ -69,6 +71,8 @@ fn cut(text: &str, most: usize) -> String {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Options<'a> {
     pub(super) backend: &'a str,
+    /// Its ordinal.
+    pub(super) device: usize,
     pub(super) seeds: Seeds,
     /// Instead of each scenario's own limit, for one run of it.
     pub(super) timeout: Option<Duration>,
@@ -80,6 +84,11 @@ pub(super) struct Options<'a> {
 pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMut(usize, Ended, Duration)) {
     let mut done = 0;
     while done < cases.len() {
+        if interrupt::is_interrupted() {
+            ended(done, Ended::of(Err(interrupt::stop())), Duration::ZERO);
+            done += 1;
+            continue;
+        }
         let mut process = match Process::spawn(options, &cases[done..]) {
             Ok(process) => process,
             Err(stop) => {
@@ -95,7 +104,8 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
             let is_last = done + 1 == cases.len();
             let start = Instant::now();
             let end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
-            usable = !end.outcome.is_failure();
+            // A process that was interrupted is ended too.
+            usable = !end.outcome.is_failure() && !interrupt::is_interrupted();
             ended(done, Process::with_history(end, &cases[first..done]), start.elapsed());
             done += 1;
         }
@@ -121,6 +131,7 @@ enum Told {
     /// It has closed its end: it has ended, or is about to.
     Ended,
     TimedOut,
+    Interrupted,
 }
 
 impl Process {
@@ -130,7 +141,7 @@ impl Process {
         let mut command = this_program()?;
         let Seeds { first, count } = options.seeds;
         command.args(["child", "--backend", options.backend, "--seed", &first.to_string()]);
-        command.args(["--repeat", &count.to_string()]);
+        command.args(["--repeat", &count.to_string(), "--device", &options.device.to_string()]);
         if let Some(exporter) = cases.first().and_then(|case| case.exporter) {
             command.args(["--exporter", exporter.name()]);
         }
@@ -144,6 +155,7 @@ impl Process {
         }
         // The socket is the child's standard input: the one descriptor that every process has.
         command.stdin(Stdio::from(there)).stdout(log.try_clone()?).stderr(log.try_clone()?);
+        command.process_group(0);
         Ok(Self { child: command.spawn()?, channel, log, log_start: 0, calls, ended: 0 })
     }
 
@@ -154,16 +166,19 @@ impl Process {
         let mut end = match self.told(deadline)? {
             Told::Ran(ran) => Ended::ran(ran),
             Told::TimedOut => timed_out(limit),
+            Told::Interrupted => Ended::of(Err(interrupt::stop())),
             Told::Ended => self.end_of_process(deadline)?.unwrap_or_else(|| {
                 Ended::without_log(Outcome::Crashed, Some("its process ended well, but without an answer".into()))
             }),
         };
         if is_last
             && !end.outcome.is_failure()
-            && let Some(crash) = self.end_of_process(deadline)?
+            && let Some(after) = self.end_of_process(deadline)?
         {
-            end = crash;
-            end.reason = end.reason.map(|reason| format!("after the scenario: {reason}"));
+            end = after;
+            if end.outcome.is_failure() {
+                end.reason = end.reason.map(|reason| format!("after the scenario: {reason}"));
+            }
         }
         if end.outcome == Outcome::TimedOut {
             // Nothing is written any more while it is read.
@@ -198,9 +213,20 @@ impl Process {
 
     /// Waits until the process has ended. `None` if it ended well.
     fn end_of_process(&mut self, deadline: Instant) -> Verdict<Option<Ended>> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        Ok(match self.child.wait_timeout(left.max(Duration::from_millis(1)))? {
+        let status = loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let status = self.child.wait_timeout(left.clamp(Duration::from_millis(1), NOTICED_WITHIN))?;
+            if status.is_some() || left.is_zero() {
+                break status;
+            }
+            if interrupt::is_interrupted() {
+                return Ok(Some(Ended::of(Err(interrupt::stop()))));
+            }
+        };
+        Ok(match status {
             Some(status) if status.success() => None,
+            // A scheduler may have ended it together with this process.
+            Some(_) if interrupt::is_interrupted() => Some(Ended::of(Err(interrupt::stop()))),
             Some(status) => Some(Ended::without_log(Outcome::Crashed, Some(describe(status)))),
             None => Some(Ended::without_log(Outcome::TimedOut, Some("its process did not end and was killed".into()))),
         })
@@ -213,8 +239,17 @@ impl Process {
     }
 
     fn told(&self, deadline: Instant) -> Verdict<Told> {
-        if !readable_within(&self.channel, deadline.saturating_duration_since(Instant::now()))? {
-            return Ok(Told::TimedOut);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if readable_within(&self.channel, left.min(NOTICED_WITHIN))? {
+                break;
+            }
+            if interrupt::is_interrupted() {
+                return Ok(Told::Interrupted);
+            }
+            if left.is_zero() {
+                return Ok(Told::TimedOut);
+            }
         }
         let mut bytes = vec![0_u8; MESSAGE];
         let (received, _) = match rustix::net::recv(&self.channel, &mut bytes[..], RecvFlags::empty()) {

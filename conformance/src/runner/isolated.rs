@@ -85,8 +85,9 @@ pub(crate) fn answer(text: &str) -> Verdict {
 }
 
 /// Looks at the machine from a process of its own, because loading a driver may crash.
-pub(crate) fn discover(backend: &str, exporters: &[ExporterName]) -> Verdict<Environment> {
-    let mut arguments: Vec<String> = ["discover", "--backend", backend].map(Into::into).into();
+pub(crate) fn discover(backend: &str, device: usize, exporters: &[ExporterName]) -> Verdict<Environment> {
+    let mut arguments: Vec<String> =
+        ["discover", "--backend", backend, "--device", &device.to_string()].map(Into::into).into();
     for exporter in exporters {
         arguments.extend(["--exporter".into(), exporter.name().into()]);
     }

@@ -21,6 +21,7 @@ use crate::calls::{self, CallFile};
 use crate::context::{Recorded, Seeds};
 use crate::expectations::{Expectations, Machine, Place, Version};
 use crate::exporter::ExporterName;
+use crate::interrupt;
 use crate::outcome::{Outcome, Verdict};
 use crate::report::{CallTrace, CaseReport, Environment, ExporterReport, Report, SCHEMA, Tool, case_name, summarize};
 use crate::scenario::{Exporters, Scenario};
@@ -31,6 +32,8 @@ pub(crate) use progress::Progress;
 /// What to run and how.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    /// The ordinal of the device under test.
+    pub(crate) device: usize,
     pub(crate) seeds: Seeds,
     pub(crate) filter: Option<GlobMatcher>,
     pub(crate) exporters: Vec<ExporterName>,
@@ -126,7 +129,7 @@ impl Plan {
             self.run_here(under_test, cases, &to_run, finished);
         } else {
             let (seeds, timeout, calls) = (self.seeds, self.timeout, self.calls);
-            let options = group::Options { backend: under_test.name(), seeds, timeout, calls };
+            let options = group::Options { backend: under_test.name(), device: self.device, seeds, timeout, calls };
             let run = |unit: &Vec<usize>| {
                 let cases: Vec<Case<'_>> = unit.iter().map(|index| cases[*index]).collect();
                 group::run(options, &cases, |place, ended, took| finished(unit[place], ended, took));
@@ -171,7 +174,11 @@ impl Plan {
         }
         for (place, index) in to_run.iter().enumerate() {
             let (case, start) = (&cases[*index], Instant::now());
-            let mut ended = Ended::ran(child::run(under_test, case.scenario, case.exporter, self.seeds));
+            if interrupt::is_interrupted() {
+                finished(*index, Ended::of(Err(interrupt::stop())), Duration::ZERO);
+                continue;
+            }
+            let mut ended = Ended::ran(child::run(under_test, case.scenario, case.exporter, self.device, self.seeds));
             if ended.outcome.is_failure() {
                 ended.calls = file.as_ref().and_then(|file| file.trace(place).ok());
             }

@@ -10,10 +10,12 @@
 mod built;
 mod calls;
 mod cuda;
+mod device;
 mod expectations;
 mod hip;
 mod hip_calls;
 mod hip_on_cuda;
+mod interrupt;
 mod library;
 mod peer;
 mod run;
@@ -33,8 +35,16 @@ fn main() -> ExitCode {
     if first == hip_calls::COMMAND {
         return hip_calls::main();
     }
-    let tests =
-        [cuda::tests(), hip::tests(), hip_on_cuda::tests(), hip_calls::tests(), calls::tests(), expectations::tests()];
+    let tests = [
+        cuda::tests(),
+        hip::tests(),
+        hip_on_cuda::tests(),
+        hip_calls::tests(),
+        calls::tests(),
+        device::tests(),
+        expectations::tests(),
+        interrupt::tests(),
+    ];
     let tests = tests.into_iter().flatten().collect();
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }

@@ -105,23 +105,30 @@ impl Run {
         if cfg!(debug_assertions) { self.filter("{[!s]*,st*,se*}") } else { self }
     }
 
-    /// Runs it. What failed is in the report.
-    pub(crate) fn run(mut self) -> Result<Ran, Failed> {
+    /// The command, which is to leave its report in a file.
+    pub(crate) fn command(mut self, json: &Path) -> Result<Command, Failed> {
         if let Some(message) = self.missing {
             return Err(message.into());
         }
+        self.command.args(self.isolation).arg("--json").arg(json);
+        Ok(self.command)
+    }
+
+    /// Runs it. What failed is in the report.
+    pub(crate) fn run(self) -> Result<Ran, Failed> {
         let folder = tempfile::tempdir()?;
         let json = folder.path().join("report.json");
-        self.command.args(self.isolation).arg("--json").arg(&json).env("SIM_REPORT", folder.path().join("report"));
-        let output = self.command.output()?;
+        let (backend, contexts) = (self.backend, self.contexts);
+        let mut command = self.command(&json)?;
+        let output = command.env("SIM_REPORT", folder.path().join("report")).output()?;
         let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let report = std::fs::read_to_string(&json).unwrap_or_default();
         let report: Report = serde_json::from_str(&report).map_err(|error| format!("{error}: {text}"))?;
         check(text.starts_with("STAND-IN DRIVER: "), format!("the first line does not say it: {text}"))?;
-        check(report.backend.stand_in && report.backend.name == self.backend, format!("{:?}", report.backend))?;
+        check(report.backend.stand_in && report.backend.name == backend, format!("{:?}", report.backend))?;
         let failed = report.results.iter().any(|case| case.outcome.is_failure());
         check(output.status.success() != failed, format!("{}: {text}", output.status))?;
-        Ok(Ran { report, text, folder, contexts: self.contexts })
+        Ok(Ran { report, text, folder, contexts })
     }
 }
 

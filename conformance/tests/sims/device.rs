@@ -1,0 +1,48 @@
+//! The suite on another device than the first.
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::run::{Run, check};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::test("the_device_under_test_is_the_one_that_was_named", named),
+        Trial::test("other_processes_use_the_named_device", other_processes),
+        Trial::test("a_device_that_is_not_there_is_refused", missing),
+    ]
+}
+
+fn on(device: &str) -> Run {
+    Run::cuda().env("SIM_DEVICES", "2").arg("--device").arg(device)
+}
+
+fn named() -> Result<(), Failed> {
+    for device in ["0", "1"] {
+        let run = on(device).exporter("native").filter("memory.fill").arg("--verbose");
+        let report = run.env("SIM_FAIL", "cuImportExternalMemory:1:999").run()?;
+        let calls = report.results.iter().filter_map(|case| case.calls.as_ref()).flat_map(|calls| &calls.newest);
+        let retained: Vec<&str> = calls
+            .filter(|call| call.function == "cuDevicePrimaryCtxRetain")
+            .filter_map(|call| call.arguments.rsplit(", ").next())
+            .collect();
+        // What comes first is the device under test; the exporter's is the first that looks like it.
+        check(retained.first() == Some(&device), format!("{device}: {retained:?}"))?;
+    }
+    Ok(())
+}
+
+fn other_processes() -> Result<(), Failed> {
+    let run = on("1").exporter("native").filter("{process,misbehaviour}.*");
+    let report = run.run()?;
+    report.passed("process.", 3)?;
+    report.passed("misbehaviour.", 10)?;
+    report.only_unsupported(&["native memory has one form"])
+}
+
+fn missing() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let output = on("2").command(&folder.path().join("report.json"))?.output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    check(output.status.code() == Some(2), format!("{}: {text}", output.status))?;
+    check(text.contains("there is no such device; there are 2") && text.contains("ordinal: 2"), text)
+}

@@ -1,0 +1,94 @@
+//! A run that is interrupted ends soon, and reports what has finished.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use gpu_interop_conformance::{Outcome, Report};
+use libtest_mimic::{Failed, Trial};
+use rustix::process::{Pid, Signal};
+
+use crate::run::{Run, check};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::test("an_interrupted_run_reports_what_has_finished", || interrupted(terminal)),
+        Trial::test("a_run_that_is_told_to_end_reports_what_has_finished", || interrupted(scheduler)),
+        Trial::test("a_failure_before_an_interruption_counts", failed_before),
+        Trial::test("a_second_interruption_ends_the_run_at_once", twice),
+    ]
+}
+
+/// Ctrl-C: every process of the terminal's foreground group gets it.
+fn terminal(run: Pid) -> Result<(), Failed> {
+    Ok(rustix::process::kill_process_group(run, Signal::INT)?)
+}
+
+fn scheduler(run: Pid) -> Result<(), Failed> {
+    Ok(rustix::process::kill_process(run, Signal::TERM)?)
+}
+
+/// How a run ended that `signal` was sent to after a scenario had ended so, while another hung.
+fn run(
+    run: Run,
+    outcome: &str,
+    signal: impl Fn(Pid) -> Result<(), Failed>,
+) -> Result<(ExitStatus, String, String), Failed> {
+    let folder = tempfile::tempdir()?;
+    let json = folder.path().join("report.json");
+    let mut command = run.exporter("native").command(&json)?;
+    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
+    let seen = lines.find_map(|line| line.ok().filter(|line| line.starts_with(outcome)));
+    // The next begins.
+    std::thread::sleep(Duration::from_millis(500));
+    let begin = Instant::now();
+    signal(Pid::from_child(&child))?;
+    let mut said = String::new();
+    child.stderr.take().ok_or("no messages")?.read_to_string(&mut said)?;
+    let status = child.wait()?;
+    check(seen.is_some(), format!("no scenario `{outcome}`: {said}"))?;
+    check(begin.elapsed() < Duration::from_secs(10), format!("it took {:?} to end", begin.elapsed()))?;
+    Ok((status, said, std::fs::read_to_string(&json).unwrap_or_default()))
+}
+
+/// Scenarios of which the second, which begins behind the first, hangs.
+fn hanging() -> Run {
+    Run::cuda()
+        .filter("memory.{read_device_local,write_device_local,round_trip}")
+        .env("SIM_FAIL", "cuImportExternalMemory:2:hang")
+}
+
+fn interrupted(signal: fn(Pid) -> Result<(), Failed>) -> Result<(), Failed> {
+    let (status, said, report) = run(hanging(), "passed", signal)?;
+    check(status.code() == Some(2) && said.contains("interrupted"), format!("{status}: {said}"))?;
+    let report: Report = serde_json::from_str(&report)?;
+    let ends: Vec<(Outcome, Option<&str>)> =
+        report.results.iter().map(|case| (case.outcome, case.reason.as_deref())).collect();
+    let left = (Outcome::Skipped, Some("interrupted"));
+    check(ends == [(Outcome::Passed, None), left, left], format!("{ends:?}"))
+}
+
+fn failed_before() -> Result<(), Failed> {
+    // The first reads, and the second fills.
+    let both = Run::cuda().filter("memory.{read_device_local,fill}");
+    let both = both.env("SIM_FAIL", "cuMemcpyDtoHAsync_v2:1:719,cuMemsetD8Async:1:hang");
+    let (status, said, report) = run(both, "failed", scheduler)?;
+    let report: Report = serde_json::from_str(&report)?;
+    let ends: Vec<Outcome> = report.results.iter().map(|case| case.outcome).collect();
+    check(ends == [Outcome::Failed, Outcome::Skipped], format!("{ends:?}"))?;
+    check(status.code() == Some(1), format!("{status}: {said}"))
+}
+
+fn twice() -> Result<(), Failed> {
+    // In this process nothing can end the scenario that hangs.
+    let both = |run: Pid| {
+        terminal(run)?;
+        std::thread::sleep(Duration::from_millis(300));
+        terminal(run)
+    };
+    let (status, said, report) = run(hanging().in_one_process(), "passed", both)?;
+    check(status.code() == Some(130) && report.is_empty(), format!("{status}: {said}, {report}"))
+}
