@@ -3,11 +3,14 @@
 use clap::ValueEnum;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use gpu_interop::{BACKEND_VARIABLE, Feature, MemoryHandleKind, SemaphoreHandleKind, Support, TIMELINE_VARIABLE};
+use gpu_interop::{
+    BACKEND_VARIABLE, BackendChoice, Feature, MemoryHandleKind, SemaphoreHandleKind, Support, TIMELINE_VARIABLE,
+    TimelineStrategy,
+};
 use serde::Serialize;
 
 use crate::cli::to_json;
-use crate::exporter::ExporterName;
+use crate::exporter::{ExporterName, NO_LAYER};
 use crate::outcome::Verdict;
 use crate::output::say;
 use crate::report::{Environment, text};
@@ -39,13 +42,7 @@ pub(crate) fn run(suite: &Suite, json: bool) -> Verdict {
         say!("{}", to_json(&findings)?);
         return Ok(());
     }
-    match std::env::var(BACKEND_VARIABLE) {
-        Ok(value) => say!("{BACKEND_VARIABLE}={value}"),
-        Err(_) => say!("{BACKEND_VARIABLE} is not set: the first backend with a device is used"),
-    }
-    if let Ok(value) = std::env::var(TIMELINE_VARIABLE) {
-        say!("{TIMELINE_VARIABLE}={value}");
-    }
+    variables(&findings);
     for finding in &findings {
         say!("");
         match (&finding.environment, &finding.problem) {
@@ -56,6 +53,35 @@ pub(crate) fn run(suite: &Suite, json: bool) -> Verdict {
         }
     }
     Ok(())
+}
+
+/// What the environment asks for, and what to do if that cannot be had.
+fn variables(findings: &[Finding]) {
+    let set = |variable| std::env::var_os(variable).map(|value| value.to_string_lossy().into_owned());
+    match (set(BACKEND_VARIABLE), BackendChoice::from_env()) {
+        (None, _) => say!("{BACKEND_VARIABLE} is not set: the first backend with a device is used"),
+        (Some(value), Err(_)) => {
+            say!(
+                "{BACKEND_VARIABLE}={value}: there is no such backend; set it to cuda, hip, host or auto, or unset it"
+            );
+        }
+        (Some(value), Ok(BackendChoice::Auto)) => {
+            say!("{BACKEND_VARIABLE}={value}: the first backend with a device is used");
+        }
+        (Some(value), Ok(BackendChoice::Named(name))) => {
+            let name = name.to_string();
+            let usable = findings.iter().any(|finding| finding.backend == name && finding.environment.is_some());
+            let advice = if usable { "" } else { ", which is not usable, as below; unset it to use another" };
+            say!("{BACKEND_VARIABLE}={value}: no other backend is used{advice}");
+        }
+    }
+    match (set(TIMELINE_VARIABLE), TimelineStrategy::from_environment()) {
+        (None, _) => {}
+        (Some(value), Ok(_)) => say!("{TIMELINE_VARIABLE}={value}"),
+        (Some(value), Err(_)) => {
+            say!("{TIMELINE_VARIABLE}={value}: there is no such way; set it to native, bridge or auto, or unset it");
+        }
+    }
 }
 
 fn examine(suite: &Suite, backend: String) -> Finding {
@@ -70,6 +96,10 @@ fn examine(suite: &Suite, backend: String) -> Finding {
 
 fn show(environment: &Environment) {
     crate::output::print(format_args!("{}", text::heading(environment)));
+    let drivers = environment.exporters.iter().filter_map(|exporter| exporter.available.as_ref());
+    if drivers.into_iter().any(|detail| detail.driver.contains(NO_LAYER)) {
+        say!("          to have Vulkan's own checks fail a scenario, install them (Debian: vulkan-validationlayers)");
+    }
     for (ordinal, device) in environment.devices.iter().enumerate() {
         say!("device {ordinal}  {device}");
     }

@@ -69,6 +69,7 @@ pub(crate) struct RawCudaArgs {
     /// The driver's file.
     library: PathBuf,
     /// The device's ordinal.
+    #[arg(default_value_t = 0)]
     device: i32,
 }
 

@@ -87,9 +87,11 @@ impl Vendor for Cuda {
                 ErrorKind::DriverNotFound,
                 "the library is the toolkit's stub, not a driver; remove its folder from LD_LIBRARY_PATH",
             ),
-            status::SYSTEM_DRIVER_MISMATCH | status::COMPAT_NOT_SUPPORTED_ON_DEVICE => {
-                (ErrorKind::DriverTooOld, "the kernel's driver and this library do not fit together")
-            }
+            status::SYSTEM_DRIVER_MISMATCH | status::COMPAT_NOT_SUPPORTED_ON_DEVICE => (
+                ErrorKind::DriverTooOld,
+                "the kernel's driver and this library do not fit together; restart the machine if the driver was updated, or \
+                 give the container the machine's library",
+            ),
             _ if doing == Doing::Importing => REFUSED,
             _ => (ErrorKind::Driver, "the driver reported a failure"),
         }

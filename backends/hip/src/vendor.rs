@@ -89,7 +89,7 @@ impl Vendor for Hip {
             }
             (_, Status::OUT_OF_MEMORY) => (ErrorKind::OutOfMemory, "the device ran out of memory"),
             (_, status::INSUFFICIENT_DRIVER) => {
-                (ErrorKind::DriverTooOld, "the kernel's driver is older than this runtime needs")
+                (ErrorKind::DriverTooOld, "the kernel's driver is older than this runtime needs; install a newer one")
             }
             (_, status::NO_BINARY_FOR_GPU) => {
                 (ErrorKind::InvalidArgument, "the code object is for another architecture than the device's")

@@ -176,6 +176,9 @@ fn no_semaphores() -> Stop {
     Stop::Unsupported("the suite has no semaphores of this exporter".into())
 }
 
+/// What Vulkan's exporter says of itself where nothing checks it.
+pub(crate) const NO_LAYER: &str = "validation layer not installed";
+
 fn no_timelines() -> Stop {
     Stop::Unsupported("the suite has no timelines of this exporter".into())
 }

@@ -22,7 +22,7 @@ use timeline::Spare;
 
 use super::{
     BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
-    ImageSpec, Placement, Point,
+    ImageSpec, NO_LAYER, Placement, Point,
 };
 use crate::outcome::{Stop, Verdict};
 
@@ -103,8 +103,8 @@ impl Exporter for VulkanExporter {
     }
 
     fn describe(&self) -> String {
-        let layer = if self.validated { "on" } else { "not installed" };
-        format!("{}, validation layer {layer}", self.context.interop().driver())
+        let layer = if self.validated { "validation layer on" } else { NO_LAYER };
+        format!("{}, {layer}", self.context.interop().driver())
     }
 
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {

@@ -20,6 +20,9 @@ const LOG_LENGTH: u64 = 4096;
 /// How long looking at the machine may take.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
 
+/// What to do about a driver that crashes or hangs where no report has its calls.
+const SEE_CALLS: &str = "RUST_LOG=gpu_interop::driver_call=trace shows which call of a driver did not return";
+
 /// How a child process ended.
 enum ChildEnd<T> {
     Answered(T),
@@ -98,7 +101,11 @@ pub(crate) fn discover(backend: &str, device: usize, exporters: &[ExporterName])
 pub(crate) fn ask_self<T: DeserializeOwned>(what: &str, arguments: &[String], limit: Duration) -> Verdict<T> {
     match run_self::<Result<T, Stop>>(arguments, limit)? {
         (ChildEnd::Answered(answer), _) => answer,
-        (ChildEnd::TimedOut, log) => Err(Stop::Failed(format!("{what} did not end within {limit:?}\n{log}"))),
-        (ChildEnd::Exited(status), log) => Err(Stop::Failed(format!("{what} failed: {}\n{log}", describe(status)))),
+        (ChildEnd::TimedOut, log) => {
+            Err(Stop::Failed(format!("{what} did not end within {limit:?}; {SEE_CALLS}\n{log}")))
+        }
+        (ChildEnd::Exited(status), log) => {
+            Err(Stop::Failed(format!("{what} failed: {}; {SEE_CALLS}\n{log}", describe(status))))
+        }
     }
 }

@@ -60,6 +60,7 @@ fn tests() -> Vec<Trial> {
         Trial::test("a_missing_requirement_fails_the_run", requirements),
         Trial::test("an_unknown_backend_fails_the_run", unknown_backend),
         Trial::test("a_missing_driver_is_named_with_the_path_tried", missing_driver),
+        Trial::test("doctor_says_what_to_do_about_variables", advice),
         Trial::test("a_library_that_is_no_driver_is_named_with_the_missing_symbol", not_a_driver),
     ];
     tests.extend(CAUGHT_WITH_VULKAN.iter().map(|&(fault, scenario)| {
@@ -391,8 +392,29 @@ fn with_cuda_library(file: &str) -> Result<Output, Failed> {
 fn missing_driver() -> Result<(), Failed> {
     // Nothing else is tried: a machine with a driver answers the same.
     let output = with_cuda_library("/nonexistent/libcuda.so.1")?;
-    refused(&output, "no CUDA driver was found")?;
+    refused(&output, "no CUDA driver was found: GPU_INTEROP_CUDA_LIBRARY names a file that does not load")?;
     refused(&output, "tried: /nonexistent/libcuda.so.1: ")
+}
+
+fn advice() -> Result<(), Failed> {
+    for (variable, value, advice) in [
+        ("GPU_INTEROP_BACKEND", "vulkan", "there is no such backend; set it to cuda, hip, host or auto, or unset it"),
+        ("GPU_INTEROP_BACKEND", "host", "no other backend is used"),
+        (
+            "GPU_INTEROP_BACKEND",
+            "cuda",
+            "no other backend is used, which is not usable, as below; unset it to use another",
+        ),
+        ("GPU_INTEROP_TIMELINE", "fast", "there is no such way; set it to native, bridge or auto, or unset it"),
+    ] {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("doctor").env("GPU_INTEROP_CUDA_LIBRARY", "/nonexistent/libcuda.so.1").env(variable, value);
+        let output = command.output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = format!("{variable}={value}: {advice}");
+        check(output.status.success() && text.lines().any(|found| found == line), format!("no `{line}` in {text}"))?;
+    }
+    Ok(())
 }
 
 fn not_a_driver() -> Result<(), Failed> {

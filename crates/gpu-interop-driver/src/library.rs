@@ -43,14 +43,23 @@ impl DriverLibrary {
     /// [`ErrorKind::DriverNotFound`] with every path tried and why it was not loaded.
     pub fn find(search: &LibrarySearch) -> Result<Self> {
         let mut attempts = Vec::new();
-        let found = match env::var_os(search.variable).filter(|value| !value.is_empty()) {
-            Some(file) => Self::open(&file, &mut attempts),
+        let named = env::var_os(search.variable).filter(|value| !value.is_empty());
+        let found = match &named {
+            Some(file) => Self::open(file, &mut attempts),
             None => (search.names.iter().find_map(|name| Self::already_loaded(name)))
                 .or_else(|| search.names.iter().find_map(|name| Self::open(OsStr::new(name), &mut attempts)))
                 .or_else(|| candidates(search).find_map(|path| Self::open(path.as_os_str(), &mut attempts))),
         };
         found.ok_or_else(|| {
-            let message = format!("no {} was found; {}", search.driver, search.install);
+            let message = match &named {
+                None => format!("no {} was found; {}", search.driver, search.install),
+                Some(_) => {
+                    let LibrarySearch { driver, variable, .. } = search;
+                    format!(
+                        "no {driver} was found: {variable} names a file that does not load; correct it, or unset it"
+                    )
+                }
+            };
             Error::new(ErrorKind::DriverNotFound, "dlopen", message)
                 .with_context("variable that names the file", search.variable)
                 .with_attempts(attempts)

@@ -115,7 +115,10 @@ impl MissingSymbol {
         let name = self.0.to_string_lossy();
         let since = ApiVersion { api, major: complete_since.0, minor: complete_since.1 };
         let (kind, message) = match driver {
-            None => (ErrorKind::SymbolMissing, format!("the library has no {name}; it is no {api} driver")),
+            None => (
+                ErrorKind::SymbolMissing,
+                format!("the library has no {name}; it is no {api} driver: name another file, or none"),
+            ),
             Some(driver) if driver.is_at_least(complete_since) => (
                 ErrorKind::SymbolMissing,
                 format!(
