@@ -23,7 +23,7 @@ use crate::internal::Internal;
 use crate::interrupt;
 use crate::manual::{self, CompletionsArgs, ManArgs};
 use crate::outcome::{Stop, Verdict};
-use crate::output::say;
+use crate::output::{error_has_colours, say};
 use crate::report::merge::{self, MergeArgs};
 use crate::report::schema::{self, SchemaArgs};
 use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
@@ -204,7 +204,7 @@ fn start_log(records_calls: bool) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
     let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(error_has_colours())
         .with_filter(filter);
     tracing_subscriber::registry().with(log).with(records_calls.then(calls::layer)).init();
 }

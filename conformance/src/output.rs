@@ -1,7 +1,8 @@
 //! Writing to standard output.
 
+use std::ffi::OsStr;
 use std::fmt::Arguments;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 /// Prints. A reader that went away (`conformance list | head`) is no failure of the run, so errors are dropped.
 pub(crate) fn print(text: Arguments<'_>) {
@@ -9,8 +10,30 @@ pub(crate) fn print(text: Arguments<'_>) {
     let _ = out.write_fmt(text).and_then(|()| out.flush());
 }
 
+/// Whether what goes to standard error may have colours: to a terminal, unless `NO_COLOR` asks for none.
+pub(crate) fn error_has_colours() -> bool {
+    std::io::stderr().is_terminal() && !asks_for_none(std::env::var_os("NO_COLOR").as_deref())
+}
+
+/// An empty value asks for nothing.
+fn asks_for_none(no_color: Option<&OsStr>) -> bool {
+    no_color.is_some_and(|value| !value.is_empty())
+}
+
 /// `println!` for a reader that may go away.
 macro_rules! say {
     ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
 }
 pub(crate) use say;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_value_but_an_empty_one_asks_for_no_colours() {
+        for (value, none) in [(None, false), (Some(""), false), (Some("1"), true), (Some("0"), true)] {
+            assert_eq!(asks_for_none(value.map(OsStr::new)), none, "{value:?}");
+        }
+    }
+}
