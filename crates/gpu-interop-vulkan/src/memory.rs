@@ -85,6 +85,13 @@ impl Needs {
             requires_dedicated: dedicated.requires_dedicated_allocation == vk::TRUE,
         }
     }
+
+    /// The same behind so many bytes; `None` if that is more than can be.
+    pub(crate) fn after(mut self, offset: u64) -> Option<Self> {
+        self.requirements.size = self.requirements.size.checked_add(offset)?;
+        self.host_range = self.host_range.checked_add(offset)?;
+        Some(self)
+    }
 }
 
 #[cfg(all(test, unix))]

@@ -18,6 +18,10 @@ pub struct ImageOptions {
     pub image: ImageSpec,
     /// Whether to make a dedicated allocation. Made anyway where the driver demands one.
     pub dedicated: bool,
+    /// How many bytes of the memory lie before the image, rounded up to what the driver demands. An importer finds the
+    /// image by [`OwnedImage::offset`], which [`OwnedImage::array_desc`] and [`OwnedImage::subresource_layout`] count in.
+    /// Not with a dedicated allocation, which begins with its image.
+    pub offset: u64,
     /// Where the memory should be. Only linear tiling makes sense in host memory, and devices may offer no other there.
     pub memory: MemoryPlacement,
     /// What the image is exported as. [`MemoryHandleKind::DmaBufFd`] needs `VK_EXT_external_memory_dma_buf` enabled.
@@ -25,17 +29,30 @@ pub struct ImageOptions {
 }
 
 impl ImageOptions {
-    /// This image in the device's own memory, exported as an opaque fd, with a dedicated allocation only if the driver
+    /// This image at the beginning of memory of the device's own, exported as an opaque fd, with a dedicated allocation only if the driver
     /// demands one.
     #[must_use]
     pub fn new(image: ImageSpec) -> Self {
-        Self { image, dedicated: false, memory: MemoryPlacement::DeviceLocal, handle: MemoryHandleKind::OpaqueFd }
+        Self {
+            image,
+            dedicated: false,
+            offset: 0,
+            memory: MemoryPlacement::DeviceLocal,
+            handle: MemoryHandleKind::OpaqueFd,
+        }
     }
 
     /// Asks for a dedicated allocation.
     #[must_use]
     pub fn dedicated(mut self, dedicated: bool) -> Self {
         self.dedicated = dedicated;
+        self
+    }
+
+    /// Leaves at least so many bytes of the memory before the image.
+    #[must_use]
+    pub fn offset(mut self, offset: u64) -> Self {
+        self.offset = offset;
         self
     }
 
@@ -61,6 +78,31 @@ pub struct ExportableImage {
     handle: MemoryHandleKind,
 }
 
+const OPERATION: &str = "ExportableImage::new";
+
+/// Where an image begins in its memory, bytes.
+fn offset_in_memory(options: &ImageOptions, alignment: u64, dedicated_demanded: bool) -> Result<u64> {
+    if options.offset == 0 {
+        return Ok(0);
+    }
+    if options.dedicated {
+        return Err(Error::invalid(
+            OPERATION,
+            "a dedicated allocation begins with its image; leave one of the two out",
+        )
+        .with_context("offset", options.offset));
+    }
+    if dedicated_demanded {
+        let message = "the driver demands a dedicated allocation for such an image, which begins with it";
+        return Err(Error::unsupported(OPERATION, message).with_context("offset", options.offset));
+    }
+    options.offset.checked_next_multiple_of(alignment).ok_or_else(|| past_any_memory(options.offset))
+}
+
+fn past_any_memory(offset: u64) -> Error {
+    Error::invalid(OPERATION, "no memory is so great that an image could begin there").with_context("offset", offset)
+}
+
 impl ExportableImage {
     /// Creates an image that can be exported. The device is asked first whether it can.
     ///
@@ -69,12 +111,13 @@ impl ExportableImage {
     ///
     /// # Errors
     /// * `InvalidArgument`: extents, layers or levels that are 0, that no image of this view has, or more levels than
-    ///   the extent allows; no usage. The driver was not called.
+    ///   the extent allows; no usage. The driver was not called. Also an offset in a dedicated allocation, or past the
+    ///   end of any memory.
     /// * [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported): no array has the format, or the device
-    ///   does not export such an image as this kind, has none so great, or no memory in that place.
+    ///   does not export such an image as this kind, has none so great, or no memory in that place, or demands a
+    ///   dedicated allocation where an offset was asked for.
     /// * `OutOfMemory`.
     pub fn new(interop: &VulkanInterop, options: &ImageOptions) -> Result<Self> {
-        const OPERATION: &str = "ExportableImage::new";
         let features = options.image.check(OPERATION, interop, options.handle)?;
         let Some(types) = exportable_as(options.handle, &features) else {
             return Err(Error::unsupported(OPERATION, "such an image cannot be exported as this kind of handle")
@@ -84,8 +127,13 @@ impl ExportableImage {
         };
         let image = Unbound::new(interop, &options.image, types)?;
         let dedicated = options.dedicated || features.dedicated_only;
-        let memory = Memory::new(interop, &image.needs(), &Sharing::Export(types), options.memory, dedicated)?;
-        Ok(Self { image: image.bind(memory, ImageState::New)?, handle: options.handle })
+        let needs = image.needs();
+        let demanded = features.dedicated_only || needs.requires_dedicated;
+        let offset = offset_in_memory(options, needs.requirements.alignment, demanded)
+            .map_err(|error| error.with_device(interop.identity()))?;
+        let Some(needs) = needs.after(offset) else { return Err(past_any_memory(options.offset)) };
+        let memory = Memory::new(interop, &needs, &Sharing::Export(types), options.memory, dedicated)?;
+        Ok(Self { image: image.bind(memory, offset, ImageState::New)?, handle: options.handle })
     }
 
     /// The image itself.
@@ -126,5 +174,30 @@ impl ExportableImage {
     #[cfg(unix)]
     pub fn import_request(&self) -> Result<MemoryImport> {
         self.image.inner.memory.import_request(self.handle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ash::vk;
+    use gpu_interop_core::ErrorKind;
+
+    use super::*;
+
+    fn options(offset: u64) -> ImageOptions {
+        let usage = vk::ImageUsageFlags::TRANSFER_DST;
+        let image = ImageSpec::new(vk::ImageViewType::TYPE_2D, [4, 4, 1], vk::Format::R8_UNORM, usage);
+        ImageOptions::new(image).offset(offset)
+    }
+
+    #[test]
+    fn offsets_are_rounded_up_and_dedicated_allocations_have_none() {
+        let kind = |found: Result<u64>| found.expect_err("refused").kind();
+        assert_eq!(offset_in_memory(&options(0).dedicated(true), 4096, true).expect("none"), 0);
+        assert_eq!(offset_in_memory(&options(1), 4096, false).expect("rounded up"), 4096);
+        assert_eq!(offset_in_memory(&options(8192), 4096, false).expect("as it is"), 8192);
+        assert_eq!(kind(offset_in_memory(&options(1).dedicated(true), 4096, false)), ErrorKind::InvalidArgument);
+        assert_eq!(kind(offset_in_memory(&options(1), 4096, true)), ErrorKind::Unsupported);
+        assert_eq!(kind(offset_in_memory(&options(u64::MAX), 4096, false)), ErrorKind::InvalidArgument);
     }
 }

@@ -92,5 +92,5 @@ fn import(interop: &VulkanInterop, request: &MemoryImport, options: &ImageImport
     let image = Unbound::new(interop, &options.image, types)?;
     let memory = incoming.allocate(&image.needs(), types, options.memory, options.memory_type)?;
     // Whoever has the memory has the image, until it is acquired.
-    image.bind(memory, ImageState::External)
+    image.bind(memory, 0, ImageState::External)
 }

@@ -9,7 +9,7 @@ use super::OwnedImage;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SubresourceLayout {
-    /// Where its first texel is.
+    /// Where its first texel is in the memory.
     pub offset: u64,
     /// From the start of a row to that of the next.
     pub row_pitch: u64,
@@ -54,13 +54,15 @@ impl OwnedImage {
             vk::ImageSubresource { aspect_mask: vk::ImageAspectFlags::COLOR, mip_level: level, array_layer: layer };
         // SAFETY: the image is live, of this device, of colour and of linear tiling, and has this level and layer.
         let found = unsafe { self.interop().device().get_image_subresource_layout(self.as_raw(), subresource) };
+        // Vulkan counts from the beginning of the image. Cannot overflow: all of the image is in the memory.
+        let offset = self.offset().saturating_add(found.offset);
         // Vulkan leaves the pitches undefined that such an image does not need.
         Ok(SubresourceLayout {
-            offset: found.offset,
+            offset,
             row_pitch: found.row_pitch,
             depth_pitch: (spec.view == vk::ImageViewType::TYPE_3D).then_some(found.depth_pitch),
             array_pitch: (spec.layers > 1).then_some(found.array_pitch),
-            size: found.size.min(self.allocation_size().saturating_sub(found.offset)),
+            size: found.size.min(self.allocation_size().saturating_sub(offset)),
         })
     }
 }

@@ -26,8 +26,8 @@ pub use spec::ImageSpec;
 use state::SharedState;
 pub(crate) use state::{ImageCommand, ImageState};
 
-/// A `VkImage` bound at offset 0 of a `VkDeviceMemory` of its own. Destroyed with its memory once the last clone is
-/// gone.
+/// A `VkImage` in a `VkDeviceMemory` of its own, at its beginning unless [`ImageOptions::offset`] says otherwise.
+/// Destroyed with its memory once the last clone is gone.
 ///
 /// Dropping the last clone while submitted work still uses the image is an error of whoever submitted that work through
 /// ash; work submitted through [`Context`](crate::Context) keeps what it uses alive.
@@ -55,6 +55,8 @@ struct Inner {
     // Dropped in this order: the image goes before its memory, also if the two could not be bound.
     image: Unbound,
     memory: Memory,
+    /// Where the image begins in the memory, bytes.
+    offset: u64,
     /// Whose the image is after the commands that have been submitted.
     state: SharedState,
 }
@@ -101,14 +103,16 @@ impl Unbound {
         unsafe { Needs::of_image(&self.interop, self.raw) }
     }
 
-    /// Binds memory that was allocated for [`needs`](Self::needs).
-    fn bind(self, memory: Memory, state: ImageState) -> Result<OwnedImage> {
+    /// Binds memory that was allocated for [`needs`](Self::needs), and for `offset` bytes before it: a multiple of the
+    /// alignment that the image needs, and 0 if the allocation is dedicated.
+    fn bind(self, memory: Memory, offset: u64, state: ImageState) -> Result<OwnedImage> {
         // Put together first, so that a failure too drops them in the right order.
-        let inner = Inner { image: self, memory, state: SharedState::new(state) };
+        let inner = Inner { image: self, memory, offset, state: SharedState::new(state) };
         // SAFETY: both are this crate's own, of one device, and neither is bound yet; the memory's type and size fit
-        // the image, which was created for the memory's kind of handle if that is shared; the memory is a dedicated
-        // allocation for this image, or for none where the driver demands none.
-        unsafe { inner.image.interop.device().bind_image_memory(inner.image.raw, inner.memory.as_raw(), 0) }
+        // the image from the offset on, which the caller has aligned; the image was created for the memory's kind of
+        // handle if that is shared; the memory is a dedicated allocation for this image, and then the offset is 0, or
+        // for none where the driver demands none.
+        unsafe { inner.image.interop.device().bind_image_memory(inner.image.raw, inner.memory.as_raw(), offset) }
             .checked("vkBindImageMemory")
             .map_err(|error| error.with_device(inner.image.interop.identity()))?;
         Ok(OwnedImage { inner: Arc::new(inner) })
@@ -147,6 +151,12 @@ impl OwnedImage {
         self.inner.memory.size()
     }
 
+    /// Where it begins in that memory, bytes.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.inner.offset
+    }
+
     /// The index of its memory type among [`VulkanInterop::memory_types`].
     #[must_use]
     pub fn memory_type(&self) -> u32 {
@@ -182,7 +192,7 @@ impl OwnedImage {
         // Measured: with a single level both drivers agree, and with all of them.
         let is_laid_out_for_all = spec.layers > 1 && spec.levels > 1 && self.interop().is_nvidia_driver();
         Ok(MipmappedArrayDesc {
-            offset: 0,
+            offset: self.offset(),
             shape,
             format: self.format().array,
             levels: spec.levels,
