@@ -139,7 +139,10 @@ impl Cuda {
             crate::code::check(unsafe { (functions.cuDeviceGet)(&raw mut device, ordinal) })?;
             Ok((device, AtomicPtr::default()))
         };
-        let devices = (0..count).map(device).collect::<Result<Vec<_>, u32>>()?;
+        // Of those that CUDA shows by its own variable. An empty list is none.
+        let list = settings::text("HIP_VISIBLE_DEVICES");
+        let visible = settings::visible(list.as_deref(), count);
+        let devices = visible.into_iter().map(device).collect::<Result<Vec<_>, u32>>()?;
         if devices.is_empty() { Err(code::NO_DEVICE) } else { Ok(Self { functions, devices }) }
     }
 

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use gpu_interop_sim::{device, entries, settings, stream};
 
-use crate::driver::initialised;
+use crate::driver::{check as check_device, initialised};
 use crate::{code, give};
 
 /// The primary context's handle.
@@ -56,20 +56,14 @@ fn check(context: usize) -> Result<(), u32> {
 
 entries! {
     fn cuDevicePrimaryCtxRetain(context: *mut usize, ordinal: c_int) gives context {
-        initialised()?;
-        if !device::exists(ordinal) {
-            return Err(code::INVALID_DEVICE);
-        }
+        check_device(ordinal)?;
         give(context, PRIMARY)?;
         device::retain();
         Ok(())
     }
 
     fn cuDevicePrimaryCtxRelease_v2(ordinal: c_int) {
-        initialised()?;
-        if !device::exists(ordinal) {
-            return Err(code::INVALID_DEVICE);
-        }
+        check_device(ordinal)?;
         if device::release() { Ok(()) } else { Err(code::INVALID_CONTEXT) }
     }
 

@@ -7,10 +7,18 @@ use gpu_interop_sim::{device, entries, settings};
 
 use crate::{code, give};
 
-/// Fails before `cuInit`, and for devices that there are not.
-fn check(device: c_int) -> Result<(), u32> {
+/// The UUID of the first device.
+const UUID: [u8; 16] = *b"sim-cuda stand-i";
+
+/// The devices that there are, by their numbers if all were visible. An empty list shows none.
+fn visible() -> Vec<c_int> {
+    device::visible(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref())
+}
+
+/// A device's number if all were visible. Fails before `cuInit`, and for devices that there are not.
+pub(crate) fn check(device: c_int) -> Result<c_int, u32> {
     initialised()?;
-    if device::exists(device) { Ok(()) } else { Err(code::INVALID_DEVICE) }
+    usize::try_from(device).ok().and_then(|device| visible().get(device).copied()).ok_or(code::INVALID_DEVICE)
 }
 
 /// Fails before `cuInit`.
@@ -18,8 +26,8 @@ pub(crate) fn initialised() -> Result<(), u32> {
     if device::is_initialised() { Ok(()) } else { Err(code::NOT_INITIALIZED) }
 }
 
-fn attribute(number: c_int) -> c_int {
-    let [domain, bus, slot] = device::pci();
+fn attribute(device: c_int, number: c_int) -> c_int {
+    let [domain, bus, slot] = device::pci(device);
     let known = [
         (Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, domain),
         (Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, bus),
@@ -38,6 +46,9 @@ entries! {
         if flags != 0 {
             return Err(code::INVALID_VALUE);
         }
+        if visible().is_empty() {
+            return Err(code::NO_DEVICE);
+        }
         device::initialise();
         Ok(())
     }
@@ -48,7 +59,7 @@ entries! {
 
     fn cuDeviceGetCount(count: *mut c_int) gives count {
         initialised()?;
-        give(count, device::count())
+        give(count, c_int::try_from(visible().len()).unwrap_or(c_int::MAX))
     }
 
     fn cuDeviceGet(device: *mut c_int, ordinal: c_int) gives device {
@@ -66,21 +77,19 @@ entries! {
     }
 
     fn cuDeviceGetAttribute(value: *mut c_int, number: c_int, device: c_int) gives value {
-        check(device)?;
+        let device = check(device)?;
         if number <= 0 || number >= Attribute::CU_DEVICE_ATTRIBUTE_MAX as c_int {
             return Err(code::INVALID_VALUE);
         }
-        give(value, attribute(number))
+        give(value, attribute(device, number))
     }
 
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) gives uuid {
-        check(device)?;
-        give(uuid, settings::bytes("SIM_UUID").unwrap_or(*b"sim-cuda stand-i"))
+        give(uuid, device::uuid(check(device)?, UUID))
     }
 
     fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) gives uuid {
-        check(device)?;
-        give(uuid, settings::bytes("SIM_UUID").unwrap_or(*b"sim-cuda stand-i"))
+        give(uuid, device::uuid(check(device)?, UUID))
     }
 
     fn cuDeviceGetLuid(_luid: *mut [u8; 8], _node_mask: *mut c_uint, device: c_int) {

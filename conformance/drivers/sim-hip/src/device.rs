@@ -12,10 +12,21 @@ use gpu_interop_stand_in::hip_entries;
 #[derive(Debug)]
 struct Sim;
 
+/// The devices that there are, by their numbers if all were visible. An empty list is none.
+fn visible() -> Vec<c_int> {
+    let list = settings::text("HIP_VISIBLE_DEVICES").or_else(|| settings::text("CUDA_VISIBLE_DEVICES"));
+    device::visible(list.as_deref())
+}
+
+/// A device's number if all were visible.
+fn physical(device: c_int) -> Result<c_int, u32> {
+    usize::try_from(device).ok().and_then(|device| visible().get(device).copied()).ok_or(code::INVALID_DEVICE)
+}
+
 /// Any function initialises the runtime. Fails without a device.
 pub(crate) fn need() -> Result<(), u32> {
     device::initialise();
-    if device::count() > 0 { Ok(()) } else { Err(code::NO_DEVICE) }
+    if visible().is_empty() { Err(code::NO_DEVICE) } else { Ok(()) }
 }
 
 impl Runtime for Sim {
@@ -24,27 +35,27 @@ impl Runtime for Sim {
     }
 
     fn count(&self) -> c_int {
-        device::count()
+        c_int::try_from(visible().len()).unwrap_or(c_int::MAX)
     }
 
     fn name(&self, _device: c_int) -> Result<String, u32> {
         Ok(settings::text("SIM_NAME").unwrap_or_else(|| "stand-in GPU (sim-hip)".into()))
     }
 
-    fn pci(&self, _device: c_int) -> Result<[c_int; 3], u32> {
-        Ok(device::pci())
+    fn pci(&self, device: c_int) -> Result<[c_int; 3], u32> {
+        Ok(device::pci(physical(device)?))
     }
 
     /// 16 letters: never what Vulkan says.
-    fn uuid(&self, _device: c_int) -> Result<[u8; 16], u32> {
-        Ok(settings::bytes("SIM_UUID").unwrap_or(*b"5174d1ce0badcafe"))
+    fn uuid(&self, device: c_int) -> Result<[u8; 16], u32> {
+        Ok(device::uuid(physical(device)?, *b"5174d1ce0badcafe"))
     }
 
-    fn attribute(&self, _device: c_int, number: c_uint) -> Result<c_int, u32> {
+    fn attribute(&self, device: c_int, number: c_uint) -> Result<c_int, u32> {
         if let Some(value) = c_int::try_from(number).ok().and_then(device::attribute) {
             return Ok(value);
         }
-        let [domain, bus, slot] = device::pci();
+        let [domain, bus, slot] = device::pci(physical(device)?);
         let value = match number {
             hip::hipDeviceAttribute_t_hipDeviceAttributePciDomainId => domain,
             hip::hipDeviceAttribute_t_hipDeviceAttributePciBusId => bus,

@@ -38,16 +38,10 @@ pub fn retained() -> u64 {
     RETAINED.load(Ordering::SeqCst)
 }
 
-/// How many devices there are.
+/// The devices that a list of numbers shows, by their numbers without it.
 #[must_use]
-pub fn count() -> c_int {
-    settings::number("SIM_DEVICES", 1)
-}
-
-/// Whether there is such a device.
-#[must_use]
-pub fn exists(device: c_int) -> bool {
-    (0..count()).contains(&device)
+pub fn visible(list: Option<&str>) -> Vec<c_int> {
+    settings::visible(list, settings::number("SIM_DEVICES", 1))
 }
 
 /// The value of an attribute that `SIM_ATTRIBUTES` sets.
@@ -56,12 +50,27 @@ pub fn attribute(number: c_int) -> Option<c_int> {
     settings::pairs("SIM_ATTRIBUTES").into_iter().find(|(name, _)| *name == number).map(|(_, value)| value)
 }
 
-/// Domain, bus and device of the PCI address.
+/// Whether there is such a device, visible or not.
 #[must_use]
-pub fn pci() -> [c_int; 3] {
+pub fn exists(device: c_int) -> bool {
+    (0..settings::number("SIM_DEVICES", 1)).contains(&device)
+}
+
+/// A device's UUID, of which that of the first device is given.
+#[must_use]
+pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
+    let mut uuid = settings::bytes("SIM_UUID").unwrap_or(first);
+    uuid[15] ^= device.to_le_bytes()[0];
+    uuid
+}
+
+/// Domain, bus and device of a device's PCI address.
+#[must_use]
+pub fn pci(device: c_int) -> [c_int; 3] {
     let parse = |text: String| {
         let mut parts = text.split([':', '.']).map(|part| c_int::from_str_radix(part, 16));
         Some([parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?])
     };
-    settings::text("SIM_PCI").and_then(parse).unwrap_or([0xffff, 0x5a, 0x1f])
+    let [domain, bus, slot] = settings::text("SIM_PCI").and_then(parse).unwrap_or([0xffff, 0x5a, 0x1f]);
+    [domain, (bus + device) & 0xff, slot]
 }

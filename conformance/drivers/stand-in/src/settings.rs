@@ -7,9 +7,10 @@
 //! | `SIM_FD_ON_FAILURE` | what an import that `SIM_FAIL` fails does with the descriptor: `measured` (the default: CUDA closes it if the answer is 999, HIP never), `closed` or `open` |
 //! | `SIM_VERSION` | what the driver says of its version: 13000, HIP 60443484 |
 //! | `SIM_DEVICES` | how many devices there are: 1 |
+//! | `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES` | which of them there are, by number, and in which order; as the vendors read it, without names |
 //! | `SIM_NAME` | their name |
-//! | `SIM_UUID` | 32 hexadecimal digits. The exporter's, to be the device that it runs on. Zeros: not known |
-//! | `SIM_PCI` | `domain:bus:device`, hexadecimal: `ffff:5a:1f`. The exporter's, as above |
+//! | `SIM_UUID` | 32 hexadecimal digits. The exporter's, to be the device that it runs on. Zeros: not known. That of the first device: each other's last byte differs |
+//! | `SIM_PCI` | `domain:bus:device`, hexadecimal: `ffff:5a:1f`. The exporter's, as above; each other device has the next bus |
 //! | `SIM_CONTEXT` | CUDA: `foreign`: somebody else's context is current on every thread from its beginning |
 //! | `SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ |
 //! | `SIM_EXPORT` | how exported memory looks: `lavapipe` (the default), whose header is read from `SIM_EXPORT_HEADER`; or `plain`: data from the first byte on, which SwiftShader imports |
@@ -26,6 +27,7 @@
 //! A symbol cannot be hidden from `dlsym` by the environment: missing symbols are tested with the stand-in in C, which
 //! is compiled without them, and with copies of these libraries in which one symbol has another name.
 
+use std::ffi::c_int;
 use std::str::FromStr;
 
 /// The value of a variable, unless it is empty.
@@ -55,4 +57,26 @@ pub fn pairs(name: &str) -> Vec<(i32, i32)> {
         Some((number.trim().parse().ok()?, value.trim().parse().ok()?))
     };
     text(name).iter().flat_map(|text| text.split(',')).filter_map(pair).collect()
+}
+
+/// The devices that a list of numbers shows, of `count`: all without a list, and none after the first that there is not.
+#[must_use]
+pub fn visible(list: Option<&str>, count: c_int) -> Vec<c_int> {
+    let Some(list) = list else { return (0..count).collect() };
+    let number = |text: &str| text.trim().parse().ok().filter(|device| (0..count).contains(device));
+    list.split(',').map_while(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::visible;
+
+    #[test]
+    fn lists_show_devices_up_to_the_first_that_is_not_there() {
+        assert_eq!(visible(None, 3), [0, 1, 2]);
+        assert_eq!(visible(Some("2, 0"), 3), [2, 0]);
+        assert_eq!(visible(Some("1,3,0"), 3), [1]);
+        assert_eq!(visible(Some("-1"), 3), []);
+        assert_eq!(visible(Some(""), 3), []);
+    }
 }
