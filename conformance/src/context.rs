@@ -154,6 +154,11 @@ impl Context {
         &self.device
     }
 
+    /// The name by which other processes of the suite find the backend.
+    pub(crate) fn backend_name(&self) -> &str {
+        self.under_test.name()
+    }
+
     /// The loaded backend.
     #[must_use]
     pub fn backend(&self) -> &dyn Backend {

@@ -33,6 +33,9 @@ pub struct Scenario {
     /// Whether one thread of the host signals a timeline while another waits for it, which old validation layers of
     /// Vulkan do not survive.
     pub signals_by_host: bool,
+    /// Where others ask for the same, as far as somebody does: the name of a public suite and of what it has there, or a
+    /// written contract.
+    pub source: Option<&'static str>,
     /// The scenario itself.
     pub run: fn(&Context) -> Verdict,
 }
@@ -60,9 +63,10 @@ pub(crate) const fn has_mark(marks: &[&str], mark: &str) -> bool {
 }
 
 /// Builds a table of scenarios: `id, exporters, "purpose", function;`, after the function `[alone]`, `[own_process]` and
-/// `[signals_by_host]` or several of them, and a time limit, where they differ from most.
+/// `[signals_by_host]` or several of them, and a time limit, where they differ from most, and what else asks for the same.
 macro_rules! scenarios {
-    ($( $id:expr, $exporters:ident, $purpose:literal, $run:path $([$($mark:ident),+])? $(, within $seconds:literal s)?; )+) => {
+    ($( $id:expr, $exporters:ident, $purpose:literal, $run:path $([$($mark:ident),+])? $(, within $seconds:literal s)?
+        $(, mirrors $source:literal)?; )+) => {
         /// The scenarios of this group.
         pub(super) const SCENARIOS: &[crate::scenario::Scenario] = &[$(
             #[allow(unused_mut, unused_assignments)]
@@ -78,6 +82,11 @@ macro_rules! scenarios {
                 alone: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "alone"),
                 own_process: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "own_process"),
                 signals_by_host: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "signals_by_host"),
+                source: {
+                    let mut source: Option<&str> = None;
+                    $( source = Some($source); )?
+                    source
+                },
                 run: $run,
             },
         )+];

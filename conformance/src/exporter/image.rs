@@ -34,6 +34,8 @@ pub struct ImageSpec {
     pub dedicated: bool,
     /// Where it lies.
     pub placement: Placement,
+    /// How many bytes of its memory lie before it, or a few more.
+    pub offset: u64,
 }
 
 impl ImageSpec {
@@ -48,6 +50,7 @@ impl ImageSpec {
             usage: ArrayUsage::empty(),
             dedicated: false,
             placement: Placement::DeviceLocal,
+            offset: 0,
         }
     }
 

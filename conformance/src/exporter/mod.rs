@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop::{Device, DeviceIdentity, ExporterTimeline, MemoryImport, SemaphoreHandle};
+use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryImport, SemaphoreHandle};
 pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -170,6 +170,14 @@ pub trait Exporter: Send + Sync {
     fn unchecked(&self) -> Option<String> {
         None
     }
+}
+
+/// What to make of memory that a device does not give: more than 4 GiB not every device has.
+fn too_great(size: u64, error: Error) -> Stop {
+    if error.kind() == ErrorKind::OutOfMemory && size > 1 << 32 {
+        return Stop::Skipped(format!("needs a device with {} MiB of free memory: {error}", size >> 20));
+    }
+    Stop::from(error)
 }
 
 fn no_semaphores() -> Stop {

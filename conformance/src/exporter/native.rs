@@ -17,6 +17,7 @@ use queue::{Job, Queue};
 use super::timeline::Relabelled;
 use super::{
     BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, Placement, Point, descriptor,
+    too_great,
 };
 use crate::backend_under_test::{BackendUnderTest, MakeSemaphore};
 use crate::outcome::{Stop, Verdict};
@@ -74,7 +75,7 @@ impl Exporter for NativeExporter {
         if spec.placement == Placement::HostVisible || spec.dedicated {
             return Err(Stop::Unsupported("native memory has one form: neither host-visible nor dedicated".into()));
         }
-        let memory = self.device.allocate_exportable(spec.size)?;
+        let memory = self.device.allocate_exportable(spec.size).map_err(|error| too_great(spec.size, error))?;
         Ok(Box::new(NativeBuffer {
             memory: Arc::new(memory),
             stream: self.stream.clone(),

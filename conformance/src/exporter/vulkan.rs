@@ -22,7 +22,7 @@ use timeline::Spare;
 
 use super::{
     BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
-    ImageSpec, NO_LAYER, Placement, Point,
+    ImageSpec, NO_LAYER, Placement, Point, too_great,
 };
 use crate::outcome::{Stop, Verdict};
 
@@ -116,6 +116,7 @@ impl Exporter for VulkanExporter {
             ErrorKind::OutOfMemory if spec.size >= self.context.interop().max_allocation_size() => {
                 Stop::Unsupported(error.to_string())
             }
+            ErrorKind::OutOfMemory => too_great(spec.size, error),
             _ => unsupported(error),
         })?;
         let access = VulkanAccess {

@@ -32,11 +32,16 @@ enum ChildEnd<T> {
 
 /// Runs this program with `arguments` and reads the answer that it writes to its standard input, which is a nameless
 /// file: no other descriptor is there in every process, and nothing is left behind whatever happens.
-fn run_self<T: DeserializeOwned>(arguments: &[String], limit: Duration) -> Verdict<(ChildEnd<T>, String)> {
+fn run_self<T: DeserializeOwned>(
+    arguments: &[String],
+    environment: &[(&str, &str)],
+    limit: Duration,
+) -> Verdict<(ChildEnd<T>, String)> {
     let mut answer = nameless_file("conformance answer")?;
     let mut log = nameless_file("conformance log")?;
     let mut child = this_program()?
         .args(arguments)
+        .envs(environment.iter().copied())
         .stdin(answer.try_clone()?)
         .stdout(log.try_clone()?)
         .stderr(log.try_clone()?)
@@ -89,17 +94,36 @@ pub(crate) fn answer(text: &str) -> Verdict {
 
 /// Looks at the machine from a process of its own, because loading a driver may crash.
 pub(crate) fn discover(backend: &str, device: usize, exporters: &[ExporterName]) -> Verdict<Environment> {
+    discover_with(backend, device, exporters, &[])
+}
+
+/// The same from a process with variables in its environment.
+pub(crate) fn discover_with(
+    backend: &str,
+    device: usize,
+    exporters: &[ExporterName],
+    environment: &[(&str, &str)],
+) -> Verdict<Environment> {
     let mut arguments: Vec<String> =
         ["discover", "--backend", backend, "--device", &device.to_string()].map(Into::into).into();
     for exporter in exporters {
         arguments.extend(["--exporter".into(), exporter.name().into()]);
     }
-    ask_self(&format!("looking at backend {backend}"), &arguments, DISCOVERY_LIMIT)
+    ask_self_with(&format!("looking at backend {backend}"), &arguments, environment, DISCOVERY_LIMIT)
 }
 
 /// Runs this program with `arguments` and hands its answer on. `what` it does is for messages.
 pub(crate) fn ask_self<T: DeserializeOwned>(what: &str, arguments: &[String], limit: Duration) -> Verdict<T> {
-    match run_self::<Result<T, Stop>>(arguments, limit)? {
+    ask_self_with(what, arguments, &[], limit)
+}
+
+fn ask_self_with<T: DeserializeOwned>(
+    what: &str,
+    arguments: &[String],
+    environment: &[(&str, &str)],
+    limit: Duration,
+) -> Verdict<T> {
+    match run_self::<Result<T, Stop>>(arguments, environment, limit)? {
         (ChildEnd::Answered(answer), _) => answer,
         (ChildEnd::TimedOut, log) => {
             Err(Stop::Failed(format!("{what} did not end within {limit:?}; {SEE_CALLS}\n{log}")))

@@ -26,7 +26,7 @@ use crate::outcome::{Outcome, Verdict};
 use crate::report::{CallTrace, CaseReport, Environment, ExporterReport, Report, SCHEMA, Tool, case_name, summarize};
 use crate::scenario::{Exporters, Scenario};
 
-pub(crate) use isolated::{answer, ask_self, discover, nameless_file};
+pub(crate) use isolated::{answer, ask_self, discover, discover_with, nameless_file};
 pub(crate) use progress::Progress;
 
 /// What to run and how.

@@ -1,13 +1,13 @@
 //! Which device is it, and what does it say it can do.
 
 use gpu_interop::{
-    Device, DeviceIdentity, DeviceKind, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, PciAddress,
+    Device, DeviceIdentity, DeviceKind, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, MemoryImport, PciAddress,
     SemaphoreHandleKind, Uuid,
 };
 
 use super::{expect_error, refused};
 use crate::context::Context;
-use crate::outcome::Verdict;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
@@ -20,7 +20,15 @@ scenarios! {
         "Memory of another device is refused before the driver sees it, naming both devices, and the handle stays usable.",
         foreign_exporter_refused;
     "identity.unknown_exporter_accepted", Any, "An exporter without any identity is accepted.", unknown_exporter_accepted;
-    "capability.stable", None, "Every capability gives the same answer at every look.", capability_stable;
+    "identity.zero_uuid", Any, "An exporter whose UUID is all zeros is one that does not know it, and is accepted.",
+        zero_uuid;
+    "identity.second_device", Any,
+        "Of two devices, each refuses the other's memory and names both, and one thread works with both in turns.",
+        second_device;
+    "capability.stable", None, "Every capability gives the same answer at every look.", capability_stable,
+        mirrors "ONNX Runtime: CanImportMemory, CanImportSemaphore; OpenCL-CTS: external_semaphores_queries";
+    "capability.threads", None,
+        "8 threads that open the device at once find the same identity and the same capabilities.", capability_threads;
     "capability.other_systems", None,
         "Handle kinds of another operating system are unsupported, with a reason.", other_systems;
 }
@@ -103,6 +111,84 @@ fn unknown_exporter_accepted(context: &Context) -> Verdict {
     let mapped = context.device().import_memory(buffer.import_request()?.exported_by(unknown))?.map_buffer(0, 4096)?;
     let stream = context.device().create_stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "data of an exporter without identity")
+}
+
+fn zero_uuid(context: &Context) -> Verdict {
+    let buffer = context.buffer(4096)?;
+    let pattern = context.pattern();
+    buffer.write(0, &pattern.bytes(0, 4096))?;
+    let without = DeviceIdentity { uuid: Uuid::from_bytes([0; 16]), ..context.exporter()?.identity().clone() };
+    ensure!(without.uuid.is_none(), "16 zeros were taken for a UUID");
+    ensure!(context.device().identity().compare(&without) != IdentityMatch::Different, "zeros tell two devices apart");
+    let mapped = context.device().import_memory(buffer.import_request()?.exported_by(without))?.map_buffer(0, 4096)?;
+    let stream = context.device().create_stream()?;
+    pattern.verify(0, &context.read(&stream, &mapped)?, "data of an exporter that does not know its UUID")
+}
+
+fn second_device(context: &Context) -> Verdict {
+    const SIZE: u64 = 64 << 10;
+    let this = context.device().identity();
+    let listed = context.backend().devices()?;
+    let Some(ordinal) = listed.iter().position(|other| this.compare(other) == IdentityMatch::Different) else {
+        let count = listed.len();
+        return Err(Stop::Unsupported(format!("needs two devices that differ; the backend lists {count}")));
+    };
+    let second = Device::open(context.backend(), ordinal)?;
+    ensure_eq!(second.identity(), &listed[ordinal], "the second device");
+    let buffer = context.buffer(SIZE)?;
+    let pattern = context.pattern();
+    buffer.write(0, &pattern.bytes(0, 64 << 10))?;
+    let request = buffer.import_request()?;
+    let (error, request) = refused(second.import_memory(request), &[ErrorKind::DeviceMismatch], "the first's memory")?;
+    ensure!(error.code().is_none(), "the second device's driver was asked: {error}");
+    for name in [this.to_string(), second.identity().to_string()] {
+        ensure!(error.to_string().contains(&name), "the text does not name {name}: {error}");
+    }
+    let here = context.device().import_memory(request)?.map_buffer(0, SIZE)?;
+    let stream = context.device().create_stream()?;
+    pattern.verify(0, &context.read(&stream, &here)?, "the first device's memory, imported after the refusal")?;
+
+    // Drivers have one current device for each thread.
+    if let Some(reason) = second.capabilities().feature(Feature::ExportableMemory).reason() {
+        context.leave_out(format!("work on both devices in turns: {reason}"));
+        return Ok(());
+    }
+    let memory = second.allocate_exportable(SIZE)?;
+    let request = || -> Verdict<MemoryImport> {
+        Ok(MemoryImport::new(memory.export()?, memory.size()).exported_by(second.identity().clone()))
+    };
+    let first = context.device().import_memory(request()?);
+    refused(first, &[ErrorKind::DeviceMismatch], "the second's memory")?;
+    let there = second.import_memory(request()?)?.map_buffer(0, SIZE)?;
+    let stream_there = second.create_stream()?;
+    let (mut ours, mut theirs) = (pattern.other(), pattern.other().other());
+    for turn in 0..4 {
+        stream.write(&here, &ours.bytes(0, 64 << 10))?;
+        stream_there.write(&there, &theirs.bytes(0, 64 << 10))?;
+        ours.verify(0, &context.read(&stream, &here)?, &format!("turn {turn}, the first device"))?;
+        theirs.verify(0, &context.read(&stream_there, &there)?, &format!("turn {turn}, the second device"))?;
+        (ours, theirs) = (theirs.other(), ours.other());
+    }
+    Ok(())
+}
+
+fn capability_threads(context: &Context) -> Verdict {
+    let (identity, capabilities) = (context.device().identity(), context.device().capabilities());
+    let look = || -> Verdict {
+        for _ in 0..5 {
+            let again = context.open_again()?;
+            ensure_eq!(again.identity(), identity, "the identity that a thread finds");
+            ensure_eq!(again.capabilities(), capabilities, "the capabilities that a thread finds");
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(look)).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(found) => found,
+            Err(_) => Err(Stop::Failed("a thread panicked".into())),
+        })
+    })
 }
 
 fn capability_stable(context: &Context) -> Verdict {

@@ -29,7 +29,8 @@ scenarios! {
     "image_format.bgra8", Any, "Images of four 8-bit channels in BGRA order go both ways, of the types that both sides have.", bgra8;
     "image_format.srgb8", Any, "Images of 8-bit sRGB channels go both ways as they are encoded, those that both sides have.", srgb8;
     "image_format.not_arrays", None, "Formats that no array has are typed errors that name format and reason.",
-        not_arrays;
+        not_arrays,
+        mirrors "intel/llvm: vulkan_interop/depth_format";
 }
 
 /// Odd, so that rows are no round number of bytes; with levels of both odd and even extents.

@@ -12,7 +12,9 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "image_kernel.surface_1d", Any, "Kernels read and write images of one dimension, and arrays of them.", surface_1d;
-    "image_kernel.surface_2d", Any, "Kernels read and write an image of two dimensions.", surface_2d;
+    "image_kernel.surface_2d", Any, "Kernels read and write an image of two dimensions.", surface_2d,
+        mirrors "hip-tests: hipVulkanImageDataVerification_Positive_SurfaceWrite_VulkanRead, \
+             hipVulkanImageDataVerification_Positive_VulkanWrite_SurfaceRead";
     "image_kernel.surface_3d", Any, "Kernels read and write an image of three dimensions.", surface_3d;
     "image_kernel.surface_layered", Any, "Kernels read and write an array of images of two dimensions.", surface_layered;
     "image_kernel.surface_cube", Any, "Kernels read and write the faces of cubes, and of an array of them.", surface_cube;
@@ -25,12 +27,14 @@ scenarios! {
     "image_kernel.texture_floats", Any, "Textures give 16-bit and 32-bit floats exactly.", texture_floats;
     "image_kernel.texture_normalized", Any,
         "Textures give normalised channels of 8 and 16 bits, and integers read so, to within 1/2^20.",
-        texture_normalized;
+        texture_normalized,
+        mirrors "intel/llvm: vulkan_interop/sampled_images";
     "image_kernel.texture_packed", Any, "Textures give the channels of 10, 10, 10 and 2 bits, red first.",
         texture_packed;
     "image_kernel.texture_srgb", Any, "Textures undo the sRGB encoding to within half a code, and not that of alpha.",
         texture_srgb;
-    "image_kernel.texture_levels", Any, "A texture of all levels gives the texels of each.", texture_levels;
+    "image_kernel.texture_levels", Any, "A texture of all levels gives the texels of each.", texture_levels,
+        mirrors "intel/llvm: vulkan_interop/mipmaps";
     "image_kernel.bgra_order", Any, "The first channel of a BGRA image is blue, in its bytes and in textures.",
         bgra_order;
 }

@@ -13,7 +13,8 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "image_lifetime.exporter_frees_first", Any, "A mapped image outlives the exporter's image and memory.",
-        exporter_frees_first;
+        exporter_frees_first,
+        mirrors "OpenCL-CTS: lifetime_image";
     "image_lifetime.import_closed_first", Any, "A mapped image outlives the closed import.", import_closed_first;
     "image_lifetime.drop_with_copy_pending", Any,
         "An image dropped while a stream still copies from it is copied as enqueued.", drop_with_copy_pending;

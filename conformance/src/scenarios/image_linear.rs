@@ -11,11 +11,15 @@ use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 
 scenarios! {
-    "image_linear.read", Any, "The device finds every row of a linear image at its pitch.", read;
-    "image_linear.write", Any, "The exporter finds every row that the device wrote to a linear image.", write;
+    "image_linear.read", Any, "The device finds every row of a linear image at its pitch.", read,
+        mirrors "hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip";
+    "image_linear.write", Any, "The exporter finds every row that the device wrote to a linear image.", write,
+        mirrors "hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip";
     "image_linear.host_visible", Any, "A linear image that the exporter's host side maps goes both ways.", host_visible;
     "image_linear.levels_and_layers", Any, "Linear images with levels, layers or slices go both ways, those that the exporter has.",
         levels_and_layers;
+    "image_linear.at_offset", Any,
+        "A linear image that does not begin with its memory goes both ways, and what lies before it stays.", at_offset;
     "image_linear.to_array", Any, "Texels go from a linear image to one of optimal tiling and back.", to_array;
 }
 
@@ -110,6 +114,24 @@ fn write(context: &Context) -> Verdict {
 fn host_visible(context: &Context) -> Verdict {
     let spec = ImageSpec::new(SHAPE, plain_format(ChannelType::Unorm8, 4)?);
     LinearImage::new(context, ImageSpec { placement: Placement::HostVisible, ..spec })?.goes_both_ways(context)
+}
+
+fn at_offset(context: &Context) -> Verdict {
+    const BEFORE: u64 = 100_000;
+    let stream = context.device().create_stream()?;
+    for placement in [Placement::DeviceLocal, Placement::HostVisible] {
+        let spec = ImageSpec::new(SHAPE, plain_format(ChannelType::Unorm8, 4)?);
+        let image = LinearImage::new(context, ImageSpec { placement, offset: BEFORE, ..spec })?;
+        let first = image.exported.row_layout(0, 0)?.offset;
+        ensure!(first >= BEFORE, "the exporter says that the image begins at {first}");
+        let (before, pattern) = (image.mapped.slice(..first)?, context.pattern().level(9));
+        stream.write(before, &pattern.bytes(0, length(first)?))?;
+        image.goes_both_ways(context)?;
+        let mut found = vec![0; length(first)?];
+        stream.read(before, &mut found)?;
+        pattern.verify(0, &found, &format!("what lies before {}", image.exported.spec()))?;
+    }
+    Ok(())
 }
 
 /// Drivers need to have none of these.

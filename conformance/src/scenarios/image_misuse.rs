@@ -16,9 +16,11 @@ use crate::scenario::scenarios;
 scenarios! {
     "image_misuse.levels", Any, "0, 20 and more levels than there can be are refused; the right number works.", levels;
     "image_misuse.extents", Any, "Extents of 0, and such as the memory cannot hold, are refused; the right one works.",
-        extents;
+        extents,
+        mirrors "OpenCL-CTS: test_consistency_external_image";
     "image_misuse.offsets", Any, "Offsets at, near and past the end of the memory are refused; the right one works.",
-        offsets;
+        offsets,
+        mirrors "hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Negative_Parameters";
     "image_misuse.no_such_level", Any, "Levels that an image lacks are refused, as a region, surface or texture.",
         no_such_level;
     "image_misuse.surface", Any, "A surface of an image that was not mapped for surfaces is refused.", surface;

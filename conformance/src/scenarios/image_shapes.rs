@@ -4,24 +4,33 @@ use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, Feature};
 
 use crate::context::Context;
 use crate::exporter::ImageSpec;
-use crate::image::{SharedImage, plain_format};
+use crate::image::{SharedImage, length, plain_format};
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "image_shape.1d", Any, "An image of one dimension goes both ways, every level.", one;
+    "image_shape.1d", Any, "An image of one dimension goes both ways, every level.", one,
+        mirrors "OpenCL-CTS: test_consistency_external_for_1dimage; intel/llvm: vulkan_interop/image_interop_read_1d";
     "image_shape.1d_layered", Any, "An array of images of one dimension goes both ways, every level and layer.",
         one_layered;
-    "image_shape.2d", Any, "An image of two dimensions goes both ways, every level.", two;
+    "image_shape.2d", Any, "An image of two dimensions goes both ways, every level.", two,
+        mirrors "hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Positive_Read_Write, \
+             hipVulkanImageDataVerification_Positive_RoundTrip";
     "image_shape.2d_layered", Any, "An array of images of two dimensions goes both ways, every level and layer.",
-        two_layered;
-    "image_shape.3d", Any, "An image of three dimensions goes both ways, every level and slice.", three;
-    "image_shape.cube", Any, "A cube goes both ways, every level and face.", cube;
+        two_layered,
+        mirrors "hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Array_Layered";
+    "image_shape.3d", Any, "An image of three dimensions goes both ways, every level and slice.", three,
+        mirrors "OpenCL-CTS: test_consistency_external_for_3dimage; intel/llvm: vulkan_interop/image_interop_read_3d";
+    "image_shape.cube", Any, "A cube goes both ways, every level and face.", cube,
+        mirrors "hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Array_Cubemap";
     "image_shape.cube_layered", Any, "An array of cubes goes both ways, every level and face.", cube_layered;
     "image_shape.some_levels", Any, "Images with layers go both ways with every number of levels, not only one or all.",
         some_levels;
     "image_shape.one_texel", Any, "Images of a single texel go both ways.", one_texel;
+    "image_shape.at_offset", Any,
+        "Images that do not begin with their memory go both ways, every level, and what lies before them stays.",
+        at_offset;
     "image_shape.4k", Any, "A frame of 3840 x 2160 texels goes both ways.", four_k, within 60 s;
     "image_usage.color_attachment", Any, "An image that the exporter may render to goes both ways.", color_attachment;
     "image_usage.storage", Any, "An image that shaders of the exporter may write goes both ways.", storage;
@@ -94,6 +103,28 @@ fn one_texel(context: &Context) -> Verdict {
     all_levels(context, ArrayShape::D2 { width: 1, height: 1 })?;
     all_levels(context, ArrayShape::D2Layered { width: 1, height: 1, layers: 2 })?;
     all_levels(context, ArrayShape::D3 { width: 1, height: 1, depth: 1 })
+}
+
+fn at_offset(context: &Context) -> Verdict {
+    const BEFORE: u64 = 100_000;
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let stream = context.device().create_stream()?;
+    for shape in [
+        ArrayShape::D2 { width: 67, height: 45 },
+        ArrayShape::D2Layered { width: 37, height: 21, layers: 5 },
+        ArrayShape::D3 { width: 37, height: 21, depth: 9 },
+    ] {
+        let image = SharedImage::new(context, ImageSpec { offset: BEFORE, levels: 3, ..spec(shape)? })?;
+        let offset = image.array.desc().offset;
+        ensure!(offset >= BEFORE, "the exporter says that the image begins at {offset}");
+        let memory = context.device().import_memory(image.exported.import_request()?)?;
+        let (before, pattern) = (memory.map_buffer(0, offset)?, context.pattern().level(9));
+        stream.write(&before, &pattern.bytes(0, length(offset)?))?;
+        image.goes_both_ways(context)?;
+        let what = format!("what lies before {}", image.spec());
+        pattern.verify(0, &context.read(&stream, &before)?, &what)?;
+    }
+    Ok(())
 }
 
 fn four_k(context: &Context) -> Verdict {

@@ -18,7 +18,8 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "import.fd_negative", None, "A negative descriptor cannot become a handle.", negative;
+    "import.fd_negative", None, "A negative descriptor cannot become a handle.", negative,
+        mirrors "hip-tests contract: ImportMemoryInvalidFd_IsRejected; OpenCL-CTS: test_consistency_external_buffer";
     "import.fd_closed", None, "The number of a closed descriptor is refused, and not closed a second time.", closed;
     "import.fd_zero", Any, "The descriptor 0 imports like any other.", zero;
     "import.fd_pipe", None, "A pipe is refused as memory and as a semaphore, unread, and comes back.", pipe;

@@ -15,19 +15,23 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "import.size_zero", Any, "A size of 0 is refused, and the handle works afterwards.", size_zero;
+    "import.size_zero", Any, "A size of 0 is refused, and the handle works afterwards.", size_zero,
+        mirrors "hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters; \
+             OpenCL-CTS: test_consistency_external_buffer";
     "import.size_too_large", Any,
         "A size beyond the allocation is refused at the import or at the mapping of the excess; the handle is not lost.",
         size_too_large;
     "import.size_overflow", Any, "Sizes near 2^64 are refused, and the handle works afterwards.", size_overflow;
     "import.kinds_of_other_systems", None,
         "Every handle kind of another system is refused as unsupported before the driver sees it, and comes back.",
-        kinds_of_other_systems;
+        kinds_of_other_systems,
+        mirrors "hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters";
     "import.nvsci", None, "NvSci objects are refused where the device does not import them.", nvsci;
     "import.failure_keeps_handle", Any,
         "One handle survives every kind of failing import and then imports with the right data.", failure_keeps_handle;
     "import.success_closes_handle", Any,
-        "After a success the caller's descriptor is gone: as many are open as before the export.", success_closes_handle;
+        "After a success the caller's descriptor is gone: as many are open as before the export.", success_closes_handle,
+        mirrors "CUDA driver API: cuImportExternalMemory takes the descriptor";
     "import.failures_leak_nothing", Any,
         "1,000 failing imports leave descriptors, mappings and memory as they were.", failures_leak_nothing;
 }

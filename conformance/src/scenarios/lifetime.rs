@@ -14,7 +14,8 @@ scenarios! {
     "lifetime.every_drop_order", Any,
         "Device, stream, import, mappings and exporter's buffer may be dropped in each of the 720 orders.",
         every_drop_order [alone], within 60 s;
-    "lifetime.exporter_frees_first", Any, "An import outlives the exporter's own allocation.", exporter_frees_first;
+    "lifetime.exporter_frees_first", Any, "An import outlives the exporter's own allocation.", exporter_frees_first,
+        mirrors "OpenCL-CTS: lifetime_buffer";
     "lifetime.import_closed_first", Any, "A mapping outlives the closed import.", import_closed_first;
     "lifetime.device_dropped_first", Any, "Objects outlive the device they were opened from.", device_dropped_first;
     "lifetime.drop_with_work_pending", Any,

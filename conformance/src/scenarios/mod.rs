@@ -1,6 +1,7 @@
 //! The scenarios, one file a group.
 
 mod accounting;
+mod environment;
 mod graph;
 mod graph_semaphores;
 mod identity;
@@ -38,6 +39,7 @@ use crate::scenario::Scenario;
 pub(crate) fn standard() -> Vec<Scenario> {
     [
         identity::SCENARIOS,
+        environment::SCENARIOS,
         import_fd::SCENARIOS,
         import_fd_stress::SCENARIOS,
         import_request::SCENARIOS,

@@ -11,7 +11,8 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "process.import_sent_fd", Any,
-        "Another process imports a descriptor it was sent, verifies every byte and writes back.", import_sent_fd;
+        "Another process imports a descriptor it was sent, verifies every byte and writes back.", import_sent_fd,
+        mirrors "cuda-samples: dmabufInterop, between processes";
     "process.exporter_killed", Any,
         "The exporting process is killed while this one works with its memory: the data stays, reads and writes work.",
         exporter_killed;

@@ -13,7 +13,8 @@ use crate::scenario::scenarios;
 scenarios! {
     "reverse.read", Any, "The other API reads what the device wrote to memory that the device exported.", read;
     "reverse.write", Any, "The device reads what the other API wrote to memory that the device exported.", write;
-    "reverse.round_trip", Any, "Data goes back and forth 10 times in memory that the device exported.", round_trip;
+    "reverse.round_trip", Any, "Data goes back and forth 10 times in memory that the device exported.", round_trip,
+        mirrors "cuda-samples: simpleVulkanMMAP";
     "reverse.freed_first", Any, "The other API keeps memory whose device has freed it.", freed_first;
     "reverse.cycles", Any, "200 cycles of allocating, exporting and importing leak nothing.", cycles;
 }

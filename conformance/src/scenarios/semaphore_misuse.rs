@@ -10,7 +10,8 @@ use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 
 scenarios! {
-    "semaphore.empty_batch", None, "Signalling or waiting for no semaphore at all is refused.", empty_batch;
+    "semaphore.empty_batch", None, "Signalling or waiting for no semaphore at all is refused.", empty_batch,
+        mirrors "hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Negative_Parameters";
     "semaphore.wrong_parameters", Any,
         "Binary parameters on a timeline, values on a binary semaphore and keys on either are refused.", wrong_parameters;
     "semaphore.backwards", Any, "A timeline value that is not greater than the last is refused; the next works.",

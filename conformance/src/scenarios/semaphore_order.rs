@@ -15,21 +15,29 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "semaphore.binary_order", Any,
-        "A stream that waits for a binary semaphore does not go on before the exporter signals it.", binary_order;
+        "A stream that waits for a binary semaphore does not go on before the exporter signals it.", binary_order,
+        mirrors "hip-tests: hipWaitExternalSemaphoresAsync_Vulkan_Positive_Binary_Semaphore";
     "semaphore.timeline_order", Any,
-        "A stream that waits for a timeline value is not satisfied by a smaller one.", timeline_order;
+        "A stream that waits for a timeline value is not satisfied by a smaller one.", timeline_order,
+        mirrors "hip-tests: hipWaitExternalSemaphoresAsync_Vulkan_Positive_Timeline_Semaphore";
     "semaphore.device_to_exporter", Any, "The exporter sees the stream's data once it sees its signal.",
-        device_to_exporter;
+        device_to_exporter,
+        mirrors "hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Positive_Binary_Semaphore";
     "semaphore.wait_before_signal", Any, "A wait enqueued long before its signal is met by it.", wait_before_signal;
     "semaphore.timeout", Any, "A synchronisation behind an unmet wait gives up in time and can be repeated.", timeout;
-    "semaphore.batches", Any, "Batches of 1, 8, 9 and 64 semaphores signal and wait as one.", batches;
+    "semaphore.batches", Any, "Batches of 1, 8, 9 and 64 semaphores signal and wait as one.", batches,
+        mirrors "hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Positive_Multiple_Semaphores; \
+             OpenCL-CTS: external_semaphores_multi_signal, external_semaphores_multi_wait";
     "semaphore.two_streams", Any, "Two streams of the device hand work over through a timeline, 500 times.",
-        two_streams;
+        two_streams,
+        mirrors "OpenCL-CTS: external_semaphores_cross_queues_io, external_semaphores_cross_queues_ooo";
     "semaphore.1000_frames", Any,
         "1,000 frames go back and forth between exporter and device with the data verified on both sides.",
-        thousand_frames [alone], within 60 s;
+        thousand_frames [alone], within 60 s,
+        mirrors "OpenCL-CTS: external_semaphores_reuse";
     "semaphore.large_values", Any, "Values around 2^32 and up to 2^64 - 1 work.", large_values;
-    "semaphore.smaller_wait", Any, "A wait for a value already passed does not block.", smaller_wait;
+    "semaphore.smaller_wait", Any, "A wait for a value already passed does not block.", smaller_wait,
+        mirrors "ONNX Runtime: WaitAndSignalSemaphore";
     "semaphore.destroy_pending", Any,
         "Dropping a semaphore that a stream still waits for is safe, and the stream goes on when it is signalled.",
         destroy_pending;

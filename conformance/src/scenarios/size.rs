@@ -9,6 +9,9 @@ scenarios! {
     "size.1_byte", Any, "One byte goes both ways.", one_byte;
     "size.page_less_1", Any, "4,095 bytes go both ways.", page_less_one;
     "size.2_mib_plus_1", Any, "2 MiB and one byte go both ways.", two_mib_plus_one;
+    "size.past_4_gib", Any,
+        "Of memory of more than 4 GiB the beginning, the end, and what lies around 2 and 4 GiB go both ways, each its own.",
+        past_four_gib [alone], within 120 s;
     "size.1_gib", Any, "1 GiB goes both ways, every byte checked.", one_gib [alone], within 120 s;
 }
 
@@ -65,4 +68,37 @@ fn one_gib(context: &Context) -> Verdict {
         return Err(Stop::Skipped(format!("needs 2 GiB of free memory; this machine has {mib} MiB")));
     }
     both_ways(context, 1 << 30)
+}
+
+/// Offsets of more than 32 bits arrive as such, in copies, slices and mappings. Drivers for the CPU give pages to what is
+/// written, so that little memory is needed there.
+fn past_four_gib(context: &Context) -> Verdict {
+    const PART: u64 = 64 << 10;
+    const SIZE: u64 = (4 << 30) + (1 << 20) + 1;
+    let buffer = context.buffer(SIZE)?;
+    let memory = context.device().import_memory(buffer.import_request()?)?;
+    let (mapped, stream) = (memory.map_buffer(0, SIZE)?, context.device().create_stream()?);
+    // Each 32 bits' worth of bytes from another, where there are as many.
+    let starts = [0, (2 << 30) - PART / 2, (4 << 30) - PART / 2, SIZE - PART];
+    let bytes = 64 << 10;
+    let (there, back) = (context.pattern(), context.pattern().other());
+    for start in starts {
+        buffer.write(start, &there.bytes(start, bytes))?;
+    }
+    let mut found = vec![0; bytes];
+    for start in starts {
+        found.fill(0);
+        stream.read(mapped.slice(start..start + PART)?, &mut found)?;
+        there.verify(start, &found, &format!("what the exporter wrote at {start}"))?;
+        let part = memory.map_buffer(start, PART)?;
+        there.verify(start, &context.read(&stream, &part)?, &format!("a mapping at {start}"))?;
+    }
+    for start in starts {
+        stream.write(mapped.slice(start..start + PART)?, &back.bytes(start, bytes))?;
+    }
+    for start in starts {
+        buffer.read(start, &mut found)?;
+        back.verify(start, &found, &format!("what the device wrote at {start}"))?;
+    }
+    Ok(())
 }

@@ -18,13 +18,18 @@ scenarios! {
     "stream.asynchronous", Any, "Enqueuing behind a wait returns at once, and nothing runs before the wait is met.",
         asynchronous;
     "stream.timeout", Any, "A bounded synchronisation gives up in time with a typed error, and can be repeated.", timeout;
-    "stream.wait_value_32", Any, "A 32-bit wait is met by the exporter's write, under each condition, wrapped around where promised.",
-        wait_value_32;
-    "stream.wait_value_64", Any, "A 64-bit wait is not met by a value whose low half matches.", wait_value_64;
-    "stream.write_value", Any, "Words that a stream writes arrive after the work before them.", write_value [alone];
+    "stream.wait_value_32", Any,
+        "A 32-bit wait is met by the exporter's write, under each condition, wrapped around where promised.",
+        wait_value_32,
+        mirrors "CUDA driver API: cuStreamWaitValue32";
+    "stream.wait_value_64", Any, "A 64-bit wait is not met by a value whose low half matches.", wait_value_64,
+        mirrors "CUDA driver API: cuStreamWaitValue64";
+    "stream.write_value", Any, "Words that a stream writes arrive after the work before them.", write_value [alone],
+        mirrors "CUDA driver API: cuStreamWriteValue32, cuStreamWriteValue64";
     "stream.events", Any, "One stream waits for an event of another.", events;
     "stream.host_function", Any, "A host function runs after the work before it and before the work after it.",
-        host_function;
+        host_function,
+        mirrors "CUDA driver API: cuLaunchHostFunc";
     "stream.host_function_panics", Any, "A panic in a host function is reported once, and the stream goes on.",
         host_function_panics;
     "stream.many", Any, "Of 100 streams, more than there are slots, 99 finish while one is blocked.", many;

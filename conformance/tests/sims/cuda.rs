@@ -3,7 +3,7 @@
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::peer;
-use crate::run::{Run, reports_faults};
+use crate::run::{Run, check, reports_faults};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -11,6 +11,8 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("cuda_signals_stay_behind_fills_without_barriers", without_barriers),
         Trial::ignorable_test("cuda_vulkan", vulkan),
         Trial::ignorable_test("cuda_swiftshader", swiftshader),
+        Trial::test("cuda_two_devices", || two_devices(Run::cuda())),
+        Trial::test("cuda_devices_without_uuid", without_uuid),
         Trial::test("cuda_faults_are_reported", faults),
         Trial::test("cuda_slow_calls_change_nothing", latency),
     ]
@@ -22,6 +24,9 @@ pub(crate) const NO_NATIVE_FORMS: &str = "native memory has one form";
 pub(crate) const NO_NATIVE_IMAGES: &str = "no images of this exporter";
 pub(crate) const NO_TIMELINES_OF_VULKAN: &str = "the exporter has no timelines that can be exported";
 pub(crate) const NO_TIMELINES_SENT: &str = "timelines of this exporter cannot be sent to another process";
+pub(crate) const NO_SECOND_DEVICE: &str = "needs two devices that differ";
+/// Of lavapipe, whose buffers have less than 4 GiB.
+pub(crate) const NO_GREAT_BUFFERS: &str = "vkCreateBuffer: out of memory";
 const NO_SURFACES: &str = "surfaces: the driver (CUDA 13.0) has no cuSurfObjectCreate";
 const NO_TEXTURES: &str = "textures: the driver (CUDA 13.0) has no cuTexObjectCreate";
 
@@ -36,7 +41,7 @@ fn without_barriers() -> Result<(), Failed> {
 
 fn native() -> Result<(), Failed> {
     let report = Run::cuda().exporter("native").whole().run()?;
-    report.only_unsupported(&[NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SURFACES, NO_TEXTURES])?;
+    report.only_unsupported(&[NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SURFACES, NO_TEXTURES, NO_SECOND_DEVICE])?;
     // A GPU's own semaphores are the one thing that lavapipe cannot be asked for.
     report.passed("semaphore.", 20)?;
     report.passed("timeline.", 30)?;
@@ -56,6 +61,8 @@ fn vulkan() -> Result<Completion, Failed> {
         NO_TIMELINES_SENT,
         NO_SURFACES,
         NO_TEXTURES,
+        NO_SECOND_DEVICE,
+        NO_GREAT_BUFFERS,
     ])?;
     report.passed("timeline.", 14)?;
     report.passed("memory.", 5)?;
@@ -76,13 +83,34 @@ fn swiftshader() -> Result<Completion, Failed> {
     let groups =
         "{identity,import,lifetime,map,memory,misbehaviour,process,reverse,semaphore,stream,threads,timeline}.*";
     let report = run.filter(groups).run()?;
-    report.only_unsupported(&[NO_SEMAPHORES_OF_VULKAN, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT])?;
+    let unsupported = [NO_SEMAPHORES_OF_VULKAN, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT, NO_SECOND_DEVICE];
+    report.only_unsupported(&unsupported)?;
     report.passed("timeline.", 14)?;
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
     report.passed("semaphore.", 2)?;
     report.nothing_alive()?;
     Ok(Completion::Completed)
+}
+
+/// Two devices of the same model, of which a process may be shown one, both in another order, or none.
+pub(crate) fn two_devices(run: Run) -> Result<(), Failed> {
+    let groups = "{identity,capability,environment,memory}.*";
+    let report = run.exporter("native").filter(groups).env("SIM_DEVICES", "2").run()?;
+    report.only_unsupported(&[NO_NATIVE_FORMS])?;
+    report.passed("identity.second_device", 1)?;
+    report.passed("environment.", 2)?;
+    report.nothing_alive()
+}
+
+/// A driver that gives zeros for the UUID: its device is known by its PCI address.
+fn without_uuid() -> Result<(), Failed> {
+    let run = Run::cuda().exporter("native").filter("{identity,environment}.*").env("SIM_UUID", &"0".repeat(32));
+    let report = run.run()?;
+    report.only_unsupported(&[NO_SECOND_DEVICE])?;
+    check(report.device.uuid.is_none() && report.device.pci.is_some(), format!("{:?}", report.device))?;
+    report.passed("identity.", 7)?;
+    report.nothing_alive()
 }
 
 /// The suite fails when the driver does, with what the driver answered, and nothing is lost on the way.

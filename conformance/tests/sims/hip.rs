@@ -3,7 +3,10 @@
 use cubecl_hip_sys as hip;
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::cuda::{NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT};
+use crate::cuda::{
+    NO_GREAT_BUFFERS, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SECOND_DEVICE, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT,
+    two_devices,
+};
 use crate::peer;
 use crate::run::{Ran, Run, check};
 
@@ -11,6 +14,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("hip_native", native),
         Trial::ignorable_test("hip_vulkan", vulkan),
+        Trial::test("hip_two_devices", || two_devices(Run::hip())),
         Trial::test("hip_timelines_without_words", without_words),
         Trial::test("hip_semaphores_that_abort_are_never_called", || aborting(Run::hip())),
         Trial::test("hip_with_the_structs_of_hip_5", || generation_5(Run::hip())),
@@ -24,10 +28,25 @@ const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
 const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
 const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of semaphore";
 /// What HIP on Linux cannot do, or the exporter.
-pub(crate) const UNSUPPORTED_NATIVE: &[&str] =
-    &[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_HIP, NO_NATIVE_FORMS, NO_NATIVE_IMAGES];
-pub(crate) const UNSUPPORTED_VULKAN: &[&str] =
-    &[NO_SEMAPHORES, NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES_OF_VULKAN, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT];
+pub(crate) const UNSUPPORTED_NATIVE: &[&str] = &[
+    NO_SEMAPHORES,
+    NO_IMAGES,
+    NO_RAW_CALLS,
+    NO_SEMAPHORES_OF_HIP,
+    NO_NATIVE_FORMS,
+    NO_NATIVE_IMAGES,
+    NO_SECOND_DEVICE,
+];
+pub(crate) const UNSUPPORTED_VULKAN: &[&str] = &[
+    NO_SEMAPHORES,
+    NO_IMAGES,
+    NO_RAW_CALLS,
+    NO_SEMAPHORES_OF_VULKAN,
+    NO_TIMELINES_OF_VULKAN,
+    NO_TIMELINES_SENT,
+    NO_SECOND_DEVICE,
+    NO_GREAT_BUFFERS,
+];
 
 fn native() -> Result<(), Failed> {
     let report = Run::hip().exporter("native").whole().run()?;

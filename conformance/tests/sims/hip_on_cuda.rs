@@ -3,6 +3,7 @@
 
 use libtest_mimic::{Completion, Failed, Trial};
 
+use crate::cuda::two_devices;
 use crate::hip::{UNSUPPORTED_NATIVE, UNSUPPORTED_VULKAN, aborting, bridged, generation_5};
 use crate::peer;
 use crate::run::{Ran, Run, check, reports_faults};
@@ -11,6 +12,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("hip_on_cuda_native", native),
         Trial::ignorable_test("hip_on_cuda_vulkan", vulkan),
+        Trial::test("hip_on_cuda_two_devices", || two_devices(Run::hip_on_cuda())),
         Trial::test("hip_on_cuda_with_the_structs_of_hip_5", || generation_5(Run::hip_on_cuda())),
         Trial::test("hip_on_cuda_semaphores_that_abort_are_never_called", || aborting(Run::hip_on_cuda())),
         Trial::test("hip_on_cuda_faults_of_cuda_are_reported", faults),

@@ -27,8 +27,10 @@ pub(super) struct VulkanImage {
 
 impl VulkanImage {
     pub(super) fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
-        let options =
-            ImageOptions::new(as_vulkan(&spec)?).memory(memory_placement(spec.placement)).dedicated(spec.dedicated);
+        let options = ImageOptions::new(as_vulkan(&spec)?)
+            .memory(memory_placement(spec.placement))
+            .dedicated(spec.dedicated)
+            .offset(spec.offset);
         let exported = ExportableImage::new(context.interop(), &options).map_err(|error| match error.kind() {
             ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
             _ => Stop::from(error),

@@ -17,7 +17,8 @@ use crate::scenario::scenarios;
 scenarios! {
     "misbehaviour.dma_buf", None,
         "A dma-buf of the driver itself is refused with a typed error where the driver does not import it, and comes back.",
-        dma_buf;
+        dma_buf,
+        mirrors "hip-tests contract: VmmHandle_GetHandleForAddressRange_DmaBufFd_IsQueryableWhenSupported";
 }
 
 const SIZE: u64 = 2 << 20;

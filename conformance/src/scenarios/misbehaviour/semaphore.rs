@@ -17,7 +17,8 @@ scenarios! {
     "misbehaviour.timeline_backwards", Any,
         "A smaller timeline value is refused before the driver, which would let the counter go backwards.", backwards;
     "misbehaviour.semaphore_batches", Any,
-        "Batches of nothing are refused before the driver; NULL semaphores, which kill it, cannot be said.", batches;
+        "Batches of nothing are refused before the driver; NULL semaphores, which kill it, cannot be said.", batches,
+        mirrors "hip-tests contract: SignalSemaphoreNullHandle, WaitSemaphoreNullHandle";
 }
 
 const MOMENT: Duration = Duration::from_millis(20);

@@ -25,12 +25,13 @@ use crate::scenario::Scenario;
 /// As `scenarios!` with every exporter, each scenario once for each strategy: `timeline.<id>.native` and
 /// `timeline.<id>.bridge`.
 macro_rules! by_strategy {
-    ($( $id:literal, $purpose:literal, $run:ident $([$($mark:ident),+])? $(, within $seconds:literal s)?; )+) => {
+    ($( $id:literal, $purpose:literal, $run:ident $([$($mark:ident),+])? $(, within $seconds:literal s)?
+        $(, mirrors $source:literal)?; )+) => {
         crate::scenario::scenarios! { $(
             concat!("timeline.", $id, ".native"), Any, $purpose,
-                $run::<super::Native> [signals_by_host $($(, $mark)+)?] $(, within $seconds s)?;
+                $run::<super::Native> [signals_by_host $($(, $mark)+)?] $(, within $seconds s)? $(, mirrors $source)?;
             concat!("timeline.", $id, ".bridge"), Any, $purpose,
-                $run::<super::Bridge> [signals_by_host $($(, $mark)+)?] $(, within $seconds s)?;
+                $run::<super::Bridge> [signals_by_host $($(, $mark)+)?] $(, within $seconds s)? $(, mirrors $source)?;
         )+ }
     };
 }

@@ -15,7 +15,8 @@ use crate::{ensure, ensure_eq};
 by_strategy! {
     "ping_pong",
         "The exporter's queue and a stream take 10,000 turns on one buffer, each finding the other's data.",
-        ping_pong [alone], within 60 s;
+        ping_pong [alone], within 60 s,
+        mirrors "intel/llvm: vulkan_interop/buffer_usm_timeline_semaphore";
     "frames_in_flight", "With 1, 2 and 3 frames in flight, each frame's data is its own, on both sides.", frames_in_flight;
     "wait_before_signal", "A wait enqueued more than a second before its signal is met by it, and not before.",
         wait_before_signal;
