@@ -10,7 +10,7 @@ use std::time::Duration;
 use ash::vk;
 use ash::vk::ImageViewType as View;
 use common::{IMAGE_USAGE, USAGE, assert_same, assert_texels, contents, is_shared, texels, upload_all, vulkan};
-use gpu_interop_core::{ArrayShape, ArrayUsage, ChannelType};
+use gpu_interop_core::{ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
 use gpu_interop_vulkan::{
     Context, ExportableImage, ImageImportOptions, ImageOptions, ImageSpec, ImportedImage, MemoryPlacement, OwnedBuffer,
     TexelFormat,
@@ -129,6 +129,14 @@ fn the_array_is_what_the_image_is() {
     assert_eq!((desc.format.channel(), desc.format.channels()), (ChannelType::Float16, 2));
     assert_eq!((desc.offset, desc.levels, desc.usage), (0, 4, ArrayUsage::empty()));
     desc.validate(exported.import_request().expect("export").size()).expect("it fits its own memory");
+    if exported.image().is_dedicated() {
+        return;
+    }
+    let behind = ExportableImage::new(context.interop(), &options.offset(5000)).expect("create");
+    let moved = behind.array_desc().expect("optimal tiling");
+    assert!(moved.offset >= 5000 && moved.offset == behind.image().offset(), "{moved:?}");
+    assert_eq!(MipmappedArrayDesc { offset: 0, ..moved }, desc);
+    moved.validate(behind.import_request().expect("export").size()).expect("it fits its own memory");
 }
 
 /// One submission writes and releases, one acquires and reads, ordered by nothing but the host's wait.

@@ -78,7 +78,7 @@ fn place_rows(memory: &mut [u8], image: &OwnedImage, seed: u32) {
 fn texels_are_where_the_layout_says_in_an_imported_buffer() {
     let (Some(first), Some(second)) = (vulkan(), vulkan()) else { return };
     let mut shared = 0;
-    for image in images() {
+    for (image, offset) in images().into_iter().flat_map(|image| [(image, 0), (image, 5000)]) {
         let options = ImageOptions::new(image);
         if !is_shared(&first, &options) {
             continue;
@@ -88,6 +88,8 @@ fn texels_are_where_the_layout_says_in_an_imported_buffer() {
             println!("this device has only dedicated allocations for it, which no buffer can be bound to: {image:?}");
             continue;
         }
+        let exported = ExportableImage::new(first.interop(), &options.offset(offset)).expect("create");
+        assert!(exported.image().offset() >= offset, "{:?}", exported.image());
         let request = exported.import_request().expect("export");
         let import = BufferImportOptions::new(request.size(), USAGE).memory_type(exported.image().memory_type());
         let imported = ImportedBuffer::new(second.interop(), request, &import).expect("import");
