@@ -23,7 +23,8 @@ scenarios! {
     "identity.zero_uuid", Any, "An exporter whose UUID is all zeros is one that does not know it, and is accepted.",
         zero_uuid;
     "identity.second_device", Any,
-        "Of two devices, each refuses the other's memory and names both, and one thread works with both in turns.",
+        "Of two devices, each refuses the other's memory and names both; one thread works with both in turns, if the second \
+         has exportable memory.",
         second_device;
     "capability.stable", None, "Every capability gives the same answer at every look.", capability_stable,
         mirrors "ONNX Runtime: CanImportMemory, CanImportSemaphore; OpenCL-CTS: external_semaphores_queries";

@@ -28,13 +28,13 @@ const FORMATS: [(ChannelType, u8); 4] =
     [(ChannelType::Unorm8, 4), (ChannelType::Unorm8, 1), (ChannelType::Float16, 2), (ChannelType::Float32, 4)];
 
 /// A linear image, and its memory as the device maps it.
-struct LinearImage {
+pub(super) struct LinearImage {
     exported: Box<dyn ExportedImage>,
     mapped: MappedBuffer,
 }
 
 impl LinearImage {
-    fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
+    pub(super) fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
         context.need_feature(Feature::MappedBuffer)?;
         let exported = context.exporter()?.image(ImageSpec { tiling: Tiling::Linear, ..spec })?;
         let mapped = context.device().import_memory(exported.import_request()?)?.map_all()?;
@@ -72,7 +72,7 @@ impl LinearImage {
         Ok(())
     }
 
-    fn goes_both_ways(&self, context: &Context) -> Verdict {
+    pub(super) fn goes_both_ways(&self, context: &Context) -> Verdict {
         let device_sees = |stream: &Stream, pattern, what: &str| self.device_sees(stream, pattern, what);
         both_ways(context, &*self.exported, device_sees, |stream, pattern| self.device_writes(stream, pattern))
     }

@@ -20,6 +20,7 @@ mod map;
 mod memory;
 mod misbehaviour;
 mod process;
+mod property;
 mod reverse;
 mod semaphore_misuse;
 mod semaphore_order;
@@ -66,6 +67,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         image_kernels::SCENARIOS,
         image_lifetime::SCENARIOS,
         image_misuse::SCENARIOS,
+        &property::scenarios(),
     ]
     .concat()
 }

@@ -18,6 +18,9 @@ use gpu_interop::{
 };
 use gpu_interop_conformance::{BackendUnderTest, host_semaphore};
 
+/// The length that [`Fault::FillsARareLengthShort`] is about, bytes.
+pub(crate) const RARE_LENGTH: u64 = 1237;
+
 /// What is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -37,6 +40,8 @@ pub(crate) enum Fault {
     MapsOneByteLate,
     /// Fills write one byte less.
     FillsOneByteLess,
+    /// Fills of one length, which nobody has a reason to try, write one byte less.
+    FillsARareLengthShort,
     /// Work is not asynchronous: a stream that waits for a word does not wait.
     SkipsWordWaits,
     /// Copies to the host are dropped.
@@ -54,7 +59,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::SkipsWaits,
         Self::SkipsSignals,
         Self::CrashesOnImport,
@@ -63,6 +68,7 @@ impl Fault {
         Self::ClosesTwice,
         Self::MapsOneByteLate,
         Self::FillsOneByteLess,
+        Self::FillsARareLengthShort,
         Self::SkipsWordWaits,
         Self::SkipsReads,
         Self::ForgetsItsIdentity,
@@ -299,7 +305,11 @@ impl BackendDevice for SabotagedDevice {
         if self.fault == Fault::DoesNothing {
             return Ok(());
         }
-        let less = u64::from(self.fault == Fault::FillsOneByteLess);
+        let less = match self.fault {
+            Fault::FillsOneByteLess => 1,
+            Fault::FillsARareLengthShort => u64::from(size == RARE_LENGTH),
+            _ => 0,
+        };
         // SAFETY: the caller's promises are passed on, for a shorter range.
         unsafe { self.inner.fill_u8(stream, target, value, size - less) }
     }

@@ -47,6 +47,8 @@ fn native() -> Result<(), Failed> {
     report.passed("timeline.", 30)?;
     report.passed("stream.", 10)?;
     report.passed("misbehaviour.", 10)?;
+    report.passed("property.", 4)?;
+    report.passed("environment.", 2)?;
     report.nothing_alive()
 }
 
@@ -68,6 +70,8 @@ fn vulkan() -> Result<Completion, Failed> {
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
     report.passed("image_", 40)?;
+    report.passed("image_shape.at_offset", 1)?;
+    report.passed("property.", 4)?;
     report.nothing_alive()?;
     Ok(Completion::Completed)
 }
@@ -96,7 +100,7 @@ fn swiftshader() -> Result<Completion, Failed> {
 /// Two devices of the same model, of which a process may be shown one, both in another order, or none.
 pub(crate) fn two_devices(run: Run) -> Result<(), Failed> {
     let groups = "{identity,capability,environment,memory}.*";
-    let report = run.exporter("native").filter(groups).env("SIM_DEVICES", "2").run()?;
+    let report = run.exporter("native").filter(groups).two_devices().run()?;
     report.only_unsupported(&[NO_NATIVE_FORMS])?;
     report.passed("identity.second_device", 1)?;
     report.passed("environment.", 2)?;

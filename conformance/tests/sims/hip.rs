@@ -53,6 +53,8 @@ fn native() -> Result<(), Failed> {
     report.only_unsupported(UNSUPPORTED_NATIVE)?;
     report.passed("memory.", 4)?;
     report.passed("stream.", 9)?;
+    report.passed("property.", 3)?;
+    report.passed("environment.", 2)?;
     bridged(&report, 16)?;
     report.nothing_alive()
 }
@@ -66,6 +68,7 @@ fn vulkan() -> Result<Completion, Failed> {
     report.only_unsupported(UNSUPPORTED_VULKAN)?;
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
+    report.passed("property.", 4)?;
     bridged(&report, 13)?;
     report.nothing_alive()?;
     Ok(Completion::Completed)

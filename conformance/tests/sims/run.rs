@@ -80,6 +80,11 @@ impl Run {
         Ok(self.env("SIM_UUID", SWIFTSHADER_UUID).env("SIM_EXPORT", "plain"))
     }
 
+    /// With two devices of one model.
+    pub(crate) fn two_devices(self) -> Self {
+        Self { contexts: 2 * self.contexts, ..self.env("SIM_DEVICES", "2") }
+    }
+
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
         self
@@ -200,12 +205,10 @@ impl Ran {
             ),
         ];
         let text = self.told(" alive at the end of ")?;
-        // A process that used no device has no context.
-        let contexts = format!("{} alive", self.contexts);
-        let only_contexts = |line: &str| {
-            line.starts_with("0 alive")
-                || (line.starts_with(&contexts) && line.contains(&format!("contexts: {},", self.contexts)))
-        };
+        // A process has one for each device that it used.
+        let contexts: Vec<_> = (0..=self.contexts).map(|n| (format!("{n} alive"), format!("contexts: {n},"))).collect();
+        let only_contexts =
+            |line: &str| contexts.iter().any(|(alive, of_them)| line.starts_with(alive) && line.contains(of_them));
         let alive = |line: &&str| !only_contexts(line) && !line.contains("(raw-cuda)");
         let alive: Vec<&str> = text.iter().map(String::as_str).filter(alive).collect();
         let mut kept = 0;

@@ -1,0 +1,146 @@
+//! Images of any extent, and descriptions that are wrong in any way.
+
+use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, Feature, MipmappedArrayDesc};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::super::image_linear::LinearImage;
+use super::check;
+use crate::context::Context;
+use crate::ensure;
+use crate::exporter::{ImageSpec, Tiling};
+use crate::image::{SharedImage, plain_format};
+use crate::outcome::Verdict;
+use crate::scenario::scenarios;
+
+scenarios! {
+    "property.images", Any,
+        "Images of whatever shape, extent, format, use and place in their memory go both ways, those that both sides \
+         have; descriptions that are wrong in whatever way are typed errors or do no harm.", images;
+}
+
+#[derive(Debug, Clone)]
+struct Request {
+    shape: ArrayShape,
+    channel: ChannelType,
+    channels: u8,
+    levels: u32,
+    tiling: Tiling,
+    usage: ArrayUsage,
+    dedicated: bool,
+    /// Bytes before the image, 0 for a dedicated allocation.
+    offset: u64,
+    wrong: Vec<Wrong>,
+}
+
+/// What is changed of a right description.
+#[derive(Debug, Clone, Copy)]
+enum Wrong {
+    Offset(u64),
+    Levels(u32),
+    LayoutLevels(u32),
+    Shape(ArrayShape),
+}
+
+fn shape(most: u64) -> impl Strategy<Value = ArrayShape> {
+    let (side, few) = (1..most, 1..(most / 8).max(3));
+    prop_oneof![
+        3 => (side.clone(), side.clone()).prop_map(|(width, height)| ArrayShape::D2 { width, height }),
+        1 => side.clone().prop_map(|width| ArrayShape::D1 { width }),
+        1 => (side.clone(), few.clone()).prop_map(|(width, layers)| ArrayShape::D1Layered { width, layers }),
+        1 => (side.clone(), side.clone(), few.clone())
+            .prop_map(|(width, height, layers)| ArrayShape::D2Layered { width, height, layers }),
+        1 => (side.clone(), side.clone(), few)
+            .prop_map(|(width, height, depth)| ArrayShape::D3 { width, height, depth }),
+        1 => side.prop_map(|width| ArrayShape::Cube { width }),
+    ]
+}
+
+fn wrong() -> impl Strategy<Value = Wrong> {
+    let any_extent = (any::<u64>(), any::<u64>()).prop_map(|(width, height)| ArrayShape::D2 { width, height });
+    prop_oneof![
+        prop_oneof![0..100_000_u64, any::<u64>()].prop_map(Wrong::Offset),
+        prop_oneof![0..30_u32, any::<u32>()].prop_map(Wrong::Levels),
+        prop_oneof![0..30_u32, any::<u32>()].prop_map(Wrong::LayoutLevels),
+        prop_oneof![shape(3000), any_extent].prop_map(Wrong::Shape),
+    ]
+}
+
+fn requests(arrays: bool) -> impl Strategy<Value = Request> {
+    let format = prop_oneof![
+        Just((ChannelType::Uint8, 4)),
+        Just((ChannelType::Unorm8, 4)),
+        Just((ChannelType::Unorm8, 1)),
+        Just((ChannelType::Uint8, 2)),
+        Just((ChannelType::Sint16, 2)),
+        Just((ChannelType::Uint32, 1)),
+        Just((ChannelType::Float16, 4)),
+        Just((ChannelType::Float32, 4)),
+    ];
+    let optimal = if arrays { 3 } else { 0 };
+    let tiling = prop_oneof![1 => Just(Tiling::Linear), optimal => Just(Tiling::Optimal)];
+    let usage = prop_oneof![
+        2 => Just(ArrayUsage::empty()),
+        1 => Just(ArrayUsage::SURFACE_LOAD_STORE),
+        1 => Just(ArrayUsage::COLOR_ATTACHMENT),
+    ];
+    let place = prop_oneof![
+        2 => Just((false, 0)),
+        1 => Just((true, 0)),
+        2 => (1..200_000_u64).prop_map(|offset| (false, offset)),
+    ];
+    (shape(48), format, 1..4_u32, tiling, usage, place, vec(wrong(), 0..4)).prop_map(
+        |(shape, (channel, channels), levels, tiling, usage, (dedicated, offset), wrong)| Request {
+            shape,
+            channel,
+            channels,
+            levels: if tiling == Tiling::Linear { 1 } else { levels.min(shape.max_levels()) },
+            tiling,
+            usage,
+            dedicated,
+            offset,
+            wrong,
+        },
+    )
+}
+
+fn images(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedBuffer)?;
+    let arrays = context.device().capabilities().feature(Feature::MappedMipmappedArray).is_supported();
+    check(context, "property.images", 24, &requests(arrays), |request| image(context, request))
+}
+
+fn image(context: &Context, request: &Request) -> Verdict {
+    let spec = ImageSpec {
+        levels: request.levels,
+        tiling: request.tiling,
+        usage: request.usage,
+        dedicated: request.dedicated,
+        offset: request.offset,
+        ..ImageSpec::new(request.shape, plain_format(request.channel, request.channels)?)
+    };
+    if request.tiling == Tiling::Linear {
+        return LinearImage::new(context, spec)?.goes_both_ways(context);
+    }
+    let image = SharedImage::new(context, spec)?;
+    let memory = context.device().import_memory(image.exported.import_request()?)?;
+    for wrong in &request.wrong {
+        let desc = changed(image.array.desc(), *wrong);
+        // What fits into the memory may be mapped: nobody but the exporter knows what is in it.
+        if let Err(error) = memory.map_mipmapped_array(&desc) {
+            let fits = desc.validate(memory.size()).is_ok();
+            ensure!(error.code().is_some() || !fits, "refused without asking the driver: {error}");
+            ensure!(error.code().is_none() || fits, "the driver was asked for {desc:?}: {error}");
+        }
+    }
+    image.goes_both_ways(context)
+}
+
+fn changed(desc: &MipmappedArrayDesc, wrong: Wrong) -> MipmappedArrayDesc {
+    match wrong {
+        Wrong::Offset(offset) => MipmappedArrayDesc { offset, ..*desc },
+        Wrong::Levels(levels) => MipmappedArrayDesc { levels, ..*desc },
+        Wrong::LayoutLevels(levels) => MipmappedArrayDesc { layout_levels: Some(levels), ..*desc },
+        Wrong::Shape(shape) => MipmappedArrayDesc { shape, ..*desc },
+    }
+}

@@ -1,0 +1,176 @@
+//! Imports of any size, of descriptors of any sort, and mappings of any part.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryHandleKind, MemoryImport};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use rustix::event::EventfdFlags;
+
+use super::super::import_fd::descriptor;
+use super::{check, with_all_descriptors_back};
+use crate::context::Context;
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "property.imports", Any,
+        "Whatever size, flag, kind and descriptor (a semaphore's too, if the exporter has some) an import has, and whatever \
+         is mapped of it: the data is right, or the error is typed and the handle comes back.", imports;
+}
+
+const SIZE: u64 = 70_001;
+
+/// What the descriptor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Exported,
+    Semaphore,
+    Pipe,
+    Directory,
+    File,
+    Eventfd,
+    NotOpen,
+}
+
+#[derive(Debug, Clone)]
+struct Request {
+    sort: Sort,
+    size: u64,
+    dedicated: bool,
+    as_dma_buf: bool,
+    /// Offsets and lengths.
+    maps: Vec<(u64, u64)>,
+}
+
+fn requests(real: u64, semaphores: bool) -> impl Strategy<Value = Request> {
+    let sort = prop_oneof![
+        8 => Just(Sort::Exported),
+        u32::from(semaphores) => Just(Sort::Semaphore),
+        1 => Just(Sort::Pipe),
+        1 => Just(Sort::Directory),
+        1 => Just(Sort::File),
+        1 => Just(Sort::Eventfd),
+        1 => Just(Sort::NotOpen),
+    ];
+    let size = prop_oneof![
+        6 => Just(real),
+        2 => 0..real,
+        1 => real + 1..real * 64,
+        1 => any::<u64>(),
+    ];
+    let number = move || prop_oneof![6 => 0..SIZE, 2 => 0..real * 2, 1 => any::<u64>()];
+    let maps = vec((number(), number()), 0..4);
+    (sort, size, prop::bool::weighted(0.2), prop::bool::weighted(0.1), maps)
+        .prop_map(|(sort, size, dedicated, as_dma_buf, maps)| Request { sort, size, dedicated, as_dma_buf, maps })
+}
+
+fn imports(context: &Context) -> Verdict {
+    context.need_memory(MemoryHandleKind::OpaqueFd)?;
+    let buffer = context.buffer(SIZE)?;
+    buffer.write(0, &context.pattern().bytes(0, 70_001))?;
+    let right = buffer.import_request()?;
+    let (real, dedicated) = (right.size(), right.is_dedicated());
+    // The first may open things that stay.
+    drop(context.device().import_memory(right)?);
+    let semaphores = match context.exporter()?.binary_semaphore() {
+        Ok(_) => true,
+        Err(Stop::Unsupported(reason)) => {
+            context.leave_out(format!("descriptors of semaphores: {reason}"));
+            false
+        }
+        Err(stop) => return Err(stop),
+    };
+    check(context, "property.imports", 64, &requests(real, semaphores), |request| {
+        with_all_descriptors_back(|| import(context, &*buffer, (real, dedicated), request))
+    })
+}
+
+/// The descriptor of a request, if it is open.
+fn open(context: &Context, buffer: &dyn ExportedBuffer, sort: Sort) -> Verdict<Option<OwnedFd>> {
+    Ok(Some(match sort {
+        Sort::Exported => descriptor(buffer.import_request()?.into_handle().into_fd())?,
+        Sort::Semaphore => descriptor(context.exporter()?.binary_semaphore()?.export()?.into_fd())?,
+        Sort::Pipe => rustix::pipe::pipe()?.0,
+        Sort::Directory => File::open("/")?.into(),
+        Sort::File => File::open(std::env::current_exe()?)?.into(),
+        Sort::Eventfd => rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
+        Sort::NotOpen => return Ok(None),
+    }))
+}
+
+fn import(
+    context: &Context,
+    buffer: &dyn ExportedBuffer,
+    (real, dedicated): (u64, bool),
+    request: &Request,
+) -> Verdict {
+    let Some(fd) = open(context, buffer, request.sort)? else {
+        // SAFETY: no process has as many descriptors, so the number is not open.
+        let handle = unsafe { MemoryHandle::opaque_from_raw_fd(i32::MAX - 1) };
+        ensure!(handle.is_err(), "a number that is not open became a handle");
+        return Ok(());
+    };
+    let file = rustix::fs::fstat(&fd)?;
+    let handle = if request.as_dma_buf { MemoryHandle::DmaBufFd(fd) } else { MemoryHandle::OpaqueFd(fd) };
+    let wanted = MemoryImport::new(handle, request.size).dedicated(request.dedicated);
+    match (context.device().import_memory(wanted), request.sort) {
+        (Ok(memory), Sort::Exported) => {
+            ensure!(request.size > 0, "a size of 0 was accepted");
+            request.maps.iter().try_for_each(|(offset, length)| map(context, &memory, real, *offset, *length))?;
+            Ok(memory.close()?)
+        }
+        // Some drivers take it, and there is nothing to be mapped.
+        (Ok(memory), Sort::Semaphore) => Ok(memory.close()?),
+        (Ok(_), sort) => Err(Stop::Failed(format!("a descriptor of the sort {sort:?} was accepted as memory"))),
+        (Err(failure), sort) => {
+            let is_right = sort == Sort::Exported
+                && (request.size, request.dedicated, request.as_dma_buf) == (real, dedicated, false);
+            ensure!(!is_right, "what the exporter says of its memory was refused: {failure}");
+            typed(failure.error())?;
+            let returned = rustix::fs::fstat(descriptor(failure.into_request().into_handle().into_fd())?)?;
+            ensure_eq!((returned.st_dev, returned.st_ino), (file.st_dev, file.st_ino), "the file that came back");
+            Ok(())
+        }
+    }
+}
+
+fn typed(error: &gpu_interop::Error) -> Verdict {
+    use ErrorKind as Kind;
+    let kinds = [Kind::InvalidArgument, Kind::ImportRejected, Kind::OutOfMemory, Kind::Unsupported];
+    ensure!(kinds.contains(&error.kind()), "refused with an error of the kind {:?}: {error}", error.kind());
+    Ok(())
+}
+
+/// Maps a part of memory that really has `real` bytes, of which the first `SIZE` have the pattern.
+fn map(context: &Context, memory: &ExternalMemory, real: u64, offset: u64, length: u64) -> Verdict {
+    let inside = |size: u64| length > 0 && offset.checked_add(length).is_some_and(|end| end <= size);
+    match memory.map_buffer(offset, length) {
+        Ok(mapped) => {
+            ensure!(inside(memory.size()), "{length} bytes at {offset} of {} were mapped", memory.size());
+            ensure!(inside(real), "{length} bytes at {offset} were mapped of memory that has {real}");
+            let known = length.min(SIZE.saturating_sub(offset));
+            if known > 0 {
+                let mut found = vec![0; crate::image::length(known)?];
+                context.device().create_stream()?.read(mapped.slice(..known)?, &mut found)?;
+                context.pattern().verify(offset, &found, &format!("{length} bytes mapped at {offset}"))?;
+            }
+            Ok(mapped.close()?)
+        }
+        Err(error) if !inside(memory.size()) => {
+            ensure_eq!(
+                error.kind(),
+                ErrorKind::InvalidArgument,
+                "the kind of the refusal of {length} bytes at {offset}"
+            );
+            ensure!(error.code().is_none(), "the driver was asked for {length} bytes at {offset}: {error}");
+            Ok(())
+        }
+        // The import took the caller's word for its size; the driver knows.
+        Err(_) if !inside(real) => Ok(()),
+        Err(error) => Err(Stop::Failed(format!("{length} bytes at {offset} of {real} cannot be mapped: {error}"))),
+    }
+}

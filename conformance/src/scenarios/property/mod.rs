@@ -1,0 +1,145 @@
+//! Requests that nobody thought of, made from the run's seed: whatever is asked for, the data is right or the error is
+//! typed, and nothing is lost.
+//!
+//! What fails is made smaller for as long as it fails, for some seconds. The same seed makes the same requests.
+
+mod buffer;
+mod image;
+mod import;
+mod objects;
+mod semaphore;
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+use crate::accounting::Holdings;
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::Scenario;
+
+/// Every scenario of this group.
+pub(super) fn scenarios() -> Vec<Scenario> {
+    [import::SCENARIOS, buffer::SCENARIOS, image::SCENARIOS, objects::SCENARIOS, semaphore::SCENARIOS].concat()
+}
+
+/// How often a request that fails may be made smaller.
+const SHRINKS: u32 = 4000;
+/// For how long: some fail only after a while, and the scenario should say so before its time is over.
+const SHRINKING: Duration = Duration::from_secs(10);
+/// How long is waited for what should happen at once. Shorter than elsewhere, because it is waited for again and again
+/// while a request is made smaller.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Checks `property` of so many requests, those that one side cannot do not counted. `id` is the scenario's.
+fn check<S>(
+    context: &Context,
+    id: &str,
+    requests: u32,
+    strategy: &S,
+    property: impl Fn(&S::Value) -> Verdict,
+) -> Verdict
+where
+    S: Strategy<Value: Debug>,
+{
+    let seed = context.pattern().seed();
+    let (passed, failed, lacking) = (Cell::new(0_u32), Cell::new(None::<Instant>), RefCell::new(None));
+    let ended = runner(requests, seed).run(strategy, |request| {
+        // Nothing smaller is found any more.
+        if failed.get().is_some_and(|failed| failed.elapsed() > SHRINKING) {
+            return Ok(());
+        }
+        match property(&request) {
+            Ok(()) => {
+                passed.set(passed.get() + u32::from(failed.get().is_none()));
+                Ok(())
+            }
+            Err(Stop::Failed(reason)) => {
+                failed.set(failed.get().or_else(|| Some(Instant::now())));
+                Err(TestCaseError::fail(reason))
+            }
+            Err(other) => {
+                let reason = other.reason().to_owned();
+                lacking.borrow_mut().get_or_insert(other);
+                Err(TestCaseError::reject(reason))
+            }
+        }
+    });
+    match ended {
+        Ok(()) => Ok(()),
+        Err(TestError::Fail(reason, smallest)) => {
+            let number = passed.get() + 1;
+            Err(Stop::Failed(format!(
+                "{reason}; with {smallest:?}, the smallest like request {number} that fails; to see it again: --seed {seed} \
+                 --filter {id}"
+            )))
+        }
+        Err(TestError::Abort(reason)) => match (lacking.into_inner(), passed.get()) {
+            (Some(stop), 0) => Err(stop),
+            (Some(stop), passed) => {
+                context.leave_out(format!("all but {passed} of {requests} requests: {}", stop.reason()));
+                Ok(())
+            }
+            (None, _) => Err(Stop::Failed(format!("no requests could be made: {reason}"))),
+        },
+    }
+}
+
+/// All that it does follows from the seed, and nothing from the environment or from files.
+fn runner(requests: u32, seed: u32) -> TestRunner {
+    let config = Config {
+        cases: requests,
+        max_local_rejects: 1000,
+        max_global_rejects: requests,
+        max_flat_map_regens: 1000,
+        failure_persistence: None,
+        source_file: None,
+        test_name: None,
+        max_shrink_time: 0,
+        max_shrink_iters: SHRINKS,
+        verbose: 0,
+        ..Config::default()
+    };
+    let bytes: Vec<u8> = seed.to_le_bytes().repeat(8);
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+}
+
+/// Fails unless as many descriptors are open after `action` as before, once what ends asynchronously has ended.
+fn with_all_descriptors_back(action: impl FnOnce() -> Verdict) -> Verdict {
+    let before = Holdings::now()?.descriptors;
+    action()?;
+    let end = Instant::now() + PATIENCE / 4;
+    while Holdings::now()?.descriptors > before && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    crate::ensure_eq!(Holdings::now()?.descriptors, before, "open descriptors afterwards");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::any;
+
+    use super::*;
+
+    fn requests(seed: u32) -> Vec<u64> {
+        let made = RefCell::new(Vec::new());
+        runner(20, seed)
+            .run(&any::<u64>(), |request| {
+                made.borrow_mut().push(request);
+                Ok(())
+            })
+            .expect("nothing fails");
+        made.into_inner()
+    }
+
+    #[test]
+    fn a_seed_makes_the_same_requests_each_time_and_another_makes_others() {
+        assert_eq!(requests(7).len(), 20);
+        assert_eq!(requests(7), requests(7));
+        assert_ne!(requests(7), requests(8));
+    }
+}

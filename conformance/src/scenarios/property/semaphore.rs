@@ -1,0 +1,118 @@
+//! Batches of signals and waits with any values.
+
+use std::time::Duration;
+
+use gpu_interop::{ErrorKind, ExternalSemaphore, Stream};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::super::semaphore_misuse::import_timeline;
+use super::{PATIENCE, check};
+use crate::context::Context;
+use crate::ensure_eq;
+use crate::exporter::ExportedSemaphore;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+
+scenarios! {
+    "property.semaphores", Any,
+        "Whatever batches signal and wait for, with whatever values: those that are right end with the values that a model \
+         has, and those that are wrong are refused whole.", semaphores;
+}
+
+/// Timelines of one request.
+const TIMELINES: usize = 3;
+/// How long it is watched that a value is not reached.
+const GLANCE: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Clone)]
+struct Batch {
+    signals: bool,
+    /// Which timeline, and its value.
+    entries: Vec<(usize, Value)>,
+}
+
+/// A value beside the last one that was signalled.
+#[derive(Debug, Clone, Copy)]
+enum Value {
+    Further(u64),
+    Back(u64),
+    /// None at all, as for a binary semaphore.
+    None,
+}
+
+fn batch(reach: u64) -> impl Strategy<Value = Batch> {
+    let value = prop_oneof![
+        10 => (1..20_u64).prop_map(Value::Further),
+        3 => (1..=reach).prop_map(Value::Further),
+        1 => (0..20_u64).prop_map(Value::Back),
+        1 => any::<u64>().prop_map(Value::Back),
+        1 => Just(Value::None),
+    ];
+    (prop::bool::weighted(0.6), vec((0..TIMELINES, value), 0..6))
+        .prop_map(|(signals, entries)| Batch { signals, entries })
+}
+
+fn semaphores(context: &Context) -> Verdict {
+    drop(import_timeline(context, 0)?);
+    // So that the sum of all stays below 2^64.
+    let reach = context.exporter()?.timeline_reach().min(1 << 40);
+    let stream = context.device().create_stream()?;
+    check(context, "property.semaphores", 32, &vec(batch(reach), 1..8), |batches| {
+        let shared = (0..TIMELINES).map(|_| import_timeline(context, 0)).collect::<Verdict<Vec<_>>>()?;
+        let mut values = [0; TIMELINES];
+        for batch in batches {
+            values = enqueued(&stream, &shared, batch, values)?;
+        }
+        stream
+            .synchronize_timeout(PATIENCE)
+            .map_err(|error| Stop::Failed(format!("a wait for a value that was signalled is not met: {error}")))?;
+        for ((exported, _), value) in shared.iter().zip(values) {
+            ensure_eq!(exported.wait(value, PATIENCE)?, true, "whether the exporter sees {value}, of {values:?}");
+            ensure_eq!(exported.wait(value + 1, GLANCE)?, false, "whether the exporter sees more, of {values:?}");
+        }
+        Ok(())
+    })
+}
+
+type Shared = (Box<dyn ExportedSemaphore>, ExternalSemaphore);
+
+/// Enqueues a batch if it is right, and sees it refused if not: what the timelines then come to.
+fn enqueued(stream: &Stream, shared: &[Shared], batch: &Batch, before: [u64; TIMELINES]) -> Verdict<[u64; TIMELINES]> {
+    let (mut after, mut right) = (before, !batch.entries.is_empty());
+    let (mut signals, mut waits) = (Vec::new(), Vec::new());
+    for &(place, value) in &batch.entries {
+        let (_, semaphore) = &shared[place];
+        match (batch.signals, value) {
+            (_, Value::None) => {
+                right = false;
+                signals.push(semaphore.signal());
+                waits.push(semaphore.wait());
+            }
+            (true, value) => {
+                let value = match value {
+                    Value::Further(by) => after[place] + by,
+                    Value::Back(by) => after[place].saturating_sub(by),
+                    Value::None => 0,
+                };
+                signals.push(semaphore.signal_value(value));
+                right &= value > after[place];
+                after[place] = after[place].max(value);
+            }
+            // For what has been signalled: else the stream waits for ever.
+            (false, Value::Further(by) | Value::Back(by)) => {
+                waits.push(semaphore.wait_value(before[place].saturating_sub(by)));
+            }
+        }
+    }
+    let done = if batch.signals { stream.signal(&signals) } else { stream.wait(&waits) };
+    match done {
+        Ok(()) if right => Ok(if batch.signals { after } else { before }),
+        Ok(()) => Err(Stop::Failed(format!("{batch:?} was accepted at {before:?}"))),
+        Err(error) if right => Err(Stop::Failed(format!("{batch:?} was refused at {before:?}: {error}"))),
+        Err(error) => {
+            ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the kind of the refusal of {batch:?} at {before:?}");
+            Ok(before)
+        }
+    }
+}
