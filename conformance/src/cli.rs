@@ -15,6 +15,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::bench::{self, BenchArgs};
 use crate::calls;
+use crate::catalogue;
 use crate::context::Seeds;
 use crate::doctor;
 use crate::expectations::Expectations;
@@ -107,6 +108,9 @@ struct ListArgs {
     /// Only scenarios whose id matches.
     #[arg(long, value_name = "GLOB")]
     filter: Option<String>,
+    /// Print the catalogue instead: one page in Markdown of what the suite shows, and of what it does not.
+    #[arg(long, conflicts_with = "filter")]
+    markdown: bool,
 }
 
 #[derive(Debug, Args)]
@@ -210,6 +214,10 @@ fn start_log(records_calls: bool) {
 }
 
 fn list(suite: &Suite, args: &ListArgs) -> Verdict {
+    if args.markdown {
+        crate::output::print(format_args!("{}", catalogue::markdown(suite.scenarios())));
+        return Ok(());
+    }
     let filter = args.filter.as_deref().map(glob).transpose()?;
     let mut count = 0;
     for scenario in suite.scenarios() {

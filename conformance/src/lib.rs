@@ -36,6 +36,7 @@ mod accounting;
 mod backend_under_test;
 mod bench;
 mod calls;
+mod catalogue;
 mod cli;
 mod context;
 mod doctor;

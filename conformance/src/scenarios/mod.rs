@@ -4,6 +4,7 @@ mod accounting;
 mod environment;
 mod graph;
 mod graph_semaphores;
+mod groups;
 mod identity;
 mod image_copies;
 mod image_formats;
@@ -19,6 +20,7 @@ mod lifetime;
 mod map;
 mod memory;
 mod misbehaviour;
+mod not_covered;
 mod process;
 mod property;
 mod reverse;
@@ -35,6 +37,9 @@ use gpu_interop::{ErrorKind, ExternalMemory, ImportError, MemoryImport, Semaphor
 use crate::outcome::{Stop, Verdict};
 use crate::peer::Role;
 use crate::scenario::Scenario;
+
+pub(crate) use groups::GROUPS;
+pub(crate) use not_covered::NOT_COVERED;
 
 /// Every scenario of the standard suite, in the order in which they run.
 pub(crate) fn standard() -> Vec<Scenario> {
