@@ -9,10 +9,10 @@ use crate::scenarios::{GROUPS, NOT_COVERED};
 const BEGINNING: &str = "\
 # What the conformance suite shows
 
-Each scenario is written once and runs on every backend. It passes only if what its sentence says was seen to hold, as a
-rule for every byte on both sides. With *each* exporter it runs once with a Vulkan driver as the other side, and once with
-the device's own exportable memory; with *none* it needs no other side. Where a public suite or a written contract asks for
-the same, it is named; the code is this project's own.
+Each scenario is written once and runs on every backend. It passes only if what its sentence says was seen to hold, as
+a rule for every byte on both sides. With *each* exporter it runs once with a Vulkan driver as the other side, and once
+with the device's own exportable memory; with *none* it needs no other side. Where a public suite or a written contract
+asks for the same, it is named; the code is this project's own.
 
 `conformance list --markdown > conformance/SCENARIOS.md` writes this page.
 ";

@@ -39,7 +39,7 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
     ("image_misuse", "Requests for images that are wrong: refused before the driver sees them."),
     (
         "property",
-        "Requests that nobody thought of: made from the run's seed, each compared with what must come of it. A failure is \
-         made smaller and told with the seed that finds it again.",
+        "Requests that nobody thought of: made from the run's seed, each compared with what must come of it. A failure \
+         is made smaller and told with the seed that finds it again.",
     ),
 ];

@@ -17,14 +17,15 @@ scenarios! {
     "identity.no_such_device", None, "Opening a device that is not there is a typed error.", no_such_device;
     "identity.exporter_matches", Any, "The exporter's identity leads to the device under test.", exporter_matches;
     "identity.foreign_exporter_refused", Any,
-        "Memory of another device is refused before the driver sees it, naming both devices, and the handle stays usable.",
+        "Memory of another device is refused before the driver sees it, naming both devices, and the handle stays \
+         usable.",
         foreign_exporter_refused;
     "identity.unknown_exporter_accepted", Any, "An exporter without any identity is accepted.", unknown_exporter_accepted;
     "identity.zero_uuid", Any, "An exporter whose UUID is all zeros is one that does not know it, and is accepted.",
         zero_uuid;
     "identity.second_device", Any,
-        "Of two devices, each refuses the other's memory and names both; one thread works with both in turns, if the second \
-         has exportable memory.",
+        "Of two devices, each refuses the other's memory and names both; one thread works with both in turns, if the \
+         second has exportable memory.",
         second_device;
     "capability.stable", None, "Every capability gives the same answer at every look.", capability_stable,
         mirrors "ONNX Runtime: CanImportMemory, CanImportSemaphore; OpenCL-CTS: external_semaphores_queries";

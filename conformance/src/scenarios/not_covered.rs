@@ -17,23 +17,23 @@ const BY_TYPE: &str =
 
 pub(crate) const NOT_COVERED: &[NotCovered] = &[
     NotCovered {
-        what: "A missing driver library, a missing symbol and each version of a library's name are typed errors that list \
-               what was tried.",
+        what: "A missing driver library, a missing symbol and each version of a library's name are typed errors that \
+               list what was tried.",
         why: "It needs machines with broken drivers. The tests of this repository play them: `cargo test -p \
               gpu-interop-conformance --test faults --test negative_controls`.",
         asked_by: "IREE",
     },
     NotCovered {
         what: "A device whose UUID is all zeros is told from others by its other identity.",
-        why: "No driver here has one. It is tested without a device (`cargo test -p gpu-interop-core identity`), and with a \
-              library that plays a driver and says zeros.",
+        why: "No driver here has one. It is tested without a device (`cargo test -p gpu-interop-core identity`), and \
+              with a library that plays a driver and says zeros.",
         asked_by: "users of HIP on Windows",
     },
     NotCovered {
         what: "Calls from a thread on which somebody else's context or device is current.",
-        why: "The suite makes no context of its own. `identity.second_device` changes the current device with every call; the \
-              tests of this repository begin with another one current (`cargo test -p gpu-interop-conformance --test \
-              faults`).",
+        why: "The suite makes no context of its own. `identity.second_device` changes the current device with every \
+              call; the tests of this repository begin with another one current (`cargo test -p \
+              gpu-interop-conformance --test faults`).",
         asked_by: "users of several GPUs",
     },
     NotCovered {
@@ -58,14 +58,14 @@ pub(crate) const NOT_COVERED: &[NotCovered] = &[
     },
     NotCovered {
         what: "A dma-buf of another GPU is imported, or refused.",
-        why: "It needs two GPUs whose drivers share dma-bufs, and an exporter on the second. `identity.second_device` shows \
-              that memory of another device is refused by its identity.",
+        why: "It needs two GPUs whose drivers share dma-bufs, and an exporter on the second. `identity.second_device` \
+              shows that memory of another device is refused by its identity.",
         asked_by: "cuda-samples: dmabufInterop",
     },
     NotCovered {
         what: "A dma-buf goes from process to process.",
-        why: "No driver that the suite was run on takes dma-bufs by that name. AMD's exported memory is dma-bufs under the \
-              name of an opaque descriptor: there `process.import_sent_fd` is this.",
+        why: "No driver that the suite was run on takes dma-bufs by that name. AMD's exported memory is dma-bufs under \
+              the name of an opaque descriptor: there `process.import_sent_fd` is this.",
         asked_by: "cuda-samples: dmabufInterop",
     },
     NotCovered {
@@ -91,13 +91,14 @@ pub(crate) const NOT_COVERED: &[NotCovered] = &[
     },
     NotCovered {
         what: "Semaphores of HIP on Linux.",
-        why: "AMD's runtime has them on Windows only; some versions end the process that asks. The scenarios are unsupported \
-              there, without a call of the driver, and `timeline.*.bridge` orders the two sides instead.",
+        why: "AMD's runtime has them on Windows only; some versions end the process that asks. The scenarios are \
+              unsupported there, without a call of the driver, and `timeline.*.bridge` orders the two sides instead.",
         asked_by: "users of HIP",
     },
     NotCovered {
         what: "Arrays and images of HIP on Linux.",
-        why: "AMD's runtime exports the function on Windows only. The scenarios are unsupported there; linear images work.",
+        why: "AMD's runtime exports the function on Windows only. The scenarios are unsupported there; linear images \
+              work.",
         asked_by: "hip-tests: hipVulkanImageDataVerification",
     },
     NotCovered {
@@ -117,8 +118,8 @@ pub(crate) const NOT_COVERED: &[NotCovered] = &[
     },
     NotCovered {
         what: "NvSciBuf and NvSciSync objects carry data.",
-        why: "Desktop drivers refuse them, and the exporter is a library of NVIDIA's embedded systems. `import.nvsci` shows \
-              the refusal.",
+        why: "Desktop drivers refuse them, and the exporter is a library of NVIDIA's embedded systems. `import.nvsci` \
+              shows the refusal.",
         asked_by: "cuda-samples: cudaNvSci",
     },
     NotCovered {
@@ -133,20 +134,20 @@ pub(crate) const NOT_COVERED: &[NotCovered] = &[
     },
     NotCovered {
         what: "WSL2.",
-        why: "NVIDIA has no Vulkan driver there, so that nothing is the exporter but the device itself (`--exporter native`), \
-              where its driver exports memory.",
+        why: "NVIDIA has no Vulkan driver there, so that nothing is the exporter but the device itself (`--exporter \
+              native`), where its driver exports memory.",
         asked_by: "users of WSL2",
     },
     NotCovered {
         what: "Instances of a GPU that is split in several (MIG).",
-        why: "It needs a GPU that is split, and Vulkan does not see the instances. The identity of an instance is its own \
-              UUID, which decides before the PCI address that it shares.",
+        why: "It needs a GPU that is split, and Vulkan does not see the instances. The identity of an instance is its \
+              own UUID, which decides before the PCI address that it shares.",
         asked_by: "users of MIG",
     },
     NotCovered {
         what: "A container that lacks the device nodes gets an error that says so.",
-        why: "It needs such a container. `environment.no_visible_device` shows the error of a driver without a device, and \
-              `conformance doctor` says what is missing.",
+        why: "It needs such a container. `environment.no_visible_device` shows the error of a driver without a device, \
+              and `conformance doctor` says what is missing.",
         asked_by: "users of containers",
     },
 ];

@@ -10,7 +10,8 @@ scenarios! {
     "size.page_less_1", Any, "4,095 bytes go both ways.", page_less_one;
     "size.2_mib_plus_1", Any, "2 MiB and one byte go both ways.", two_mib_plus_one;
     "size.past_4_gib", Any,
-        "Of memory of more than 4 GiB the beginning, the end, and what lies around 2 and 4 GiB go both ways, each its own.",
+        "Of memory of more than 4 GiB the beginning, the end, and what lies around 2 and 4 GiB go both ways, each its \
+         own.",
         past_four_gib [alone], within 120 s;
     "size.1_gib", Any, "1 GiB goes both ways, every byte checked.", one_gib [alone], within 120 s;
 }
@@ -70,8 +71,8 @@ fn one_gib(context: &Context) -> Verdict {
     both_ways(context, 1 << 30)
 }
 
-/// Offsets of more than 32 bits arrive as such, in copies, slices and mappings. Drivers for the CPU give pages to what is
-/// written, so that little memory is needed there.
+/// Offsets of more than 32 bits arrive as such, in copies, slices and mappings. Drivers for the CPU give pages to what
+/// is written, so that little memory is needed there.
 fn past_four_gib(context: &Context) -> Verdict {
     const PART: u64 = 64 << 10;
     const SIZE: u64 = (4 << 30) + (1 << 20) + 1;

@@ -225,8 +225,8 @@ fn sound_backend() -> Result<(), Failed> {
     Ok(())
 }
 
-/// No scenario tries this length on purpose. Some seed does, and the failing request is told without what has no part in
-/// it, and with what finds it again.
+/// No scenario tries this length on purpose. Some seed does, and the failing request is told without what has no part
+/// in it, and with what finds it again.
 fn rare_length() -> Result<(), Failed> {
     let arguments = ["--filter", "property.slices@native", "--repeat", "200"];
     let (_, sound) = run("host", &arguments)?;

@@ -14,8 +14,8 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "property.slices", Any,
-        "Whatever is sliced, filled, copied, written and read, in whatever order: the whole memory is what a model of it \
-         is, and ranges that are not there are refused.", slices;
+        "Whatever is sliced, filled, copied, written and read, in whatever order: the whole memory is what a model of \
+         it is, and ranges that are not there are refused.", slices;
 }
 
 const SIZE: u64 = 10_007;
@@ -40,7 +40,8 @@ enum Step {
 
 fn part() -> impl Strategy<Value = Part> {
     let start = prop_oneof![9 => 0..SIZE, 1 => SIZE..SIZE + 8, 1 => any::<u64>()];
-    let length = prop_oneof![4 => 1..64_u64, 4 => 0..SIZE / 4, 2 => (0..SIZE / 16).prop_map(|words| words * 4), 1 => any::<u64>()];
+    let words = (0..SIZE / 16).prop_map(|words| words * 4);
+    let length = prop_oneof![4 => 1..64_u64, 4 => 0..SIZE / 4, 2 => words, 1 => any::<u64>()];
     (0..96_u64, start, length).prop_map(|(within, start, length)| Part { within, start, length })
 }
 

@@ -18,8 +18,8 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "property.imports", Any,
-        "Whatever size, flag, kind and descriptor (a semaphore's too, if the exporter has some) an import has, and whatever \
-         is mapped of it: the data is right, or the error is typed and the handle comes back.", imports;
+        "Whatever size, flag, kind and descriptor (a semaphore's too, if the exporter has some) an import has, and \
+         whatever is mapped of it: the data is right, or the error is typed and the handle comes back.", imports;
 }
 
 const SIZE: u64 = 70_001;

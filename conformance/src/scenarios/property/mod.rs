@@ -73,8 +73,8 @@ where
         Err(TestError::Fail(reason, smallest)) => {
             let number = passed.get() + 1;
             Err(Stop::Failed(format!(
-                "{reason}; with {smallest:?}, the smallest like request {number} that fails; to see it again: --seed {seed} \
-                 --filter {id}"
+                "{reason}; with {smallest:?}, the smallest like request {number} that fails; to see it again: --seed \
+                 {seed} --filter {id}"
             )))
         }
         Err(TestError::Abort(reason)) => match (lacking.into_inner(), passed.get()) {

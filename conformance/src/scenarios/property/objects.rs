@@ -14,8 +14,9 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "property.objects", Any,
-        "In whatever order things are imported, mapped, filled, closed and dropped, on streams that are idle, or busy where \
-         streams can wait: all that was enqueued is done, in order, and every descriptor is closed at the end.", objects;
+        "In whatever order things are imported, mapped, filled, closed and dropped, on streams that are idle, or busy \
+         where streams can wait: all that was enqueued is done, in order, and every descriptor is closed at the end.",
+        objects;
 }
 
 const SIZE: u64 = 20_000;

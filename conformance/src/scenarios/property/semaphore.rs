@@ -16,8 +16,8 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "property.semaphores", Any,
-        "Whatever batches signal and wait for, with whatever values: those that are right end with the values that a model \
-         has, and those that are wrong are refused whole.", semaphores;
+        "Whatever batches signal and wait for, with whatever values: those that are right end with the values that a \
+         model has, and those that are wrong are refused whole.", semaphores;
 }
 
 /// Timelines of one request.
