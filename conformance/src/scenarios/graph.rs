@@ -26,7 +26,8 @@ scenarios! {
     "graph.dropped_pending", Any, "A graph that is dropped with a launch pending runs as enqueued.", dropped_pending;
     "graph.device_works_on", Any,
         "While a graph is recorded the device imports, maps, copies and frees, on this thread and others, and the graph is \
-         none the worse.", device_works_on;
+         none the worse.", device_works_on,
+        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Capture";
     "graph.refusals", Any,
         "What waits for a recording stream, asks it or happens once is refused, and the graph is none the worse.", refusals;
     "graph.abandoned", Any, "A recording that its own work gives up leaves no graph, and the device records the next.",

@@ -14,19 +14,25 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "graph_semaphore.binary", Any,
-        "A graph waits for a binary semaphore and signals another at each of 20 launches, with the data handed over.", binary;
+        "A graph waits for a binary semaphore and signals another at each of 20 launches, with the data handed over.", binary,
+        mirrors "hip-tests: hipGraphAddExternalSemaphoresSignalNode_Positive_Basic, \
+             hipGraphAddExternalSemaphoresWaitNode_Positive_Basic";
     "graph_semaphore.timeline", Any,
         "A graph's wait and signal of a timeline get other values for each of 50 launches, with the data handed over.",
-        timeline;
+        timeline,
+        mirrors "hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Timeline_Semaphore";
     "graph_semaphore.orders", Any, "A launch does not go on before the value that it was given last.", orders;
-    "graph_semaphore.enqueued_keep_theirs", Any, "New values change no launch that is enqueued.", enqueued_keep_theirs;
+    "graph_semaphore.enqueued_keep_theirs", Any, "New values change no launch that is enqueued.", enqueued_keep_theirs,
+        mirrors "hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Positive_Basic";
     "graph_semaphore.small_fill", Any, "What waits for a graph's signal finds the small fill before it, 500 times.",
         small_fill;
-    "graph_semaphore.batches", Any, "A recorded batch of 9 signals is replaced by one of 9 other semaphores.", batches;
+    "graph_semaphore.batches", Any, "A recorded batch of 9 signals is replaced by one of 9 other semaphores.", batches,
+        mirrors "hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Multiple_Semaphores";
     "graph_semaphore.backwards", Any,
         "A second launch that would signal the same value is refused and signals nothing; with another it works.", backwards;
     "graph_semaphore.refusals", Any,
-        "Batches of another length or device, and timelines, are refused, and the graph is none the worse.", refusals;
+        "Batches of another length or device, and timelines, are refused, and the graph is none the worse.", refusals,
+        mirrors "hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Negative";
     "graph_semaphore.keeps_semaphores", Any, "Semaphores that are dropped live as long as the graph.", keeps_semaphores;
 }
 

@@ -19,6 +19,8 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
         "What the host enqueues: order, events, words in memory that streams wait for and write, host functions.",
     ),
     ("semaphore", "The driver's own external semaphores: that they order the two sides, and what is refused."),
+    ("graph", "Work that is recorded once and launched many times."),
+    ("graph_semaphore", "Signals of and waits for semaphores in what is recorded, with other values at each launch."),
     (
         "timeline",
         "One counter that streams and the exporter share: `native` where the driver imports the exporter's timeline, \

@@ -112,9 +112,9 @@ pub(crate) const NOT_COVERED: &[NotCovered] = &[
         asked_by: "OpenCL-CTS: external_semaphores_queries",
     },
     NotCovered {
-        what: "Imports and semaphores while a stream is captured into a graph, and semaphores as nodes of a graph.",
-        why: "The library does not capture streams yet.",
-        asked_by: "hip-tests: hipGraphAddExternalSemaphoresSignalNode, hipImportExternalSemaphore_Vulkan_Capture",
+        what: "The semaphores and values of a recorded graph are read back.",
+        why: "The library gives a graph new semaphores and values (`graph_semaphore.*`), and has no call that reads them.",
+        asked_by: "hip-tests: hipGraphExternalSemaphoresSignalNodeGetParams",
     },
     NotCovered {
         what: "NvSciBuf and NvSciSync objects carry data.",
