@@ -62,7 +62,7 @@ fn visible_devices(context: &Context) -> Verdict {
         let what = format!("with {}={value}", visibility.variable);
         ensure_eq!(found.devices.iter().collect::<Vec<_>>(), expected, "the devices {what}");
         ensure_eq!(&found.device, expected[0], "the device that is opened {what}");
-        if order[0] == 0 {
+        if expected[0] == context.device().identity() {
             ensure_eq!(&found.capabilities, context.device().capabilities(), "the capabilities {what}");
         }
         Ok(())
