@@ -46,6 +46,16 @@ impl Pattern {
     pub fn fill(self, offset: u64, target: &mut [u8]) {
         let mut position = offset;
         let mut rest = target;
+        // Whole words at once, which is nearly all: what follows is for the ends.
+        if position.is_multiple_of(4) {
+            let whole = rest.len() / 4 * 4;
+            let (words, end) = rest.split_at_mut(whole);
+            for (word, index) in words.chunks_exact_mut(4).zip(position / 4..) {
+                word.copy_from_slice(&pattern_word(self.seed, index).to_le_bytes());
+            }
+            position += whole as u64;
+            rest = end;
+        }
         while !rest.is_empty() {
             let word = pattern_word(self.seed, position / 4).to_le_bytes();
             // Less than 4.

@@ -34,6 +34,8 @@ impl Vendor for Cuda {
     // `cuDevicePrimaryCtxRetain` came last.
     const REQUIRED_SINCE: (u32, u32) = (7, 0);
     const CONSUMES_DESCRIPTORS: bool = true;
+    // Driver 580 answers INVALID_VALUE to any other offset than 0 of what was imported as a dedicated allocation.
+    const MAPS_WHOLE_DEDICATED: bool = true;
     // Measured of driver 580 on an H200: of some 2,500 fills of 32 to 4,096 bytes each with a signal behind it, one was not
     // there yet when another stream had waited for that signal. Of 96,000 each no fill of 16, 32 or 64 KiB was overtaken, no
     // copy and no kernel.

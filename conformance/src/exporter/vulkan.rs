@@ -45,7 +45,7 @@ impl VulkanExporter {
     /// is to be done.
     pub(super) fn open(importer: &Device, signals_by_host: bool) -> Verdict<Self> {
         let identity = same_device(importer)?;
-        let options = ContextOptions::default().device(DeviceChoice::Identity(identity));
+        let options = ContextOptions::default().device(DeviceChoice::Identity(identity)).copying(true);
         let unchecked = if signals_by_host { layer::deadlocks()? } else { None };
         let (context, validated) = match Context::new(&options.clone().validation(unchecked.is_none())) {
             Ok(context) => (context, unchecked.is_none()),
@@ -197,6 +197,7 @@ fn memory_placement(placement: Placement) -> MemoryPlacement {
 
 /// A buffer of Vulkan, whoever allocated its memory.
 struct VulkanAccess {
+    /// The queue that hands over with the importer's streams.
     context: Context,
     buffer: OwnedBuffer,
     placement: Placement,
@@ -209,14 +210,18 @@ impl VulkanAccess {
     /// Takes the buffer back from the importer's side, runs `transfer`, and hands it over again. Also for accesses of the
     /// host: it is a queue submission that makes its writes visible to devices, and an acquisition that makes the
     /// importer's visible to it. NVIDIA's driver shows stale data without.
-    fn owned(&self, transfer: impl FnOnce() -> gpu_interop::Result<()>) -> Verdict {
+    ///
+    /// Where the device has a queue that only copies, by that: the graphics and compute engine is the importer's, and to
+    /// change its context takes longer than most copies here.
+    fn owned(&self, transfer: impl FnOnce(&Context) -> gpu_interop::Result<()>) -> Verdict {
+        let context = self.context.copying().unwrap_or(&self.context);
         let mut released = self.released.lock().map_err(|_| Stop::Failed("another transfer panicked".into()))?;
         if *released {
-            self.context.acquire(&self.buffer)?;
+            context.acquire(&self.buffer)?;
         }
         *released = false;
-        transfer()?;
-        self.context.release(&self.buffer)?;
+        transfer(context)?;
+        context.release(&self.buffer)?;
         *released = true;
         Ok(())
     }
@@ -228,16 +233,16 @@ impl BufferAccess for VulkanAccess {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Verdict {
-        self.owned(|| match self.placement {
+        self.owned(|context| match self.placement {
             Placement::HostVisible => self.buffer.write(offset, data),
-            Placement::DeviceLocal => self.context.upload(&self.buffer, offset, data),
+            Placement::DeviceLocal => context.upload(&self.buffer, offset, data),
         })
     }
 
     fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
-        self.owned(|| match self.placement {
+        self.owned(|context| match self.placement {
             Placement::HostVisible => self.buffer.read(offset, data),
-            Placement::DeviceLocal => self.context.download(&self.buffer, offset, data),
+            Placement::DeviceLocal => context.download(&self.buffer, offset, data),
         })
     }
 }

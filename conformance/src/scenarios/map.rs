@@ -4,6 +4,7 @@ use gpu_interop::ErrorKind;
 
 use super::expect_error;
 use crate::context::Context;
+use crate::exporter::BufferSpec;
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
@@ -16,6 +17,8 @@ scenarios! {
         mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters";
     "map.offsets", Any, "Mappings at offsets 1, 4, 256, 4096 and 65536 show exactly the bytes there.", offsets,
         mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_With_Offset";
+    "map.dedicated_offsets", Any, "Mappings at such offsets of a dedicated allocation show exactly the bytes there.",
+        dedicated_offsets;
     "map.sub_range_guards", Any, "Writing a mapped part leaves every byte around it as it was.", sub_range_guards;
     "map.slices", Any, "Slices of a mapping address exactly their bytes, and none outside can be made.", slices;
     "map.twice", Any, "The same range mapped twice is the same memory, and each mapping ends by itself.", twice;
@@ -65,7 +68,15 @@ fn overflow(context: &Context) -> Verdict {
 }
 
 fn offsets(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
+    at_offsets(context, BufferSpec::new(SIZE as u64))
+}
+
+fn dedicated_offsets(context: &Context) -> Verdict {
+    at_offsets(context, BufferSpec { dedicated: true, ..BufferSpec::new(SIZE as u64) })
+}
+
+fn at_offsets(context: &Context, spec: BufferSpec) -> Verdict {
+    let buffer = context.exporter()?.buffer(spec)?;
     let pattern = context.pattern();
     buffer.write(0, &pattern.bytes(0, SIZE))?;
     let memory = context.device().import_memory(buffer.import_request()?)?;

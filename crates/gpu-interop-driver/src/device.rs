@@ -47,7 +47,7 @@ pub(crate) struct VendorDevice<V: Vendor> {
     allocations: Mutex<HashMap<usize, Allocation<V>>>,
     unfenced: Unfenced,
     graphs: Graphs,
-    /// Empty unless the vendor maps whole imports.
+    /// Those that are mapped as a whole.
     imports: Imports,
 }
 
@@ -139,16 +139,14 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
         let (driver, _current) = self.context.enter()?;
         let memory = import::memory(driver, request).map(RawMemory::new)?;
-        if V::MAPS_WHOLE_IMPORTS {
+        if V::MAPS_WHOLE_IMPORTS || (V::MAPS_WHOLE_DEDICATED && request.is_dedicated()) {
             self.imports.add(memory, request.size());
         }
         Ok(memory)
     }
 
     unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()> {
-        if V::MAPS_WHOLE_IMPORTS {
-            self.imports.remove(memory);
-        }
+        self.imports.remove(memory);
         // SAFETY: live and freed once, by contract.
         unsafe { call!(self.destroy_external_memory(memory.get())) }
     }
@@ -160,19 +158,16 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
             let (address, operation) = unsafe { create!(self.get_mapped_buffer(memory.get(), &raw const desc)) }?;
             number(operation, address).map(|address| address as u64)
         };
-        let address =
-            if V::MAPS_WHOLE_IMPORTS { self.imports.map(memory, offset, |all| map(0, all)) } else { map(offset, size) };
+        let address = self.imports.map(memory, offset, |all| map(0, all)).unwrap_or_else(|| map(offset, size));
         address.map(DevicePtr::new)
     }
 
     unsafe fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()> {
         // SAFETY: mapped by `map_buffer` and freed once, by contract.
         let free = |address| unsafe { call!(self.mem_free(address)) };
-        if !V::MAPS_WHOLE_IMPORTS {
-            return free(buffer.get());
-        }
         let frees = V::frees_mappings(&self.context.driver);
-        self.imports.free(memory, |address| if frees { free(address) } else { Ok(()) })
+        let whole = |address| if frees { free(address) } else { Ok(()) };
+        self.imports.free(memory, whole).unwrap_or_else(|| free(buffer.get()))
     }
 
     unsafe fn map_mipmapped_array(&self, memory: RawMemory, desc: &MipmappedArrayDesc) -> Result<RawMipmappedArray> {

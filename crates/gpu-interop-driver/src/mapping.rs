@@ -1,6 +1,7 @@
-//! Mapped ranges of imports, for drivers that map an import as a whole.
+//! Mapped ranges of imports that are mapped as a whole.
 //!
-//! Such a driver gives addresses in the one mapping that it made when the memory was imported. It keeps one entry for
+//! Some drivers map a dedicated allocation from its first byte on only. Others know but one mapping of an import: such a
+//! driver gives addresses in the one mapping that it made when the memory was imported. It keeps one entry for
 //! each address that it gave, so that of two ranges which begin at the same one the first to be freed ends both; or it
 //! gives the import's first address whatever range it was asked for. So it is asked for all of an import, once, and
 //! what is counted and computed is here.
@@ -13,7 +14,7 @@ use gpu_interop_core::{Error, Result};
 
 use crate::functions::DeviceAddress;
 
-/// The imports of a device.
+/// The imports of a device that are mapped as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Imports(Mutex<HashMap<usize, Arc<Import>>>);
 
@@ -38,48 +39,46 @@ impl Imports {
         lock(&self.0).insert(memory.get(), Arc::new(Import { size, whole: Mutex::default() }));
     }
 
-    /// Forgets an import. Before the driver does, which may give the next one the same handle.
+    /// Forgets an import, if it was noted. Before the driver does, which may give the next one the same handle.
     pub(crate) fn remove(&self, memory: RawMemory) {
         lock(&self.0).remove(&memory.get());
     }
 
-    /// The address of the byte at `offset`. `map` maps as many bytes as it is told, from the import's first on, unless
-    /// a range of it is mapped already.
+    /// The address of the byte at `offset`; `None` if the import was not noted. `map` maps as many bytes as it is told,
+    /// from the import's first on, unless a range of it is mapped already.
     pub(crate) fn map(
         &self,
         memory: RawMemory,
         offset: u64,
         map: impl FnOnce(u64) -> Result<DeviceAddress>,
-    ) -> Result<DeviceAddress> {
-        let import = self.get("map_buffer", memory)?;
+    ) -> Option<Result<DeviceAddress>> {
+        let import = self.get(memory)?;
         let mut whole = lock(&import.whole);
         let mapped = match whole.take() {
-            Some(Whole { address, ranges }) => Whole { address, ranges: ranges + 1 },
-            None => Whole { address: map(import.size)?, ranges: 1 },
+            Some(Whole { address, ranges }) => Ok(Whole { address, ranges: ranges + 1 }),
+            None => map(import.size).map(|address| Whole { address, ranges: 1 }),
         };
-        let address = whole.insert(mapped).address;
         // An import at the end of the address space is the driver's mistake, and no reason to panic.
-        Ok(address.wrapping_add(offset))
+        Some(mapped.map(|mapped| whole.insert(mapped).address.wrapping_add(offset)))
     }
 
-    /// Ends a range. `free` frees all of the import by its first address, if this was the last range. If that fails,
-    /// the mapping is given up.
-    pub(crate) fn free(&self, memory: RawMemory, free: impl FnOnce(DeviceAddress) -> Result<()>) -> Result<()> {
-        let import = self.get("free_buffer", memory)?;
+    /// Ends a range; `None` if the import was not noted. `free` frees all of the import by its first address, if this was
+    /// the last range. If that fails, the mapping is given up.
+    pub(crate) fn free(&self, memory: RawMemory, free: impl FnOnce(DeviceAddress) -> Result<()>) -> Option<Result<()>> {
+        let import = self.get(memory)?;
         let mut whole = lock(&import.whole);
-        match whole.take() {
+        Some(match whole.take() {
             Some(Whole { address, ranges: 1 }) => free(address),
             Some(Whole { address, ranges }) => {
                 *whole = Some(Whole { address, ranges: ranges - 1 });
                 Ok(())
             }
             None => Err(Error::invalid("free_buffer", "no range of the import is mapped")),
-        }
+        })
     }
 
-    fn get(&self, operation: &'static str, memory: RawMemory) -> Result<Arc<Import>> {
-        let found = lock(&self.0).get(&memory.get()).cloned();
-        found.ok_or_else(|| Error::invalid(operation, "there is no such import"))
+    fn get(&self, memory: RawMemory) -> Option<Arc<Import>> {
+        lock(&self.0).get(&memory.get()).cloned()
     }
 }
 
@@ -91,8 +90,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-
-    use gpu_interop_core::ErrorKind;
 
     use super::*;
 
@@ -118,14 +115,14 @@ mod tests {
                 calls.borrow_mut().push(("map", size));
                 Ok(BASE)
             });
-            address.expect("maps") - BASE
+            address.expect("noted").expect("maps") - BASE
         };
         let free = || {
             let freed = imports.free(MEMORY, |address| {
                 calls.borrow_mut().push(("free", address));
                 Ok(())
             });
-            freed.expect("frees");
+            freed.expect("noted").expect("frees");
         };
         assert_eq!([map(0), map(0), map(64)], [0, 0, 64]);
         assert_eq!(*calls.borrow(), [("map", 4096)]);
@@ -142,22 +139,22 @@ mod tests {
     #[test]
     fn what_fails_is_not_counted() {
         let imports = imports();
-        assert!(imports.map(MEMORY, 0, |_| Err(refused("no mapping"))).is_err());
-        assert!(imports.free(MEMORY, |_| unreachable!("nothing is mapped")).is_err());
-        imports.map(MEMORY, 0, |_| Ok(BASE)).expect("maps");
-        let error = imports.free(MEMORY, |_| Err(refused("no freeing"))).expect_err("fails");
+        assert!(imports.map(MEMORY, 0, |_| Err(refused("no mapping"))).is_some_and(|mapped| mapped.is_err()));
+        assert!(imports.free(MEMORY, |_| unreachable!("nothing is mapped")).is_some_and(|freed| freed.is_err()));
+        imports.map(MEMORY, 0, |_| Ok(BASE)).expect("noted").expect("maps");
+        let error = imports.free(MEMORY, |_| Err(refused("no freeing"))).expect("noted").expect_err("fails");
         assert_eq!(error.operation(), "driver");
         // Given up: the next range has the driver map again.
-        let next = imports.map(MEMORY, 8, |_| Ok(BASE + 4096)).expect("maps");
+        let next = imports.map(MEMORY, 8, |_| Ok(BASE + 4096)).expect("noted").expect("maps");
         assert_eq!(next, BASE + 4096 + 8);
     }
 
     #[test]
-    fn an_import_that_has_ended_has_no_ranges() {
+    fn an_import_that_was_not_noted_or_has_ended_is_mapped_by_its_ranges() {
         let imports = imports();
         imports.remove(MEMORY);
-        let error = imports.map(MEMORY, 0, |_| unreachable!("there is no import")).expect_err("fails");
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(imports.map(MEMORY, 0, |_| unreachable!("there is no import")).is_none());
+        assert!(imports.free(MEMORY, |_| unreachable!("there is no import")).is_none());
     }
 
     #[test]
@@ -172,13 +169,13 @@ mod tests {
                             assert!(!std::mem::replace(&mut *lock(&entry), true), "mapped twice");
                             Ok(BASE)
                         };
-                        imports.map(MEMORY, 0, map).expect("maps");
+                        imports.map(MEMORY, 0, map).expect("noted").expect("maps");
                         assert!(*lock(&entry), "freed while in use");
                         let free = |_| {
                             assert!(std::mem::replace(&mut *lock(&entry), false), "freed twice");
                             Ok(())
                         };
-                        imports.free(MEMORY, free).expect("frees");
+                        imports.free(MEMORY, free).expect("noted").expect("frees");
                     }
                 });
             }

@@ -75,6 +75,8 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// Whether the driver maps an import as a whole, and cannot tell mappings with the same first address apart: then
     /// it is asked for all of an import, once.
     const MAPS_WHOLE_IMPORTS: bool = false;
+    /// Whether the driver maps dedicated allocations from their first byte on only. Then it is asked for all of them, too.
+    const MAPS_WHOLE_DEDICATED: bool = false;
 
     /// The functions that only this vendor has, or that take other arguments than the other's.
     type Functions: fmt::Debug + Send + Sync;

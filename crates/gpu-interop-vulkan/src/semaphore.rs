@@ -1,7 +1,7 @@
 //! Semaphores, binary and timeline, and their export.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ash::vk;
 use gpu_interop_core::{Error, ErrorKind, Result, SemaphoreHandleKind, SemaphorePayload};
@@ -126,14 +126,29 @@ impl OwnedSemaphore {
         unsafe { (functions.signal_semaphore_khr)(self.device(), &raw const info) }.result().checked(OPERATION)
     }
 
-    /// Blocks until a timeline is at least `value`. Rests on `vkWaitSemaphores`.
+    /// Blocks until a timeline is at least `value`. Rests on `vkWaitSemaphores`, after a millisecond of looking: NVIDIA's
+    /// driver looks only every 10 at a timeline that another API signals.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] after `timeout`; the wait may be repeated. [`ErrorKind::InvalidArgument`] for a binary
     /// semaphore; [`ErrorKind::Driver`] if the device is lost.
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
         const OPERATION: &str = "vkWaitSemaphores";
+        /// For how long it looks, and between which looks it sleeps.
+        const LOOKS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(50));
         let functions = self.timeline_functions(OPERATION)?;
+        let start = Instant::now();
+        loop {
+            if self.value()? >= value {
+                return Ok(());
+            }
+            let (passed, (most, pause)) = (start.elapsed(), LOOKS);
+            if passed >= most.min(timeout) {
+                break;
+            }
+            if passed < pause { std::hint::spin_loop() } else { std::thread::sleep(pause) }
+        }
+        let timeout = timeout.saturating_sub(start.elapsed());
         let (semaphores, values) = ([self.inner.semaphore], [value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         // SAFETY: as in `value`; one semaphore, one value.

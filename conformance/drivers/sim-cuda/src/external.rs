@@ -156,7 +156,8 @@ entries! {
             return Err(code::NOT_SUPPORTED);
         }
         // The size is not looked at: any is accepted.
-        give(memory, IMPORTED.insert(take((*desc).handle.fd, Imported::open)?))
+        let imported = take((*desc).handle.fd, Imported::open)?;
+        give(memory, IMPORTED.insert(imported.dedicated((*desc).flags == 1)))
     }
 
     fn cuDestroyExternalMemory(memory: usize) {

@@ -21,6 +21,8 @@ pub struct Imported {
     header: usize,
     /// Bytes of data, as far as ranges are checked.
     size: u64,
+    /// Mapped from its first byte on only.
+    dedicated: bool,
 }
 
 /// Imported memory.
@@ -62,7 +64,13 @@ impl Imported {
         let file = map_file(fd)?;
         let header = if is_lavapipe(descriptor::borrow(fd)?, &file) { LAVAPIPE_HEADER } else { 0 };
         let size = (file.length() - header) as u64;
-        Some(Self { file, header, size })
+        Some(Self { file, header, size, dedicated: false })
+    }
+
+    /// Imported as a dedicated allocation, which is mapped from its first byte on only.
+    #[must_use]
+    pub fn dedicated(self, dedicated: bool) -> Self {
+        Self { dedicated, ..self }
     }
 
     /// Whether images lie in it as [`crate::array`] has them: in the memory of lavapipe, and in what looks like it.
@@ -81,7 +89,7 @@ impl Imported {
     #[must_use]
     pub fn map(&self, offset: u64, size: u64) -> Option<usize> {
         let end = offset.checked_add(size)?;
-        if size == 0 || end > self.size {
+        if size == 0 || end > self.size || (self.dedicated && offset > 0) {
             return None;
         }
         let (mapping, lead) = self.again(offset, size)?;

@@ -42,13 +42,16 @@ pub struct ContextOptions {
     pub device: Option<DeviceChoice>,
     /// Which kind of queue to take.
     pub queue: QueueKind,
+    /// Whether to take a queue that only copies as well, if the device has one: [`Context::copying`].
+    pub copying: bool,
     /// How long the blocking methods wait for the device. 60 s unless told otherwise.
     pub timeout: Duration,
 }
 
 impl Default for ContextOptions {
     fn default() -> Self {
-        Self { validation: false, device: None, queue: QueueKind::General, timeout: Duration::from_secs(60) }
+        let timeout = Duration::from_secs(60);
+        Self { validation: false, device: None, queue: QueueKind::General, copying: false, timeout }
     }
 }
 
@@ -74,6 +77,13 @@ impl ContextOptions {
         self
     }
 
+    /// Asks for a queue that only copies as well, or not.
+    #[must_use]
+    pub fn copying(mut self, copying: bool) -> Self {
+        self.copying = copying;
+        self
+    }
+
     /// Sets how long the blocking methods wait for the device.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -82,7 +92,7 @@ impl ContextOptions {
     }
 }
 
-/// An instance, a device with this crate's extensions, and one queue.
+/// An instance, a device with this crate's extensions, and one queue, or another for copies beside it.
 ///
 /// Everything made from a context keeps its device alive, so the order of drops does not matter. Applications that have
 /// a device of their own use [`VulkanInterop`] and do not need this; for its submissions on a queue of theirs there is
@@ -97,6 +107,7 @@ struct Inner {
     log: Option<Arc<ValidationLog>>,
     queue_family: u32,
     queue: Mutex<vk::Queue>,
+    copying: Option<Context>,
     timeout: Duration,
     spare: Arc<Spare>,
     /// Work that still ran when its [`Submission`] was dropped.
@@ -124,14 +135,29 @@ impl Context {
         let candidates = unsafe { select::candidates(&instance.instance, options.queue) }?;
         let (candidate, queue_family) = select::choose(&candidates, options.device.as_ref())?;
         let log = instance.log.clone();
-        let owner = Arc::new(DeviceOwner::new(instance, candidate, queue_family)?);
-        // SAFETY: the device was made with one queue of this family.
-        let queue = unsafe { owner.device.get_device_queue(queue_family, 0) };
+        let copying = candidate.transfer_only.filter(|family| options.copying && *family != queue_family);
+        let owner = Arc::new(DeviceOwner::new(instance, candidate, [queue_family].into_iter().chain(copying))?);
+        // SAFETY: the device was made with one queue of each of the two families.
+        let queue_of = |family| unsafe { owner.device.get_device_queue(family, 0) };
+        let queue = queue_of(queue_family);
         // SAFETY: the three belong together, the instance is 1.1 or later, and the owner keeps both alive.
         let interop = unsafe {
             VulkanInterop::with_owner(&owner.instance.instance, candidate.physical_device, &owner.device, owner.clone())
         }?;
-        Ok(Self::build(interop, log, queue_family, queue, options.timeout))
+        let copying = copying.map(|family| {
+            let (interop, log) = (interop.clone(), log.clone());
+            Self::build(interop, log, family, queue_of(family), options.timeout, None)
+        });
+        Ok(Self::build(interop, log, queue_family, queue, options.timeout, copying))
+    }
+
+    /// The same device's queue that only copies, for what need not go to the graphics and compute engine
+    /// ([`QueueKind::TransferOnly`]); `None` if the device has none or [`ContextOptions::copying`] did not ask for it.
+    ///
+    /// What is released to the other API on one of the two may be acquired from it on the other.
+    #[must_use]
+    pub fn copying(&self) -> Option<&Self> {
+        self.inner.copying.as_ref()
     }
 
     /// A context on a queue of the application's own device, for hand-overs on a transfer-only queue, say, beside the
@@ -147,7 +173,7 @@ impl Context {
     ///   ([`VulkanInterop::with_owner`]).
     #[must_use]
     pub unsafe fn on_queue(interop: &VulkanInterop, queue_family: u32, queue: vk::Queue) -> Self {
-        Self::build(interop.clone(), None, queue_family, queue, ContextOptions::default().timeout)
+        Self::build(interop.clone(), None, queue_family, queue, ContextOptions::default().timeout, None)
     }
 
     fn build(
@@ -156,6 +182,7 @@ impl Context {
         queue_family: u32,
         queue: vk::Queue,
         timeout: Duration,
+        copying: Option<Self>,
     ) -> Self {
         let inner = Inner {
             spare: Spare::new(interop.clone(), queue_family),
@@ -163,6 +190,7 @@ impl Context {
             log,
             queue_family,
             queue: Mutex::new(queue),
+            copying,
             timeout,
             abandoned: Mutex::default(),
         };

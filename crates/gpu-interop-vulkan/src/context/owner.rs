@@ -95,7 +95,7 @@ impl Drop for InstanceOwner {
     }
 }
 
-/// A device with one queue.
+/// A device with one queue of each family that is used.
 pub(super) struct DeviceOwner {
     pub(super) device: ash::Device,
     pub(super) instance: InstanceOwner,
@@ -103,7 +103,11 @@ pub(super) struct DeviceOwner {
 
 impl DeviceOwner {
     /// Creates the device with the extensions of this crate that it lists, and timeline semaphores if it has them.
-    pub(super) fn new(instance: InstanceOwner, candidate: &Candidate, queue_family: u32) -> Result<Self> {
+    pub(super) fn new(
+        instance: InstanceOwner,
+        candidate: &Candidate,
+        queue_families: impl IntoIterator<Item = u32>,
+    ) -> Result<Self> {
         let physical_device = candidate.physical_device;
         let wanted =
             VulkanInterop::required_device_extensions().iter().chain(VulkanInterop::optional_device_extensions());
@@ -120,8 +124,9 @@ impl DeviceOwner {
         }
 
         let priorities = [1.0];
-        let queues =
-            [vk::DeviceQueueCreateInfo::default().queue_family_index(queue_family).queue_priorities(&priorities)];
+        let queue =
+            |family| vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities);
+        let queues: Vec<_> = queue_families.into_iter().map(queue).collect();
         let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&extensions);
         if knows_timelines {
             info = info.push_next(&mut timeline);

@@ -24,6 +24,8 @@ pub(super) struct Candidate {
     pub(super) identity: DeviceIdentity,
     /// The queue family to use, or why the device cannot be used.
     pub(super) queue_family: Result<u32, String>,
+    /// The queue family that only copies, if there is one.
+    pub(super) transfer_only: Option<u32>,
     rank: u8,
 }
 
@@ -68,7 +70,8 @@ unsafe fn candidate(instance: &ash::Instance, physical_device: vk::PhysicalDevic
         })
     };
     let rank = rank(properties.device_type);
-    Candidate { physical_device, api_version: properties.api_version, identity, queue_family, rank }
+    let transfer_only = QueueKind::TransferOnly.find_family(&families);
+    Candidate { physical_device, api_version: properties.api_version, identity, queue_family, transfer_only, rank }
 }
 
 /// Lower is better.
@@ -117,7 +120,8 @@ mod tests {
     fn device(byte: u8, rank: u8, queue_family: Result<u32, String>) -> Candidate {
         let identity = DeviceIdentity { uuid: Uuid::from_bytes([byte; 16]), ..Default::default() };
         let physical_device = vk::PhysicalDevice::null();
-        Candidate { physical_device, api_version: vk::API_VERSION_1_1, identity, queue_family, rank }
+        let (api_version, transfer_only) = (vk::API_VERSION_1_1, None);
+        Candidate { physical_device, api_version, identity, queue_family, transfer_only, rank }
     }
 
     #[test]
