@@ -154,7 +154,7 @@ struct RunArgs {
     /// scenarios share a few processes for as long as nothing fails, those of a group, like memory.*, the same one.
     #[arg(long, conflicts_with = "no_isolate")]
     isolate_each: bool,
-    /// How many processes run scenarios at the same time; without it, half as many as the machine has cores, at most 3.
+    /// How many processes run scenarios at the same time; without it, half as many as the machine has cores, at most 2.
     /// More make a GPU slower than they save.
     #[arg(long, short, value_name = "COUNT", conflicts_with = "no_isolate")]
     jobs: Option<NonZeroUsize>,
@@ -331,7 +331,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
 /// Half of the cores: most scenarios have a second process or a busy driver thread.
 fn default_jobs() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    NonZeroUsize::new((cores / 2).min(3)).unwrap_or(NonZeroUsize::MIN)
+    NonZeroUsize::new((cores / 2).min(2)).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// The exit status that a report deserves.

@@ -14,7 +14,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType,
 };
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use serde::{Deserialize, Serialize};
 use wait_timeout::ChildExt;
 
@@ -188,6 +188,15 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&self) -> bool {
+        let Ok(id) = i32::try_from(self.child.id()) else { return false };
+        // Without taking its status, which `finish` asks for.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let id = Pid::from_raw(id).map(WaitId::Pid);
+        id.is_some_and(|id| matches!(rustix::process::waitid(id, options), Ok(None)))
+    }
+
     /// Starts a process that has a role, by the arguments of its subcommand.
     pub(crate) fn spawn(arguments: &[&str], environment: &[(&str, &str)]) -> Verdict<Self> {
         let mut command = this_program()?;

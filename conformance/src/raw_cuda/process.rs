@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::SUBCOMMAND;
@@ -22,6 +23,9 @@ pub(crate) struct RawProcess {
     peer: Option<Peer>,
 }
 
+/// One that a scenario has done no harm to, for the next: starting a GPU's driver takes longer than all calls of a scenario.
+static HANDED_ON: Mutex<Option<RawProcess>> = Mutex::new(None);
+
 /// What a call did.
 #[derive(Debug)]
 pub(crate) struct RawOutcome {
@@ -40,7 +44,13 @@ impl RawProcess {
         let backend = context.device().backend();
         match &backend.library {
             Some(library) if backend.name == "cuda" => {
-                Ok(Self { library: library.clone(), device: context.ordinal(), peer: None })
+                let (library, device) = (library.clone(), context.ordinal());
+                let handed_on = HANDED_ON.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let same = |process: &Self| process.library == library && process.device == device;
+                // It ends by itself after a while.
+                let answers = |process: &Self| process.peer.as_ref().is_some_and(Peer::is_running);
+                let peer = handed_on.filter(same).filter(answers).and_then(|process| process.peer);
+                Ok(Self { library, device, peer })
             }
             _ => Err(Stop::Unsupported(format!(
                 "raw calls are those of CUDA's driver; the backend {} does not use it",
@@ -85,6 +95,11 @@ impl RawProcess {
         let peer = Peer::start([OsStr::new(SUBCOMMAND), self.library.as_os_str(), OsStr::new(&device)])?;
         peer.channel().receive("ready")?;
         Ok(peer)
+    }
+
+    /// Keeps the process for the next scenario, which was done nothing to that could show later.
+    pub(crate) fn hand_on(self) {
+        *HANDED_ON.lock().unwrap_or_else(PoisonError::into_inner) = Some(self);
     }
 
     /// Ends the process, and says so if it does not end well: some harm shows only then.

@@ -57,6 +57,9 @@ pub(crate) enum Isolation {
     None,
 }
 
+/// How many scenarios are worth another process: most take less time than it takes to start a GPU's drivers.
+const WORTH_A_PROCESS: usize = 20;
+
 /// One scenario with one exporter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case<'a> {
@@ -188,7 +191,7 @@ impl Plan {
     }
 
     /// What runs in one process each: scenarios with one exporter, a group like `memory.*` together, as long as none wants a
-    /// process of its own. Twice as many as run side by side, so that the last is not waited for long.
+    /// process of its own. Twice as many as run side by side, so that the last is not waited for long, unless they are few.
     fn units(&self, cases: &[Case<'_>], indices: &[usize]) -> Vec<Vec<usize>> {
         let (mut units, mut groups) = (Vec::new(), BTreeMap::<_, BTreeMap<&str, Vec<usize>>>::new());
         for index in indices {
@@ -203,8 +206,9 @@ impl Plan {
             groups.entry(key).or_default().entry(group).or_default().push(*index);
         }
         for ((alone, ..), groups) in groups {
-            let mut shared = vec![Vec::new(); if alone { 1 } else { 2 * self.jobs.get() }];
             let mut groups: Vec<_> = groups.into_values().collect();
+            let worth = groups.iter().map(Vec::len).sum::<usize>().div_ceil(WORTH_A_PROCESS);
+            let mut shared = vec![Vec::new(); if alone { 1 } else { worth.min(2 * self.jobs.get()) }];
             // The greatest first, each to the fewest others.
             groups.sort_by_key(|group| Reverse(group.len()));
             for group in groups {

@@ -47,7 +47,8 @@ fn descriptors(context: &Context) -> Verdict {
             rows.row(&format!("import {path} as {what}"), raw, library)?;
         }
     }
-    rows.end()
+    rows.hand_on();
+    Ok(())
 }
 
 fn close_twice(context: &Context) -> Verdict {

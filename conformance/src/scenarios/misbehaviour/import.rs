@@ -52,7 +52,8 @@ fn request(context: &Context) -> Verdict {
         before_the_driver(&error)
     };
     rows.row("import a descriptor as a Win32 handle", raw, library())?;
-    rows.end()
+    rows.hand_on();
+    Ok(())
 }
 
 fn size(context: &Context) -> Verdict {
@@ -99,7 +100,8 @@ fn size(context: &Context) -> Verdict {
         Ok("accepted; the data is right".into())
     };
     rows.row("import memory with the wrong dedicated flag", raw, library())?;
-    rows.end()
+    rows.hand_on();
+    Ok(())
 }
 
 /// Imports 1,024 times too much. What is there must be right, and what is not there must not be mappable.

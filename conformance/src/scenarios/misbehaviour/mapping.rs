@@ -48,7 +48,8 @@ fn map_range(context: &Context) -> Verdict {
     }
     let raw = rows.call(&RawCall::MapBuffer { offset: 0, size, flags: 1 })?.text;
     rows.row("map with a flag", raw, Ok("cannot be said: there is no flag".into()))?;
-    rows.end()
+    rows.hand_on();
+    Ok(())
 }
 
 fn mip_levels(context: &Context) -> Verdict {

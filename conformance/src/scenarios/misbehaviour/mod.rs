@@ -75,6 +75,11 @@ impl<'a> Rows<'a> {
         })
     }
 
+    /// Leaves the other process to the next scenario: nothing was done to it but what its driver refused or did right.
+    fn hand_on(self) {
+        self.raw.hand_on();
+    }
+
     /// Ends the other process. How is recorded if it does not end well: some harm shows only then.
     fn end(self) -> Verdict {
         if let Some(text) = self.raw.end()? {

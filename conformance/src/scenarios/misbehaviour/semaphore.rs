@@ -53,7 +53,8 @@ fn backwards(context: &Context) -> Verdict {
         Ok(format!("{}; the exporter sees 10, and the next value works", before_the_driver(&error)?))
     };
     rows.row("signal a timeline with 10, then with 5", raw, library())?;
-    rows.end()
+    rows.hand_on();
+    Ok(())
 }
 
 fn batches(context: &Context) -> Verdict {
