@@ -123,7 +123,7 @@ fn import(
     match (context.device().import_memory(wanted), request.sort) {
         (Ok(memory), Sort::Exported) => {
             ensure!(request.size > 0, "a size of 0 was accepted");
-            let told_right = request.dedicated == dedicated;
+            let told_right = request.dedicated == dedicated && request.size <= real;
             let real = (real, told_right);
             request.maps.iter().try_for_each(|(offset, length)| map(context, &memory, real, *offset, *length))?;
             Ok(memory.close()?)
@@ -151,7 +151,7 @@ fn typed(error: &gpu_interop::Error) -> Verdict {
 }
 
 /// Maps a part of memory that really has `real` bytes, of which the first `SIZE` have the pattern. `told_right` is whether
-/// the import was told whether it is a dedicated allocation.
+/// the import was told no more than there is, and whether it is a dedicated allocation.
 fn map(
     context: &Context,
     memory: &ExternalMemory,
@@ -185,7 +185,8 @@ fn map(
         }
         // The import took the caller's word for its size; the driver knows.
         Err(_) if !inside(real) => Ok(()),
-        // What is not a dedicated allocation and was said to be one, a driver may map from its beginning only.
+        // What is not a dedicated allocation and was said to be one, a driver may map from its beginning only; some are
+        // asked for all that an import was said to have, whatever is mapped of it.
         Err(error) if !told_right && error.code().is_some() => Ok(()),
         Err(error) => Err(Stop::Failed(format!("{length} bytes at {offset} of {real} cannot be mapped: {error}"))),
     }
