@@ -47,9 +47,10 @@ pub(crate) const DRIVERS: [Driver; 3] = [
     Driver {
         name: "hip",
         vendor: Vendor::Hip,
-        // Another device than the thread's, so that each call changes that and changes it back.
+        // Another device than the thread's, so that each call changes that and changes it back. They look alike: where 0 is
+        // answered in place of a device's number, that is a device.
         ordinal: 1,
-        environment: &[("SIM_DEVICES", "2")],
+        environment: &[("SIM_DEVICES", "2"), ("SIM_ALIKE", "1")],
         without: &[],
         spared: &[
             ("hipGetDeviceProperties", "asked where hipGetDevicePropertiesR0600 is missing"),

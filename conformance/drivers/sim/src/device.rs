@@ -60,7 +60,7 @@ pub fn exists(device: c_int) -> bool {
 #[must_use]
 pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
     let mut uuid = settings::bytes("SIM_UUID").unwrap_or(first);
-    uuid[15] ^= device.to_le_bytes()[0];
+    uuid[15] ^= told_apart(device).to_le_bytes()[0];
     uuid
 }
 
@@ -72,5 +72,10 @@ pub fn pci(device: c_int) -> [c_int; 3] {
         Some([parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?])
     };
     let [domain, bus, slot] = settings::text("SIM_PCI").and_then(parse).unwrap_or([0xffff, 0x5a, 0x1f]);
-    [domain, (bus + device) & 0xff, slot]
+    [domain, (bus + told_apart(device)) & 0xff, slot]
+}
+
+/// A device's number, unless all say that they are the same one.
+fn told_apart(device: c_int) -> c_int {
+    if settings::number("SIM_ALIKE", 0) == 0 { device } else { 0 }
 }

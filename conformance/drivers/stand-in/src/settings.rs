@@ -7,6 +7,7 @@
 //! | `SIM_FD_ON_FAILURE` | what an import that `SIM_FAIL` fails does with the descriptor: `measured` (the default: CUDA closes it if the answer is 999, HIP never), `closed` or `open` |
 //! | `SIM_VERSION` | what the driver says of its version: 13000, HIP 60443484 |
 //! | `SIM_DEVICES` | how many devices there are: 1 |
+//! | `SIM_ALIKE` | 1: all of them have the UUID and PCI address of the first |
 //! | `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES` | which of them there are, by number, and in which order; as the vendors read it, without names |
 //! | `SIM_NAME` | their name |
 //! | `SIM_UUID` | 32 hexadecimal digits. The exporter's, to be the device that it runs on. Zeros: not known. That of the first device: each other's last byte differs |
