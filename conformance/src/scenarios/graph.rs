@@ -5,7 +5,7 @@ use gpu_interop::{
 };
 use gpu_interop_kernels::INCREMENT;
 
-use super::expect_error;
+use super::{cleared, expect_error};
 use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::ExportedBuffer;
@@ -36,14 +36,6 @@ scenarios! {
 }
 
 const SIZE: usize = 64 << 10;
-
-/// A buffer of the exporter that holds zeros, and the device's view of it.
-pub(super) fn cleared(context: &Context, size: usize) -> Verdict<(Box<dyn ExportedBuffer>, MappedBuffer)> {
-    let buffer = context.buffer(size as u64)?;
-    buffer.write(0, &vec![0; size])?;
-    let mapped = context.import(&*buffer)?;
-    Ok((buffer, mapped))
-}
 
 /// Fails unless the exporter sees `pattern`.
 pub(super) fn sees(buffer: &dyn ExportedBuffer, pattern: Pattern, what: &str) -> Verdict {

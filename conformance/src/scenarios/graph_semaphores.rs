@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use gpu_interop::{ErrorKind, Feature, Timeline, TimelineStrategy};
 
-use super::expect_error;
-use super::graph::{cleared, sees};
+use super::graph::sees;
 use super::semaphore_misuse::{import_binary, import_timeline};
+use super::{cleared, expect_error};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;

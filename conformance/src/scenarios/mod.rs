@@ -32,8 +32,10 @@ mod stream;
 mod threads;
 mod timeline;
 
-use gpu_interop::{ErrorKind, ExternalMemory, ImportError, MemoryImport, SemaphoreImport};
+use gpu_interop::{ErrorKind, ExternalMemory, ImportError, MappedBuffer, MemoryImport, SemaphoreImport};
 
+use crate::context::Context;
+use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
 use crate::peer::Role;
 use crate::scenario::Scenario;
@@ -128,4 +130,12 @@ fn expect_kind(error: &gpu_interop::Error, kinds: &[ErrorKind], what: &str) -> V
         return Ok(());
     }
     Err(Stop::Failed(format!("{what}: expected an error of kind {kinds:?}, got {:?}: {error}", error.kind())))
+}
+
+/// A buffer of the exporter that holds zeros, and the device's view of it.
+fn cleared(context: &Context, size: usize) -> Verdict<(Box<dyn ExportedBuffer>, MappedBuffer)> {
+    let buffer = context.buffer(size as u64)?;
+    buffer.write(0, &vec![0; size])?;
+    let mapped = context.import(&*buffer)?;
+    Ok((buffer, mapped))
 }

@@ -2,8 +2,9 @@
 
 use gpu_interop::{ErrorKind, TimelineStrategy};
 
+use super::super::cleared;
 use super::super::expect_error;
-use super::{Shared, Strategy, by_strategy, cleared, let_go};
+use super::{Shared, Strategy, by_strategy, let_go};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::outcome::Verdict;
 use crate::{ensure, ensure_eq};

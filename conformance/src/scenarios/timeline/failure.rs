@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, TimelineWaiter};
 
+use super::super::cleared;
 use super::super::expect_error;
-use super::{Bridge, Shared, cleared};
+use super::{Bridge, Shared};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::{Unwrapping, Wrapper};
 use crate::outcome::{Stop, Verdict};

@@ -2,8 +2,9 @@
 
 use gpu_interop::{ErrorKind, TIMELINE_VARIABLE, Timeline, TimelineStrategy};
 
+use super::super::cleared;
 use super::super::expect_error;
-use super::{Shared, Strategy, by_strategy, cleared};
+use super::{Shared, Strategy, by_strategy};
 use crate::context::{Context, PATIENCE};
 use crate::outcome::Verdict;
 use crate::peer::{Channel, Role};

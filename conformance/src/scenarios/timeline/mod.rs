@@ -13,10 +13,10 @@ mod stress;
 
 use std::sync::Arc;
 
-use gpu_interop::{Device, ErrorKind, ExporterTimeline, Feature, MappedBuffer, Stream, Timeline, TimelineStrategy};
+use gpu_interop::{Device, ErrorKind, ExporterTimeline, Feature, Stream, Timeline, TimelineStrategy};
 
 use crate::context::{Context, PATIENCE};
-use crate::exporter::{ExportedBuffer, Point};
+use crate::exporter::Point;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::peer::Role;
@@ -145,12 +145,4 @@ fn let_go(stream: &Stream) -> Verdict {
 /// The data of a turn.
 fn of_turn(context: &Context, turn: u64) -> Pattern {
     Pattern::new(context.pattern().seed() ^ u32::try_from(turn).unwrap_or(0))
-}
-
-/// A buffer of the exporter that holds zeros, and the device's view of it.
-fn cleared(context: &Context, size: usize) -> Verdict<(Box<dyn ExportedBuffer>, MappedBuffer)> {
-    let buffer = context.buffer(size as u64)?;
-    buffer.write(0, &vec![0; size])?;
-    let mapped = context.import(&*buffer)?;
-    Ok((buffer, mapped))
 }

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::ErrorKind;
 
+use super::super::cleared;
 use super::super::expect_error;
-use super::{Shared, Strategy, by_strategy, cleared, need_waits, of_turn};
+use super::{Shared, Strategy, by_strategy, need_waits, of_turn};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::Exchange;
 use crate::outcome::Verdict;

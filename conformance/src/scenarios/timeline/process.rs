@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, MemoryHandle, MemoryImport, TimelineStrategy};
 
+use super::super::cleared;
 use super::super::expect_error;
-use super::{Shared, Strategy, by_strategy, cleared, let_go, of_turn};
+use super::{Shared, Strategy, by_strategy, let_go, of_turn};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::{ExportedBuffer, Point};
 use crate::outcome::{Stop, Verdict};

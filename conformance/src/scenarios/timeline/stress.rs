@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use gpu_interop::{MappedBuffer, TimelineStrategy};
 use gpu_interop_kernels::pattern_word;
 
-use super::{Shared, Strategy, by_strategy, cleared};
+use super::super::cleared;
+use super::{Shared, Strategy, by_strategy};
 use crate::accounting::{Holdings, threads};
 use crate::context::{Context, PATIENCE};
 use crate::exporter::ExportedBuffer;
