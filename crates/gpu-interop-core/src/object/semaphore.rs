@@ -3,8 +3,8 @@
 //! What a single signal or wait runs through is always inlined. Otherwise its parameters may be copied on the way, and
 //! copies of what was just written in parts made processors wait longer than all else here together.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -27,10 +27,8 @@ pub struct ExternalSemaphore {
     owned: Owned,
     raw: RawSemaphore,
     kind: SemaphoreHandleKind,
-    /// The greatest value signalled through this object. The exporter may be further on.
-    last_signalled: AtomicU64,
-    /// That, once a graph signals it as well, which may outlive this object.
-    shared: OnceLock<Arc<AtomicU64>>,
+    /// The greatest value signalled through this object. The exporter may be further on. Graphs share it.
+    last_signalled: Arc<AtomicU64>,
 }
 
 /// One signal of a batch. Made by [`ExternalSemaphore`], done by [`Stream::signal`].
@@ -53,7 +51,7 @@ pub struct SemaphoreWait<'a> {
 impl ExternalSemaphore {
     pub(super) fn new(device: Arc<DeviceInner>, raw: RawSemaphore, kind: SemaphoreHandleKind) -> Self {
         let owned = Owned::new(device, Resource::Semaphore(raw));
-        Self { owned, raw, kind, last_signalled: AtomicU64::new(0), shared: OnceLock::new() }
+        Self { owned, raw, kind, last_signalled: Arc::default() }
     }
 
     /// The kind of handle it was imported from.
@@ -120,19 +118,6 @@ impl ExternalSemaphore {
     /// What the driver answers (`cuDestroyExternalSemaphore`); the object is gone either way.
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
-    }
-
-    /// The greatest value signalled. Kept in here as long as nothing else needs it, so that a batch touches no more memory.
-    #[inline(always)]
-    fn last_signalled(&self) -> &AtomicU64 {
-        self.shared.get().map_or(&self.last_signalled, |shared| shared)
-    }
-
-    /// The greatest value signalled, for somebody who signals it without this object. Whoever signals at the same time
-    /// must be ordered anyway.
-    fn share_last_signalled(&self) -> Arc<AtomicU64> {
-        let share = || Arc::new(AtomicU64::new(self.last_signalled.load(Ordering::Relaxed)));
-        self.shared.get_or_init(share).clone()
     }
 
     /// The streams that it was used on, one bit a slot.
@@ -221,7 +206,7 @@ impl SemaphoreSignal<'_> {
     pub(super) fn record(&self, user: User<'_>) -> Result<(RawSignal, Option<TimelineSignal>)> {
         self.semaphore.enter(user, self.raw.params.payload())?;
         let timeline = match self.raw.params {
-            SignalParams::Value(value) => Some(TimelineSignal { value, last: self.semaphore.share_last_signalled() }),
+            SignalParams::Value(value) => Some(TimelineSignal { value, last: self.semaphore.last_signalled.clone() }),
             _ => None,
         };
         Ok((self.raw, timeline))
@@ -232,14 +217,14 @@ impl SemaphoreSignal<'_> {
     fn begin(&self, stream: &Stream) -> Result<u64> {
         self.semaphore.enter(User::stream(SIGNAL, stream), self.raw.params.payload())?;
         let SignalParams::Value(value) = self.raw.params else { return Ok(0) };
-        grow(SIGNAL, self.semaphore.last_signalled(), value)
+        grow(SIGNAL, &self.semaphore.last_signalled, value)
     }
 
     /// Takes back a value whose signal was not enqueued.
     #[cold]
     fn undo(&self, previous: u64) {
         if let SignalParams::Value(_) = self.raw.params {
-            self.semaphore.last_signalled().store(previous, Ordering::Relaxed);
+            self.semaphore.last_signalled.store(previous, Ordering::Relaxed);
         }
     }
 }
