@@ -80,8 +80,8 @@ fn semaphore_of(handle: usize) -> Arc<Semaphore> {
     SEMAPHORES.get(handle).unwrap_or_else(|| die())
 }
 
-/// The values of a batch, by the semaphores' handles. Whoever destroys a semaphore before work that uses it has run is
-/// found out then.
+/// What a batch does: `act` with each semaphore and its value. Whoever destroys a semaphore before work that uses it has
+/// run is found out then.
 ///
 /// # Safety
 /// Both arrays have as many elements.
@@ -91,7 +91,8 @@ unsafe fn batch<P>(
     count: c_uint,
     value_and_flags: impl Fn(&P) -> (u64, u32),
     known_flags: u32,
-) -> Result<Vec<(usize, u64)>, u32> {
+    act: fn(&Semaphore, u64),
+) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + 'static, u32> {
     if semaphores.is_null() || params.is_null() || count == 0 {
         return Err(code::INVALID_VALUE);
     }
@@ -103,7 +104,11 @@ unsafe fn batch<P>(
         let (value, flags) = value_and_flags(params);
         if flags & !known_flags == 0 { Ok((*semaphore, value)) } else { Err(code::INVALID_VALUE) }
     };
-    semaphores.iter().zip(params).map(one).collect()
+    let all = semaphores.iter().zip(params).map(one).collect::<Result<Vec<_>, u32>>()?;
+    Ok(move || {
+        all.iter().for_each(|(semaphore, value)| act(&semaphore_of(*semaphore), *value));
+        Ok(())
+    })
 }
 
 /// What a batch of signals does.
@@ -115,12 +120,9 @@ pub(crate) unsafe fn signals(
     params: *const SignalParams,
     count: c_uint,
 ) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
+    let value_and_flags = |params: &SignalParams| (params.params.fence.value, params.flags);
     // SAFETY: the caller's promise.
-    let all = unsafe { batch(semaphores, params, count, |params| (params.params.fence.value, params.flags), 1) }?;
-    Ok(move || {
-        all.iter().for_each(|(semaphore, value)| semaphore_of(*semaphore).signal(*value));
-        Ok(())
-    })
+    unsafe { batch(semaphores, params, count, value_and_flags, 1, Semaphore::signal) }
 }
 
 /// What a batch of waits does.
@@ -132,12 +134,9 @@ pub(crate) unsafe fn waits(
     params: *const WaitParams,
     count: c_uint,
 ) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
+    let value_and_flags = |params: &WaitParams| (params.params.fence.value, params.flags);
     // SAFETY: the caller's promise.
-    let all = unsafe { batch(semaphores, params, count, |params| (params.params.fence.value, params.flags), 2) }?;
-    Ok(move || {
-        all.iter().for_each(|(semaphore, value)| semaphore_of(*semaphore).wait(*value));
-        Ok(())
-    })
+    unsafe { batch(semaphores, params, count, value_and_flags, 2, Semaphore::wait) }
 }
 
 entries! {

@@ -1,11 +1,11 @@
 //! Graphs: work that is recorded once and launched many times, with one call of the driver.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
 
 use super::device::{Device, DeviceInner};
-use super::lifetime::Owned;
+use super::lifetime::{Owned, lock};
 use super::resource::Resource;
 use super::semaphore::{SemaphoreSignal, SemaphoreWait, TimelineSignal, User, empty};
 use super::stream::Stream;
@@ -317,9 +317,4 @@ fn check_length(operation: &'static str, recorded: usize, given: usize) -> Resul
     Err(Error::invalid(operation, "a batch keeps its length")
         .with_context("recorded", recorded)
         .with_context("given", given))
-}
-
-/// The data under these locks is valid at every step, so a panic elsewhere does not spoil it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

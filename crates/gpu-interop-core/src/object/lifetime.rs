@@ -422,6 +422,6 @@ fn record(device: &dyn BackendDevice, raw: RawStream) -> Result<RawEvent> {
 }
 
 /// The data under these locks is valid at every step, so a panic elsewhere does not spoil it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,6 +4,7 @@
 mod call;
 mod device;
 mod graph;
+mod object;
 mod queue;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,9 @@
 //! The recorder as a backend's device.
 
 use std::ffi::{CStr, c_void};
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use super::object::fresh;
 use super::queue::{Item, Width};
 use super::{Call, HostCall, Object, Recorder, next, next_address};
 use crate::array::MipmappedArrayDesc;
@@ -14,7 +14,7 @@ use crate::backend::{
 };
 use crate::capability::Capabilities;
 use crate::error::Result;
-use crate::handle::{LentFd, MemoryHandle};
+use crate::handle::MemoryHandle;
 use crate::identity::DeviceIdentity;
 use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
@@ -24,49 +24,6 @@ use crate::texture::TextureDesc;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The size of an allocation of signal memory: words for four.
 const SIGNAL_MEMORY: usize = 256;
-
-/// A fresh value in both forms: the driver's and the recorder's.
-fn fresh() -> (usize, u64) {
-    let value = next();
-    (usize::try_from(value).expect("small"), value)
-}
-
-impl Recorder {
-    /// What drivers do to the descriptor they are lent: close it on success, and on every other failure.
-    fn lend(&self, fd: Option<std::os::fd::BorrowedFd<'_>>, call: Call) -> Result<()> {
-        let loan = fd.map(LentFd::new).transpose()?;
-        let outcome = self.begin(call).map(drop);
-        let Some(loan) = loan else { return outcome };
-        let close = outcome.is_ok() || {
-            let mut state = self.lock();
-            state.failed_imports += 1;
-            state.failed_imports.is_multiple_of(2)
-        };
-        if close {
-            // SAFETY: plays the driver, which owns the number it was given.
-            drop(unsafe { OwnedFd::from_raw_fd(loan.as_raw_fd()) });
-        }
-        match outcome {
-            Ok(()) => loan.consumed(),
-            Err(_) => assert_eq!(loan.settle(), !close, "settling finds out what the driver did"),
-        }
-        outcome
-    }
-
-    /// A call that frees something. What a driver failed to free nobody can free or use any more.
-    fn free(&self, call: Call, object: Object) -> Result<()> {
-        match self.begin(call) {
-            Ok(mut state) => {
-                state.free(object);
-                Ok(())
-            }
-            Err(error) => {
-                self.lock().live.remove(&object);
-                Err(error)
-            }
-        }
-    }
-}
 
 impl BackendDevice for Recorder {
     fn identity(&self) -> &DeviceIdentity {

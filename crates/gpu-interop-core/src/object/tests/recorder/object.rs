@@ -1,0 +1,50 @@
+//! How the recorder makes objects, borrows descriptors and frees: as drivers do.
+
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+
+use super::{Call, Object, Recorder, next};
+use crate::error::Result;
+use crate::handle::LentFd;
+
+/// A fresh value in both forms: the driver's and the recorder's.
+pub(super) fn fresh() -> (usize, u64) {
+    let value = next();
+    (usize::try_from(value).expect("small"), value)
+}
+
+impl Recorder {
+    /// What drivers do to the descriptor they are lent: close it on success, and on every other failure.
+    pub(super) fn lend(&self, fd: Option<BorrowedFd<'_>>, call: Call) -> Result<()> {
+        let loan = fd.map(LentFd::new).transpose()?;
+        let outcome = self.begin(call).map(drop);
+        let Some(loan) = loan else { return outcome };
+        let close = outcome.is_ok() || {
+            let mut state = self.lock();
+            state.failed_imports += 1;
+            state.failed_imports.is_multiple_of(2)
+        };
+        if close {
+            // SAFETY: plays the driver, which owns the number it was given.
+            drop(unsafe { OwnedFd::from_raw_fd(loan.as_raw_fd()) });
+        }
+        match outcome {
+            Ok(()) => loan.consumed(),
+            Err(_) => assert_eq!(loan.settle(), !close, "settling finds out what the driver did"),
+        }
+        outcome
+    }
+
+    /// A call that frees something. What a driver failed to free nobody can free or use any more.
+    pub(super) fn free(&self, call: Call, object: Object) -> Result<()> {
+        match self.begin(call) {
+            Ok(mut state) => {
+                state.free(object);
+                Ok(())
+            }
+            Err(error) => {
+                self.lock().live.remove(&object);
+                Err(error)
+            }
+        }
+    }
+}
