@@ -301,18 +301,10 @@ pub(crate) fn run(role: Role, context: Context) -> Verdict {
 /// The environment variable in which a process of the suite finds the one that started it.
 const PARENT_VARIABLE: &str = "GPU_INTEROP_CONFORMANCE_PARENT";
 
-/// How many queues of the hardware CUDA's streams share, 8 unless told otherwise. Streams on one queue wait for each
-/// other's waits, so that what is enqueued before the work it waits for needs a queue for each stream.
-const CONNECTIONS_VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
-const MOST_CONNECTIONS: &str = "32";
-
 /// Another process of this program, which will [`die_with_parent`].
 pub(crate) fn this_program() -> Verdict<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.env(PARENT_VARIABLE, std::process::id().to_string());
-    if std::env::var_os(CONNECTIONS_VARIABLE).is_none() {
-        command.env(CONNECTIONS_VARIABLE, MOST_CONNECTIONS);
-    }
     Ok(command)
 }
 

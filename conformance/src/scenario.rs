@@ -33,6 +33,8 @@ pub struct Scenario {
     /// Whether one thread of the host signals a timeline while another waits for it, which old validation layers of
     /// Vulkan do not survive.
     pub signals_by_host: bool,
+    /// Whether streams wait for each other that are more than a driver gives hardware queues to by default.
+    pub many_streams: bool,
     /// Where others ask for the same, as far as somebody does: the name of a public suite and of what it has there, or
     /// a written contract.
     pub source: Option<&'static str>,
@@ -62,9 +64,9 @@ pub(crate) const fn has_mark(marks: &[&str], mark: &str) -> bool {
     false
 }
 
-/// Builds a table of scenarios: `id, exporters, "purpose", function;`, after the function `[alone]`, `[own_process]`
-/// and `[signals_by_host]` or several of them, and a time limit, where they differ from most; last, after `mirrors`,
-/// what else asks for the same.
+/// Builds a table of scenarios: `id, exporters, "purpose", function;`, after the function `[alone]`, `[own_process]`,
+/// `[signals_by_host]` and `[many_streams]` or several of them, and a time limit, where they differ from most; last,
+/// after `mirrors`, what else asks for the same.
 macro_rules! scenarios {
     ($( $id:expr, $exporters:ident, $purpose:literal, $run:path $([$($mark:ident),+])? $(, within $seconds:literal s)?
         $(, mirrors $source:literal)?; )+) => {
@@ -83,6 +85,7 @@ macro_rules! scenarios {
                 alone: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "alone"),
                 own_process: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "own_process"),
                 signals_by_host: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "signals_by_host"),
+                many_streams: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "many_streams"),
                 source: {
                     let mut source: Option<&str> = None;
                     $( source = Some($source); )?

@@ -202,7 +202,7 @@ impl Plan {
                 continue;
             }
             let group = scenario.id.split('.').next().unwrap_or_default();
-            let key = (scenario.alone, scenario.signals_by_host, case.exporter);
+            let key = (scenario.alone, scenario.signals_by_host, scenario.many_streams, case.exporter);
             groups.entry(key).or_default().entry(group).or_default().push(*index);
         }
         for ((alone, ..), groups) in groups {

@@ -17,7 +17,7 @@ by_strategy! {
     "dependencies",
         "64 timelines on 16 streams with random dependencies, every stream enqueued whole before what it waits for, end \
          with every task's data.",
-        dependencies;
+        dependencies [many_streams];
     "create_and_destroy",
         "8 threads make, use and drop timelines 100 times each, then devices too, 50 times: descriptors, threads and \
          mappings are as before.",
