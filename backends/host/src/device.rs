@@ -12,7 +12,7 @@ use gpu_interop_core::backend::{
 };
 use gpu_interop_core::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, Feature, KernelArg, LaunchConfig, MemoryHandle,
-    MemoryHandleKind, MemoryImport, ModuleImage, Result, SemaphoreHandleKind, SemaphoreImport, Support, WaitCondition,
+    MemoryHandleKind, MemoryImport, ModuleImage, Result, SemaphoreImport, Support, WaitCondition,
 };
 
 use crate::event::EventState;
@@ -24,6 +24,7 @@ use crate::mapping::Mapping;
 use crate::op::{Carried, Launch, Op, Word, carried, length};
 use crate::shared_semaphore::SharedSemaphore;
 use crate::stream::StreamState;
+use crate::sys;
 
 /// How many words one allocation of signal memory has: a page of them.
 const SIGNAL_WORDS: usize = 512;
@@ -49,13 +50,13 @@ impl HostDevice {
         kernels: Arc<BTreeMap<CString, HostKernel>>,
     ) -> Self {
         let capabilities = Capabilities::none()
-            .with_memory(MemoryHandleKind::OpaqueFd, Support::Native)
+            .with_memory(sys::MEMORY, Support::Native)
             .with_memory(
                 MemoryHandleKind::DmaBufFd,
                 Support::no("the host backend maps memory of the CPU; a dma-buf may be a GPU's"),
             )
-            .with_semaphore(SemaphoreHandleKind::OpaqueFd, Support::Native)
-            .with_semaphore(SemaphoreHandleKind::TimelineFd, Support::Native)
+            .with_semaphore(sys::BINARY_SEMAPHORE, Support::Native)
+            .with_semaphore(sys::TIMELINE_SEMAPHORE, Support::Native)
             .with_feature(Feature::MappedMipmappedArray, Support::no("the host backend maps linear memory only"))
             .with_feature(Feature::Surfaces, Support::no("the host backend maps no images"))
             .with_feature(Feature::Textures, Support::no("the host backend maps no images"));
@@ -215,11 +216,8 @@ impl BackendDevice for HostDevice {
     }
 
     unsafe fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore> {
-        let handle = request.handle();
-        let Some(fd) = handle.as_fd() else {
-            return Err(Error::unsupported("HostBackend::import_semaphore", "only file descriptors can be imported"));
-        };
-        SharedSemaphore::open(fd, handle.kind().payload()).map(|shared| RawSemaphore::new(expose(Arc::new(shared))))
+        let shared = SharedSemaphore::open(request.handle())?;
+        Ok(RawSemaphore::new(expose(Arc::new(shared))))
     }
 
     unsafe fn destroy_semaphore(&self, semaphore: RawSemaphore) -> Result<()> {

@@ -1,10 +1,8 @@
 //! Where the data begins in memory that a CPU renderer exported.
 
-use std::os::fd::BorrowedFd;
+use crate::sys;
 
-use rustix::fs::SealFlags;
-
-/// What precedes the data in an imported memfd.
+/// What precedes the data in imported memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ExporterHeader {
     /// Mesa's lavapipe puts one page before the data; that page is recognised and skipped. SwiftShader and plain
@@ -19,10 +17,10 @@ pub enum ExporterHeader {
 const LAVAPIPE_HEADER: u64 = 4096;
 
 impl ExporterHeader {
-    /// The offset of the data in `fd`, whose size is `file_size` bytes.
-    pub(crate) fn data_offset(self, fd: BorrowedFd<'_>, file_size: u64) -> u64 {
+    /// The offset of the data in memory of `size` bytes.
+    pub(crate) fn data_offset(self, memory: sys::Borrowed<'_>, size: u64) -> u64 {
         match self {
-            Self::Detect if is_lavapipe(fd, file_size) => LAVAPIPE_HEADER,
+            Self::Detect if is_lavapipe(memory, size) => LAVAPIPE_HEADER,
             Self::Detect | Self::None => 0,
         }
     }
@@ -30,24 +28,23 @@ impl ExporterHeader {
 
 /// lavapipe seals its memfd completely and begins it with the file's size and the header's size, each 64 bits.
 /// Data cannot look like that by accident: nobody else exports memory with these seals.
-fn is_lavapipe(fd: BorrowedFd<'_>, file_size: u64) -> bool {
-    let sealed = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
-    if file_size < LAVAPIPE_HEADER || !rustix::fs::fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(sealed)) {
+fn is_lavapipe(memory: sys::Borrowed<'_>, file_size: u64) -> bool {
+    if file_size < LAVAPIPE_HEADER || !sys::is_sealed_completely(memory) {
         return false;
     }
     let mut words = [0_u8; 16];
-    if !rustix::io::pread(fd, &mut words[..], 0).is_ok_and(|read| read == words.len()) {
+    if !sys::read_start(memory, &mut words) {
         return false;
     }
     let (size, header) = words.split_at(8);
     size == file_size.to_ne_bytes() && header == LAVAPIPE_HEADER.to_ne_bytes()
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::os::fd::{AsFd, OwnedFd};
 
-    use rustix::fs::MemfdFlags;
+    use rustix::fs::{MemfdFlags, SealFlags};
 
     use super::*;
 

@@ -1,15 +1,15 @@
 //! The host backend: a reference implementation of gpu-interop on CPU memory, with no driver behind it.
 //!
 //! It imports memory that a CPU renderer exported (lavapipe and SwiftShader export memfds), any other memfd, and
-//! memory of its own; its streams are threads, its semaphores words in shared memory. Applications run and test
+//! memory of its own; on Windows any file mapping, by handle or by name. Its streams are threads, its semaphores words in shared memory. Applications run and test
 //! their interop code with it on machines without a GPU. It is no stand-in for a vendor's driver: what works here
 //! may be refused there, and reports name it.
 //!
 //! # What this crate promises
-//! * Descriptors of an import request are never closed: the import keeps a duplicate.
+//! * Descriptors and handles of an import request are never closed: the import keeps a duplicate.
 //! * Streams are asynchronous and independent of each other: one thread each.
 //! * Semaphores work between processes, and a wait that a peer never answers can be bounded or cancelled; a peer
-//!   that is killed leaves them usable.
+//!   that is killed leaves them usable. On Windows a waiter hears of another process's signal up to a millisecond late.
 //! * Enqueuing a signal or wait allocates nothing once the stream's queue has grown to its working size.
 //!
 //! # What the caller must do
@@ -17,7 +17,7 @@
 //!   Memory exported by this crate and by lavapipe is sealed against that.
 //! * Register kernels ([`HostBackendBuilder::kernel`]) that touch only the memory they are given.
 //!
-//! Linux only.
+//! Linux and Windows.
 
 mod backend;
 mod device;
@@ -31,6 +31,7 @@ mod op;
 mod semaphore;
 mod shared_semaphore;
 mod stream;
+mod sys;
 mod timeline;
 
 pub use backend::{HostBackend, HostBackendBuilder};

@@ -43,23 +43,15 @@ impl HostSemaphore {
     /// [`ErrorKind::ImportRejected`](gpu_interop_core::ErrorKind::ImportRejected) if it is anything else; the handle
     /// comes back in the error.
     pub fn open(handle: SemaphoreHandle) -> Result<Self, ImportError<SemaphoreImport>> {
-        let opened = match handle.as_fd() {
-            Some(fd) => SharedSemaphore::open(fd, handle.kind().payload()),
-            None => Err(Error::unsupported("HostSemaphore::open", "only file descriptors can be opened")),
-        };
-        opened.map(Self::from).map_err(|error| ImportError::new(error, handle.into()))
+        SharedSemaphore::open(&handle).map(Self::from).map_err(|error| ImportError::new(error, handle.into()))
     }
 
-    /// A new handle to the semaphore, owned by the caller, with close-on-exec set.
+    /// A new handle to the semaphore, owned by the caller and not inherited by other programs.
     ///
     /// # Errors
-    /// [`ErrorKind::System`](gpu_interop_core::ErrorKind::System) if the process is out of descriptors.
+    /// [`ErrorKind::System`](gpu_interop_core::ErrorKind::System) if the process is out of handles.
     pub fn export(&self) -> Result<SemaphoreHandle> {
-        let fd = self.shared.export()?;
-        Ok(match self.payload() {
-            SemaphorePayload::Timeline => SemaphoreHandle::TimelineFd(fd),
-            _ => SemaphoreHandle::OpaqueFd(fd),
-        })
+        self.shared.export()
     }
 
     /// Whether it is binary or a timeline.
@@ -142,6 +134,7 @@ mod tests {
     use gpu_interop_core::ErrorKind;
 
     use super::*;
+    use crate::sys;
 
     const SOON: Duration = Duration::from_millis(60);
     const LONG: Duration = Duration::from_secs(20);
@@ -183,19 +176,22 @@ mod tests {
         assert_eq!(timeline.value(), u64::MAX);
     }
 
+    /// The same handle as one of a semaphore that carries something else.
+    fn as_payload(handle: SemaphoreHandle, payload: SemaphorePayload) -> SemaphoreHandle {
+        sys::to_semaphore(sys::of_semaphore("test", &handle).expect("a handle of this system"), payload)
+    }
+
     #[test]
     fn foreign_handles_are_refused_and_come_back() {
         let binary = HostSemaphore::binary().expect("create");
-        let Ok(fd) = binary.export().expect("export").into_fd() else { panic!("an fd") };
-        let failure = HostSemaphore::open(SemaphoreHandle::TimelineFd(fd)).expect_err("it is binary");
+        let handle = as_payload(binary.export().expect("export"), SemaphorePayload::Timeline);
+        let failure = HostSemaphore::open(handle).expect_err("it is binary");
         assert_eq!(failure.kind(), ErrorKind::ImportRejected);
-        let Ok(fd) = failure.into_request().into_handle().into_fd() else { panic!("an fd") };
-        HostSemaphore::open(SemaphoreHandle::OpaqueFd(fd)).expect("the handle came back usable");
-        let memfd = crate::mapping::sealed_memfd("no semaphore", 4096).expect("memfd");
-        assert_eq!(
-            HostSemaphore::open(SemaphoreHandle::OpaqueFd(memfd)).expect_err("plain memory").kind(),
-            ErrorKind::ImportRejected
-        );
+        let handle = as_payload(failure.into_request().into_handle(), SemaphorePayload::Binary);
+        HostSemaphore::open(handle).expect("the handle came back usable");
+        let memory = sys::create("no semaphore", 4096).expect("shared memory");
+        let plain = HostSemaphore::open(sys::to_semaphore(memory, SemaphorePayload::Binary));
+        assert_eq!(plain.expect_err("plain memory").kind(), ErrorKind::ImportRejected);
     }
 
     #[test]

@@ -1,16 +1,12 @@
 //! The state of a semaphore in memory that processes share.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::handle::{FdKind, classify_fd};
-use gpu_interop_core::{Error, ErrorKind, Result, SemaphorePayload};
-use rustix::fs::SealFlags;
-use rustix::thread::futex;
+use gpu_interop_core::{Error, ErrorKind, Result, SemaphoreHandle, SemaphorePayload};
 
-use crate::imported::{duplicate, file_size};
-use crate::mapping::{Mapping, sealed_memfd};
+use crate::mapping::Mapping;
+use crate::sys;
 
 /// "gpuisem" and a version.
 const MAGIC: u64 = u64::from_le_bytes(*b"gpuisem\x01");
@@ -39,19 +35,15 @@ struct State {
 /// A semaphore in shared memory.
 #[derive(Debug)]
 pub(crate) struct SharedSemaphore {
-    fd: OwnedFd,
+    memory: sys::Owned,
     mapping: Mapping,
     payload: SemaphorePayload,
 }
 
-fn page() -> u64 {
-    rustix::param::page_size() as u64
-}
-
-/// Whether `fd` begins like a semaphore of this backend.
-pub(crate) fn is_semaphore(fd: BorrowedFd<'_>) -> bool {
+/// Whether shared memory begins like a semaphore of this backend.
+pub(crate) fn is_semaphore(memory: sys::Borrowed<'_>) -> bool {
     let mut magic = [0_u8; 8];
-    rustix::io::pread(fd, &mut magic[..], 0).is_ok_and(|read| read == magic.len()) && u64::from_ne_bytes(magic) == MAGIC
+    sys::read_start(memory, &mut magic) && u64::from_ne_bytes(magic) == MAGIC
 }
 
 impl SharedSemaphore {
@@ -67,8 +59,8 @@ impl SharedSemaphore {
                 ));
             }
         };
-        let fd = sealed_memfd("gpu-interop semaphore", page())?;
-        let mapping = Mapping::new(fd.as_fd(), 0, page())?;
+        let memory = sys::create("gpu-interop semaphore", sys::page())?;
+        let mapping = Mapping::new(sys::borrow(&memory), 0, sys::page())?;
         let state = mapping.ptr().cast::<State>();
         // SAFETY: the mapping is a page, page-aligned, fresh and not shared with anybody yet.
         unsafe {
@@ -80,27 +72,27 @@ impl SharedSemaphore {
                 sequence: AtomicU32::new(0),
             });
         }
-        Ok(Self { fd, mapping, payload })
+        Ok(Self { memory, mapping, payload })
     }
 
-    /// Opens a semaphore of this backend, which may be another process's. `fd` is not closed.
-    pub(crate) fn open(fd: BorrowedFd<'_>, payload: SemaphorePayload) -> Result<Self> {
+    /// Opens a semaphore of this backend, which may be another process's. The handle stays the caller's.
+    pub(crate) fn open(handle: &SemaphoreHandle) -> Result<Self> {
         const OPERATION: &str = "HostBackend::import_semaphore";
         let rejected = |message: String| Error::new(ErrorKind::ImportRejected, OPERATION, message);
-        // Only memory may be read from: other descriptors could block.
-        if classify_fd(fd) != FdKind::Memory || !is_semaphore(fd) {
+        let payload = handle.kind().payload();
+        let memory = sys::of_semaphore(OPERATION, handle)?;
+        let borrowed = sys::borrow(&memory);
+        // Only memory may be read from.
+        if sys::check_is_memory(borrowed).is_err() || !is_semaphore(borrowed) {
             return Err(rejected(
-                "the descriptor is no semaphore of the host backend, which can import no other kind".into(),
+                "the handle is no semaphore of the host backend, which can import no other kind".into(),
             ));
         }
-        // Without the seal a peer could cut the page off, and looking at it would kill this process.
-        let sealed = rustix::fs::fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
-        if !sealed || file_size(OPERATION, fd)? < page() {
+        if !sys::cannot_shrink(borrowed) || sys::size(OPERATION, borrowed)? < sys::page() {
             return Err(rejected("the semaphore's memory is not sealed or too small".into()));
         }
-        let fd = duplicate(OPERATION, fd)?;
-        let mapping = Mapping::new(fd.as_fd(), 0, page())?;
-        let semaphore = Self { fd, mapping, payload };
+        let mapping = Mapping::new(borrowed, 0, sys::page())?;
+        let semaphore = Self { memory, mapping, payload };
         let code = semaphore.state().payload.load(Ordering::Relaxed);
         let actual = match code {
             BINARY => SemaphorePayload::Binary,
@@ -113,9 +105,10 @@ impl SharedSemaphore {
         Ok(semaphore)
     }
 
-    /// A new descriptor of the semaphore.
-    pub(crate) fn export(&self) -> Result<OwnedFd> {
-        duplicate("HostSemaphore::export", self.fd.as_fd())
+    /// A new handle of the semaphore.
+    pub(crate) fn export(&self) -> Result<SemaphoreHandle> {
+        let memory = sys::duplicate("HostSemaphore::export", sys::borrow(&self.memory))?;
+        Ok(sys::to_semaphore(memory, self.payload))
     }
 
     pub(crate) fn payload(&self) -> SemaphorePayload {
@@ -191,10 +184,7 @@ impl SharedSemaphore {
         // counted before this looks for waiters.
         state.sequence.fetch_add(1, Ordering::SeqCst);
         if state.waiters.load(Ordering::SeqCst) != 0 {
-            // Not FUTEX_PRIVATE: the waiters may be in another process.
-            if let Err(errno) = futex::wake(&state.sequence, futex::Flags::empty(), i32::MAX.cast_unsigned()) {
-                tracing::error!(%errno, "waking a semaphore's waiters failed; they wake by themselves a little later");
-            }
+            sys::wake(&state.sequence, true);
         }
     }
 
@@ -225,10 +215,8 @@ impl SharedSemaphore {
             if pause.is_zero() {
                 return Err(Error::new(ErrorKind::Timeout, OPERATION, "the semaphore was not signalled in time"));
             }
-            let pause = futex::Timespec { tv_sec: 0, tv_nsec: i64::from(pause.subsec_nanos()) };
             state.waiters.fetch_add(1, Ordering::SeqCst);
-            // Every outcome (woken, changed meanwhile, interrupted, time over) leads back to the condition.
-            let _ = futex::wait(&state.sequence, futex::Flags::empty(), sequence, Some(&pause));
+            sys::sleep(&state.sequence, sequence, pause);
             state.waiters.fetch_sub(1, Ordering::SeqCst);
         }
     }

@@ -1,0 +1,201 @@
+//! memfds and futexes.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use gpu_interop_core::handle::{FdKind, classify_fd};
+use gpu_interop_core::{
+    Error, ErrorKind, MemoryHandle, MemoryHandleKind, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload,
+};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::thread::{ClockId, futex};
+use rustix::time::{Timespec, clock_gettime};
+
+use super::{CannotSleep, Word};
+
+/// What stands for shared memory.
+pub(crate) type Owned = OwnedFd;
+pub(crate) type Borrowed<'a> = BorrowedFd<'a>;
+
+/// The kinds of handle that stand for it.
+pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueFd;
+pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueFd;
+pub(crate) const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineFd;
+
+/// How many words one system call takes (`FUTEX_WAITV_MAX`).
+const MOST_WORDS: usize = 128;
+
+pub(crate) fn borrow(memory: &Owned) -> Borrowed<'_> {
+    memory.as_fd()
+}
+
+/// The size of a page, bytes.
+pub(crate) fn page() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// What offsets of mappings are multiples of, bytes.
+pub(crate) fn granularity() -> u64 {
+    page()
+}
+
+/// The descriptor of a memory handle, duplicated.
+pub(crate) fn of_memory(operation: &'static str, handle: &MemoryHandle) -> Result<Owned> {
+    let only = || Error::unsupported(operation, "the host backend imports file descriptors only");
+    duplicate(operation, handle.as_fd().ok_or_else(only)?)
+}
+
+/// The descriptor of a semaphore handle, duplicated.
+pub(crate) fn of_semaphore(operation: &'static str, handle: &SemaphoreHandle) -> Result<Owned> {
+    let only = || Error::unsupported(operation, "the host backend imports file descriptors only");
+    duplicate(operation, handle.as_fd().ok_or_else(only)?)
+}
+
+pub(crate) fn to_memory(memory: Owned) -> MemoryHandle {
+    MemoryHandle::OpaqueFd(memory)
+}
+
+pub(crate) fn to_semaphore(memory: Owned, payload: SemaphorePayload) -> SemaphoreHandle {
+    match payload {
+        SemaphorePayload::Timeline => SemaphoreHandle::TimelineFd(memory),
+        _ => SemaphoreHandle::OpaqueFd(memory),
+    }
+}
+
+/// Refuses what is no shared memory. Nothing else may be read from: other descriptors could block.
+pub(crate) fn check_is_memory(memory: Borrowed<'_>) -> Result<(), FdKind> {
+    match classify_fd(memory) {
+        FdKind::Memory => Ok(()),
+        other => Err(other),
+    }
+}
+
+/// Whether nobody can make it smaller. Looking at a page that was cut off would kill this process.
+pub(crate) fn cannot_shrink(memory: Borrowed<'_>) -> bool {
+    rustix::fs::fcntl_get_seals(memory).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
+}
+
+/// Whether it has every seal against resizing, and the seal against more seals.
+pub(crate) fn is_sealed_completely(memory: Borrowed<'_>) -> bool {
+    let all = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
+    rustix::fs::fcntl_get_seals(memory).is_ok_and(|seals| seals.contains(all))
+}
+
+/// Copies its first bytes. Whether it has as many.
+pub(crate) fn read_start(memory: Borrowed<'_>, bytes: &mut [u8]) -> bool {
+    let length = bytes.len();
+    rustix::io::pread(memory, bytes, 0).is_ok_and(|read| read == length)
+}
+
+/// A duplicate with close-on-exec set.
+pub(crate) fn duplicate(operation: &'static str, memory: Borrowed<'_>) -> Result<Owned> {
+    memory
+        .try_clone_to_owned()
+        .map_err(|error| Error::new(ErrorKind::System, operation, "cannot duplicate the descriptor").with_source(error))
+}
+
+/// Its size, bytes.
+pub(crate) fn size(operation: &'static str, memory: Borrowed<'_>) -> Result<u64> {
+    let stat = rustix::fs::fstat(memory).map_err(|errno| {
+        Error::new(ErrorKind::System, operation, "cannot examine the descriptor").with_source(io::Error::from(errno))
+    })?;
+    Ok(u64::try_from(stat.st_size).unwrap_or(0))
+}
+
+/// A nameless shared memory file of `size` bytes that can neither shrink nor grow.
+pub(crate) fn create(name: &str, size: u64) -> Result<Owned> {
+    let failed = |operation: &'static str| {
+        move |errno: Errno| {
+            let kind = match errno {
+                Errno::NOMEM | Errno::NOSPC | Errno::FBIG => ErrorKind::OutOfMemory,
+                _ => ErrorKind::System,
+            };
+            Error::new(kind, operation, "cannot make shared memory")
+                .with_context("size", size)
+                .with_source(io::Error::from(errno))
+        }
+    };
+    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        .map_err(failed("memfd_create"))?;
+    rustix::fs::ftruncate(&fd, size).map_err(failed("ftruncate"))?;
+    rustix::fs::fcntl_add_seals(fd.as_fd(), SealFlags::SHRINK | SealFlags::GROW)
+        .map_err(failed("fcntl(F_ADD_SEALS)"))?;
+    Ok(fd)
+}
+
+/// Maps a range, read and write, shared. `offset` is a multiple of [`granularity`].
+pub(crate) fn map(memory: Borrowed<'_>, offset: u64, length: usize) -> Result<NonNull<u8>> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no existing memory.
+    let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, memory, offset) };
+    let failed = |kind, source| Error::new(kind, "mmap", "the kernel does not map the memory").with_source(source);
+    match base {
+        Ok(base) => NonNull::new(base.cast::<u8>())
+            .ok_or_else(|| failed(ErrorKind::System, io::Error::other("it answered with the address 0"))),
+        Err(errno @ Errno::NOMEM) => Err(failed(ErrorKind::OutOfMemory, errno.into())),
+        Err(errno) => Err(failed(ErrorKind::System, errno.into())),
+    }
+}
+
+/// Undoes [`map`].
+///
+/// # Safety
+/// It is a mapping of [`map`], whole, and nothing uses it any more.
+pub(crate) unsafe fn unmap(base: NonNull<u8>, length: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    Ok(unsafe { rustix::mm::munmap(base.as_ptr().cast(), length) }?)
+}
+
+/// Sleeps while `word` has the value `expected`, at most so long. May wake early.
+pub(crate) fn sleep(word: &AtomicU32, expected: u32, longest: Duration) {
+    let longest = Timespec {
+        tv_sec: longest.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: i64::from(longest.subsec_nanos()),
+    };
+    // Every outcome (woken, changed meanwhile, interrupted, time over) leads back to the caller's condition. Not
+    // FUTEX_PRIVATE: whoever wakes may be another process.
+    let _ = futex::wait(word, futex::Flags::empty(), expected, Some(&longest));
+}
+
+/// Wakes whoever sleeps on a word; `shared` if that may be another process.
+pub(crate) fn wake(word: &AtomicU32, shared: bool) {
+    let flags = if shared { futex::Flags::empty() } else { futex::Flags::PRIVATE };
+    if let Err(errno) = futex::wake(word, flags, i32::MAX.cast_unsigned()) {
+        tracing::error!(%errno, "waking waiters failed; they wake by themselves a little later");
+    }
+}
+
+/// Sleeps while all words have the values that are expected, at most so long. May wake early.
+pub(crate) fn sleep_on_all(words: &[Word<'_>], longest: Duration) -> Result<(), CannotSleep> {
+    let wait = |word: &Word<'_>| {
+        let mut wait = futex::Wait::new();
+        wait.val = word.expected.into();
+        wait.uaddr = futex::WaitPtr::new(word.word.as_ptr().cast());
+        wait.flags = futex::WaitFlags::SIZE_U32;
+        if !word.shared {
+            wait.flags |= futex::WaitFlags::PRIVATE;
+        }
+        wait
+    };
+    if words.len() > MOST_WORDS {
+        return Err(CannotSleep);
+    }
+    let words: Vec<_> = words.iter().map(wait).collect();
+    match futex::waitv(&words, futex::WaitvFlags::empty(), deadline(longest).as_ref(), ClockId::Monotonic) {
+        // The kernel has no `futex_waitv` (before Linux 5.16), or this process may not call it.
+        Err(Errno::NOSYS | Errno::PERM) => Err(CannotSleep),
+        _ => Ok(()),
+    }
+}
+
+/// The time at which a timeout is over; `None` if that is too far off.
+fn deadline(timeout: Duration) -> Option<Timespec> {
+    let now = clock_gettime(ClockId::Monotonic);
+    let now = Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?);
+    Timespec::try_from(now.checked_add(timeout)?).ok()
+}
