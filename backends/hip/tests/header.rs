@@ -72,6 +72,9 @@ fn compile(folder: &Path, headers: &str, text: &str) -> Result<(), String> {
 }
 
 fn structs() -> Result<Completion, Failed> {
+    if cfg!(windows) {
+        return Ok(Completion::ignored_with("AMD's header is compared on Linux, where a compiler's name is known"));
+    }
     let Some(headers) = HEADERS.into_iter().find(|folder| Path::new(folder).join(HEADER).exists()) else {
         return Ok(Completion::ignored_with("AMD's header is not installed (Debian's package: libamdhip64-dev)"));
     };

@@ -99,12 +99,27 @@ fn an_abandoned_timeline_lets_its_streams_go() {
     }
 }
 
+/// A process that lives longer than the test.
+fn another_process() -> std::process::Child {
+    let mut command = if cfg!(windows) {
+        // Waits for a line, which never comes.
+        let mut command = std::process::Command::new("cmd");
+        command.args(["/c", "set /p line="]);
+        command
+    } else {
+        let mut command = std::process::Command::new("sleep");
+        command.arg("60");
+        command
+    };
+    command.stdin(std::process::Stdio::piped()).spawn().expect("a process")
+}
+
 #[test]
 fn a_killed_process_is_an_error_and_no_hang() {
     for strategy in BOTH {
         let device = device();
         let (_exporter, timeline) = timeline(&device, strategy, 0);
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
+        let mut child = another_process();
         timeline.watch_process(child.id()).expect("watches");
         let stream = device.create_stream().expect("a stream");
         stream.wait_timeline(&timeline, 1).expect("enqueues");

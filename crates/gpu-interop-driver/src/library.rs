@@ -238,8 +238,28 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::DriverNotFound);
         let tried: Vec<&str> = error.attempts().iter().map(|attempt| attempt.target.as_str()).collect();
         assert_eq!(tried, SEARCH.names);
-        assert!(error.attempts()[0].reason.contains("No such file"), "{error}");
+        let words = if cfg!(windows) { "os error 126" } else { "No such file" };
+        assert!(error.attempts()[0].reason.contains(words), "{error}");
         assert!(error.to_string().contains("GPU_INTEROP_TEST_LIBRARY"), "{error}");
+    }
+
+    /// A file of that name where a program was started is somebody else's, who wants to be loaded into it.
+    #[cfg(windows)]
+    #[test]
+    fn a_library_planted_in_the_current_folder_is_not_loaded() {
+        const PLANTED: &str = "gpu-interop-planted.dll";
+        let planted = env::current_dir().expect("a folder").join(PLANTED);
+        let system = env::var_os("SystemRoot").expect("Windows has a folder");
+        std::fs::copy(Path::new(&system).join("system32/version.dll"), &planted).expect("copies");
+        let error = DriverLibrary::find(&LibrarySearch { names: &[PLANTED], ..SEARCH });
+        // What any other way of loading does: the file is a library.
+        // SAFETY: one of the system's own, without initialisers that do anything.
+        let loaded = unsafe { Library::new(PLANTED) };
+        let by_path = sys::open(planted.as_os_str());
+        std::fs::remove_file(&planted).ok();
+        assert_eq!(error.expect_err("it is not the system's").kind(), ErrorKind::DriverNotFound);
+        loaded.expect("the file can be loaded by whoever looks in the current folder");
+        by_path.expect("a whole path names it");
     }
 
     #[cfg(target_os = "linux")]

@@ -26,6 +26,7 @@ mod models;
 mod outstanding;
 mod pace;
 mod polling;
+mod process;
 mod side;
 mod threads;
 mod words;

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use super::process::Watched;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::AtomicU64;
 use crate::timeline::ExporterTimeline;
@@ -18,8 +19,8 @@ pub(crate) struct Side {
     waited: AtomicU64,
     /// What streams waited for at most when they were let go.
     let_go: OnceLock<u64>,
-    #[cfg(target_os = "linux")]
-    process: OnceLock<std::os::fd::OwnedFd>,
+    /// The process that signals it, if that is watched.
+    pub(super) process: OnceLock<Watched>,
 }
 
 impl Side {
@@ -29,7 +30,6 @@ impl Side {
             failure: OnceLock::new(),
             waited: AtomicU64::new(0),
             let_go: OnceLock::new(),
-            #[cfg(target_os = "linux")]
             process: OnceLock::new(),
         }
     }
@@ -144,71 +144,4 @@ pub(super) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
         std::mem::forget(payload);
         Err(Error::new(ErrorKind::Driver, "ExporterTimeline", "the exporter's side of the timeline panicked"))
     })
-}
-
-/// Timelines whose exporter is another process, which may end.
-#[cfg(target_os = "linux")]
-mod process {
-    use std::os::fd::OwnedFd;
-    use std::time::Duration;
-
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
-
-    use super::Side;
-    use crate::error::{Error, ErrorKind, Result};
-
-    const OPERATION: &str = "Timeline::watch_process";
-
-    impl Side {
-        /// From now on the timeline fails once process `id` has ended (`pidfd_open`).
-        pub(crate) fn watch_process(&self, id: u32) -> Result<()> {
-            let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
-            let pid = pid.ok_or_else(|| Error::invalid(OPERATION, "no process has this id").with_context("id", id))?;
-            let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| {
-                Error::new(ErrorKind::System, OPERATION, "the process cannot be watched; does it still run?")
-                    .with_context("id", id)
-                    .with_source(std::io::Error::from(errno))
-            })?;
-            self.process
-                .set(process)
-                .map_err(|_| Error::invalid(OPERATION, "the timeline watches a process already").with_context("id", id))
-        }
-
-        /// Whether a process is watched.
-        pub(crate) fn is_watched(&self) -> bool {
-            self.process.get().is_some()
-        }
-
-        /// Fails the timeline if the watched process has ended.
-        pub(crate) fn look_after_process(&self) {
-            if self.process.get().is_some_and(has_ended) {
-                self.fail(&Error::new(
-                    ErrorKind::Cancelled,
-                    OPERATION,
-                    "the process that signals the timeline has ended; import a timeline of a new one",
-                ));
-            }
-        }
-    }
-
-    /// A descriptor of a process is readable once the process has ended.
-    fn has_ended(process: &OwnedFd) -> bool {
-        let mut polled = [PollFd::new(process, PollFlags::IN)];
-        let now = Timespec::try_from(Duration::ZERO).ok();
-        poll(&mut polled, now.as_ref()).is_ok_and(|ready| ready > 0)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Side {
-    pub(crate) fn watch_process(&self, _id: u32) -> Result<()> {
-        Err(Error::unsupported("Timeline::watch_process", "this version watches processes on Linux only"))
-    }
-
-    pub(crate) fn is_watched(&self) -> bool {
-        false
-    }
-
-    pub(crate) fn look_after_process(&self) {}
 }

@@ -2,32 +2,35 @@
 
 mod capability;
 mod device;
+mod exported;
 mod graph;
 mod host_function;
 mod image;
+#[cfg(unix)]
 mod import;
 mod lifetime;
 mod lifetime_busy;
 mod lifetime_race;
 mod map;
+#[cfg(unix)]
 mod ownership;
+#[cfg(windows)]
+mod ownership_win32;
 mod recorder;
 mod semaphore;
 mod stream;
 mod stream_refusals;
 mod timeline;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::MemfdFlags;
-
+#[cfg(unix)]
+use self::exported::memfd;
 use self::recorder::{Recorder, gpu};
 use super::{Device, ExternalMemory, ExternalSemaphore, MappedBuffer};
 use crate::backend::BackendInfo;
 use crate::error::{Error, ErrorKind};
-use crate::handle::{MemoryHandle, SemaphoreHandle};
-use crate::import::{MemoryImport, SemaphoreImport};
+use crate::import::MemoryImport;
 
 const SIZE: u64 = 0x1_0000;
 
@@ -42,16 +45,8 @@ fn open_on(recorder: Recorder) -> (Arc<Recorder>, Device) {
     (recorder.clone(), Device::from_backend_device(info, recorder))
 }
 
-/// Descriptors that look like exported memory. The name shows in `/proc/self/fd`.
-/// As long as a file can be, and empty: any size of an import fits.
-fn memfd(name: &str) -> OwnedFd {
-    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).expect("memfd");
-    rustix::fs::ftruncate(&fd, i64::MAX.unsigned_abs()).expect("ftruncate");
-    fd
-}
-
 fn opaque(size: u64) -> MemoryImport {
-    MemoryImport::new(MemoryHandle::OpaqueFd(memfd("memory")), size)
+    MemoryImport::new(exported::memory("memory"), size)
 }
 
 fn import(device: &Device) -> ExternalMemory {
@@ -63,11 +58,11 @@ fn mapped(device: &Device) -> MappedBuffer {
 }
 
 fn binary(device: &Device) -> ExternalSemaphore {
-    device.import_semaphore(SemaphoreHandle::OpaqueFd(memfd("binary"))).expect("import")
+    device.import_semaphore(exported::binary("binary")).expect("import")
 }
 
 fn timeline(device: &Device) -> ExternalSemaphore {
-    device.import_semaphore(SemaphoreImport::new(SemaphoreHandle::TimelineFd(memfd("timeline")))).expect("import")
+    device.import_semaphore(exported::timeline("timeline")).expect("import")
 }
 
 /// Asserts that an error is of `kind`, says where it happened, and mentions each of `words`.

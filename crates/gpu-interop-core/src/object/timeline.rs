@@ -208,7 +208,7 @@ impl Timeline {
     ///
     /// # Errors
     /// [`ErrorKind::System`] if there is no such process, [`ErrorKind::InvalidArgument`] if one is watched already,
-    /// [`ErrorKind::Unsupported`] elsewhere than on Linux.
+    /// [`ErrorKind::Unsupported`] elsewhere than on Linux and Windows.
     pub fn watch_process(&self, id: u32) -> Result<()> {
         self.checked(self.side.watch_process(id))?;
         if let Path::HostBridge(bridge) = &self.path {

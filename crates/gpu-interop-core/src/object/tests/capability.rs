@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::recorder::{Call, Recorder, everything, gpu};
-use super::{SIZE, assert_refused, binary, memfd, opaque, open_on};
+use super::{SIZE, assert_refused, binary, exported, opaque, open_on};
 use crate::array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
 use crate::backend::WaitCondition;
 use crate::capability::{Capabilities, Feature, Support};
@@ -145,7 +145,7 @@ fn nothing_works_without_capabilities() {
     let error = device.allocate_exportable(1).expect_err("unsupported");
     let words = ["exportable memory", "the backend does not have it"];
     assert_refused(&error, ErrorKind::Unsupported, "Device::allocate_exportable", &words);
-    let handle = crate::MemoryHandle::OpaqueFd(memfd("memory"));
+    let handle = exported::memory("memory");
     let error = device.import_memory(crate::MemoryImport::new(handle, 12_345)).expect_err("unsupported");
     assert_refused(error.error(), ErrorKind::Unsupported, "Device::import_memory", &["size: 12345"]);
     assert_eq!(recorder.calls(), []);

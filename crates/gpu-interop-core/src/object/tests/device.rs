@@ -6,7 +6,6 @@ use super::recorder::{Recorder, gpu};
 use super::{SIZE, assert_refused, binary, opaque, open};
 use crate::backend::{Backend, BackendDevice, BackendInfo};
 use crate::error::{Error, ErrorKind, Result};
-use crate::handle::SemaphoreHandle;
 use crate::identity::{DeviceIdentity, Uuid};
 use crate::kernel::ModuleImage;
 use crate::object::Device;
@@ -74,18 +73,15 @@ fn only_a_device_that_is_proven_the_same_matches() {
 fn errors_of_the_driver_say_where_they_happened() {
     let (recorder, device) = open();
     type Work<'a> = (&'static str, &'a dyn Fn(&Device) -> Result<()>, &'static [&'static str]);
+    const HANDLE: &str = if cfg!(unix) { "handle: opaque fd" } else { "handle: opaque Win32 handle" };
+    const TIMELINE: &str =
+        if cfg!(unix) { "handle: timeline semaphore fd" } else { "handle: timeline semaphore Win32 handle" };
     let table: [Work<'_>; 8] = [
-        (
-            "ImportMemory",
-            &|d| d.import_memory(opaque(SIZE)).map(drop).map_err(Error::from),
-            &["size: 65536", "handle: opaque fd"],
-        ),
+        ("ImportMemory", &|d| d.import_memory(opaque(SIZE)).map(drop).map_err(Error::from), &["size: 65536", HANDLE]),
         (
             "ImportSemaphore",
-            &|d| {
-                d.import_semaphore(SemaphoreHandle::TimelineFd(super::memfd("timeline"))).map(drop).map_err(Error::from)
-            },
-            &["handle: timeline semaphore fd"],
+            &|d| d.import_semaphore(super::exported::timeline("timeline")).map(drop).map_err(Error::from),
+            &[TIMELINE],
         ),
         ("CreateExportable", &|d| d.allocate_exportable(9000).map(drop), &["size: 9000"]),
         ("ExportAllocation", &|d| d.allocate_exportable(9000)?.export().map(drop), &[]),

@@ -72,6 +72,7 @@ struct State {
     lent: BTreeSet<u64>,
     leaks_expected: bool,
     cannot_cancel: bool,
+    #[cfg(unix)]
     failed_imports: usize,
     before_free_buffer: Option<Box<dyn FnOnce() + Send>>,
     before_signal: Option<Box<dyn FnOnce() + Send>>,

@@ -48,7 +48,7 @@ impl BackendDevice for Recorder {
             size: request.size(),
             dedicated: request.is_dedicated(),
         };
-        self.lend(request.handle().as_fd(), call)?;
+        self.lend_memory(request.handle(), call)?;
         let (raw, value) = fresh();
         self.lock().create(Object::Memory(value), None);
         Ok(RawMemory::new(raw))
@@ -133,7 +133,7 @@ impl BackendDevice for Recorder {
 
     unsafe fn export_allocation(&self, allocation: &ExportableAllocation) -> Result<MemoryHandle> {
         self.begin(Call::ExportAllocation(allocation.raw))?.require(Object::Allocation(allocation.raw.get() as u64));
-        Ok(MemoryHandle::OpaqueFd(super::super::memfd("exported")))
+        Ok(super::super::exported::memory("exported"))
     }
 
     unsafe fn destroy_exportable(&self, allocation: &ExportableAllocation) -> Result<()> {
@@ -141,7 +141,7 @@ impl BackendDevice for Recorder {
     }
 
     unsafe fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore> {
-        self.lend(request.handle().as_fd(), Call::ImportSemaphore(request.handle().kind()))?;
+        self.lend_semaphore(request.handle(), Call::ImportSemaphore(request.handle().kind()))?;
         let (raw, value) = fresh();
         self.lock().create(Object::Semaphore(value), None);
         Ok(RawSemaphore::new(raw))

@@ -1,10 +1,13 @@
 //! How the recorder makes objects, borrows descriptors and frees: as drivers do.
 
+#[cfg(unix)]
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 use super::{Call, Object, Recorder, next};
 use crate::error::Result;
+#[cfg(unix)]
 use crate::handle::LentFd;
+use crate::handle::{MemoryHandle, SemaphoreHandle};
 
 /// A fresh value in both forms: the driver's and the recorder's.
 pub(super) fn fresh() -> (usize, u64) {
@@ -13,8 +16,33 @@ pub(super) fn fresh() -> (usize, u64) {
 }
 
 impl Recorder {
+    /// An import of memory, whose descriptor a driver treats as it likes.
+    #[cfg(unix)]
+    pub(super) fn lend_memory(&self, handle: &MemoryHandle, call: Call) -> Result<()> {
+        self.lend(handle.as_fd(), call)
+    }
+
+    /// As [`Recorder::lend_memory`], of a semaphore.
+    #[cfg(unix)]
+    pub(super) fn lend_semaphore(&self, handle: &SemaphoreHandle, call: Call) -> Result<()> {
+        self.lend(handle.as_fd(), call)
+    }
+
+    /// An import of memory. No driver closes a handle of Windows.
+    #[cfg(windows)]
+    pub(super) fn lend_memory(&self, _handle: &MemoryHandle, call: Call) -> Result<()> {
+        self.begin(call).map(drop)
+    }
+
+    /// As [`Recorder::lend_memory`], of a semaphore.
+    #[cfg(windows)]
+    pub(super) fn lend_semaphore(&self, _handle: &SemaphoreHandle, call: Call) -> Result<()> {
+        self.begin(call).map(drop)
+    }
+
     /// What drivers do to the descriptor they are lent: close it on success, and on every other failure.
-    pub(super) fn lend(&self, fd: Option<BorrowedFd<'_>>, call: Call) -> Result<()> {
+    #[cfg(unix)]
+    fn lend(&self, fd: Option<BorrowedFd<'_>>, call: Call) -> Result<()> {
         let loan = fd.map(LentFd::new).transpose()?;
         let outcome = self.begin(call).map(drop);
         let Some(loan) = loan else { return outcome };

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::PollingWaiter;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handle::{SemaphoreHandle, SemaphoreHandleKind};
+use crate::handle::SemaphoreHandleKind;
 use crate::import::SemaphoreImport;
-use crate::object::tests::memfd;
+use crate::object::tests::exported::{self, TIMELINE};
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 /// What a call does instead of what it should.
@@ -65,7 +65,7 @@ impl Exporter {
 
     /// A timeline that can.
     pub(super) fn exportable(&self) -> Arc<dyn ExporterTimeline> {
-        Arc::new(Exported { exporter: self.clone(), kind: Some(SemaphoreHandleKind::TimelineFd) })
+        Arc::new(Exported { exporter: self.clone(), kind: Some(TIMELINE) })
     }
 
     /// The exporter's own signal.
@@ -155,7 +155,7 @@ impl ExporterTimeline for Exported {
 
     fn export(&self) -> Result<SemaphoreImport> {
         self.exporter.lock().exports += 1;
-        Ok(SemaphoreImport::new(SemaphoreHandle::TimelineFd(memfd("timeline"))))
+        Ok(SemaphoreImport::new(exported::timeline("timeline")))
     }
 
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {

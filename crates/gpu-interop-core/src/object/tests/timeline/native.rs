@@ -4,7 +4,7 @@ use super::{Call, Exporter, Mood, assert_invalid, assert_refused, open, open_on}
 use crate::backend::{RawSemaphore, RawSignal, RawWait};
 use crate::capability::Support;
 use crate::error::ErrorKind;
-use crate::handle::SemaphoreHandleKind;
+use crate::object::tests::exported::TIMELINE;
 use crate::object::tests::recorder::{Recorder, everything, gpu};
 use crate::object::{Device, Timeline};
 use crate::semaphore_ops::{SignalParams, WaitParams};
@@ -30,7 +30,7 @@ fn streams_wait_and_signal_with_the_timelines_own_values() {
     let timeline = Timeline::new(&device, exporter.exportable()).expect("a timeline");
     assert_eq!(timeline.strategy(), TimelineStrategy::Native);
     assert_eq!(exporter.exports(), 1);
-    assert_eq!(recorder.calls(), [Call::ImportSemaphore(SemaphoreHandleKind::TimelineFd)]);
+    assert_eq!(recorder.calls(), [Call::ImportSemaphore(TIMELINE)]);
     let queue = device.create_stream().expect("stream");
     let stream = queue.as_raw();
     recorder.forget_calls();
@@ -104,7 +104,7 @@ fn a_refused_import_makes_a_bridge() {
 
 #[test]
 fn nothing_is_exported_that_cannot_be_imported() {
-    let lacks = everything().with_semaphore(SemaphoreHandleKind::TimelineFd, Support::no("the test said so"));
+    let lacks = everything().with_semaphore(TIMELINE, Support::no("the test said so"));
     let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), lacks));
     let exporter = Exporter::default();
     let timeline = Timeline::new(&device, exporter.exportable()).expect("a bridge");

@@ -1,0 +1,67 @@
+//! Handles of Windows are the caller's until an import succeeds, and are closed once.
+
+use std::os::windows::io::{AsRawHandle, OwnedHandle};
+
+use windows_sys::Win32::Foundation::{GetHandleInformation, HANDLE};
+use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessHandleCount};
+
+use super::exported::section;
+use super::{SIZE, open};
+use crate::error::ErrorKind;
+use crate::handle::{MemoryHandle, SemaphoreHandle, Win32Object};
+use crate::import::MemoryImport;
+
+fn is_open(handle: HANDLE) -> bool {
+    let mut flags = 0;
+    // SAFETY: the pointer is valid; of a number that is no handle the call fails.
+    unsafe { GetHandleInformation(handle, &raw mut flags) != 0 }
+}
+
+fn memory(handle: OwnedHandle) -> MemoryImport {
+    MemoryImport::new(MemoryHandle::OpaqueWin32(Win32Object::Handle(handle.into())), SIZE)
+}
+
+/// The value of a request's handle.
+fn raw(handle: &MemoryHandle) -> HANDLE {
+    match handle {
+        MemoryHandle::OpaqueWin32(Win32Object::Handle(handle)) => handle.as_raw(),
+        other => panic!("another handle came back: {other:?}"),
+    }
+}
+
+#[test]
+fn a_refused_handle_comes_back_open_and_the_same() {
+    let (recorder, device) = open();
+    let handle = section();
+    let number = handle.as_raw_handle();
+    recorder.fail_next("ImportMemory", ErrorKind::ImportRejected);
+    let failure = device.import_memory(memory(handle)).expect_err("told to fail");
+    let request = failure.into_request();
+    assert_eq!(raw(request.handle()), number, "the very same handle comes back");
+    assert!(is_open(number));
+    device.import_memory(request).expect("it can be imported").close().expect("close");
+}
+
+#[test]
+fn no_cycle_leaves_a_handle_open() {
+    let (recorder, device) = open();
+    let cycle = || {
+        recorder.fail_next("ImportMemory", ErrorKind::ImportRejected);
+        drop(device.import_memory(memory(section())).expect_err("told to fail"));
+        drop(device.import_memory(memory(section())).expect("import"));
+        let handle = SemaphoreHandle::TimelineWin32(Win32Object::Handle(section().into()));
+        device.import_semaphore(handle).expect("import").close().expect("close");
+    };
+    cycle();
+    let before = handles();
+    (0..1000).for_each(|_| cycle());
+    // Other tests of this process open and close some at the same time.
+    assert!(handles() < before + 500, "{before} handles grew to {}", handles());
+}
+
+fn handles() -> u32 {
+    let mut count = 0;
+    // SAFETY: the pointer is valid for the call, and the process is this one.
+    assert!(unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) } != 0);
+    count
+}
