@@ -1,6 +1,7 @@
 //! What this process holds: descriptors, mappings, memory.
 
 use crate::outcome::Verdict;
+use crate::system;
 use crate::{ensure, ensure_eq};
 
 /// Resident memory may grow by less than this, bytes.
@@ -12,7 +13,7 @@ const MAPPING_SLACK: std::ops::RangeInclusive<usize> = 8..=64;
 /// A count of what could leak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holdings {
-    /// Open descriptors.
+    /// Open descriptors or handles.
     pub descriptors: usize,
     /// Mapped regions.
     pub mappings: usize,
@@ -24,14 +25,9 @@ impl Holdings {
     /// What the process holds now.
     ///
     /// # Errors
-    /// If `/proc` cannot be read.
+    /// If the system does not tell.
     pub fn now() -> Verdict<Self> {
-        // The iterator itself holds one descriptor while it counts.
-        let descriptors = std::fs::read_dir("/proc/self/fd")?.count().saturating_sub(1);
-        let mappings = std::fs::read_to_string("/proc/self/maps")?.lines().count();
-        let statm = std::fs::read_to_string("/proc/self/statm")?;
-        let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-        Ok(Self { descriptors, mappings, resident: pages * rustix::param::page_size() as u64 })
+        system::holdings()
     }
 
     /// Runs a tenth of `cycles` to warm up, then `cycles`, and checks that the process holds no more than between the
@@ -70,30 +66,4 @@ impl Holdings {
         }
         Self::now()
     }
-}
-
-/// How many threads this process has.
-///
-/// # Errors
-/// If `/proc` cannot be read.
-pub(crate) fn threads() -> Verdict<usize> {
-    Ok(std::fs::read_dir("/proc/self/task")?.count())
-}
-
-/// Memory that is available without swapping, bytes.
-///
-/// # Errors
-/// If `/proc/meminfo` cannot be read.
-pub(crate) fn available_memory() -> Verdict<u64> {
-    let meminfo = std::fs::read_to_string("/proc/meminfo")?;
-    let kilobytes = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))
-        .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    Ok(kilobytes.unwrap_or(0) * 1024)
-}
-
-/// How many descriptors this process may have open.
-pub(crate) fn descriptor_limit() -> u64 {
-    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }

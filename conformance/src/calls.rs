@@ -6,8 +6,6 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -22,7 +20,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::outcome::Verdict;
 use crate::report::{Call, CallTrace, Returned};
-use crate::runner::nameless_file;
+use crate::system::{self, BorrowedOsHandle, OsHandle, nameless_file};
 
 /// How many calls are kept.
 const KEPT: usize = 200;
@@ -59,10 +57,15 @@ impl CallFile {
         Ok(Self(self.0.try_clone()?))
     }
 
+    /// What another process is sent.
+    pub(crate) fn handle(&self) -> BorrowedOsHandle<'_> {
+        system::borrow(&self.0)
+    }
+
     /// What a scenario, or whatever came after it, called: the newest, in order.
     pub(crate) fn trace(&self, scenario: usize) -> Verdict<CallTrace> {
         let mut bytes = vec![0; KEPT * PLACE];
-        self.0.read_exact_at(&mut bytes, 0)?;
+        system::read_at(&self.0, &mut bytes, 0)?;
         // A place that was being written when the process was killed is none.
         let read = |place: &[u8]| serde_json::from_slice::<Kept>(place.split(|byte| *byte == 0).next()?).ok();
         let mut kept: Vec<Kept> =
@@ -75,15 +78,9 @@ impl CallFile {
     }
 }
 
-impl From<OwnedFd> for CallFile {
-    fn from(fd: OwnedFd) -> Self {
-        Self(fd.into())
-    }
-}
-
-impl AsFd for CallFile {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+impl From<OsHandle> for CallFile {
+    fn from(file: OsHandle) -> Self {
+        Self(file.into())
     }
 }
 
@@ -157,7 +154,7 @@ impl Recording {
         self.places.0[place] = true;
         let call = Call {
             number: self.count,
-            thread: rustix::thread::gettid().as_raw_nonzero().get(),
+            thread: system::thread_id(),
             function: event.function,
             arguments: event.arguments,
             began_us: u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX),
@@ -172,7 +169,7 @@ impl Recording {
         let Some((place, mut kept)) = self.running.remove(&event.call) else { return };
         self.places.0[place] = false;
         if code == 0 && ROUTINE.contains(&kept.call.function.as_str()) {
-            let _ = self.file.0.write_all_at(&[0; PLACE], (place * PLACE) as u64);
+            let _ = system::write_at(&self.file.0, &[0; PLACE], (place * PLACE) as u64);
             if self.next == (place + 1) % KEPT {
                 self.next = place;
             }
@@ -188,7 +185,7 @@ impl Recording {
         let mut bytes = serde_json::to_vec(kept).unwrap_or_default();
         if bytes.len() < PLACE {
             bytes.resize(PLACE, 0);
-            let _ = self.file.0.write_all_at(&bytes, (place * PLACE) as u64);
+            let _ = system::write_at(&self.file.0, &bytes, (place * PLACE) as u64);
         }
     }
 }

@@ -13,6 +13,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+#[cfg(unix)]
 use crate::bench::{self, BenchArgs};
 use crate::calls;
 use crate::catalogue;
@@ -31,6 +32,7 @@ use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
 use crate::runner::{self, Isolation, Plan, Progress, child};
 use crate::scenario::Exporters;
 use crate::suite::{BACKEND_NAMES, Suite};
+use crate::system;
 
 /// Exit status: something that ran has failed.
 pub(crate) const FAILED: u8 = 1;
@@ -78,6 +80,7 @@ enum Command {
     /// Prints ratios first, each with its limit and the 95 % interval of its median, then every measurement. The variants
     /// take turns, so that a ratio compares what happened within milliseconds. A missed limit fails the run only with
     /// --strict; data that does not arrive always does.
+    #[cfg(unix)]
     Bench(BenchArgs),
     /// Lay the reports of several machines side by side, as one page or one JSON file.
     ///
@@ -184,6 +187,7 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         Command::Doctor(args) => doctor::run(suite, args.json).map(|()| 0),
         Command::List(args) => list(suite, &args).map(|()| 0),
         Command::Run(args) => run(suite, &args),
+        #[cfg(unix)]
         Command::Bench(args) => bench::run(suite, &args),
         Command::Merge(args) => merge::run(&args),
         Command::Schema(args) => schema::run(&args).map(|()| 0),
@@ -424,7 +428,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
         if !path.exists() || path.is_file() {
-            let mut file = tempfile::Builder::new().permissions(readable()).tempfile_in(folder)?;
+            let mut file = system::readable_file().tempfile_in(folder)?;
             std::io::Write::write_all(&mut file, text.as_bytes())?;
             file.persist(path)?;
             return Ok(());
@@ -433,10 +437,6 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
         std::fs::write(path, text)
     };
     write().map_err(|error| cannot_write(path, &error))
-}
-
-fn readable() -> std::fs::Permissions {
-    std::os::unix::fs::PermissionsExt::from_mode(0o644)
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Stop {

@@ -1,19 +1,23 @@
 //! The subcommands that the suite starts itself with: no help shows them.
 
 use std::num::NonZeroU32;
+#[cfg(unix)]
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+#[cfg(unix)]
 use crate::bench::load::{self, LoadArgs};
 use crate::cli::to_json;
 use crate::context::{Context, Seeds};
 use crate::exporter::ExporterName;
 use crate::outcome::Verdict;
+use crate::peer;
+#[cfg(unix)]
+use crate::raw_cuda;
 use crate::runner::{self, child, group};
 use crate::scenario::Scenario;
 use crate::suite::Suite;
-use crate::{peer, raw_cuda};
 
 /// What another process of the suite asks for.
 #[derive(Debug, Subcommand)]
@@ -25,12 +29,14 @@ pub(crate) enum Internal {
     #[command(hide = true)]
     Discover(DiscoverArgs),
     /// Loads the backend, or its driver alone, and answers how long that took.
+    #[cfg(unix)]
     #[command(hide = true, name = load::SUBCOMMAND)]
     BenchLoad(LoadArgs),
     /// Is the other process of a scenario.
     #[command(hide = true, name = peer::SUBCOMMAND)]
     Peer(PeerArgs),
     /// Calls CUDA's driver without the library.
+    #[cfg(unix)]
     #[command(hide = true, name = raw_cuda::SUBCOMMAND)]
     RawCuda(RawCudaArgs),
 }
@@ -64,6 +70,7 @@ pub(crate) struct DiscoverArgs {
     exporter: Vec<ExporterName>,
 }
 
+#[cfg(unix)]
 #[derive(Debug, Args)]
 pub(crate) struct RawCudaArgs {
     /// The driver's file.
@@ -101,8 +108,10 @@ impl Internal {
         match self {
             Self::Child(args) => run_child(suite, args),
             Self::Discover(args) => run_discover(suite, args),
+            #[cfg(unix)]
             Self::BenchLoad(args) => runner::answer(&to_json(&load::once(suite, args))?),
             Self::Peer(args) => run_peer(suite, args),
+            #[cfg(unix)]
             Self::RawCuda(args) => raw_cuda::serve(&args.library, args.device),
         }
     }

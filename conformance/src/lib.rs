@@ -30,7 +30,7 @@
 //!
 //! `conformance/examples/third-party` in the repository is a whole one.
 //!
-//! Linux only.
+//! Linux and Windows.
 
 mod accounting;
 mod backend_under_test;
@@ -50,12 +50,14 @@ mod outcome;
 mod output;
 mod pattern;
 mod peer;
+#[cfg(unix)]
 mod raw_cuda;
 mod report;
 mod runner;
 mod scenario;
 mod scenarios;
 mod suite;
+mod system;
 
 pub use accounting::Holdings;
 pub use backend_under_test::{BackendUnderTest, MakeSemaphore, host_semaphore};
@@ -74,3 +76,4 @@ pub use report::{
 };
 pub use scenario::{Exporters, Scenario};
 pub use suite::Suite;
+pub use system::{BorrowedOsHandle, OsHandle};

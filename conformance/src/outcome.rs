@@ -122,6 +122,7 @@ impl From<std::io::Error> for Stop {
     }
 }
 
+#[cfg(unix)]
 impl From<rustix::io::Errno> for Stop {
     fn from(errno: rustix::io::Errno) -> Self {
         Self::Failed(std::io::Error::from(errno).to_string())

@@ -40,7 +40,8 @@ fn is_lavapipe(memory: sys::Borrowed<'_>, file_size: u64) -> bool {
     size == file_size.to_ne_bytes() && header == LAVAPIPE_HEADER.to_ne_bytes()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::fd::{AsFd, OwnedFd};
 

@@ -3,9 +3,9 @@
 mod image;
 mod native;
 mod timeline;
+#[cfg(unix)]
 mod vulkan;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,9 @@ pub(crate) use timeline::{Unwrapping, Wrapper};
 
 use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};
+use crate::system::{self, OsHandle};
 
+#[cfg(unix)]
 pub(crate) use vulkan::same_device as vulkan_device;
 
 /// The exporters of the suite.
@@ -140,7 +142,7 @@ pub trait Exporter: Send + Sync {
     ///
     /// # Errors
     /// [`Stop::Unsupported`] if they cannot be.
-    fn send_timeline(&self, _timeline: &dyn ExporterTimeline) -> Verdict<OwnedFd> {
+    fn send_timeline(&self, _timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
         Err(no_timelines())
     }
 
@@ -148,7 +150,7 @@ pub trait Exporter: Send + Sync {
     ///
     /// # Errors
     /// [`Stop::Unsupported`] if it cannot.
-    fn open_timeline(&self, _timeline: OwnedFd) -> Verdict<Arc<dyn ExporterTimeline>> {
+    fn open_timeline(&self, _timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
         Err(no_timelines())
     }
 
@@ -191,9 +193,9 @@ fn no_timelines() -> Stop {
     Stop::Unsupported("the suite has no timelines of this exporter".into())
 }
 
-/// The descriptor behind an exported timeline.
-fn descriptor(handle: SemaphoreHandle) -> Verdict<OwnedFd> {
-    handle.into_fd().map_err(|_| Stop::Failed("the timeline was not exported as a descriptor".into()))
+/// What stands for an exported timeline.
+fn handle_of(timeline: SemaphoreHandle) -> Verdict<OsHandle> {
+    system::into_semaphore(timeline).ok_or_else(|| Stop::Failed("the timeline was not exported as a handle".into()))
 }
 
 /// Lists complaints.
@@ -276,6 +278,12 @@ pub(crate) fn open(
 ) -> Verdict<Box<dyn Exporter>> {
     match name {
         ExporterName::Native => Ok(Box::new(native::NativeExporter::open(backend, device)?)),
+        #[cfg(unix)]
         ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(device, signals_by_host)?)),
+        #[cfg(windows)]
+        ExporterName::Vulkan => {
+            let _ = signals_by_host;
+            Err(Stop::Unsupported("the suite takes Vulkan's file descriptors only, which Windows does not have".into()))
+        }
     }
 }

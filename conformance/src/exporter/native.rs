@@ -3,24 +3,24 @@
 mod queue;
 
 use std::any::Any;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use gpu_interop::host::HostSemaphore;
 use gpu_interop::{
     BufferSlice, Device, DeviceIdentity, ExportableMemory, ExporterTimeline, Feature, MappedBuffer, MemoryImport,
-    SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload, Stream,
+    SemaphorePayload, Stream,
 };
 
 use queue::{Job, Queue};
 
 use super::timeline::Relabelled;
 use super::{
-    BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, Placement, Point, descriptor,
+    BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, Placement, Point, handle_of,
     too_great,
 };
 use crate::backend_under_test::{BackendUnderTest, MakeSemaphore};
 use crate::outcome::{Stop, Verdict};
+use crate::system::{self, OsHandle};
 
 pub(super) struct NativeExporter {
     /// Opened apart from the importing device, so that nothing is shared but the memory.
@@ -43,7 +43,7 @@ impl NativeExporter {
         stream.record(&device.create_event()?)?;
         stream.synchronize()?;
         let semaphores = backend.semaphores();
-        let imports = importer.capabilities().semaphore(SemaphoreHandleKind::TimelineFd).is_supported();
+        let imports = importer.capabilities().semaphore(system::TIMELINE_SEMAPHORE).is_supported();
         let queue = Arc::new(Queue::start(stream.clone())?);
         Ok(Self { device, stream, semaphores, queue, keeps_timelines: imports && semaphores.is_none() })
     }
@@ -103,15 +103,15 @@ impl Exporter for NativeExporter {
         Ok(self.labelled(HostSemaphore::timeline(value)?))
     }
 
-    fn send_timeline(&self, timeline: &dyn ExporterTimeline) -> Verdict<OwnedFd> {
+    fn send_timeline(&self, timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
         let timeline: &dyn Any = timeline;
         let kept = || timeline.downcast_ref().map(|kept: &Relabelled<HostSemaphore>| &kept.timeline);
         let timeline = timeline.downcast_ref().or_else(kept);
-        descriptor(timeline.ok_or_else(|| Stop::Failed("the timeline is not this exporter's".into()))?.export()?)
+        handle_of(timeline.ok_or_else(|| Stop::Failed("the timeline is not this exporter's".into()))?.export()?)
     }
 
-    fn open_timeline(&self, timeline: OwnedFd) -> Verdict<Arc<dyn ExporterTimeline>> {
-        Ok(self.labelled(HostSemaphore::open(SemaphoreHandle::TimelineFd(timeline))?))
+    fn open_timeline(&self, timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
+        Ok(self.labelled(HostSemaphore::open(system::timeline_semaphore(timeline))?))
     }
 
     fn binary_as_timeline(&self) -> Verdict<Arc<dyn ExporterTimeline>> {

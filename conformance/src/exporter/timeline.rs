@@ -2,15 +2,13 @@
 
 use std::any::Any;
 use std::marker::PhantomData;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop::{
-    Error, ErrorKind, ExporterTimeline, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport, TimelineWaiter,
-};
+use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, SemaphoreHandleKind, SemaphoreImport, TimelineWaiter};
 
 use crate::outcome::Verdict;
+use crate::system::{self, OsHandle};
 
 /// A value of a timeline.
 #[derive(Debug, Clone, Copy)]
@@ -79,8 +77,8 @@ impl<W: Wrapper> TimelineWaiter for Unwrapping<W> {
 pub(super) struct Relabelled<T> {
     /// What has the value.
     pub(super) timeline: T,
-    /// What is exported instead: the descriptor that another process sent, or nothing.
-    pub(super) exported: Option<OwnedFd>,
+    /// What is exported instead: what another process sent, or nothing.
+    pub(super) exported: Option<OsHandle>,
 }
 
 impl<T: ExporterTimeline> ExporterTimeline for Relabelled<T> {
@@ -97,16 +95,17 @@ impl<T: ExporterTimeline> ExporterTimeline for Relabelled<T> {
     }
 
     fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
-        self.exported.as_ref().map(|_| SemaphoreHandleKind::TimelineFd)
+        self.exported.as_ref().map(|_| system::TIMELINE_SEMAPHORE)
     }
 
     fn export(&self) -> Result<SemaphoreImport> {
         const OPERATION: &str = "Relabelled::export";
-        let fd = self.exported.as_ref().ok_or_else(|| Error::unsupported(OPERATION, "there is nothing to export"))?;
-        let fd = fd.try_clone().map_err(|error| {
-            Error::new(ErrorKind::System, OPERATION, "the descriptor cannot be duplicated").with_source(error)
+        let handle =
+            self.exported.as_ref().ok_or_else(|| Error::unsupported(OPERATION, "there is nothing to export"))?;
+        let handle = handle.try_clone().map_err(|error| {
+            Error::new(ErrorKind::System, OPERATION, "the handle cannot be duplicated").with_source(error)
         })?;
-        Ok(SemaphoreHandle::TimelineFd(fd).into())
+        Ok(system::timeline_semaphore(handle).into())
     }
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
         Ok(Box::new(Unwrapping::new(self)?))

@@ -4,7 +4,6 @@ mod image;
 mod layer;
 mod timeline;
 
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,6 +24,7 @@ use super::{
     ImageSpec, NO_LAYER, Placement, Point, too_great,
 };
 use crate::outcome::{Stop, Verdict};
+use crate::system::OsHandle;
 
 /// What the suite does with buffers.
 const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
@@ -166,11 +166,11 @@ impl Exporter for VulkanExporter {
         self.context.interop().max_timeline_difference()
     }
 
-    fn send_timeline(&self, timeline: &dyn ExporterTimeline) -> Verdict<OwnedFd> {
+    fn send_timeline(&self, timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
         timeline::send(timeline)
     }
 
-    fn open_timeline(&self, timeline: OwnedFd) -> Verdict<Arc<dyn ExporterTimeline>> {
+    fn open_timeline(&self, timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
         timeline::open(self.context.interop(), timeline)
     }
 

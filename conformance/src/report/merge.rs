@@ -66,6 +66,7 @@ impl Merged {
     }
 
     /// What was measured and is in no file yet.
+    #[cfg(unix)]
     pub(crate) fn single_bench(report: BenchReport) -> Self {
         Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
     }

@@ -5,23 +5,21 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
-use rustix::net::{RecvFlags, SendFlags};
 use wait_timeout::ChildExt;
 
 use super::child::Ran;
-use super::isolated::{log_from, nameless_file};
+use super::isolated::log_from;
 use super::{Case, Ended};
 use crate::calls::{self, CallFile};
 use crate::context::{Recorded, Seeds};
 use crate::interrupt::{self, NOTICED_WITHIN};
 use crate::outcome::{Outcome, Stop, Verdict};
-use crate::peer::{Channel, describe, readable_within, this_program};
+use crate::peer::{Channel, describe, this_program};
 use crate::report::Observation;
+use crate::system::{self, Connection, Received, nameless_file};
 
 /// The most bytes of a verdict.
 const MESSAGE: usize = 128 << 10;
@@ -35,7 +33,7 @@ const MOST_CONNECTIONS: &str = "32";
 
 /// Records this process's driver calls where the parent asked for it.
 pub(crate) fn record_calls() -> Verdict {
-    let (_, file) = Channel::of_this_process()?.receive_fd(CALLS)?;
+    let (_, file) = Channel::of_this_process()?.receive_handle(CALLS)?;
     calls::record_to(file.into());
     Ok(())
 }
@@ -59,8 +57,7 @@ pub(crate) fn answer(ran: &Ran) -> Verdict {
         *text = cut(text, most);
     }
     let bytes = serde_json::to_vec(&ran).map_err(|error| Stop::Failed(error.to_string()))?;
-    rustix::net::send(std::io::stdin().as_fd(), &bytes, SendFlags::NOSIGNAL)?;
-    Ok(())
+    Connection::of_this_process()?.send(&bytes, &[])
 }
 
 /// At most this many characters. Escaped, each may be several times as long.
@@ -159,11 +156,10 @@ impl Process {
         let calls = options.calls.then(CallFile::new).transpose()?;
         if let Some(calls) = &calls {
             command.arg("--calls");
-            channel.send(CALLS, 0, &[calls.as_fd()])?;
+            channel.send(CALLS, 0, &[calls.handle()])?;
         }
-        // The socket is the child's standard input: the one descriptor that every process has.
-        command.stdin(Stdio::from(there)).stdout(log.try_clone()?).stderr(log.try_clone()?);
-        command.process_group(0);
+        command.stdin(there).stdout(log.try_clone()?).stderr(log.try_clone()?);
+        system::own_group(&mut command);
         Ok(Self { child: command.spawn()?, channel, log, log_start: 0, calls, ended: 0 })
     }
 
@@ -249,7 +245,7 @@ impl Process {
     fn told(&self, deadline: Instant) -> Verdict<Told> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            if readable_within(&self.channel, left.min(NOTICED_WITHIN))? {
+            if self.channel.connection().wait(left.min(NOTICED_WITHIN))? {
                 break;
             }
             if interrupt::is_interrupted() {
@@ -259,16 +255,8 @@ impl Process {
                 return Ok(Told::TimedOut);
             }
         }
-        let mut bytes = vec![0_u8; MESSAGE];
-        let (received, _) = match rustix::net::recv(&self.channel, &mut bytes[..], RecvFlags::empty()) {
-            // It died with something unread.
-            Err(rustix::io::Errno::CONNRESET) => return Ok(Told::Ended),
-            received => received?,
-        };
-        if received == 0 {
-            return Ok(Told::Ended);
-        }
-        let ran = serde_json::from_slice(&bytes[..received])
+        let Received::Message(bytes, _) = self.channel.connection().receive(MESSAGE)? else { return Ok(Told::Ended) };
+        let ran = serde_json::from_slice(&bytes)
             .map_err(|error| Stop::Failed(format!("the scenario's process sent something unreadable: {error}")))?;
         Ok(Told::Ran(ran))
     }

@@ -2,11 +2,9 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::fd::AsFd;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::fs::MemfdFlags;
 use serde::de::DeserializeOwned;
 use wait_timeout::ChildExt;
 
@@ -14,6 +12,7 @@ use crate::exporter::ExporterName;
 use crate::outcome::{Stop, Verdict};
 use crate::peer::{describe, this_program};
 use crate::report::Environment;
+use crate::system::{self, nameless_file};
 
 /// The end of a process's output that a report keeps, bytes.
 const LOG_LENGTH: u64 = 4096;
@@ -75,10 +74,6 @@ pub(super) fn log_from(log: &mut File, start: u64) -> Verdict<String> {
     Ok(format!("{cut}{}", read_from(log, kept)?.trim_end()))
 }
 
-pub(crate) fn nameless_file(name: &str) -> Verdict<File> {
-    Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
-}
-
 pub(super) fn read_from(file: &mut File, start: u64) -> Verdict<String> {
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
@@ -88,7 +83,7 @@ pub(super) fn read_from(file: &mut File, start: u64) -> Verdict<String> {
 
 /// Writes this process's answer to where [`run_self`] reads it.
 pub(crate) fn answer(text: &str) -> Verdict {
-    let mut answer = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    let mut answer = File::from(system::standard_input()?);
     Ok(answer.write_all(text.as_bytes())?)
 }
 
@@ -113,6 +108,7 @@ pub(crate) fn discover_with(
 }
 
 /// Runs this program with `arguments` and hands its answer on. `what` it does is for messages.
+#[cfg(unix)]
 pub(crate) fn ask_self<T: DeserializeOwned>(what: &str, arguments: &[String], limit: Duration) -> Verdict<T> {
     ask_self_with(what, arguments, &[], limit)
 }

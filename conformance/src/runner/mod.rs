@@ -26,7 +26,9 @@ use crate::outcome::{Outcome, Verdict};
 use crate::report::{CallTrace, CaseReport, Environment, ExporterReport, Report, SCHEMA, Tool, case_name, summarize};
 use crate::scenario::{Exporters, Scenario};
 
-pub(crate) use isolated::{answer, ask_self, discover, discover_with, nameless_file};
+#[cfg(unix)]
+pub(crate) use isolated::ask_self;
+pub(crate) use isolated::{answer, discover, discover_with};
 pub(crate) use progress::Progress;
 
 /// What to run and how.

@@ -11,10 +11,10 @@ use gpu_interop::{
 use rustix::event::EventfdFlags;
 
 use super::{expect_error, refused, refused_semaphore};
-use crate::accounting::descriptor_limit;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
+use crate::system::handle_limit;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
@@ -50,7 +50,7 @@ fn negative(_: &Context) -> Verdict {
 fn closed(context: &Context) -> Verdict {
     context.need_memory(MemoryHandleKind::OpaqueFd)?;
     // A high number, so that nothing else gets it meanwhile.
-    let high = i32::try_from(descriptor_limit() / 2).unwrap_or(900).min(900);
+    let high = i32::try_from(handle_limit() / 2).unwrap_or(900).min(900);
     let number = rustix::io::fcntl_dupfd_cloexec(File::open("/dev/null")?, high)?.into_raw_fd();
     // SAFETY: the number was just given out and is closed here, once.
     drop(unsafe { OwnedFd::from_raw_fd(number) });

@@ -14,11 +14,12 @@ use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, Stat};
 
 use super::threads::join;
-use crate::accounting::{Holdings, descriptor_limit};
+use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
+use crate::system::handle_limit;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
@@ -84,7 +85,7 @@ fn stress(context: &Context) -> Verdict {
 
 /// From here on `LentFd` takes its numbers: half of the limit, at most 4,096.
 fn lending_floor() -> i32 {
-    i32::try_from((descriptor_limit() / 2).min(4096)).unwrap_or(0)
+    i32::try_from((handle_limit() / 2).min(4096)).unwrap_or(0)
 }
 
 /// Imports that work, that the driver refuses and that do not reach it.

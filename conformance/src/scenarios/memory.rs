@@ -3,12 +3,12 @@
 use gpu_interop::{KernelArg, LaunchConfig};
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN};
 
-use crate::accounting::descriptor_limit;
 use crate::context::Context;
 use crate::ensure_eq;
 use crate::exporter::{BufferSpec, ExportedBuffer, Placement};
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
+use crate::system::handle_limit;
 
 scenarios! {
     "memory.read_device_local", Any, "The device reads what the exporter wrote to device-local memory.", read_device_local,
@@ -228,7 +228,7 @@ fn two_devices(context: &Context) -> Verdict {
 
 fn many_imports(context: &Context) -> Verdict {
     const COUNT: u32 = 200;
-    let limit = descriptor_limit();
+    let limit = handle_limit();
     if limit < 2000 {
         return Err(Stop::Skipped(format!("needs about 1,000 descriptors; this process may have {limit} (ulimit -n)")));
     }

@@ -13,12 +13,15 @@ mod image_lifetime;
 mod image_linear;
 mod image_misuse;
 mod image_shapes;
+#[cfg(unix)]
 mod import_fd;
+#[cfg(unix)]
 mod import_fd_stress;
 mod import_request;
 mod lifetime;
 mod map;
 mod memory;
+#[cfg(unix)]
 mod misbehaviour;
 mod not_covered;
 mod process;
@@ -48,7 +51,9 @@ pub(crate) fn standard() -> Vec<Scenario> {
     [
         identity::SCENARIOS,
         environment::SCENARIOS,
+        #[cfg(unix)]
         import_fd::SCENARIOS,
+        #[cfg(unix)]
         import_fd_stress::SCENARIOS,
         import_request::SCENARIOS,
         map::SCENARIOS,
@@ -66,6 +71,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         graph::SCENARIOS,
         graph_semaphores::SCENARIOS,
         &timeline::scenarios(),
+        #[cfg(unix)]
         &misbehaviour::scenarios(),
         image_formats::SCENARIOS,
         image_shapes::SCENARIOS,

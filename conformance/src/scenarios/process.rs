@@ -1,13 +1,14 @@
 //! Other processes.
 
-use gpu_interop::{MemoryHandle, MemoryImport};
+use gpu_interop::MemoryImport;
 
 use crate::context::Context;
+use crate::ensure_eq;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
 use crate::peer::{Channel, Role};
 use crate::scenario::scenarios;
-use crate::{ensure, ensure_eq};
+use crate::system;
 
 scenarios! {
     "process.import_sent_fd", Any,
@@ -35,17 +36,14 @@ const SIZE: usize = 1 << 20;
 fn send_handle(channel: &Channel, what: &str, buffer: &dyn ExportedBuffer) -> Verdict {
     let request = buffer.import_request()?;
     let size = request.size();
-    let fd = request
-        .handle()
-        .as_fd()
+    let handle = system::of_memory(request.handle())
         .ok_or_else(|| Stop::Unsupported("handles of this exporter cannot be sent to another process".into()))?;
-    channel.send(what, size, &[fd])
+    channel.send(what, size, &[handle])
 }
 
 fn receive_memory(context: &Context, channel: &Channel, what: &str) -> Verdict<gpu_interop::MappedBuffer> {
-    let (size, fd) = channel.receive_fd(what)?;
-    let request =
-        MemoryImport::new(MemoryHandle::OpaqueFd(fd), size).exported_by(context.exporter()?.identity().clone());
+    let (size, handle) = channel.receive_handle(what)?;
+    let request = MemoryImport::new(system::memory(handle), size).exported_by(context.exporter()?.identity().clone());
     Ok(context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?)
 }
 
@@ -128,16 +126,14 @@ fn import_and_write_forever(context: &Context, channel: &Channel) -> Verdict {
 }
 
 fn handles_not_inherited(context: &Context) -> Verdict {
-    let list = || -> Verdict<usize> {
-        let mut command = std::process::Command::new("ls");
-        let output = command.arg("/proc/self/fd").stdin(std::process::Stdio::null()).output()?;
-        let count = String::from_utf8_lossy(&output.stdout).lines().count();
-        ensure!(output.status.success() && count > 0, "`ls` failed: {}", output.status);
-        Ok(count)
-    };
-    let before = list()?;
+    let before = system::handles_in_a_program()?;
     let buffer = context.buffer(4096)?;
     let handles: Vec<_> = (0..16).map(|_| buffer.import_request()).collect::<Verdict<_>>()?;
-    ensure_eq!(list()?, before, "descriptors in a started program while {} handles are open", handles.len());
+    ensure_eq!(
+        system::handles_in_a_program()?,
+        before,
+        "descriptors or handles in a started program while {} handles are open",
+        handles.len()
+    );
     Ok(())
 }

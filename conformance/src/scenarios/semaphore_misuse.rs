@@ -1,6 +1,6 @@
 //! Semaphore requests that are wrong.
 
-use gpu_interop::{ErrorKind, ExternalSemaphore, SemaphoreHandle, SemaphoreHandleKind, WaitParams};
+use gpu_interop::{ErrorKind, ExternalSemaphore, WaitParams};
 
 use super::{expect_error, refused_semaphore};
 use crate::context::{Context, PATIENCE};
@@ -8,6 +8,7 @@ use crate::ensure_eq;
 use crate::exporter::ExportedSemaphore;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
+use crate::system;
 
 scenarios! {
     "semaphore.empty_batch", None, "Signalling or waiting for no semaphore at all is refused.", empty_batch,
@@ -23,7 +24,7 @@ scenarios! {
 }
 
 pub(super) fn import_binary(context: &Context) -> Verdict<(Box<dyn ExportedSemaphore>, ExternalSemaphore)> {
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
+    context.need_semaphore(system::BINARY_SEMAPHORE)?;
     let exported = context.exporter()?.binary_semaphore()?;
     let imported = context.device().import_semaphore(exported.export()?)?;
     Ok((exported, imported))
@@ -33,7 +34,7 @@ pub(super) fn import_timeline(
     context: &Context,
     value: u64,
 ) -> Verdict<(Box<dyn ExportedSemaphore>, ExternalSemaphore)> {
-    context.need_semaphore(SemaphoreHandleKind::TimelineFd)?;
+    context.need_semaphore(system::TIMELINE_SEMAPHORE)?;
     let exported = context.exporter()?.timeline_semaphore(value)?;
     let imported = context.device().import_semaphore(exported.export()?)?;
     Ok((exported, imported))
@@ -80,27 +81,27 @@ fn backwards(context: &Context) -> Verdict {
 }
 
 fn wrong_kind(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
-    context.need_semaphore(SemaphoreHandleKind::TimelineFd)?;
-    let lost = |_| Stop::Failed("another handle came back".into());
+    context.need_semaphore(system::BINARY_SEMAPHORE)?;
+    context.need_semaphore(system::TIMELINE_SEMAPHORE)?;
+    let lost = || Stop::Failed("another handle came back".into());
     let binary = context.exporter()?.binary_semaphore()?;
-    let fd = binary.export()?.into_fd().map_err(lost)?;
-    match context.device().import_semaphore(SemaphoreHandle::TimelineFd(fd)) {
+    let handle = system::into_semaphore(binary.export()?).ok_or_else(lost)?;
+    match context.device().import_semaphore(system::timeline_semaphore(handle)) {
         // CUDA accepts it.
         Ok(semaphore) => semaphore.close()?,
         Err(failure) => {
             let request =
                 refused_semaphore(Err(failure), &[ErrorKind::ImportRejected], "a binary semaphore as timeline")?;
-            let fd = request.into_handle().into_fd().map_err(lost)?;
-            let imported = context.device().import_semaphore(SemaphoreHandle::OpaqueFd(fd))?;
+            let handle = system::into_semaphore(request.into_handle()).ok_or_else(lost)?;
+            let imported = context.device().import_semaphore(system::binary_semaphore(handle))?;
             let stream = context.device().create_stream()?;
             stream.signal(&[imported.signal()])?;
             ensure_eq!(binary.wait(0, PATIENCE)?, true, "a signal through the handle that came back");
         }
     }
     let timeline = context.exporter()?.timeline_semaphore(0)?;
-    let fd = timeline.export()?.into_fd().map_err(lost)?;
-    match context.device().import_semaphore(SemaphoreHandle::OpaqueFd(fd)) {
+    let handle = system::into_semaphore(timeline.export()?).ok_or_else(lost)?;
+    match context.device().import_semaphore(system::binary_semaphore(handle)) {
         Ok(semaphore) => semaphore.close()?,
         Err(failure) => {
             refused_semaphore(Err(failure), &[ErrorKind::ImportRejected], "a timeline as binary semaphore")?;

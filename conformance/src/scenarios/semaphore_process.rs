@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle};
+use gpu_interop::{ErrorKind, MemoryImport};
 
 use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline};
@@ -12,6 +12,7 @@ use crate::exporter::ExportedSemaphore;
 use crate::outcome::{Stop, Verdict};
 use crate::peer::{Channel, Role};
 use crate::scenario::scenarios;
+use crate::system;
 
 scenarios! {
     "semaphore.cross_process_timeline", Any,
@@ -31,10 +32,9 @@ const TURNS: u64 = 200;
 
 fn send_semaphore(channel: &Channel, what: &str, semaphore: &dyn ExportedSemaphore) -> Verdict {
     let handle = semaphore.export()?;
-    let fd = handle
-        .as_fd()
+    let handle = system::of_semaphore(&handle)
         .ok_or_else(|| Stop::Unsupported("semaphores of this exporter cannot be sent to another process".into()))?;
-    channel.send(what, 0, &[fd])
+    channel.send(what, 0, &[handle])
 }
 
 fn cross_process_timeline(context: &Context) -> Verdict {
@@ -44,8 +44,9 @@ fn cross_process_timeline(context: &Context) -> Verdict {
     let stream = context.device().create_stream()?;
     let peer = context.spawn_peer("take-turns")?;
     let request = buffer.import_request()?;
-    let fd = request.handle().as_fd().ok_or_else(|| Stop::Unsupported("the handle is no descriptor".into()))?;
-    peer.channel().send("memory", request.size(), &[fd])?;
+    let handle = system::of_memory(request.handle());
+    let handle = handle.ok_or_else(|| Stop::Unsupported("the memory cannot be sent to another process".into()))?;
+    peer.channel().send("memory", request.size(), &[handle])?;
     send_semaphore(peer.channel(), "timeline", &*exported)?;
     // Odd values are this process's signals, even ones the peer's.
     let mut found = vec![0; SIZE];
@@ -62,11 +63,11 @@ fn cross_process_timeline(context: &Context) -> Verdict {
 }
 
 fn take_turns(context: &Context, channel: &Channel) -> Verdict {
-    let (size, fd) = channel.receive_fd("memory")?;
-    let memory = context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(fd), size))?;
+    let (size, handle) = channel.receive_handle("memory")?;
+    let memory = context.device().import_memory(MemoryImport::new(system::memory(handle), size))?;
     let mapped = memory.map_buffer(0, SIZE as u64)?;
-    let (_, fd) = channel.receive_fd("timeline")?;
-    let timeline = context.device().import_semaphore(SemaphoreHandle::TimelineFd(fd))?;
+    let (_, handle) = channel.receive_handle("timeline")?;
+    let timeline = context.device().import_semaphore(system::timeline_semaphore(handle))?;
     let stream = context.device().create_stream()?;
     for turn in 0..TURNS {
         stream.wait(&[timeline.wait_value(2 * turn + 1)])?;
@@ -102,8 +103,8 @@ fn cross_process_binary(context: &Context) -> Verdict {
 }
 
 fn signal_binary(context: &Context, channel: &Channel) -> Verdict {
-    let (_, fd) = channel.receive_fd("binary")?;
-    let semaphore = context.device().import_semaphore(SemaphoreHandle::OpaqueFd(fd))?;
+    let (_, handle) = channel.receive_handle("binary")?;
+    let semaphore = context.device().import_semaphore(system::binary_semaphore(handle))?;
     let stream = context.device().create_stream()?;
     channel.send("ready", 0, &[])?;
     for _ in 0..50 {
@@ -134,8 +135,8 @@ fn peer_killed(context: &Context) -> Verdict {
 }
 
 fn signal_once_and_hang(context: &Context, channel: &Channel) -> Verdict {
-    let (_, fd) = channel.receive_fd("timeline")?;
-    let timeline = context.device().import_semaphore(SemaphoreHandle::TimelineFd(fd))?;
+    let (_, handle) = channel.receive_handle("timeline")?;
+    let timeline = context.device().import_semaphore(system::timeline_semaphore(handle))?;
     let stream = context.device().create_stream()?;
     stream.signal(&[timeline.signal_value(1)])?;
     stream.synchronize()?;

@@ -1,9 +1,9 @@
 //! Sizes at the edges.
 
-use crate::accounting::available_memory;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
+use crate::system::available_memory;
 
 scenarios! {
     "size.1_byte", Any, "One byte goes both ways.", one_byte;

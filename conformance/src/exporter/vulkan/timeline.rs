@@ -1,7 +1,6 @@
 //! Timelines of Vulkan, and exchanges on its queue.
 
 use std::any::Any;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,12 +8,13 @@ use gpu_interop::vulkan::{
     Context, ExportableSemaphore, ImportedSemaphore, MemoryPlacement, OwnedBuffer, OwnedSemaphore, SemaphoreOp,
     Submission, VulkanInterop,
 };
-use gpu_interop::{ErrorKind, ExporterTimeline, SemaphoreHandle};
+use gpu_interop::{ErrorKind, ExporterTimeline};
 
 use super::{USAGE, VulkanAccess, unsupported};
 use crate::exporter::timeline::Relabelled;
-use crate::exporter::{Exchange, Point, descriptor};
+use crate::exporter::{Exchange, Point, handle_of};
 use crate::outcome::{Stop, Verdict};
+use crate::system::{self, OsHandle};
 
 /// A timeline, exportable if `may_export` and the device has such: lavapipe and SwiftShader do not.
 pub(super) fn create(interop: &VulkanInterop, value: u64, may_export: bool) -> Verdict<Arc<dyn ExporterTimeline>> {
@@ -27,17 +27,17 @@ pub(super) fn create(interop: &VulkanInterop, value: u64, may_export: bool) -> V
     Ok(Arc::new(OwnedSemaphore::timeline(interop, value).map_err(unsupported)?))
 }
 
-pub(super) fn send(timeline: &dyn ExporterTimeline) -> Verdict<OwnedFd> {
+pub(super) fn send(timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
     let timeline: &dyn Any = timeline;
     let exportable = timeline.downcast_ref::<ExportableSemaphore>();
     let reason = "timelines of this exporter cannot be sent to another process";
-    descriptor(exportable.ok_or_else(|| Stop::Unsupported(reason.into()))?.export()?)
+    handle_of(exportable.ok_or_else(|| Stop::Unsupported(reason.into()))?.export()?)
 }
 
 /// Another process's. Vulkan's import is what the host sees of it; a driver may import the descriptor besides.
-pub(super) fn open(interop: &VulkanInterop, timeline: OwnedFd) -> Verdict<Arc<dyn ExporterTimeline>> {
+pub(super) fn open(interop: &VulkanInterop, timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
     let exported = Some(timeline.try_clone()?);
-    let timeline = ImportedSemaphore::new(interop, SemaphoreHandle::TimelineFd(timeline).into())?;
+    let timeline = ImportedSemaphore::new(interop, system::timeline_semaphore(timeline).into())?;
     Ok(Arc::new(Relabelled { timeline, exported }))
 }
 

@@ -5,6 +5,7 @@
 
 mod buffer;
 mod image;
+#[cfg(unix)]
 mod import;
 mod objects;
 mod semaphore;
@@ -23,7 +24,15 @@ use crate::scenario::Scenario;
 
 /// Every scenario of this group.
 pub(super) fn scenarios() -> Vec<Scenario> {
-    [import::SCENARIOS, buffer::SCENARIOS, image::SCENARIOS, objects::SCENARIOS, semaphore::SCENARIOS].concat()
+    [
+        #[cfg(unix)]
+        import::SCENARIOS,
+        buffer::SCENARIOS,
+        image::SCENARIOS,
+        objects::SCENARIOS,
+        semaphore::SCENARIOS,
+    ]
+    .concat()
 }
 
 /// How often a request that fails may be made smaller.

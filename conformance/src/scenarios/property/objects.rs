@@ -1,6 +1,6 @@
 //! Imports, mappings, streams and a device that come and go in any order, with and without work that waits.
 
-use gpu_interop::{Device, ExternalMemory, Feature, MappedBuffer, MemoryHandleKind, Stream, WaitCondition};
+use gpu_interop::{Device, ExternalMemory, Feature, MappedBuffer, Stream, WaitCondition};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -11,6 +11,7 @@ use crate::exporter::ExportedBuffer;
 use crate::image::{compare, length};
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
+use crate::system;
 
 scenarios! {
     "property.objects", Any,
@@ -59,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn objects(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
+    context.need_memory(system::MEMORY)?;
     let can_block = context.device().capabilities().feature(Feature::StreamMemoryOperations32);
     if let Some(reason) = can_block.reason() {
         context.leave_out(format!("streams that are busy: {reason}"));

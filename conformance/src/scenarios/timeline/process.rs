@@ -1,10 +1,9 @@
 //! Timelines whose exporter is another process.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, MemoryHandle, MemoryImport, TimelineStrategy};
+use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, MemoryImport, TimelineStrategy};
 
 use super::super::cleared;
 use super::super::expect_error;
@@ -13,6 +12,7 @@ use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::{ExportedBuffer, Point};
 use crate::outcome::{Stop, Verdict};
 use crate::peer::{Channel, Role};
+use crate::system::{self, OsHandle};
 use crate::{ensure, ensure_eq};
 
 by_strategy! {
@@ -40,18 +40,20 @@ fn export(context: &Context, channel: &Channel) -> Verdict<ExporterSide> {
     buffer.write(0, &[0; SIZE])?;
     let timeline = exporter.timeline(0)?;
     let request = buffer.import_request()?;
-    let memory = request.handle().as_fd().ok_or_else(|| Stop::Failed("the handle is no descriptor".into()))?;
-    channel.send("shared", request.size(), &[memory, exporter.send_timeline(&*timeline)?.as_fd()])?;
+    let memory = system::of_memory(request.handle());
+    let memory = memory.ok_or_else(|| Stop::Failed("the memory cannot be sent to another process".into()))?;
+    let sent = exporter.send_timeline(&*timeline)?;
+    channel.send("shared", request.size(), &[memory, system::borrow_handle(&sent)])?;
     Ok((buffer, timeline))
 }
 
 /// The device's process: imports what the other one exported.
 fn import<S: Strategy>(context: &Context, channel: &Channel) -> Verdict<(MappedBuffer, Shared)> {
-    let (size, descriptors) = channel.receive("shared")?;
-    let [memory, timeline] = <[OwnedFd; 2]>::try_from(descriptors)
-        .map_err(|descriptors| Stop::Failed(format!("{} descriptors came, not 2", descriptors.len())))?;
+    let (size, handles) = channel.receive("shared")?;
+    let [memory, timeline] = <[OsHandle; 2]>::try_from(handles)
+        .map_err(|handles| Stop::Failed(format!("{} handles came, not 2", handles.len())))?;
     let exporter = context.exporter()?;
-    let request = MemoryImport::new(MemoryHandle::OpaqueFd(memory), size).exported_by(exporter.identity().clone());
+    let request = MemoryImport::new(system::memory(memory), size).exported_by(exporter.identity().clone());
     let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?;
     Ok((mapped, Shared::with::<S>(context.device(), exporter.open_timeline(timeline)?)?))
 }

@@ -7,10 +7,11 @@ use gpu_interop_kernels::pattern_word;
 
 use super::super::cleared;
 use super::{Shared, Strategy, by_strategy};
-use crate::accounting::{Holdings, threads};
+use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE};
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
+use crate::system;
 use crate::{ensure, ensure_eq};
 
 by_strategy! {
@@ -144,7 +145,7 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     // Threads of streams and bridges end some time after what they work for.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
-    let (before, running) = (Holdings::now()?, threads()?);
+    let (before, running) = (Holdings::now()?, system::threads()?);
     cycles(CYCLES)?;
     // What was dropped a moment before its stream was idle is kept until somebody looks.
     std::thread::sleep(Duration::from_millis(200));
@@ -158,8 +159,8 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
         after.mappings
     );
     let start = Instant::now();
-    while threads()? > running {
-        ensure!(start.elapsed() < PATIENCE / 4, "threads grew from {running} to {}", threads()?);
+    while system::threads()? > running {
+        ensure!(start.elapsed() < PATIENCE / 4, "threads grew from {running} to {}", system::threads()?);
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
