@@ -177,7 +177,6 @@ impl OwnedBuffer {
         self.inner.memory.mapping(OPERATION)?.write(OPERATION, offset, data)
     }
 
-    #[cfg(unix)]
     pub(crate) fn memory_object(&self) -> &Memory {
         &self.inner.memory
     }

@@ -2,10 +2,10 @@
 
 use ash::vk;
 use gpu_interop_core::{Error, MemoryHandleKind, Result};
-#[cfg(unix)]
 use gpu_interop_core::{MemoryHandle, MemoryImport};
 
 use crate::buffer::{OwnedBuffer, Unbound};
+use crate::handles;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Sharing};
 use crate::placement::MemoryPlacement;
@@ -28,11 +28,11 @@ pub struct BufferOptions {
 }
 
 impl BufferOptions {
-    /// A buffer of `size` bytes in the device's own memory, exported as an opaque fd, usable for `usage`, with a
+    /// A buffer of `size` bytes in the device's own memory, exported as an opaque fd or an NT handle, usable for `usage`, with a
     /// dedicated allocation only if the driver demands one.
     #[must_use]
     pub fn new(size: u64, usage: vk::BufferUsageFlags) -> Self {
-        Self { size, usage, dedicated: false, memory: MemoryPlacement::DeviceLocal, handle: MemoryHandleKind::OpaqueFd }
+        Self { size, usage, dedicated: false, memory: MemoryPlacement::DeviceLocal, handle: handles::MEMORY }
     }
 
     /// Asks for a dedicated allocation.
@@ -103,8 +103,9 @@ impl ExportableBuffer {
         self.handle
     }
 
-    /// Exports the memory. Every call gives a new descriptor, owned by the caller, that keeps the memory alive even
-    /// after this buffer is gone. Rests on `vkGetMemoryFdKHR`.
+    /// Exports the memory. Every call gives a new descriptor or handle, owned by the caller, that keeps the memory alive even
+    /// after this buffer is gone. Rests on `vkGetMemoryFdKHR` or
+    /// `vkGetMemoryWin32HandleKHR`.
     ///
     /// The descriptor closes on exec. A driver that does not see to that itself leaves a moment in which another
     /// thread's `exec` inherits it.
@@ -112,7 +113,6 @@ impl ExportableBuffer {
     /// # Errors
     /// [`ErrorKind::OutOfMemory`](gpu_interop_core::ErrorKind::OutOfMemory), `Driver`, or `System` if the process is
     /// out of descriptors; nothing is leaked.
-    #[cfg(unix)]
     pub fn export(&self) -> Result<MemoryHandle> {
         self.buffer.memory_object().export(self.handle)
     }
@@ -121,7 +121,6 @@ impl ExportableBuffer {
     ///
     /// # Errors
     /// As [`export`](Self::export).
-    #[cfg(unix)]
     pub fn import_request(&self) -> Result<MemoryImport> {
         self.buffer.memory_object().import_request(self.handle)
     }
@@ -132,6 +131,5 @@ pub(crate) fn exportable_as(
     kind: MemoryHandleKind,
     features: &ExternalFeatures<MemoryHandleKind>,
 ) -> Option<vk::ExternalMemoryHandleTypeFlags> {
-    let is_fd = cfg!(unix) && matches!(kind, MemoryHandleKind::OpaqueFd | MemoryHandleKind::DmaBufFd);
-    memory_handle_type(kind).filter(|_| is_fd && features.exportable)
+    memory_handle_type(kind).filter(|_| handles::exports(kind) && features.exportable)
 }

@@ -1,12 +1,9 @@
 //! Memory of another API, checked and allocated for whatever is bound to it.
 
-use std::os::fd::{AsFd, BorrowedFd};
-
 use ash::vk;
-use gpu_interop_core::handle::LentFd;
-use gpu_interop_core::{Error, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
+use gpu_interop_core::{Error, ImportError, MemoryHandleKind, MemoryImport, Result};
 
-use crate::error;
+use crate::handles::Importable;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Needs, Sharing};
 use crate::placement::{MemoryPlacement, memory_type};
@@ -17,16 +14,14 @@ pub(crate) struct Incoming<'a> {
     operation: &'static str,
     interop: &'a VulkanInterop,
     request: &'a MemoryImport,
-    fd: BorrowedFd<'a>,
+    handle: Importable<'a>,
 }
 
 impl<'a> Incoming<'a> {
     pub(crate) fn new(operation: &'static str, interop: &'a VulkanInterop, request: &'a MemoryImport) -> Result<Self> {
-        let (MemoryHandle::OpaqueFd(fd) | MemoryHandle::DmaBufFd(fd)) = request.handle() else {
-            return Err(Error::unsupported(operation, "only descriptors can be imported here"));
-        };
+        let handle = Importable::new(operation, request.handle())?;
         request.validate(operation, interop.identity())?;
-        Ok(Self { operation, interop, request, fd: fd.as_fd() })
+        Ok(Self { operation, interop, request, handle })
     }
 
     pub(crate) fn kind(&self) -> MemoryHandleKind {
@@ -53,7 +48,7 @@ impl<'a> Incoming<'a> {
         Ok(types)
     }
 
-    /// Imports the memory for an object with these needs. The driver gets a duplicate of the descriptor.
+    /// Imports the memory for an object with these needs. The driver gets a duplicate of a descriptor.
     pub(crate) fn allocate(
         self,
         needs: &Needs,
@@ -61,25 +56,21 @@ impl<'a> Incoming<'a> {
         placement: MemoryPlacement,
         wanted_type: Option<u32>,
     ) -> Result<Memory> {
-        let Self { operation, interop, request, fd } = self;
+        let Self { operation, interop, request, handle } = self;
         check_needs(operation, request, needs)?;
-        let loan = LentFd::new(fd)?;
-        let mut allowed = needs.requirements.memory_type_bits;
-        if request.handle().kind() != MemoryHandleKind::OpaqueFd {
-            // Opaque descriptors must not be asked about; only the exporter knows their type.
-            allowed &= memory_types_of(interop, types, loan.as_raw_fd())?;
-        }
+        let lent = handle.lend()?;
+        let importable = lent.memory_types(interop, request.handle().kind(), types)?;
+        let allowed = needs.requirements.memory_type_bits & importable;
         let memory_type = memory_type(interop, allowed, placement, wanted_type)?;
-        let sharing = Sharing::Import(types, loan.as_raw_fd());
+        let sharing = Sharing::Import(types, &lent);
         let outcome = Memory::allocate(interop, needs, &sharing, request.size(), memory_type, request.is_dedicated());
         let mut memory = match outcome {
             Ok(memory) => {
-                loan.consumed();
+                lent.imported();
                 memory
             }
             Err(error) => {
-                // Some drivers close the descriptor of a failed import, others do not.
-                loan.settle();
+                lent.refused();
                 return Err(error);
             }
         };
@@ -115,18 +106,10 @@ pub(crate) fn failed(error: Error, interop: &VulkanInterop, request: MemoryImpor
     ImportError::new(error, request)
 }
 
-/// The memory types that a non-opaque descriptor can be imported as, a bit each.
-fn memory_types_of(interop: &VulkanInterop, types: vk::ExternalMemoryHandleTypeFlags, fd: i32) -> Result<u32> {
-    let mut properties = vk::MemoryFdPropertiesKHR::default();
-    // SAFETY: the descriptor is open and not of an opaque type; the function does not take it over.
-    unsafe { interop.memory_fd().get_memory_fd_properties(types, fd, &mut properties) }
-        .map_err(|code| error::import("vkGetMemoryFdPropertiesKHR", code))?;
-    Ok(properties.memory_type_bits)
-}
-
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
-    use gpu_interop_core::ErrorKind;
+    use gpu_interop_core::{ErrorKind, MemoryHandle};
 
     use super::*;
 

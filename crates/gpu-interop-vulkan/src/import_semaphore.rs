@@ -1,10 +1,9 @@
 //! A semaphore of another API, or of another Vulkan device.
 
 use ash::vk;
-use gpu_interop_core::handle::LentFd;
-use gpu_interop_core::{Error, ImportError, Result, SemaphoreHandle, SemaphoreImport};
+use gpu_interop_core::{Error, ImportError, Result, SemaphoreImport};
 
-use crate::error;
+use crate::handles::{self, ImportableSemaphore};
 use crate::interop::VulkanInterop;
 use crate::query::semaphore_handle_type;
 use crate::semaphore::OwnedSemaphore;
@@ -19,7 +18,8 @@ pub struct ImportedSemaphore {
 }
 
 impl ImportedSemaphore {
-    /// Imports a binary or timeline semaphore, permanently. Rests on `vkImportSemaphoreFdKHR` with `OPAQUE_FD`.
+    /// Imports a binary or timeline semaphore, permanently. Rests on `vkImportSemaphoreFdKHR` with `OPAQUE_FD`, or
+    /// `vkImportSemaphoreWin32HandleKHR`.
     ///
     /// On success the handle belongs to the import. On failure the request comes back with its handle open, whatever
     /// the driver did: it only ever gets a duplicate.
@@ -48,33 +48,16 @@ impl ImportedSemaphore {
 }
 
 fn import(interop: &VulkanInterop, request: &SemaphoreImport) -> Result<OwnedSemaphore> {
-    const IMPORT: &str = "vkImportSemaphoreFdKHR";
     let kind = request.handle().kind();
-    let (SemaphoreHandle::OpaqueFd(fd) | SemaphoreHandle::TimelineFd(fd)) = request.handle() else {
-        return Err(Error::unsupported(OPERATION, "only descriptors can be imported here"));
-    };
-    let fd = std::os::fd::AsFd::as_fd(fd);
+    let handle = ImportableSemaphore::new(OPERATION, request.handle())?;
     request.validate(OPERATION, interop.identity())?;
     let features = interop.semaphore_features(kind)?;
     let Some(types) = semaphore_handle_type(kind).filter(|_| features.importable) else {
         return Err(Error::unsupported(OPERATION, "the device does not import this kind of semaphore"));
     };
-    let functions = interop.semaphore_fd(OPERATION)?;
+    handles::need_semaphores(OPERATION, interop)?;
     let semaphore = OwnedSemaphore::create(interop, kind.payload(), 0, vk::ExternalSemaphoreHandleTypeFlags::empty())?;
-    let loan = LentFd::new(fd)?;
-    let info =
-        vk::ImportSemaphoreFdInfoKHR::default().semaphore(semaphore.as_raw()).handle_type(types).fd(loan.as_raw_fd());
-    // SAFETY: the semaphore is live, of the payload that the handle's type states, and nothing else knows it yet; the
-    // descriptor is open and the driver may keep it.
-    match unsafe { functions.import_semaphore_fd(&info) } {
-        Ok(()) => {
-            loan.consumed();
-            Ok(semaphore)
-        }
-        Err(code) => {
-            // Some drivers close the descriptor of a failed import, others do not.
-            loan.settle();
-            Err(error::import(IMPORT, code))
-        }
-    }
+    // SAFETY: the semaphore is live, of the payload that the handle's type states, and nothing else knows it yet.
+    unsafe { handle.import(interop, semaphore.as_raw(), types) }?;
+    Ok(semaphore)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
 
+use crate::handles::{self, Functions};
 use crate::identity::{device_identity, driver_description, is_nvidia_driver};
 
 /// What the library needs to know of a Vulkan device to share its objects: function tables, memory types, identity.
@@ -25,10 +26,7 @@ struct Shared {
     device: ash::Device,
     memory_types: vk::PhysicalDeviceMemoryProperties,
     identity: DeviceIdentity,
-    #[cfg(unix)]
-    memory_fd: ash::khr::external_memory_fd::Device,
-    #[cfg(unix)]
-    semaphore_fd: Option<ash::khr::external_semaphore_fd::Device>,
+    functions: Functions,
     timeline: Option<ash::khr::timeline_semaphore::DeviceFn>,
     max_timeline_difference: u64,
     /// Keeps the device alive where somebody asked for that.
@@ -40,7 +38,7 @@ impl VulkanInterop {
     ///
     /// # Errors
     /// * [`ErrorKind::DriverTooOld`] if the physical device is below Vulkan 1.1.
-    /// * [`ErrorKind::Unsupported`] if the device has no `vkGetMemoryFdKHR`, which means that one of
+    /// * [`ErrorKind::Unsupported`] if the device has no `vkGetMemoryFdKHR` (`vkGetMemoryWin32HandleKHR`), which means that one of
     ///   [`required_device_extensions`](Self::required_device_extensions) was not enabled. Vulkan cannot be asked
     ///   what is enabled; what has no function of its own goes unnoticed.
     ///
@@ -105,14 +103,8 @@ impl VulkanInterop {
         }
         // SAFETY: the caller promises that the device is live and was made from this instance.
         let has = |name: &CStr| unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) }.is_some();
-        #[cfg(unix)]
-        if !(has(c"vkGetMemoryFdKHR") && has(c"vkGetMemoryFdPropertiesKHR")) {
-            return Err(Error::unsupported(
-                OPERATION,
-                "the device has no vkGetMemoryFdKHR; create it with the extension VK_KHR_external_memory_fd",
-            )
-            .with_device(&identity));
-        }
+        let functions =
+            Functions::load(OPERATION, instance, device, has).map_err(|error| error.with_device(&identity))?;
         // SAFETY: as above.
         let timeline = unsafe { load_timeline(instance, device) };
         let max_timeline_difference = match timeline {
@@ -121,11 +113,7 @@ impl VulkanInterop {
             None => 0,
         };
         let shared = Shared {
-            #[cfg(unix)]
-            memory_fd: ash::khr::external_memory_fd::Device::new(instance, device),
-            #[cfg(unix)]
-            semaphore_fd: (has(c"vkGetSemaphoreFdKHR") && has(c"vkImportSemaphoreFdKHR"))
-                .then(|| ash::khr::external_semaphore_fd::Device::new(instance, device)),
+            functions,
             timeline,
             max_timeline_difference,
             instance: instance.clone(),
@@ -141,13 +129,13 @@ impl VulkanInterop {
     /// The device extensions without which [`new`](Self::new) fails. Enable them in `VkDeviceCreateInfo`.
     #[must_use]
     pub const fn required_device_extensions() -> &'static [&'static CStr] {
-        if cfg!(unix) { &[vk::KHR_EXTERNAL_MEMORY_FD_NAME] } else { &[] }
+        handles::REQUIRED_EXTENSIONS
     }
 
     /// The device extensions that some of the library needs: semaphores, dma-bufs. Enable those that the device lists.
     #[must_use]
     pub const fn optional_device_extensions() -> &'static [&'static CStr] {
-        if cfg!(unix) { &[vk::KHR_EXTERNAL_SEMAPHORE_FD_NAME, vk::EXT_EXTERNAL_MEMORY_DMA_BUF_NAME] } else { &[] }
+        handles::OPTIONAL_EXTENSIONS
     }
 
     /// Which device this is.
@@ -213,21 +201,9 @@ impl VulkanInterop {
         self.shared.memory_types.memory_types_as_slice()
     }
 
-    #[cfg(unix)]
-    pub(crate) fn memory_fd(&self) -> &ash::khr::external_memory_fd::Device {
-        &self.shared.memory_fd
-    }
-
-    /// The functions of `VK_KHR_external_semaphore_fd`, or the error that says that it is not enabled.
-    #[cfg(unix)]
-    pub(crate) fn semaphore_fd(&self, operation: &'static str) -> Result<&ash::khr::external_semaphore_fd::Device> {
-        self.shared.semaphore_fd.as_ref().ok_or_else(|| {
-            Error::unsupported(
-                operation,
-                "the device has no vkGetSemaphoreFdKHR; create it with the extension VK_KHR_external_semaphore_fd",
-            )
-            .with_device(self.identity())
-        })
+    /// What the device shares by.
+    pub(crate) fn functions(&self) -> &Functions {
+        &self.shared.functions
     }
 
     /// The host operations on timeline semaphores, or the error that says that there are none.

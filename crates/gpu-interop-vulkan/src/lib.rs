@@ -50,23 +50,18 @@
 //! a time limit.
 //!
 //! # Platforms
-//! File descriptors (Linux). Elsewhere the crate builds, identifies devices and answers queries, and every export is
-//! an `Unsupported` error; imports are not there.
+//! File descriptors (Linux), NT handles and names (Windows; imports of KMT handles too).
 
 mod buffer;
 mod context;
 mod error;
 mod export;
-#[cfg(unix)]
-mod fd;
 mod format;
+mod handles;
 mod identity;
 mod image;
-#[cfg(unix)]
 mod import;
-#[cfg(unix)]
 mod import_memory;
-#[cfg(unix)]
 mod import_semaphore;
 mod interop;
 mod loader;
@@ -89,11 +84,8 @@ pub use export::{BufferOptions, ExportableBuffer};
 pub use format::{ChannelOrder, ColorEncoding, TexelFormat};
 pub use identity::device_identity;
 pub use image::{ExportableImage, ImageOptions, ImageSpec, OwnedImage, SubresourceLayout};
-#[cfg(unix)]
 pub use image::{ImageImportOptions, ImportedImage};
-#[cfg(unix)]
 pub use import::{BufferImportOptions, ImportedBuffer};
-#[cfg(unix)]
 pub use import_semaphore::ImportedSemaphore;
 pub use interop::VulkanInterop;
 pub use loader::{LOADER_LIBRARY, load, load_from};

@@ -3,11 +3,10 @@
 use std::ptr::NonNull;
 
 use ash::vk;
-use gpu_interop_core::{Error, Result};
-#[cfg(unix)]
-use gpu_interop_core::{MemoryHandle, MemoryHandleKind, MemoryImport};
+use gpu_interop_core::{Error, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
 
 use crate::error::{self, Checked};
+use crate::handles::{self, Exported, Incoming};
 use crate::interop::VulkanInterop;
 use crate::mapping::Mapping;
 use crate::placement::{MemoryPlacement, memory_type};
@@ -22,6 +21,7 @@ pub(crate) struct Memory {
     memory_type: u32,
     dedicated: bool,
     mapping: Option<Mapping>,
+    exported: Exported,
 }
 
 /// What memory is for.
@@ -109,14 +109,13 @@ impl Needs {
 }
 
 /// Where an allocation comes from and goes to.
-pub(crate) enum Sharing {
+pub(crate) enum Sharing<'a> {
     /// Used by this device alone.
     None,
     /// Can be exported as these kinds.
     Export(vk::ExternalMemoryHandleTypeFlags),
-    /// Imported. The driver may take the descriptor over.
-    #[cfg(unix)]
-    Import(vk::ExternalMemoryHandleTypeFlags, std::os::fd::RawFd),
+    /// Imported. The driver may take over what it is lent.
+    Import(vk::ExternalMemoryHandleTypeFlags, &'a Incoming<'a>),
 }
 
 impl Memory {
@@ -125,7 +124,7 @@ impl Memory {
     pub(crate) fn new(
         interop: &VulkanInterop,
         needs: &Needs,
-        sharing: &Sharing,
+        sharing: &Sharing<'_>,
         placement: MemoryPlacement,
         dedicated: bool,
     ) -> Result<Self> {
@@ -141,7 +140,7 @@ impl Memory {
     pub(crate) fn allocate(
         interop: &VulkanInterop,
         needs: &Needs,
-        sharing: &Sharing,
+        sharing: &Sharing<'_>,
         size: u64,
         memory_type: u32,
         dedicated: bool,
@@ -153,8 +152,7 @@ impl Memory {
         };
         let mut flags_info = vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
         let mut export_info = vk::ExportMemoryAllocateInfo::default();
-        #[cfg(unix)]
-        let mut import_info = vk::ImportMemoryFdInfoKHR::default();
+        let mut import_info;
 
         let mut info = vk::MemoryAllocateInfo::default().allocation_size(size).memory_type_index(memory_type);
         if dedicated {
@@ -170,9 +168,8 @@ impl Memory {
                 export_info = export_info.handle_types(types);
                 info = info.push_next(&mut export_info);
             }
-            #[cfg(unix)]
-            Sharing::Import(types, fd) => {
-                import_info = import_info.handle_type(types).fd(fd);
+            Sharing::Import(types, incoming) => {
+                import_info = incoming.info(types);
                 info = info.push_next(&mut import_info);
                 translate = error::import;
             }
@@ -186,7 +183,15 @@ impl Memory {
                 .with_context("memory type", memory_type)
                 .with_context("dedicated", dedicated)
         })?;
-        Ok(Self { interop: interop.clone(), raw, size, memory_type, dedicated, mapping: None })
+        Ok(Self {
+            interop: interop.clone(),
+            raw,
+            size,
+            memory_type,
+            dedicated,
+            mapping: None,
+            exported: Exported::default(),
+        })
     }
 
     /// Maps the memory if it is host memory. Called once.
@@ -233,27 +238,15 @@ impl Memory {
         })
     }
 
-    /// A new descriptor of memory that was allocated for export as this kind.
-    #[cfg(unix)]
+    /// A new handle of memory that was allocated for export as this kind.
     pub(crate) fn export(&self, kind: MemoryHandleKind) -> Result<MemoryHandle> {
-        const OPERATION: &str = "vkGetMemoryFdKHR";
         let types = crate::query::memory_handle_type(kind)
-            .ok_or_else(|| Error::unsupported(OPERATION, "Vulkan has no handle of this kind"))?;
-        let info = vk::MemoryGetFdInfoKHR::default().memory(self.raw).handle_type(types);
-        // SAFETY: the memory is live and was allocated for export as this type; `VulkanInterop::new` saw the function.
-        let fd = unsafe { self.interop.memory_fd().get_memory_fd(&info) }
-            .checked(OPERATION)
-            .map_err(|error| error.with_device(self.interop.identity()).with_context("handle", kind))?;
-        // SAFETY: it comes from a successful export, which makes a new descriptor for the caller.
-        let fd = unsafe { crate::fd::exported(OPERATION, fd) }?;
-        Ok(match kind {
-            MemoryHandleKind::DmaBufFd => MemoryHandle::DmaBufFd(fd),
-            _ => MemoryHandle::OpaqueFd(fd),
-        })
+            .ok_or_else(|| Error::unsupported("Memory::export", "Vulkan has no handle of this kind"))?;
+        handles::export_memory(&self.interop, self.raw, (kind, types), &self.exported)
+            .map_err(|error| error.with_device(self.interop.identity()).with_context("handle", kind))
     }
 
     /// The same with all that an importer must be told.
-    #[cfg(unix)]
     pub(crate) fn import_request(&self, kind: MemoryHandleKind) -> Result<MemoryImport> {
         Ok(MemoryImport::new(self.export(kind)?, self.size)
             .dedicated(self.dedicated)

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use ash::vk;
 use gpu_interop_core::{Error, ErrorKind, Result, SemaphoreHandleKind, SemaphorePayload};
-#[cfg(unix)]
 use gpu_interop_core::{SemaphoreHandle, SemaphoreImport};
 
 use crate::error::{self, Checked};
+use crate::handles::{self, Exported};
 use crate::interop::VulkanInterop;
 use crate::query::semaphore_handle_type;
 
@@ -216,31 +216,34 @@ pub(crate) fn nanoseconds(timeout: Duration) -> u64 {
 pub struct ExportableSemaphore {
     semaphore: OwnedSemaphore,
     handle: SemaphoreHandleKind,
+    exported: Arc<Exported>,
 }
 
 impl ExportableSemaphore {
-    /// A binary semaphore, unsignalled, to be exported as [`SemaphoreHandleKind::OpaqueFd`].
+    /// A binary semaphore, unsignalled, to be exported as [`SemaphoreHandleKind::OpaqueFd`], on Windows as
+    /// [`SemaphoreHandleKind::OpaqueWin32`].
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the device does not export such semaphores (asked before one is created, because
     /// creation succeeds on some devices that do not) or `VK_KHR_external_semaphore_fd` is not enabled;
     /// [`ErrorKind::OutOfMemory`].
     pub fn binary(interop: &VulkanInterop) -> Result<Self> {
-        Self::new(interop, SemaphoreHandleKind::OpaqueFd, 0)
+        Self::new(interop, handles::BINARY_SEMAPHORE, 0)
     }
 
-    /// A timeline semaphore at `initial`, to be exported as [`SemaphoreHandleKind::TimelineFd`].
+    /// A timeline semaphore at `initial`, to be exported as [`SemaphoreHandleKind::TimelineFd`], on Windows as
+    /// [`SemaphoreHandleKind::TimelineWin32`].
     ///
     /// # Errors
     /// As [`binary`](Self::binary).
     pub fn timeline(interop: &VulkanInterop, initial: u64) -> Result<Self> {
-        Self::new(interop, SemaphoreHandleKind::TimelineFd, initial)
+        Self::new(interop, handles::TIMELINE_SEMAPHORE, initial)
     }
 
     fn new(interop: &VulkanInterop, handle: SemaphoreHandleKind, initial: u64) -> Result<Self> {
         const OPERATION: &str = "ExportableSemaphore::new";
         let features = interop.semaphore_features(handle)?;
-        let types = semaphore_handle_type(handle).filter(|_| features.exportable && cfg!(unix));
+        let types = semaphore_handle_type(handle).filter(|_| features.exportable);
         let Some(types) = types else {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -250,9 +253,9 @@ impl ExportableSemaphore {
             .with_device(interop.identity())
             .with_context("handle", handle));
         };
-        #[cfg(unix)]
-        interop.semaphore_fd(OPERATION)?;
-        Ok(Self { semaphore: OwnedSemaphore::create(interop, handle.payload(), initial, types)?, handle })
+        handles::need_semaphores(OPERATION, interop).map_err(|error| error.with_device(interop.identity()))?;
+        let semaphore = OwnedSemaphore::create(interop, handle.payload(), initial, types)?;
+        Ok(Self { semaphore, handle, exported: Arc::default() })
     }
 
     /// The semaphore itself.
@@ -268,34 +271,22 @@ impl ExportableSemaphore {
     }
 
     /// Exports the semaphore. Every call gives a new descriptor, owned by the caller, that closes on exec. Rests on
-    /// `vkGetSemaphoreFdKHR` with `OPAQUE_FD`, which shares the semaphore's payload by reference.
+    /// `vkGetSemaphoreFdKHR` with `OPAQUE_FD`, or `vkGetSemaphoreWin32HandleKHR`, which shares the semaphore's payload by reference.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`], `Driver`, or `System` if the process is out of descriptors; nothing is leaked.
-    #[cfg(unix)]
     pub fn export(&self) -> Result<SemaphoreHandle> {
-        const OPERATION: &str = "vkGetSemaphoreFdKHR";
         let interop = self.semaphore.interop();
         let types = semaphore_handle_type(self.handle)
-            .ok_or_else(|| Error::unsupported(OPERATION, "Vulkan has no handle of this kind"))?;
-        let info = vk::SemaphoreGetFdInfoKHR::default().semaphore(self.semaphore.as_raw()).handle_type(types);
-        // SAFETY: the semaphore is live and was created for export as this type; the function is there (`new`).
-        let fd = unsafe { interop.semaphore_fd(OPERATION)?.get_semaphore_fd(&info) }
-            .checked(OPERATION)
-            .map_err(|error| error.with_device(interop.identity()).with_context("handle", self.handle))?;
-        // SAFETY: it comes from a successful export, which makes a new descriptor for the caller.
-        let fd = unsafe { crate::fd::exported(OPERATION, fd) }?;
-        Ok(match self.handle {
-            SemaphoreHandleKind::TimelineFd => SemaphoreHandle::TimelineFd(fd),
-            _ => SemaphoreHandle::OpaqueFd(fd),
-        })
+            .ok_or_else(|| Error::unsupported("ExportableSemaphore::export", "Vulkan has no handle of this kind"))?;
+        handles::export_semaphore(interop, self.semaphore.as_raw(), (self.handle, types), &self.exported)
+            .map_err(|error| error.with_device(interop.identity()).with_context("handle", self.handle))
     }
 
     /// Exports the semaphore as a complete request for an importer: handle and identity.
     ///
     /// # Errors
     /// As [`export`](Self::export).
-    #[cfg(unix)]
     pub fn import_request(&self) -> Result<SemaphoreImport> {
         Ok(SemaphoreImport::new(self.export()?).exported_by(self.semaphore.interop().identity().clone()))
     }

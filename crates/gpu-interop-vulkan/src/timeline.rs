@@ -10,7 +10,6 @@ use gpu_interop_core::{
 };
 
 use crate::error;
-#[cfg(unix)]
 use crate::import_semaphore::ImportedSemaphore;
 use crate::interop::VulkanInterop;
 use crate::semaphore::{ExportableSemaphore, OwnedSemaphore, nanoseconds};
@@ -52,7 +51,6 @@ impl ExporterTimeline for ExportableSemaphore {
         (self.semaphore().payload() == SemaphorePayload::Timeline).then(|| Self::handle_kind(self))
     }
 
-    #[cfg(unix)]
     fn export(&self) -> Result<SemaphoreImport> {
         self.import_request()
     }
@@ -63,7 +61,6 @@ impl ExporterTimeline for ExportableSemaphore {
 }
 
 /// A timeline of another process or API, which this device imported.
-#[cfg(unix)]
 impl ExporterTimeline for ImportedSemaphore {
     fn value(&self) -> Result<u64> {
         self.semaphore().value()
@@ -86,10 +83,7 @@ impl ExporterTimeline for ImportedSemaphore {
 fn semaphore(timeline: &dyn ExporterTimeline) -> Option<&OwnedSemaphore> {
     let timeline: &dyn Any = timeline;
     let exported = || timeline.downcast_ref().map(ExportableSemaphore::semaphore);
-    #[cfg(unix)]
     let imported = || timeline.downcast_ref().map(ImportedSemaphore::semaphore);
-    #[cfg(not(unix))]
-    let imported = || None;
     timeline.downcast_ref().or_else(exported).or_else(imported)
 }
 

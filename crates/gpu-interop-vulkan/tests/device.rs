@@ -6,7 +6,9 @@ mod common;
 
 use ash::vk;
 use common::{USAGE, vulkan, vulkan_with};
-use gpu_interop_core::{DeviceKind, ErrorKind, IdentityMatch, MemoryHandleKind, SemaphoreHandleKind};
+#[cfg(unix)]
+use gpu_interop_core::SemaphoreHandleKind;
+use gpu_interop_core::{DeviceKind, ErrorKind, IdentityMatch, MemoryHandleKind};
 use gpu_interop_vulkan::{
     BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ImageQuery, QueueKind, VulkanInterop,
     device_identity,

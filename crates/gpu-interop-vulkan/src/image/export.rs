@@ -1,11 +1,11 @@
 //! Images that other APIs can import.
 
 use gpu_interop_core::{Error, MemoryHandleKind, MipmappedArrayDesc, Result};
-#[cfg(unix)]
 use gpu_interop_core::{MemoryHandle, MemoryImport};
 
 use super::{ImageSpec, ImageState, OwnedImage, Unbound};
 use crate::export::exportable_as;
+use crate::handles;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Sharing};
 use crate::placement::MemoryPlacement;
@@ -29,17 +29,11 @@ pub struct ImageOptions {
 }
 
 impl ImageOptions {
-    /// This image at the beginning of memory of the device's own, exported as an opaque fd, with a dedicated allocation only if the driver
+    /// This image at the beginning of memory of the device's own, exported as an opaque fd or an NT handle, with a dedicated allocation only if the driver
     /// demands one.
     #[must_use]
     pub fn new(image: ImageSpec) -> Self {
-        Self {
-            image,
-            dedicated: false,
-            offset: 0,
-            memory: MemoryPlacement::DeviceLocal,
-            handle: MemoryHandleKind::OpaqueFd,
-        }
+        Self { image, dedicated: false, offset: 0, memory: MemoryPlacement::DeviceLocal, handle: handles::MEMORY }
     }
 
     /// Asks for a dedicated allocation.
@@ -162,7 +156,6 @@ impl ExportableImage {
     ///
     /// # Errors
     /// As [`ExportableBuffer::export`](crate::ExportableBuffer::export).
-    #[cfg(unix)]
     pub fn export(&self) -> Result<MemoryHandle> {
         self.image.inner.memory.export(self.handle)
     }
@@ -171,7 +164,6 @@ impl ExportableImage {
     ///
     /// # Errors
     /// As [`export`](Self::export).
-    #[cfg(unix)]
     pub fn import_request(&self) -> Result<MemoryImport> {
         self.image.inner.memory.import_request(self.handle)
     }

@@ -1,7 +1,6 @@
 //! An image together with its memory.
 
 mod export;
-#[cfg(unix)]
 mod import;
 mod layout;
 mod spec;
@@ -19,7 +18,6 @@ use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Needs};
 use crate::shape::array_usage;
 pub use export::{ExportableImage, ImageOptions};
-#[cfg(unix)]
 pub use import::{ImageImportOptions, ImportedImage};
 pub use layout::SubresourceLayout;
 pub use spec::ImageSpec;

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Checks, lints and tests the workspace for Windows, on a Linux machine with Rust: tests and the suite run under Wine.
+#
+#   windows.sh FOLDER   where Wine keeps its files, and what it needs besides
+#
+# Needs rustup for the standard libraries, and Debian's gcc-mingw-w64-x86-64, wine and wine64. What is missing is left
+# out, and said.
+set -euo pipefail
+folder=$(mkdir -p "${1?name a folder for the files of Wine}" && cd "$1" && pwd)
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+step() { printf '\n--- Windows: %s\n' "$*"; }
+skip() { printf 'left out: %s\n' "$*"; }
+
+# Whether there is a standard library for a target.
+has() { rustc --print target-libdir --target "$1" 2>/dev/null | xargs test -d || rustup target add "$1"; }
+
+gnu=x86_64-pc-windows-gnu
+msvc=x86_64-pc-windows-msvc
+has "$gnu" || { skip "everything for Windows, whose standard library could not be installed"; exit 0; }
+command -v x86_64-w64-mingw32-gcc >/dev/null || { skip "everything for Windows, which needs gcc-mingw-w64-x86-64"; exit 0; }
+
+step "lints, as MinGW links it"
+cargo clippy --workspace --all-targets --target "$gnu" -- -D warnings
+if has "$msvc"; then
+    step "lints, as Microsoft's linker links it"
+    cargo clippy --workspace --all-targets --target "$msvc" -- -D warnings
+else
+    skip "the lints for $msvc, whose standard library could not be installed"
+fi
+
+command -v wine >/dev/null || { skip "the tests, which need wine and wine64"; exit 0; }
+export WINEPREFIX=$folder/prefix WINEDEBUG=-all WINEDLLOVERRIDES='mscoree,mshtml=' WINEPATH=$folder/shim
+export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine
+
+# Wine 8 lacks this library of Windows, which Rust's standard library asks for random numbers.
+if [ ! -f "$folder/shim/bcryptprimitives.dll" ]; then
+    mkdir -p "$folder/shim"
+    cat >"$folder/random.c" <<'C'
+#include <windows.h>
+#include <ntsecapi.h>
+__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T length) {
+    while (length > 0) {
+        ULONG part = length > 0x10000000 ? 0x10000000 : (ULONG)length;
+        if (!RtlGenRandom(bytes, part)) return FALSE;
+        bytes += part;
+        length -= part;
+    }
+    return TRUE;
+}
+C
+    x86_64-w64-mingw32-gcc -O1 -shared -s -o "$folder/shim/bcryptprimitives.dll" "$folder/random.c" -ladvapi32
+fi
+[ -d "$folder/prefix" ] || wineboot --init >/dev/null 2>&1
+
+step "tests, under $(wine --version)"
+cargo test --workspace --target "$gnu"
+
+step "conformance, under $(wine --version)"
+cargo run --release --target "$gnu" --bin conformance -- \
+    run --backend host --exporter native --require host,native --quiet
