@@ -50,6 +50,7 @@ impl ImportedMemory {
         }
         let bytes = isize::try_from(size).map_err(|_| refused("no address space of this process holds so much"))?;
         interop.check_current(OPERATION)?;
+        interop.check_offset(OPERATION, offset)?;
         // Owns the name before anything can fail.
         let mut buffer = ImportedBuffer { memory: self.clone(), name: 0, offset, size };
         match &interop.functions().direct_access {

@@ -33,6 +33,13 @@ pub(crate) fn import(operation: &'static str, code: c_uint) -> Error {
 /// that it had taken the handle without an error and has no memory behind it.
 pub(crate) fn storage(operation: &'static str, code: c_uint) -> Error {
     match code {
+        sys::OUT_OF_MEMORY => coded(
+            ErrorKind::OutOfMemory,
+            operation,
+            "the driver ran out of memory, or wants more of it behind the object's end than was exported (Mesa's llvmpipe \
+             does for buffers)",
+            code,
+        ),
         sys::INVALID_OPERATION => coded(
             ErrorKind::ImportRejected,
             operation,

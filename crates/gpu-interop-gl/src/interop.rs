@@ -235,6 +235,20 @@ impl GlInterop {
         self.devices().iter().find(same).unwrap_or(self.identity())
     }
 
+    /// Refuses what begins behind the first byte of its memory where the driver ignores that: Mesa's for the CPU (22.3)
+    /// shows the memory's first bytes instead, without an error.
+    pub(crate) fn check_offset(&self, operation: &'static str, offset: u64) -> Result<()> {
+        if offset == 0 || !self.identity().name.starts_with("llvmpipe") {
+            return Ok(());
+        }
+        Err(Error::unsupported(
+            operation,
+            "Mesa's llvmpipe ignores the offset; export this object with memory of its own",
+        )
+        .with_device(self.identity())
+        .with_context("offset", offset))
+    }
+
     pub(crate) fn functions(&self) -> &Functions {
         &self.shared.functions
     }

@@ -169,6 +169,7 @@ impl ImportedMemory {
         let geometry = spec.check(OPERATION, self.size())?;
         let interop = self.interop();
         interop.check_current(OPERATION)?;
+        interop.check_offset(OPERATION, spec.offset)?;
         // Owns the name before anything can fail.
         let mut texture = ImportedTexture { memory: self.clone(), name: 0, target: geometry.target, spec: *spec };
         texture.make(geometry).map_err(|error| {
