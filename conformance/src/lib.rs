@@ -42,6 +42,7 @@ mod context;
 mod doctor;
 mod expectations;
 mod exporter;
+mod gl;
 mod image;
 mod internal;
 mod interrupt;

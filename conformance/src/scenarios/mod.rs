@@ -2,6 +2,8 @@
 
 mod accounting;
 mod environment;
+mod gl;
+mod gl_order;
 mod graph;
 mod graph_semaphores;
 mod groups;
@@ -80,6 +82,8 @@ pub(crate) fn standard() -> Vec<Scenario> {
         image_kernels::SCENARIOS,
         image_lifetime::SCENARIOS,
         image_misuse::SCENARIOS,
+        gl::SCENARIOS,
+        gl_order::SCENARIOS,
         &property::scenarios(),
     ]
     .concat()

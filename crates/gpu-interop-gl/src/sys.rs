@@ -163,6 +163,7 @@ functions! {
 
 functions! {
     /// `GL_EXT_memory_object_fd`.
+    #[cfg_attr(not(unix), allow(dead_code))]
     MemoryFd {
         import = c"glImportMemoryFdEXT" (c_uint, u64, c_uint, c_int);
     }
@@ -189,6 +190,7 @@ functions! {
 
 functions! {
     /// `GL_EXT_semaphore_fd`.
+    #[cfg_attr(not(unix), allow(dead_code))]
     SemaphoreFd {
         import = c"glImportSemaphoreFdEXT" (c_uint, c_uint, c_int);
     }
