@@ -4,7 +4,9 @@ use std::os::fd::OwnedFd;
 
 use gpu_interop::gl::{Barriers, ImportedTexture, TextureLayout, TextureSpec};
 use gpu_interop::vulkan::ash::vk;
-use gpu_interop::{ArrayShape, ChannelType, ErrorKind, IdentityMatch, ImportError, MemoryHandle, MemoryImport, Uuid};
+use gpu_interop::{
+    ArrayShape, ChannelType, DeviceIdentity, ErrorKind, IdentityMatch, ImportError, MemoryHandle, MemoryImport, Uuid,
+};
 
 use super::identity::somewhere_else;
 use super::import_request::{SIZE as REQUEST_SIZE, prepared, resized, works};
@@ -48,11 +50,20 @@ const SIZE: usize = 64 << 10;
 fn identity(context: &Context) -> Verdict {
     let side = GlSide::open(context)?;
     let (gl, vulkan) = (side.interop(), side.vulkan());
-    for other in [vulkan.identity(), context.device().identity()] {
-        let here = gl.devices().iter().any(|device| other.compare(device) == IdentityMatch::Same);
-        ensure!(here, "OpenGL runs on {}, not on {other}", gl.identity());
-        gl.check_exporter(other)?;
-    }
+    let is = |other: &DeviceIdentity, matching: IdentityMatch| {
+        gl.devices().iter().any(|device| other.compare(device) == matching)
+    };
+    ensure!(
+        is(vulkan.identity(), IdentityMatch::Same),
+        "OpenGL runs on {}, not on the exporter's device",
+        gl.identity()
+    );
+    // The host backend has no UUID to compare.
+    let device = context.device().identity();
+    let is_other = !is(device, IdentityMatch::Same) && (device.uuid.is_some() || !is(device, IdentityMatch::Unknown));
+    ensure!(!is_other, "OpenGL runs on {}, not on {device}", gl.identity());
+    gl.check_exporter(vulkan.identity())?;
+    gl.check_exporter(device)?;
     let (mut ids, interop) = (vk::PhysicalDeviceIDProperties::default(), vulkan.interop());
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut ids);
     // SAFETY: instance and device are live, belong together, and are 1.1 or later.

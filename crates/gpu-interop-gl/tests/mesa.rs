@@ -1,6 +1,8 @@
 //! A real OpenGL context, and what it imports from a real Vulkan driver: on a machine without GPUs, Mesa's llvmpipe and
 //! lavapipe. Says so and checks nothing where there is no EGL or no Vulkan.
 #![cfg(unix)]
+// Functions that tests share.
+#![allow(clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
 
@@ -142,7 +144,7 @@ fn a_buffer_goes_both_ways_and_at_offsets() {
     for dedicated in [false, true] {
         let options = BufferOptions::new(SIZE as u64 + ROOM, usage).dedicated(dedicated);
         let exported = ExportableBuffer::new(vulkan.interop(), &options).expect("a buffer");
-        let words = |seed: u8| (0..SIZE).map(|n| (n % 251) as u8 ^ seed).collect::<Vec<_>>();
+        let words = |seed: u8| (0..SIZE).map(|n| u8::try_from(n % 251).expect("small") ^ seed).collect::<Vec<_>>();
         vulkan.upload(exported.buffer(), 0, &words(0x5a)).expect("written");
         vulkan.release(exported.buffer()).expect("released");
         let memory = gl.import_memory(exported.import_request().expect("exported")).expect("imported");
@@ -183,7 +185,7 @@ fn a_texture_shows_every_texel_of_an_image() {
         vulkan.initialize_image(exported.image()).expect("initialised");
         let data = |level: u32| {
             let size = spec.level_size(level).expect("small");
-            (0..size).map(|n| ((n * 7 + u64::from(level)) % 253) as u8).collect::<Vec<_>>()
+            (0..size).map(|n| u8::try_from((n * 7 + u64::from(level)) % 253).expect("small")).collect::<Vec<_>>()
         };
         for level in 0..3 {
             vulkan.upload_image(exported.image(), level, 0, &data(level)).expect("written");

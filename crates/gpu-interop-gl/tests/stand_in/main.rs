@@ -1,4 +1,6 @@
 //! Every path of the crate, against a driver that keeps books of names, descriptors and calls.
+// Functions that tests share.
+#![allow(clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
 
 mod driver;
 #[cfg(unix)]
