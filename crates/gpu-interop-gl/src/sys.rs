@@ -53,6 +53,7 @@ pub(crate) const DEVICE_LUID_EXT: c_uint = 0x9599;
 pub(crate) const DEVICE_NODE_MASK_EXT: c_uint = 0x959A;
 pub(crate) const LUID_SIZE_EXT: usize = 8;
 
+#[cfg(unix)]
 pub(crate) const HANDLE_TYPE_OPAQUE_FD_EXT: c_uint = 0x9586;
 pub(crate) const HANDLE_TYPE_OPAQUE_WIN32_EXT: c_uint = 0x9587;
 pub(crate) const HANDLE_TYPE_OPAQUE_WIN32_KMT_EXT: c_uint = 0x9588;

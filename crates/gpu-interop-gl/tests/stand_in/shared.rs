@@ -1,8 +1,8 @@
 //! What importing makes, whatever the handle was.
 
-use gpu_interop_core::{
-    ArrayFormat, ArrayShape, ChannelType, ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport,
-};
+use gpu_interop_core::{ArrayFormat, ArrayShape, ChannelType, ErrorKind, MemoryImport, SemaphoreImport};
+#[cfg(unix)]
+use gpu_interop_core::{MemoryHandle, SemaphoreHandle};
 use gpu_interop_gl::{Barriers, GlInterop, ImportedMemory, TextureFormat, TextureLayout, TextureSpec, TextureTiling};
 
 use crate::driver::{self, INVALID_OPERATION, INVALID_VALUE, OUT_OF_MEMORY, with};
