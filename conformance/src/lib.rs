@@ -42,6 +42,7 @@ mod context;
 mod doctor;
 mod expectations;
 mod exporter;
+#[cfg(unix)]
 mod gl;
 mod image;
 mod internal;

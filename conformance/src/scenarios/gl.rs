@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use gpu_interop::gl::{Barriers, ImportedTexture, TextureLayout, TextureSpec};
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::{
-    ArrayShape, ChannelType, DeviceIdentity, ErrorKind, IdentityMatch, ImportError, MemoryHandle, MemoryImport, Uuid,
+    ArrayShape, ArrayUsage, ChannelType, DeviceIdentity, ErrorKind, IdentityMatch, ImportError, MemoryHandle,
+    MemoryImport, Uuid,
 };
 
 use super::identity::somewhere_else;
@@ -159,8 +160,10 @@ fn offsets(context: &Context) -> Verdict {
     image_goes_both_ways(context, &side, &*exported)
 }
 
+/// An image with every use that OpenGL could have for it, as its extension demands.
 fn spec(shape: ArrayShape) -> Verdict<ImageSpec> {
-    Ok(ImageSpec::new(shape, plain_format(ChannelType::Unorm8, 4)?))
+    let usage = ArrayUsage::SURFACE_LOAD_STORE | ArrayUsage::COLOR_ATTACHMENT;
+    Ok(ImageSpec { usage, ..ImageSpec::new(shape, plain_format(ChannelType::Unorm8, 4)?) })
 }
 
 /// Checks that each of the two sees all that the other writes to an image, twice, so that nothing stale can pass.

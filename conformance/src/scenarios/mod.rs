@@ -2,7 +2,9 @@
 
 mod accounting;
 mod environment;
+#[cfg(unix)]
 mod gl;
+#[cfg(unix)]
 mod gl_order;
 mod graph;
 mod graph_semaphores;
@@ -82,7 +84,9 @@ pub(crate) fn standard() -> Vec<Scenario> {
         image_kernels::SCENARIOS,
         image_lifetime::SCENARIOS,
         image_misuse::SCENARIOS,
+        #[cfg(unix)]
         gl::SCENARIOS,
+        #[cfg(unix)]
         gl_order::SCENARIOS,
         &property::scenarios(),
     ]

@@ -15,6 +15,32 @@
 //! and gets [`ImportedMemory`], in it [`ImportedBuffer`]s and [`ImportedTexture`]s, and [`ImportedSemaphore`]s. Their
 //! names ([`ImportedBuffer::as_raw`]) go into the application's own calls.
 //!
+//! ```no_run
+//! use std::ffi::{CStr, c_void};
+//!
+//! use gpu_interop_gl::{Barriers, GlInterop};
+//! use gpu_interop_vulkan::{ExportableBuffer, ExportableSemaphore};
+//!
+//! fn share(
+//!     exported: &ExportableBuffer,
+//!     ready: &ExportableSemaphore,
+//!     load: impl FnMut(&CStr) -> *const c_void,
+//! ) -> gpu_interop_core::Result<()> {
+//!     // SAFETY: the application's context is current on this thread until all of this is dropped.
+//!     let gl = unsafe { GlInterop::new(load) }?;
+//! # #[cfg(unix)] {
+//!     let memory = gl.import_memory(exported.import_request()?)?;
+//!     let buffer = memory.map_buffer(0, exported.buffer().size())?;
+//!     let semaphore = gl.import_semaphore(ready.export()?)?;
+//!     // ... Vulkan, or the compute device that imported it too, submits work that signals `ready`; then:
+//!     // SAFETY: the signal was submitted.
+//!     unsafe { semaphore.wait(&Barriers::buffers(&[&buffer])) }?;
+//!     // ... calls of OpenGL that use the buffer `buffer.as_raw()`.
+//! # }
+//!     Ok(())
+//! }
+//! ```
+//!
 //! # The extensions
 //! OpenGL has all of this as extensions ([`Extension`]), and drivers have some of them: NVIDIA's all, Mesa's drivers those
 //! for memory and, for some GPUs, those for semaphores. [`GlInterop::memory_support`] and

@@ -172,6 +172,22 @@ fn every_call_that_fails_is_named_and_leaves_nothing_behind() {
     with(|state| assert_eq!(state.alive(), 0));
 }
 
+/// Errors that the application has not asked for are not taken for those of the library's calls.
+#[test]
+fn pending_errors_of_the_application_fail_nothing() {
+    let gl = interop(&driver::ALL);
+    let spoil = || with(|state| state.pending = vec![INVALID_VALUE, INVALID_OPERATION]);
+    spoil();
+    let memory = memory(&gl);
+    spoil();
+    let buffer = memory.map_buffer(0, 4096).expect("a buffer");
+    spoil();
+    let semaphore = gl.import_semaphore(semaphore_handle(false)).expect("imported");
+    spoil();
+    semaphore.signal(&Barriers::buffers(&[&buffer])).expect("signalled");
+    with(|state| assert!(state.pending.is_empty()));
+}
+
 /// A driver that takes a handle without an error and has nothing behind it, as Mesa's do.
 #[test]
 fn memory_that_the_driver_does_not_have_is_rejected_at_its_first_use() {
