@@ -15,7 +15,7 @@ use super::{expect_error, expect_kind};
 use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::exporter::{BufferSpec, ExportedBuffer, ExportedImage, ImageSpec};
-use crate::gl::{GlSide, Increment, ROOM, incremented, same};
+use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented, same};
 use crate::image::{length, plain_format};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
@@ -39,6 +39,7 @@ scenarios! {
     "gl.mip_levels", Any,
         "Images of two and three dimensions, with layers and faces, go both ways between the exporter and OpenGL, every level.",
         mip_levels;
+    "gl.draw", Any, "OpenGL draws an image that the exporter wrote, and every pixel is the texel of its place.", draw;
     "gl.bad_input", Any,
         "Requests to OpenGL that are wrong are refused before the driver sees them, and the handle works afterwards.",
         bad_input;
@@ -235,6 +236,29 @@ fn mip_levels(context: &Context) -> Verdict {
         for levels in [1, 3, shape.max_levels()] {
             let exported = context.exporter()?.image(ImageSpec { levels, ..spec(shape)? })?;
             image_goes_both_ways(context, &side, &*exported)?;
+        }
+    }
+    Ok(())
+}
+
+fn draw(context: &Context) -> Verdict {
+    let side = GlSide::open(context)?;
+    for (channel, channels) in [(ChannelType::Unorm8, 4), (ChannelType::Uint32, 1)] {
+        let shape = ArrayShape::D2 { width: 67, height: 45 };
+        let image = ImageSpec { format: plain_format(channel, channels)?, ..spec(shape)? };
+        let exported = context.exporter()?.image(image)?;
+        let texture = side.texture(&*exported)?;
+        let drawing = Drawing::new(&side, &texture)?;
+        let textures = [(&texture, TextureLayout::General)];
+        let barriers = Barriers::textures(&textures);
+        let mut pattern = context.pattern();
+        for _ in 0..3 {
+            exported.write_all(pattern)?;
+            side.takes_over(&barriers)?;
+            drawing.draw()?;
+            pattern.verify(0, &drawing.read()?, &format!("what OpenGL drew of {image}"))?;
+            side.hands_over(&barriers)?;
+            pattern = pattern.other();
         }
     }
     Ok(())
