@@ -42,6 +42,8 @@ mod context;
 mod doctor;
 mod expectations;
 mod exporter;
+#[cfg(unix)]
+mod gl;
 mod image;
 mod internal;
 mod interrupt;

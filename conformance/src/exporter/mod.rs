@@ -162,6 +162,11 @@ pub trait Exporter: Send + Sync {
         Err(no_timelines())
     }
 
+    /// The Vulkan device behind it, for what only Vulkan can do; `None` if it is not Vulkan.
+    fn vulkan(&self) -> Option<&gpu_interop::vulkan::Context> {
+        None
+    }
+
     /// Lists the complaints of the exporter's own checks, such as Vulkan's validation layer. Also of what happens when
     /// the exporter is dropped, which it outlives.
     fn complaints(&self) -> Complaints {

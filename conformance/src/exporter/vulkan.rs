@@ -178,6 +178,10 @@ impl Exporter for VulkanExporter {
         timeline::binary(self.context.interop())
     }
 
+    fn vulkan(&self) -> Option<&Context> {
+        Some(&self.context)
+    }
+
     fn complaints(&self) -> Complaints {
         let log = self.context.validation_log();
         Box::new(move || log.as_ref().map(ValidationLog::errors).unwrap_or_default())

@@ -40,6 +40,12 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
     ("image_lifetime", "Whatever order the parts of an image end in."),
     ("image_misuse", "Requests for images that are wrong: refused before the driver sees them."),
     (
+        "gl",
+        "OpenGL as the third side: Vulkan allocates and exports, the device and OpenGL both import. Only with Vulkan as the \
+         exporter, and an OpenGL driver of the same device with `GL_EXT_memory_object_fd` and, where semaphores order the \
+         three, `GL_EXT_semaphore_fd`.",
+    ),
+    (
         "property",
         "Requests that nobody thought of: made from the run's seed, each compared with what must come of it. A failure \
          is made smaller and told with the seed that finds it again.",

@@ -2,6 +2,10 @@
 
 mod accounting;
 mod environment;
+#[cfg(unix)]
+mod gl;
+#[cfg(unix)]
+mod gl_order;
 mod graph;
 mod graph_semaphores;
 mod groups;
@@ -80,6 +84,10 @@ pub(crate) fn standard() -> Vec<Scenario> {
         image_kernels::SCENARIOS,
         image_lifetime::SCENARIOS,
         image_misuse::SCENARIOS,
+        #[cfg(unix)]
+        gl::SCENARIOS,
+        #[cfg(unix)]
+        gl_order::SCENARIOS,
         &property::scenarios(),
     ]
     .concat()

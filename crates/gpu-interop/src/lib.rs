@@ -13,6 +13,7 @@
 //! | `hip` (default) | the `hip` module: AMD GPUs | AMD's ROCm runtime or Windows driver, looked for when first used |
 //! | `host` (default) | the `host` module: CPU memory, threads and futexes | nothing |
 //! | `vulkan` (default) | the `vulkan` module: the exporting side | a Vulkan loader, looked for when first used |
+//! | `gl` | the `gl` module: OpenGL, which imports what Vulkan exported too | the application's own OpenGL context |
 //!
 //! No feature links a driver or needs a toolkit to build.
 //!
@@ -34,6 +35,8 @@ mod selection;
 pub use gpu_interop_core::*;
 #[cfg(feature = "cuda")]
 pub use gpu_interop_cuda as cuda;
+#[cfg(feature = "gl")]
+pub use gpu_interop_gl as gl;
 #[cfg(feature = "hip")]
 pub use gpu_interop_hip as hip;
 #[cfg(feature = "host")]

@@ -1,0 +1,160 @@
+//! What OpenGL reads from and writes to buffers and textures of others.
+
+use std::num::NonZeroU32;
+
+use glow::{HasContext, PixelPackData, PixelUnpackData};
+use gpu_interop::gl::{ImportedBuffer, ImportedTexture};
+use gpu_interop::{ArrayShape, ChannelType};
+
+use super::GlSide;
+use crate::image::length;
+use crate::outcome::{Stop, Verdict};
+
+pub(super) fn native(name: u32) -> Verdict<NonZeroU32> {
+    NonZeroU32::new(name).ok_or_else(|| Stop::Failed("an object of OpenGL has no name".into()))
+}
+
+fn narrow(n: impl TryInto<i32, Error: std::fmt::Display>) -> Verdict<i32> {
+    n.try_into().map_err(|error| Stop::Failed(error.to_string()))
+}
+
+/// A buffer of OpenGL's own, which the host can read.
+pub(crate) struct OwnBuffer<'a> {
+    side: &'a GlSide<'a>,
+    buffer: glow::NativeBuffer,
+    size: usize,
+}
+
+impl GlSide<'_> {
+    /// A buffer of OpenGL's own with this data.
+    pub(crate) fn own_buffer(&self, data: &[u8]) -> Verdict<OwnBuffer<'_>> {
+        // SAFETY: the context is current.
+        unsafe {
+            let buffer = self.gl.create_buffer().map_err(Stop::Failed)?;
+            self.gl.bind_buffer(glow::COPY_WRITE_BUFFER, Some(buffer));
+            self.gl.buffer_data_u8_slice(glow::COPY_WRITE_BUFFER, data, glow::STREAM_COPY);
+            self.succeeded("glBufferData")?;
+            Ok(OwnBuffer { side: self, buffer, size: data.len() })
+        }
+    }
+
+    /// Gives OpenGL a copy from one buffer to another, by name. Does not wait.
+    fn copy(&self, (from, from_offset): (u32, u64), (to, to_offset): (u32, u64), size: u64) -> Verdict {
+        let (from, to) = (glow::NativeBuffer(native(from)?), glow::NativeBuffer(native(to)?));
+        let [from_offset, to_offset, size] = [narrow(from_offset)?, narrow(to_offset)?, narrow(size)?];
+        // SAFETY: the context is current, and OpenGL checks names and ranges.
+        unsafe {
+            self.gl.bind_buffer(glow::COPY_READ_BUFFER, Some(from));
+            self.gl.bind_buffer(glow::COPY_WRITE_BUFFER, Some(to));
+            let (read, write) = (glow::COPY_READ_BUFFER, glow::COPY_WRITE_BUFFER);
+            self.gl.copy_buffer_sub_data(read, write, from_offset, to_offset, size);
+        }
+        self.succeeded("glCopyBufferSubData")
+    }
+
+    /// Gives OpenGL a copy within an imported buffer. Does not wait.
+    pub(crate) fn copy_within(&self, buffer: &ImportedBuffer, from: u64, to: u64, size: u64) -> Verdict {
+        self.copy((buffer.as_raw(), from), (buffer.as_raw(), to), size)
+    }
+
+    /// Reads all of an imported buffer.
+    pub(crate) fn read(&self, buffer: &ImportedBuffer) -> Verdict<Vec<u8>> {
+        let own = self.own_buffer(&vec![0; length(buffer.size())?])?;
+        own.copy_from(buffer)?;
+        own.read()
+    }
+
+    /// Gives OpenGL the bytes to put into an imported buffer. Does not wait.
+    pub(crate) fn write(&self, buffer: &ImportedBuffer, data: &[u8]) -> Verdict {
+        let own = self.own_buffer(data)?;
+        self.copy((own.buffer.0.get(), 0), (buffer.as_raw(), 0), data.len() as u64)
+    }
+
+    /// Reads all layers of one level of a texture, layer after layer, without gaps.
+    pub(crate) fn read_texture(&self, texture: &ImportedTexture, level: u32, size: u64) -> Verdict<Vec<u8>> {
+        let (format, ty) = transfer_format(texture)?;
+        let mut found = vec![0; length(size)?];
+        let (texture_name, level) = (glow::NativeTexture(native(texture.as_raw())?), narrow(level)?);
+        let targets = parts(texture);
+        let part = found.len() / targets.len();
+        // SAFETY: the context is current, and each part has the size of the texels that are asked for.
+        unsafe {
+            self.gl.bind_texture(texture.target(), Some(texture_name));
+            self.gl.pixel_store_i32(glow::PACK_ALIGNMENT, 1);
+            for (target, part) in targets.into_iter().zip(found.chunks_exact_mut(part)) {
+                self.gl.get_tex_image(target, level, format, ty, PixelPackData::Slice(Some(part)));
+            }
+        }
+        self.succeeded("glGetTexImage")?;
+        Ok(found)
+    }
+
+    /// Gives OpenGL all texels of one level of a texture of two or three dimensions. Does not wait.
+    pub(crate) fn write_texture(&self, texture: &ImportedTexture, level: u32, data: &[u8]) -> Verdict {
+        let (format, ty) = transfer_format(texture)?;
+        let [width, height, depth] = texture.spec().shape.level_extent(level);
+        let [width, height, depth] = [narrow(width)?, narrow(height)?, narrow(depth)?];
+        let (texture_name, level) = (glow::NativeTexture(native(texture.as_raw())?), narrow(level)?);
+        let targets = parts(texture);
+        let whole = matches!(texture.spec().shape, ArrayShape::D3 { .. } | ArrayShape::D2Layered { .. });
+        // SAFETY: the context is current, and each part of the data has the size of the texels that it is for.
+        unsafe {
+            self.gl.bind_texture(texture.target(), Some(texture_name));
+            self.gl.pixel_store_i32(glow::UNPACK_ALIGNMENT, 1);
+            for (target, part) in targets.iter().zip(data.chunks_exact(data.len() / targets.len())) {
+                let pixels = PixelUnpackData::Slice(Some(part));
+                if whole {
+                    self.gl.tex_sub_image_3d(*target, level, 0, 0, 0, width, height, depth, format, ty, pixels);
+                } else {
+                    self.gl.tex_sub_image_2d(*target, level, 0, 0, width, height, format, ty, pixels);
+                }
+            }
+        }
+        self.succeeded("glTexSubImage")
+    }
+}
+
+/// The targets whose texels are one after another all of a level: the faces of a cube, else the texture.
+fn parts(texture: &ImportedTexture) -> Vec<u32> {
+    match texture.spec().shape {
+        ArrayShape::Cube { .. } => (0..6).map(|face| glow::TEXTURE_CUBE_MAP_POSITIVE_X + face).collect(),
+        _ => vec![texture.target()],
+    }
+}
+
+/// How OpenGL gives and takes the very bytes of a texture's texels.
+pub(super) fn transfer_format(texture: &ImportedTexture) -> Verdict<(u32, u32)> {
+    let array = texture.spec().format.array();
+    match (array.channel(), array.channels()) {
+        (ChannelType::Unorm8, 4) => Ok((glow::RGBA, glow::UNSIGNED_BYTE)),
+        (ChannelType::Uint32, 1) => Ok((glow::RED_INTEGER, glow::UNSIGNED_INT)),
+        _ => Err(Stop::Failed(format!("the suite does not transfer {array} by OpenGL"))),
+    }
+}
+
+impl OwnBuffer<'_> {
+    /// Gives OpenGL a copy of as much of an imported buffer as fits. Does not wait.
+    pub(crate) fn copy_from(&self, buffer: &ImportedBuffer) -> Verdict {
+        let size = buffer.size().min(self.size as u64);
+        self.side.copy((buffer.as_raw(), 0), (self.buffer.0.get(), 0), size)
+    }
+
+    /// Reads it, which waits for what OpenGL was given before.
+    pub(crate) fn read(&self) -> Verdict<Vec<u8>> {
+        let mut found = vec![0; self.size];
+        // SAFETY: the context is current, and the buffer has this size.
+        unsafe {
+            self.side.gl.bind_buffer(glow::COPY_READ_BUFFER, Some(self.buffer));
+            self.side.gl.get_buffer_sub_data(glow::COPY_READ_BUFFER, 0, &mut found);
+        }
+        self.side.succeeded("glGetBufferSubData")?;
+        Ok(found)
+    }
+}
+
+impl Drop for OwnBuffer<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the context is current; what it was given to do with the buffer it does before.
+        unsafe { self.side.gl.delete_buffer(self.buffer) };
+    }
+}

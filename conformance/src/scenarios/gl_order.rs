@@ -1,0 +1,311 @@
+//! Semaphores order Vulkan, the device and OpenGL, without the host between them.
+
+use std::cell::Cell;
+
+use gpu_interop::gl::{Barriers, TextureFormat, TextureLayout, TextureSpec};
+use gpu_interop::vulkan::ash::vk;
+use gpu_interop::vulkan::{
+    BufferOptions, ExportableBuffer, ExportableImage, ExportableSemaphore, ImageOptions, ImageSpec, MemoryPlacement,
+    OwnedBuffer, OwnedSemaphore, SemaphoreOp, Submission,
+};
+use gpu_interop::{ErrorKind, ExternalSemaphore, Feature, MappedBuffer, SemaphoreHandleKind, Stream};
+
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::ensure;
+use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation, same, unsupported};
+use crate::image::length;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+
+scenarios! {
+    "gl.three_way_buffer", Any,
+        "Vulkan writes words, the device adds to them, OpenGL copies them, Vulkan reads the copy: all enqueued before anything \
+         is written, and ordered by binary semaphores alone.",
+        three_way_buffer,
+        mirrors "cuda-samples: simpleVulkan, with OpenGL as the renderer";
+    "gl.three_way_texture", Any,
+        "Vulkan writes an image, the device adds to each texel, OpenGL draws it: all enqueued before anything is written, and \
+         ordered by binary semaphores alone.",
+        three_way_texture,
+        mirrors "cuda-samples: vulkanImageCUDA, with OpenGL as the renderer";
+    "gl.semaphore_binary", Any,
+        "200 words go from Vulkan to OpenGL and back, and 200 from the device to OpenGL and back, each ordered by binary \
+         semaphores.",
+        semaphore_binary, within 60 s;
+}
+
+const SIZE: u64 = 64 << 10;
+const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
+);
+
+/// The three sides, and what hands over from each to the next: Vulkan, the device, OpenGL, Vulkan.
+struct ThreeWay<'a> {
+    side: GlSide<'a>,
+    stream: Stream,
+    increment: Increment,
+    gate: Gate,
+    to_device: (ExportableSemaphore, ExternalSemaphore),
+    /// From the device to OpenGL.
+    to_gl: (ExternalSemaphore, Shared),
+    back: Shared,
+    /// What Vulkan writes and reads.
+    host: [OwnedBuffer; 2],
+}
+
+/// Keeps Vulkan's first submission from running until the host opens it. Everything behind it has been enqueued by then, so
+/// that whoever does not wait sees what was there before.
+struct Gate {
+    timeline: OwnedSemaphore,
+    opened: Cell<u64>,
+}
+
+impl Gate {
+    /// What the first submission waits for this time.
+    fn closed(&self) -> SemaphoreOp<'_> {
+        SemaphoreOp { semaphore: &self.timeline, value: self.opened.get() + 1 }
+    }
+
+    fn open(&self) -> Verdict {
+        self.opened.set(self.opened.get() + 1);
+        Ok(self.timeline.signal(self.opened.get())?)
+    }
+}
+
+impl<'a> ThreeWay<'a> {
+    /// Unsupported if one of the three lacks something. Each of Vulkan's host buffers has `size` bytes.
+    fn open(context: &'a Context, size: u64) -> Verdict<Self> {
+        let side = GlSide::open_with_semaphores(context)?;
+        context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
+        let (device, interop) = (context.device(), side.vulkan().interop());
+        let import = |exported: &ExportableSemaphore| -> Verdict<ExternalSemaphore> {
+            Ok(device.import_semaphore(exported.export()?)?)
+        };
+        let first = ExportableSemaphore::binary(interop).map_err(unsupported)?;
+        let second = side.semaphore()?;
+        let host = || OwnedBuffer::new(interop, size, USAGE, MemoryPlacement::HostVisible);
+        Ok(Self {
+            stream: device.create_stream()?,
+            increment: Increment::load(context)?,
+            gate: Gate { timeline: OwnedSemaphore::timeline(interop, 0).map_err(unsupported)?, opened: Cell::new(0) },
+            to_device: (first.clone(), import(&first)?),
+            to_gl: (import(&second.exported)?, second),
+            back: side.semaphore()?,
+            host: [host()?, host()?],
+            side,
+        })
+    }
+
+    /// Runs the kernel once before anything waits: a driver may load it only now, and wait for all work to do so.
+    fn warm_up(&self, buffer: &MappedBuffer, size: u64) -> Verdict {
+        self.increment.run(&self.stream, buffer, size)?;
+        Ok(self.stream.synchronize_timeout(PATIENCE)?)
+    }
+
+    /// Sees in the first round that nothing runs, lets it run, and waits for the last submission, which is behind all else.
+    fn run(&self, round: u32, first: &Submission, last: &Submission) -> Verdict {
+        if round == 0 {
+            std::thread::sleep(WATCH);
+            ensure!(!first.is_finished(), "Vulkan did not wait for the host");
+            ensure!(!self.stream.is_idle()?, "the device did not wait for Vulkan");
+            ensure!(!last.is_finished(), "Vulkan did not wait for OpenGL");
+        }
+        self.gate.open()?;
+        last.wait(PATIENCE).map_err(|error| match error.kind() {
+            ErrorKind::Timeout => Stop::Failed(format!("round {round}: Vulkan waited in vain for OpenGL")),
+            _ => error.into(),
+        })?;
+        Ok(self.stream.synchronize_timeout(PATIENCE)?)
+    }
+}
+
+fn three_way_buffer(context: &Context) -> Verdict {
+    let three = ThreeWay::open(context, SIZE)?;
+    let (vulkan, [source, target]) = (three.side.vulkan(), &three.host);
+    // Two halves: the second is OpenGL's copy of the first.
+    let options = BufferOptions::new(2 * SIZE + ROOM, USAGE);
+    let exported = ExportableBuffer::new(vulkan.interop(), &options).map_err(unsupported)?;
+    let mapped = context.device().import_memory(exported.import_request()?)?.map_buffer(0, 2 * SIZE)?;
+    let memory = three.side.interop().import_memory(exported.import_request()?)?;
+    let shared = three.side.buffer(&memory, 0, 2 * SIZE)?;
+    let names = [&shared];
+    let (buffer, barriers, size) = (exported.buffer(), Barriers::buffers(&names), length(SIZE)?);
+    three.warm_up(&mapped, SIZE)?;
+    let mut pattern = context.pattern();
+    for round in 0..10 {
+        source.write(0, &pattern.bytes(0, size))?;
+        let own = three.side.own_buffer(&vec![0; size])?;
+        // Vulkan writes, once the gate is open.
+        let first = vulkan.submit(&[three.gate.closed()], &[operation(&three.to_device.0)], |recording| {
+            if round > 0 {
+                recording.acquire(buffer)?;
+            }
+            recording.copy(source, 0, buffer, 0, SIZE)?;
+            recording.release(buffer)
+        })?;
+        // The device adds.
+        three.stream.wait(&[three.to_device.1.wait()])?;
+        three.increment.run(&three.stream, &mapped, SIZE)?;
+        three.stream.signal(&[three.to_gl.0.signal()])?;
+        // OpenGL copies, to the other half and to a buffer of its own.
+        // SAFETY: the stream was just given the signal.
+        unsafe { three.to_gl.1.gl.wait(&barriers) }?;
+        three.side.copy_within(&shared, 0, SIZE, SIZE)?;
+        own.copy_from(&shared)?;
+        three.back.gl.signal(&barriers)?;
+        // Vulkan reads the copy.
+        let last = vulkan.submit(&[three.back.operation()], &[], |recording| {
+            recording.acquire(buffer)?;
+            recording.copy(buffer, SIZE, target, 0, SIZE)?;
+            recording.release(buffer)
+        })?;
+        three.run(round, &first, &last)?;
+        let expected = incremented(pattern.bytes(0, size));
+        let mut found = vec![0; size];
+        target.read(0, &mut found)?;
+        same(&found, &expected, &format!("round {round}: OpenGL's copy, read by Vulkan"))?;
+        same(&own.read()?, &expected, &format!("round {round}: what OpenGL saw"))?;
+        pattern = pattern.other();
+    }
+    Ok(())
+}
+
+fn three_way_texture(context: &Context) -> Verdict {
+    for format in [vk::Format::R8G8B8A8_UNORM, vk::Format::R32_UINT] {
+        three_way_texture_of(context, format)?;
+    }
+    Ok(())
+}
+
+/// Both formats have texels of a word.
+fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
+    const EXTENT: [u32; 3] = [320, 200, 1];
+    const TEXELS: u64 = 4 * 320 * 200;
+    let three = ThreeWay::open(context, TEXELS)?;
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let (vulkan, [source, target]) = (three.side.vulkan(), &three.host);
+    // With every use that OpenGL could have for it, as its extension demands.
+    let usage = vk::ImageUsageFlags::TRANSFER_SRC
+        | vk::ImageUsageFlags::TRANSFER_DST
+        | vk::ImageUsageFlags::SAMPLED
+        | vk::ImageUsageFlags::STORAGE
+        | vk::ImageUsageFlags::COLOR_ATTACHMENT;
+    let spec = ImageSpec::new(vk::ImageViewType::TYPE_2D, EXTENT, format, usage);
+    let exported = ExportableImage::new(vulkan.interop(), &ImageOptions::new(spec)).map_err(unsupported)?;
+    let (image, desc) = (exported.image(), exported.array_desc()?);
+    vulkan.initialize_image(image)?;
+    let array = context.device().import_memory(exported.import_request()?)?;
+    let array = array.map_mipmapped_array(&desc).map_err(unsupported)?;
+    let memory = three.side.interop().import_memory(exported.import_request()?)?;
+    let spec = TextureSpec::from_array(&desc)?.format(TextureFormat::from_vulkan(format.as_raw())?);
+    let texture = memory.map_texture(&spec).map_err(unsupported)?;
+    let textures = [(&texture, TextureLayout::General)];
+    let barriers = Barriers::textures(&textures);
+    let drawing = Drawing::new(&three.side, &texture)?;
+    // Where the device adds: kernels see words in buffers.
+    let scratch_memory = context.buffer(TEXELS)?;
+    let scratch = context.import(&*scratch_memory)?;
+    three.warm_up(&scratch, TEXELS)?;
+    let size = length(TEXELS)?;
+    let mut pattern = context.pattern();
+    for round in 0..5 {
+        source.write(0, &pattern.bytes(0, size))?;
+        // Vulkan writes, once the gate is open.
+        let first = vulkan.submit(&[three.gate.closed()], &[operation(&three.to_device.0)], |recording| {
+            if round > 0 {
+                recording.acquire_image(image)?;
+            }
+            recording.copy_to_image(source, 0, image, 0, 0)?;
+            recording.release_image(image)
+        })?;
+        // The device adds.
+        three.stream.wait(&[three.to_device.1.wait()])?;
+        three.stream.copy_from_array(&scratch, array.level(0)?)?;
+        three.increment.run(&three.stream, &scratch, TEXELS)?;
+        three.stream.copy_to_array(array.level(0)?, &scratch)?;
+        three.stream.signal(&[three.to_gl.0.signal()])?;
+        // OpenGL draws.
+        // SAFETY: the stream was just given the signal.
+        unsafe { three.to_gl.1.gl.wait(&barriers) }?;
+        drawing.draw()?;
+        three.back.gl.signal(&barriers)?;
+        // Vulkan reads what it is after all that.
+        let last = vulkan.submit(&[three.back.operation()], &[], |recording| {
+            recording.acquire_image(image)?;
+            recording.copy_from_image(image, 0, 0, target, 0)?;
+            recording.release_image(image)
+        })?;
+        three.run(round, &first, &last)?;
+        let expected = incremented(pattern.bytes(0, size));
+        same(&drawing.read()?, &expected, &format!("round {round}, {format:?}: what OpenGL drew"))?;
+        let mut found = vec![0; size];
+        target.read(0, &mut found)?;
+        same(&found, &expected, &format!("round {round}, {format:?}: the image, read by Vulkan"))?;
+        pattern = pattern.other();
+    }
+    Ok(())
+}
+
+fn semaphore_binary(context: &Context) -> Verdict {
+    const ROUNDS: u32 = 200;
+    const PART: u64 = 4096;
+    let side = GlSide::open_with_semaphores(context)?;
+    let vulkan = side.vulkan();
+    let exported =
+        ExportableBuffer::new(vulkan.interop(), &BufferOptions::new(2 * PART + ROOM, USAGE)).map_err(unsupported)?;
+    let buffer = exported.buffer();
+    let memory = side.interop().import_memory(exported.import_request()?)?;
+    let shared = side.buffer(&memory, 0, 2 * PART)?;
+    let names = [&shared];
+    let barriers = Barriers::buffers(&names);
+    let (there, back) = (side.semaphore()?, side.semaphore()?);
+    let target = OwnedBuffer::new(vulkan.interop(), PART, USAGE, MemoryPlacement::HostVisible)?;
+    let mut found = vec![0; length(PART)?];
+    let word = |round: u32| context.pattern().seed().wrapping_add(round.wrapping_mul(0x9e37_79b1));
+    for round in 0..ROUNDS {
+        vulkan.submit(&[], &[there.operation()], |recording| {
+            if round > 0 {
+                recording.acquire(buffer)?;
+            }
+            recording.fill(buffer, 0, PART, word(round))?;
+            recording.release(buffer)
+        })?;
+        // SAFETY: the signal was just submitted.
+        unsafe { there.gl.wait(&barriers) }?;
+        side.copy_within(&shared, 0, PART, PART)?;
+        back.gl.signal(&barriers)?;
+        let last = vulkan.submit(&[back.operation()], &[], |recording| {
+            recording.acquire(buffer)?;
+            recording.copy(buffer, PART, &target, 0, PART)?;
+            recording.release(buffer)
+        })?;
+        last.wait(PATIENCE)?;
+        target.read(0, &mut found)?;
+        all_words(&found, word(round), &format!("round {round}: what OpenGL copied for Vulkan"))?;
+    }
+
+    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
+    let stream = context.device().create_stream()?;
+    let mapped = context.device().import_memory(exported.import_request()?)?.map_buffer(0, 2 * PART)?;
+    let import = |shared: &Shared| -> Verdict<ExternalSemaphore> {
+        Ok(context.device().import_semaphore(shared.exported.export()?)?)
+    };
+    let (to_gl, from_gl) = (import(&there)?, import(&back)?);
+    for round in ROUNDS..2 * ROUNDS {
+        stream.fill_u32(mapped.slice(..PART)?, word(round))?;
+        stream.signal(&[to_gl.signal()])?;
+        // SAFETY: the stream was just given the signal.
+        unsafe { there.gl.wait(&barriers) }?;
+        side.copy_within(&shared, 0, PART, PART)?;
+        back.gl.signal(&barriers)?;
+        stream.wait(&[from_gl.wait()])?;
+        stream.read(mapped.slice(PART..)?, &mut found)?;
+        all_words(&found, word(round), &format!("round {round}: what OpenGL copied for the device"))?;
+    }
+    Ok(())
+}
+
+fn all_words(found: &[u8], word: u32, what: &str) -> Verdict {
+    let expected: Vec<u8> = word.to_ne_bytes().into_iter().cycle().take(found.len()).collect();
+    same(found, &expected, what)
+}

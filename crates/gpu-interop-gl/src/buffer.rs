@@ -1,0 +1,142 @@
+//! Buffers in imported memory.
+
+use std::ffi::c_uint;
+
+use gpu_interop_core::{Error, ErrorKind, Result};
+
+use crate::error;
+use crate::functions::need;
+use crate::interop::{GlInterop, integer};
+use crate::memory::{ImportedMemory, delete};
+use crate::sys;
+
+/// A buffer object of OpenGL whose data store is a range of imported memory. Deleted when dropped.
+///
+/// Drivers do not map such buffers: copy from and to them (`glCopyBufferSubData`), or use them in shaders.
+#[derive(Debug)]
+pub struct ImportedBuffer {
+    memory: ImportedMemory,
+    name: c_uint,
+    offset: u64,
+    size: u64,
+}
+
+impl ImportedMemory {
+    /// A buffer over `size` bytes from byte `offset` of the memory on. The exporter's driver says at which offsets buffers
+    /// may begin (`VkMemoryRequirements::alignment`).
+    ///
+    /// Rests on `glNamedBufferStorageMemEXT`; where there are no calls by name, on `glBufferStorageMemEXT` with what is
+    /// bound to `GL_COPY_WRITE_BUFFER` put back afterwards.
+    ///
+    /// # Errors
+    /// * [`ErrorKind::InvalidArgument`]: a size of 0, a range past the end, no context is current. The driver was not
+    ///   called.
+    /// * [`ErrorKind::ImportRejected`]: the driver had not understood the handle. [`ErrorKind::Unsupported`]: it has no
+    ///   buffers at such an offset. [`ErrorKind::OutOfMemory`], [`ErrorKind::Driver`].
+    pub fn map_buffer(&self, offset: u64, size: u64) -> Result<ImportedBuffer> {
+        const OPERATION: &str = "ImportedMemory::map_buffer";
+        let interop = self.interop();
+        let refused = |what: &str| {
+            Error::invalid(OPERATION, what)
+                .with_context("offset", offset)
+                .with_context("length", size)
+                .with_context("size", format_args!("{} bytes", self.size()))
+        };
+        if size == 0 {
+            return Err(refused("the length is 0"));
+        }
+        if offset.checked_add(size).is_none_or(|end| end > self.size()) {
+            return Err(refused("the range goes past the end"));
+        }
+        let bytes = isize::try_from(size).map_err(|_| refused("no address space of this process holds so much"))?;
+        interop.check_current(OPERATION)?;
+        interop.check_offset(OPERATION, offset)?;
+        // Owns the name before anything can fail.
+        let mut buffer = ImportedBuffer { memory: self.clone(), name: 0, offset, size };
+        match &interop.functions().direct_access {
+            Some(direct) => {
+                // SAFETY: the context is current and has the function; there is room for one name.
+                interop.call("glCreateBuffers", error::driver, |_| unsafe {
+                    (direct.create_buffers)(1, &raw mut buffer.name);
+                })?;
+                buffer.check_name("glCreateBuffers")?;
+                // SAFETY: buffer and memory are this context's and live, and the range is inside the memory.
+                interop.call("glNamedBufferStorageMemEXT", error::storage, |_| unsafe {
+                    (direct.buffer_storage)(buffer.name, bytes, self.as_raw(), offset);
+                })
+            }
+            None => buffer.bind_storage(bytes),
+        }
+        .map_err(|error| error.with_context("offset", offset).with_context("length", size))?;
+        Ok(buffer)
+    }
+}
+
+impl ImportedBuffer {
+    fn check_name(&self, operation: &'static str) -> Result<()> {
+        if self.name == 0 {
+            return Err(Error::new(ErrorKind::Driver, operation, "the driver gave no name"));
+        }
+        Ok(())
+    }
+
+    /// Makes name and storage through a binding point, and binds again what was bound.
+    fn bind_storage(&mut self, bytes: isize) -> Result<()> {
+        let interop = self.memory.interop().clone();
+        let functions = need(&interop.functions().memory_object, "glBufferStorageMemEXT")?;
+        let base = &interop.functions().base;
+        let bound = integer(base, sys::COPY_WRITE_BUFFER).cast_unsigned();
+        // SAFETY: the context is current; there is room for one name.
+        interop.call("glGenBuffers", error::driver, |_| unsafe { (base.gen_buffers)(1, &raw mut self.name) })?;
+        self.check_name("glGenBuffers")?;
+        // SAFETY: buffer and memory are this context's and live, and the range is inside the memory.
+        let made = interop.call("glBufferStorageMemEXT", error::storage, |_| unsafe {
+            (base.bind_buffer)(sys::COPY_WRITE_BUFFER, self.name);
+            (functions.buffer_storage)(sys::COPY_WRITE_BUFFER, bytes, self.memory.as_raw(), self.offset);
+        });
+        // SAFETY: it was bound there before.
+        unsafe { (base.bind_buffer)(sys::COPY_WRITE_BUFFER, bound) };
+        made
+    }
+
+    /// OpenGL's name of the buffer, valid while this object lives.
+    #[must_use]
+    pub fn as_raw(&self) -> u32 {
+        self.name
+    }
+
+    /// Where it begins in the memory, bytes.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Its size, bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The memory that it lies in.
+    #[must_use]
+    pub fn memory(&self) -> &ImportedMemory {
+        &self.memory
+    }
+
+    pub(crate) fn interop(&self) -> &GlInterop {
+        self.memory.interop()
+    }
+}
+
+impl Drop for ImportedBuffer {
+    fn drop(&mut self) {
+        if self.name == 0 {
+            return;
+        }
+        delete(self.interop(), "glDeleteBuffers", |interop| {
+            // SAFETY: the context is current (`delete`), and the name is this object's own. What the context still has
+            // to do with the buffer it does before.
+            unsafe { (interop.functions().base.delete_buffers)(1, &raw const self.name) };
+        });
+    }
+}

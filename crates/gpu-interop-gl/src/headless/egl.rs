@@ -1,0 +1,251 @@
+//! EGL's functions and constants, as far as a context without a window needs them.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
+use libloading::Library;
+
+/// The library that passes calls on to the vendors' own.
+pub(super) const LIBRARY: &str = "libEGL.so.1";
+
+pub(super) const EXTENSIONS: c_int = 0x3055;
+pub(super) const NONE: c_int = 0x3038;
+pub(super) const OPENGL_API: c_uint = 0x30A2;
+pub(super) const SURFACE_TYPE: c_int = 0x3033;
+pub(super) const PBUFFER_BIT: c_int = 1;
+pub(super) const RENDERABLE_TYPE: c_int = 0x3040;
+pub(super) const OPENGL_BIT: c_int = 8;
+pub(super) const CONTEXT_MAJOR_VERSION: c_int = 0x3098;
+pub(super) const CONTEXT_MINOR_VERSION: c_int = 0x30FB;
+pub(super) const CONTEXT_OPENGL_PROFILE_MASK: c_int = 0x30FD;
+pub(super) const CONTEXT_OPENGL_CORE_PROFILE_BIT: c_int = 1;
+pub(super) const PLATFORM_DEVICE_EXT: c_uint = 0x313F;
+
+/// A display, device, configuration or context: a pointer that only EGL looks behind.
+pub(super) type Object = *mut c_void;
+
+/// The functions, found in a library that is never unloaded: drivers do not survive it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Egl {
+    get_proc_address: unsafe extern "C" fn(*const c_char) -> *const c_void,
+    get_error: unsafe extern "C" fn() -> c_int,
+    query_string: unsafe extern "C" fn(Object, c_int) -> *const c_char,
+    initialize: unsafe extern "C" fn(Object, *mut c_int, *mut c_int) -> c_uint,
+    bind_api: unsafe extern "C" fn(c_uint) -> c_uint,
+    choose_config: unsafe extern "C" fn(Object, *const c_int, *mut Object, c_int, *mut c_int) -> c_uint,
+    create_context: unsafe extern "C" fn(Object, Object, Object, *const c_int) -> Object,
+    destroy_context: unsafe extern "C" fn(Object, Object) -> c_uint,
+    make_current: unsafe extern "C" fn(Object, Object, Object, Object) -> c_uint,
+    get_current_context: unsafe extern "C" fn() -> Object,
+    query_devices: unsafe extern "C" fn(c_int, *mut Object, *mut c_int) -> c_uint,
+    get_platform_display: unsafe extern "C" fn(c_uint, Object, *const c_int) -> Object,
+}
+
+/// The function of this name and of the declared type.
+macro_rules! symbol {
+    ($library:expr, $name:literal) => {
+        // SAFETY: EGL's functions of these names have the types that the fields of `Egl` are declared with.
+        *unsafe { $library.get(concat!($name, "\0").as_bytes()) }.map_err(|error| {
+            Error::new(ErrorKind::SymbolMissing, OPERATION, concat!("the EGL library has no ", $name))
+                .with_context("library", LIBRARY)
+                .with_source(error)
+        })?
+    };
+}
+
+const OPERATION: &str = "HeadlessContext::new";
+
+impl Egl {
+    /// Loads the library, and the functions of the extensions that find devices without a window system.
+    pub(super) fn load() -> Result<Self> {
+        // SAFETY: the library is EGL's, by its name; its initialisers are made to be run so.
+        let library = unsafe { Library::new(LIBRARY) }.map_err(|error| {
+            let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            let message = "no EGL library was found; install it (Debian: libegl1, and libegl-mesa0 with libgl1-mesa-dri for a \
+                           driver that runs on the CPU) and the OpenGL driver of your GPU";
+            Error::new(ErrorKind::DriverNotFound, OPERATION, message)
+                .with_attempts([LoadAttempt { target: LIBRARY.into(), reason }])
+        })?;
+        // Never unloaded.
+        let library: &'static Library = Box::leak(Box::new(library));
+        let query_string: unsafe extern "C" fn(Object, c_int) -> *const c_char = symbol!(library, "eglQueryString");
+        let get_proc_address: unsafe extern "C" fn(*const c_char) -> *const c_void =
+            symbol!(library, "eglGetProcAddress");
+        // SAFETY: without a display, EGL gives what its clients have, or null.
+        let client = unsafe { words(query_string(std::ptr::null_mut(), EXTENSIONS)) };
+        let has = |name: &str| client.iter().any(|extension| extension == name);
+        if !(has("EGL_EXT_device_enumeration") || has("EGL_EXT_device_base")) {
+            return Err(lacks("EGL_EXT_device_enumeration"));
+        }
+        if !has("EGL_EXT_platform_device") {
+            return Err(lacks("EGL_EXT_platform_device"));
+        }
+        let extension = |name: &'static CStr| {
+            // SAFETY: the name ends with a NUL.
+            let address = unsafe { get_proc_address(name.as_ptr()) };
+            if address.is_null() {
+                return Err(Error::new(
+                    ErrorKind::SymbolMissing,
+                    OPERATION,
+                    "EGL lists an extension and lacks its function",
+                )
+                .with_context("function", name.to_string_lossy()));
+            }
+            Ok(address)
+        };
+        Ok(Self {
+            get_proc_address,
+            get_error: symbol!(library, "eglGetError"),
+            query_string,
+            initialize: symbol!(library, "eglInitialize"),
+            bind_api: symbol!(library, "eglBindAPI"),
+            choose_config: symbol!(library, "eglChooseConfig"),
+            create_context: symbol!(library, "eglCreateContext"),
+            destroy_context: symbol!(library, "eglDestroyContext"),
+            make_current: symbol!(library, "eglMakeCurrent"),
+            get_current_context: symbol!(library, "eglGetCurrentContext"),
+            // SAFETY: not null, so the function of the name, whose type the extension declares so.
+            query_devices: unsafe {
+                std::mem::transmute::<*const c_void, unsafe extern "C" fn(c_int, *mut Object, *mut c_int) -> c_uint>(
+                    extension(c"eglQueryDevicesEXT")?,
+                )
+            },
+            // SAFETY: as above.
+            get_platform_display: unsafe {
+                std::mem::transmute::<*const c_void, unsafe extern "C" fn(c_uint, Object, *const c_int) -> Object>(
+                    extension(c"eglGetPlatformDisplayEXT")?,
+                )
+            },
+        })
+    }
+
+    /// The address of a function of OpenGL, or null.
+    pub(super) fn address(&self, name: &CStr) -> *const c_void {
+        // SAFETY: the name ends with a NUL.
+        unsafe { (self.get_proc_address)(name.as_ptr()) }
+    }
+
+    /// Every device that a vendor's EGL has.
+    pub(super) fn devices(&self) -> Result<Vec<Object>> {
+        let mut count = 0;
+        // SAFETY: without a list, EGL only counts.
+        if unsafe { (self.query_devices)(0, std::ptr::null_mut(), &raw mut count) } == 0 {
+            return Err(self.failed("eglQueryDevicesEXT"));
+        }
+        let mut devices = vec![std::ptr::null_mut(); usize::try_from(count).unwrap_or(0)];
+        // SAFETY: the list has room for `count`.
+        if count > 0 && unsafe { (self.query_devices)(count, devices.as_mut_ptr(), &raw mut count) } == 0 {
+            return Err(self.failed("eglQueryDevicesEXT"));
+        }
+        devices.truncate(usize::try_from(count).unwrap_or(0));
+        Ok(devices)
+    }
+
+    /// The display of a device, initialised. EGL has one for each device, whoever asks, so it is never terminated.
+    pub(super) fn display(&self, device: Object) -> Result<Object> {
+        // SAFETY: the device is EGL's, and the list of attributes may be null.
+        let display = unsafe { (self.get_platform_display)(PLATFORM_DEVICE_EXT, device, std::ptr::null()) };
+        if display.is_null() {
+            return Err(self.failed("eglGetPlatformDisplayEXT"));
+        }
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: the display is EGL's.
+        if unsafe { (self.initialize)(display, &raw mut major, &raw mut minor) } == 0 {
+            return Err(self.failed("eglInitialize"));
+        }
+        Ok(display)
+    }
+
+    /// A context of OpenGL's core profile of this version or later, which no surface is needed for.
+    pub(super) fn context(&self, display: Object, (major, minor): (c_int, c_int)) -> Result<Object> {
+        // SAFETY: the display is initialised.
+        let extensions = unsafe { words((self.query_string)(display, EXTENSIONS)) };
+        let has = |name: &str| extensions.iter().any(|extension| extension == name);
+        if !has("EGL_KHR_surfaceless_context") {
+            return Err(lacks("EGL_KHR_surfaceless_context"));
+        }
+        // SAFETY: the value is EGL's own.
+        if unsafe { (self.bind_api)(OPENGL_API) } == 0 {
+            return Err(self.failed("eglBindAPI"));
+        }
+        let any = has("EGL_KHR_no_config_context") || has("EGL_MESA_configless_context");
+        let config = if any { std::ptr::null_mut() } else { self.config(display)? };
+        let attributes = [
+            CONTEXT_MAJOR_VERSION,
+            major,
+            CONTEXT_MINOR_VERSION,
+            minor,
+            CONTEXT_OPENGL_PROFILE_MASK,
+            CONTEXT_OPENGL_CORE_PROFILE_BIT,
+            NONE,
+        ];
+        // SAFETY: the display is initialised, the configuration is its own or none, the list ends with `NONE`.
+        let context = unsafe { (self.create_context)(display, config, std::ptr::null_mut(), attributes.as_ptr()) };
+        if context.is_null() {
+            return Err(self.failed("eglCreateContext").with_context("OpenGL", format_args!("{major}.{minor}")));
+        }
+        Ok(context)
+    }
+
+    fn config(&self, display: Object) -> Result<Object> {
+        let attributes = [SURFACE_TYPE, PBUFFER_BIT, RENDERABLE_TYPE, OPENGL_BIT, NONE];
+        let (mut config, mut count) = (std::ptr::null_mut(), 0);
+        // SAFETY: the display is initialised, the list ends with `NONE`, and there is room for one.
+        let chosen = unsafe { (self.choose_config)(display, attributes.as_ptr(), &raw mut config, 1, &raw mut count) };
+        if chosen == 0 || count == 0 {
+            return Err(self.failed("eglChooseConfig"));
+        }
+        Ok(config)
+    }
+
+    /// Makes a context current on this thread, without a surface.
+    pub(super) fn make_current(&self, display: Object, context: Object) -> Result<()> {
+        let none = std::ptr::null_mut();
+        // SAFETY: both are live and belong together; the display has contexts without surfaces.
+        if unsafe { (self.make_current)(display, none, none, context) } == 0 {
+            return Err(self.failed("eglMakeCurrent"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_current(&self, context: Object) -> bool {
+        // SAFETY: takes nothing. Answers for the API that the thread bound last; only contexts of OpenGL are made here.
+        unsafe { (self.get_current_context)() == context }
+    }
+
+    /// Ends a context; on this thread none is current then, if it was.
+    pub(super) fn end(&self, display: Object, context: Object) {
+        let none = std::ptr::null_mut();
+        // SAFETY: display and context are live and belong together. What is current on no thread is destroyed at once.
+        unsafe {
+            if self.is_current(context) {
+                (self.make_current)(display, none, none, none);
+            }
+            (self.destroy_context)(display, context);
+        }
+    }
+
+    /// What went wrong in the last call.
+    fn failed(&self, operation: &'static str) -> Error {
+        // SAFETY: takes nothing.
+        let code = unsafe { (self.get_error)() };
+        Error::new(ErrorKind::Driver, operation, "EGL reported a failure")
+            .with_code(code.into(), Some(format!("EGL error {code:#06x}")))
+    }
+}
+
+fn lacks(extension: &'static str) -> Error {
+    Error::unsupported(OPERATION, format!("EGL has no {extension}; use a newer one (libglvnd and the vendor's driver)"))
+}
+
+/// The words of a list of extensions.
+///
+/// # Safety
+/// `text` must be null or end with a NUL.
+unsafe fn words(text: *const c_char) -> Vec<String> {
+    if text.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().split_whitespace().map(Into::into).collect()
+}

@@ -1,0 +1,259 @@
+//! A real OpenGL context, and what it imports from a real Vulkan driver: on a machine without GPUs, Mesa's llvmpipe and
+//! lavapipe. Says so and checks nothing where there is no EGL or no Vulkan.
+#![cfg(unix)]
+// Functions that tests share.
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+
+use glow::HasContext;
+use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandleKind, SemaphoreHandleKind, Support, Uuid};
+use gpu_interop_gl::{Extension, GlInterop, HeadlessContext, HeadlessOptions, TextureFormat, TextureSpec};
+use gpu_interop_vulkan::ash::vk;
+use gpu_interop_vulkan::{
+    BufferOptions, Context, ContextOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec,
+};
+
+/// A context on any device, or none where EGL is not installed.
+fn headless() -> Option<HeadlessContext> {
+    match HeadlessContext::new(&HeadlessOptions::default()) {
+        Ok(context) => Some(context),
+        Err(error) if error.kind() == ErrorKind::DriverNotFound => {
+            println!("nothing checked: {error}");
+            None
+        }
+        Err(error) => panic!("EGL is there and gives no context: {error}"),
+    }
+}
+
+fn glow(context: &HeadlessContext) -> glow::Context {
+    // SAFETY: the context is current, and the addresses are its own.
+    unsafe { glow::Context::from_loader_function_cstr(|name| context.address(name)) }
+}
+
+/// The same device by both APIs, or none where one of them is missing.
+fn both() -> Option<(HeadlessContext, Context)> {
+    let gl = headless()?;
+    let Ok(vulkan) = Context::new(&ContextOptions::default()) else {
+        println!("nothing checked: there is no Vulkan driver");
+        return None;
+    };
+    match HeadlessContext::new(&HeadlessOptions::default().device(vulkan.identity().clone())) {
+        Ok(context) => Some((context, vulkan)),
+        Err(error) if gl.interop().driver().contains("llvmpipe") && vulkan.identity().name.contains("llvmpipe") => {
+            panic!("both are Mesa's drivers for the CPU: {error}")
+        }
+        Err(error) => {
+            println!("nothing checked: {error}");
+            None
+        }
+    }
+}
+
+/// Whether the context imports memory; says so if not.
+fn imports(gl: &GlInterop) -> bool {
+    let support = gl.memory_support(MemoryHandleKind::OpaqueFd);
+    if let Some(reason) = support.reason() {
+        println!("nothing checked: {reason}");
+    }
+    support.is_supported()
+}
+
+#[test]
+fn the_report_of_extensions_is_that_of_the_driver() {
+    let Some(context) = headless() else { return };
+    let gl = context.interop();
+    let listed = glow(&context).supported_extensions().clone();
+    let expected: BTreeSet<_> = Extension::ALL.iter().copied().filter(|one| listed.contains(one.name())).collect();
+    assert_eq!(gl.extensions().iter().copied().collect::<BTreeSet<_>>(), expected);
+    for extension in Extension::ALL {
+        assert_eq!(gl.has(*extension), expected.contains(extension), "{extension}");
+    }
+    let has = |needed: &[Extension]| needed.iter().all(|one| expected.contains(one));
+    use Extension as E;
+    let fd = gl.memory_support(MemoryHandleKind::OpaqueFd);
+    assert_eq!(fd.is_supported(), has(&[E::MemoryObject, E::MemoryObjectFd]), "{fd}");
+    let binary = gl.semaphore_support(SemaphoreHandleKind::OpaqueFd);
+    assert_eq!(binary.is_supported(), has(&[E::Semaphore, E::SemaphoreFd]), "{binary}");
+    if let Support::Unsupported(reason) = &binary {
+        assert!(reason.contains("GL_EXT_semaphore"), "{reason}");
+    }
+    for windows in [MemoryHandleKind::OpaqueWin32, MemoryHandleKind::D3d11ResourceKmt] {
+        assert!(gl.memory_support(windows).reason().is_some_and(|reason| reason.contains("operating system")));
+    }
+    assert!(gl.memory_support(MemoryHandleKind::DmaBufFd).reason().is_some_and(|reason| reason.contains("EGLImage")));
+    // Mesa's driver for the CPU has had these for years.
+    if gl.driver().contains("llvmpipe") {
+        assert!(has(&[E::MemoryObject, E::MemoryObjectFd]), "{expected:?}");
+    }
+    println!("{}: {:?}", gl.driver(), gl.extensions());
+}
+
+#[test]
+fn another_device_is_refused_with_both_identities() {
+    let Some(context) = headless() else { return };
+    let elsewhere = DeviceIdentity { uuid: Uuid::from_bytes([7; 16]), ..DeviceIdentity::default() };
+    let error =
+        HeadlessContext::new(&HeadlessOptions::default().device(elsewhere.clone())).expect_err("no such device");
+    assert_eq!(error.kind(), ErrorKind::NoDevice);
+    assert!(!error.attempts().is_empty() && error.to_string().contains("07070707"), "{error}");
+    // The failed attempt left no context current.
+    let gl = context.interop();
+    if gl.identity().uuid.is_some() {
+        let error = gl.check_exporter(&elsewhere).expect_err("another device");
+        assert_eq!(error.kind(), ErrorKind::DeviceMismatch);
+        let mismatch = error.mismatch().expect("both");
+        assert_eq!((&mismatch.exporter, &mismatch.importer), (&elsewhere, gl.identity()));
+    }
+}
+
+#[test]
+fn methods_of_a_context_that_is_not_current_are_errors() {
+    let Some((first, vulkan)) = both() else { return };
+    if !imports(first.interop()) {
+        return;
+    }
+    let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
+    let exported = ExportableBuffer::new(vulkan.interop(), &BufferOptions::new(8192, usage)).expect("a buffer");
+    let memory = first.interop().import_memory(exported.import_request().expect("exported")).expect("imported");
+    let second = HeadlessContext::new(&HeadlessOptions::default()).expect("another context");
+    let error = memory.map_buffer(0, 4096).expect_err("the other context is current");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("current"), "{error}");
+    let request = exported.import_request().expect("exported");
+    let failure = first.interop().import_memory(request).expect_err("the other context is current");
+    assert_eq!(failure.kind(), ErrorKind::InvalidArgument);
+    // The request that came back works where a context is current.
+    first.make_current().expect("current again");
+    let again = first.interop().import_memory(failure.into_request()).expect("imported");
+    again.map_buffer(0, 4096).expect("a buffer");
+    drop((second, memory));
+}
+
+#[test]
+fn a_buffer_goes_both_ways_and_at_offsets() {
+    let Some((context, vulkan)) = both() else { return };
+    let gl = context.interop();
+    if !imports(gl) {
+        return;
+    }
+    const SIZE: usize = 64 << 10;
+    /// Mesa's driver for the CPU reads a little past the end of a buffer, and wants room for it in the memory.
+    const ROOM: u64 = 4096;
+    let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
+    for dedicated in [false, true] {
+        let options = BufferOptions::new(SIZE as u64 + ROOM, usage).dedicated(dedicated);
+        let exported = ExportableBuffer::new(vulkan.interop(), &options).expect("a buffer");
+        let words = |seed: u8| (0..SIZE).map(|n| u8::try_from(n % 251).expect("small") ^ seed).collect::<Vec<_>>();
+        vulkan.upload(exported.buffer(), 0, &words(0x5a)).expect("written");
+        vulkan.release(exported.buffer()).expect("released");
+        let memory = gl.import_memory(exported.import_request().expect("exported")).expect("imported");
+        assert_eq!(memory.is_dedicated(), dedicated);
+        let glow = glow(&context);
+        for (offset, size) in [(0, SIZE), (4096, 8192)] {
+            let buffer = match memory.map_buffer(offset as u64, size as u64) {
+                Err(error) if offset > 0 && gl.driver().contains("llvmpipe") => {
+                    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+                    continue;
+                }
+                buffer => buffer.expect("a buffer"),
+            };
+            let found = read(&glow, buffer.as_raw(), size);
+            assert!(found == words(0x5a)[offset..offset + size], "what Vulkan wrote, from {offset} on");
+        }
+        let whole = memory.map_buffer(0, SIZE as u64).expect("a buffer");
+        write(&glow, whole.as_raw(), &words(0xa5));
+        let mut found = vec![0; SIZE];
+        vulkan.acquire(exported.buffer()).expect("acquired");
+        vulkan.download(exported.buffer(), 0, &mut found).expect("read");
+        assert!(found == words(0xa5), "what OpenGL wrote");
+    }
+}
+
+#[test]
+fn a_texture_shows_every_texel_of_an_image() {
+    let Some((context, vulkan)) = both() else { return };
+    let gl = context.interop();
+    if !imports(gl) {
+        return;
+    }
+    let (width, height) = (37_u32, 21_u32);
+    let usage = vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::SAMPLED;
+    for format in [vk::Format::R8G8B8A8_UNORM, vk::Format::B8G8R8A8_UNORM, vk::Format::R32_UINT] {
+        let spec = ImageSpec::new(vk::ImageViewType::TYPE_2D, [width, height, 1], format, usage).levels(3);
+        let exported = ExportableImage::new(vulkan.interop(), &ImageOptions::new(spec)).expect("an image");
+        vulkan.initialize_image(exported.image()).expect("initialised");
+        let data = |level: u32| {
+            let size = spec.level_size(level).expect("small");
+            (0..size).map(|n| u8::try_from((n * 7 + u64::from(level)) % 253).expect("small")).collect::<Vec<_>>()
+        };
+        for level in 0..3 {
+            vulkan.upload_image(exported.image(), level, 0, &data(level)).expect("written");
+        }
+        vulkan.release_image(exported.image()).expect("released");
+        let memory = gl.import_memory(exported.import_request().expect("exported")).expect("imported");
+        let desc = exported.array_desc().expect("an array");
+        let texture_format = TextureFormat::from_vulkan(format.as_raw()).expect("a format");
+        let texture = memory
+            .map_texture(&TextureSpec::from_array(&desc).expect("a texture").format(texture_format))
+            .expect("a texture");
+        let glow = glow(&context);
+        for level in 0..3 {
+            let expected = data(level);
+            let (format, ty) = if texture_format.internal() == glow::R32UI {
+                (glow::RED_INTEGER, glow::UNSIGNED_INT)
+            } else {
+                (glow::RGBA, glow::UNSIGNED_BYTE)
+            };
+            let mut found = vec![0; expected.len()];
+            // SAFETY: the context is current, and the level has as many bytes.
+            unsafe {
+                glow.bind_texture(texture.target(), Some(named(texture.as_raw(), glow::NativeTexture)));
+                let level = i32::try_from(level).expect("small");
+                let target = glow::PixelPackData::Slice(Some(&mut found));
+                glow.pixel_store_i32(glow::PACK_ALIGNMENT, 1);
+                glow.get_tex_image(texture.target(), level, format, ty, target);
+                assert_eq!(glow.get_error(), glow::NO_ERROR);
+            }
+            assert!(found == expected, "level {level} of {texture_format:?}");
+        }
+    }
+}
+
+fn named<T>(name: u32, make: impl FnOnce(std::num::NonZeroU32) -> T) -> T {
+    make(std::num::NonZeroU32::new(name).expect("a name"))
+}
+
+/// Reads a buffer that cannot be mapped: over one that can.
+fn read(gl: &glow::Context, buffer: u32, size: usize) -> Vec<u8> {
+    let mut found = vec![0; size];
+    // SAFETY: the context is current; both buffers are of this size.
+    unsafe {
+        let own = gl.create_buffer().expect("a buffer");
+        let size = i32::try_from(size).expect("small");
+        gl.bind_buffer(glow::COPY_WRITE_BUFFER, Some(own));
+        gl.buffer_data_size(glow::COPY_WRITE_BUFFER, size, glow::STREAM_READ);
+        gl.bind_buffer(glow::COPY_READ_BUFFER, Some(named(buffer, glow::NativeBuffer)));
+        gl.copy_buffer_sub_data(glow::COPY_READ_BUFFER, glow::COPY_WRITE_BUFFER, 0, 0, size);
+        gl.get_buffer_sub_data(glow::COPY_WRITE_BUFFER, 0, &mut found);
+        gl.delete_buffer(own);
+        assert_eq!(gl.get_error(), glow::NO_ERROR);
+    }
+    found
+}
+
+/// Writes such a buffer, and waits until it is done.
+fn write(gl: &glow::Context, buffer: u32, data: &[u8]) {
+    // SAFETY: the context is current; both buffers are of this size.
+    unsafe {
+        let own = gl.create_buffer().expect("a buffer");
+        gl.bind_buffer(glow::COPY_READ_BUFFER, Some(own));
+        gl.buffer_data_u8_slice(glow::COPY_READ_BUFFER, data, glow::STREAM_DRAW);
+        gl.bind_buffer(glow::COPY_WRITE_BUFFER, Some(named(buffer, glow::NativeBuffer)));
+        let size = i32::try_from(data.len()).expect("small");
+        gl.copy_buffer_sub_data(glow::COPY_READ_BUFFER, glow::COPY_WRITE_BUFFER, 0, 0, size);
+        gl.finish();
+        gl.delete_buffer(own);
+        assert_eq!(gl.get_error(), glow::NO_ERROR);
+    }
+}

@@ -1,0 +1,474 @@
+//! A driver of OpenGL that only keeps books: which names are alive, who owns which descriptor, what was called. One for each
+//! thread, as contexts are.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+
+pub(crate) const INVALID_VALUE: c_uint = 0x0501;
+pub(crate) const INVALID_OPERATION: c_uint = 0x0502;
+pub(crate) const OUT_OF_MEMORY: c_uint = 0x0505;
+
+/// What the thread's driver knows.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// Whether a context is current.
+    pub(crate) current: bool,
+    pub(crate) version: String,
+    pub(crate) extensions: Vec<String>,
+    pub(crate) uuids: Vec<[u8; 16]>,
+    pub(crate) flags: c_int,
+    /// Every call, by name, in order, without those that only ask.
+    pub(crate) calls: Vec<&'static str>,
+    /// The call that fails, and how.
+    pub(crate) fault: Option<(&'static str, c_uint)>,
+    /// Whether a failing import closes the descriptor that it got.
+    pub(crate) closes_refused: bool,
+    /// Functions that the loader does not find.
+    pub(crate) missing: Vec<&'static str>,
+    /// Errors that `glGetError` has not told.
+    pub(crate) pending: Vec<c_uint>,
+    next: c_uint,
+    pub(crate) memory: BTreeMap<c_uint, Memory>,
+    pub(crate) buffers: BTreeMap<c_uint, Store>,
+    pub(crate) textures: BTreeMap<c_uint, Store>,
+    pub(crate) semaphores: BTreeMap<c_uint, Semaphore>,
+    /// What is bound, by target.
+    pub(crate) bound: BTreeMap<c_uint, c_uint>,
+    /// The last signal or wait: buffers, textures, layouts.
+    pub(crate) barriers: (Vec<c_uint>, Vec<c_uint>, Vec<c_uint>),
+}
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) dedicated: bool,
+    /// Size, type of handle, value.
+    pub(crate) imported: Option<(u64, c_uint, usize)>,
+    pub(crate) name: Vec<u16>,
+}
+
+/// What a buffer or texture lies in: memory, offset, and for textures target, levels, format, extents.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Store {
+    pub(crate) memory: c_uint,
+    pub(crate) offset: u64,
+    pub(crate) size: isize,
+    pub(crate) target: c_uint,
+    pub(crate) shape: Vec<c_int>,
+    pub(crate) format: c_uint,
+    pub(crate) parameters: BTreeMap<c_uint, c_int>,
+}
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Semaphore {
+    pub(crate) timeline: bool,
+    pub(crate) value: u64,
+    pub(crate) imported: Option<(c_uint, usize)>,
+}
+
+thread_local! {
+    static STATE: RefCell<State> = RefCell::default();
+}
+
+/// Looks at the thread's driver, or changes it.
+pub(crate) fn with<R>(action: impl FnOnce(&mut State) -> R) -> R {
+    STATE.with(|state| action(&mut state.borrow_mut()))
+}
+
+pub(crate) const ALL: [&str; 8] = [
+    "GL_ARB_direct_state_access",
+    "GL_EXT_memory_object",
+    "GL_EXT_memory_object_fd",
+    "GL_EXT_memory_object_win32",
+    "GL_EXT_semaphore",
+    "GL_EXT_semaphore_fd",
+    "GL_EXT_semaphore_win32",
+    "GL_NV_timeline_semaphore",
+];
+
+/// Starts the thread's driver anew, with these extensions.
+pub(crate) fn start(extensions: &[&str]) {
+    with(|state| {
+        *state = State {
+            current: true,
+            version: "4.6.0 stand-in".into(),
+            extensions: extensions.iter().map(ToString::to_string).collect(),
+            uuids: vec![[1; 16]],
+            ..State::default()
+        };
+    });
+}
+
+impl State {
+    /// Notes a call; whether it does what it should.
+    fn called(&mut self, name: &'static str) -> bool {
+        self.calls.push(name);
+        match self.fault {
+            Some((failing, code)) if failing == name => {
+                self.pending.push(code);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn name(&mut self) -> c_uint {
+        self.next += 1;
+        self.next
+    }
+
+    fn error(&mut self, code: c_uint) {
+        self.pending.push(code);
+    }
+
+    /// Every name that is alive.
+    pub(crate) fn alive(&self) -> usize {
+        self.memory.len() + self.buffers.len() + self.textures.len() + self.semaphores.len()
+    }
+}
+
+/// Closes what the driver owns.
+#[cfg(unix)]
+fn close(fd: c_int) {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    // SAFETY: the driver was given this descriptor and owns it.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+}
+
+#[cfg(not(unix))]
+fn close(_fd: c_int) {}
+
+/// Gives the text a life as long as the process's.
+fn text(text: &str) -> *const c_char {
+    thread_local!(static TEXTS: RefCell<BTreeSet<CString>> = RefCell::default());
+    let text = CString::new(text).expect("no NUL");
+    TEXTS.with(|texts| {
+        let mut texts = texts.borrow_mut();
+        texts.insert(text.clone());
+        texts.get(&text).expect("inserted").as_ptr()
+    })
+}
+
+macro_rules! functions {
+    ($( $symbol:ident ($($name:ident: $ty:ty),*) $(-> $result:ty)? $body:block )+) => {
+        $( #[allow(non_snake_case)] unsafe extern "system" fn $symbol($($name: $ty),*) $(-> $result)? $body )+
+
+        /// The loader.
+        pub(crate) fn address(name: &CStr) -> *const c_void {
+            let name = name.to_str().expect("a name");
+            if with(|state| state.missing.contains(&name)) {
+                return std::ptr::null();
+            }
+            match name {
+                $( stringify!($symbol) => $symbol as *const c_void, )+
+                _ => std::ptr::null(),
+            }
+        }
+    };
+}
+
+fn several(count: c_int, names: *mut c_uint, mut make: impl FnMut(&mut State) -> c_uint) {
+    with(|state| {
+        for index in 0..usize::try_from(count).expect("a count") {
+            // SAFETY: the caller has room for `count`.
+            unsafe { *names.add(index) = make(state) };
+        }
+    });
+}
+
+fn list(count: c_uint, names: *const c_uint) -> Vec<c_uint> {
+    // SAFETY: the caller has `count` entries.
+    (0..count as usize).map(|index| unsafe { *names.add(index) }).collect()
+}
+
+fn deleted(name: &'static str, names: *const c_uint, remove: impl FnOnce(&mut State, c_uint) -> bool) {
+    with(|state| {
+        assert!(state.current, "{name} without a context");
+        state.called(name);
+        // SAFETY: the library deletes one at a time.
+        let number = unsafe { *names };
+        assert!(remove(state, number), "{name} of {number}, which is not alive");
+    });
+}
+
+/// Storage of a texture, by its name.
+fn stored(state: &mut State, call: &'static str, texture: c_uint, shape: &[c_int], format: c_uint, at: (c_uint, u64)) {
+    if !state.called(call) {
+        return;
+    }
+    let (memory, offset) = at;
+    if state.memory.get(&memory).is_none_or(|memory| memory.imported.is_none()) {
+        return state.error(INVALID_OPERATION);
+    }
+    let store = state.textures.get_mut(&texture).expect("a texture");
+    *store = Store { memory, offset, shape: shape.into(), format, ..store.clone() };
+}
+
+fn buffer_stored(state: &mut State, call: &'static str, buffer: c_uint, size: isize, memory: c_uint, offset: u64) {
+    if !state.called(call) {
+        return;
+    }
+    match state.memory.get(&memory).and_then(|memory| memory.imported) {
+        None => state.error(INVALID_OPERATION),
+        Some((whole, ..)) if offset + size as u64 > whole => state.error(INVALID_VALUE),
+        Some(_) => drop(state.buffers.insert(buffer, Store { memory, offset, size, ..Store::default() })),
+    }
+}
+
+functions! {
+    glGetError() -> c_uint {
+        with(|state| if state.pending.is_empty() { 0 } else { state.pending.remove(0) })
+    }
+    glGetString(name: c_uint) -> *const c_char {
+        with(|state| match name {
+            _ if !state.current => std::ptr::null(),
+            0x1F02 => text(&state.version),
+            _ => text("stand-in"),
+        })
+    }
+    glGetStringi(_name: c_uint, index: c_uint) -> *const c_char {
+        with(|state| text(&state.extensions[index as usize]))
+    }
+    glGetIntegerv(name: c_uint, value: *mut c_int) {
+        let found = with(|state| match name {
+            0x821D => c_int::try_from(state.extensions.len()).expect("few"),
+            0x821E => state.flags,
+            0x9596 => c_int::try_from(state.uuids.len()).expect("few"),
+            0x959A => 1,
+            // Bindings, by the number of the query.
+            other => state.bound.get(&other).copied().unwrap_or(0).cast_signed(),
+        });
+        // SAFETY: the caller has room for one.
+        unsafe { *value = found };
+    }
+    glFlush() { with(|state| _ = state.called("glFlush")); }
+    glGenBuffers(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glGenBuffers") { return 0; }
+            let name = state.name();
+            state.buffers.insert(name, Store::default());
+            name
+        });
+    }
+    glCreateBuffers(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glCreateBuffers") { return 0; }
+            let name = state.name();
+            state.buffers.insert(name, Store::default());
+            name
+        });
+    }
+    glBindBuffer(target: c_uint, name: c_uint) { with(|state| _ = state.bound.insert(target, name)); }
+    glDeleteBuffers(_count: c_int, names: *const c_uint) {
+        deleted("glDeleteBuffers", names, |state, name| state.buffers.remove(&name).is_some());
+    }
+    glGenTextures(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glGenTextures") { return 0; }
+            let name = state.name();
+            state.textures.insert(name, Store::default());
+            name
+        });
+    }
+    glCreateTextures(target: c_uint, count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glCreateTextures") { return 0; }
+            let name = state.name();
+            state.textures.insert(name, Store { target, ..Store::default() });
+            name
+        });
+    }
+    glBindTexture(target: c_uint, name: c_uint) {
+        with(|state| {
+            if let Some(store) = state.textures.get_mut(&name) { store.target = target; }
+            // The query of what is bound to 2D, the one target that the tests bind.
+            state.bound.insert(if target == 0x0DE1 { 0x8069 } else { target }, name);
+        });
+    }
+    glDeleteTextures(_count: c_int, names: *const c_uint) {
+        deleted("glDeleteTextures", names, |state, name| state.textures.remove(&name).is_some());
+    }
+    glTexParameteri(_target: c_uint, name: c_uint, value: c_int) {
+        with(|state| {
+            if !state.called("glTexParameteri") { return; }
+            let bound = state.bound[&0x8069];
+            state.textures.get_mut(&bound).expect("bound").parameters.insert(name, value);
+        });
+    }
+    glTextureParameteri(texture: c_uint, name: c_uint, value: c_int) {
+        with(|state| {
+            if !state.called("glTextureParameteri") { return; }
+            state.textures.get_mut(&texture).expect("a texture").parameters.insert(name, value);
+        });
+    }
+    glGetUnsignedBytevEXT(name: c_uint, bytes: *mut u8) {
+        let (value, length) = if name == 0x9599 { (9, 8) } else { (2, 16) };
+        // SAFETY: the caller has room for a LUID or a UUID.
+        unsafe { std::slice::from_raw_parts_mut(bytes, length).fill(value) };
+    }
+    glGetUnsignedBytei_vEXT(_name: c_uint, index: c_uint, bytes: *mut u8) {
+        let uuid = with(|state| state.uuids[index as usize]);
+        // SAFETY: the caller has room for a UUID.
+        unsafe { std::slice::from_raw_parts_mut(bytes, 16) }.copy_from_slice(&uuid);
+    }
+    glCreateMemoryObjectsEXT(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glCreateMemoryObjectsEXT") { return 0; }
+            let name = state.name();
+            state.memory.insert(name, Memory::default());
+            name
+        });
+    }
+    glDeleteMemoryObjectsEXT(_count: c_int, names: *const c_uint) {
+        deleted("glDeleteMemoryObjectsEXT", names, |state, name| match state.memory.remove(&name) {
+            Some(Memory { imported: Some((_, 0x9586, fd)), .. }) => { close(fd as c_int); true }
+            other => other.is_some(),
+        });
+    }
+    glMemoryObjectParameterivEXT(memory: c_uint, name: c_uint, value: *const c_int) {
+        with(|state| {
+            if !state.called("glMemoryObjectParameterivEXT") { return; }
+            assert_eq!(name, 0x9581);
+            let memory = state.memory.get_mut(&memory).expect("a memory object");
+            assert!(memory.imported.is_none(), "a parameter is set too late");
+            // SAFETY: the parameter has one value.
+            memory.dedicated = unsafe { *value } == 1;
+        });
+    }
+    glImportMemoryFdEXT(memory: c_uint, size: u64, ty: c_uint, fd: c_int) {
+        with(|state| {
+            if !state.called("glImportMemoryFdEXT") {
+                if state.closes_refused { close(fd); }
+                return;
+            }
+            state.memory.get_mut(&memory).expect("a memory object").imported = Some((size, ty, fd as usize));
+        });
+    }
+    glImportMemoryWin32HandleEXT(memory: c_uint, size: u64, ty: c_uint, handle: *mut c_void) {
+        with(|state| {
+            if !state.called("glImportMemoryWin32HandleEXT") { return; }
+            state.memory.get_mut(&memory).expect("a memory object").imported = Some((size, ty, handle.addr()));
+        });
+    }
+    glImportMemoryWin32NameEXT(memory: c_uint, size: u64, ty: c_uint, name: *const c_void) {
+        with(|state| {
+            if !state.called("glImportMemoryWin32NameEXT") { return; }
+            let memory = state.memory.get_mut(&memory).expect("a memory object");
+            memory.imported = Some((size, ty, 0));
+            memory.name = utf16(name);
+        });
+    }
+    glBufferStorageMemEXT(target: c_uint, size: isize, memory: c_uint, offset: u64) {
+        with(|state| {
+            let buffer = state.bound[&target];
+            buffer_stored(state, "glBufferStorageMemEXT", buffer, size, memory, offset);
+        });
+    }
+    glNamedBufferStorageMemEXT(buffer: c_uint, size: isize, memory: c_uint, offset: u64) {
+        with(|state| buffer_stored(state, "glNamedBufferStorageMemEXT", buffer, size, memory, offset));
+    }
+    glTexStorageMem1DEXT(_target: c_uint, _levels: c_int, _format: c_uint, _w: c_int, _memory: c_uint, _offset: u64) {
+        unreachable!("no test stores one dimension without names");
+    }
+    glTexStorageMem2DEXT(_target: c_uint, levels: c_int, format: c_uint, w: c_int, h: c_int, memory: c_uint, offset: u64) {
+        with(|state| {
+            let texture = state.bound[&0x8069];
+            stored(state, "glTexStorageMem2DEXT", texture, &[levels, w, h], format, (memory, offset));
+        });
+    }
+    glTexStorageMem3DEXT(_t: c_uint, _l: c_int, _f: c_uint, _w: c_int, _h: c_int, _d: c_int, _m: c_uint, _o: u64) {
+        unreachable!("no test stores three dimensions without names");
+    }
+    glTextureStorageMem1DEXT(texture: c_uint, levels: c_int, format: c_uint, w: c_int, memory: c_uint, offset: u64) {
+        with(|state| stored(state, "glTextureStorageMem1DEXT", texture, &[levels, w], format, (memory, offset)));
+    }
+    glTextureStorageMem2DEXT(
+        texture: c_uint, levels: c_int, format: c_uint, w: c_int, h: c_int, memory: c_uint, offset: u64
+    ) {
+        with(|state| stored(state, "glTextureStorageMem2DEXT", texture, &[levels, w, h], format, (memory, offset)));
+    }
+    glTextureStorageMem3DEXT(
+        texture: c_uint, levels: c_int, format: c_uint, w: c_int, h: c_int, d: c_int, memory: c_uint, offset: u64
+    ) {
+        with(|state| stored(state, "glTextureStorageMem3DEXT", texture, &[levels, w, h, d], format, (memory, offset)));
+    }
+    glGenSemaphoresEXT(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glGenSemaphoresEXT") { return 0; }
+            let name = state.name();
+            state.semaphores.insert(name, Semaphore::default());
+            name
+        });
+    }
+    glCreateSemaphoresNV(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glCreateSemaphoresNV") { return 0; }
+            let name = state.name();
+            state.semaphores.insert(name, Semaphore::default());
+            name
+        });
+    }
+    glSemaphoreParameterivNV(semaphore: c_uint, name: c_uint, value: *const c_int) {
+        with(|state| {
+            if !state.called("glSemaphoreParameterivNV") { return; }
+            // SAFETY: the parameter has one value.
+            assert_eq!((name, unsafe { *value }), (0x95B3, 0x95B5));
+            state.semaphores.get_mut(&semaphore).expect("a semaphore").timeline = true;
+        });
+    }
+    glDeleteSemaphoresEXT(_count: c_int, names: *const c_uint) {
+        deleted("glDeleteSemaphoresEXT", names, |state, name| match state.semaphores.remove(&name) {
+            Some(Semaphore { imported: Some((0x9586, fd)), .. }) => { close(fd as c_int); true }
+            other => other.is_some(),
+        });
+    }
+    glSemaphoreParameterui64vEXT(semaphore: c_uint, name: c_uint, value: *const u64) {
+        with(|state| {
+            if !state.called("glSemaphoreParameterui64vEXT") { return; }
+            assert_eq!(name, 0x9595);
+            // SAFETY: the parameter has one value.
+            state.semaphores.get_mut(&semaphore).expect("a semaphore").value = unsafe { *value };
+        });
+    }
+    glImportSemaphoreFdEXT(semaphore: c_uint, ty: c_uint, fd: c_int) {
+        with(|state| {
+            if !state.called("glImportSemaphoreFdEXT") {
+                if state.closes_refused { close(fd); }
+                return;
+            }
+            state.semaphores.get_mut(&semaphore).expect("a semaphore").imported = Some((ty, fd as usize));
+        });
+    }
+    glImportSemaphoreWin32HandleEXT(semaphore: c_uint, ty: c_uint, handle: *mut c_void) {
+        with(|state| {
+            if !state.called("glImportSemaphoreWin32HandleEXT") { return; }
+            state.semaphores.get_mut(&semaphore).expect("a semaphore").imported = Some((ty, handle.addr()));
+        });
+    }
+    glImportSemaphoreWin32NameEXT(semaphore: c_uint, ty: c_uint, name: *const c_void) {
+        with(|state| {
+            if !state.called("glImportSemaphoreWin32NameEXT") { return; }
+            let length = utf16(name).len();
+            state.semaphores.get_mut(&semaphore).expect("a semaphore").imported = Some((ty, length));
+        });
+    }
+    glWaitSemaphoreEXT(s: c_uint, nb: c_uint, b: *const c_uint, nt: c_uint, t: *const c_uint, l: *const c_uint) {
+        with(|state| {
+            assert!(state.semaphores[&s].imported.is_some(), "a wait for nothing");
+            if state.called("glWaitSemaphoreEXT") { state.barriers = (list(nb, b), list(nt, t), list(nt, l)); }
+        });
+    }
+    glSignalSemaphoreEXT(s: c_uint, nb: c_uint, b: *const c_uint, nt: c_uint, t: *const c_uint, l: *const c_uint) {
+        with(|state| {
+            assert!(state.semaphores[&s].imported.is_some(), "a signal of nothing");
+            if state.called("glSignalSemaphoreEXT") { state.barriers = (list(nb, b), list(nt, t), list(nt, l)); }
+        });
+    }
+}
+
+/// UTF-16 up to its NUL.
+fn utf16(name: *const c_void) -> Vec<u16> {
+    let name = name.cast::<u16>();
+    // SAFETY: it ends with a NUL.
+    (0..).map(|index| unsafe { *name.add(index) }).take_while(|unit| *unit != 0).collect()
+}

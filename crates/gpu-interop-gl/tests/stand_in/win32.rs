@@ -1,0 +1,96 @@
+//! Handles and names of Windows.
+
+use std::os::windows::io::OwnedHandle;
+
+use gpu_interop_core::handle::{KmtHandle, NtHandle, ObjectName, Win32Object};
+use gpu_interop_core::{ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle};
+use gpu_interop_gl::Barriers;
+
+use crate::driver::{self, INVALID_OPERATION, with};
+use crate::interop;
+use crate::shared::SIZE;
+
+/// Any handle that can be closed.
+fn handle() -> NtHandle {
+    NtHandle::from(OwnedHandle::from(std::fs::File::open(std::env::current_exe().expect("a path")).expect("open")))
+}
+
+fn name() -> ObjectName {
+    ObjectName::new("Local\\shared").expect("a name")
+}
+
+pub(crate) fn memory_handle() -> MemoryHandle {
+    MemoryHandle::OpaqueWin32(handle().into())
+}
+
+pub(crate) fn semaphore_handle(timeline: bool) -> SemaphoreHandle {
+    match timeline {
+        true => SemaphoreHandle::TimelineWin32(handle().into()),
+        false => SemaphoreHandle::OpaqueWin32(handle().into()),
+    }
+}
+
+#[test]
+fn memory_of_every_kind_arrives_under_its_type() {
+    let gl = interop(&driver::ALL);
+    let kmt = || KmtHandle::new(0x40).expect("a handle");
+    let kinds: [(fn(Win32Object) -> MemoryHandle, u32); 4] = [
+        (MemoryHandle::OpaqueWin32, 0x9587),
+        (MemoryHandle::D3d12Heap, 0x9589),
+        (MemoryHandle::D3d12Resource, 0x958A),
+        (MemoryHandle::D3d11Resource, 0x958B),
+    ];
+    for (make, ty) in kinds {
+        let raw = handle();
+        let value = raw.as_raw().addr();
+        let memory = gl.import_memory(MemoryImport::new(make(raw.into()), SIZE).dedicated(true)).expect("imported");
+        with(|state| assert_eq!(state.memory[&memory.as_raw()].imported, Some((SIZE, ty, value))));
+        let memory = gl.import_memory(MemoryImport::new(make(name().into()), SIZE).dedicated(true)).expect("imported");
+        with(|state| {
+            let known = &state.memory[&memory.as_raw()];
+            assert_eq!(known.imported, Some((SIZE, ty, 0)));
+            assert_eq!(String::from_utf16_lossy(&known.name), "Local\\shared");
+        });
+    }
+    for (handle, ty) in [(MemoryHandle::OpaqueWin32Kmt(kmt()), 0x9588), (MemoryHandle::D3d11ResourceKmt(kmt()), 0x958C)]
+    {
+        let memory = gl.import_memory(MemoryImport::new(handle, SIZE).dedicated(true)).expect("imported");
+        with(|state| assert_eq!(state.memory[&memory.as_raw()].imported, Some((SIZE, ty, 0x40))));
+    }
+    with(|state| assert_eq!(state.alive(), 0));
+}
+
+#[test]
+fn semaphores_of_every_kind_arrive_under_their_type() {
+    let gl = interop(&driver::ALL);
+    let kmt = SemaphoreHandle::OpaqueWin32Kmt(KmtHandle::new(0x40).expect("a handle"));
+    let cases = [
+        (SemaphoreHandle::OpaqueWin32(name().into()), 0x9587, false),
+        (kmt, 0x9588, false),
+        (SemaphoreHandle::D3d12Fence(name().into()), 0x9594, false),
+        (SemaphoreHandle::TimelineWin32(name().into()), 0x9587, true),
+    ];
+    for (handle, ty, timeline) in cases {
+        let semaphore = gl.import_semaphore(handle).expect("imported");
+        with(|state| {
+            let known = &state.semaphores[&semaphore.as_raw()];
+            assert_eq!((known.imported.map(|(ty, _)| ty), known.timeline), (Some(ty), timeline));
+        });
+    }
+    let fence = gl.import_semaphore(SemaphoreHandle::D3d12Fence(handle().into())).expect("imported");
+    fence.signal_value(7, &Barriers::NONE).expect("signalled");
+    with(|state| assert_eq!(state.semaphores[&fence.as_raw()].value, 7));
+}
+
+#[test]
+fn a_refused_handle_comes_back() {
+    let gl = interop(&driver::ALL);
+    with(|state| state.fault = Some(("glImportMemoryWin32HandleEXT", INVALID_OPERATION)));
+    let failure = gl.import_memory(MemoryImport::new(memory_handle(), SIZE)).expect_err("refused");
+    assert_eq!(failure.kind(), ErrorKind::ImportRejected);
+    with(|state| {
+        assert_eq!(state.alive(), 0);
+        state.fault = None;
+    });
+    gl.import_memory(failure.into_request()).expect("it works");
+}
