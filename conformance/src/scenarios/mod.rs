@@ -24,6 +24,7 @@ mod memory;
 #[cfg(unix)]
 mod misbehaviour;
 mod not_covered;
+mod nvsci;
 mod process;
 mod property;
 mod reverse;
@@ -73,6 +74,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         &timeline::scenarios(),
         #[cfg(unix)]
         &misbehaviour::scenarios(),
+        &nvsci::scenarios(),
         image_formats::SCENARIOS,
         image_shapes::SCENARIOS,
         image_copies::SCENARIOS,

@@ -13,6 +13,7 @@
 //! | `hip` (default) | the `hip` module: AMD GPUs | AMD's ROCm runtime or Windows driver, looked for when first used |
 //! | `host` (default) | the `host` module: CPU memory, threads and futexes | nothing |
 //! | `vulkan` (default) | the `vulkan` module: the exporting side | a Vulkan loader, looked for when first used |
+//! | `nvsci` | the `nvsci` module, on Linux: NvSciBuf and NvSciSync of NVIDIA's embedded systems; not run on hardware | `libnvscibuf.so` and `libnvscisync.so`, looked for when first used |
 //!
 //! No feature links a driver or needs a toolkit to build.
 //!
@@ -38,6 +39,8 @@ pub use gpu_interop_cuda as cuda;
 pub use gpu_interop_hip as hip;
 #[cfg(feature = "host")]
 pub use gpu_interop_host as host;
+#[cfg(all(feature = "nvsci", target_os = "linux"))]
+pub use gpu_interop_nvsci as nvsci;
 #[cfg(feature = "vulkan")]
 pub use gpu_interop_vulkan as vulkan;
 pub use selection::{BACKEND_VARIABLE, BackendChoice, BackendName, Selection, available, device_for, load, select};
