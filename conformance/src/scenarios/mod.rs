@@ -28,6 +28,8 @@ mod memory;
 #[cfg(unix)]
 mod misbehaviour;
 mod not_covered;
+#[cfg(target_os = "linux")]
+mod nvsci;
 mod process;
 mod property;
 mod reverse;
@@ -77,6 +79,8 @@ pub(crate) fn standard() -> Vec<Scenario> {
         &timeline::scenarios(),
         #[cfg(unix)]
         &misbehaviour::scenarios(),
+        #[cfg(target_os = "linux")]
+        &nvsci::scenarios(),
         image_formats::SCENARIOS,
         image_shapes::SCENARIOS,
         image_copies::SCENARIOS,

@@ -30,6 +30,16 @@ impl Run {
         Self::with("cuda", &[("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda())])
     }
 
+    /// With the library that plays NVIDIA's driver on an embedded system, and the one that plays NvSci.
+    pub(crate) fn nvsci() -> Self {
+        let libraries = [
+            ("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()),
+            ("GPU_INTEROP_NVSCIBUF_LIBRARY", library::sim_nvsci()),
+            ("GPU_INTEROP_NVSCISYNC_LIBRARY", library::sim_nvsci()),
+        ];
+        Self::with("cuda", &libraries).env("SIM_ATTRIBUTES", "18:1")
+    }
+
     /// With the library that plays AMD's runtime.
     pub(crate) fn hip() -> Self {
         Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", library::sim_hip())])

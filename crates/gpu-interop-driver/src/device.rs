@@ -1,7 +1,7 @@
 //! One device: each method is one or two driver calls.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_uint, c_void};
+use std::ffi::{CStr, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop_core::backend::{
@@ -9,9 +9,10 @@ use gpu_interop_core::backend::{
     RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture,
     RawWait, SignalMemory, TextureSource,
 };
+use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, KernelArg, LaunchConfig, MemoryHandle, MemoryImport,
-    MipmappedArrayDesc, ModuleImage, Result, SemaphoreImport, TextureDesc, WaitCondition,
+    MipmappedArrayDesc, ModuleImage, NvSciSyncUse, Result, SemaphoreImport, TextureDesc, WaitCondition,
 };
 
 use crate::abi::MemoryBufferDesc;
@@ -20,7 +21,7 @@ use crate::batch::{one_call, with_signals, with_waits};
 use crate::capabilities;
 use crate::driver::{Driver, not_null};
 use crate::exportable::Allocation;
-use crate::functions::DeviceNumber;
+use crate::functions::{DeviceNumber, EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING};
 use crate::graph::{self, Graphs};
 use crate::import;
 use crate::mapping::Imports;
@@ -30,11 +31,6 @@ use crate::texture;
 use crate::trace::DriverFunction;
 use crate::unfenced::Unfenced;
 use crate::vendor::{Context, Vendor, WordWait};
-
-/// `CU_STREAM_NON_BLOCKING`, `hipStreamNonBlocking`.
-const STREAM_NON_BLOCKING: c_uint = 1;
-/// `CU_EVENT_DISABLE_TIMING`, `hipEventDisableTiming`.
-const EVENT_DISABLE_TIMING: c_uint = 2;
 
 /// A device of a vendor's driver.
 #[derive(Debug)]
@@ -249,6 +245,12 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     unsafe fn destroy_semaphore(&self, semaphore: RawSemaphore) -> Result<()> {
         // SAFETY: live and freed once, by contract.
         unsafe { call!(self.destroy_external_semaphore(semaphore.get())) }
+    }
+
+    unsafe fn fill_nv_sci_sync_attributes(&self, list: NvSciSyncAttrList, uses: NvSciSyncUse) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: valid and used by nobody else, by contract; the device is current.
+        unsafe { V::fill_nv_sci_sync_attributes(driver, self.context.device, list, uses) }
     }
 
     unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
