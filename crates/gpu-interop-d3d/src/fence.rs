@@ -25,11 +25,15 @@ pub(crate) enum Fence {
 impl Fence {
     /// The value that it has reached, or that its device is lost.
     pub(crate) fn value(&self) -> Result<u64> {
-        // SAFETY: fence and device are live objects; the calls have no arguments. So in both arms.
         let (operation, value) = match self {
-            Self::D3d11 { fence, .. } => ("ID3D11Fence::GetCompletedValue", unsafe { fence.GetCompletedValue() }),
-            // SAFETY: as above.
-            Self::D3d12 { fence, .. } => ("ID3D12Fence::GetCompletedValue", unsafe { fence.GetCompletedValue() }),
+            Self::D3d11 { fence, .. } => {
+                // SAFETY: the fence is a live object; the call has no arguments.
+                ("ID3D11Fence::GetCompletedValue", unsafe { fence.GetCompletedValue() })
+            }
+            Self::D3d12 { fence, .. } => {
+                // SAFETY: as above.
+                ("ID3D12Fence::GetCompletedValue", unsafe { fence.GetCompletedValue() })
+            }
         };
         if value == LOST {
             return Err(hresult::lost(operation, self.removed_reason()));

@@ -67,9 +67,9 @@ impl ExportableFence {
     /// and below 2^64 - 1; otherwise as [`value`](Self::value).
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "ID3D12Fence::Signal";
-        self.counter.check_signal(OPERATION, value)?;
         // SAFETY: the fence is a live object, and the argument a plain value.
-        unsafe { self.raw.Signal(value) }.checked(OPERATION).map_err(|error| self.interop.failed(error))
+        let signal = || unsafe { self.raw.Signal(value) }.checked(OPERATION);
+        self.counter.check_signal(OPERATION, value).and_then(|()| signal()).map_err(|error| self.interop.failed(error))
     }
 
     /// Blocks until the value is at least `value`. Rests on `ID3D12Fence::SetEventOnCompletion`.
