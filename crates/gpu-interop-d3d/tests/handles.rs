@@ -1,6 +1,7 @@
 //! That no handle is left open and none is closed twice. Counts those of the process, so there is one test, which has the
 //! process to itself. The devices are stand-ins that give out real handles.
 #![cfg(windows)]
+#![allow(clippy::expect_used)]
 
 mod stand_in;
 

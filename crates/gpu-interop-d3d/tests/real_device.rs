@@ -1,6 +1,8 @@
 //! The machine's own Direct3D, where it has one. What an implementation lacks must be a typed error; what was left out, and
-//! why, is printed. Wine's needs a display (`xvfb-run`), and shares nothing.
+//! why, is printed. Wine's needs a display (`xvfb-run`), and shares nothing. With `GPU_INTEROP_REQUIRE_D3D=1`, for machines
+//! that have it all, nothing may be left out.
 #![cfg(windows)]
+#![allow(clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;
 
@@ -20,12 +22,18 @@ use windows::Win32::Graphics::Direct3D12::{
 const SOON: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(20);
 
+fn left_out(what: &str, why: &dyn std::fmt::Display) {
+    println!("LEFT OUT: {what}: {why}");
+    let required = std::env::var_os("GPU_INTEROP_REQUIRE_D3D").is_some_and(|value| value == "1");
+    assert!(!required, "{what} is required: {why}");
+}
+
 fn device12() -> Option<ID3D12Device> {
     let mut device = None;
     // SAFETY: the device is asked for by the interface that it is kept as.
     let answer = unsafe { D3D12CreateDevice(None, D3D_FEATURE_LEVEL_11_0, &raw mut device) };
     if let Err(error) = answer {
-        println!("LEFT OUT: no device of Direct3D 12: {error}");
+        left_out("a device of Direct3D 12", &error);
         return None;
     }
     device
@@ -48,7 +56,7 @@ fn device11() -> Option<ID3D11Device> {
         )
     };
     if let Err(error) = answer {
-        println!("LEFT OUT: no device of Direct3D 11: {error}");
+        left_out("a device of Direct3D 11", &error);
         return None;
     }
     device
@@ -60,7 +68,7 @@ fn unless_lacking<T>(what: &str, answer: Result<T, Error>) -> Option<T> {
         Ok(found) => Some(found),
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{what}: {error}");
-            println!("LEFT OUT: {what}: {error}");
+            left_out(what, &error);
             None
         }
     }

@@ -1,5 +1,6 @@
 //! What Direct3D 11 is asked for, and what its resources are exported as. The device is a stand-in.
 #![cfg(windows)]
+#![allow(clippy::expect_used)]
 
 mod stand_in;
 

@@ -1,5 +1,6 @@
 //! What Direct3D 12 is asked for, and who owns the handles that it gives out. The device is a stand-in.
 #![cfg(windows)]
+#![allow(clippy::expect_used)]
 
 mod stand_in;
 

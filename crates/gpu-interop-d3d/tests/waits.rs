@@ -1,5 +1,6 @@
 //! Fences and keyed mutexes: their values, their waits, and how these end. The devices are stand-ins.
 #![cfg(windows)]
+#![allow(clippy::expect_used)]
 
 mod stand_in;
 

@@ -25,7 +25,8 @@ mod direct3d {
     use gpu_interop::d3d::windows::core::{Interface, Result};
     use gpu_interop::{Device, Timeline};
 
-    const SIZE: u64 = 4096;
+    const WORDS: usize = 1024;
+    const SIZE: u64 = 4 * WORDS as u64;
     const PATTERN: u32 = 0xCAFE_F00D;
     const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -61,7 +62,7 @@ mod direct3d {
             fence.wait(2, PATIENCE)?;
             words(&host)?
         };
-        assert_eq!(read, [PATTERN; SIZE as usize / 4]);
+        assert_eq!(read, [PATTERN; WORDS]);
         println!(
             "{} wrote 1,024 words by strategy {}, {} read them",
             device.identity(),
@@ -118,7 +119,7 @@ mod direct3d {
         // SAFETY: the buffer is that long, and nothing writes to it while it is mapped.
         unsafe {
             host.Map(0, None, Some(&mut address))?;
-            let words = std::slice::from_raw_parts(address.cast::<u32>(), SIZE as usize / 4).to_vec();
+            let words = std::slice::from_raw_parts(address.cast::<u32>(), WORDS).to_vec();
             host.Unmap(0, None);
             Ok(words)
         }
