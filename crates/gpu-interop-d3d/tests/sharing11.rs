@@ -159,3 +159,20 @@ fn fences_and_mutexes_are_exported_as_what_they_are() {
     let error = fence.import_request_by_name(&name).expect_err("the name is taken");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
+
+#[test]
+fn resources_are_opened_by_handle_and_by_name() {
+    let (interop, _) = interop();
+    let name = ObjectName::new(&format!("gpu-interop-d3d11-resource-{}", std::process::id())).expect("a name");
+    let sharing = Sharing::NtHandle;
+    let buffer = ExportableResource::buffer(&interop, 16, BindFlags::VERTEX_BUFFER, sharing).expect("a buffer");
+    let (handle, request) = buffer.import_request_by_name(&name).expect("a free name");
+    assert!(matches!(request.handle(), MemoryHandle::D3d11Resource(Win32Object::Name(found)) if *found == name));
+    assert!(request.is_dedicated() && request.size() == 16);
+    interop.open_resource(&handle).expect("the resource");
+    interop.open_resource_by_name(&name).expect("the resource");
+    drop(handle);
+    let error = interop.open_resource_by_name(&name).expect_err("nobody keeps it");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("gpu-interop-d3d11-resource-"), "{error}");
+}

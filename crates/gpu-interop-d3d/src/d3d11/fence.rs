@@ -39,8 +39,7 @@ impl ExportableFence {
     pub fn new(interop: &D3d11Interop, initial: u64) -> Result<Self> {
         const OPERATION: &str = "ID3D11Device5::CreateFence";
         check_value(OPERATION, initial)?;
-        let device: ID3D11Device5 =
-            interop.device().cast().checked("ID3D11Device::QueryInterface").map_err(|error| interop.failed(error))?;
+        let device: ID3D11Device5 = interop.query()?;
         let mut raw: Option<ID3D11Fence> = None;
         // SAFETY: the arguments are plain values; the fence is asked for by the interface that it is kept as.
         let answer = unsafe { device.CreateFence(initial, D3D11_FENCE_FLAG_SHARED, &raw mut raw) };

@@ -20,6 +20,9 @@ use crate::handle::{Checked, created, exported, wide};
 use crate::sharing::Sharing;
 use crate::texture::TextureSpec;
 
+/// What other users of a resource may do.
+pub(super) const ACCESS: u32 = DXGI_SHARED_RESOURCE_READ.0 | DXGI_SHARED_RESOURCE_WRITE.0;
+
 /// A buffer or texture whose memory can be exported. The device frees it once this, every NT handle and every importer are
 /// gone.
 #[derive(Debug, Clone)]
@@ -176,9 +179,8 @@ impl ExportableResource {
     pub(super) fn nt_handle(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
         const OPERATION: &str = "IDXGIResource1::CreateSharedHandle";
         let resource: IDXGIResource1 = self.query()?;
-        let access = DXGI_SHARED_RESOURCE_READ.0 | DXGI_SHARED_RESOURCE_WRITE.0;
         // SAFETY: the resource is a live object, the name ends with NUL and outlives the call.
-        let answer = unsafe { resource.CreateSharedHandle(None, access, wide(name)) };
+        let answer = unsafe { resource.CreateSharedHandle(None, ACCESS, wide(name)) };
         // SAFETY: the method creates a new handle for its caller.
         unsafe { exported(OPERATION, answer) }.map_err(|error| self.interop.failed(error))
     }

@@ -56,7 +56,10 @@ impl Device11 {
         let device = unsafe {
             let mut table = table::<ID3D11Device5_Vtbl>();
             table.CreateFence = create_fence;
-            let first = &mut table.base__.base__.base__.base__.base__;
+            let second = &mut table.base__.base__.base__.base__;
+            second.OpenSharedResource1 = open_resource;
+            second.OpenSharedResourceByName = open_resource_by_name;
+            let first = &mut second.base__;
             first.base__ = unknown::<Self>();
             first.CreateBuffer = create_buffer;
             first.CreateTexture1D = create_texture1d;
@@ -381,4 +384,37 @@ unsafe extern "system" fn create_fence(
 unsafe extern "system" fn removed_reason(this: *mut c_void) -> HRESULT {
     // SAFETY: see above.
     if unsafe { state::<Device11>(this) }.lost.load(Ordering::SeqCst) { DEVICE_REMOVED } else { HRESULT(0) }
+}
+
+/// Hands out a texture, if the handle is one to memory.
+unsafe extern "system" fn open_resource(
+    this: *mut c_void,
+    handle: HANDLE,
+    iid: *const GUID,
+    resource: *mut *mut c_void,
+) -> HRESULT {
+    if !os::is_open(handle) {
+        return HRESULT(0x8007_0006_u32.cast_signed());
+    }
+    drop(os::View::new(handle, 4096));
+    // SAFETY: see above.
+    unsafe { IUnknown::from(Texture2D(state::<Device11>(this).part())).query(iid, resource) }
+}
+
+unsafe extern "system" fn open_resource_by_name(
+    this: *mut c_void,
+    name: PCWSTR,
+    access: u32,
+    iid: *const GUID,
+    resource: *mut *mut c_void,
+) -> HRESULT {
+    assert_eq!(access, 0x8000_0001);
+    let handle = match os::open(Kind::Memory(0), name) {
+        Ok(handle) => handle,
+        Err(error) => return error.code(),
+    };
+    // SAFETY: as above.
+    let answer = unsafe { open_resource(this, handle, iid, resource) };
+    os::close(handle);
+    answer
 }
