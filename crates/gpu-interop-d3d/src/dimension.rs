@@ -4,8 +4,8 @@ use std::fmt;
 
 use gpu_interop_core::{ArrayShape, Error, Result};
 
-/// A `D3D12_SRV_DIMENSION` or `D3D11_SRV_DIMENSION`, which have the same numbers, on every operating system: how shaders
-/// see a resource, and so which shape its array has.
+/// A `D3D12_SRV_DIMENSION` or `D3D11_SRV_DIMENSION`, which have the same numbers, on every operating system: how
+/// shaders see a resource, and so which shape its array has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SrvDimension(pub u32);
 
@@ -67,15 +67,15 @@ impl From<windows::Win32::Graphics::Direct3D::D3D_SRV_DIMENSION> for SrvDimensio
     }
 }
 
-/// The shape of an array that is a texture seen through this kind of view, with this width, height and depth or array size
-/// (texels; a cube's array size counts faces), as Direct3D's descriptions have them.
+/// The shape of an array that is a texture seen through this kind of view, with this width, height and depth or array
+/// size (texels; a cube's array size counts faces), as Direct3D's descriptions have them.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for views of what is no array: buffers, several
 /// samples a texel, acceleration structures, and unknown kinds.
-/// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if an extent is 0, or does not go with the
-/// kind of view: a dimension that the view lacks must be 1, only arrays have several layers, a cube is square and has six
-/// faces.
+/// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if an extent is 0, or does not go with
+/// the kind of view: a dimension that the view lacks must be 1, only arrays have several layers, a cube is square and
+/// has six faces.
 pub fn array_shape(
     dimension: impl Into<SrvDimension>,
     width: u64,

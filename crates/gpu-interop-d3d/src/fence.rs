@@ -52,8 +52,8 @@ impl Fence {
         answer.map_or_else(|error| error.code().0, |()| 0)
     }
 
-    /// Has `event` signalled once the value is reached, or the device is lost. The event may be closed before: the system
-    /// refers to the object behind the handle.
+    /// Has `event` signalled once the value is reached, or the device is lost. The event may be closed before: the
+    /// system refers to the object behind the handle.
     pub(crate) fn notify(&self, value: u64, event: &Event) -> Result<()> {
         match self {
             // SAFETY: the fence is a live object, the event is open.
@@ -79,8 +79,8 @@ impl Fence {
 #[derive(Debug)]
 pub(crate) struct Counter {
     fence: Fence,
-    /// Events of waits that ran out of time, which the fence will still signal. A later wait for the value takes one up, so
-    /// that waiting in short turns leaves one event behind, not one for each turn.
+    /// Events of waits that ran out of time, which the fence will still signal. A later wait for the value takes one
+    /// up, so that waiting in short turns leaves one event behind, not one for each turn.
     left: Mutex<Vec<(u64, Event)>>,
 }
 

@@ -94,9 +94,9 @@ flags_of_windows! {
     MiscFlags: Direct3D11::D3D11_RESOURCE_MISC_FLAG;
 }
 
-/// The use of an array that is a Direct3D 12 texture with these flags. `ALLOW_UNORDERED_ACCESS` textures can be written by
-/// kernels too, and drivers must be told of `ALLOW_RENDER_TARGET`; the rest asks nothing of an array. A kernel that is to
-/// write a texture that Direct3D itself does not write so needs [`ArrayUsage::SURFACE_LOAD_STORE`] added.
+/// The use of an array that is a Direct3D 12 texture with these flags. `ALLOW_UNORDERED_ACCESS` textures can be written
+/// by kernels too, and drivers must be told of `ALLOW_RENDER_TARGET`; the rest asks nothing of an array. A kernel that
+/// is to write a texture that Direct3D itself does not write so needs [`ArrayUsage::SURFACE_LOAD_STORE`] added.
 #[must_use]
 pub fn array_usage(flags: impl Into<ResourceFlags>) -> ArrayUsage {
     let flags = flags.into();

@@ -34,8 +34,8 @@ pub struct TexelFormat {
     pub encoding: ColorEncoding,
 }
 
-/// A `DXGI_FORMAT`, on every operating system. Any number is one; those without a constant are formats that this version
-/// does not know, and no array has them.
+/// A `DXGI_FORMAT`, on every operating system. Any number is one; those without a constant are formats that this
+/// version does not know, and no array has them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DxgiFormat(pub u32);
 
@@ -267,8 +267,9 @@ impl From<DxgiFormat> for windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT {
 impl TexelFormat {
     /// What `format` is as the format of an array.
     ///
-    /// The formats of integers and of 32-bit floats are the 21 that NVIDIA's programming guide converts; those of 16-bit
-    /// floats and of numbers from -1 or 0 to 1, which applications render to, are array formats of the driver's as well.
+    /// The formats of integers and of 32-bit floats are the 21 that NVIDIA's programming guide converts; those of
+    /// 16-bit floats and of numbers from -1 or 0 to 1, which applications render to, are array formats of the driver's
+    /// as well.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) that names the format and says why, if no
@@ -287,8 +288,8 @@ impl TexelFormat {
             .with_context("format", format_args!("{format:?}")))
     }
 
-    /// Every DXGI format that [`from_dxgi`](Self::from_dxgi) takes. Which of them a device shares, only creating a texture
-    /// tells.
+    /// Every DXGI format that [`from_dxgi`](Self::from_dxgi) takes. Which of them a device shares, only creating a
+    /// texture tells.
     pub fn dxgi_formats() -> impl Iterator<Item = DxgiFormat> {
         TABLE.iter().filter(|row| matches!(row.meaning, Meaning::Texel { .. })).map(|row| row.format)
     }

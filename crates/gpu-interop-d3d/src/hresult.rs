@@ -13,8 +13,8 @@ macro_rules! codes {
 
 codes! {
     E_NOTIMPL = 0x8000_4001 => Unsupported, "this implementation of Direct3D does not have the function";
-    E_NOINTERFACE = 0x8000_4002 => Unsupported, "the object lacks an interface; it needs a newer version of Windows, or \
-        was not created to be shared this way";
+    E_NOINTERFACE = 0x8000_4002 => Unsupported, "the object lacks an interface; it needs a newer version of \
+        Windows, or was not created to be shared this way";
     E_OUTOFMEMORY = 0x8007_000e => OutOfMemory, "memory ran out";
     E_INVALIDARG = 0x8007_0057 => Driver, "an argument was refused; Direct3D's debug layer says which";
     E_ACCESSDENIED = 0x8007_0005 => System, "access was denied; does another user own the object?";
@@ -32,8 +32,8 @@ codes! {
     DXGI_ERROR_DRIVER_INTERNAL_ERROR = 0x887a_0020 => Driver, "the device is lost: its driver failed";
     DXGI_ERROR_ACCESS_DENIED = 0x887a_002b => System, "access was denied; does another user own the object?";
     DXGI_ERROR_NAME_ALREADY_EXISTS = 0x887a_002c => InvalidArgument, "the name is taken; choose another";
-    DXGI_ERROR_SDK_COMPONENT_MISSING = 0x887a_002d => Unsupported, "a part of Windows is missing: the debug layer needs \
-        the optional feature Graphics Tools";
+    DXGI_ERROR_SDK_COMPONENT_MISSING = 0x887a_002d => Unsupported, "a part of Windows is missing: the debug layer \
+        needs the optional feature Graphics Tools";
     D3D12_ERROR_DRIVER_VERSION_MISMATCH = 0x887e_0002 => DriverTooOld, "the driver is of another version than Direct3D \
         expects; update it";
 }
@@ -61,8 +61,8 @@ pub(crate) fn waited(operation: &'static str, code: i32) -> Result<(), Error> {
         WAIT_ABANDONED => Err(Error::new(
             ErrorKind::Driver,
             operation,
-            "the mutex is abandoned: a device that had acquired it is gone, and the texture may be half written; create \
-             both anew",
+            "the mutex is abandoned: a device that had acquired it is gone, and the texture may be half written; \
+             create both anew",
         )
         .with_code(code.into(), Some("WAIT_ABANDONED".into()))),
         _ => Err(driver(operation, code)),

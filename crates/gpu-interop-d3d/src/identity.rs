@@ -59,8 +59,8 @@ pub(crate) fn node_mask(operation: &'static str, node_count: u32, importer: Opti
         Some(mask) if mask.is_power_of_two() && mask.trailing_zeros() < node_count => Ok(mask),
         Some(_) => refused("the importer does not name one node of the linked adapter"),
         None => refused(
-            "the adapter is several linked GPUs; create the device on one that is not linked, or name the importer, whose \
-             node mask tells one of them",
+            "the adapter is several linked GPUs; create the device on one that is not linked, or name the importer, \
+             whose node mask tells one of them",
         ),
     }
 }

@@ -21,8 +21,8 @@ fn fence(timeline: &dyn ExporterTimeline) -> Option<&Fence> {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     event: Event,
-    /// What will signal the event, so that no fence is asked for the same value twice. Keeps the fences: the address of one
-    /// that is gone could become another's.
+    /// What will signal the event, so that no fence is asked for the same value twice. Keeps the fences: the address of
+    /// one that is gone could become another's.
     asked: Mutex<Vec<(Fence, u64)>>,
 }
 

@@ -1,5 +1,5 @@
-//! That no handle is left open and none is closed twice. Counts those of the process, so there is one test, which has the
-//! process to itself. The devices are stand-ins that give out real handles.
+//! That no handle is left open and none is closed twice. Counts those of the process, so there is one test, which has
+//! the process to itself. The devices are stand-ins that give out real handles.
 #![cfg(windows)]
 #![allow(clippy::expect_used)]
 
@@ -21,8 +21,8 @@ const CYCLES: u32 = 10_000;
 /// What a cycle gives out: the handle's number, and what owns it.
 type Exported = (HANDLE, Box<dyn std::any::Any>);
 
-/// Exports over and over. Between two closes somebody else opens a handle, which takes the first's number over: the system
-/// gives out the lowest that is free.
+/// Exports over and over. Between two closes somebody else opens a handle, which takes the first's number over: the
+/// system gives out the lowest that is free.
 fn cycles(what: &str, mut export: impl FnMut() -> Exported) {
     let before = os::handle_count();
     let mut taken_over = 0;

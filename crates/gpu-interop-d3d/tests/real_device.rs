@@ -1,6 +1,6 @@
-//! The machine's own Direct3D, where it has one. What an implementation lacks must be a typed error; what was left out, and
-//! why, is printed. Wine's needs a display (`xvfb-run`), and shares nothing. With `GPU_INTEROP_REQUIRE_D3D=1`, for machines
-//! that have it all, nothing may be left out.
+//! The machine's own Direct3D, where it has one. What an implementation lacks must be a typed error; what was left out,
+//! and why, is printed. Wine's needs a display (`xvfb-run`), and shares nothing. With `GPU_INTEROP_REQUIRE_D3D=1`, for
+//! machines that have it all, nothing may be left out.
 #![cfg(windows)]
 #![allow(clippy::expect_used, clippy::panic)]
 

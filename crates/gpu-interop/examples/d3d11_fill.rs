@@ -90,8 +90,8 @@ mod direct3d {
         unsafe { interop.device().CreateBuffer(&desc, None, Some(&mut host)) }?;
         let host = host.ok_or("no buffer was created")?;
         let mut mapped = D3D11_MAPPED_SUBRESOURCE::default();
-        // SAFETY: both buffers are live and of one size; the copy is done when mapping returns, and nothing writes to the
-        // host's buffer while it is mapped.
+        // SAFETY: both buffers are live and of one size; the copy is done when mapping returns, and nothing writes to
+        // the host's buffer while it is mapped.
         unsafe {
             let context = interop.device().GetImmediateContext()?;
             context.CopyResource(&host, exported.resource());

@@ -20,9 +20,9 @@ use crate::waiter::Waiter;
 
 /// An `ID3D11Fence` that can be exported. Clones are the same fence.
 ///
-/// Its greatest value, 2^64 - 1, is what a fence answers once its device is lost: waiting and asking for the value is an
-/// error then, and no fence is signalled with it. Direct3D 11 has no function by which the host signals a fence, only the
-/// context's commands do.
+/// Its greatest value, 2^64 - 1, is what a fence answers once its device is lost: waiting and asking for the value is
+/// an error then, and no fence is signalled with it. Direct3D 11 has no function by which the host signals a fence,
+/// only the context's commands do.
 #[derive(Debug, Clone)]
 pub struct ExportableFence {
     interop: D3d11Interop,
@@ -34,8 +34,8 @@ impl ExportableFence {
     /// A fence at `initial`. Rests on `ID3D11Device5::CreateFence` with `D3D11_FENCE_FLAG_SHARED`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device has no fences (before Windows 10,
-    /// version 1703); `InvalidArgument` for the greatest value; otherwise what the driver answers.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device has no fences (before Windows
+    /// 10, version 1703); `InvalidArgument` for the greatest value; otherwise what the driver answers.
     pub fn new(interop: &D3d11Interop, initial: u64) -> Result<Self> {
         const OPERATION: &str = "ID3D11Device5::CreateFence";
         check_value(OPERATION, initial)?;
@@ -76,13 +76,13 @@ impl ExportableFence {
         self.counter.wait(value, timeout).map_err(|error| self.interop.failed(error))
     }
 
-    /// Has the context raise the value once it has run its commands so far. Rests on `ID3D11DeviceContext4::Signal`. Flush
-    /// the context before the host waits for the value. Signals of one fence must be ordered, and go up. Call this while no
-    /// other thread uses the context.
+    /// Has the context raise the value once it has run its commands so far. Rests on `ID3D11DeviceContext4::Signal`.
+    /// Flush the context before the host waits for the value. Signals of one fence must be ordered, and go up. Call
+    /// this while no other thread uses the context.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise what the driver
-    /// answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise what the
+    /// driver answers.
     pub fn context_signal(&self, context: &ID3D11DeviceContext, value: u64) -> Result<()> {
         const OPERATION: &str = "ID3D11DeviceContext4::Signal";
         let context = self.context(OPERATION, context, value)?;
@@ -90,8 +90,8 @@ impl ExportableFence {
         unsafe { context.Signal(&self.raw, value) }.checked(OPERATION).map_err(|error| self.interop.failed(error))
     }
 
-    /// Has the context wait for the value before it runs its next commands. Rests on `ID3D11DeviceContext4::Wait`. Call this
-    /// while no other thread uses the context.
+    /// Has the context wait for the value before it runs its next commands. Rests on `ID3D11DeviceContext4::Wait`. Call
+    /// this while no other thread uses the context.
     ///
     /// # Errors
     /// As [`context_signal`](Self::context_signal).
@@ -130,8 +130,8 @@ impl ExportableFence {
         Ok(self.request(self.export()?))
     }
 
-    /// Exports the fence under a name, and a request that has the name instead of the handle. The name works in this and
-    /// other processes of the session until the returned handle, and all others to the object, are closed.
+    /// Exports the fence under a name, and a request that has the name instead of the handle. The name works in this
+    /// and other processes of the session until the returned handle, and all others to the object, are closed.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken; otherwise as
@@ -154,8 +154,8 @@ impl ExportableFence {
     }
 }
 
-/// For timelines that the compute driver imports. Over a bridge, streams can wait for the context, but what they signal fails
-/// the timeline: the host cannot signal the fence. Use a fence of Direct3D 12 there.
+/// For timelines that the compute driver imports. Over a bridge, streams can wait for the context, but what they signal
+/// fails the timeline: the host cannot signal the fence. Use a fence of Direct3D 12 there.
 impl ExporterTimeline for ExportableFence {
     fn value(&self) -> Result<u64> {
         Self::value(self)
@@ -164,7 +164,8 @@ impl ExporterTimeline for ExportableFence {
     fn signal(&self, _value: u64) -> Result<()> {
         Err(self.interop.failed(Error::unsupported(
             "ExporterTimeline::signal",
-            "the host cannot signal a fence of Direct3D 11; signal it by a command of the context, or open it in Direct3D 12",
+            "the host cannot signal a fence of Direct3D 11; signal it by a command of the context, or use one of \
+             Direct3D 12",
         )))
     }
 

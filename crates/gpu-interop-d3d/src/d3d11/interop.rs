@@ -15,8 +15,8 @@ use crate::identity::check_importer;
 
 /// An `ID3D11Device` of the application's, to share objects of. Clones are the same.
 ///
-/// The device's own methods may be called from any thread; those of its immediate context, and of keyed mutexes, only from
-/// one at a time (`ID3D11Multithread::SetMultithreadProtected`).
+/// The device's own methods may be called from any thread; those of its immediate context, and of keyed mutexes, only
+/// from one at a time (`ID3D11Multithread::SetMultithreadProtected`).
 #[derive(Debug, Clone)]
 pub struct D3d11Interop {
     inner: Arc<Inner>,
@@ -29,8 +29,8 @@ struct Inner {
 }
 
 impl D3d11Interop {
-    /// Takes a reference to the device and identifies it by name and LUID. Direct3D 11 does not tell of linked GPUs: what it
-    /// shares is on the first node. Rests on `IDXGIDevice::GetAdapter` and `IDXGIAdapter1::GetDesc1`.
+    /// Takes a reference to the device and identifies it by name and LUID. Direct3D 11 does not tell of linked GPUs:
+    /// what it shares is on the first node. Rests on `IDXGIDevice::GetAdapter` and `IDXGIAdapter1::GetDesc1`.
     ///
     /// # Errors
     /// What the driver answers if the device has no adapter.
@@ -82,8 +82,8 @@ impl D3d11Interop {
     /// `ID3D11Device1::OpenSharedResourceByName`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name; otherwise
-    /// what the driver answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name;
+    /// otherwise what the driver answers.
     pub fn open_resource_by_name(&self, name: &ObjectName) -> Result<ID3D11Resource> {
         let device: ID3D11Device1 = self.query()?;
         // SAFETY: the name ends with NUL and outlives the call.
@@ -95,8 +95,8 @@ impl D3d11Interop {
     /// The fence behind a handle, which stays the caller's. Rests on `ID3D11Device5::OpenSharedFence`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device has no fences; otherwise what the
-    /// driver answers, also to a handle of another kind of object.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device has no fences; otherwise what
+    /// the driver answers, also to a handle of another kind of object.
     pub fn open_fence(&self, handle: &NtHandle) -> Result<ID3D11Fence> {
         let device: ID3D11Device5 = self.query()?;
         let mut fence = None;

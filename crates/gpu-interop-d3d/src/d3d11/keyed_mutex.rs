@@ -13,11 +13,11 @@ use crate::timeout::milliseconds;
 
 /// The keyed mutex of an [`ExportableResource`], which it keeps.
 ///
-/// Whoever acquires it with a key waits until it was last released with that key; a new one is as if released with 0. This
-/// side acquires and releases it on the host, which orders the immediate context's commands too: a release comes after
-/// those before it. An importer's streams do the same with
-/// [`WaitParams::Key`](gpu_interop_core::WaitParams::Key) and [`SignalParams::Key`](gpu_interop_core::SignalParams::Key).
-/// Call its methods only while no other thread uses the device's immediate context.
+/// Whoever acquires it with a key waits until it was last released with that key; a new one is as if released with 0.
+/// This side acquires and releases it on the host, which orders the immediate context's commands too: a release comes
+/// after those before it. An importer's streams do the same with [`WaitParams::Key`](gpu_interop_core::WaitParams::Key)
+/// and [`SignalParams::Key`](gpu_interop_core::SignalParams::Key). Call its methods only while no other thread uses the
+/// device's immediate context.
 #[derive(Debug, Clone)]
 pub struct KeyedMutex {
     // Let go before the resource that it is a part of.
@@ -42,14 +42,14 @@ impl KeyedMutex {
         &self.resource
     }
 
-    /// Blocks until the mutex was released with `key`, and acquires it. The timeout is rounded up to milliseconds; `None`
-    /// waits without end. Rests on `IDXGIKeyedMutex::AcquireSync`.
+    /// Blocks until the mutex was released with `key`, and acquires it. The timeout is rounded up to milliseconds;
+    /// `None` waits without end. Rests on `IDXGIKeyedMutex::AcquireSync`.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout): nothing is acquired, and the call may be repeated.
     /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) with the code `WAIT_ABANDONED` if a device that had
-    /// acquired the mutex is gone: the resource may be half written, and both must be created anew; or with what else the
-    /// driver answers.
+    /// acquired the mutex is gone: the resource may be half written, and both must be created anew; or with what else
+    /// the driver answers.
     pub fn acquire(&self, key: u64, timeout: Option<Duration>) -> Result<()> {
         let function = self.mutex.vtable().AcquireSync;
         // The crate's own method takes WAIT_TIMEOUT and WAIT_ABANDONED, which are not negative, for success.
@@ -70,8 +70,9 @@ impl KeyedMutex {
         hresult::waited("IDXGIKeyedMutex::ReleaseSync", answer.0).map_err(|error| self.failed(error, key))
     }
 
-    /// Exports the mutex: the resource's NT handle, a new one that is owned by the caller, or its KMT handle, a number that is
-    /// valid as long as the resource. Rests on `IDXGIResource1::CreateSharedHandle` or `IDXGIResource::GetSharedHandle`.
+    /// Exports the mutex: the resource's NT handle, a new one that is owned by the caller, or its KMT handle, a number
+    /// that is valid as long as the resource. Rests on `IDXGIResource1::CreateSharedHandle` or
+    /// `IDXGIResource::GetSharedHandle`.
     ///
     /// # Errors
     /// As [`ExportableResource::export`].

@@ -23,8 +23,8 @@ use crate::texture::TextureSpec;
 /// What other users of a resource may do.
 pub(super) const ACCESS: u32 = DXGI_SHARED_RESOURCE_READ.0 | DXGI_SHARED_RESOURCE_WRITE.0;
 
-/// A buffer or texture whose memory can be exported. The device frees it once this, every NT handle and every importer are
-/// gone.
+/// A buffer or texture whose memory can be exported. The device frees it once this, every NT handle and every importer
+/// are gone.
 #[derive(Debug, Clone)]
 pub struct ExportableResource {
     interop: D3d11Interop,
@@ -38,8 +38,8 @@ impl ExportableResource {
     /// A buffer of `size` bytes, usable for `bind`. Rests on `ID3D11Device::CreateBuffer`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0 or of 4 GiB or more,
-    /// `Unsupported` if the device has no such buffers, `OutOfMemory`, or what else the driver answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0 or of 4 GiB or
+    /// more, `Unsupported` if the device has no such buffers, `OutOfMemory`, or what else the driver answers.
     pub fn buffer(interop: &D3d11Interop, size: u64, bind: BindFlags, sharing: Sharing) -> Result<Self> {
         const OPERATION: &str = "ID3D11Device::CreateBuffer";
         let bytes = u32::try_from(size).ok().filter(|bytes| *bytes > 0);
@@ -116,8 +116,9 @@ impl ExportableResource {
         }
     }
 
-    /// Exports the memory: a new NT handle, owned by the caller, that keeps the memory, or the KMT handle, a number that is
-    /// valid as long as the resource. Rests on `IDXGIResource1::CreateSharedHandle` or `IDXGIResource::GetSharedHandle`.
+    /// Exports the memory: a new NT handle, owned by the caller, that keeps the memory, or the KMT handle, a number
+    /// that is valid as long as the resource. Rests on `IDXGIResource1::CreateSharedHandle` or
+    /// `IDXGIResource::GetSharedHandle`.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D shares
@@ -137,12 +138,12 @@ impl ExportableResource {
         Ok(self.request(self.export()?))
     }
 
-    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this and
-    /// other processes of the session until the returned handle, and all others to the object, are closed.
+    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
+    /// and other processes of the session until the returned handle, and all others to the object, are closed.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken, or the resource is
-    /// shared by KMT handle; otherwise as [`export`](Self::export).
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken, or the
+    /// resource is shared by KMT handle; otherwise as [`export`](Self::export).
     pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
         if !self.sharing.is_nt() {
             return Err(Error::invalid(
@@ -158,8 +159,8 @@ impl ExportableResource {
     /// The resource's keyed mutex.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the resource is shared without one;
-    /// `Unsupported` if this implementation of Direct3D has none.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the resource is shared without
+    /// one; `Unsupported` if this implementation of Direct3D has none.
     pub fn keyed_mutex(&self) -> Result<KeyedMutex> {
         if self.sharing.semaphore_handle_kind().is_none() {
             return Err(Error::invalid(

@@ -16,8 +16,8 @@ use crate::waiter::Waiter;
 
 /// An `ID3D12Fence` that can be exported. Clones are the same fence.
 ///
-/// Its greatest value, 2^64 - 1, is what a fence answers once its device is lost: waiting and asking for the value is an
-/// error then, and no fence is signalled with it.
+/// Its greatest value, 2^64 - 1, is what a fence answers once its device is lost: waiting and asking for the value is
+/// an error then, and no fence is signalled with it.
 #[derive(Debug, Clone)]
 pub struct ExportableFence {
     interop: D3d12Interop,
@@ -29,8 +29,8 @@ impl ExportableFence {
     /// A fence at `initial`. Rests on `ID3D12Device::CreateFence` with `D3D12_FENCE_FLAG_SHARED`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for the greatest value; otherwise what
-    /// the driver answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for the greatest value; otherwise
+    /// what the driver answers.
     pub fn new(interop: &D3d12Interop, initial: u64) -> Result<Self> {
         const OPERATION: &str = "ID3D12Device::CreateFence";
         check_value(OPERATION, initial)?;
@@ -63,8 +63,8 @@ impl ExportableFence {
     /// Raises the value from the host. Rests on `ID3D12Fence::Signal`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) unless `value` is above the present one
-    /// and below 2^64 - 1; otherwise as [`value`](Self::value).
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) unless `value` is above the present
+    /// one and below 2^64 - 1; otherwise as [`value`](Self::value).
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "ID3D12Fence::Signal";
         // SAFETY: the fence is a live object, and the argument a plain value.
@@ -86,8 +86,8 @@ impl ExportableFence {
     /// `ID3D12CommandQueue::Signal`. Signals of one fence must be ordered, and go up.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise what the driver
-    /// answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise what the
+    /// driver answers.
     pub fn queue_signal(&self, queue: &ID3D12CommandQueue, value: u64) -> Result<()> {
         const OPERATION: &str = "ID3D12CommandQueue::Signal";
         check_value(OPERATION, value)?;
@@ -124,8 +124,8 @@ impl ExportableFence {
         Ok(self.request(self.export()?))
     }
 
-    /// Exports the fence under a name, and a request that has the name instead of the handle. The name works in this and
-    /// other processes of the session until the returned handle, and all others to the object, are closed.
+    /// Exports the fence under a name, and a request that has the name instead of the handle. The name works in this
+    /// and other processes of the session until the returned handle, and all others to the object, are closed.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken; otherwise as

@@ -99,8 +99,8 @@ impl ExportableHeap {
             Flags: D3D12_HEAP_FLAG_SHARED | options.contents.flags(),
         };
         let mut heap = None;
-        // SAFETY: the description is plain data that outlives the call; the heap is asked for by the interface that it is
-        // kept as.
+        // SAFETY: the description is plain data that outlives the call; the heap is asked for by the interface that it
+        // is kept as.
         let answer = unsafe { interop.device().CreateHeap(&raw const desc, &raw mut heap) };
         let heap = created("ID3D12Device::CreateHeap", answer, heap)
             .map_err(|error| interop.failed(error).with_context("size", size))?;
@@ -137,8 +137,8 @@ impl ExportableHeap {
         Ok(self.request(self.export()?))
     }
 
-    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this and
-    /// other processes of the session until the returned handle, and all others to the object, are closed.
+    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
+    /// and other processes of the session until the returned handle, and all others to the object, are closed.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken; otherwise as
@@ -156,8 +156,8 @@ impl ExportableHeap {
     /// `ID3D12Device::CreatePlacedResource`. Resources may overlap; whose turn it is then is up to the application.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the heap does not take buffers, the
-    /// offset is not a multiple of what the device asks for, or the buffer ends behind the heap; otherwise as
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the heap does not take buffers,
+    /// the offset is not a multiple of what the device asks for, or the buffer ends behind the heap; otherwise as
     /// [`ExportableResource::buffer`](super::ExportableResource::buffer).
     pub fn place_buffer(&self, offset: u64, size: u64, flags: ResourceFlags) -> Result<PlacedResource> {
         self.place(offset, Plan::buffer("ExportableHeap::place_buffer", size, flags)?)
@@ -189,8 +189,8 @@ impl ExportableHeap {
             return refused("the resource ends behind the heap".into());
         }
         let mut resource = None;
-        // SAFETY: the description is plain data that outlives the call, the heap is of this device and has the range; the
-        // resource is asked for by the interface that it is kept as.
+        // SAFETY: the description is plain data that outlives the call, the heap is of this device and has the range;
+        // the resource is asked for by the interface that it is kept as.
         let answer = unsafe {
             self.interop.device().CreatePlacedResource(
                 &self.heap,

@@ -29,12 +29,12 @@ struct Inner {
 }
 
 impl D3d12Interop {
-    /// Takes a reference to the device and identifies it: LUID and node mask, and its name as far as DXGI knows it. Rests
-    /// on `ID3D12Device::GetAdapterLuid` and `GetNodeCount`, and `IDXGIFactory4::EnumAdapterByLuid`.
+    /// Takes a reference to the device and identifies it: LUID and node mask, and its name as far as DXGI knows it.
+    /// Rests on `ID3D12Device::GetAdapterLuid` and `GetNodeCount`, and `IDXGIFactory4::EnumAdapterByLuid`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device is that of several linked GPUs:
-    /// CUDA imports from devices of one node ([`for_importer`](Self::for_importer) can name one).
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device is that of several linked
+    /// GPUs: CUDA imports from devices of one node ([`for_importer`](Self::for_importer) can name one).
     pub fn new(device: &ID3D12Device) -> Result<Self> {
         Self::create("D3d12Interop::new", device, None)
     }
@@ -44,8 +44,8 @@ impl D3d12Interop {
     ///
     /// # Errors
     /// [`ErrorKind::DeviceMismatch`](gpu_interop_core::ErrorKind::DeviceMismatch) with both identities;
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device is that of several linked GPUs and
-    /// the importer does not name one of them.
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device is that of several linked
+    /// GPUs and the importer does not name one of them.
     pub fn for_importer(device: &ID3D12Device, importer: &DeviceIdentity) -> Result<Self> {
         const OPERATION: &str = "D3d12Interop::for_importer";
         let interop = Self::create(OPERATION, device, Some(importer))?;
@@ -81,12 +81,12 @@ impl D3d12Interop {
         self.inner.node_mask
     }
 
-    /// A new handle to the object that was shared under `name`, which works as long as any handle to it is open. Rests on
-    /// `ID3D12Device::OpenSharedHandleByName`.
+    /// A new handle to the object that was shared under `name`, which works as long as any handle to it is open. Rests
+    /// on `ID3D12Device::OpenSharedHandleByName`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name; otherwise
-    /// what the driver answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name;
+    /// otherwise what the driver answers.
     pub fn open_by_name(&self, name: &ObjectName) -> Result<NtHandle> {
         const OPERATION: &str = "ID3D12Device::OpenSharedHandleByName";
         // SAFETY: the name ends with NUL and outlives the call.
@@ -127,8 +127,8 @@ impl D3d12Interop {
         created("ID3D12Device::OpenSharedHandle", answer, object).map_err(|error| self.failed(error))
     }
 
-    /// A new handle to an object of this device, under a name or none. Nobody but this user and the system may open it, as
-    /// by default.
+    /// A new handle to an object of this device, under a name or none. Nobody but this user and the system may open it,
+    /// as by default.
     pub(super) fn share(&self, object: impl Param<ID3D12DeviceChild>, name: Option<&ObjectName>) -> Result<NtHandle> {
         const OPERATION: &str = "ID3D12Device::CreateSharedHandle";
         // SAFETY: the object is a live child of the device, the name ends with NUL and outlives the call.

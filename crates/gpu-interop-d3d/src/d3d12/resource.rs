@@ -110,8 +110,8 @@ fn check_flags(operation: &'static str, flags: ResourceFlags, known: ResourceFla
         .with_context("possible", format_args!("{known:?}")))
 }
 
-/// A committed resource, buffer or texture, whose memory can be exported. The device frees it once this, every handle and
-/// every importer are gone.
+/// A committed resource, buffer or texture, whose memory can be exported. The device frees it once this, every handle
+/// and every importer are gone.
 ///
 /// It is created in `D3D12_RESOURCE_STATE_COMMON`, and must be in that state whenever the other API uses it.
 #[derive(Debug, Clone)]
@@ -127,8 +127,8 @@ impl ExportableResource {
     /// `ID3D12Device::CreateCommittedResource` with `D3D12_HEAP_FLAG_SHARED`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0, `Unsupported` for other
-    /// flags or if the device has no such resource, `OutOfMemory`, or what else the driver answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0, `Unsupported` for
+    /// other flags or if the device has no such resource, `OutOfMemory`, or what else the driver answers.
     pub fn buffer(interop: &D3d12Interop, size: u64, flags: ResourceFlags) -> Result<Self> {
         Self::create(interop, Plan::buffer("ExportableResource::buffer", size, flags)?)
     }
@@ -146,8 +146,8 @@ impl ExportableResource {
         let size = interop.allocation(&plan.desc)?.SizeInBytes;
         let memory = interop.memory();
         let mut resource = None;
-        // SAFETY: the descriptions are plain data that outlives the call; the resource is asked for by the interface that it
-        // is kept as.
+        // SAFETY: the descriptions are plain data that outlives the call; the resource is asked for by the interface
+        // that it is kept as.
         let answer = unsafe {
             interop.device().CreateCommittedResource(
                 &raw const memory,
@@ -201,8 +201,8 @@ impl ExportableResource {
         Ok(self.request(self.export()?))
     }
 
-    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this and
-    /// other processes of the session until the returned handle, and all others to the object, are closed.
+    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
+    /// and other processes of the session until the returned handle, and all others to the object, are closed.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken; otherwise as

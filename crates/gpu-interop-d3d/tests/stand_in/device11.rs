@@ -184,7 +184,12 @@ macro_rules! resources {
             fn CreateSubresourceSurface(&self, _: u32) -> Result<IDXGISurface2> {
                 Err(E_NOTIMPL.into())
             }
-            fn CreateSharedHandle(&self, attributes: *const SECURITY_ATTRIBUTES, access: u32, name: &PCWSTR) -> Result<HANDLE> {
+            fn CreateSharedHandle(
+                &self,
+                attributes: *const SECURITY_ATTRIBUTES,
+                access: u32,
+                name: &PCWSTR,
+            ) -> Result<HANDLE> {
                 // DXGI_SHARED_RESOURCE_READ | DXGI_SHARED_RESOURCE_WRITE
                 assert_eq!(access, 0x8000_0001);
                 share(&self.0, Kind::Memory(4096), attributes, *name)
@@ -272,7 +277,12 @@ children!(Buffer_Impl, Texture1D_Impl, Texture2D_Impl, Texture3D_Impl, Fence_Imp
 dxgi_objects!(Buffer_Impl, Texture1D_Impl, Texture2D_Impl, Texture3D_Impl, DxgiDevice_Impl, DxgiAdapter_Impl);
 
 impl ID3D11Fence_Impl for Fence_Impl {
-    fn CreateSharedHandle(&self, attributes: *const SECURITY_ATTRIBUTES, access: u32, name: &PCWSTR) -> Result<HANDLE> {
+    fn CreateSharedHandle(
+                &self,
+                attributes: *const SECURITY_ATTRIBUTES,
+                access: u32,
+                name: &PCWSTR,
+            ) -> Result<HANDLE> {
         assert_eq!(access, 0x1000_0000);
         share(&self.0, Kind::Fence, attributes, *name)
     }
@@ -331,7 +341,8 @@ impl IDXGIAdapter_Impl for DxgiAdapter_Impl {
     }
 }
 
-// SAFETY of all below: Direct3D's rules, which the callers in the crate keep: `this` is such a device, pointers are valid.
+// SAFETY of all below: Direct3D's rules, which the callers in the crate keep: `this` is such a device, pointers are
+// valid.
 
 macro_rules! creators {
     ($($function:ident: $desc:ident to $log:ident, $object:ident as $interface:ident;)*) => { $(

@@ -174,7 +174,8 @@ unsafe fn hand_out(object: &IUnknown, iid: *const GUID, to: *mut *mut c_void) ->
     unsafe { object.query(iid, to) }
 }
 
-// SAFETY of all below: Direct3D's rules, which the callers in the crate keep: `this` is such a device, pointers are valid.
+// SAFETY of all below: Direct3D's rules, which the callers in the crate keep: `this` is such a device, pointers are
+// valid.
 
 unsafe extern "system" fn node_count(this: *mut c_void) -> u32 {
     // SAFETY: see above.

@@ -1,5 +1,5 @@
-//! Stand-ins for the parts of Direct3D that no machine without a GPU has: devices whose shared handles are real handles of
-//! the operating system, to file mappings and events.
+//! Stand-ins for the parts of Direct3D that no machine without a GPU has: devices whose shared handles are real handles
+//! of the operating system, to file mappings and events.
 #![allow(dead_code, unused_imports, reason = "each test uses some of it")]
 #![allow(clippy::expect_used, clippy::panic)]
 
