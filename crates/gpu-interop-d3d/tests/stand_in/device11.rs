@@ -277,12 +277,7 @@ children!(Buffer_Impl, Texture1D_Impl, Texture2D_Impl, Texture3D_Impl, Fence_Imp
 dxgi_objects!(Buffer_Impl, Texture1D_Impl, Texture2D_Impl, Texture3D_Impl, DxgiDevice_Impl, DxgiAdapter_Impl);
 
 impl ID3D11Fence_Impl for Fence_Impl {
-    fn CreateSharedHandle(
-                &self,
-                attributes: *const SECURITY_ATTRIBUTES,
-                access: u32,
-                name: &PCWSTR,
-            ) -> Result<HANDLE> {
+    fn CreateSharedHandle(&self, attributes: *const SECURITY_ATTRIBUTES, access: u32, name: &PCWSTR) -> Result<HANDLE> {
         assert_eq!(access, 0x1000_0000);
         share(&self.0, Kind::Fence, attributes, *name)
     }
