@@ -12,6 +12,7 @@
 //! | `cuda` (default) | the `cuda` module: NVIDIA GPUs | NVIDIA's driver, looked for when first used |
 //! | `hip` (default) | the `hip` module: AMD GPUs | AMD's ROCm runtime or Windows driver, looked for when first used |
 //! | `host` (default) | the `host` module: CPU memory, threads and futexes | nothing |
+//! | `d3d` (default) | the `d3d` module: the exporting side of Direct3D 11 and 12; elsewhere than on Windows its conversions alone | Windows 10 |
 //! | `vulkan` (default) | the `vulkan` module: the exporting side | a Vulkan loader, looked for when first used |
 //! | `gl` | the `gl` module: OpenGL, which imports what Vulkan exported too | the application's own OpenGL context |
 //! | `nvsci` | the `nvsci` module, on Linux: NvSciBuf and NvSciSync of NVIDIA's embedded systems; not run on hardware | `libnvscibuf.so` and `libnvscisync.so`, looked for when first used |
@@ -36,6 +37,8 @@ mod selection;
 pub use gpu_interop_core::*;
 #[cfg(feature = "cuda")]
 pub use gpu_interop_cuda as cuda;
+#[cfg(feature = "d3d")]
+pub use gpu_interop_d3d as d3d;
 #[cfg(feature = "gl")]
 pub use gpu_interop_gl as gl;
 #[cfg(feature = "hip")]

@@ -1,0 +1,187 @@
+//! Fences, their export, and fences as the exporter's side of a [`Timeline`](gpu_interop_core::Timeline).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpu_interop_core::handle::{NtHandle, ObjectName};
+use gpu_interop_core::{
+    Error, ExporterTimeline, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport, TimelineWaiter,
+};
+use windows::Win32::Foundation::GENERIC_ALL;
+use windows::Win32::Graphics::Direct3D11::{
+    D3D11_FENCE_FLAG_SHARED, ID3D11Device5, ID3D11DeviceContext, ID3D11DeviceContext4, ID3D11Fence,
+};
+use windows::core::Interface;
+
+use super::interop::D3d11Interop;
+use crate::fence::{Counter, Fence, check_value};
+use crate::handle::{Checked, created, exported, wide};
+use crate::waiter::Waiter;
+
+/// An `ID3D11Fence` that can be exported. Clones are the same fence.
+///
+/// Its greatest value, 2^64 - 1, is what a fence answers once its device is lost: waiting and asking for the value is
+/// an error then, and no fence is signalled with it. Direct3D 11 has no function by which the host signals a fence,
+/// only the context's commands do.
+#[derive(Debug, Clone)]
+pub struct ExportableFence {
+    interop: D3d11Interop,
+    raw: ID3D11Fence,
+    counter: Arc<Counter>,
+}
+
+impl ExportableFence {
+    /// A fence at `initial`. Rests on `ID3D11Device5::CreateFence` with `D3D11_FENCE_FLAG_SHARED`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device has no fences (before Windows
+    /// 10, version 1703); `InvalidArgument` for the greatest value; otherwise what the driver answers.
+    pub fn new(interop: &D3d11Interop, initial: u64) -> Result<Self> {
+        const OPERATION: &str = "ID3D11Device5::CreateFence";
+        check_value(OPERATION, initial)?;
+        let device: ID3D11Device5 = interop.query()?;
+        let mut raw: Option<ID3D11Fence> = None;
+        // SAFETY: the arguments are plain values; the fence is asked for by the interface that it is kept as.
+        let answer = unsafe { device.CreateFence(initial, D3D11_FENCE_FLAG_SHARED, &raw mut raw) };
+        let raw = created(OPERATION, answer, raw).map_err(|error| interop.failed(error))?;
+        let counter = Counter::new(Fence::D3d11 { fence: raw.clone(), device: interop.device().clone() });
+        Ok(Self { interop: interop.clone(), raw, counter: Arc::new(counter) })
+    }
+
+    /// The fence.
+    #[must_use]
+    pub fn as_raw(&self) -> &ID3D11Fence {
+        &self.raw
+    }
+
+    pub(crate) fn fence(&self) -> &Fence {
+        self.counter.fence()
+    }
+
+    /// The present value. Rests on `ID3D11Fence::GetCompletedValue`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) with the reason if the device is lost.
+    pub fn value(&self) -> Result<u64> {
+        self.fence().value().map_err(|error| self.interop.failed(error))
+    }
+
+    /// Blocks until the value is at least `value`. Rests on `ID3D11Fence::SetEventOnCompletion`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`; the wait may be repeated.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise as
+    /// [`value`](Self::value).
+    pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+        self.counter.wait(value, timeout).map_err(|error| self.interop.failed(error))
+    }
+
+    /// Has the context raise the value once it has run its commands so far. Rests on `ID3D11DeviceContext4::Signal`.
+    /// Flush the context before the host waits for the value. Signals of one fence must be ordered, and go up. Call
+    /// this while no other thread uses the context.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise what the
+    /// driver answers.
+    pub fn context_signal(&self, context: &ID3D11DeviceContext, value: u64) -> Result<()> {
+        const OPERATION: &str = "ID3D11DeviceContext4::Signal";
+        let context = self.context(OPERATION, context, value)?;
+        // SAFETY: context and fence are live objects.
+        unsafe { context.Signal(&self.raw, value) }.checked(OPERATION).map_err(|error| self.interop.failed(error))
+    }
+
+    /// Has the context wait for the value before it runs its next commands. Rests on `ID3D11DeviceContext4::Wait`. Call
+    /// this while no other thread uses the context.
+    ///
+    /// # Errors
+    /// As [`context_signal`](Self::context_signal).
+    pub fn context_wait(&self, context: &ID3D11DeviceContext, value: u64) -> Result<()> {
+        const OPERATION: &str = "ID3D11DeviceContext4::Wait";
+        let context = self.context(OPERATION, context, value)?;
+        // SAFETY: context and fence are live objects.
+        unsafe { context.Wait(&self.raw, value) }.checked(OPERATION).map_err(|error| self.interop.failed(error))
+    }
+
+    fn context(
+        &self,
+        operation: &'static str,
+        context: &ID3D11DeviceContext,
+        value: u64,
+    ) -> Result<ID3D11DeviceContext4> {
+        check_value(operation, value)?;
+        context.cast().checked("ID3D11DeviceContext::QueryInterface").map_err(|error| self.interop.failed(error))
+    }
+
+    /// Exports the fence. Every call gives a new handle, owned by the caller, that keeps the fence. Rests on
+    /// `ID3D11Fence::CreateSharedHandle`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D shares
+    /// nothing; otherwise what the driver answers. No handle is left then.
+    pub fn export(&self) -> Result<SemaphoreHandle> {
+        Ok(SemaphoreHandle::D3d11Fence(self.share(None)?.into()))
+    }
+
+    /// Exports the fence as a complete request for an importer: handle and identity.
+    ///
+    /// # Errors
+    /// As [`export`](Self::export).
+    pub fn import_request(&self) -> Result<SemaphoreImport> {
+        Ok(self.request(self.export()?))
+    }
+
+    /// Exports the fence under a name, and a request that has the name instead of the handle. The name works in this
+    /// and other processes of the session until the returned handle, and all others to the object, are closed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken; otherwise as
+    /// [`export`](Self::export).
+    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, SemaphoreImport)> {
+        let handle = self.share(Some(name))?;
+        Ok((handle, self.request(SemaphoreHandle::D3d11Fence(name.clone().into()))))
+    }
+
+    fn share(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
+        const OPERATION: &str = "ID3D11Fence::CreateSharedHandle";
+        // SAFETY: the fence is a live object, the name ends with NUL and outlives the call.
+        let answer = unsafe { self.raw.CreateSharedHandle(None, GENERIC_ALL.0, wide(name)) };
+        // SAFETY: the method creates a new handle for its caller.
+        unsafe { exported(OPERATION, answer) }.map_err(|error| self.interop.failed(error))
+    }
+
+    fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {
+        SemaphoreImport::new(handle).exported_by(self.interop.identity().clone())
+    }
+}
+
+/// For timelines that the compute driver imports. Over a bridge, streams can wait for the context, but what they signal
+/// fails the timeline: the host cannot signal the fence. Use a fence of Direct3D 12 there.
+impl ExporterTimeline for ExportableFence {
+    fn value(&self) -> Result<u64> {
+        Self::value(self)
+    }
+
+    fn signal(&self, _value: u64) -> Result<()> {
+        Err(self.interop.failed(Error::unsupported(
+            "ExporterTimeline::signal",
+            "the host cannot signal a fence of Direct3D 11; signal it by a command of the context, or use one of \
+             Direct3D 12",
+        )))
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+        Self::wait(self, value, timeout)
+    }
+
+    fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
+        Some(SemaphoreHandleKind::D3d11Fence)
+    }
+
+    fn export(&self) -> Result<SemaphoreImport> {
+        self.import_request()
+    }
+
+    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
+        Ok(Box::new(Waiter::new()?))
+    }
+}

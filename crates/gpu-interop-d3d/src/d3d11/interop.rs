@@ -1,0 +1,116 @@
+//! The application's own device.
+
+use std::sync::Arc;
+
+use gpu_interop_core::handle::{NtHandle, ObjectName};
+use gpu_interop_core::{DeviceIdentity, Error, Result};
+use windows::Win32::Graphics::Direct3D11::{ID3D11Device, ID3D11Device1, ID3D11Device5, ID3D11Fence, ID3D11Resource};
+use windows::Win32::Graphics::Dxgi::IDXGIDevice;
+use windows::core::Interface;
+
+use super::resource::ACCESS;
+use crate::adapter;
+use crate::handle::{Checked, created, lent, wide};
+use crate::identity::check_importer;
+
+/// An `ID3D11Device` of the application's, to share objects of. Clones are the same.
+///
+/// The device's own methods may be called from any thread; those of its immediate context, and of keyed mutexes, only
+/// from one at a time (`ID3D11Multithread::SetMultithreadProtected`).
+#[derive(Debug, Clone)]
+pub struct D3d11Interop {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    device: ID3D11Device,
+    identity: DeviceIdentity,
+}
+
+impl D3d11Interop {
+    /// Takes a reference to the device and identifies it by name and LUID. Direct3D 11 does not tell of linked GPUs:
+    /// what it shares is on the first node. Rests on `IDXGIDevice::GetAdapter` and `IDXGIAdapter1::GetDesc1`.
+    ///
+    /// # Errors
+    /// What the driver answers if the device has no adapter.
+    pub fn new(device: &ID3D11Device) -> Result<Self> {
+        const OPERATION: &str = "IDXGIDevice::GetAdapter";
+        let dxgi: IDXGIDevice = device.cast().checked("ID3D11Device::QueryInterface")?;
+        // SAFETY: the device is a live object; the call has no arguments.
+        let adapter = unsafe { dxgi.GetAdapter() }.checked(OPERATION)?;
+        let identity = adapter::describe(&adapter).identity(1);
+        Ok(Self { inner: Arc::new(Inner { device: device.clone(), identity }) })
+    }
+
+    /// As [`new`](Self::new), and refuses an importer that is another device, or not the first node of linked GPUs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceMismatch`](gpu_interop_core::ErrorKind::DeviceMismatch) with both identities; otherwise as
+    /// [`new`](Self::new).
+    pub fn for_importer(device: &ID3D11Device, importer: &DeviceIdentity) -> Result<Self> {
+        let interop = Self::new(device)?;
+        check_importer("D3d11Interop::for_importer", interop.identity(), importer)?;
+        Ok(interop)
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &ID3D11Device {
+        &self.inner.device
+    }
+
+    /// Which device it is, to find the importer that is the same.
+    #[must_use]
+    pub fn identity(&self) -> &DeviceIdentity {
+        &self.inner.identity
+    }
+
+    /// The resource behind an NT handle, which stays the caller's. Rests on `ID3D11Device1::OpenSharedResource1`.
+    ///
+    /// # Errors
+    /// What the driver answers, also to a handle of another kind of object.
+    pub fn open_resource(&self, handle: &NtHandle) -> Result<ID3D11Resource> {
+        let device: ID3D11Device1 = self.query()?;
+        // SAFETY: the handle is open during the call.
+        unsafe { device.OpenSharedResource1(lent(handle)) }
+            .checked("ID3D11Device1::OpenSharedResource1")
+            .map_err(|error| self.failed(error))
+    }
+
+    /// The resource that was shared under `name`, which works as long as a handle to it is open. Rests on
+    /// `ID3D11Device1::OpenSharedResourceByName`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name;
+    /// otherwise what the driver answers.
+    pub fn open_resource_by_name(&self, name: &ObjectName) -> Result<ID3D11Resource> {
+        let device: ID3D11Device1 = self.query()?;
+        // SAFETY: the name ends with NUL and outlives the call.
+        unsafe { device.OpenSharedResourceByName(wide(Some(name)), ACCESS) }
+            .checked("ID3D11Device1::OpenSharedResourceByName")
+            .map_err(|error| self.failed(error).with_context("name", format_args!("{name:?}")))
+    }
+
+    /// The fence behind a handle, which stays the caller's. Rests on `ID3D11Device5::OpenSharedFence`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device has no fences; otherwise what
+    /// the driver answers, also to a handle of another kind of object.
+    pub fn open_fence(&self, handle: &NtHandle) -> Result<ID3D11Fence> {
+        let device: ID3D11Device5 = self.query()?;
+        let mut fence = None;
+        // SAFETY: the handle is open during the call, and the fence is asked for by the interface it is kept as.
+        let answer = unsafe { device.OpenSharedFence(lent(handle), &raw mut fence) };
+        created("ID3D11Device5::OpenSharedFence", answer, fence).map_err(|error| self.failed(error))
+    }
+
+    /// A newer interface of the device.
+    pub(super) fn query<T: Interface>(&self) -> Result<T> {
+        self.device().cast().checked("ID3D11Device::QueryInterface").map_err(|error| self.failed(error))
+    }
+
+    pub(super) fn failed(&self, error: Error) -> Error {
+        error.with_device(self.identity())
+    }
+}

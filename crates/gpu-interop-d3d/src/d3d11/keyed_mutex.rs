@@ -1,0 +1,111 @@
+//! Keyed mutexes: whose turn a shared resource is.
+
+use std::time::Duration;
+
+use gpu_interop_core::handle::{NtHandle, ObjectName};
+use gpu_interop_core::{Error, Result, SemaphoreHandle, SemaphoreImport};
+use windows::Win32::Graphics::Dxgi::IDXGIKeyedMutex;
+use windows::core::Interface;
+
+use super::resource::ExportableResource;
+use crate::hresult;
+use crate::timeout::milliseconds;
+
+/// The keyed mutex of an [`ExportableResource`], which it keeps.
+///
+/// Whoever acquires it with a key waits until it was last released with that key; a new one is as if released with 0.
+/// This side acquires and releases it on the host, which orders the immediate context's commands too: a release comes
+/// after those before it. An importer's streams do the same with [`WaitParams::Key`](gpu_interop_core::WaitParams::Key)
+/// and [`SignalParams::Key`](gpu_interop_core::SignalParams::Key). Call its methods only while no other thread uses the
+/// device's immediate context.
+#[derive(Debug, Clone)]
+pub struct KeyedMutex {
+    // Let go before the resource that it is a part of.
+    mutex: IDXGIKeyedMutex,
+    resource: ExportableResource,
+}
+
+impl KeyedMutex {
+    pub(super) fn new(resource: ExportableResource, mutex: IDXGIKeyedMutex) -> Self {
+        Self { mutex, resource }
+    }
+
+    /// The mutex.
+    #[must_use]
+    pub fn as_raw(&self) -> &IDXGIKeyedMutex {
+        &self.mutex
+    }
+
+    /// The resource that it guards.
+    #[must_use]
+    pub fn resource(&self) -> &ExportableResource {
+        &self.resource
+    }
+
+    /// Blocks until the mutex was released with `key`, and acquires it. The timeout is rounded up to milliseconds;
+    /// `None` waits without end. Rests on `IDXGIKeyedMutex::AcquireSync`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout): nothing is acquired, and the call may be repeated.
+    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) with the code `WAIT_ABANDONED` if a device that had
+    /// acquired the mutex is gone: the resource may be half written, and both must be created anew; or with what else
+    /// the driver answers.
+    pub fn acquire(&self, key: u64, timeout: Option<Duration>) -> Result<()> {
+        let function = self.mutex.vtable().AcquireSync;
+        // The crate's own method takes WAIT_TIMEOUT and WAIT_ABANDONED, which are not negative, for success.
+        // SAFETY: the function is the mutex's own, which is a live object; the arguments are plain values.
+        let answer = unsafe { function(self.mutex.as_raw(), key, milliseconds(timeout)) };
+        hresult::waited("IDXGIKeyedMutex::AcquireSync", answer.0).map_err(|error| self.failed(error, key))
+    }
+
+    /// Releases the mutex to whoever acquires it with `key`. Rests on `IDXGIKeyedMutex::ReleaseSync`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) with what the driver answers if this device has not
+    /// acquired it.
+    pub fn release(&self, key: u64) -> Result<()> {
+        let function = self.mutex.vtable().ReleaseSync;
+        // SAFETY: as in `acquire`.
+        let answer = unsafe { function(self.mutex.as_raw(), key) };
+        hresult::waited("IDXGIKeyedMutex::ReleaseSync", answer.0).map_err(|error| self.failed(error, key))
+    }
+
+    /// Exports the mutex: the resource's NT handle, a new one that is owned by the caller, or its KMT handle, a number
+    /// that is valid as long as the resource. Rests on `IDXGIResource1::CreateSharedHandle` or
+    /// `IDXGIResource::GetSharedHandle`.
+    ///
+    /// # Errors
+    /// As [`ExportableResource::export`].
+    pub fn export(&self) -> Result<SemaphoreHandle> {
+        if self.resource.sharing().is_nt() {
+            return Ok(SemaphoreHandle::D3d11KeyedMutex(self.resource.nt_handle(None)?.into()));
+        }
+        Ok(SemaphoreHandle::D3d11KeyedMutexKmt(self.resource.kmt_handle()?))
+    }
+
+    /// Exports the mutex as a complete request for an importer: handle and identity.
+    ///
+    /// # Errors
+    /// As [`export`](Self::export).
+    pub fn import_request(&self) -> Result<SemaphoreImport> {
+        Ok(self.request(self.export()?))
+    }
+
+    /// A request that has the name which the resource was exported under
+    /// ([`ExportableResource::import_request_by_name`]), with a handle of its own that keeps the name.
+    ///
+    /// # Errors
+    /// As [`ExportableResource::import_request_by_name`].
+    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, SemaphoreImport)> {
+        let (handle, _) = self.resource.import_request_by_name(name)?;
+        Ok((handle, self.request(SemaphoreHandle::D3d11KeyedMutex(name.clone().into()))))
+    }
+
+    fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {
+        SemaphoreImport::new(handle).exported_by(self.resource.interop().identity().clone())
+    }
+
+    fn failed(&self, error: Error, key: u64) -> Error {
+        self.resource.interop().failed(error).with_context("key", key)
+    }
+}

@@ -1,0 +1,275 @@
+//! Buffers and textures that other APIs can import.
+
+use gpu_interop_core::handle::{KmtHandle, NtHandle, ObjectName};
+use gpu_interop_core::{Error, MemoryHandle, MemoryImport, MipmappedArrayDesc, Result};
+use windows::Win32::Graphics::Direct3D11::{
+    D3D11_BUFFER_DESC, D3D11_TEXTURE1D_DESC, D3D11_TEXTURE2D_DESC, D3D11_TEXTURE3D_DESC, D3D11_USAGE_DEFAULT,
+    ID3D11Buffer, ID3D11Resource, ID3D11Texture1D, ID3D11Texture2D, ID3D11Texture3D,
+};
+use windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
+use windows::Win32::Graphics::Dxgi::{
+    DXGI_SHARED_RESOURCE_READ, DXGI_SHARED_RESOURCE_WRITE, IDXGIKeyedMutex, IDXGIResource, IDXGIResource1,
+};
+use windows::core::Interface;
+
+use super::interop::D3d11Interop;
+use super::keyed_mutex::KeyedMutex;
+use crate::dimension::SrvDimension;
+use crate::flags::{BindFlags, MiscFlags, array_usage_of_bindings};
+use crate::handle::{Checked, created, exported, wide};
+use crate::sharing::Sharing;
+use crate::texture::TextureSpec;
+
+/// What other users of a resource may do.
+pub(super) const ACCESS: u32 = DXGI_SHARED_RESOURCE_READ.0 | DXGI_SHARED_RESOURCE_WRITE.0;
+
+/// A buffer or texture whose memory can be exported. The device frees it once this, every NT handle and every importer
+/// are gone.
+#[derive(Debug, Clone)]
+pub struct ExportableResource {
+    interop: D3d11Interop,
+    resource: ID3D11Resource,
+    texture: Option<(TextureSpec, BindFlags)>,
+    sharing: Sharing,
+    size: u64,
+}
+
+impl ExportableResource {
+    /// A buffer of `size` bytes, usable for `bind`. Rests on `ID3D11Device::CreateBuffer`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0 or of 4 GiB or
+    /// more, `Unsupported` if the device has no such buffers, `OutOfMemory`, or what else the driver answers.
+    pub fn buffer(interop: &D3d11Interop, size: u64, bind: BindFlags, sharing: Sharing) -> Result<Self> {
+        const OPERATION: &str = "ID3D11Device::CreateBuffer";
+        let bytes = u32::try_from(size).ok().filter(|bytes| *bytes > 0);
+        let desc = D3D11_BUFFER_DESC {
+            ByteWidth: bytes.ok_or_else(|| {
+                Error::invalid(OPERATION, "a buffer of Direct3D 11 has from 1 to 2^32 - 1 bytes")
+                    .with_context("size", size)
+            })?,
+            Usage: D3D11_USAGE_DEFAULT,
+            BindFlags: bind.bits(),
+            MiscFlags: sharing.misc_flags().bits(),
+            ..D3D11_BUFFER_DESC::default()
+        };
+        let mut buffer: Option<ID3D11Buffer> = None;
+        // SAFETY: the description is plain data that outlives the call, and there are no contents.
+        let answer = unsafe { interop.device().CreateBuffer(&raw const desc, None, Some(&raw mut buffer)) };
+        let buffer = created(OPERATION, answer, buffer)
+            .map_err(|error| interop.failed(error).with_context("size", size).with_context("sharing", text(sharing)))?;
+        Ok(Self { interop: interop.clone(), resource: buffer.into(), texture: None, sharing, size })
+    }
+
+    /// A texture; of the flags, `SHADER_RESOURCE`, `RENDER_TARGET` and `UNORDERED_ACCESS` are possible. Rests on
+    /// `ID3D11Device::CreateTexture1D`, `CreateTexture2D` and `CreateTexture3D`.
+    ///
+    /// # Errors
+    /// Those of [`TextureSpec::array_desc`] and `Unsupported` for other flags, found before the device is asked;
+    /// `Unsupported` if it has no such textures, `OutOfMemory`, or what else the driver answers.
+    pub fn texture(interop: &D3d11Interop, texture: &TextureSpec, bind: BindFlags, sharing: Sharing) -> Result<Self> {
+        const OPERATION: &str = "ExportableResource::texture";
+        texture.check(OPERATION)?;
+        let known = BindFlags::SHADER_RESOURCE | BindFlags::RENDER_TARGET | BindFlags::UNORDERED_ACCESS;
+        if !known.contains(bind) {
+            return Err(Error::unsupported(OPERATION, "a shared texture has no such flag")
+                .with_context("flags", format_args!("{bind:?}"))
+                .with_context("possible", format_args!("{known:?}")));
+        }
+        let size = texture.packed_size()?;
+        let resource = create(interop, texture, bind, sharing).map_err(|error| {
+            interop
+                .failed(error)
+                .with_context("texture", format_args!("{texture:?}"))
+                .with_context("sharing", text(sharing))
+        })?;
+        Ok(Self { interop: interop.clone(), resource, texture: Some((*texture, bind)), sharing, size })
+    }
+
+    /// The resource.
+    #[must_use]
+    pub fn resource(&self) -> &ID3D11Resource {
+        &self.resource
+    }
+
+    /// Size of the buffer, or of the texels of the texture without gaps, bytes. Direct3D 11 does not tell that of the
+    /// allocation.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// How it is shared.
+    #[must_use]
+    pub fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+
+    /// What an importer maps a texture with.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a buffer.
+    pub fn array_desc(&self) -> Result<MipmappedArrayDesc> {
+        match &self.texture {
+            Some((texture, bind)) => texture.array_desc(array_usage_of_bindings(*bind)),
+            None => Err(Error::invalid("ExportableResource::array_desc", "a buffer is no array; map it as a buffer")),
+        }
+    }
+
+    /// Exports the memory: a new NT handle, owned by the caller, that keeps the memory, or the KMT handle, a number
+    /// that is valid as long as the resource. Rests on `IDXGIResource1::CreateSharedHandle` or
+    /// `IDXGIResource::GetSharedHandle`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D shares
+    /// nothing; otherwise what the driver answers. No handle is left then.
+    pub fn export(&self) -> Result<MemoryHandle> {
+        if self.sharing.is_nt() {
+            return Ok(MemoryHandle::D3d11Resource(self.nt_handle(None)?.into()));
+        }
+        Ok(MemoryHandle::D3d11ResourceKmt(self.kmt_handle()?))
+    }
+
+    /// Exports the memory as a complete request for an importer: handle, size, dedicated flag, identity.
+    ///
+    /// # Errors
+    /// As [`export`](Self::export).
+    pub fn import_request(&self) -> Result<MemoryImport> {
+        Ok(self.request(self.export()?))
+    }
+
+    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
+    /// and other processes of the session until the returned handle, and all others to the object, are closed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken, or the
+    /// resource is shared by KMT handle; otherwise as [`export`](Self::export).
+    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
+        if !self.sharing.is_nt() {
+            return Err(Error::invalid(
+                "ExportableResource::import_request_by_name",
+                "only what is shared by NT handle has a name",
+            )
+            .with_context("sharing", text(self.sharing)));
+        }
+        let handle = self.nt_handle(Some(name))?;
+        Ok((handle, self.request(MemoryHandle::D3d11Resource(name.clone().into()))))
+    }
+
+    /// The resource's keyed mutex.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the resource is shared without
+    /// one; `Unsupported` if this implementation of Direct3D has none.
+    pub fn keyed_mutex(&self) -> Result<KeyedMutex> {
+        if self.sharing.semaphore_handle_kind().is_none() {
+            return Err(Error::invalid(
+                "ExportableResource::keyed_mutex",
+                "the resource was created without a keyed mutex; share it as one with",
+            )
+            .with_context("sharing", text(self.sharing)));
+        }
+        let mutex: IDXGIKeyedMutex = self.query()?;
+        Ok(KeyedMutex::new(self.clone(), mutex))
+    }
+
+    pub(super) fn interop(&self) -> &D3d11Interop {
+        &self.interop
+    }
+
+    pub(super) fn nt_handle(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
+        const OPERATION: &str = "IDXGIResource1::CreateSharedHandle";
+        let resource: IDXGIResource1 = self.query()?;
+        // SAFETY: the resource is a live object, the name ends with NUL and outlives the call.
+        let answer = unsafe { resource.CreateSharedHandle(None, ACCESS, wide(name)) };
+        // SAFETY: the method creates a new handle for its caller.
+        unsafe { exported(OPERATION, answer) }.map_err(|error| self.interop.failed(error))
+    }
+
+    pub(super) fn kmt_handle(&self) -> Result<KmtHandle> {
+        const OPERATION: &str = "IDXGIResource::GetSharedHandle";
+        let resource: IDXGIResource = self.query()?;
+        // SAFETY: the resource is a live object; the call has no arguments.
+        let handle =
+            unsafe { resource.GetSharedHandle() }.checked(OPERATION).map_err(|error| self.interop.failed(error))?;
+        KmtHandle::new(handle.0.addr())
+    }
+
+    fn query<T: Interface>(&self) -> Result<T> {
+        self.resource.cast().checked("ID3D11Resource::QueryInterface").map_err(|error| self.interop.failed(error))
+    }
+
+    fn request(&self, handle: MemoryHandle) -> MemoryImport {
+        MemoryImport::new(handle, self.size).dedicated(true).exported_by(self.interop.identity().clone())
+    }
+}
+
+fn text(sharing: Sharing) -> String {
+    format!("{sharing:?}")
+}
+
+fn create(interop: &D3d11Interop, texture: &TextureSpec, bind: BindFlags, sharing: Sharing) -> Result<ID3D11Resource> {
+    let device = interop.device();
+    let width = u32::try_from(texture.width).map_err(|_| {
+        Error::invalid("ExportableResource::texture", "a texture of Direct3D 11 is at most 2^32 - 1 texels wide")
+    })?;
+    let (format, levels) = (texture.format.into(), u32::from(texture.levels));
+    let (depth_or_layers, bind) = (u32::from(texture.depth_or_array_size), bind.bits());
+    let mut misc = sharing.misc_flags();
+    match texture.dimension {
+        SrvDimension::TEXTURE1D | SrvDimension::TEXTURE1DARRAY => {
+            let desc = D3D11_TEXTURE1D_DESC {
+                Width: width,
+                MipLevels: levels,
+                ArraySize: depth_or_layers,
+                Format: format,
+                Usage: D3D11_USAGE_DEFAULT,
+                BindFlags: bind,
+                CPUAccessFlags: 0,
+                MiscFlags: misc.bits(),
+            };
+            let mut created_texture: Option<ID3D11Texture1D> = None;
+            // SAFETY: the description is plain data that outlives the call, and there are no contents.
+            let answer = unsafe { device.CreateTexture1D(&raw const desc, None, Some(&raw mut created_texture)) };
+            created("ID3D11Device::CreateTexture1D", answer, created_texture).map(Into::into)
+        }
+        SrvDimension::TEXTURE3D => {
+            let desc = D3D11_TEXTURE3D_DESC {
+                Width: width,
+                Height: texture.height,
+                Depth: depth_or_layers,
+                MipLevels: levels,
+                Format: format,
+                Usage: D3D11_USAGE_DEFAULT,
+                BindFlags: bind,
+                CPUAccessFlags: 0,
+                MiscFlags: misc.bits(),
+            };
+            let mut created_texture: Option<ID3D11Texture3D> = None;
+            // SAFETY: as above.
+            let answer = unsafe { device.CreateTexture3D(&raw const desc, None, Some(&raw mut created_texture)) };
+            created("ID3D11Device::CreateTexture3D", answer, created_texture).map(Into::into)
+        }
+        view => {
+            if matches!(view, SrvDimension::TEXTURECUBE | SrvDimension::TEXTURECUBEARRAY) {
+                misc |= MiscFlags::TEXTURECUBE;
+            }
+            let desc = D3D11_TEXTURE2D_DESC {
+                Width: width,
+                Height: texture.height,
+                MipLevels: levels,
+                ArraySize: depth_or_layers,
+                Format: format,
+                SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+                Usage: D3D11_USAGE_DEFAULT,
+                BindFlags: bind,
+                CPUAccessFlags: 0,
+                MiscFlags: misc.bits(),
+            };
+            let mut created_texture: Option<ID3D11Texture2D> = None;
+            // SAFETY: as above.
+            let answer = unsafe { device.CreateTexture2D(&raw const desc, None, Some(&raw mut created_texture)) };
+            created("ID3D11Device::CreateTexture2D", answer, created_texture).map(Into::into)
+        }
+    }
+}

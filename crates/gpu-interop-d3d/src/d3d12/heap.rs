@@ -1,0 +1,273 @@
+//! Heaps that other APIs can import, and resources placed on them.
+
+use gpu_interop_core::handle::{NtHandle, ObjectName};
+use gpu_interop_core::{Error, MemoryHandle, MemoryImport, MipmappedArrayDesc, Result};
+use windows::Win32::Graphics::Direct3D12::{
+    D3D12_FEATURE_D3D12_OPTIONS, D3D12_FEATURE_DATA_D3D12_OPTIONS, D3D12_HEAP_DESC,
+    D3D12_HEAP_FLAG_ALLOW_ALL_BUFFERS_AND_TEXTURES, D3D12_HEAP_FLAG_ALLOW_ONLY_BUFFERS,
+    D3D12_HEAP_FLAG_ALLOW_ONLY_NON_RT_DS_TEXTURES, D3D12_HEAP_FLAG_ALLOW_ONLY_RT_DS_TEXTURES, D3D12_HEAP_FLAG_SHARED,
+    D3D12_HEAP_FLAGS, D3D12_RESOURCE_HEAP_TIER_2, D3D12_RESOURCE_STATE_COMMON, ID3D12Heap, ID3D12Resource,
+};
+
+use super::interop::D3d12Interop;
+use super::resource::{Content, Plan};
+use crate::flags::ResourceFlags;
+use crate::handle::{Checked, created};
+use crate::texture::TextureSpec;
+
+/// `D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT`, bytes.
+const ALIGNMENT: u64 = 64 << 10;
+
+/// What may be placed on a heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HeapContents {
+    /// Buffers.
+    Buffers,
+    /// Textures that nothing is rendered to.
+    Textures,
+    /// Textures with `ALLOW_RENDER_TARGET`.
+    RenderTargets,
+    /// All of these. Needs `D3D12_RESOURCE_HEAP_TIER_2`.
+    Any,
+}
+
+impl HeapContents {
+    fn flags(self) -> D3D12_HEAP_FLAGS {
+        match self {
+            Self::Buffers => D3D12_HEAP_FLAG_ALLOW_ONLY_BUFFERS,
+            Self::Textures => D3D12_HEAP_FLAG_ALLOW_ONLY_NON_RT_DS_TEXTURES,
+            Self::RenderTargets => D3D12_HEAP_FLAG_ALLOW_ONLY_RT_DS_TEXTURES,
+            Self::Any => D3D12_HEAP_FLAG_ALLOW_ALL_BUFFERS_AND_TEXTURES,
+        }
+    }
+
+    fn of(plan: &Plan) -> Self {
+        match plan.content {
+            Content::Buffer(_) => Self::Buffers,
+            Content::Texture(_) if plan.flags.contains(ResourceFlags::ALLOW_RENDER_TARGET) => Self::RenderTargets,
+            Content::Texture(_) => Self::Textures,
+        }
+    }
+}
+
+/// What an [`ExportableHeap`] is created with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeapOptions {
+    /// Size, bytes; rounded up to a multiple of 64 KiB.
+    pub size: u64,
+    /// What may be placed on it.
+    pub contents: HeapContents,
+}
+
+impl HeapOptions {
+    /// A heap of at least `size` bytes.
+    #[must_use]
+    pub fn new(size: u64, contents: HeapContents) -> Self {
+        Self { size, contents }
+    }
+}
+
+/// A heap in the device's own memory that can be exported. The device frees it once this, what is placed on it, every
+/// handle and every importer are gone.
+#[derive(Debug, Clone)]
+pub struct ExportableHeap {
+    interop: D3d12Interop,
+    heap: ID3D12Heap,
+    options: HeapOptions,
+}
+
+impl ExportableHeap {
+    /// Creates a heap. Rests on `ID3D12Device::CreateHeap` with `D3D12_HEAP_FLAG_SHARED`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0 or beyond 64 bits,
+    /// `Unsupported` if the device has no heaps for such contents, `OutOfMemory`, or what else the driver answers.
+    pub fn new(interop: &D3d12Interop, options: &HeapOptions) -> Result<Self> {
+        const OPERATION: &str = "ExportableHeap::new";
+        let size = options.size.checked_next_multiple_of(ALIGNMENT).filter(|size| *size > 0);
+        let size = size.ok_or_else(|| {
+            Error::invalid(OPERATION, "the size is 0, or exceeds the address space").with_context("size", options.size)
+        })?;
+        if options.contents == HeapContents::Any {
+            mixes(interop)?;
+        }
+        let desc = D3D12_HEAP_DESC {
+            SizeInBytes: size,
+            Properties: interop.memory(),
+            Alignment: ALIGNMENT,
+            Flags: D3D12_HEAP_FLAG_SHARED | options.contents.flags(),
+        };
+        let mut heap = None;
+        // SAFETY: the description is plain data that outlives the call; the heap is asked for by the interface that it
+        // is kept as.
+        let answer = unsafe { interop.device().CreateHeap(&raw const desc, &raw mut heap) };
+        let heap = created("ID3D12Device::CreateHeap", answer, heap)
+            .map_err(|error| interop.failed(error).with_context("size", size))?;
+        Ok(Self { interop: interop.clone(), heap, options: HeapOptions { size, ..*options } })
+    }
+
+    /// The heap.
+    #[must_use]
+    pub fn heap(&self) -> &ID3D12Heap {
+        &self.heap
+    }
+
+    /// Size, bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.options.size
+    }
+
+    /// Exports the memory. Every call gives a new handle, owned by the caller, that keeps the memory. Rests on
+    /// `ID3D12Device::CreateSharedHandle`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D shares
+    /// nothing; otherwise what the driver answers. No handle is left then.
+    pub fn export(&self) -> Result<MemoryHandle> {
+        Ok(MemoryHandle::D3d12Heap(self.interop.share(&self.heap, None)?.into()))
+    }
+
+    /// Exports the memory as a complete request for an importer: handle, size, identity.
+    ///
+    /// # Errors
+    /// As [`export`](Self::export).
+    pub fn import_request(&self) -> Result<MemoryImport> {
+        Ok(self.request(self.export()?))
+    }
+
+    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
+    /// and other processes of the session until the returned handle, and all others to the object, are closed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken; otherwise as
+    /// [`export`](Self::export).
+    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
+        let handle = self.interop.share(&self.heap, Some(name))?;
+        Ok((handle, self.request(MemoryHandle::D3d12Heap(name.clone().into()))))
+    }
+
+    fn request(&self, handle: MemoryHandle) -> MemoryImport {
+        MemoryImport::new(handle, self.size()).exported_by(self.interop.identity().clone())
+    }
+
+    /// A buffer of `size` bytes at `offset`, which an importer of the heap maps there. Rests on
+    /// `ID3D12Device::CreatePlacedResource`. Resources may overlap; whose turn it is then is up to the application.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the heap does not take buffers,
+    /// the offset is not a multiple of what the device asks for, or the buffer ends behind the heap; otherwise as
+    /// [`ExportableResource::buffer`](super::ExportableResource::buffer).
+    pub fn place_buffer(&self, offset: u64, size: u64, flags: ResourceFlags) -> Result<PlacedResource> {
+        self.place(offset, Plan::buffer("ExportableHeap::place_buffer", size, flags)?)
+    }
+
+    /// A texture at `offset`, which an importer of the heap maps there. Rests on `ID3D12Device::CreatePlacedResource`.
+    ///
+    /// # Errors
+    /// As [`place_buffer`](Self::place_buffer) and
+    /// [`ExportableResource::texture`](super::ExportableResource::texture).
+    pub fn place_texture(&self, offset: u64, texture: &TextureSpec, flags: ResourceFlags) -> Result<PlacedResource> {
+        self.place(offset, Plan::texture("ExportableHeap::place_texture", texture, flags)?)
+    }
+
+    fn place(&self, offset: u64, plan: Plan) -> Result<PlacedResource> {
+        const OPERATION: &str = "ID3D12Device::CreatePlacedResource";
+        let needs = self.interop.allocation(&plan.desc)?;
+        let refused = |message: String| {
+            let error = Error::invalid(OPERATION, message).with_context("offset", offset);
+            Err(error.with_context("size", needs.SizeInBytes).with_context("heap", format_args!("{:?}", self.options)))
+        };
+        if self.options.contents != HeapContents::Any && self.options.contents != HeapContents::of(&plan) {
+            return refused(format!("the heap was not made for {:?}", HeapContents::of(&plan)));
+        }
+        if !offset.is_multiple_of(needs.Alignment.max(1)) {
+            return refused(format!("the offset must be a multiple of {}", needs.Alignment));
+        }
+        if offset.checked_add(needs.SizeInBytes).is_none_or(|end| end > self.size()) {
+            return refused("the resource ends behind the heap".into());
+        }
+        let mut resource = None;
+        // SAFETY: the description is plain data that outlives the call, the heap is of this device and has the range;
+        // the resource is asked for by the interface that it is kept as.
+        let answer = unsafe {
+            self.interop.device().CreatePlacedResource(
+                &self.heap,
+                offset,
+                &raw const plan.desc,
+                D3D12_RESOURCE_STATE_COMMON,
+                None,
+                &raw mut resource,
+            )
+        };
+        let resource = created(OPERATION, answer, resource)
+            .map_err(|error| self.interop.failed(error).with_context("offset", offset))?;
+        Ok(PlacedResource { resource, heap: self.clone(), plan, offset })
+    }
+}
+
+/// Refuses a device whose heaps hold one sort of resources.
+fn mixes(interop: &D3d12Interop) -> Result<()> {
+    const OPERATION: &str = "ID3D12Device::CheckFeatureSupport";
+    let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
+    let size = u32::try_from(size_of_val(&options)).unwrap_or(u32::MAX);
+    // SAFETY: the structure is the one of this feature, and its size is told.
+    unsafe { interop.device().CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size) }
+        .checked(OPERATION)?;
+    if options.ResourceHeapTier.0 >= D3D12_RESOURCE_HEAP_TIER_2.0 {
+        return Ok(());
+    }
+    Err(interop.failed(Error::unsupported(
+        OPERATION,
+        "heaps of this device hold buffers, textures or render targets alone; make one for each",
+    )))
+}
+
+/// A resource on an [`ExportableHeap`], which it keeps. It is in `D3D12_RESOURCE_STATE_COMMON` at first, and must be
+/// whenever the other API uses it.
+#[derive(Debug, Clone)]
+pub struct PlacedResource {
+    // Freed before its heap.
+    resource: ID3D12Resource,
+    heap: ExportableHeap,
+    plan: Plan,
+    offset: u64,
+}
+
+impl PlacedResource {
+    /// The resource.
+    #[must_use]
+    pub fn resource(&self) -> &ID3D12Resource {
+        &self.resource
+    }
+
+    /// The heap that it is on, which is what an importer imports.
+    #[must_use]
+    pub fn heap(&self) -> &ExportableHeap {
+        &self.heap
+    }
+
+    /// Where it starts on the heap, bytes.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The size that was asked for, bytes: what an importer maps of a buffer. Of a texture, that of its texels without
+    /// gaps.
+    ///
+    /// # Errors
+    /// None for a resource that could be created.
+    pub fn size(&self) -> Result<u64> {
+        self.plan.payload_size()
+    }
+
+    /// What an importer of the heap maps a texture with.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a buffer.
+    pub fn array_desc(&self) -> Result<MipmappedArrayDesc> {
+        self.plan.array_desc("PlacedResource::array_desc", self.offset)
+    }
+}

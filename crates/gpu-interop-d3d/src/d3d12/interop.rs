@@ -1,0 +1,172 @@
+//! The application's own device.
+
+use std::sync::Arc;
+
+use gpu_interop_core::handle::{NtHandle, ObjectName};
+use gpu_interop_core::{DeviceIdentity, Error, Result};
+use windows::Win32::Foundation::GENERIC_ALL;
+use windows::Win32::Graphics::Direct3D12::{
+    D3D12_HEAP_PROPERTIES, D3D12_HEAP_TYPE_DEFAULT, D3D12_RESOURCE_ALLOCATION_INFO, D3D12_RESOURCE_DESC, ID3D12Device,
+    ID3D12DeviceChild, ID3D12Fence, ID3D12Heap, ID3D12Resource,
+};
+use windows::core::{Interface, Param};
+
+use crate::adapter;
+use crate::handle::{created, exported, lent, wide};
+use crate::identity::{check_importer, node_mask};
+
+/// An `ID3D12Device` of the application's, to share objects of. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct D3d12Interop {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    device: ID3D12Device,
+    identity: DeviceIdentity,
+    node_mask: u32,
+}
+
+impl D3d12Interop {
+    /// Takes a reference to the device and identifies it: LUID and node mask, and its name as far as DXGI knows it.
+    /// Rests on `ID3D12Device::GetAdapterLuid` and `GetNodeCount`, and `IDXGIFactory4::EnumAdapterByLuid`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device is that of several linked
+    /// GPUs: CUDA imports from devices of one node ([`for_importer`](Self::for_importer) can name one).
+    pub fn new(device: &ID3D12Device) -> Result<Self> {
+        Self::create("D3d12Interop::new", device, None)
+    }
+
+    /// As [`new`](Self::new), and refuses an importer that is another device. Of linked GPUs it takes the node that the
+    /// importer's LUID names; memory is made on that node.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceMismatch`](gpu_interop_core::ErrorKind::DeviceMismatch) with both identities;
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if the device is that of several linked
+    /// GPUs and the importer does not name one of them.
+    pub fn for_importer(device: &ID3D12Device, importer: &DeviceIdentity) -> Result<Self> {
+        const OPERATION: &str = "D3d12Interop::for_importer";
+        let interop = Self::create(OPERATION, device, Some(importer))?;
+        check_importer(OPERATION, interop.identity(), importer)?;
+        Ok(interop)
+    }
+
+    fn create(operation: &'static str, device: &ID3D12Device, importer: Option<&DeviceIdentity>) -> Result<Self> {
+        // SAFETY: the device is a live object; the calls have no arguments.
+        let (luid, nodes) = unsafe { (device.GetAdapterLuid(), device.GetNodeCount()) };
+        let adapter = adapter::of_luid(luid);
+        let node_mask = node_mask(operation, nodes, importer.and_then(|importer| importer.luid))
+            .map_err(|error| error.with_device(&adapter.clone().identity(0)))?;
+        let identity = adapter.identity(node_mask);
+        Ok(Self { inner: Arc::new(Inner { device: device.clone(), identity, node_mask }) })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &ID3D12Device {
+        &self.inner.device
+    }
+
+    /// Which device it is, to find the importer that is the same.
+    #[must_use]
+    pub fn identity(&self) -> &DeviceIdentity {
+        &self.inner.identity
+    }
+
+    /// The bit of the node that memory is made on: 1 unless the GPUs are linked.
+    #[must_use]
+    pub fn node_mask(&self) -> u32 {
+        self.inner.node_mask
+    }
+
+    /// A new handle to the object that was shared under `name`, which works as long as any handle to it is open. Rests
+    /// on `ID3D12Device::OpenSharedHandleByName`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name;
+    /// otherwise what the driver answers.
+    pub fn open_by_name(&self, name: &ObjectName) -> Result<NtHandle> {
+        const OPERATION: &str = "ID3D12Device::OpenSharedHandleByName";
+        // SAFETY: the name ends with NUL and outlives the call.
+        let answer = unsafe { self.device().OpenSharedHandleByName(wide(Some(name)), GENERIC_ALL.0) };
+        // SAFETY: the method opens a new handle for its caller.
+        unsafe { exported(OPERATION, answer) }
+            .map_err(|error| self.failed(error).with_context("name", format_args!("{name:?}")))
+    }
+
+    /// The heap behind a handle, which stays the caller's. Rests on `ID3D12Device::OpenSharedHandle`.
+    ///
+    /// # Errors
+    /// What the driver answers, also to a handle of another kind of object.
+    pub fn open_heap(&self, handle: &NtHandle) -> Result<ID3D12Heap> {
+        self.open(handle)
+    }
+
+    /// The committed resource behind a handle, which stays the caller's. Rests on `ID3D12Device::OpenSharedHandle`.
+    ///
+    /// # Errors
+    /// What the driver answers, also to a handle of another kind of object.
+    pub fn open_resource(&self, handle: &NtHandle) -> Result<ID3D12Resource> {
+        self.open(handle)
+    }
+
+    /// The fence behind a handle, which stays the caller's. Rests on `ID3D12Device::OpenSharedHandle`.
+    ///
+    /// # Errors
+    /// What the driver answers, also to a handle of another kind of object.
+    pub fn open_fence(&self, handle: &NtHandle) -> Result<ID3D12Fence> {
+        self.open(handle)
+    }
+
+    fn open<T: Interface>(&self, handle: &NtHandle) -> Result<T> {
+        let mut object = None;
+        // SAFETY: the handle is open during the call, and the object is asked for by the interface it is kept as.
+        let answer = unsafe { self.device().OpenSharedHandle(lent(handle), &raw mut object) };
+        created("ID3D12Device::OpenSharedHandle", answer, object).map_err(|error| self.failed(error))
+    }
+
+    /// A new handle to an object of this device, under a name or none. Nobody but this user and the system may open it,
+    /// as by default.
+    pub(super) fn share(&self, object: impl Param<ID3D12DeviceChild>, name: Option<&ObjectName>) -> Result<NtHandle> {
+        const OPERATION: &str = "ID3D12Device::CreateSharedHandle";
+        // SAFETY: the object is a live child of the device, the name ends with NUL and outlives the call.
+        let answer = unsafe { self.device().CreateSharedHandle(object, None, GENERIC_ALL.0, wide(name)) };
+        // SAFETY: the method creates a new handle for its caller.
+        let handle = unsafe { exported(OPERATION, answer) };
+        handle.map_err(|error| {
+            let error = self.failed(error);
+            match name {
+                Some(name) => error.with_context("name", format_args!("{name:?}")),
+                None => error,
+            }
+        })
+    }
+
+    /// Size and alignment that the device needs for a resource, bytes.
+    pub(super) fn allocation(&self, desc: &D3D12_RESOURCE_DESC) -> Result<D3D12_RESOURCE_ALLOCATION_INFO> {
+        const OPERATION: &str = "ID3D12Device::GetResourceAllocationInfo";
+        // SAFETY: the description is plain data.
+        let info = unsafe { self.device().GetResourceAllocationInfo(self.node_mask(), std::slice::from_ref(desc)) };
+        // What the method answers to a description that it does not like.
+        if info.SizeInBytes == u64::MAX || info.SizeInBytes == 0 {
+            return Err(self.failed(Error::unsupported(OPERATION, "the device has no such resource")));
+        }
+        Ok(info)
+    }
+
+    /// Memory of the device itself, on the node that is shared. Direct3D shares no other.
+    pub(super) fn memory(&self) -> D3D12_HEAP_PROPERTIES {
+        D3D12_HEAP_PROPERTIES {
+            Type: D3D12_HEAP_TYPE_DEFAULT,
+            CreationNodeMask: self.node_mask(),
+            VisibleNodeMask: self.node_mask(),
+            ..D3D12_HEAP_PROPERTIES::default()
+        }
+    }
+
+    pub(super) fn failed(&self, error: Error) -> Error {
+        error.with_device(self.identity())
+    }
+}

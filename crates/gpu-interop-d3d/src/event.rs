@@ -1,0 +1,55 @@
+//! Events of the operating system, by which fences wake threads.
+
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::time::Duration;
+
+use gpu_interop_core::{Error, ErrorKind, Result};
+use windows::Win32::Foundation::{HANDLE, WAIT_OBJECT_0, WAIT_TIMEOUT};
+use windows::Win32::System::Threading::{CreateEventW, SetEvent, WaitForSingleObject};
+use windows::core::PCWSTR;
+
+use crate::timeout::milliseconds;
+
+/// An event that one wait resets. Not signalled at first.
+#[derive(Debug)]
+pub(crate) struct Event(OwnedHandle);
+
+impl Event {
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: neither attributes nor a name are passed.
+        let handle = unsafe { CreateEventW(None, false, false, PCWSTR::null()) };
+        let handle = handle.map_err(|error| refused("CreateEventW", &error))?;
+        // SAFETY: it was just created, for this owner alone.
+        Ok(Self(unsafe { OwnedHandle::from_raw_handle(handle.0) }))
+    }
+
+    /// Valid as long as `self`.
+    pub(crate) fn as_raw(&self) -> HANDLE {
+        HANDLE(self.0.as_raw_handle())
+    }
+
+    /// Blocks until the event is signalled, and resets it; false after `timeout`.
+    pub(crate) fn wait(&self, timeout: Duration) -> Result<bool> {
+        const OPERATION: &str = "WaitForSingleObject";
+        // SAFETY: the event is open.
+        match unsafe { WaitForSingleObject(self.as_raw(), milliseconds(Some(timeout))) } {
+            WAIT_OBJECT_0 => Ok(true),
+            WAIT_TIMEOUT => Ok(false),
+            _ => Err(refused(OPERATION, &windows::core::Error::from_thread())),
+        }
+    }
+
+    /// Signals the event.
+    pub(crate) fn set(&self) {
+        // SAFETY: the event is open.
+        if let Err(error) = unsafe { SetEvent(self.as_raw()) } {
+            tracing::debug!(%error, "an event could not be signalled");
+        }
+    }
+}
+
+fn refused(operation: &'static str, error: &windows::core::Error) -> Error {
+    Error::new(ErrorKind::System, operation, "the operating system refused the call")
+        .with_code(error.code().0.into(), None)
+        .with_context("reason", error.message())
+}

@@ -1,0 +1,151 @@
+//! Direct3D's flags on every operating system, and what they mean for an array.
+
+use bitflags::bitflags;
+use gpu_interop_core::ArrayUsage;
+
+bitflags! {
+    /// `D3D12_RESOURCE_FLAGS`. Bits without a name here are kept.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct ResourceFlags: u32 {
+        /// `D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET`
+        const ALLOW_RENDER_TARGET = 0x1;
+        /// `D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL`
+        const ALLOW_DEPTH_STENCIL = 0x2;
+        /// `D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS`
+        const ALLOW_UNORDERED_ACCESS = 0x4;
+        /// `D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE`
+        const DENY_SHADER_RESOURCE = 0x8;
+        /// `D3D12_RESOURCE_FLAG_ALLOW_CROSS_ADAPTER`
+        const ALLOW_CROSS_ADAPTER = 0x10;
+        /// `D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS`
+        const ALLOW_SIMULTANEOUS_ACCESS = 0x20;
+        /// `D3D12_RESOURCE_FLAG_VIDEO_DECODE_REFERENCE_ONLY`
+        const VIDEO_DECODE_REFERENCE_ONLY = 0x40;
+        /// `D3D12_RESOURCE_FLAG_VIDEO_ENCODE_REFERENCE_ONLY`
+        const VIDEO_ENCODE_REFERENCE_ONLY = 0x80;
+        /// `D3D12_RESOURCE_FLAG_RAYTRACING_ACCELERATION_STRUCTURE`
+        const RAYTRACING_ACCELERATION_STRUCTURE = 0x100;
+        const _ = !0;
+    }
+
+    /// `D3D11_BIND_FLAG`. Bits without a name here are kept.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct BindFlags: u32 {
+        /// `D3D11_BIND_VERTEX_BUFFER`
+        const VERTEX_BUFFER = 0x1;
+        /// `D3D11_BIND_INDEX_BUFFER`
+        const INDEX_BUFFER = 0x2;
+        /// `D3D11_BIND_CONSTANT_BUFFER`
+        const CONSTANT_BUFFER = 0x4;
+        /// `D3D11_BIND_SHADER_RESOURCE`
+        const SHADER_RESOURCE = 0x8;
+        /// `D3D11_BIND_STREAM_OUTPUT`
+        const STREAM_OUTPUT = 0x10;
+        /// `D3D11_BIND_RENDER_TARGET`
+        const RENDER_TARGET = 0x20;
+        /// `D3D11_BIND_DEPTH_STENCIL`
+        const DEPTH_STENCIL = 0x40;
+        /// `D3D11_BIND_UNORDERED_ACCESS`
+        const UNORDERED_ACCESS = 0x80;
+        /// `D3D11_BIND_DECODER`
+        const DECODER = 0x200;
+        /// `D3D11_BIND_VIDEO_ENCODER`
+        const VIDEO_ENCODER = 0x400;
+        const _ = !0;
+    }
+
+    /// Those of `D3D11_RESOURCE_MISC_FLAG` that concern sharing and shapes. Other bits are kept.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct MiscFlags: u32 {
+        /// `D3D11_RESOURCE_MISC_SHARED`
+        const SHARED = 0x2;
+        /// `D3D11_RESOURCE_MISC_TEXTURECUBE`
+        const TEXTURECUBE = 0x4;
+        /// `D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX`
+        const SHARED_KEYEDMUTEX = 0x100;
+        /// `D3D11_RESOURCE_MISC_SHARED_NTHANDLE`
+        const SHARED_NTHANDLE = 0x800;
+        const _ = !0;
+    }
+}
+
+/// Conversions from and to a flag type of the `windows` crate.
+macro_rules! flags_of_windows {
+    ($($own:ident: $module:ident::$theirs:ident;)*) => { $(
+        #[cfg(windows)]
+        impl From<windows::Win32::Graphics::$module::$theirs> for $own {
+            fn from(flags: windows::Win32::Graphics::$module::$theirs) -> Self {
+                Self::from_bits_retain(flags.0.cast_unsigned())
+            }
+        }
+
+        #[cfg(windows)]
+        impl From<$own> for windows::Win32::Graphics::$module::$theirs {
+            fn from(flags: $own) -> Self {
+                Self(flags.bits().cast_signed())
+            }
+        }
+    )* };
+}
+
+flags_of_windows! {
+    ResourceFlags: Direct3D12::D3D12_RESOURCE_FLAGS;
+    BindFlags: Direct3D11::D3D11_BIND_FLAG;
+    MiscFlags: Direct3D11::D3D11_RESOURCE_MISC_FLAG;
+}
+
+/// The use of an array that is a Direct3D 12 texture with these flags. `ALLOW_UNORDERED_ACCESS` textures can be written
+/// by kernels too, and drivers must be told of `ALLOW_RENDER_TARGET`; the rest asks nothing of an array. A kernel that
+/// is to write a texture that Direct3D itself does not write so needs [`ArrayUsage::SURFACE_LOAD_STORE`] added.
+#[must_use]
+pub fn array_usage(flags: impl Into<ResourceFlags>) -> ArrayUsage {
+    let flags = flags.into();
+    usage(flags.contains(ResourceFlags::ALLOW_UNORDERED_ACCESS), flags.contains(ResourceFlags::ALLOW_RENDER_TARGET))
+}
+
+/// The twin of [`array_usage`] for a Direct3D 11 texture: `UNORDERED_ACCESS` and `RENDER_TARGET` concern an array.
+#[must_use]
+pub fn array_usage_of_bindings(flags: impl Into<BindFlags>) -> ArrayUsage {
+    let flags = flags.into();
+    usage(flags.contains(BindFlags::UNORDERED_ACCESS), flags.contains(BindFlags::RENDER_TARGET))
+}
+
+fn usage(unordered_access: bool, render_target: bool) -> ArrayUsage {
+    let used = |flag, bit| if flag { bit } else { ArrayUsage::empty() };
+    used(unordered_access, ArrayUsage::SURFACE_LOAD_STORE) | used(render_target, ArrayUsage::COLOR_ATTACHMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_resource_flag_alone_means_what_it_says() {
+        for bit in 0..u32::BITS {
+            let flags = ResourceFlags::from_bits_retain(1 << bit);
+            let expected = match 1_u32 << bit {
+                0x1 => ArrayUsage::COLOR_ATTACHMENT,
+                0x4 => ArrayUsage::SURFACE_LOAD_STORE,
+                _ => ArrayUsage::empty(),
+            };
+            assert_eq!(array_usage(flags), expected, "{flags:?}");
+        }
+        assert_eq!(array_usage(ResourceFlags::empty()), ArrayUsage::empty());
+        assert_eq!(array_usage(ResourceFlags::all()), ArrayUsage::SURFACE_LOAD_STORE | ArrayUsage::COLOR_ATTACHMENT);
+    }
+
+    #[test]
+    fn each_bind_flag_alone_means_what_it_says() {
+        for bit in 0..u32::BITS {
+            let flags = BindFlags::from_bits_retain(1 << bit);
+            let expected = match 1_u32 << bit {
+                0x20 => ArrayUsage::COLOR_ATTACHMENT,
+                0x80 => ArrayUsage::SURFACE_LOAD_STORE,
+                _ => ArrayUsage::empty(),
+            };
+            assert_eq!(array_usage_of_bindings(flags), expected, "{flags:?}");
+        }
+        let both = BindFlags::SHADER_RESOURCE | BindFlags::RENDER_TARGET | BindFlags::UNORDERED_ACCESS;
+        assert_eq!(array_usage_of_bindings(both), ArrayUsage::SURFACE_LOAD_STORE | ArrayUsage::COLOR_ATTACHMENT);
+    }
+}

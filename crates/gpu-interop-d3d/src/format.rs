@@ -1,0 +1,433 @@
+//! DXGI's formats as formats of arrays.
+
+use std::fmt;
+
+use gpu_interop_core::{ArrayFormat, ChannelType, Error, Result};
+
+/// The order of a texel's colours, from the first byte, or the lowest bit of a packed texel, on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChannelOrder {
+    /// Red, green, blue, alpha, as far as there are channels.
+    Rgba,
+    /// Blue, green, red, alpha. An array has no such order: its first channel is blue.
+    Bgra,
+}
+
+/// How a texel's number stands for a brightness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ColorEncoding {
+    /// In proportion to it.
+    Linear,
+    /// By the sRGB curve. An array has no such formats: its values are encoded, and decoding is up to the texture or
+    /// the kernel.
+    Srgb,
+}
+
+/// What a `DXGI_FORMAT` is as the format of an array, and what an array's format does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TexelFormat {
+    /// Type and number of the channels, which are in the order of memory.
+    pub array: ArrayFormat,
+    /// Which colours they are.
+    pub order: ChannelOrder,
+    /// How the colours are encoded.
+    pub encoding: ColorEncoding,
+}
+
+/// A `DXGI_FORMAT`, on every operating system. Any number is one; those without a constant are formats that this
+/// version does not know, and no array has them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DxgiFormat(pub u32);
+
+/// What becomes of a format.
+#[derive(Debug, Clone, Copy)]
+enum Meaning {
+    Texel { channel: ChannelType, channels: u8, order: ChannelOrder, encoding: ColorEncoding },
+    Refused(&'static str),
+}
+
+struct Row {
+    format: DxgiFormat,
+    name: &'static str,
+    meaning: Meaning,
+}
+
+const NONE: &str = "it is no format";
+const TYPELESS: &str = "it does not say what its bits are; create the texture with a typed format";
+const THREE: &str = "arrays have 1, 2 or 4 channels, not 3";
+const DEPTH: &str = "depth and stencil are not colour channels";
+const BLOCKS: &str = "compressed blocks are not texels";
+const VIDEO: &str = "video and palette formats have no texels of equal channels";
+const PACKED_FLOAT: &str = "arrays have no packed floats";
+const TEN_BITS: &str = "of the packed formats with 10 bits a channel, arrays have UNORM alone";
+const SUBSAMPLED: &str = "two texels share their red and blue";
+const NARROW: &str = "arrays have no channels below 8 bits";
+const UNUSED: &str = "its fourth channel has no meaning; use the format with alpha";
+const ALPHA: &str = "the first channel of an array is red, and this format has alpha alone; use R8_UNORM";
+const FEEDBACK: &str = "maps of sampler feedback are opaque";
+
+/// A table of `NAME = number, is channel type x channels, order, encoding` and `NAME = number, no REASON`, which also
+/// makes the constants.
+macro_rules! formats {
+    (@meaning is $channel:ident x $channels:literal, $order:ident, $encoding:ident) => {
+        Meaning::Texel {
+            channel: ChannelType::$channel,
+            channels: $channels,
+            order: ChannelOrder::$order,
+            encoding: ColorEncoding::$encoding,
+        }
+    };
+    (@meaning no $reason:ident) => { Meaning::Refused($reason) };
+    ($($ident:ident $(as $name:literal)? = $value:literal, $what:ident
+        $first:ident $(x $channels:literal, $order:ident, $encoding:ident)?;)*) => {
+        impl DxgiFormat {
+            $(
+                #[doc = concat!("`DXGI_FORMAT_", formats!(@name $ident $($name)?), "`")]
+                pub const $ident: Self = Self($value);
+            )*
+        }
+
+        /// Every format of DXGI.
+        const TABLE: &[Row] = &[$(Row {
+            format: DxgiFormat::$ident,
+            name: concat!("DXGI_FORMAT_", formats!(@name $ident $($name)?)),
+            meaning: formats!(@meaning $what $first $(x $channels, $order, $encoding)?),
+        }),*];
+    };
+    (@name $ident:ident $name:literal) => { $name };
+    (@name $ident:ident) => { stringify!($ident) };
+}
+
+#[rustfmt::skip]
+formats! {
+    UNKNOWN = 0, no NONE;
+    R32G32B32A32_TYPELESS = 1, no TYPELESS;
+    R32G32B32A32_FLOAT = 2, is Float32 x 4, Rgba, Linear;
+    R32G32B32A32_UINT = 3, is Uint32 x 4, Rgba, Linear;
+    R32G32B32A32_SINT = 4, is Sint32 x 4, Rgba, Linear;
+    R32G32B32_TYPELESS = 5, no TYPELESS;
+    R32G32B32_FLOAT = 6, no THREE;
+    R32G32B32_UINT = 7, no THREE;
+    R32G32B32_SINT = 8, no THREE;
+    R16G16B16A16_TYPELESS = 9, no TYPELESS;
+    R16G16B16A16_FLOAT = 10, is Float16 x 4, Rgba, Linear;
+    R16G16B16A16_UNORM = 11, is Unorm16 x 4, Rgba, Linear;
+    R16G16B16A16_UINT = 12, is Uint16 x 4, Rgba, Linear;
+    R16G16B16A16_SNORM = 13, is Snorm16 x 4, Rgba, Linear;
+    R16G16B16A16_SINT = 14, is Sint16 x 4, Rgba, Linear;
+    R32G32_TYPELESS = 15, no TYPELESS;
+    R32G32_FLOAT = 16, is Float32 x 2, Rgba, Linear;
+    R32G32_UINT = 17, is Uint32 x 2, Rgba, Linear;
+    R32G32_SINT = 18, is Sint32 x 2, Rgba, Linear;
+    R32G8X24_TYPELESS = 19, no TYPELESS;
+    D32_FLOAT_S8X24_UINT = 20, no DEPTH;
+    R32_FLOAT_X8X24_TYPELESS = 21, no DEPTH;
+    X32_TYPELESS_G8X24_UINT = 22, no DEPTH;
+    R10G10B10A2_TYPELESS = 23, no TYPELESS;
+    R10G10B10A2_UNORM = 24, is Unorm1010102 x 4, Rgba, Linear;
+    R10G10B10A2_UINT = 25, no TEN_BITS;
+    R11G11B10_FLOAT = 26, no PACKED_FLOAT;
+    R8G8B8A8_TYPELESS = 27, no TYPELESS;
+    R8G8B8A8_UNORM = 28, is Unorm8 x 4, Rgba, Linear;
+    R8G8B8A8_UNORM_SRGB = 29, is Unorm8 x 4, Rgba, Srgb;
+    R8G8B8A8_UINT = 30, is Uint8 x 4, Rgba, Linear;
+    R8G8B8A8_SNORM = 31, is Snorm8 x 4, Rgba, Linear;
+    R8G8B8A8_SINT = 32, is Sint8 x 4, Rgba, Linear;
+    R16G16_TYPELESS = 33, no TYPELESS;
+    R16G16_FLOAT = 34, is Float16 x 2, Rgba, Linear;
+    R16G16_UNORM = 35, is Unorm16 x 2, Rgba, Linear;
+    R16G16_UINT = 36, is Uint16 x 2, Rgba, Linear;
+    R16G16_SNORM = 37, is Snorm16 x 2, Rgba, Linear;
+    R16G16_SINT = 38, is Sint16 x 2, Rgba, Linear;
+    R32_TYPELESS = 39, no TYPELESS;
+    D32_FLOAT = 40, no DEPTH;
+    R32_FLOAT = 41, is Float32 x 1, Rgba, Linear;
+    R32_UINT = 42, is Uint32 x 1, Rgba, Linear;
+    R32_SINT = 43, is Sint32 x 1, Rgba, Linear;
+    R24G8_TYPELESS = 44, no TYPELESS;
+    D24_UNORM_S8_UINT = 45, no DEPTH;
+    R24_UNORM_X8_TYPELESS = 46, no DEPTH;
+    X24_TYPELESS_G8_UINT = 47, no DEPTH;
+    R8G8_TYPELESS = 48, no TYPELESS;
+    R8G8_UNORM = 49, is Unorm8 x 2, Rgba, Linear;
+    R8G8_UINT = 50, is Uint8 x 2, Rgba, Linear;
+    R8G8_SNORM = 51, is Snorm8 x 2, Rgba, Linear;
+    R8G8_SINT = 52, is Sint8 x 2, Rgba, Linear;
+    R16_TYPELESS = 53, no TYPELESS;
+    R16_FLOAT = 54, is Float16 x 1, Rgba, Linear;
+    D16_UNORM = 55, no DEPTH;
+    R16_UNORM = 56, is Unorm16 x 1, Rgba, Linear;
+    R16_UINT = 57, is Uint16 x 1, Rgba, Linear;
+    R16_SNORM = 58, is Snorm16 x 1, Rgba, Linear;
+    R16_SINT = 59, is Sint16 x 1, Rgba, Linear;
+    R8_TYPELESS = 60, no TYPELESS;
+    R8_UNORM = 61, is Unorm8 x 1, Rgba, Linear;
+    R8_UINT = 62, is Uint8 x 1, Rgba, Linear;
+    R8_SNORM = 63, is Snorm8 x 1, Rgba, Linear;
+    R8_SINT = 64, is Sint8 x 1, Rgba, Linear;
+    A8_UNORM = 65, no ALPHA;
+    R1_UNORM = 66, no NARROW;
+    R9G9B9E5_SHAREDEXP = 67, no PACKED_FLOAT;
+    R8G8_B8G8_UNORM = 68, no SUBSAMPLED;
+    G8R8_G8B8_UNORM = 69, no SUBSAMPLED;
+    BC1_TYPELESS = 70, no BLOCKS;
+    BC1_UNORM = 71, no BLOCKS;
+    BC1_UNORM_SRGB = 72, no BLOCKS;
+    BC2_TYPELESS = 73, no BLOCKS;
+    BC2_UNORM = 74, no BLOCKS;
+    BC2_UNORM_SRGB = 75, no BLOCKS;
+    BC3_TYPELESS = 76, no BLOCKS;
+    BC3_UNORM = 77, no BLOCKS;
+    BC3_UNORM_SRGB = 78, no BLOCKS;
+    BC4_TYPELESS = 79, no BLOCKS;
+    BC4_UNORM = 80, no BLOCKS;
+    BC4_SNORM = 81, no BLOCKS;
+    BC5_TYPELESS = 82, no BLOCKS;
+    BC5_UNORM = 83, no BLOCKS;
+    BC5_SNORM = 84, no BLOCKS;
+    B5G6R5_UNORM = 85, no NARROW;
+    B5G5R5A1_UNORM = 86, no NARROW;
+    B8G8R8A8_UNORM = 87, is Unorm8 x 4, Bgra, Linear;
+    B8G8R8X8_UNORM = 88, no UNUSED;
+    R10G10B10_XR_BIAS_A2_UNORM = 89, no TEN_BITS;
+    B8G8R8A8_TYPELESS = 90, no TYPELESS;
+    B8G8R8A8_UNORM_SRGB = 91, is Unorm8 x 4, Bgra, Srgb;
+    B8G8R8X8_TYPELESS = 92, no TYPELESS;
+    B8G8R8X8_UNORM_SRGB = 93, no UNUSED;
+    BC6H_TYPELESS = 94, no BLOCKS;
+    BC6H_UF16 = 95, no BLOCKS;
+    BC6H_SF16 = 96, no BLOCKS;
+    BC7_TYPELESS = 97, no BLOCKS;
+    BC7_UNORM = 98, no BLOCKS;
+    BC7_UNORM_SRGB = 99, no BLOCKS;
+    AYUV = 100, no VIDEO;
+    Y410 = 101, no VIDEO;
+    Y416 = 102, no VIDEO;
+    NV12 = 103, no VIDEO;
+    P010 = 104, no VIDEO;
+    P016 = 105, no VIDEO;
+    OPAQUE_420 as "420_OPAQUE" = 106, no VIDEO;
+    YUY2 = 107, no VIDEO;
+    Y210 = 108, no VIDEO;
+    Y216 = 109, no VIDEO;
+    NV11 = 110, no VIDEO;
+    AI44 = 111, no VIDEO;
+    IA44 = 112, no VIDEO;
+    P8 = 113, no VIDEO;
+    A8P8 = 114, no VIDEO;
+    B4G4R4A4_UNORM = 115, no NARROW;
+    P208 = 130, no VIDEO;
+    V208 = 131, no VIDEO;
+    V408 = 132, no VIDEO;
+    SAMPLER_FEEDBACK_MIN_MIP_OPAQUE = 189, no FEEDBACK;
+    SAMPLER_FEEDBACK_MIP_REGION_USED_OPAQUE = 190, no FEEDBACK;
+    A4B4G4R4_UNORM = 191, no NARROW;
+}
+
+impl DxgiFormat {
+    fn row(self) -> Option<&'static Row> {
+        TABLE.iter().find(|row| row.format == self)
+    }
+
+    /// Every format that DXGI has, in the order of their numbers.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> {
+        TABLE.iter().map(|row| row.format)
+    }
+
+    /// The name in DXGI's header; `None` if this version does not know the format.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        self.row().map(|row| row.name)
+    }
+}
+
+impl fmt::Debug for DxgiFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "DXGI_FORMAT({})", self.0),
+        }
+    }
+}
+
+#[cfg(windows)]
+impl From<windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT> for DxgiFormat {
+    fn from(format: windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT) -> Self {
+        Self(format.0.cast_unsigned())
+    }
+}
+
+#[cfg(windows)]
+impl From<DxgiFormat> for windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT {
+    fn from(format: DxgiFormat) -> Self {
+        Self(format.0.cast_signed())
+    }
+}
+
+impl TexelFormat {
+    /// What `format` is as the format of an array.
+    ///
+    /// The formats of integers and of 32-bit floats are the 21 that NVIDIA's programming guide converts; those of
+    /// 16-bit floats and of numbers from -1 or 0 to 1, which applications render to, are array formats of the driver's
+    /// as well.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) that names the format and says why, if no
+    /// array has it.
+    pub fn from_dxgi(format: impl Into<DxgiFormat>) -> Result<Self> {
+        const OPERATION: &str = "TexelFormat::from_dxgi";
+        let format = format.into();
+        let reason = match format.row().map(|row| row.meaning) {
+            Some(Meaning::Texel { channel, channels, order, encoding }) => {
+                return Ok(Self { array: ArrayFormat::new(channel, channels)?, order, encoding });
+            }
+            Some(Meaning::Refused(reason)) => reason,
+            None => "it is not one that this version knows",
+        };
+        Err(Error::unsupported(OPERATION, format!("no array has this format: {reason}"))
+            .with_context("format", format_args!("{format:?}")))
+    }
+
+    /// Every DXGI format that [`from_dxgi`](Self::from_dxgi) takes. Which of them a device shares, only creating a
+    /// texture tells.
+    pub fn dxgi_formats() -> impl Iterator<Item = DxgiFormat> {
+        TABLE.iter().filter(|row| matches!(row.meaning, Meaning::Texel { .. })).map(|row| row.format)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use gpu_interop_core::ErrorKind;
+
+    use super::*;
+
+    /// The rows of the guide's conversion of formats: bits of the channels, their number, their kind.
+    const GUIDE: [(DxgiFormat, u32, u8, char); 21] = [
+        (DxgiFormat::R8_UINT, 8, 1, 'u'),
+        (DxgiFormat::R8_SINT, 8, 1, 's'),
+        (DxgiFormat::R8G8_UINT, 8, 2, 'u'),
+        (DxgiFormat::R8G8_SINT, 8, 2, 's'),
+        (DxgiFormat::R8G8B8A8_UINT, 8, 4, 'u'),
+        (DxgiFormat::R8G8B8A8_SINT, 8, 4, 's'),
+        (DxgiFormat::R16_UINT, 16, 1, 'u'),
+        (DxgiFormat::R16_SINT, 16, 1, 's'),
+        (DxgiFormat::R16G16_UINT, 16, 2, 'u'),
+        (DxgiFormat::R16G16_SINT, 16, 2, 's'),
+        (DxgiFormat::R16G16B16A16_UINT, 16, 4, 'u'),
+        (DxgiFormat::R16G16B16A16_SINT, 16, 4, 's'),
+        (DxgiFormat::R32_UINT, 32, 1, 'u'),
+        (DxgiFormat::R32_SINT, 32, 1, 's'),
+        (DxgiFormat::R32_FLOAT, 32, 1, 'f'),
+        (DxgiFormat::R32G32_UINT, 32, 2, 'u'),
+        (DxgiFormat::R32G32_SINT, 32, 2, 's'),
+        (DxgiFormat::R32G32_FLOAT, 32, 2, 'f'),
+        (DxgiFormat::R32G32B32A32_UINT, 32, 4, 'u'),
+        (DxgiFormat::R32G32B32A32_SINT, 32, 4, 's'),
+        (DxgiFormat::R32G32B32A32_FLOAT, 32, 4, 'f'),
+    ];
+
+    #[test]
+    fn every_row_of_the_guide_is_converted_as_it_says() {
+        for (format, bits, channels, kind) in GUIDE {
+            let found = TexelFormat::from_dxgi(format).expect("in the guide");
+            let channel = found.array.channel();
+            assert_eq!((channel.bits(), found.array.channels()), (bits, channels), "{format:?}");
+            let kinds = (channel.is_integer(), channel.is_signed());
+            assert_eq!(kinds, (kind != 'f', kind != 'u'), "{format:?}");
+            assert_eq!((found.order, found.encoding), (ChannelOrder::Rgba, ColorEncoding::Linear), "{format:?}");
+        }
+        // And there are no other formats of plain integers and 32-bit floats.
+        use ChannelType as T;
+        let plain = [T::Uint8, T::Sint8, T::Uint16, T::Sint16, T::Uint32, T::Sint32, T::Float32];
+        let guide: HashSet<_> = GUIDE.iter().map(|row| row.0).collect();
+        for format in TexelFormat::dxgi_formats() {
+            let channel = TexelFormat::from_dxgi(format).expect("in the table").array.channel();
+            assert_eq!(plain.contains(&channel), guide.contains(&format), "{format:?}");
+        }
+    }
+
+    /// What a format's name says: the channels' letters and bits, and what follows them.
+    fn parse(format: DxgiFormat) -> (String, Vec<u32>, String) {
+        let name = format.name().expect("a known format").trim_start_matches("DXGI_FORMAT_");
+        let (texel, kind) = name.split_once('_').expect("letters and a kind");
+        let letters = texel.chars().filter(char::is_ascii_alphabetic).collect();
+        let bits = texel.split(|c: char| c.is_ascii_alphabetic()).filter_map(|bits| bits.parse().ok()).collect();
+        (letters, bits, kind.to_owned())
+    }
+
+    #[test]
+    fn every_row_is_what_the_formats_name_says() {
+        for format in TexelFormat::dxgi_formats() {
+            let found = TexelFormat::from_dxgi(format).expect("in the table");
+            let (letters, bits, kind) = parse(format);
+            let order = match found.order {
+                ChannelOrder::Rgba => "RGBA",
+                ChannelOrder::Bgra => "BGRA",
+            };
+            assert_eq!(letters, order[..letters.len()], "{format:?}");
+            assert_eq!(usize::from(found.array.channels()), letters.len(), "{format:?}");
+            assert_eq!(found.array.texel_size(), bits.iter().sum::<u32>() / 8, "{format:?}");
+            assert_eq!(found.encoding == ColorEncoding::Srgb, kind.ends_with("SRGB"), "{format:?}");
+            let channel = match (kind.trim_end_matches("_SRGB"), bits[0]) {
+                ("UNORM", 10) => "Unorm1010102".to_owned(),
+                (kind, bits) => format!("{}{}{bits}", &kind[..1], kind[1..].to_lowercase()),
+            };
+            assert_eq!(format!("{:?}", found.array.channel()), channel, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn there_are_all_rows_and_each_once() {
+        let numbers: Vec<_> = DxgiFormat::all().map(|format| format.0).collect();
+        let expected: Vec<_> = (0..=115).chain(130..=132).chain(189..=191).collect();
+        assert_eq!(numbers, expected);
+        let names: HashSet<_> = DxgiFormat::all().map(DxgiFormat::name).collect();
+        assert_eq!(names.len(), 122);
+        // 36 of one to four channels, R10G10B10A2, BGRA, and two of sRGB.
+        assert_eq!(TexelFormat::dxgi_formats().count(), 36 + 1 + 1 + 2);
+    }
+
+    /// The words that the reason for a refusal must have, by the format's name.
+    fn reason(format: DxgiFormat) -> &'static str {
+        let name = format.name().unwrap_or_default().trim_start_matches("DXGI_FORMAT_");
+        let starts = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+        match name {
+            "" => "this version knows",
+            "UNKNOWN" => "no format",
+            "A8_UNORM" => "alpha alone",
+            "R1_UNORM" => "below 8 bits",
+            "R11G11B10_FLOAT" | "R9G9B9E5_SHAREDEXP" => "packed floats",
+            "R8G8_B8G8_UNORM" | "G8R8_G8B8_UNORM" => "share",
+            "R24_UNORM_X8_TYPELESS" | "R32_FLOAT_X8X24_TYPELESS" => "depth and stencil",
+            _ if starts(&["D16", "D24", "D32", "X24", "X32"]) => "depth and stencil",
+            _ if starts(&["BC"]) => "compressed blocks",
+            _ if name.ends_with("TYPELESS") => "does not say what its bits are",
+            _ if name.starts_with("R32G32B32_") => "not 3",
+            _ if starts(&["R10"]) => "10 bits",
+            _ if starts(&["B5", "B4", "A4"]) => "below 8 bits",
+            _ if starts(&["B8G8R8X8"]) => "fourth channel",
+            _ if starts(&["SAMPLER_FEEDBACK"]) => "opaque",
+            _ => "video",
+        }
+    }
+
+    #[test]
+    fn everything_else_is_refused_with_its_name_and_a_reason() {
+        let known: HashSet<_> = TexelFormat::dxgi_formats().collect();
+        // Every number up to past the last, and DXGI_FORMAT_FORCE_UINT.
+        let others = (0..=256).chain([u32::MAX]).map(DxgiFormat).filter(|format| !known.contains(format));
+        let mut count = 0;
+        for format in others {
+            count += 1;
+            let error = TexelFormat::from_dxgi(format).expect_err("no array has it");
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{format:?}");
+            assert_eq!(error.context(), [("format", format!("{format:?}"))]);
+            assert!(error.message().contains(reason(format)), "{error} should say: {}", reason(format));
+        }
+        assert_eq!(count, 257 + 1 - 40);
+        assert_eq!(format!("{:?}", DxgiFormat::OPAQUE_420), "DXGI_FORMAT_420_OPAQUE");
+        assert_eq!(format!("{:?}", DxgiFormat(116)), "DXGI_FORMAT(116)");
+    }
+}

@@ -1,0 +1,143 @@
+//! The one place where an `HRESULT` becomes an [`Error`].
+
+use gpu_interop_core::{Error, ErrorKind};
+
+/// A table of `NAME = number => kind, message`, which also makes the constants that are used.
+macro_rules! codes {
+    ($($ident:ident = $value:literal => $kind:ident, $message:literal;)*) => {
+        /// Name, kind and message of the codes that this library tells apart.
+        const TABLE: &[(u32, &str, ErrorKind, &str)] =
+            &[$(($value, stringify!($ident), ErrorKind::$kind, $message)),*];
+    };
+}
+
+codes! {
+    E_NOTIMPL = 0x8000_4001 => Unsupported, "this implementation of Direct3D does not have the function";
+    E_NOINTERFACE = 0x8000_4002 => Unsupported, "the object lacks an interface; it needs a newer version of \
+        Windows, or was not created to be shared this way";
+    E_OUTOFMEMORY = 0x8007_000e => OutOfMemory, "memory ran out";
+    E_INVALIDARG = 0x8007_0057 => Driver, "an argument was refused; Direct3D's debug layer says which";
+    E_ACCESSDENIED = 0x8007_0005 => System, "access was denied; does another user own the object?";
+    ERROR_FILE_NOT_FOUND = 0x8007_0002 => InvalidArgument, "no object has this name, or its last handle is closed";
+    ERROR_PATH_NOT_FOUND = 0x8007_0003 => InvalidArgument, "the namespace in front of the name does not exist";
+    ERROR_INVALID_HANDLE = 0x8007_0006 => InvalidArgument, "the handle is not open, or is of another kind of object";
+    ERROR_TOO_MANY_OPEN_FILES = 0x8007_0004 => System, "the process is out of handles";
+    ERROR_ALREADY_EXISTS = 0x8007_00b7 => InvalidArgument, "the name is taken; choose another";
+    DXGI_ERROR_INVALID_CALL = 0x887a_0001 => Driver, "the call was refused; Direct3D's debug layer says why";
+    DXGI_ERROR_NOT_FOUND = 0x887a_0002 => Driver, "there is no such object";
+    DXGI_ERROR_UNSUPPORTED = 0x887a_0004 => Unsupported, "the device does not have this";
+    DXGI_ERROR_DEVICE_REMOVED = 0x887a_0005 => Driver, "the device is lost: it was removed, or its driver was replaced";
+    DXGI_ERROR_DEVICE_HUNG = 0x887a_0006 => Driver, "the device is lost: an earlier command hung";
+    DXGI_ERROR_DEVICE_RESET = 0x887a_0007 => Driver, "the device is lost: it was reset after a bad command";
+    DXGI_ERROR_DRIVER_INTERNAL_ERROR = 0x887a_0020 => Driver, "the device is lost: its driver failed";
+    DXGI_ERROR_ACCESS_DENIED = 0x887a_002b => System, "access was denied; does another user own the object?";
+    DXGI_ERROR_NAME_ALREADY_EXISTS = 0x887a_002c => InvalidArgument, "the name is taken; choose another";
+    DXGI_ERROR_SDK_COMPONENT_MISSING = 0x887a_002d => Unsupported, "a part of Windows is missing: the debug layer \
+        needs the optional feature Graphics Tools";
+    D3D12_ERROR_DRIVER_VERSION_MISMATCH = 0x887e_0002 => DriverTooOld, "the driver is of another version than Direct3D \
+        expects; update it";
+}
+
+/// `WAIT_TIMEOUT` and `WAIT_ABANDONED`, which functions that wait answer as if they had succeeded.
+pub(crate) const WAIT_TIMEOUT: u32 = 0x102;
+pub(crate) const WAIT_ABANDONED: u32 = 0x80;
+
+/// What a failed call of Direct3D or DXGI means, whichever call it was.
+pub(crate) fn driver(operation: &'static str, code: i32) -> Error {
+    let number = code.cast_unsigned();
+    let row = TABLE.iter().find(|row| row.0 == number);
+    let (kind, message) =
+        row.map_or((ErrorKind::Driver, "Direct3D reported a failure"), |(_, _, kind, message)| (*kind, *message));
+    let name = row.map_or_else(|| format!("{number:#010x}"), |(_, name, ..)| (*name).to_owned());
+    Error::new(kind, operation, message).with_code(code.into(), Some(name))
+}
+
+/// The answer of a function that waits: nothing, or why it did not get what it waited for.
+pub(crate) fn waited(operation: &'static str, code: i32) -> Result<(), Error> {
+    match code.cast_unsigned() {
+        0 => Ok(()),
+        WAIT_TIMEOUT => Err(Error::new(ErrorKind::Timeout, operation, "the wait ran out of time")
+            .with_code(code.into(), Some("WAIT_TIMEOUT".into()))),
+        WAIT_ABANDONED => Err(Error::new(
+            ErrorKind::Driver,
+            operation,
+            "the mutex is abandoned: a device that had acquired it is gone, and the texture may be half written; \
+             create both anew",
+        )
+        .with_code(code.into(), Some("WAIT_ABANDONED".into()))),
+        _ => Err(driver(operation, code)),
+    }
+}
+
+/// The device is lost, as a fence tells: it answers its greatest value from then on.
+pub(crate) fn lost(operation: &'static str, reason: i32) -> Error {
+    if reason >= 0 {
+        return Error::new(
+            ErrorKind::Driver,
+            operation,
+            "the fence answers the greatest value, as it does once the device is lost; the device does not say why",
+        );
+    }
+    let known = driver(operation, reason);
+    if known.message().starts_with("the device is lost") {
+        return known;
+    }
+    let code = known.code().cloned();
+    Error::new(ErrorKind::Driver, operation, "the device is lost")
+        .with_code(reason.into(), code.and_then(|code| code.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn code(number: u32) -> i32 {
+        number.cast_signed()
+    }
+
+    #[test]
+    fn codes_get_the_kind_that_says_what_to_do() {
+        let kind = |number| driver("ID3D12Device::CreateHeap", code(number)).kind();
+        assert_eq!(kind(0x8007_000e), ErrorKind::OutOfMemory);
+        assert_eq!(kind(0x8000_4001), ErrorKind::Unsupported);
+        assert_eq!(kind(0x887a_002c), ErrorKind::InvalidArgument);
+        assert_eq!(kind(0x887a_0005), ErrorKind::Driver);
+        assert_eq!(kind(0xdead_beef), ErrorKind::Driver);
+        // No code is listed twice.
+        let mut numbers: Vec<_> = TABLE.iter().map(|row| row.0).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), TABLE.len());
+        assert!(TABLE.iter().all(|row| code(row.0) < 0), "all are failures");
+    }
+
+    #[test]
+    fn the_number_and_name_survive() {
+        let error = driver("op", code(0x887a_0005));
+        let found = error.code().expect("a code");
+        assert_eq!((found.value, found.name.as_deref()), (-2_005_270_523, Some("DXGI_ERROR_DEVICE_REMOVED")));
+        let error = driver("op", code(0xdead_beef));
+        assert_eq!(error.code().and_then(|code| code.name.clone()).as_deref(), Some("0xdeadbeef"));
+    }
+
+    #[test]
+    fn waits_that_got_nothing_are_no_success() {
+        waited("op", 0).expect("acquired");
+        let timeout = waited("op", 0x102).expect_err("timed out");
+        assert_eq!(timeout.kind(), ErrorKind::Timeout);
+        let abandoned = waited("op", 0x80).expect_err("abandoned");
+        assert_eq!(abandoned.kind(), ErrorKind::Driver);
+        assert!(abandoned.message().contains("abandoned") && abandoned.to_string().contains("WAIT_ABANDONED"));
+        assert_eq!(waited("op", code(0x887a_0005)).expect_err("lost").kind(), ErrorKind::Driver);
+    }
+
+    #[test]
+    fn a_lost_device_is_called_so_whatever_the_reason() {
+        for reason in [0, 0x887a_0005, 0x887a_0006, 0x887a_0007, 0x887a_0020, 0x8000_4005, 0x8007_000e] {
+            let error = lost("ID3D12Fence::GetCompletedValue", code(reason));
+            assert_eq!(error.kind(), ErrorKind::Driver, "{reason:#x}");
+            assert!(error.message().contains("device is lost"), "{error}");
+            assert_eq!(error.code().is_some(), reason != 0, "{reason:#x}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Which device a Direct3D adapter is, in terms that other APIs share.
+
+#[cfg(any(windows, test))]
+use gpu_interop_core::{DeviceIdentity, DeviceKind, Error, ErrorKind, IdentityMatch, Luid, Result};
+
+/// A `LUID` as CUDA, HIP and Vulkan give it out: the bytes of `LowPart`, then those of `HighPart`, each with the lowest
+/// first.
+#[must_use]
+pub fn luid_bytes(low: u32, high: i32) -> [u8; 8] {
+    let (low, high) = (low.to_le_bytes(), high.to_le_bytes());
+    [low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]]
+}
+
+/// What Direct3D and DXGI tell of an adapter.
+#[cfg(any(windows, test))]
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Adapter {
+    /// Empty if DXGI does not know it.
+    pub(crate) name: String,
+    /// `DXGI_ADAPTER_FLAG_SOFTWARE`; `None` if DXGI does not know the adapter.
+    pub(crate) software: Option<bool>,
+    pub(crate) luid: [u8; 8],
+}
+
+#[cfg(any(windows, test))]
+impl Adapter {
+    /// The identity of the node of this adapter that `node_mask` has the bit of. A LUID of zeros is none.
+    pub(crate) fn identity(self, node_mask: u32) -> DeviceIdentity {
+        DeviceIdentity {
+            name: self.name,
+            kind: match self.software {
+                None => DeviceKind::Unknown,
+                Some(true) => DeviceKind::Cpu,
+                Some(false) => DeviceKind::Gpu,
+            },
+            luid: (self.luid != [0; 8]).then_some(Luid { bytes: self.luid, node_mask }),
+            ..DeviceIdentity::default()
+        }
+    }
+}
+
+/// The bit of the node that an importer shares with a device of `node_count` nodes. NVIDIA's programming guide wants
+/// devices of one node; of a linked adapter the importer must name one.
+#[cfg(any(windows, test))]
+pub(crate) fn node_mask(operation: &'static str, node_count: u32, importer: Option<Luid>) -> Result<u32> {
+    if node_count == 1 {
+        return Ok(1);
+    }
+    let refused = |message: &str| {
+        Err(Error::unsupported(operation, message).with_context("nodes", node_count).with_context(
+            "importer's node mask",
+            importer.map_or_else(|| "not known".into(), |luid| format!("{:#x}", luid.node_mask)),
+        ))
+    };
+    if node_count == 0 {
+        return refused("the device has no node");
+    }
+    match importer.map(|luid| luid.node_mask) {
+        Some(mask) if mask.is_power_of_two() && mask.trailing_zeros() < node_count => Ok(mask),
+        Some(_) => refused("the importer does not name one node of the linked adapter"),
+        None => refused(
+            "the adapter is several linked GPUs; create the device on one that is not linked, or name the importer, \
+             whose node mask tells one of them",
+        ),
+    }
+}
+
+/// Refuses an importer that is certainly another device.
+#[cfg(any(windows, test))]
+pub(crate) fn check_importer(
+    operation: &'static str,
+    exporter: &DeviceIdentity,
+    importer: &DeviceIdentity,
+) -> Result<()> {
+    if exporter.compare(importer) != IdentityMatch::Different {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::DeviceMismatch,
+        operation,
+        "the Direct3D device and the importer are different devices; open the importer's device that has this LUID",
+    )
+    .with_mismatch(exporter.clone(), importer.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn luid(node_mask: u32) -> Option<Luid> {
+        Some(Luid { bytes: luid_bytes(0x1234_5678, 1), node_mask })
+    }
+
+    #[test]
+    fn a_luid_has_the_bytes_of_its_low_part_first() {
+        assert_eq!(luid_bytes(0x0403_0201, 0x0807_0605), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(luid_bytes(0, -1), [0, 0, 0, 0, 255, 255, 255, 255]);
+    }
+
+    #[test]
+    fn an_adapter_is_the_device_with_its_luid() {
+        let adapter = Adapter { name: "card".into(), software: Some(false), luid: luid_bytes(0x1234_5678, 1) };
+        let identity = adapter.clone().identity(1);
+        let compute = DeviceIdentity { luid: luid(1), ..DeviceIdentity::default() };
+        check_importer("op", &identity, &compute).expect("the same");
+        for other in [luid(2), Some(Luid { bytes: [9; 8], node_mask: 1 })] {
+            let other = DeviceIdentity { luid: other, ..DeviceIdentity::default() };
+            let error = check_importer("op", &identity, &other).expect_err("another");
+            assert_eq!(error.kind(), ErrorKind::DeviceMismatch);
+            assert_eq!(error.mismatch().expect("both").importer, other);
+        }
+        // What is not known proves nothing.
+        check_importer("op", &identity, &DeviceIdentity::default()).expect("unknown");
+        assert_eq!(Adapter { luid: [0; 8], ..adapter.clone() }.identity(1).luid, None);
+        let kinds =
+            [None, Some(true), Some(false)].map(|software| Adapter { software, ..adapter.clone() }.identity(1).kind);
+        assert_eq!(kinds, [DeviceKind::Unknown, DeviceKind::Cpu, DeviceKind::Gpu]);
+    }
+
+    #[test]
+    fn linked_adapters_need_an_importer_that_names_one_node() {
+        assert_eq!(node_mask("op", 1, None).expect("one node"), 1);
+        assert_eq!(node_mask("op", 1, luid(4)).expect("one node"), 1);
+        for (mask, nodes) in [(1, 2), (2, 2), (4, 3)] {
+            assert_eq!(node_mask("op", nodes, luid(mask)).expect("a node"), mask);
+        }
+        for (mask, nodes) in [(0, 2), (3, 2), (4, 2), (1 << 31, 4), (1, 0)] {
+            let error = node_mask("op", nodes, luid(mask)).expect_err("no node");
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{mask:#x} of {nodes}");
+        }
+        let error = node_mask("op", 2, None).expect_err("which?");
+        assert!(error.message().contains("linked") && error.to_string().contains("nodes: 2"), "{error}");
+    }
+}

@@ -1,0 +1,110 @@
+//! A COM object of which only some methods are there. The devices have dozens that no test calls.
+
+use std::ffi::c_void;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use windows::core::{GUID, HRESULT, IUnknown, IUnknown_Vtbl, Interface};
+
+const E_NOINTERFACE: HRESULT = HRESULT(0x8000_4002_u32.cast_signed());
+
+/// What a stand-in is: its interfaces, all in one line of ancestors, and what else it can be asked for.
+pub(crate) trait Stand: Sized + 'static {
+    const LINE: &'static [GUID];
+
+    fn other(&self, _iid: &GUID) -> Option<IUnknown> {
+        None
+    }
+}
+
+#[repr(C)]
+pub(crate) struct Object<S> {
+    table: *const c_void,
+    references: AtomicU32,
+    pub(crate) state: Arc<S>,
+}
+
+/// A table of methods of which each ends the process, until it is replaced.
+///
+/// # Safety
+/// `V` must be the table of a COM interface.
+pub(crate) unsafe fn table<V>() -> V {
+    extern "system" fn absent() {
+        eprintln!("the stand-in lacks the method that was called");
+        std::process::abort();
+    }
+    let mut table = MaybeUninit::<V>::uninit();
+    let slots = table.as_mut_ptr().cast::<extern "system" fn()>();
+    for slot in 0..size_of::<V>() / size_of::<usize>() {
+        // SAFETY: the table is that long, and of nothing but pointers to functions.
+        unsafe { slots.add(slot).write(absent) };
+    }
+    // SAFETY: every slot was written. The process ends in a slot before the function's arguments matter.
+    unsafe { table.assume_init() }
+}
+
+/// The methods that every object has.
+pub(crate) fn unknown<S: Stand>() -> IUnknown_Vtbl {
+    IUnknown_Vtbl { QueryInterface: query::<S>, AddRef: add::<S>, Release: release::<S> }
+}
+
+/// The object behind a pointer to it.
+///
+/// # Safety
+/// `this` must be a live object of this sort.
+pub(crate) unsafe fn state<'a, S>(this: *mut c_void) -> &'a S {
+    // SAFETY: the caller's promise.
+    unsafe { &(*this.cast::<Object<S>>()).state }
+}
+
+/// A new object with these methods, which are never freed.
+///
+/// # Safety
+/// `T` must be the last interface of the line, and `table` its methods.
+pub(crate) unsafe fn create<S: Stand, T: Interface, V>(table: V, state: Arc<S>) -> T {
+    let table = std::ptr::from_ref(Box::leak(Box::new(table))).cast();
+    let object = Box::new(Object { table, references: AtomicU32::new(1), state });
+    // SAFETY: the object starts with the table of the interface, and has one reference.
+    unsafe { T::from_raw(Box::into_raw(object).cast()) }
+}
+
+unsafe extern "system" fn query<S: Stand>(this: *mut c_void, iid: *const GUID, object: *mut *mut c_void) -> HRESULT {
+    // SAFETY: COM's rules: all three are valid.
+    unsafe {
+        if *iid == IUnknown::IID || S::LINE.contains(&*iid) {
+            add::<S>(this);
+            *object = this;
+            return HRESULT(0);
+        }
+        *object = std::ptr::null_mut();
+        match state::<S>(this).other(&*iid) {
+            Some(other) => other.query(iid, object),
+            None => E_NOINTERFACE,
+        }
+    }
+}
+
+unsafe extern "system" fn add<S>(this: *mut c_void) -> u32 {
+    // SAFETY: the caller has a reference.
+    unsafe { &(*this.cast::<Object<S>>()).references }.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+unsafe extern "system" fn release<S>(this: *mut c_void) -> u32 {
+    // SAFETY: the caller has a reference.
+    let left = unsafe { &(*this.cast::<Object<S>>()).references }.fetch_sub(1, Ordering::AcqRel) - 1;
+    if left == 0 {
+        // SAFETY: that was the last one, and the object came from a box.
+        drop(unsafe { Box::from_raw(this.cast::<Object<S>>()) });
+    }
+    left
+}
+
+/// A reference that the caller passed in, without taking it.
+///
+/// # Safety
+/// `raw` must be a live object with this interface.
+pub(crate) unsafe fn borrowed<T: Interface>(raw: *mut c_void) -> ManuallyDrop<T> {
+    // SAFETY: the caller's promise; the reference is not given up.
+    ManuallyDrop::new(unsafe { T::from_raw(raw) })
+}
