@@ -65,6 +65,10 @@ pub(crate) fn feature(driver: &Driver<Cuda>, device: DeviceNumber, feature: Feat
             let managed = flag(number::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "virtual memory management");
             both(symbols, both(managed, export))
         }
+        Feature::NvSciSyncAttributes => both(
+            nv_sci(driver, device),
+            both(symbols, driver.own.device_get_nv_sci_sync_attributes.support(driver.version)),
+        ),
         Feature::StreamMemoryOperations32 => both(driver.own.stream_wait_value_32.support(driver.version), symbols),
         Feature::StreamMemoryOperations64 => {
             let words = both(driver.own.stream_wait_value_64.support(driver.version), symbols);

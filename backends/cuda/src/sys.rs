@@ -2,7 +2,7 @@
 
 pub(crate) mod array;
 
-use std::ffi::{c_char, c_uint};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use gpu_interop_driver::{DeviceAddress, DeviceNumber, Handle, Status, driver_table};
 
@@ -28,6 +28,14 @@ pub(crate) mod attribute {
     pub(crate) const TIMELINE_SEMAPHORE_INTEROP_SUPPORTED: c_int = 114;
     pub(crate) const CAN_USE_64_BIT_STREAM_MEM_OPS: c_int = 122;
     pub(crate) const DMA_BUF_SUPPORTED: c_int = 124;
+}
+
+/// `CUDA_NVSCISYNC_ATTR_SIGNAL` and its twin.
+pub(crate) mod nv_sci_sync {
+    use std::ffi::c_int;
+
+    pub(crate) const SIGNAL: c_int = 1;
+    pub(crate) const WAIT: c_int = 2;
 }
 
 /// `CUstreamBatchMemOpParams` with `memoryBarrier` in it.
@@ -84,6 +92,8 @@ driver_table! {
                 = c"cuDeviceGetUuid_v2", c"cuDeviceGetUuid" since (9, 2);
             device_get_luid: fn(luid: *mut [u8; 8], node_mask: *mut c_uint, device: DeviceNumber) -> Status
                 = c"cuDeviceGetLuid" since (10, 0);
+            device_get_nv_sci_sync_attributes: fn(list: *mut c_void, device: DeviceNumber, flags: c_int) -> Status
+                = c"cuDeviceGetNvSciSyncAttributes" since (10, 2);
             stream_batch_mem_op: fn(stream: Handle, count: c_uint, operations: *mut BatchMemOp, flags: c_uint) -> Status
                 = c"cuStreamBatchMemOp_v2" since (11, 7);
             stream_wait_value_32: fn(stream: Handle, address: DeviceAddress, value: u32, flags: c_uint) -> Status
@@ -126,6 +136,12 @@ mod tests {
         for (ours, theirs) in pairs {
             assert_eq!(ours, theirs as i32);
         }
+    }
+
+    #[test]
+    fn uses_of_nv_sci_sync_are_those_of_the_header() {
+        assert_eq!(nv_sci_sync::SIGNAL.cast_unsigned(), cuda::CUDA_NVSCISYNC_ATTR_SIGNAL);
+        assert_eq!(nv_sci_sync::WAIT.cast_unsigned(), cuda::CUDA_NVSCISYNC_ATTR_WAIT);
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::ptr;
 
 use gpu_interop_core::backend::ArrayCopy;
+use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{
-    Error, ErrorKind, Feature, Luid, MemoryHandleKind, MipmappedArrayDesc, ModuleImage, PciAddress, Result,
-    SemaphoreHandleKind, Support, Uuid,
+    Error, ErrorKind, Feature, Luid, MemoryHandleKind, MipmappedArrayDesc, ModuleImage, NvSciSyncUse, PciAddress,
+    Result, SemaphoreHandleKind, Support, Uuid,
 };
 use gpu_interop_driver::{
     ApiVersion, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LibrarySearch, MissingSymbol,
@@ -201,6 +202,21 @@ impl Vendor for Cuda {
             ModuleImage::Binary(image) => Some(image.bytes().as_ptr().cast()),
             _ => None,
         }
+    }
+
+    unsafe fn fill_nv_sci_sync_attributes(
+        driver: &Driver<Self>,
+        device: DeviceNumber,
+        list: NvSciSyncAttrList,
+        uses: NvSciSyncUse,
+    ) -> Result<()> {
+        const NAME: &str = "cuDeviceGetNvSciSyncAttributes";
+        let function = driver.own.device_get_nv_sci_sync_attributes.require(&driver.version)?;
+        let flag = |bit, flag| if uses.contains(bit) { flag } else { 0 };
+        let flags =
+            flag(NvSciSyncUse::SIGNAL, sys::nv_sci_sync::SIGNAL) | flag(NvSciSyncUse::WAIT, sys::nv_sci_sync::WAIT);
+        // SAFETY: the caller vouches for the list.
+        driver.check(NAME, unsafe { function.traced(NAME, (list.as_raw(), device, flags)) })
     }
 
     unsafe fn fence(driver: &Driver<Self>, stream: Handle) -> Result<()> {

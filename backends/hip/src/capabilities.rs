@@ -34,6 +34,7 @@ pub(crate) fn feature(driver: &Driver<Hip>, device: DeviceNumber, feature: Featu
         Feature::MappedMipmappedArray | Feature::Surfaces | Feature::Textures if cfg!(not(windows)) => {
             Support::no("HIP maps images on Windows only; share a linear buffer")
         }
+        Feature::NvSciSyncAttributes => Support::no(NO_NV_SCI),
         Feature::GraphSemaphores if cfg!(not(windows)) => Support::no(NO_SEMAPHORES),
         Feature::ExportableMemory if cfg!(not(unix)) => Support::no("this version exports file descriptors only"),
         Feature::ExportableMemory => {

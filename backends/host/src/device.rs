@@ -59,7 +59,8 @@ impl HostDevice {
             .with_semaphore(sys::TIMELINE_SEMAPHORE, Support::Native)
             .with_feature(Feature::MappedMipmappedArray, Support::no("the host backend maps linear memory only"))
             .with_feature(Feature::Surfaces, Support::no("the host backend maps no images"))
-            .with_feature(Feature::Textures, Support::no("the host backend maps no images"));
+            .with_feature(Feature::Textures, Support::no("the host backend maps no images"))
+            .with_feature(Feature::NvSciSyncAttributes, Support::no("the host backend knows no NvSci"));
         let native = [
             Feature::MappedBuffer,
             Feature::ExportableMemory,

@@ -102,6 +102,10 @@ pub enum Feature {
     Graphs,
     /// Signals of semaphores, and waits for them, in graphs.
     GraphSemaphores,
+    /// Attribute lists of NvSciSync that the device fills with what it needs: [`Device::fill_nv_sci_sync_attributes`].
+    ///
+    /// [`Device::fill_nv_sci_sync_attributes`]: crate::Device::fill_nv_sci_sync_attributes
+    NvSciSyncAttributes,
 }
 
 impl Feature {
@@ -119,6 +123,7 @@ impl Feature {
         Self::Kernels,
         Self::Graphs,
         Self::GraphSemaphores,
+        Self::NvSciSyncAttributes,
     ];
 }
 
@@ -137,6 +142,7 @@ impl fmt::Display for Feature {
             Self::Kernels => "kernels",
             Self::Graphs => "graphs",
             Self::GraphSemaphores => "semaphores in graphs",
+            Self::NvSciSyncAttributes => "NvSciSync attributes",
         })
     }
 }

@@ -31,6 +31,8 @@ pub enum ErrorKind {
     InvalidArgument,
     /// The request is well-formed, but the driver refused the handle.
     ImportRejected,
+    /// What several parties demand of one object does not go together; the error lists what it was.
+    ReconciliationFailed,
     /// Host or device memory ran out.
     OutOfMemory,
     /// A bounded wait ran out of time. Nothing is lost: the wait may be repeated.
@@ -56,6 +58,7 @@ impl fmt::Display for ErrorKind {
             Self::Unsupported => "unsupported",
             Self::InvalidArgument => "invalid argument",
             Self::ImportRejected => "import rejected",
+            Self::ReconciliationFailed => "reconciliation failed",
             Self::OutOfMemory => "out of memory",
             Self::Timeout => "timeout",
             Self::Cancelled => "cancelled",

@@ -1,8 +1,15 @@
 //! What an application asks to import.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::{MemoryHandle, SemaphoreHandle};
 use crate::identity::{DeviceIdentity, IdentityMatch};
+use crate::nv_sci::NvSciBufProperties;
+
+/// Something that lives until the driver has ended an import.
+pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
 /// More than any processor or GPU can address, bytes: 57 bits of address are the most there are. CUDA's driver accepts
 /// even 2^64 - 1.
@@ -15,6 +22,8 @@ pub struct MemoryImport {
     pub(crate) size: u64,
     pub(crate) dedicated: bool,
     pub(crate) exporter: Option<DeviceIdentity>,
+    pub(crate) nv_sci: Option<NvSciBufProperties>,
+    pub(crate) owner: Option<Owner>,
 }
 
 impl MemoryImport {
@@ -22,7 +31,7 @@ impl MemoryImport {
     /// not of the payload; a part of it can be mapped later.
     #[must_use]
     pub fn new(handle: MemoryHandle, size: u64) -> Self {
-        Self { handle, size, dedicated: false, exporter: None }
+        Self { handle, size, dedicated: false, exporter: None, nv_sci: None, owner: None }
     }
 
     /// Says that the memory is a dedicated allocation. Set it exactly if the exporter used
@@ -38,6 +47,28 @@ impl MemoryImport {
     pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
         self.exporter = Some(exporter);
         self
+    }
+
+    /// Says what was reconciled about an NvSciBuf object. A GPU that it was not made for is then refused, and so is what
+    /// writes to it where it only allows reading.
+    #[must_use]
+    pub fn with_nv_sci_buf(mut self, properties: NvSciBufProperties) -> Self {
+        self.nv_sci = Some(properties);
+        self
+    }
+
+    /// Keeps `owner` until the driver has ended the import, which may be after the import was dropped: for what a handle
+    /// only borrows, such as an NvSci object. If the driver cannot end it, `owner` is leaked with it.
+    #[must_use]
+    pub fn with_owner(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
+        self.owner = Some(owner);
+        self
+    }
+
+    /// What was reconciled about the NvSciBuf object, if the application said so.
+    #[must_use]
+    pub fn nv_sci_buf(&self) -> Option<&NvSciBufProperties> {
+        self.nv_sci.as_ref()
     }
 
     /// The handle, still owned by the request.
@@ -93,6 +124,15 @@ impl MemoryImport {
         }
         #[cfg(unix)]
         descriptor::check_memory(operation, &self.handle, self.size)?;
+        if let Some(properties) = &self.nv_sci {
+            if !matches!(self.handle, MemoryHandle::NvSciBuf(_)) {
+                return Err(Error::invalid(
+                    operation,
+                    "the request has properties of NvSciBuf, the handle is another's",
+                ));
+            }
+            properties.check_gpu(operation, importer)?;
+        }
         check_exporter(operation, self.exporter.as_ref(), importer)
     }
 }
@@ -102,19 +142,27 @@ impl MemoryImport {
 pub struct SemaphoreImport {
     pub(crate) handle: SemaphoreHandle,
     pub(crate) exporter: Option<DeviceIdentity>,
+    pub(crate) owner: Option<Owner>,
 }
 
 impl SemaphoreImport {
     /// The semaphore behind `handle`.
     #[must_use]
     pub fn new(handle: SemaphoreHandle) -> Self {
-        Self { handle, exporter: None }
+        Self { handle, exporter: None, owner: None }
     }
 
     /// Says which device exported the semaphore, so that importing it on another one is refused with a clear error.
     #[must_use]
     pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
         self.exporter = Some(exporter);
+        self
+    }
+
+    /// The twin of [`MemoryImport::with_owner`].
+    #[must_use]
+    pub fn with_owner(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
+        self.owner = Some(owner);
         self
     }
 

@@ -50,6 +50,7 @@ pub mod handle;
 mod identity;
 mod import;
 mod kernel;
+mod nv_sci;
 mod object;
 mod semaphore_ops;
 mod sync;
@@ -67,6 +68,7 @@ pub use handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandl
 pub use identity::{DeviceIdentity, DeviceKind, IdentityMatch, Luid, ParseIdentityError, PciAddress, Uuid};
 pub use import::{MemoryImport, SemaphoreImport};
 pub use kernel::{BinaryImage, KernelArg, LaunchConfig, ModuleImage};
+pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 pub use object::{
     ArrayRegion, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore, Graph, Kernel,
     MappedBuffer, MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream, Surface,

@@ -9,9 +9,10 @@ use gpu_interop_core::backend::{
     RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture,
     RawWait, SignalMemory, TextureSource,
 };
+use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{
     BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, KernelArg, LaunchConfig, MemoryHandle, MemoryImport,
-    MipmappedArrayDesc, ModuleImage, Result, SemaphoreImport, TextureDesc, WaitCondition,
+    MipmappedArrayDesc, ModuleImage, NvSciSyncUse, Result, SemaphoreImport, TextureDesc, WaitCondition,
 };
 
 use crate::abi::MemoryBufferDesc;
@@ -249,6 +250,12 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     unsafe fn destroy_semaphore(&self, semaphore: RawSemaphore) -> Result<()> {
         // SAFETY: live and freed once, by contract.
         unsafe { call!(self.destroy_external_semaphore(semaphore.get())) }
+    }
+
+    unsafe fn fill_nv_sci_sync_attributes(&self, list: NvSciSyncAttrList, uses: NvSciSyncUse) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: valid and used by nobody else, by contract; the device is current.
+        unsafe { V::fill_nv_sci_sync_attributes(driver, self.context.device, list, uses) }
     }
 
     unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {

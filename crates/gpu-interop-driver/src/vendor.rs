@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gpu_interop_core::backend::{ArrayCopy, DevicePtr, RawStream, SignalMemory};
+use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{
-    ErrorKind, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, PciAddress, Result,
-    SemaphoreHandle, SemaphoreHandleKind, Support, Uuid, WaitCondition,
+    Error, ErrorKind, Feature, Luid, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, NvSciSyncUse,
+    PciAddress, Result, SemaphoreHandle, SemaphoreHandleKind, Support, Uuid, WaitCondition,
 };
 
 use crate::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
@@ -216,6 +217,23 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// The memory is live, nothing uses it any more, and the device is current.
     unsafe fn free_signal_memory(_driver: &Driver<Self>, _memory: SignalMemory) -> Option<Result<()>> {
         None
+    }
+
+    /// Fills an NvSciSync attribute list with what the device needs. Only for vendors with
+    /// [`Feature::NvSciSyncAttributes`].
+    ///
+    /// # Errors
+    /// What the driver answers, or that it lacks the function.
+    ///
+    /// # Safety
+    /// The list is valid and used by nobody else, and the device is current.
+    unsafe fn fill_nv_sci_sync_attributes(
+        _driver: &Driver<Self>,
+        _device: DeviceNumber,
+        _list: NvSciSyncAttrList,
+        _uses: NvSciSyncUse,
+    ) -> Result<()> {
+        Err(Error::unsupported("Vendor::fill_nv_sci_sync_attributes", "this vendor has no NvSciSync"))
     }
 
     /// A signal of a semaphore may overtake a fill of fewer bytes than this that was enqueued before it.

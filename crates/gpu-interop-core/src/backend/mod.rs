@@ -35,10 +35,11 @@ pub use raw::{
 use crate::array::MipmappedArrayDesc;
 use crate::capability::Capabilities;
 use crate::error::{Error, Result};
-use crate::handle::MemoryHandle;
+use crate::handle::{MemoryHandle, NvSciSyncAttrList};
 use crate::identity::DeviceIdentity;
 use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
+use crate::nv_sci::NvSciSyncUse;
 use crate::semaphore_ops::{SignalParams, WaitParams};
 use crate::texture::TextureDesc;
 
@@ -296,6 +297,13 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
     /// Ends a semaphore's import (`cuDestroyExternalSemaphore`).
     unsafe fn destroy_semaphore(&self, _semaphore: RawSemaphore) -> Result<()> {
         Err(missing("BackendDevice::destroy_semaphore"))
+    }
+
+    /// Fills an NvSciSync attribute list (`cuDeviceGetNvSciSyncAttributes`). At least one use is named.
+    ///
+    /// Beyond the contract: the list is valid, and used by nobody else during the call.
+    unsafe fn fill_nv_sci_sync_attributes(&self, _list: NvSciSyncAttrList, _uses: NvSciSyncUse) -> Result<()> {
+        Err(missing("BackendDevice::fill_nv_sci_sync_attributes"))
     }
 
     /// Enqueues signals (`cuSignalExternalSemaphoresAsync`).

@@ -15,7 +15,9 @@ pub use fd::{FdKind, classify_fd};
 pub use lend::LentFd;
 pub use memory::{MemoryHandle, MemoryHandleKind};
 pub use semaphore::{SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
-pub use win32::{KmtHandle, NtHandle, NvSciBufObject, NvSciFence, NvSciSyncObject, ObjectName, Win32Object};
+pub use win32::{
+    KmtHandle, NtHandle, NvSciBufObject, NvSciFence, NvSciSyncAttrList, NvSciSyncObject, ObjectName, Win32Object,
+};
 
 use serde::{Deserialize, Serialize};
 

@@ -179,6 +179,8 @@ nv_sci! {
     NvSciBufObject: "an `NvSciBufObj`", valid until "the import and everything made from it are closed";
     /// An NvSciSync object. Borrowed: the application keeps ownership.
     NvSciSyncObject: "an `NvSciSyncObj`", valid until "the import is closed";
+    /// An NvSciSync attribute list that is not reconciled. Borrowed: the application keeps ownership.
+    NvSciSyncAttrList: "an unreconciled `NvSciSyncAttrList`", valid until "the call that fills it has returned, during which nothing else uses it";
     /// Where an NvSciSync fence is: written by a signal, read by a wait. Borrowed.
     NvSciFence: "the address of an `NvSciSyncFence`", valid until "the signal or wait that names it has been enqueued";
 }

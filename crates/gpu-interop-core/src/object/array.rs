@@ -75,6 +75,7 @@ impl MappedMipmappedArray {
             origin: [0; 3],
             extent: self.inner.desc.shape.level_extent(level),
             texel_size: self.inner.desc.format.texel_size(),
+            read_only: self.inner.memory.is_read_only(),
         })
     }
 
@@ -99,6 +100,8 @@ pub struct ArrayRegion<'a> {
     pub(super) origin: [u64; 3],
     pub(super) extent: [u64; 3],
     pub(super) texel_size: u32,
+    /// The exporter allows no writes.
+    pub(super) read_only: bool,
 }
 
 impl ArrayRegion<'_> {

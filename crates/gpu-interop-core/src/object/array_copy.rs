@@ -3,6 +3,7 @@
 use super::array::ArrayRegion;
 use super::buffer::BufferSlice;
 use super::stream::Stream;
+use super::transfer::READ_ONLY;
 use crate::backend::{ArrayCopy, ArrayCopySide};
 use crate::error::{Error, Result};
 
@@ -72,6 +73,7 @@ impl Stream {
     pub fn copy_from_array<'a>(&self, target: impl Into<PitchedTexels<'a>>, source: ArrayRegion<'_>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_from_array";
         let target = target.into();
+        self.check_writable(OPERATION, target.slice)?;
         let target = self.enter_linear(OPERATION, &target, source.copy_extent())?;
         let source_side = self.enter_region(OPERATION, source)?;
         // SAFETY: both sides are live on this device and hold the extent.
@@ -86,7 +88,7 @@ impl Stream {
         const OPERATION: &str = "Stream::copy_to_array";
         let source = source.into();
         let source = self.enter_linear(OPERATION, &source, target.copy_extent())?;
-        let target_side = self.enter_region(OPERATION, target)?;
+        let target_side = self.enter_target_region(OPERATION, target)?;
         // SAFETY: both sides are live on this device and hold the extent.
         unsafe { self.copy_array_sides(target_side, source, target.copy_extent()) }
     }
@@ -99,7 +101,7 @@ impl Stream {
     /// overlap in one level, or belong to another device; else what the driver answers.
     pub fn copy_array(&self, target: ArrayRegion<'_>, source: ArrayRegion<'_>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_array";
-        let target_side = self.enter_region(OPERATION, target)?;
+        let target_side = self.enter_target_region(OPERATION, target)?;
         let source_side = self.enter_region(OPERATION, source)?;
         let refused = |what: &str| {
             let describe = |region: ArrayRegion<'_>| {
@@ -153,7 +155,7 @@ impl Stream {
         self.runs(OPERATION)?;
         let extent = target.copy_extent();
         self.check_host_size(OPERATION, target, source.len())?;
-        let target = self.enter_region(OPERATION, target)?;
+        let target = self.enter_target_region(OPERATION, target)?;
         // A source is only read.
         let source = ArrayCopySide::Host { ptr: source.as_ptr().cast_mut(), row_pitch: extent[0], rows: extent[1] };
         // SAFETY: as in `read_array`.
@@ -179,6 +181,14 @@ impl Stream {
         self.check_device(operation, "image", region.device)?;
         region.in_flight.mark(self.slot());
         Ok(ArrayCopySide::Array { raw: region.raw, origin: region.copy_origin() })
+    }
+
+    /// As [`Stream::enter_region`], for a region that will be written.
+    fn enter_target_region(&self, operation: &'static str, region: ArrayRegion<'_>) -> Result<ArrayCopySide> {
+        if region.read_only {
+            return Err(self.device().decorate(Error::invalid(operation, READ_ONLY)));
+        }
+        self.enter_region(operation, region)
     }
 
     fn check_host_size(&self, operation: &'static str, region: ArrayRegion<'_>, size: usize) -> Result<()> {

@@ -19,7 +19,7 @@ use crate::error::Result;
 pub struct MappedBuffer {
     // Dropped in this order: the mapping goes before its memory.
     owned: Owned,
-    _memory: Arc<MemoryInner>,
+    memory: Arc<MemoryInner>,
     ptr: DevicePtr,
     offset: u64,
     size: u64,
@@ -28,7 +28,7 @@ pub struct MappedBuffer {
 impl MappedBuffer {
     pub(super) fn new(memory: Arc<MemoryInner>, ptr: DevicePtr, offset: u64, size: u64) -> Self {
         let owned = Owned::new(memory.owned.device.clone(), Resource::Buffer { ptr, memory: memory.raw });
-        Self { owned, _memory: memory, ptr, offset, size }
+        Self { owned, memory, ptr, offset, size }
     }
 
     /// The first byte's address on the device, valid while `self` lives. Kernels of the application may use it; work
@@ -74,11 +74,13 @@ pub struct BufferSlice<'a> {
     pub(super) in_flight: &'a InFlight,
     pub(super) ptr: DevicePtr,
     pub(super) size: u64,
+    /// The exporter allows no writes.
+    pub(super) read_only: bool,
 }
 
 impl<'a> BufferSlice<'a> {
     pub(super) fn of(owned: &'a Owned, ptr: DevicePtr, size: u64) -> Self {
-        Self { device: &owned.device, in_flight: &owned.in_flight, ptr, size }
+        Self { device: &owned.device, in_flight: &owned.in_flight, ptr, size, read_only: false }
     }
 
     /// The first byte's address on the device.
@@ -106,6 +108,6 @@ impl<'a> BufferSlice<'a> {
 
 impl<'a> From<&'a MappedBuffer> for BufferSlice<'a> {
     fn from(buffer: &'a MappedBuffer) -> Self {
-        Self::of(&buffer.owned, buffer.ptr, buffer.size)
+        Self { read_only: buffer.memory.is_read_only(), ..Self::of(&buffer.owned, buffer.ptr, buffer.size) }
     }
 }

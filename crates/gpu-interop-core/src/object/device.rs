@@ -13,9 +13,11 @@ use crate::backend::{Backend, BackendDevice, BackendInfo, RawStream};
 use crate::bridge::Bridges;
 use crate::capability::{Capabilities, Feature};
 use crate::error::{Error, ErrorKind, ImportError, Result};
+use crate::handle::NvSciSyncAttrList;
 use crate::identity::{DeviceIdentity, IdentityMatch};
 use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::ModuleImage;
+use crate::nv_sci::NvSciSyncUse;
 
 /// What every object of a device shares.
 #[derive(Debug)]
@@ -167,12 +169,30 @@ impl Device {
             unsafe { self.inner.raw.import_semaphore(&request) }
         });
         match imported {
-            Ok(raw) => Ok(ExternalSemaphore::new(self.inner.clone(), raw, request.handle.kind())),
+            Ok(raw) => Ok(ExternalSemaphore::new(self.inner.clone(), raw, request.handle.kind(), request.owner)),
             Err(error) => {
                 let error = error.with_context("handle", request.handle.kind());
                 Err(ImportError::new(self.inner.decorate(error), request))
             }
         }
+    }
+
+    /// Fills an NvSciSync attribute list with what this device needs to signal or wait for an object made from it
+    /// (`cuDeviceGetNvSciSyncAttributes`). The list must not have its permissions set yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] where the device knows no NvSciSync, [`ErrorKind::InvalidArgument`] for no use at all;
+    /// else what the driver answers.
+    pub fn fill_nv_sci_sync_attributes(&self, list: NvSciSyncAttrList, uses: NvSciSyncUse) -> Result<()> {
+        const OPERATION: &str = "Device::fill_nv_sci_sync_attributes";
+        validate::feature(OPERATION, self.capabilities(), Feature::NvSciSyncAttributes)
+            .and_then(|()| match NvSciSyncUse::from_bits(uses.bits()) {
+                Some(uses) if !uses.is_empty() => Ok(()),
+                _ => Err(Error::invalid(OPERATION, "the device must signal, wait, or both; name nothing else")),
+            })
+            // SAFETY: whoever wrapped the list vouched that it is valid, and used by nobody else meanwhile.
+            .and_then(|()| unsafe { self.inner.raw.fill_nv_sci_sync_attributes(list, uses) })
+            .map_err(|error| self.inner.decorate(error))
     }
 
     /// Allocates device memory that another API can import: the reverse direction.

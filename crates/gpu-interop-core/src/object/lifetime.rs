@@ -15,7 +15,7 @@
 //! the question is being asked: it waits for those of them that are still kept, and what is kept is freed under one
 //! lock, in the order it was let go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,10 +24,11 @@ use smallvec::SmallVec;
 
 use super::device::DeviceInner;
 use super::host_function;
-use super::resource::Resource;
+use super::resource::{Import, Resource};
 use crate::backend::{BackendDevice, RawEvent, RawStream};
 use crate::bridge::{Bridges, Threads};
 use crate::error::Result;
+use crate::import::Owner;
 
 /// Who may use an object.
 #[derive(Debug, Clone, Copy)]
@@ -127,6 +128,8 @@ pub(super) struct Lifetimes {
     retired: Mutex<Vec<Retired>>,
     /// What was let go inside a host function, where no driver may be called, and the streams it was used on.
     deferred: Mutex<Vec<(Resource, u64)>>,
+    /// What imports borrow from, until the driver has ended them.
+    owners: Mutex<BTreeMap<Import, Owner>>,
     /// How many retired objects make a release collect.
     due: AtomicUsize,
     /// The threads that let streams go from failed timelines. They use this.
@@ -163,6 +166,13 @@ impl Lifetimes {
     /// Takes a slot back. What waits for it may go.
     pub(super) fn leave(&self, slot: usize) {
         lock(&self.slots)[slot] = Slot::Free;
+    }
+
+    /// Keeps what a new import borrows from.
+    pub(super) fn keep(&self, resource: Resource, owner: Option<Owner>) {
+        if let (Some(import), Some(owner)) = (resource.import(), owner) {
+            lock(&self.owners).insert(import, owner);
+        }
     }
 
     /// Frees `resource` now if the streams in `used` are idle, else later.
@@ -348,6 +358,8 @@ impl Lifetimes {
         } else {
             bridges.abandon();
             self.given_up.store(true, Ordering::Relaxed);
+            // What is leaked still borrows from these.
+            std::mem::forget(std::mem::take(&mut *lock(&self.owners)));
             let deadline = Instant::now() + PATIENCE;
             while !self.is_at_rest(bridges) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
@@ -378,6 +390,17 @@ impl Lifetimes {
     }
 
     fn free(&self, device: &dyn BackendDevice, resource: Resource) -> Result<()> {
+        // Taken first: once the import has ended, its number may be another's.
+        let owner = resource.import().and_then(|import| lock(&self.owners).remove(&import));
+        let freed = self.destroy(device, resource);
+        if freed.is_err() {
+            // The driver may still use what it borrowed.
+            std::mem::forget(owner);
+        }
+        freed
+    }
+
+    fn destroy(&self, device: &dyn BackendDevice, resource: Resource) -> Result<()> {
         // SAFETY: the resource came from this device, `Owned::release` hands it over exactly once, and the streams
         // that used it are idle or past the event recorded after its last use. Memory outlives its mappings, and a
         // module its kernels, because the objects hold each other.

@@ -11,9 +11,10 @@ use super::validate;
 use crate::array::MipmappedArrayDesc;
 use crate::backend::RawMemory;
 use crate::capability::Feature;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::handle::MemoryHandleKind;
 use crate::import::MemoryImport;
+use crate::nv_sci::NvSciBufProperties;
 
 #[derive(Debug)]
 pub(super) struct MemoryInner {
@@ -21,6 +22,14 @@ pub(super) struct MemoryInner {
     pub(super) raw: RawMemory,
     size: u64,
     kind: MemoryHandleKind,
+    nv_sci: Option<NvSciBufProperties>,
+}
+
+impl MemoryInner {
+    /// Whether the exporter allows no writes.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.nv_sci.as_ref().is_some_and(|properties| properties.read_only)
+    }
 }
 
 /// Memory of another API, imported. Map it to use it.
@@ -33,8 +42,10 @@ pub struct ExternalMemory {
 
 impl ExternalMemory {
     pub(super) fn new(device: Arc<DeviceInner>, raw: RawMemory, request: &MemoryImport) -> Self {
+        device.lifetimes.keep(Resource::Memory(raw), request.owner.clone());
         let owned = Owned::new(device, Resource::Memory(raw));
-        Self { inner: Arc::new(MemoryInner { owned, raw, size: request.size, kind: request.handle.kind() }) }
+        let (size, kind, nv_sci) = (request.size, request.handle.kind(), request.nv_sci.clone());
+        Self { inner: Arc::new(MemoryInner { owned, raw, size, kind, nv_sci }) }
     }
 
     /// Size of the import, bytes.
@@ -47,6 +58,12 @@ impl ExternalMemory {
     #[must_use]
     pub fn handle_kind(&self) -> MemoryHandleKind {
         self.inner.kind
+    }
+
+    /// What was reconciled about the NvSciBuf object, if the request said so.
+    #[must_use]
+    pub fn nv_sci_buf(&self) -> Option<&NvSciBufProperties> {
+        self.inner.nv_sci.as_ref()
     }
 
     /// The driver's object, valid while `self` or one of its mappings lives.
@@ -85,17 +102,27 @@ impl ExternalMemory {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device cannot;
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) as [`MipmappedArrayDesc::validate`] says;
-    /// else what the driver answers.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) as [`MipmappedArrayDesc::validate`] says, and for
+    /// mip levels of an NvSciBuf object, which has exactly one; else what the driver answers.
     pub fn map_mipmapped_array(&self, desc: &MipmappedArrayDesc) -> Result<MappedMipmappedArray> {
         const OPERATION: &str = "ExternalMemory::map_mipmapped_array";
         let device = &self.inner.owned.device;
         validate::feature(OPERATION, device.raw.capabilities(), Feature::MappedMipmappedArray)
             .and_then(|()| desc.validate(self.inner.size))
+            .and_then(|()| self.check_levels(OPERATION, desc))
             // SAFETY: the import is live and the descriptor was validated against its size.
             .and_then(|()| unsafe { device.raw.map_mipmapped_array(self.inner.raw, desc) })
             .map(|raw| MappedMipmappedArray::new(self.inner.clone(), raw, *desc))
             .map_err(|error| device.decorate(error))
+    }
+
+    /// NVIDIA's programming guide: the number of mip levels in an NvSciBuf object must be 1.
+    fn check_levels(&self, operation: &'static str, desc: &MipmappedArrayDesc) -> Result<()> {
+        if self.inner.kind == MemoryHandleKind::NvSciBuf && desc.driver_levels() != 1 {
+            return Err(Error::invalid(operation, "an image in an NvSciBuf object has exactly one mip level")
+                .with_context("levels", desc.driver_levels()));
+        }
+        Ok(())
     }
 
     /// Ends the import, and says if that failed. While mappings live, the last of them ends it instead.

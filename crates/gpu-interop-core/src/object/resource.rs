@@ -52,7 +52,23 @@ pub(super) enum Container {
     Array(RawMipmappedArray),
 }
 
+/// What may borrow from something of the exporter's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Import {
+    Memory(RawMemory),
+    Semaphore(RawSemaphore),
+}
+
 impl Resource {
+    /// The import that this is, if it is one.
+    pub(super) fn import(&self) -> Option<Import> {
+        match self {
+            Self::Memory(raw) => Some(Import::Memory(*raw)),
+            Self::Semaphore(raw) => Some(Import::Semaphore(*raw)),
+            _ => None,
+        }
+    }
+
     /// What this lives in.
     pub(super) fn lives_in(&self) -> [Option<Container>; 2] {
         match self {

@@ -16,6 +16,7 @@ use super::stream::Stream;
 use crate::backend::{RawSemaphore, RawSignal, RawWait};
 use crate::error::{Error, Result};
 use crate::handle::{SemaphoreHandleKind, SemaphorePayload};
+use crate::import::Owner;
 use crate::semaphore_ops::{SignalParams, WaitParams};
 
 /// How many signals or waits of a batch need no heap allocation.
@@ -49,7 +50,13 @@ pub struct SemaphoreWait<'a> {
 }
 
 impl ExternalSemaphore {
-    pub(super) fn new(device: Arc<DeviceInner>, raw: RawSemaphore, kind: SemaphoreHandleKind) -> Self {
+    pub(super) fn new(
+        device: Arc<DeviceInner>,
+        raw: RawSemaphore,
+        kind: SemaphoreHandleKind,
+        owner: Option<Owner>,
+    ) -> Self {
+        device.lifetimes.keep(Resource::Semaphore(raw), owner);
         let owned = Owned::new(device, Resource::Semaphore(raw));
         Self { owned, raw, kind, last_signalled: Arc::default() }
     }
@@ -205,6 +212,7 @@ impl SemaphoreSignal<'_> {
     /// Checks the signal for a graph, which makes it when it is launched.
     pub(super) fn record(&self, user: User<'_>) -> Result<(RawSignal, Option<TimelineSignal>)> {
         self.semaphore.enter(user, self.raw.params.payload())?;
+        no_fence_in_graph(user, self.raw.params.payload())?;
         let timeline = match self.raw.params {
             SignalParams::Value(value) => Some(TimelineSignal { value, last: self.semaphore.last_signalled.clone() }),
             _ => None,
@@ -238,8 +246,20 @@ impl SemaphoreWait<'_> {
     /// Checks the wait for a graph.
     pub(super) fn record(&self, user: User<'_>) -> Result<RawWait> {
         self.semaphore.enter(user, self.raw.params.payload())?;
+        no_fence_in_graph(user, self.raw.params.payload())?;
         Ok(self.raw)
     }
+}
+
+/// A graph would write or read the fence whenever it is launched, long after whoever lent it may have dropped it.
+fn no_fence_in_graph(user: User<'_>, payload: SemaphorePayload) -> Result<()> {
+    if payload == SemaphorePayload::NvSciSync {
+        return Err(Error::unsupported(
+            user.operation,
+            "a graph cannot borrow an NvSciSync fence; signal and wait around it",
+        ));
+    }
+    Ok(())
 }
 
 #[cold]

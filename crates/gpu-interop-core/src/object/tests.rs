@@ -12,6 +12,7 @@ mod lifetime;
 mod lifetime_busy;
 mod lifetime_race;
 mod map;
+mod nv_sci;
 #[cfg(unix)]
 mod ownership;
 #[cfg(windows)]

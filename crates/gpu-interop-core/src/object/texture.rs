@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::array::{ArrayInner, MappedMipmappedArray};
 use super::lifetime::Owned;
 use super::resource::Resource;
+use super::transfer::READ_ONLY;
 use super::validate;
 use crate::array::ArrayUsage;
 use crate::backend::{RawSurface, RawTexture, TextureSource};
@@ -101,6 +102,9 @@ impl MappedMipmappedArray {
             let error = Error::invalid(OPERATION, "the image was mapped without ArrayUsage::SURFACE_LOAD_STORE")
                 .with_context("usage", format_args!("{:?}", inner.desc.usage));
             return Err(device.decorate(error));
+        }
+        if inner.memory.is_read_only() {
+            return Err(device.decorate(Error::invalid(OPERATION, READ_ONLY)));
         }
         let array = inner.level(OPERATION, level)?;
         // SAFETY: the level is live, and its image was mapped for surfaces.

@@ -7,6 +7,9 @@ use crate::backend::{BackendDevice, RawStream, WaitCondition};
 use crate::capability::Feature;
 use crate::error::{Error, Result};
 
+/// Why a write is refused.
+pub(super) const READ_ONLY: &str = "the memory was imported read-only; import an object that allows writing";
+
 impl Stream {
     /// Copies `source` to `target`, asynchronously. Both have the same size and do not overlap.
     ///
@@ -17,7 +20,7 @@ impl Stream {
         const OPERATION: &str = "Stream::copy";
         let (target, source) = (target.into(), source.into());
         self.enter(OPERATION, source, source.size)?;
-        self.enter(OPERATION, target, source.size)?;
+        self.enter_target(OPERATION, target, source.size)?;
         if target.ptr.get().abs_diff(source.ptr.get()) < source.size {
             let error = Error::invalid(OPERATION, "the ranges overlap")
                 .with_context("target", format_args!("{:?}", target.ptr))
@@ -53,7 +56,7 @@ impl Stream {
     pub fn write<'a>(&self, target: impl Into<BufferSlice<'a>>, source: &[u8]) -> Result<()> {
         let target = target.into();
         self.runs("Stream::write")?;
-        self.enter("Stream::write", target, source.len() as u64)?;
+        self.enter_target("Stream::write", target, source.len() as u64)?;
         // SAFETY: as in `read`.
         self.call(|device, stream| unsafe { device.copy_from_host(stream, target.ptr, source.as_ptr(), target.size) })?;
         self.finish()
@@ -85,7 +88,7 @@ impl Stream {
     /// the graph is gone and has run.
     pub unsafe fn write_async<'a>(&self, target: impl Into<BufferSlice<'a>>, source: *const u8) -> Result<()> {
         let target = target.into();
-        self.enter("Stream::write_async", target, target.size)?;
+        self.enter_target("Stream::write_async", target, target.size)?;
         // SAFETY: the range is live on this device; the caller vouches for the host memory.
         self.call(|device, stream| unsafe { device.copy_from_host(stream, target.ptr, source, target.size) })
     }
@@ -97,7 +100,7 @@ impl Stream {
     /// driver answers.
     pub fn fill<'a>(&self, target: impl Into<BufferSlice<'a>>, value: u8) -> Result<()> {
         let target = target.into();
-        self.enter("Stream::fill", target, target.size)?;
+        self.enter_target("Stream::fill", target, target.size)?;
         // SAFETY: the range is live on this device.
         self.call(|device, stream| unsafe { device.fill_u8(stream, target.ptr, value, target.size) })
     }
@@ -110,7 +113,7 @@ impl Stream {
     pub fn fill_u32<'a>(&self, target: impl Into<BufferSlice<'a>>, value: u32) -> Result<()> {
         const OPERATION: &str = "Stream::fill_u32";
         let target = target.into();
-        self.enter(OPERATION, target, target.size)?;
+        self.enter_target(OPERATION, target, target.size)?;
         if !target.ptr.get().is_multiple_of(4) || !target.size.is_multiple_of(4) {
             let error = Error::invalid(OPERATION, "address and size must be multiples of 4")
                 .with_context("address", format_args!("{:?}", target.ptr))
@@ -162,6 +165,7 @@ impl Stream {
     /// As for [`Stream::wait_value_u32`].
     pub fn write_value_u32<'a>(&self, word: impl Into<BufferSlice<'a>>, value: u32) -> Result<()> {
         let word = word.into();
+        self.check_writable("Stream::write_value_u32", word)?;
         self.enter_word("Stream::write_value_u32", word, 4, Feature::StreamMemoryOperations32)?;
         // SAFETY: the word is live on this device and naturally aligned.
         self.call(|device, stream| unsafe { device.write_value_u32(stream, word.ptr, value) })
@@ -173,6 +177,7 @@ impl Stream {
     /// As there, with 8 bytes.
     pub fn write_value_u64<'a>(&self, word: impl Into<BufferSlice<'a>>, value: u64) -> Result<()> {
         let word = word.into();
+        self.check_writable("Stream::write_value_u64", word)?;
         self.enter_word("Stream::write_value_u64", word, 8, Feature::StreamMemoryOperations64)?;
         // SAFETY: the word is live on this device and naturally aligned.
         self.call(|device, stream| unsafe { device.write_value_u64(stream, word.ptr, value) })
@@ -189,6 +194,20 @@ impl Stream {
         }
         slice.in_flight.mark(self.slot());
         Ok(())
+    }
+
+    /// As [`Stream::enter`], for a slice that will be written.
+    fn enter_target(&self, operation: &'static str, slice: BufferSlice<'_>, size: u64) -> Result<()> {
+        self.check_writable(operation, slice)?;
+        self.enter(operation, slice, size)
+    }
+
+    /// Refuses to write what the exporter only allows to be read. A GPU would fault, and take its context with it.
+    pub(super) fn check_writable(&self, operation: &'static str, slice: BufferSlice<'_>) -> Result<()> {
+        if !slice.read_only {
+            return Ok(());
+        }
+        Err(self.device().decorate(Error::invalid(operation, READ_ONLY)))
     }
 
     fn enter_word(&self, operation: &'static str, word: BufferSlice<'_>, size: u64, feature: Feature) -> Result<()> {

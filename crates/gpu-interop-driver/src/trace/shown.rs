@@ -53,6 +53,12 @@ impl Shown for usize {
     }
 }
 
+impl Shown for i64 {
+    unsafe fn argument(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
 impl Shown for c_int {
     unsafe fn argument(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")

@@ -1,5 +1,6 @@
 //! Features that a device lacks.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,9 @@ use crate::array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedAr
 use crate::backend::WaitCondition;
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
+use crate::handle::NvSciSyncAttrList;
 use crate::kernel::ModuleImage;
+use crate::nv_sci::NvSciSyncUse;
 use crate::object::{Device, Stream, Timeline};
 use crate::texture::TextureDesc;
 use crate::timeline::{ExporterTimeline, TimelineStrategy};
@@ -81,6 +84,12 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
                 ("Stream::signal", record(&|stream| stream.signal(&[semaphore.signal()]))),
                 ("Stream::wait", record(&|stream| stream.wait(&[semaphore.wait()]))),
             ]
+        }
+        Feature::NvSciSyncAttributes => {
+            // SAFETY: the recorder does not follow it.
+            let list = unsafe { NvSciSyncAttrList::from_raw(NonNull::dangling()) };
+            let filled = device.fill_nv_sci_sync_attributes(list, NvSciSyncUse::WAIT);
+            vec![("Device::fill_nv_sci_sync_attributes", filled.err())]
         }
     }
 }

@@ -29,7 +29,7 @@ fn one_of_each(recorder: &Recorder, device: &Device) -> [ExternalSemaphore; 4] {
     let request = SemaphoreHandle::NvSciSync(sci()).into();
     // SAFETY: the request is what core would have let through.
     let raw = unsafe { recorder.import_semaphore(&request) }.expect("import");
-    let mutex = ExternalSemaphore::new(device.inner.clone(), raw, SemaphoreHandleKind::D3d11KeyedMutex);
+    let mutex = ExternalSemaphore::new(device.inner.clone(), raw, SemaphoreHandleKind::D3d11KeyedMutex, None);
     [binary(device), timeline(device), mutex, device.import_semaphore(request).expect("import")]
 }
 

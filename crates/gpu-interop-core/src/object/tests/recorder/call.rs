@@ -8,6 +8,7 @@ use crate::backend::{
 };
 use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
 use crate::kernel::{KernelArg, LaunchConfig};
+use crate::nv_sci::NvSciSyncUse;
 use crate::texture::TextureDesc;
 
 /// A side of a copy, with host memory by its place in the layout only.
@@ -39,6 +40,7 @@ pub(in super::super) enum Call {
     MapMipmappedArray { memory: RawMemory, desc: MipmappedArrayDesc },
     MipmappedArrayLevel { array: RawMipmappedArray, level: u32 },
     FreeMipmappedArray(RawMipmappedArray),
+    FillNvSciSyncAttributes(NvSciSyncUse),
     CreateSurface(RawArray),
     DestroySurface(RawSurface),
     CreateTexture(TextureSource, TextureDesc),

@@ -14,10 +14,11 @@ use crate::backend::{
 };
 use crate::capability::Capabilities;
 use crate::error::Result;
-use crate::handle::MemoryHandle;
+use crate::handle::{MemoryHandle, NvSciSyncAttrList};
 use crate::identity::DeviceIdentity;
 use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
+use crate::nv_sci::NvSciSyncUse;
 use crate::texture::TextureDesc;
 
 /// How long a stream may wait for somebody else.
@@ -89,6 +90,10 @@ impl BackendDevice for Recorder {
         let raw = known.unwrap_or_else(next);
         state.levels.insert(raw, (array.get() as u64, level));
         Ok(RawArray::new(usize::try_from(raw).expect("small")))
+    }
+
+    unsafe fn fill_nv_sci_sync_attributes(&self, _list: NvSciSyncAttrList, uses: NvSciSyncUse) -> Result<()> {
+        self.begin(Call::FillNvSciSyncAttributes(uses)).map(drop)
     }
 
     unsafe fn create_surface(&self, array: RawArray) -> Result<RawSurface> {

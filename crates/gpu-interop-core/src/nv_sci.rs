@@ -1,0 +1,93 @@
+//! What an exporter of NvSci objects tells about them.
+
+use bitflags::bitflags;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::identity::{DeviceIdentity, Uuid};
+
+bitflags! {
+    /// What a device will do with an NvSciSync object.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct NvSciSyncUse: u32 {
+        /// Its streams signal it (`CUDA_NVSCISYNC_ATTR_SIGNAL`).
+        const SIGNAL = 1;
+        /// Its streams wait for it (`CUDA_NVSCISYNC_ATTR_WAIT`).
+        const WAIT = 2;
+    }
+}
+
+/// What NvSciBuf granted one GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NvSciBufGpu {
+    /// The GPU (`NvSciRmGpuId`): the UUID that its driver gives (`cuDeviceGetUuid`).
+    pub id: Uuid,
+    /// Whether it may cache the buffer (`NvSciBufGeneralAttrKey_EnableGpuCache`); `None` if the library does not say.
+    pub cache: Option<bool>,
+    /// Whether its cache must be kept coherent in software (`NvSciBufGeneralAttrKey_GpuSwNeedCacheCoherency`): then
+    /// signals and waits must not skip the synchronisation of memory. `None` if the library does not say.
+    pub needs_memsync: Option<bool>,
+    /// Whether it keeps the buffer compressed (`NvSciBufGeneralAttrKey_EnableGpuCompression`); `None` if the library does
+    /// not say.
+    pub compression: Option<bool>,
+}
+
+/// What was reconciled about an NvSciBuf object, for its import. Of the size, [`MemoryImport`](crate::MemoryImport) knows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NvSciBufProperties {
+    /// What its first byte is aligned to.
+    pub alignment: u64,
+    /// Planes of an image; 0 of a raw buffer.
+    pub planes: u32,
+    /// Whether this object only allows reading (`NvSciBufAccessPerm_Readonly`). Nothing is enqueued then that writes.
+    pub read_only: bool,
+    /// The GPUs that it was made for. Others cannot import it.
+    pub gpus: Vec<NvSciBufGpu>,
+}
+
+impl NvSciBufProperties {
+    /// What was granted to a device, as far as its UUID is known.
+    #[must_use]
+    pub fn gpu(&self, device: &DeviceIdentity) -> Option<&NvSciBufGpu> {
+        self.gpus.iter().find(|gpu| Some(gpu.id) == device.uuid)
+    }
+
+    /// Refuses a device that the object was not made for. A device without a UUID cannot be told from another.
+    pub(crate) fn check_gpu(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
+        let Some(first) = self.gpus.first() else { return Ok(()) };
+        if importer.uuid.is_none() || self.gpu(importer).is_some() {
+            return Ok(());
+        }
+        let made_for = DeviceIdentity { uuid: Some(first.id), ..DeviceIdentity::default() };
+        let message = "the NvSciBuf object was not made for this GPU; put its id into an attribute list";
+        let error = Error::new(ErrorKind::DeviceMismatch, operation, message);
+        Err(error.with_mismatch(made_for, importer.clone()))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    fn device(byte: u8) -> DeviceIdentity {
+        DeviceIdentity { uuid: Uuid::from_bytes([byte; 16]), ..DeviceIdentity::default() }
+    }
+
+    #[test]
+    fn only_the_gpus_that_were_named_may_import() {
+        let gpu = |byte| {
+            let id = Uuid::from_bytes([byte; 16]).expect("a UUID");
+            NvSciBufGpu { id, cache: Some(byte == 1), needs_memsync: None, compression: None }
+        };
+        let both = NvSciBufProperties { alignment: 1, planes: 0, read_only: false, gpus: vec![gpu(1), gpu(2)] };
+        for (byte, cached) in [(1, Some(true)), (2, Some(false)), (3, None)] {
+            assert_eq!(both.gpu(&device(byte)).and_then(|gpu| gpu.cache), cached, "{byte}");
+        }
+        assert!(both.check_gpu("op", &device(2)).is_ok() && both.check_gpu("op", &device(0)).is_ok());
+        let error = both.check_gpu("op", &device(3)).expect_err("another GPU");
+        assert_eq!(error.kind(), ErrorKind::DeviceMismatch);
+        assert_eq!(error.mismatch().map(|mismatch| mismatch.importer.uuid), Some(device(3).uuid));
+        assert!(NvSciBufProperties { gpus: vec![], ..both }.check_gpu("op", &device(3)).is_ok());
+    }
+}

@@ -1,0 +1,161 @@
+//! What NvSci's objects ask of the library: owners that live long enough, memory that is only read, one mip level.
+
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+use super::recorder::{Call, Recorder, everything, gpu};
+use super::{assert_refused, open_on};
+use crate::array::{ArrayFormat, ArrayShape, ChannelType, MipmappedArrayDesc};
+use crate::error::ErrorKind;
+use crate::handle::{MemoryHandle, NvSciBufObject, NvSciFence, NvSciSyncAttrList, NvSciSyncObject, SemaphoreHandle};
+use crate::identity::Uuid;
+use crate::import::{MemoryImport, SemaphoreImport};
+use crate::nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
+use crate::object::Device;
+use crate::semaphore_ops::{SignalParams, WaitParams};
+
+const SIZE: u64 = 4096;
+
+fn device() -> (Arc<Recorder>, Device) {
+    open_on(Recorder::with_capabilities(gpu(1), everything()))
+}
+
+fn properties(device: &Device, read_only: bool) -> NvSciBufProperties {
+    let id = device.identity().uuid.expect("the recorder's device has one");
+    let gpus = vec![NvSciBufGpu { id, cache: Some(false), needs_memsync: Some(true), compression: Some(true) }];
+    NvSciBufProperties { alignment: 512, planes: 1, read_only, gpus }
+}
+
+fn request() -> (MemoryImport, Weak<u32>) {
+    let owner = Arc::new(7_u32);
+    let weak = Arc::downgrade(&owner);
+    // SAFETY: the recorder does not follow it.
+    let object = unsafe { NvSciBufObject::from_raw(NonNull::dangling()) };
+    (MemoryImport::new(MemoryHandle::NvSciBuf(object), SIZE).with_owner(owner), weak)
+}
+
+#[test]
+fn an_owner_lives_until_the_driver_has_ended_the_import() {
+    let (recorder, device) = device();
+    let stream = device.create_stream().expect("stream");
+    let (request, owner) = request();
+    let mapped = device.import_memory(request).expect("import").map_all().expect("map");
+    recorder.hold(stream.as_raw());
+    stream.fill(&mapped, 1).expect("fill");
+    drop(mapped);
+    assert!(owner.upgrade().is_some(), "the work that uses the memory has not run");
+    recorder.finish(stream.as_raw());
+    device.collect();
+    assert!(owner.upgrade().is_none(), "the import has ended");
+
+    let owner = Arc::new(());
+    let weak = Arc::downgrade(&owner);
+    // SAFETY: the recorder does not follow it.
+    let object = unsafe { NvSciSyncObject::from_raw(NonNull::dangling()) };
+    let request = SemaphoreImport::new(SemaphoreHandle::NvSciSync(object)).with_owner(owner);
+    let semaphore = device.import_semaphore(request).expect("import");
+    assert!(weak.upgrade().is_some());
+    semaphore.close().expect("close");
+    assert!(weak.upgrade().is_none());
+}
+
+#[test]
+fn an_owner_comes_back_with_a_refused_request() {
+    let (_, device) = device();
+    let (request, owner) = request();
+    let other = NvSciBufGpu {
+        id: Uuid::from_bytes([9; 16]).expect("a UUID"),
+        cache: None,
+        needs_memsync: None,
+        compression: None,
+    };
+    let foreign = NvSciBufProperties { gpus: vec![other], ..properties(&device, false) };
+    let failure = device.import_memory(request.with_nv_sci_buf(foreign)).expect_err("another GPU's");
+    assert_eq!(failure.kind(), ErrorKind::DeviceMismatch);
+    let request = failure.into_request();
+    assert!(owner.upgrade().is_some());
+    drop(request);
+    assert!(owner.upgrade().is_none());
+}
+
+#[test]
+fn what_was_reconciled_stays_with_the_import() {
+    let (_, device) = device();
+    let expected = properties(&device, false);
+    let memory = device.import_memory(request().0.with_nv_sci_buf(expected.clone())).expect("import");
+    assert_eq!(memory.nv_sci_buf(), Some(&expected));
+    assert_eq!(expected.gpu(device.identity()).and_then(|gpu| gpu.compression), Some(true));
+}
+
+#[test]
+fn read_only_memory_is_never_written() {
+    let (recorder, device) = device();
+    let stream = device.create_stream().expect("stream");
+    let import = |read_only| {
+        let request = request().0.with_nv_sci_buf(properties(&device, read_only));
+        device.import_memory(request).expect("import").map_all().expect("map")
+    };
+    let (only_read, writable) = (import(true), import(false));
+    recorder.forget_calls();
+    let word = only_read.slice(0..4).expect("slice");
+    let bytes = [0; 4096];
+    // SAFETY: refused before anything is read.
+    let asynchronously = unsafe { stream.write_async(&only_read, bytes.as_ptr()) };
+    for (operation, result) in [
+        ("Stream::fill", stream.fill(&only_read, 1)),
+        ("Stream::fill_u32", stream.fill_u32(word, 1)),
+        ("Stream::copy", stream.copy(&only_read, &writable)),
+        ("Stream::write", stream.write(&only_read, &bytes)),
+        ("Stream::write_async", asynchronously),
+        ("Stream::write_value_u32", stream.write_value_u32(word, 1)),
+    ] {
+        assert_refused(&result.expect_err("read-only"), ErrorKind::InvalidArgument, operation, &["read-only"]);
+    }
+    assert_eq!(recorder.calls(), []);
+    stream.copy(&writable, &only_read).expect("reading is allowed");
+    stream.fill(&writable, 1).expect("the other may be written");
+}
+
+#[test]
+fn an_image_has_one_mip_level() {
+    let (recorder, device) = device();
+    let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("four channels");
+    let desc = MipmappedArrayDesc::new(ArrayShape::D2 { width: 16, height: 16 }, format);
+    let memory = device.import_memory(request().0).expect("import");
+    recorder.forget_calls();
+    for desc in [MipmappedArrayDesc { levels: 2, ..desc }, MipmappedArrayDesc { layout_levels: Some(5), ..desc }] {
+        let error = memory.map_mipmapped_array(&desc).expect_err("more levels");
+        let operation = "ExternalMemory::map_mipmapped_array";
+        assert_refused(&error, ErrorKind::InvalidArgument, operation, &["exactly one mip level"]);
+    }
+    assert_eq!(recorder.calls(), []);
+    memory.map_mipmapped_array(&desc).expect("one level");
+    assert!(matches!(recorder.calls()[..], [Call::MapMipmappedArray { .. }, ..]));
+}
+
+#[test]
+fn an_attribute_list_is_for_some_use() {
+    let (_, device) = device();
+    // SAFETY: the recorder does not follow it.
+    let list = unsafe { NvSciSyncAttrList::from_raw(NonNull::dangling()) };
+    for uses in [NvSciSyncUse::empty(), NvSciSyncUse::from_bits_retain(4)] {
+        let error = device.fill_nv_sci_sync_attributes(list, uses).expect_err("no use");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{uses:?}");
+    }
+}
+
+#[test]
+fn a_graph_borrows_no_fence() {
+    let (_, device) = device();
+    // SAFETY: the recorder follows neither.
+    let (object, fence) =
+        unsafe { (NvSciSyncObject::from_raw(NonNull::dangling()), NvSciFence::from_raw(NonNull::dangling())) };
+    let semaphore = device.import_semaphore(SemaphoreHandle::NvSciSync(object)).expect("import");
+    let signal = SignalParams::NvSciSync { fence, skip_memsync: false };
+    let wait = WaitParams::NvSciSync { fence, skip_memsync: false };
+    let signalled = device.record(|stream| stream.signal(&[semaphore.signal_with(signal)])).expect_err("a fence");
+    let waited = device.record(|stream| stream.wait(&[semaphore.wait_with(wait)])).expect_err("a fence");
+    for error in [signalled, waited] {
+        assert!(error.kind() == ErrorKind::Unsupported && error.message().contains("graph"), "{error}");
+    }
+}
