@@ -31,6 +31,11 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
         "Bad input that NVIDIA's driver was measured to accept, to answer wrongly, or to die of. The driver alone is \
          recorded; the library must refuse or survive it.",
     ),
+    (
+        "nvsci",
+        "Buffers and synchronisation objects of NVIDIA's embedded systems: attribute lists, reconciliation, fences. Not run \
+         on hardware yet.",
+    ),
     ("image_format", "Images of every format, every texel in both directions."),
     ("image_shape", "Images of every shape with all their mip levels."),
     ("image_usage", "Images that the exporter uses in every way."),

@@ -28,6 +28,7 @@ mod memory;
 #[cfg(unix)]
 mod misbehaviour;
 mod not_covered;
+mod nvsci;
 mod process;
 mod property;
 mod reverse;
@@ -77,6 +78,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         &timeline::scenarios(),
         #[cfg(unix)]
         &misbehaviour::scenarios(),
+        &nvsci::scenarios(),
         image_formats::SCENARIOS,
         image_shapes::SCENARIOS,
         image_copies::SCENARIOS,

@@ -20,6 +20,12 @@ pub(crate) fn sim_hip() -> Built {
     once(&BUILT, "gpu-interop-sim-hip")
 }
 
+/// What plays NvSciBuf and NvSciSync.
+pub(crate) fn sim_nvsci() -> Built {
+    static BUILT: OnceLock<Built> = OnceLock::new();
+    once(&BUILT, "gpu-interop-sim-nvsci")
+}
+
 /// What plays AMD's runtime with NVIDIA's driver.
 pub(crate) fn hip_on_cuda() -> Built {
     static BUILT: OnceLock<Built> = OnceLock::new();

@@ -2,7 +2,8 @@
 //! asynchronously, and with a real Vulkan driver for the CPU as the exporter.
 //!
 //! This program is three things. With the suite's own arguments it is the suite, whose CUDA backend has the host backend's
-//! semaphores to import; with `hip-calls` it is a program that calls HIP by itself; without them it is the tests, which
+//! semaphores to import; with `hip-calls` it is a program that calls HIP by itself, with
+//! `nvsci-calls` one that looks behind what the library makes of NvSci; without them it is the tests, which
 //! start it as the others.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
@@ -17,6 +18,8 @@ mod hip_calls;
 mod hip_on_cuda;
 mod interrupt;
 mod library;
+mod nvsci;
+mod nvsci_calls;
 mod peer;
 mod run;
 
@@ -35,11 +38,16 @@ fn main() -> ExitCode {
     if first == hip_calls::COMMAND {
         return hip_calls::main();
     }
+    if first == nvsci_calls::COMMAND {
+        return nvsci_calls::main();
+    }
     let tests = [
         cuda::tests(),
         hip::tests(),
         hip_on_cuda::tests(),
         hip_calls::tests(),
+        nvsci::tests(),
+        nvsci_calls::tests(),
         calls::tests(),
         device::tests(),
         expectations::tests(),

@@ -30,6 +30,16 @@ impl Run {
         Self::with("cuda", &[("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda())])
     }
 
+    /// With the library that plays NVIDIA's driver on an embedded system, and the one that plays NvSci.
+    pub(crate) fn nvsci() -> Self {
+        let libraries = [
+            ("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()),
+            ("GPU_INTEROP_NVSCIBUF_LIBRARY", library::sim_nvsci()),
+            ("GPU_INTEROP_NVSCISYNC_LIBRARY", library::sim_nvsci()),
+        ];
+        Self::with("cuda", &libraries).env("SIM_ATTRIBUTES", "18:1")
+    }
+
     /// With the library that plays AMD's runtime.
     pub(crate) fn hip() -> Self {
         Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", library::sim_hip())])
@@ -231,7 +241,7 @@ impl Ran {
     }
 
     /// The lines of this kind that processes wrote when they ended.
-    fn told(&self, kind: &str) -> Result<Vec<String>, Failed> {
+    pub(crate) fn told(&self, kind: &str) -> Result<Vec<String>, Failed> {
         let text = std::fs::read_to_string(self.folder.path().join("report"))?;
         let lines: Vec<String> = text.lines().filter(|line| line.contains(kind)).map(ToOwned::to_owned).collect();
         check(!lines.is_empty(), format!("no process reported `{kind}`"))?;

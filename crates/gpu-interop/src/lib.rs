@@ -14,6 +14,7 @@
 //! | `host` (default) | the `host` module: CPU memory, threads and futexes | nothing |
 //! | `vulkan` (default) | the `vulkan` module: the exporting side | a Vulkan loader, looked for when first used |
 //! | `gl` | the `gl` module: OpenGL, which imports what Vulkan exported too | the application's own OpenGL context |
+//! | `nvsci` | the `nvsci` module, on Linux: NvSciBuf and NvSciSync of NVIDIA's embedded systems; not run on hardware | `libnvscibuf.so` and `libnvscisync.so`, looked for when first used |
 //!
 //! No feature links a driver or needs a toolkit to build.
 //!
@@ -41,6 +42,8 @@ pub use gpu_interop_gl as gl;
 pub use gpu_interop_hip as hip;
 #[cfg(feature = "host")]
 pub use gpu_interop_host as host;
+#[cfg(all(feature = "nvsci", target_os = "linux"))]
+pub use gpu_interop_nvsci as nvsci;
 #[cfg(feature = "vulkan")]
 pub use gpu_interop_vulkan as vulkan;
 pub use selection::{BACKEND_VARIABLE, BackendChoice, BackendName, Selection, available, device_for, load, select};

@@ -41,6 +41,16 @@ fn attribute(device: c_int, number: c_int) -> c_int {
     device::attribute(number).unwrap_or(value)
 }
 
+/// Whether the devices say that they are part of an embedded system. `SIM_ATTRIBUTES=18:1` makes them so.
+pub(crate) fn is_integrated() -> bool {
+    attribute(0, Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED as c_int) != 0
+}
+
+/// A device's UUID.
+pub(crate) fn uuid(device: c_int) -> [u8; 16] {
+    device::uuid(device, UUID)
+}
+
 entries! {
     fn cuInit(flags: c_uint) {
         if flags != 0 {

@@ -11,7 +11,7 @@ use gpu_interop_sim::semaphore::{SEMAPHORES, Semaphore};
 use gpu_interop_sim::{die, entries, settings};
 
 use crate::copy::stream_of;
-use crate::{code, context, give};
+use crate::{code, context, give, nvsci};
 
 type MemoryDesc = cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st;
 type SemaphoreDesc = cuda::CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st;
@@ -23,6 +23,9 @@ const MEMORY_FD: u32 = cuda::CUexternalMemoryHandleType_enum::CU_EXTERNAL_MEMORY
 const BINARY_FD: u32 = cuda::CUexternalSemaphoreHandleType_enum::CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD as u32;
 const TIMELINE_FD: u32 =
     cuda::CUexternalSemaphoreHandleType_enum::CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD as u32;
+/// Objects of NvSci.
+const MEMORY_NVSCI: u32 = cuda::CUexternalMemoryHandleType_enum::CU_EXTERNAL_MEMORY_HANDLE_TYPE_NVSCIBUF as u32;
+const SYNC_NVSCI: u32 = cuda::CUexternalSemaphoreHandleType_enum::CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_NVSCISYNC as u32;
 /// The last kinds of CUDA 13. The bindings' enums may lack some, so kinds are numbers here.
 const LAST_MEMORY: u32 = 9;
 const LAST_SEMAPHORE: u32 = 10;
@@ -151,6 +154,9 @@ entries! {
         if (*desc).size == 0 || (*desc).flags > 1 || kind == 0 || kind > LAST_MEMORY {
             return Err(code::INVALID_VALUE);
         }
+        if kind == MEMORY_NVSCI {
+            return give(memory, IMPORTED.insert(nvsci::import_buffer((*desc).handle.nvSciBufObject)?));
+        }
         if kind != MEMORY_FD {
             return Err(code::NOT_SUPPORTED);
         }
@@ -190,6 +196,9 @@ entries! {
         if (*desc).flags != 0 || kind == 0 || kind > LAST_SEMAPHORE {
             return Err(code::INVALID_VALUE);
         }
+        if kind == SYNC_NVSCI {
+            return give(semaphore, nvsci::SYNCS.insert(nvsci::import_sync((*desc).handle.nvSciSyncObj)?));
+        }
         if kind != BINARY_FD && kind != TIMELINE_FD {
             return Err(code::NOT_SUPPORTED);
         }
@@ -198,7 +207,9 @@ entries! {
 
     fn cuDestroyExternalSemaphore(semaphore: usize) {
         context::need()?;
-        SEMAPHORES.remove(semaphore).unwrap_or_else(|| die());
+        if nvsci::SYNCS.remove(semaphore).is_none() {
+            SEMAPHORES.remove(semaphore).unwrap_or_else(|| die());
+        }
         Ok(())
     }
 
@@ -209,7 +220,11 @@ entries! {
         stream: usize,
     ) {
         let stream = stream_of(stream)?;
-        stream.overtake(signals(semaphores, params, count)?);
+        if nvsci::is_batch(semaphores, count) {
+            stream.overtake(nvsci::signals(semaphores, params, count)?);
+        } else {
+            stream.overtake(signals(semaphores, params, count)?);
+        }
         Ok(())
     }
 
@@ -220,7 +235,11 @@ entries! {
         stream: usize,
     ) {
         let stream = stream_of(stream)?;
-        stream.enqueue(waits(semaphores, params, count)?);
+        if nvsci::is_batch(semaphores, count) {
+            stream.enqueue(nvsci::waits(semaphores, params, count)?);
+        } else {
+            stream.enqueue(waits(semaphores, params, count)?);
+        }
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ pub mod driver;
 pub mod external;
 pub mod graph;
 pub mod module;
+pub mod nvsci;
 pub mod order;
 pub mod physical;
 

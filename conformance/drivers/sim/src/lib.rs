@@ -26,7 +26,7 @@ pub mod stream;
 pub mod word;
 pub mod work;
 
-pub use gpu_interop_stand_in::{code, descriptor, entries, lost, objects, report, settings};
+pub use gpu_interop_stand_in::{code, descriptor, entries, lost, nvsci, objects, report, settings};
 
 /// Dies as a driver does that follows a bad pointer. The handler of Rust's runtime would return from a signal that is
 /// only raised.

@@ -92,6 +92,16 @@ impl Mapping {
         unsafe { rustix::mm::mprotect(address, length, MprotectFlags::READ | MprotectFlags::WRITE) }
     }
 
+    /// Makes all of it readable only.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn forbid_writes(&self) -> rustix::io::Result<()> {
+        let address = self.within(self.base, self.length)?;
+        // SAFETY: as in `place`.
+        unsafe { rustix::mm::mprotect(address, self.length, MprotectFlags::READ) }
+    }
+
     /// Takes the memory of a range away; the addresses stay.
     ///
     /// # Errors

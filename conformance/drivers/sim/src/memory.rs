@@ -1,5 +1,6 @@
 //! Imported memory, and what is mapped or allocated.
 
+use std::any::Any;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -23,6 +24,12 @@ pub struct Imported {
     size: u64,
     /// Mapped from its first byte on only.
     dedicated: bool,
+    /// Whether it may only be read.
+    read_only: bool,
+    /// Whether images lie in it as in lavapipe's memory.
+    images: bool,
+    /// Dropped with it.
+    _keeps: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Imported memory.
@@ -64,7 +71,26 @@ impl Imported {
         let file = map_file(fd)?;
         let header = if is_lavapipe(descriptor::borrow(fd)?, &file) { LAVAPIPE_HEADER } else { 0 };
         let size = (file.length() - header) as u64;
-        Some(Self { file, header, size, dedicated: false })
+        let images = header == LAVAPIPE_HEADER;
+        Some(Self { file, header, size, dedicated: false, read_only: false, images, _keeps: None })
+    }
+
+    /// Imported with an object behind it, which lives as long.
+    #[must_use]
+    pub fn keeping(self, keeps: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { _keeps: Some(keeps), ..self }
+    }
+
+    /// Whatever is mapped may only be read: who writes dies, as with a GPU's fault.
+    #[must_use]
+    pub fn read_only(self, read_only: bool) -> Self {
+        Self { read_only, ..self }
+    }
+
+    /// Images lie in it as in lavapipe's memory.
+    #[must_use]
+    pub fn with_images(self, images: bool) -> Self {
+        Self { images, ..self }
     }
 
     /// Imported as a dedicated allocation, which is mapped from its first byte on only.
@@ -76,7 +102,7 @@ impl Imported {
     /// Whether images lie in it as [`crate::array`] has them: in the memory of lavapipe, and in what looks like it.
     #[must_use]
     pub fn has_known_images(&self) -> bool {
-        self.header == LAVAPIPE_HEADER
+        self.images
     }
 
     /// As much memory as the importer said. Who uses more than there is dies, as with a runtime that does not look.
@@ -125,7 +151,11 @@ impl Imported {
     fn again(&self, offset: u64, size: u64) -> Option<(Mapping, usize)> {
         let start = self.header + usize::try_from(offset).ok()?;
         let lead = start % PAGE;
-        self.file.again(start - lead, usize::try_from(size).ok()? + lead).ok().map(|mapping| (mapping, lead))
+        let mapping = self.file.again(start - lead, usize::try_from(size).ok()? + lead).ok()?;
+        if self.read_only {
+            mapping.forbid_writes().ok()?;
+        }
+        Some((mapping, lead))
     }
 }
 

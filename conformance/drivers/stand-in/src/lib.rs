@@ -15,6 +15,7 @@ pub mod faults;
 pub mod hip;
 pub mod lost;
 pub mod mark;
+pub mod nvsci;
 pub mod objects;
 pub mod report;
 pub mod settings;

@@ -1,0 +1,158 @@
+//! What a stand-in for CUDA's driver asks of this one.
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gpu_interop_stand_in::lock;
+use gpu_interop_stand_in::nvsci::{BufferView, GpuId, Interface, Point};
+
+use crate::attributes::Stored;
+use crate::buffer::buffer_of;
+use crate::live::IMPORTS;
+use crate::sync::{Fence, Primitive, list_of, sync_of};
+use crate::sync_reconcile::{GPU, REQUIRED_PERM};
+use crate::{error, panics};
+
+static INTERFACE: Interface = Interface {
+    import_buffer,
+    release_buffer,
+    fill_list,
+    import_sync,
+    release_sync,
+    next_point,
+    point_of,
+    signal,
+    wait,
+    release_point,
+    count_memsync,
+};
+
+/// Gives the interface.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_nvsci_interface() -> *const Interface {
+    &raw const INTERFACE
+}
+
+/// Signals that synchronised memory, signals that skipped that, and the same of waits.
+static MEMSYNCS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+
+/// How many signals (0, 1) and waits (2, 3) synchronised memory (0, 2) or skipped that (1, 3).
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_nvsci_memsyncs(which: u32) -> u64 {
+    MEMSYNCS.get(which as usize).map_or(0, |count| count.load(Ordering::SeqCst))
+}
+
+extern "C" fn count_memsync(signal: u32, skipped: u32) {
+    let which = if signal == 1 { skipped } else { 2 + skipped };
+    if let Some(count) = MEMSYNCS.get(which as usize) {
+        count.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+unsafe extern "C" fn import_buffer(object: usize, gpu: *const GpuId, view: *mut BufferView) -> u32 {
+    let buffer = buffer_of(object);
+    // SAFETY: the driver passes both.
+    unsafe {
+        if !buffer.is_for(&*gpu) {
+            return error::BAD_PARAMETER;
+        }
+        view.write(BufferView {
+            fd: buffer.memory.file.as_raw_fd(),
+            read_only: (buffer.perm() != 3).into(),
+            image: buffer.is_image().into(),
+            size: buffer.size(),
+        });
+    }
+    buffer.imports.fetch_add(1, Ordering::SeqCst);
+    IMPORTS.fetch_add(1, Ordering::SeqCst);
+    0
+}
+
+unsafe extern "C" fn release_buffer(object: usize) {
+    buffer_of(object).imports.fetch_sub(1, Ordering::SeqCst);
+    IMPORTS.fetch_sub(1, Ordering::SeqCst);
+}
+
+unsafe extern "C" fn fill_list(list: usize, gpu: *const GpuId, flags: c_int) -> u32 {
+    let list = list_of(list);
+    let mut values = lock(&list.values);
+    if list.reconciled || values.contains_key(&REQUIRED_PERM) {
+        return error::BAD_PARAMETER;
+    }
+    let perm = |flag: c_int, perm: u64| if flags & flag == 0 { 0 } else { perm };
+    values.insert(REQUIRED_PERM, Stored::new(&(perm(1, 2) | perm(2, 1)).to_ne_bytes()));
+    // SAFETY: the driver passes it.
+    values.insert(GPU, Stored::new(unsafe { &*gpu }));
+    0
+}
+
+unsafe extern "C" fn import_sync(object: usize) -> u32 {
+    sync_of(object).imports.fetch_add(1, Ordering::SeqCst);
+    IMPORTS.fetch_add(1, Ordering::SeqCst);
+    0
+}
+
+unsafe extern "C" fn release_sync(object: usize) {
+    sync_of(object).imports.fetch_sub(1, Ordering::SeqCst);
+    IMPORTS.fetch_sub(1, Ordering::SeqCst);
+}
+
+fn point(primitive: &Arc<Primitive>, value: u64) -> Point {
+    Point { primitive: Arc::into_raw(primitive.clone()).cast(), value }
+}
+
+unsafe extern "C" fn next_point(object: usize, fence: *mut c_void, out: *mut Point) -> u32 {
+    let object = sync_of(object);
+    let fence = fence.cast::<Fence>();
+    // SAFETY: the driver passes a fence of the application's, and a place for the point.
+    unsafe {
+        if fence.is_null() {
+            return error::BAD_PARAMETER;
+        }
+        if !(*fence).is_cleared() {
+            panics("a signal was given an NvSciSyncFence that is not cleared: what it held is lost");
+        }
+        let value = object.primitive.plan();
+        fence.write(Fence::new(&object, 0, value));
+        out.write(point(&object.primitive, value));
+    }
+    0
+}
+
+unsafe extern "C" fn point_of(fence: *const c_void, out: *mut Point) -> u32 {
+    // SAFETY: the driver passes a fence of the application's, and a place for the point.
+    unsafe {
+        let Some(fence) = fence.cast::<Fence>().as_ref() else { return error::BAD_PARAMETER };
+        if fence.is_cleared() {
+            return error::BAD_PARAMETER;
+        }
+        out.write(point(&fence.reference().primitive, fence.value()));
+    }
+    0
+}
+
+/// # Safety
+/// The point was not released.
+unsafe fn primitive<'a>(point: *const Point) -> (&'a Primitive, u64) {
+    // SAFETY: the caller's promise: the point holds it.
+    unsafe { (&*(*point).primitive.cast::<Primitive>(), (*point).value) }
+}
+
+unsafe extern "C" fn signal(point: *const Point) {
+    // SAFETY: the driver releases points last.
+    let (primitive, value) = unsafe { primitive(point) };
+    primitive.reach(value);
+}
+
+unsafe extern "C" fn wait(point: *const Point) {
+    // SAFETY: as above.
+    let (primitive, value) = unsafe { primitive(point) };
+    primitive.wait(value, None);
+}
+
+unsafe extern "C" fn release_point(point: *const Point) {
+    // SAFETY: made by `point`, released once.
+    drop(unsafe { Arc::from_raw((*point).primitive.cast::<Primitive>()) });
+}

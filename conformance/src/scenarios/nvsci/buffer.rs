@@ -1,0 +1,170 @@
+//! Raw buffers: data, permissions, attributes.
+
+use gpu_interop::ErrorKind;
+use gpu_interop::nvsci::{BufferAttributeList, BufferAttributes, GpuAttributes, Permission};
+
+use super::{Rig, import};
+use crate::context::Context;
+use crate::outcome::Verdict;
+use crate::scenario::scenarios;
+use crate::scenarios::expect_error;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "nvsci.raw_both_ways", None,
+        "What the CPU writes to a raw buffer the device reads, and the other way round, every byte.", both_ways,
+        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, importing memory objects";
+    "nvsci.part_of_buffer", None, "A part of a raw buffer is mapped where it lies; the rest is untouched.", part;
+    "nvsci.read_only_duplicate", None,
+        "A duplicate with reduced permissions is read by device and CPU; whatever would write to it is refused, and nothing \
+         changes.", read_only,
+        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, NvSciBufObjDupWithReducePerm";
+    "nvsci.attributes", None,
+        "Size, alignment, permissions and GPUs are what was asked for, also after an import.", attributes;
+    "nvsci.several_lists", None,
+        "Lists of several users are reconciled: the one size, the greatest alignment, CPU access if anybody needs it.",
+        several_lists;
+    "nvsci.gpu_cache", None, "Whether a GPU may cache a buffer is what was asked for, and reaches the import.", cache;
+    "nvsci.gpu_compression", None,
+        "Compression is granted to a GPU that asks for it, and not if the CPU uses the buffer; either reaches the import.",
+        compression;
+}
+
+const SIZE: usize = 1 << 20;
+
+fn both_ways(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    for size in [1, 4096, 4097, SIZE] {
+        let buffer = rig.allocate(&rig.shared(size as u64))?;
+        let mapped = import(context, &buffer)?;
+        ensure_eq!(mapped.size(), size as u64, "bytes that were imported");
+        buffer.write(0, &pattern.bytes(0, size))?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, "what the device reads")?;
+        let inverted: Vec<u8> = pattern.bytes(0, size).iter().map(|byte| !byte).collect();
+        stream.write(&mapped, &inverted)?;
+        let mut found = vec![0; size];
+        buffer.read(0, &mut found)?;
+        ensure!(found == inverted, "what the CPU reads of {size} bytes is not what the device wrote");
+    }
+    Ok(())
+}
+
+fn part(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let stream = context.device().create_stream()?;
+    let buffer = rig.allocate(&rig.shared(3 * 4096))?;
+    buffer.write(0, &[0x11; 3 * 4096])?;
+    let memory = context.device().import_memory(buffer.import_request())?;
+    stream.fill(&memory.map_buffer(4096, 4096)?, 0x22)?;
+    stream.synchronize()?;
+    let mut found = [0; 3 * 4096];
+    buffer.read(0, &mut found)?;
+    for (page, expected) in found.chunks(4096).zip([0x11, 0x22, 0x11]) {
+        ensure!(page.iter().all(|byte| *byte == expected), "a page is not all {expected:#x}");
+    }
+    Ok(())
+}
+
+fn read_only(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
+    buffer.write(0, &pattern.bytes(0, SIZE))?;
+    let duplicate = buffer.read_only()?;
+    ensure!(duplicate.properties().is_read_only() && !buffer.properties().is_read_only(), "permissions are mixed up");
+    let (readable, writable) = (import(context, &duplicate)?, import(context, &buffer)?);
+    pattern.verify(0, &context.read(&stream, &readable)?, "the duplicate")?;
+    let word = readable.slice(0..4)?;
+    for (what, result) in [
+        ("a fill", stream.fill(&readable, 0)),
+        ("a fill of words", stream.fill_u32(word, 0)),
+        ("a copy", stream.copy(&readable, &writable)),
+        ("a write", stream.write(&readable, &vec![0; SIZE])),
+        ("a word", stream.write_value_u32(word, 0)),
+        ("a write of the CPU's", duplicate.write(0, &[0])),
+    ] {
+        expect_error(result, ErrorKind::InvalidArgument, what)?;
+    }
+    stream.synchronize()?;
+    pattern.verify(0, &context.read(&stream, &writable)?, "the memory after refused writes")?;
+    // The other object's rights are its own: what it writes, the duplicate sees.
+    stream.fill(&writable, 0x77)?;
+    stream.synchronize()?;
+    let mut found = vec![0; SIZE];
+    duplicate.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0x77), "the duplicate is not the same memory");
+    // The memory lives as long as either.
+    drop((writable, buffer));
+    ensure!(context.read(&stream, &readable)?.iter().all(|byte| *byte == 0x77), "the duplicate lost its memory");
+    Ok(())
+}
+
+fn attributes(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    for alignment in [1, 512, 1 << 16] {
+        let asked = rig.shared(12_345).alignment(alignment).permission(Permission::ReadOnly);
+        let buffer = rig.allocate(&asked)?;
+        let properties = buffer.properties();
+        ensure_eq!(properties.size(), 12_345, "bytes");
+        let granted = properties.alignment();
+        ensure!(granted >= alignment && granted.is_power_of_two(), "alignment {granted} for {alignment}");
+        // Who allocates may write.
+        ensure!(!properties.is_read_only() && properties.has_cpu_access(), "{properties:?}");
+        ensure!(properties.planes().is_empty(), "a raw buffer has planes: {properties:?}");
+        let ids: Vec<_> = properties.gpus().iter().map(|gpu| gpu.id).collect();
+        ensure_eq!(ids, [rig.gpu], "GPUs");
+        let memory = context.device().import_memory(buffer.import_request())?;
+        ensure_eq!(memory.size(), 12_345, "bytes of the import");
+        ensure_eq!(memory.nv_sci_buf(), Some(properties.for_import()), "what the import knows");
+    }
+    Ok(())
+}
+
+fn several_lists(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let gpu = rig.list(&BufferAttributes::raw(8192).alignment(256).gpu(GpuAttributes::new(rig.gpu)))?;
+    let cpu = rig.list(&BufferAttributes::raw_of_any_size().alignment(1 << 17).cpu_access(true))?;
+    let reconciled = BufferAttributeList::reconcile(&[&cpu, &gpu])?;
+    let properties = reconciled.properties();
+    ensure_eq!((properties.size(), properties.has_cpu_access()), (8192, true), "size and CPU access");
+    ensure!(properties.alignment() >= 1 << 17, "alignment {}", properties.alignment());
+    // Lists may go before what was made from them, and several buffers be made.
+    drop((gpu, cpu));
+    let (first, second) = (reconciled.allocate()?, reconciled.allocate()?);
+    drop(reconciled);
+    first.write(0, &[1; 8192])?;
+    second.write(0, &[2; 8192])?;
+    let stream = context.device().create_stream()?;
+    for (buffer, expected) in [(first, 1), (second, 2)] {
+        let found = context.read(&stream, &import(context, &buffer)?)?;
+        ensure!(found.iter().all(|byte| *byte == expected), "buffer {expected} holds something else");
+    }
+    Ok(())
+}
+
+fn cache(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    for enabled in [false, true] {
+        let gpu = GpuAttributes::new(rig.gpu).cache(enabled);
+        let buffer = rig.allocate(&BufferAttributes::raw(4096).gpu(gpu))?;
+        let memory = context.device().import_memory(buffer.import_request())?;
+        let granted = memory.nv_sci_buf().and_then(|properties| properties.gpu(context.device().identity()));
+        ensure_eq!(granted.map(|gpu| gpu.cache), Some(Some(enabled)), "whether it is cached");
+        // A cache that nobody else sees past needs no care.
+        ensure_eq!(granted.map(|gpu| gpu.needs_memsync), Some(Some(false)), "whether memory must be synchronised");
+    }
+    Ok(())
+}
+
+fn compression(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    for (asks, cpu, expected) in [(false, false, false), (true, false, true), (true, true, false)] {
+        let gpu = GpuAttributes::new(rig.gpu).compression(asks);
+        let buffer = rig.allocate(&BufferAttributes::raw(4096).cpu_access(cpu).gpu(gpu))?;
+        let memory = context.device().import_memory(buffer.import_request())?;
+        let granted = memory.nv_sci_buf().and_then(|properties| properties.gpu(context.device().identity()));
+        ensure_eq!(granted.map(|gpu| gpu.compression), Some(Some(expected)), "asked {asks}, CPU {cpu}: compressed");
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Images.
+
+use gpu_interop::nvsci::{BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, PlaneAttributes};
+use gpu_interop::{ErrorKind, Feature, MipmappedArrayDesc};
+
+use super::Rig;
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::scenarios::expect_error;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "nvsci.image_rows", None,
+        "The rows of a pitch-linear image are where its attributes say: written by the CPU, read by the device in a buffer.",
+        rows;
+    "nvsci.image_array", None,
+        "A plane of an image is mapped as an array of one level; each texel is the CPU's, and the device's comes back.",
+        array,
+        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, mapping mipmapped arrays";
+    "nvsci.image_planes", None, "Each plane of an image has its own place, size and format.", planes;
+    "nvsci.mip_levels", None, "More mip levels than one are refused before the driver is asked.", mip_levels,
+        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, the number of mip levels must be 1";
+}
+
+const PLANE: PlaneAttributes = PlaneAttributes { width: 100, height: 37, format: ColorFormat::A8B8G8R8 };
+const ROW: usize = 400;
+
+fn attributes(rig: &Rig, image: ImageAttributes) -> BufferAttributes {
+    BufferAttributes::image(image).cpu_access(true).gpu(GpuAttributes::new(rig.gpu))
+}
+
+fn bytes(number: u64) -> Verdict<usize> {
+    usize::try_from(number).map_err(|error| Stop::Failed(error.to_string()))
+}
+
+fn rows(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let buffer = rig.allocate(&attributes(&rig, ImageAttributes::new(ImageLayout::PitchLinear, PLANE)))?;
+    let [plane] = buffer.properties().planes() else { return Err(Stop::Failed(format!("{:?}", buffer.properties()))) };
+    ensure!(u64::from(plane.pitch) >= ROW as u64 && plane.aligned_height >= PLANE.height, "too small: {plane:?}");
+    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let start = |row: u32| plane.offset + u64::from(row) * u64::from(plane.pitch);
+    for row in 0..PLANE.height {
+        buffer.write(start(row), &pattern.bytes(u64::from(row) * ROW as u64, ROW))?;
+    }
+    let found = context.read(&stream, &super::import(context, &buffer)?)?;
+    ensure_eq!(found.len() as u64, buffer.properties().size(), "bytes of the import");
+    for row in 0..PLANE.height {
+        let at = bytes(start(row))?;
+        pattern.verify(u64::from(row) * ROW as u64, &found[at..at + ROW], &format!("row {row}"))?;
+    }
+    Ok(())
+}
+
+fn array(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let rig = Rig::open(context)?;
+    let buffer = rig.allocate(&attributes(&rig, ImageAttributes::new(ImageLayout::PitchLinear, PLANE)))?;
+    let plane = buffer.properties().planes()[0];
+    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let start = |row: usize| plane.offset + (row as u64) * u64::from(plane.pitch);
+    let height = PLANE.height as usize;
+    for row in 0..height {
+        buffer.write(start(row), &pattern.bytes((row * ROW) as u64, ROW))?;
+    }
+    let memory = context.device().import_memory(buffer.import_request())?;
+    let mapped = memory.map_mipmapped_array(&buffer.array_desc(0)?)?;
+    let mut texels = vec![0; ROW * height];
+    stream.read_array(mapped.level(0)?, &mut texels)?;
+    pattern.verify(0, &texels, "texels that the device reads")?;
+    texels.iter_mut().for_each(|byte| *byte = !*byte);
+    stream.write_array(mapped.level(0)?, &texels)?;
+    for row in 0..height {
+        let mut found = [0; ROW];
+        buffer.read(start(row), &mut found)?;
+        ensure!(found == texels[row * ROW..(row + 1) * ROW], "row {row} is not what the device wrote");
+    }
+    // Of a duplicate that may only be read, the texels can be read, and not be written.
+    let memory = context.device().import_memory(buffer.read_only()?.import_request())?;
+    let mapped = memory.map_mipmapped_array(&buffer.array_desc(0)?)?;
+    let mut again = vec![0; ROW * height];
+    stream.read_array(mapped.level(0)?, &mut again)?;
+    ensure!(again == texels, "the duplicate has other texels");
+    expect_error(stream.write_array(mapped.level(0)?, &again), ErrorKind::InvalidArgument, "writing to the duplicate")?;
+    Ok(())
+}
+
+fn planes(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let image = ImageAttributes::new(ImageLayout::PitchLinear, PlaneAttributes { format: ColorFormat::Y8, ..PLANE })
+        .plane(PlaneAttributes { width: 50, height: 19, format: ColorFormat::Y16 })
+        .plane(PLANE);
+    let buffer = rig.allocate(&attributes(&rig, image))?;
+    let properties = buffer.properties();
+    let formats: Vec<_> = properties.planes().iter().map(|plane| plane.format).collect();
+    let expected = [ColorFormat::Y8, ColorFormat::Y16, ColorFormat::A8B8G8R8].map(Some);
+    ensure_eq!(formats, expected, "formats");
+    ensure_eq!(properties.for_import().planes, 3, "planes that the import knows of");
+    let mut end = 0;
+    for (number, plane) in properties.planes().iter().enumerate() {
+        ensure!(plane.offset >= end, "plane {number} begins in the one before: {plane:?}");
+        end = plane.offset + plane.size;
+        buffer.write(plane.offset, &vec![u8::try_from(number).unwrap_or(0) + 1; bytes(plane.size)?])?;
+    }
+    ensure!(end <= properties.size(), "the planes end behind the buffer: {properties:?}");
+    let stream = context.device().create_stream()?;
+    let found = context.read(&stream, &super::import(context, &buffer)?)?;
+    for (plane, number) in properties.planes().iter().zip(1..) {
+        let at = bytes(plane.offset)?;
+        ensure!(
+            found[at..at + bytes(plane.size)?].iter().all(|byte| *byte == number),
+            "plane {number} was overwritten"
+        );
+    }
+    expect_error(buffer.array_desc(3), ErrorKind::InvalidArgument, "a fourth plane")?;
+    Ok(())
+}
+
+fn mip_levels(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let rig = Rig::open(context)?;
+    let buffer = rig.allocate(&attributes(&rig, ImageAttributes::new(ImageLayout::PitchLinear, PLANE)))?;
+    let desc = buffer.array_desc(0)?;
+    ensure_eq!(desc.levels, 1, "levels");
+    let memory = context.device().import_memory(buffer.import_request())?;
+    for desc in [
+        MipmappedArrayDesc { levels: 2, ..desc },
+        MipmappedArrayDesc { levels: 7, ..desc },
+        MipmappedArrayDesc { layout_levels: Some(7), ..desc },
+    ] {
+        let error = expect_error(memory.map_mipmapped_array(&desc), ErrorKind::InvalidArgument, "mip levels")?;
+        ensure!(error.code().is_none() && error.message().contains("one mip level"), "{error}");
+    }
+    memory.map_mipmapped_array(&desc)?;
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! NvSciBuf and NvSciSync.
+
+mod accounting;
+mod buffer;
+mod fence;
+mod image;
+mod refusal;
+mod sync;
+
+use gpu_interop::nvsci::{
+    Buffer, BufferAttributeList, BufferAttributes, BufferModule, GpuAttributes, ImportedSync, NvSci, SyncAttributeList,
+    SyncModule, SyncOptions,
+};
+use gpu_interop::{ErrorKind, Feature, MappedBuffer, MemoryHandleKind, NvSciSyncUse, SemaphoreHandleKind, Uuid};
+
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::Scenario;
+
+/// All of the group.
+pub(super) fn scenarios() -> Vec<Scenario> {
+    [buffer::SCENARIOS, image::SCENARIOS, sync::SCENARIOS, fence::SCENARIOS, refusal::SCENARIOS, accounting::SCENARIOS]
+        .concat()
+}
+
+/// Open modules of both libraries, and the device's id.
+struct Rig {
+    buffers: BufferModule,
+    syncs: SyncModule,
+    gpu: Uuid,
+}
+
+impl Rig {
+    /// Unsupported where there are no libraries, or the device takes nothing from them.
+    fn open(context: &Context) -> Verdict<Self> {
+        let nv_sci = NvSci::load().map_err(|error| match error.kind() {
+            ErrorKind::DriverNotFound => Stop::Unsupported(error.to_string()),
+            _ => error.into(),
+        })?;
+        context.need_memory(MemoryHandleKind::NvSciBuf)?;
+        context.need_semaphore(SemaphoreHandleKind::NvSciSync)?;
+        context.need_feature(Feature::NvSciSyncAttributes)?;
+        if nv_sci.is_stand_in() && !context.device().backend().stand_in {
+            return Err(Stop::Unsupported("NvSci is only played here, which a real driver takes nothing from".into()));
+        }
+        let uuid = context.device().identity().uuid;
+        let gpu = uuid.ok_or_else(|| Stop::Unsupported("the device has no UUID, by which NvSci knows GPUs".into()))?;
+        Ok(Self { buffers: nv_sci.open_buffers()?, syncs: nv_sci.open_syncs()?, gpu })
+    }
+
+    /// A raw buffer for the CPU and the device.
+    fn shared(&self, size: u64) -> BufferAttributes {
+        BufferAttributes::raw(size).cpu_access(true).gpu(GpuAttributes::new(self.gpu))
+    }
+
+    fn list(&self, attributes: &BufferAttributes) -> Verdict<BufferAttributeList> {
+        Ok(BufferAttributeList::new(&self.buffers, attributes)?)
+    }
+
+    /// Allocates what one list asks for.
+    fn allocate(&self, attributes: &BufferAttributes) -> Verdict<Buffer> {
+        Ok(BufferAttributeList::reconcile(&[&self.list(attributes)?])?.allocate()?)
+    }
+
+    /// A list of the device's.
+    fn for_device(&self, context: &Context, uses: NvSciSyncUse, options: SyncOptions) -> Verdict<SyncAttributeList> {
+        Ok(SyncAttributeList::for_device(&self.syncs, context.device(), uses, options)?)
+    }
+
+    /// An object that the device signals, and that the device and the CPU wait for.
+    fn device_signals(&self, context: &Context, options: SyncOptions) -> Verdict<ImportedSync> {
+        let signaller = self.for_device(context, NvSciSyncUse::SIGNAL, options)?;
+        let waiter = self.for_device(context, NvSciSyncUse::WAIT, options)?;
+        let cpu = SyncAttributeList::for_cpu(&self.syncs, NvSciSyncUse::WAIT, options)?;
+        let object = SyncAttributeList::reconcile(&[&signaller, &waiter, &cpu])?.allocate()?;
+        Ok(object.import(context.device())?)
+    }
+}
+
+fn import(context: &Context, buffer: &Buffer) -> Verdict<MappedBuffer> {
+    Ok(context.device().import_memory(buffer.import_request())?.map_all()?)
+}

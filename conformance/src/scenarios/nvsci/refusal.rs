@@ -1,0 +1,125 @@
+//! What does not go together, and what is refused.
+
+use gpu_interop::nvsci::{
+    BufferAttributeList, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, NvSci,
+    PlaneAttributes, SyncAttributeList, SyncOptions,
+};
+use gpu_interop::{ErrorKind, NvSciSyncUse, Uuid};
+
+use super::Rig;
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::scenarios::{expect_error, refused};
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "nvsci.conflict", None,
+        "Lists that no buffer satisfies are a typed error that names what they differ in; the lists can be used again.",
+        conflict;
+    "nvsci.sync_conflict", None,
+        "Lists without a signaller, with two of them, or without a waiter are a typed error.", sync_conflict;
+    "nvsci.foreign_gpu", None,
+        "A buffer that was made for other GPUs is refused before the driver is asked, and comes back.", foreign_gpu;
+    "nvsci.bad_requests", None,
+        "Sizes of 0, alignments that are no powers of two, empty planes, lists named twice or of two modules, and ranges past \
+         the end are refused.", bad_requests;
+}
+
+fn conflict(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let list = |attributes: BufferAttributes| rig.list(&attributes);
+    let plane = PlaneAttributes { width: 64, height: 64, format: ColorFormat::Y8 };
+    let image = |plane| BufferAttributes::image(ImageAttributes::new(ImageLayout::PitchLinear, plane));
+    let (small, great) = (list(BufferAttributes::raw(4096))?, list(BufferAttributes::raw(8192))?);
+    let (flat, wide) = (list(image(plane))?, list(image(PlaneAttributes { width: 65, ..plane }))?);
+    let unnamed = list(BufferAttributes::raw_of_any_size())?;
+    for (lists, named) in [
+        (vec![&small, &great], "Size"),
+        (vec![&small, &flat], "Types"),
+        (vec![&flat, &wide], "PlaneWidth"),
+        (vec![&unnamed], "Size"),
+    ] {
+        let reconciled = BufferAttributeList::reconcile(&lists);
+        let error = expect_error(reconciled, ErrorKind::ReconciliationFailed, "lists that differ")?;
+        let told = error.context().iter().find(|(key, _)| *key == "in conflict").map(|(_, value)| value.as_str());
+        ensure!(told.is_some_and(|told| told.contains(named)), "{named} is not named: {error}");
+    }
+    // None of the lists was used up.
+    let buffer = BufferAttributeList::reconcile(&[&unnamed, &great])?.allocate()?;
+    ensure_eq!(buffer.properties().size(), 8192, "bytes");
+    Ok(())
+}
+
+fn sync_conflict(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let options = SyncOptions::default();
+    let device = |uses| rig.for_device(context, uses, options);
+    let (signaller, other) = (device(NvSciSyncUse::SIGNAL)?, device(NvSciSyncUse::SIGNAL)?);
+    let waiter = device(NvSciSyncUse::WAIT)?;
+    for (lists, what) in [
+        (vec![&waiter], "nobody signals"),
+        (vec![&signaller], "nobody waits"),
+        (vec![&signaller, &other, &waiter], "two signal"),
+    ] {
+        expect_error(SyncAttributeList::reconcile(&lists), ErrorKind::ReconciliationFailed, what)?;
+    }
+    let reconciled = SyncAttributeList::reconcile(&[&signaller, &waiter])?;
+    ensure_eq!(reconciled.uses(), NvSciSyncUse::SIGNAL | NvSciSyncUse::WAIT, "what all may do");
+    ensure!(!reconciled.has_deterministic_fences(), "nobody asked for deterministic fences");
+    reconciled.allocate()?;
+    let nothing = SyncAttributeList::for_device(&rig.syncs, context.device(), NvSciSyncUse::empty(), options);
+    expect_error(nothing, ErrorKind::InvalidArgument, "no use at all")?;
+    Ok(())
+}
+
+fn foreign_gpu(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let mut bytes = *rig.gpu.as_bytes();
+    bytes[0] ^= 0xff;
+    let other = Uuid::from_bytes(bytes).ok_or_else(|| Stop::Failed("no other UUID".into()))?;
+    let buffer = rig.allocate(&BufferAttributes::raw(4096).gpu(GpuAttributes::new(other)))?;
+    let result = context.device().import_memory(buffer.import_request());
+    let (error, request) = refused(result, &[ErrorKind::DeviceMismatch], "a buffer of another GPU")?;
+    ensure!(error.code().is_none() && error.to_string().contains(&other.to_string()), "{error}");
+    ensure_eq!(request.size(), 4096, "bytes of the request that came back");
+    // With both it may.
+    let both = BufferAttributes::raw(4096).gpu(GpuAttributes::new(other)).gpu(GpuAttributes::new(rig.gpu));
+    context.device().import_memory(rig.allocate(&both)?.import_request())?;
+    Ok(())
+}
+
+fn bad_requests(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let plane = PlaneAttributes { width: 4, height: 4, format: ColorFormat::Y8 };
+    let image = |plane| ImageAttributes::new(ImageLayout::PitchLinear, plane);
+    let gpu = GpuAttributes::new(rig.gpu);
+    for (attributes, what) in [
+        (BufferAttributes::raw(0), "0 bytes"),
+        (BufferAttributes::raw(1).alignment(0), "an alignment of 0"),
+        (BufferAttributes::raw(1).alignment(48), "an alignment of 48"),
+        (BufferAttributes::raw(1).gpu(gpu).gpu(gpu), "a GPU twice"),
+        (BufferAttributes::image(image(PlaneAttributes { width: 0, ..plane })), "an empty plane"),
+        (BufferAttributes::image(image(plane).plane(plane).plane(plane).plane(plane)), "four planes"),
+        (BufferAttributes::image(image(plane).alignment(3)), "planes aligned to 3"),
+    ] {
+        expect_error(BufferAttributeList::new(&rig.buffers, &attributes), ErrorKind::InvalidArgument, what)?;
+    }
+    let list = rig.list(&rig.shared(4096))?;
+    let module = NvSci::load()?.open_buffers()?;
+    let foreign = BufferAttributeList::new(&module, &rig.shared(4096))?;
+    for (lists, what) in
+        [(vec![], "no list"), (vec![&list, &list], "a list twice"), (vec![&list, &foreign], "lists of two modules")]
+    {
+        expect_error(BufferAttributeList::reconcile(&lists), ErrorKind::InvalidArgument, what)?;
+    }
+    let buffer = BufferAttributeList::reconcile(&[&list])?.allocate()?;
+    for (offset, length) in [(0, 0), (0, 4097), (4096, 1), (u64::MAX, 2)] {
+        let what = format!("{length} bytes from {offset}");
+        expect_error(buffer.read(offset, &mut vec![0; length]), ErrorKind::InvalidArgument, &what)?;
+        expect_error(buffer.write(offset, &vec![0; length]), ErrorKind::InvalidArgument, &what)?;
+    }
+    let hidden = rig.allocate(&BufferAttributes::raw(4096).gpu(gpu))?;
+    expect_error(hidden.read(0, &mut [0]), ErrorKind::InvalidArgument, "the CPU, where nobody asked for it")?;
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Signals and waits: between streams, and between streams and the CPU.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use gpu_interop::nvsci::{MemSync, SyncAttributeList, SyncOptions};
+use gpu_interop::{ErrorKind, Feature, NvSciSyncUse};
+
+use super::{Rig, import};
+use crate::context::Context;
+use crate::outcome::Verdict;
+use crate::scenario::scenarios;
+use crate::scenarios::expect_error;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "nvsci.signal_to_stream", None,
+        "A stream that waits for a fence sees all that another enqueued before the signal, with and without the \
+         synchronisation of memory.", to_stream,
+        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, signalling and waiting";
+    "nvsci.signal_to_cpu", None,
+        "The CPU's wait for a fence times out while the stream is held up, and then finds what the stream wrote.", to_cpu;
+    "nvsci.cpu_to_stream", None, "A stream waits for what the CPU signals, and finds what it wrote before.", from_cpu;
+    "nvsci.deterministic_fences", None,
+        "Fences made from a number and a value are reached by the signal that takes the object to that value, and the \
+         fences of signals say so.", deterministic;
+    "nvsci.ping_pong", None, "Two streams hand a buffer to and fro 200 times by two objects, every byte checked.", ping_pong;
+}
+
+const SIZE: usize = 64 << 10;
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn to_stream(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let object = rig.device_signals(context, SyncOptions::default())?;
+    let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
+    let mapped = import(context, &buffer)?;
+    let copy = context.device().allocate_exportable(SIZE as u64)?;
+    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    let mut fence = rig.syncs.fence();
+    for (round, memory) in (1..=100_u8).zip([MemSync::Synchronize, MemSync::Skip].into_iter().cycle()) {
+        first.fill(&mapped, round)?;
+        object.signal(&first, &mut fence, memory)?;
+        ensure!(!fence.is_cleared(), "the signal left the fence cleared");
+        object.wait(&second, &fence, memory)?;
+        second.copy(copy.slice(0..SIZE as u64)?, &mapped)?;
+        let mut found = vec![0; SIZE];
+        second.read(copy.slice(0..SIZE as u64)?, &mut found)?;
+        ensure!(found.iter().all(|byte| *byte == round), "round {round}, {memory:?}: the signal came too early");
+    }
+    Ok(())
+}
+
+fn to_cpu(context: &Context) -> Verdict {
+    context.need_feature(Feature::HostFunctions)?;
+    let rig = Rig::open(context)?;
+    let object = rig.device_signals(context, SyncOptions::default())?;
+    let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
+    let mapped = import(context, &buffer)?;
+    let stream = context.device().create_stream()?;
+    let (mut fence, mut cpu) = (rig.syncs.fence(), rig.syncs.cpu_wait_context()?);
+    // Nothing to wait for.
+    cpu.wait(&fence, Some(Duration::ZERO))?;
+    let (go, held) = mpsc::channel::<()>();
+    stream.launch_host_function(move || {
+        let _ = held.recv_timeout(LIMIT);
+    })?;
+    stream.fill(&mapped, 0x5a)?;
+    object.signal(&stream, &mut fence, MemSync::Synchronize)?;
+    for timeout in [Duration::ZERO, Duration::from_millis(5)] {
+        expect_error(cpu.wait(&fence, Some(timeout)), ErrorKind::Timeout, "a wait for what is held up")?;
+    }
+    drop(go);
+    cpu.wait(&fence, Some(LIMIT))?;
+    let mut found = vec![0; SIZE];
+    buffer.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 0x5a), "the fence was reached before the fill had run");
+    // Reached for ever, and without end is as good.
+    cpu.wait(&fence, None)?;
+    Ok(())
+}
+
+fn from_cpu(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let signaller = SyncAttributeList::for_cpu(&rig.syncs, NvSciSyncUse::SIGNAL, SyncOptions::default())?;
+    let waiter = rig.for_device(context, NvSciSyncUse::WAIT, SyncOptions::default())?;
+    let object = SyncAttributeList::reconcile(&[&signaller, &waiter])?.allocate()?;
+    let imported = object.import(context.device())?;
+    let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
+    let mapped = import(context, &buffer)?;
+    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let mut fence = rig.syncs.fence();
+    for round in 0..20_u64 {
+        object.generate_fence(&mut fence)?;
+        imported.wait(&stream, &fence, MemSync::Synchronize)?;
+        ensure!(!stream.is_idle()?, "round {round}: the stream did not wait");
+        buffer.write(0, &pattern.bytes(round * SIZE as u64, SIZE))?;
+        object.signal()?;
+        pattern.verify(round * SIZE as u64, &context.read(&stream, &mapped)?, &format!("round {round}"))?;
+    }
+    Ok(())
+}
+
+fn deterministic(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let options = SyncOptions { deterministic_fences: true };
+    let object = rig.device_signals(context, options)?;
+    ensure!(object.object().has_deterministic_fences(), "the object does not know that its fences are deterministic");
+    let stream = context.device().create_stream()?;
+    let (mut made, mut signalled) = (rig.syncs.fence(), rig.syncs.fence());
+    let mut cpu = rig.syncs.cpu_wait_context()?;
+    ensure_eq!(made.id_and_value()?, None, "what a cleared fence says");
+    // The first signal says where the object begins.
+    object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
+    let Some((id, first)) = signalled.id_and_value()? else {
+        return Err(crate::Stop::Failed("the fence of a signal says nothing".into()));
+    };
+    stream.synchronize()?;
+    for value in first + 1..first + 20 {
+        made.set(object.object(), id, value)?;
+        ensure_eq!(made.id_and_value()?, Some((id, value)), "what was set");
+        expect_error(cpu.wait(&made, Some(Duration::from_millis(1))), ErrorKind::Timeout, "a value not reached yet")?;
+        object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
+        ensure_eq!(signalled.id_and_value()?, Some((id, value)), "what the signal made");
+        cpu.wait(&made, Some(LIMIT))?;
+    }
+    // A stream that is told before the signal is.
+    let (buffer, waits) = (rig.allocate(&rig.shared(4096))?, context.device().create_stream()?);
+    let mapped = import(context, &buffer)?;
+    made.set(object.object(), id, first + 20)?;
+    object.wait(&waits, &made, MemSync::Synchronize)?;
+    stream.fill(&mapped, 0x66)?;
+    object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
+    let found = context.read(&waits, &mapped)?;
+    ensure!(found.iter().all(|byte| *byte == 0x66), "the stream did not wait for the value");
+    Ok(())
+}
+
+fn ping_pong(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let (there, back) =
+        (rig.device_signals(context, SyncOptions::default())?, rig.device_signals(context, SyncOptions::default())?);
+    let (buffer, other) = (rig.allocate(&rig.shared(SIZE as u64))?, rig.allocate(&rig.shared(SIZE as u64))?);
+    let (mapped, copied) = (import(context, &buffer)?, import(context, &other)?);
+    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    let (mut to, mut fro) = (rig.syncs.fence(), rig.syncs.fence());
+    for round in 0..200_u8 {
+        if round > 0 {
+            back.wait(&first, &fro, MemSync::Synchronize)?;
+        }
+        first.fill(&mapped, round)?;
+        there.signal(&first, &mut to, MemSync::Synchronize)?;
+        there.wait(&second, &to, MemSync::Synchronize)?;
+        second.copy(&copied, &mapped)?;
+        back.signal(&second, &mut fro, MemSync::Synchronize)?;
+    }
+    rig.syncs.cpu_wait_context()?.wait(&fro, Some(LIMIT))?;
+    let mut found = vec![0; SIZE];
+    other.read(0, &mut found)?;
+    ensure!(found.iter().all(|byte| *byte == 199), "the last copy is not of the last fill");
+    Ok(())
+}

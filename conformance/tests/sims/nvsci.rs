@@ -1,0 +1,190 @@
+//! NvSciBuf and NvSciSync on the libraries that play them and NVIDIA's driver.
+
+use gpu_interop_conformance::Outcome;
+use libtest_mimic::{Failed, Trial};
+
+use crate::run::{Ran, Run, check};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::test("nvsci_suite", suite),
+        Trial::test("nvsci_is_unsupported_without_its_libraries", without_libraries),
+        Trial::test("nvsci_is_unsupported_on_other_systems", not_embedded),
+        Trial::test("nvsci_faults_are_reported", faults),
+        Trial::test("nvsci_null_results_are_reported", null_results),
+        Trial::test("nvsci_of_an_older_version", old),
+        Trial::test("nvsci_of_another_major_version_is_refused", incompatible),
+        Trial::test("nvsci_with_caches_that_need_flushing", flush),
+        Trial::test("nvsci_leaks_are_caught", leaks),
+        Trial::test("nvsci_calls_that_take_long_change_nothing", latency),
+    ]
+}
+
+/// What `conformance list` says there is.
+const SCENARIOS: usize = 23;
+
+fn suite() -> Result<(), Failed> {
+    let report = Run::nvsci().filter("nvsci.*").run()?;
+    report.only_unsupported(&[])?;
+    report.passed("nvsci.", SCENARIOS)?;
+    report.nothing_alive()
+}
+
+/// Every scenario of the group is unsupported, for this reason. One of another group keeps the run from being empty.
+fn unsupported(run: Run, reason: &str) -> Result<(), Failed> {
+    let report = run.exporter("native").filter("{nvsci.*,memory.fill}").run()?;
+    report.only_unsupported(&[reason])?;
+    let count = report.results.iter().filter(|case| case.outcome == Outcome::Unsupported).count();
+    check(count == SCENARIOS, format!("{count}: {}", report.text()))?;
+    report.nothing_alive()
+}
+
+fn without_libraries() -> Result<(), Failed> {
+    let none = "/nonexistent/libnvsci.so";
+    unsupported(Run::nvsci().env("GPU_INTEROP_NVSCIBUF_LIBRARY", none), "libnvscibuf.so")?;
+    unsupported(Run::nvsci().env("GPU_INTEROP_NVSCISYNC_LIBRARY", none), "libnvscisync.so")?;
+    unsupported(Run::cuda(), "libnvscibuf.so")
+}
+
+fn not_embedded() -> Result<(), Failed> {
+    unsupported(Run::nvsci().env("SIM_ATTRIBUTES", "18:0"), "NvSci objects exist on NVIDIA's embedded systems only")
+}
+
+/// One scenario, which must fail for this reason, and lose nothing on the way.
+fn fails(scenario: &str, fault: &str, reason: &str) -> Result<(), Failed> {
+    let report = Run::nvsci().filter(scenario).env("SIM_FAIL", fault).run()?;
+    failed(&report, &format!("{scenario} {fault}"), reason)?;
+    report.nothing_alive()
+}
+
+fn failed(report: &Ran, what: &str, reason: &str) -> Result<(), Failed> {
+    let [case] = report.results.as_slice() else { return Err(format!("{what}: {}", report.text()).into()) };
+    let told = case.reason.as_deref().unwrap_or_default();
+    check(case.outcome == Outcome::Failed && told.contains(reason), format!("{what}: {case:?}"))
+}
+
+/// Each function that can fail, in a scenario that calls it.
+fn faults() -> Result<(), Failed> {
+    let (both_ways, stream) = ("nvsci.raw_both_ways", "nvsci.signal_to_stream");
+    for (scenario, fault, reason) in [
+        (both_ways, "NvSciBufCheckVersionCompatibility:1:256", "NvSciError_BadParameter (256)"),
+        (both_ways, "NvSciSyncCheckVersionCompatibility:1:256", "NvSciError_BadParameter (256)"),
+        (both_ways, "NvSciBufModuleOpen:1:48", "NvSciBufModuleOpen: out of memory"),
+        (both_ways, "NvSciSyncModuleOpen:1:50", "NvSciError_ResourceError (50)"),
+        (both_ways, "NvSciBufAttrListCreate:1:48", "NvSciBufAttrListCreate: out of memory"),
+        (both_ways, "NvSciBufAttrListSetAttrs:1:256", "attribute keys: 0x1, 0x2, 0x3, 0x10000"),
+        (both_ways, "NvSciBufAttrListReconcile:1:65792", "NvSciBufAttrListReconcile: reconciliation failed"),
+        (both_ways, "NvSciBufAttrListReconcile:1:48", "NvSciBufAttrListReconcile: out of memory"),
+        (both_ways, "NvSciBufAttrListGetAttrs:1:34", "NvSciError_InvalidState (34)"),
+        (both_ways, "NvSciBufAttrListGetAttrs:12:34", "NvSciError_InvalidState (34)"),
+        (both_ways, "NvSciBufObjAlloc:1:48", "NvSciBufObjAlloc: out of memory"),
+        (
+            both_ways,
+            "NvSciBufObjAlloc:2:54321",
+            "NvSciBufObjAlloc: driver error: the library reported a failure [driver answered: code 54321",
+        ),
+        (both_ways, "NvSciBufObjGetAttrList:1:50", "NvSciBufObjGetAttrList: driver error"),
+        (both_ways, "NvSciBufObjGetCpuPtr:1:256", "NvSciBufObjGetCpuPtr: driver error"),
+        (both_ways, "NvSciBufObjGetConstCpuPtr:1:256", "NvSciBufObjGetConstCpuPtr: driver error"),
+        (
+            "nvsci.read_only_duplicate",
+            "NvSciBufObjDupWithReducePerm:1:50",
+            "NvSciBufObjDupWithReducePerm: driver error",
+        ),
+        (both_ways, "cuImportExternalMemory:1:1", "CUDA_ERROR_INVALID_VALUE (1)"),
+        (stream, "NvSciSyncAttrListCreate:1:48", "NvSciSyncAttrListCreate: out of memory"),
+        (stream, "cuDeviceGetNvSciSyncAttributes:1:801", "cuDeviceGetNvSciSyncAttributes: unsupported"),
+        (stream, "cuDeviceGetNvSciSyncAttributes:2:1", "CUDA_ERROR_INVALID_VALUE (1)"),
+        (stream, "NvSciSyncAttrListSetAttrs:1:256", "NvSciSyncAttrListSetAttrs: driver error"),
+        (stream, "NvSciSyncAttrListReconcile:1:33554433", "NvSciError_UnsupportedConfig (33554433)"),
+        (stream, "NvSciSyncAttrListGetAttrs:1:256", "NvSciSyncAttrListGetAttrs: driver error"),
+        (stream, "NvSciSyncObjAlloc:1:49", "NvSciError_InsufficientResource (49)"),
+        (stream, "cuImportExternalSemaphore:1:999", "CUDA_ERROR_UNKNOWN (999)"),
+        (stream, "cuSignalExternalSemaphoresAsync:3:700", "CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
+        (stream, "cuWaitExternalSemaphoresAsync:3:700", "CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
+        ("nvsci.signal_to_cpu", "NvSciSyncCpuWaitContextAlloc:1:50", "NvSciSyncCpuWaitContextAlloc: driver error"),
+        ("nvsci.signal_to_cpu", "NvSciSyncFenceWait:4:50", "NvSciSyncFenceWait: driver error"),
+        ("nvsci.cpu_to_stream", "NvSciSyncObjGenerateFence:1:256", "NvSciSyncObjGenerateFence: driver error"),
+        ("nvsci.deterministic_fences", "NvSciSyncFenceUpdateFence:1:259", "NvSciError_Overflow (259)"),
+        ("nvsci.deterministic_fences", "NvSciSyncFenceExtractFence:2:256", "NvSciSyncFenceExtractFence: driver error"),
+    ] {
+        fails(scenario, fault, reason)?;
+    }
+    Ok(())
+}
+
+/// A library that says success and gives nothing.
+fn null_results() -> Result<(), Failed> {
+    let (both_ways, stream) = ("nvsci.raw_both_ways", "nvsci.signal_to_stream");
+    for (scenario, fault, reason) in [
+        (both_ways, "NvSciBufModuleOpen:1:null", "null handle"),
+        (both_ways, "NvSciBufAttrListCreate:1:null", "null handle"),
+        (both_ways, "NvSciBufAttrListReconcile:1:null", "null handle"),
+        (both_ways, "NvSciBufAttrListGetAttrs:*:null", "lacks an attribute that it must have"),
+        (both_ways, "NvSciBufObjAlloc:1:null", "null handle"),
+        (both_ways, "NvSciBufObjGetAttrList:1:null", "null handle"),
+        (both_ways, "NvSciBufObjGetCpuPtr:1:null", "null handle"),
+        (both_ways, "NvSciBufObjGetConstCpuPtr:1:null", "null handle"),
+        ("nvsci.read_only_duplicate", "NvSciBufObjDupWithReducePerm:1:null", "null handle"),
+        (stream, "NvSciSyncModuleOpen:1:null", "null handle"),
+        (stream, "NvSciSyncAttrListCreate:1:null", "null handle"),
+        (stream, "NvSciSyncAttrListReconcile:1:null", "null handle"),
+        (stream, "NvSciSyncObjAlloc:1:null", "null handle"),
+        ("nvsci.signal_to_cpu", "NvSciSyncCpuWaitContextAlloc:1:null", "null handle"),
+    ] {
+        fails(scenario, fault, reason)?;
+    }
+    Ok(())
+}
+
+/// A library that knows nothing of GPU caches and compression.
+fn old() -> Result<(), Failed> {
+    let scenarios = "nvsci.{raw_both_ways,attributes,several_lists,image_rows,read_only_duplicate,signal_to_*}";
+    let report = Run::nvsci().filter(scenarios).env("SIM_NVSCI", "old").run()?;
+    report.only_unsupported(&[])?;
+    report.passed("nvsci.", 7)?;
+    report.nothing_alive()
+}
+
+fn incompatible() -> Result<(), Failed> {
+    let report = Run::nvsci().filter("nvsci.attributes").env("SIM_NVSCI", "incompatible").run()?;
+    failed(&report, "incompatible", "driver too old: the library is not compatible with NvSciBuf 2.0")?;
+    report.nothing_alive()
+}
+
+fn flush() -> Result<(), Failed> {
+    let report = Run::nvsci().filter("nvsci.*").env("SIM_NVSCI", "flush,memsync").run()?;
+    // It says that memory must be synchronised, which one scenario asks not to be so.
+    let others = report.results.iter().filter(|case| case.id != "nvsci.gpu_cache");
+    check(others.clone().all(|case| case.outcome == Outcome::Passed), report.text())?;
+    check(others.count() == SCENARIOS - 1, report.text())?;
+    report.nothing_alive()
+}
+
+/// The accounting sees what is not given back: what is broken on purpose here, the library could break.
+fn leaks() -> Result<(), Failed> {
+    for (leak, sort) in [("leak_list", "lists: 0,"), ("leak_object", "buffers: 0,"), ("leak_fence", "fences: 0,")] {
+        let report = Run::nvsci().filter("nvsci.10000_cycles").env("SIM_NVSCI", leak).run()?;
+        check(report.nothing_alive().is_err(), format!("{leak} went unnoticed: {}", report.text()))?;
+        let told = report.told(" alive at the end of ")?.join("\n");
+        check(
+            told.lines().any(|line| line.contains("NvSci:") && !line.starts_with("0 alive")),
+            format!("{leak}: {told}"),
+        )?;
+        let leaked = told.lines().filter(|line| line.contains("NvSci:")).any(|line| !line.contains(sort));
+        check(leaked || leak == "leak_list", format!("{leak}: {told}"))?;
+    }
+    // Objects hold descriptors, which the scenario itself counts.
+    let report = Run::nvsci().filter("nvsci.10000_cycles").env("SIM_NVSCI", "leak_object").run()?;
+    failed(&report, "leak_object", "open descriptors")
+}
+
+fn latency() -> Result<(), Failed> {
+    let slow =
+        "NvSciBufObjAlloc:2000,NvSciSyncObjAlloc:2000,cuSignalExternalSemaphoresAsync:1000,NvSciSyncFenceWait:1000";
+    let run = Run::nvsci().filter("nvsci.{raw_both_ways,signal_to_*,cpu_to_stream,ping_pong}");
+    let report = run.env("SIM_LATENCY", slow).run()?;
+    report.only_unsupported(&[])?;
+    report.passed("nvsci.", 5)?;
+    report.nothing_alive()
+}

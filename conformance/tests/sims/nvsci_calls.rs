@@ -1,0 +1,200 @@
+//! What reaches the libraries that play NvSci and NVIDIA's driver, seen from a process that uses both through the library.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode};
+
+use gpu_interop::cuda::CudaBackend;
+use gpu_interop::nvsci::{
+    Buffer, BufferAttributeList, BufferAttributes, GpuAttributes, ImportedSync, MemSync, NvSci, SyncAttributeList,
+    SyncModule, SyncOptions,
+};
+use gpu_interop::{Device, Error, NvSciSyncUse};
+use libloading::Library;
+use libtest_mimic::{Failed, Trial};
+
+use crate::library;
+use crate::run::check;
+
+/// With this argument the program is such a process.
+pub(crate) const COMMAND: &str = "nvsci-calls";
+
+type Check = fn(&Rig) -> Result<(), Failed>;
+
+const CHECKS: [(&str, Check); 5] = [
+    ("flags_of_skipped_memsync_reach_the_driver", skipped),
+    ("a_read_only_duplicate_is_mapped_read_only", read_only),
+    ("caches_are_flushed_where_needed", flushed),
+    ("everything_is_given_back_in_any_order", given_back),
+    ("a_second_free_ends_the_process", freed_twice),
+];
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let mut tests: Vec<Trial> =
+        CHECKS.into_iter().map(|(name, _)| Trial::test(format!("nvsci_{name}"), move || start(name))).collect();
+    tests.push(Trial::test("nvsci_libraries_that_do_not_load_are_named", not_loaded));
+    tests
+}
+
+/// Runs a check in a process of its own.
+fn start(name: &str) -> Result<(), Failed> {
+    let nvsci = library::sim_nvsci()?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args([COMMAND, name]).env("SIM_ATTRIBUTES", "18:1").env("SIM_NVSCI", "flush");
+    command.env("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()?);
+    command.env("GPU_INTEROP_NVSCIBUF_LIBRARY", &nvsci).env("GPU_INTEROP_NVSCISYNC_LIBRARY", &nvsci);
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    if name == "a_second_free_ends_the_process" {
+        let aborted = output.status.signal() == Some(6);
+        return check(aborted && text.contains("an NvSciBufObj was freed twice"), format!("{}: {text}", output.status));
+    }
+    check(output.status.success(), format!("{}: {text}", output.status))
+}
+
+pub(crate) fn main() -> ExitCode {
+    let name = std::env::args().nth(2).unwrap_or_default();
+    let known = CHECKS.into_iter().find(|(known, _)| *known == name);
+    let result =
+        known.ok_or_else(|| format!("there is no check `{name}`").into()).and_then(|(_, check)| check(&Rig::open()?));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            eprintln!("{}", failed.message().unwrap_or_default());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A device, a buffer and an object, and the library that plays NvSci.
+struct Rig {
+    device: Device,
+    nv_sci: NvSci,
+    syncs: SyncModule,
+    library: Library,
+}
+
+impl Rig {
+    fn open() -> Result<Self, Failed> {
+        let device = Device::open(&CudaBackend::load()?, 0)?;
+        let nv_sci = NvSci::load()?;
+        check(nv_sci.is_stand_in(), "a stand-in that does not say so")?;
+        let syncs = nv_sci.open_syncs()?;
+        // SAFETY: loaded already; it has no initialisers.
+        let library = unsafe { Library::new(&*nv_sci.files()[0]) }?;
+        Ok(Self { device, nv_sci, syncs, library })
+    }
+
+    fn number(&self, name: &str) -> Result<u64, Failed> {
+        // SAFETY: a function of the stand-in's of this type.
+        Ok(unsafe { self.library.get::<unsafe extern "C" fn() -> u64>(name)?() })
+    }
+
+    fn memsyncs(&self) -> Result<[u64; 4], Failed> {
+        // SAFETY: as above.
+        let count = unsafe { self.library.get::<unsafe extern "C" fn(u32) -> u64>("sim_nvsci_memsyncs") }?;
+        // SAFETY: it takes any number.
+        Ok([0, 1, 2, 3].map(|which| unsafe { count(which) }))
+    }
+
+    fn buffer(&self) -> Result<Buffer, Error> {
+        let gpu = GpuAttributes::new(self.device.identity().uuid.expect("a UUID"));
+        let attributes = BufferAttributes::raw(8192).cpu_access(true).gpu(gpu);
+        let list = BufferAttributeList::new(&self.nv_sci.open_buffers()?, &attributes)?;
+        BufferAttributeList::reconcile(&[&list])?.allocate()
+    }
+
+    fn object(&self) -> Result<ImportedSync, Error> {
+        let options = SyncOptions::default();
+        let list = |uses| SyncAttributeList::for_device(&self.syncs, &self.device, uses, options);
+        let both = list(NvSciSyncUse::SIGNAL | NvSciSyncUse::WAIT)?;
+        Ok(SyncAttributeList::reconcile(&[&both])?.allocate()?.import(&self.device)?)
+    }
+}
+
+fn skipped(rig: &Rig) -> Result<(), Failed> {
+    let (object, stream, mut fence) = (rig.object()?, rig.device.create_stream()?, rig.syncs.fence());
+    for (signal, wait, expected) in [
+        (MemSync::Synchronize, MemSync::Synchronize, [1, 0, 1, 0]),
+        (MemSync::Skip, MemSync::Synchronize, [1, 1, 2, 0]),
+        (MemSync::Synchronize, MemSync::Skip, [2, 1, 2, 1]),
+        (MemSync::Skip, MemSync::Skip, [2, 2, 2, 2]),
+    ] {
+        object.signal(&stream, &mut fence, signal)?;
+        object.wait(&stream, &fence, wait)?;
+        let counted = rig.memsyncs()?;
+        check(counted == expected, format!("{signal:?}, {wait:?}: {counted:?}"))?;
+    }
+    Ok(stream.synchronize()?)
+}
+
+fn read_only(rig: &Rig) -> Result<(), Failed> {
+    let buffer = rig.buffer()?;
+    for (buffer, expected) in [(buffer.read_only()?, "r--s"), (buffer, "rw-s")] {
+        let mapped = rig.device.import_memory(buffer.import_request())?.map_all()?;
+        let start = format!("{:x}-", mapped.as_raw().get());
+        let maps = std::fs::read_to_string("/proc/self/maps")?;
+        let line = maps.lines().find(|line| line.starts_with(&start)).unwrap_or_default();
+        check(line.split(' ').nth(1) == Some(expected), format!("{expected}: `{line}`"))?;
+    }
+    Ok(())
+}
+
+fn flushed(rig: &Rig) -> Result<(), Failed> {
+    let buffer = rig.buffer()?;
+    check(buffer.properties().cpu_needs_flush(), "the stand-in was asked for this")?;
+    buffer.write(0, &[7; 100])?;
+    let mut found = [0; 100];
+    buffer.read(0, &mut found)?;
+    check(found == [7; 100], "other data")?;
+    let flushes = rig.number("sim_nvsci_flushes")?;
+    check(flushes == 2, format!("{flushes} flushes for a write and a read"))
+}
+
+fn given_back(rig: &Rig) -> Result<(), Failed> {
+    let before = rig.number("sim_nvsci_live")?;
+    // Each of four things goes at each place.
+    for order in 0..24_usize {
+        let (object, stream) = (rig.object()?, rig.device.create_stream()?);
+        let mut fence = rig.syncs.fence();
+        let mapped = rig.device.import_memory(rig.buffer()?.import_request())?.map_all()?;
+        stream.fill(&mapped, 1)?;
+        object.signal(&stream, &mut fence, MemSync::Synchronize)?;
+        let mut left: Vec<Box<dyn std::any::Any>> =
+            vec![Box::new(object), Box::new(stream), Box::new(fence), Box::new(mapped)];
+        let mut number = order;
+        while !left.is_empty() {
+            let place = number % left.len();
+            number /= left.len();
+            drop(left.swap_remove(place));
+        }
+    }
+    let settled = (0..200).any(|_| {
+        rig.device.collect();
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        rig.number("sim_nvsci_live").is_ok_and(|live| live == before)
+    });
+    check(settled, format!("{before} objects before, {} after", rig.number("sim_nvsci_live")?))
+}
+
+/// The library never does; the stand-in would notice.
+fn freed_twice(rig: &Rig) -> Result<(), Failed> {
+    let buffer = rig.buffer()?;
+    // SAFETY: a function of the stand-in's of this type.
+    let free = unsafe { rig.library.get::<unsafe extern "C" fn(usize)>("NvSciBufObjFree") }?;
+    // SAFETY: the object is live; the second time, it is not, which is what is tested.
+    unsafe { free(buffer.as_raw()) };
+    drop(buffer);
+    Err("a second free went unnoticed".into())
+}
+
+/// The variables are obeyed, and only they.
+fn not_loaded() -> Result<(), Failed> {
+    let output = Command::new(std::env::current_exe()?)
+        .args([COMMAND, "flags_of_skipped_memsync_reach_the_driver"])
+        .env("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()?)
+        .env("GPU_INTEROP_NVSCIBUF_LIBRARY", "/nonexistent/libnvscibuf.so")
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let named = ["/nonexistent/libnvscibuf.so: ", "GPU_INTEROP_NVSCIBUF_LIBRARY", "driver not found"];
+    check(!output.status.success() && named.iter().all(|part| text.contains(part)), text)
+}

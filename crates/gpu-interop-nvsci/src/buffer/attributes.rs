@@ -1,0 +1,203 @@
+//! What somebody who will use a buffer asks of it.
+
+use gpu_interop_core::{Error, Result, Uuid};
+
+use super::image::ImageAttributes;
+use crate::list::Value;
+use crate::sys::buf::{self, GpuCache, GpuCompression, buffer_type, key, perm};
+
+/// What a buffer may be used for (`NvSciBufAttrValAccessPerm`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Permission {
+    /// It may be read.
+    ReadOnly,
+    /// It may be read and written.
+    ReadWrite,
+}
+
+impl Permission {
+    pub(crate) fn as_raw(self) -> u32 {
+        match self {
+            Self::ReadOnly => perm::READONLY,
+            Self::ReadWrite => perm::READ_WRITE,
+        }
+    }
+}
+
+/// A GPU that will use a buffer, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuAttributes {
+    id: Uuid,
+    cache: Option<bool>,
+    compression: bool,
+}
+
+impl GpuAttributes {
+    /// The GPU with this UUID, as its driver gives it (`cuDeviceGetUuid`):
+    /// [`DeviceIdentity::uuid`](gpu_interop_core::DeviceIdentity::uuid).
+    #[must_use]
+    pub fn new(id: Uuid) -> Self {
+        Self { id, cache: None, compression: false }
+    }
+
+    /// Whether it may cache the buffer (`NvSciBufGeneralAttrKey_EnableGpuCache`). Without this, the library decides.
+    #[must_use]
+    pub fn cache(mut self, enabled: bool) -> Self {
+        self.cache = Some(enabled);
+        self
+    }
+
+    /// Whether it should keep the buffer compressed (`NvSciBufGeneralAttrKey_EnableGpuCompression` with
+    /// `NvSciBufCompressionType_GenericCompressible`). The library grants it or not.
+    #[must_use]
+    pub fn compression(mut self, requested: bool) -> Self {
+        self.compression = requested;
+        self
+    }
+}
+
+/// What one user of a buffer asks of it: the contents of one attribute list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BufferAttributes {
+    image: Option<ImageAttributes>,
+    size: Option<u64>,
+    alignment: Option<u64>,
+    cpu_access: bool,
+    permission: Permission,
+    gpus: Vec<GpuAttributes>,
+}
+
+impl BufferAttributes {
+    fn new(image: Option<ImageAttributes>) -> Self {
+        let (permission, gpus) = (Permission::ReadWrite, Vec::new());
+        Self { image, size: None, alignment: None, cpu_access: false, permission, gpus }
+    }
+
+    /// A raw buffer (`NvSciBufType_RawBuffer`) that is read and written, of a size that another list says.
+    #[must_use]
+    pub fn raw_of_any_size() -> Self {
+        Self::new(None)
+    }
+
+    /// A raw buffer (`NvSciBufType_RawBuffer`) of `size` bytes that is read and written.
+    #[must_use]
+    pub fn raw(size: u64) -> Self {
+        Self { size: Some(size), ..Self::new(None) }
+    }
+
+    /// An image (`NvSciBufType_Image`) that is read and written.
+    #[must_use]
+    pub fn image(image: ImageAttributes) -> Self {
+        Self::new(Some(image))
+    }
+
+    /// What a raw buffer's first byte is aligned to at least, bytes: a power of two. An image's is part of its planes.
+    #[must_use]
+    pub fn alignment(mut self, alignment: u64) -> Self {
+        self.alignment = Some(alignment);
+        self
+    }
+
+    /// Whether this process reads and writes it with the CPU (`NvSciBufGeneralAttrKey_NeedCpuAccess`). If anybody does,
+    /// the library grants no GPU compression.
+    #[must_use]
+    pub fn cpu_access(mut self, needed: bool) -> Self {
+        self.cpu_access = needed;
+        self
+    }
+
+    /// What this user needs to do with it (`NvSciBufGeneralAttrKey_RequiredPerm`).
+    #[must_use]
+    pub fn permission(mut self, permission: Permission) -> Self {
+        self.permission = permission;
+        self
+    }
+
+    /// Adds a GPU that will use it (`NvSciBufGeneralAttrKey_GpuId`). One that no list names may not be able to.
+    #[must_use]
+    pub fn gpu(mut self, gpu: GpuAttributes) -> Self {
+        self.gpus.push(gpu);
+        self
+    }
+
+    /// The values for a list, after checking what the library would refuse with no reason given.
+    pub(crate) fn values(&self) -> Result<Vec<Value>> {
+        const OPERATION: &str = "BufferAttributeList::new";
+        if self.size == Some(0) {
+            return Err(Error::invalid(OPERATION, "the size is 0"));
+        }
+        if let Some(alignment) = self.alignment
+            && !alignment.is_power_of_two()
+        {
+            let error = Error::invalid(OPERATION, "the alignment must be a power of two");
+            return Err(error.with_context("alignment", alignment));
+        }
+        if let Some(twice) = self.gpus.iter().enumerate().find(|(index, gpu)| {
+            // The library takes one value for each GPU.
+            self.gpus[..*index].iter().any(|other| other.id == gpu.id)
+        }) {
+            return Err(Error::invalid(OPERATION, "a GPU is named twice").with_context("GPU", twice.1.id));
+        }
+        let kind = if self.image.is_some() { buffer_type::IMAGE } else { buffer_type::RAW_BUFFER };
+        let mut values = vec![
+            // First: the keys of a type are refused without it.
+            Value::u32(key::TYPES, kind),
+            Value::bool(key::NEED_CPU_ACCESS, self.cpu_access),
+            Value::u32(key::REQUIRED_PERM, self.permission.as_raw()),
+        ];
+        match &self.image {
+            Some(_) if self.alignment.is_some() => {
+                return Err(Error::invalid(OPERATION, "an image's planes are aligned, not the image"));
+            }
+            Some(image) => values.extend(image.values(OPERATION)?),
+            None => {
+                values.extend(self.size.map(|size| Value::u64(key::RAW_SIZE, size)));
+                values.extend(self.alignment.map(|alignment| Value::u64(key::RAW_ALIGN, alignment)));
+            }
+        }
+        values.extend(self.gpu_values());
+        Ok(values)
+    }
+
+    fn gpu_values(&self) -> Vec<Value> {
+        let ids: Vec<u8> = self.gpus.iter().flat_map(|gpu| *gpu.id.as_bytes()).collect();
+        let caches = self.gpus.iter().filter_map(|gpu| Some((gpu.id, gpu.cache?)));
+        let caches: Vec<u8> = caches
+            .map(|(id, cache)| GpuCache { id: *id.as_bytes(), cacheability: cache.into() })
+            .flat_map(|GpuCache { id, cacheability }| id.into_iter().chain([cacheability]))
+            .collect();
+        // That there is none is not to be said: the library refuses it.
+        let compressed = self.gpus.iter().filter(|gpu| gpu.compression);
+        let compressions: Vec<u8> = compressed
+            .map(|gpu| GpuCompression { id: *gpu.id.as_bytes(), kind: buf::COMPRESSION_GENERIC })
+            .flat_map(|GpuCompression { id, kind }| id.into_iter().chain(kind.to_ne_bytes()))
+            .collect();
+        [(key::GPU_ID, ids), (key::ENABLE_GPU_CACHE, caches), (key::ENABLE_GPU_COMPRESSION, compressions)]
+            .into_iter()
+            .filter(|(_, bytes)| !bytes.is_empty())
+            .map(|(key, bytes)| Value::new(key, bytes))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_the_library_would_refuse_is_refused_with_a_reason() {
+        let gpu = GpuAttributes::new(Uuid::from_bytes([1; 16]).expect("a UUID"));
+        for (attributes, reason) in [
+            (BufferAttributes::raw(0), "the size is 0"),
+            (BufferAttributes::raw(1).alignment(3), "power of two"),
+            (BufferAttributes::raw(1).alignment(0), "power of two"),
+            (BufferAttributes::raw(1).gpu(gpu).gpu(gpu.cache(true)), "named twice"),
+        ] {
+            let error = attributes.values().err().expect("refused");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(error.message().contains(reason), "{error}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Attribute lists of buffers.
+
+use gpu_interop_core::Result;
+
+use super::attributes::BufferAttributes;
+use super::object::Buffer;
+use super::reconciled::BufferProperties;
+use super::{BufferModule, Module};
+use crate::list::List;
+use crate::sys::buf::key;
+use std::sync::Arc;
+
+/// The keys that a conflict may be about.
+const NAMES: &[(u32, &str)] = &[
+    (key::TYPES, "Types"),
+    (key::NEED_CPU_ACCESS, "NeedCpuAccess"),
+    (key::REQUIRED_PERM, "RequiredPerm"),
+    (key::GPU_ID, "GpuId"),
+    (key::ENABLE_GPU_CACHE, "EnableGpuCache"),
+    (key::ENABLE_GPU_COMPRESSION, "EnableGpuCompression"),
+    (key::RAW_SIZE, "Size"),
+    (key::RAW_ALIGN, "Align"),
+    (key::IMAGE_LAYOUT, "Layout"),
+    (key::IMAGE_PLANE_COUNT, "PlaneCount"),
+    (key::IMAGE_PLANE_COLOR_FORMAT, "PlaneColorFormat"),
+    (key::IMAGE_PLANE_WIDTH, "PlaneWidth"),
+    (key::IMAGE_PLANE_HEIGHT, "PlaneHeight"),
+];
+
+/// What one user of a buffer asks of it, as the library keeps it (`NvSciBufAttrList`, not reconciled).
+#[derive(Debug)]
+pub struct BufferAttributeList {
+    list: List,
+    module: Arc<Module>,
+}
+
+impl BufferAttributeList {
+    /// A list with these attributes (`NvSciBufAttrListCreate`, `NvSciBufAttrListSetAttrs`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0, alignments that are
+    /// no powers of two, a GPU named twice, planes without texels or more than 3; else what the library answers.
+    pub fn new(module: &BufferModule, attributes: &BufferAttributes) -> Result<Self> {
+        let values = attributes.values()?;
+        let module = module.inner.clone();
+        // SAFETY: the list holds the module, whose library's functions these are.
+        let mut list = unsafe { List::create(module.lists(), module.raw, module.clone()) }?;
+        list.set(&values)?;
+        Ok(Self { list, module })
+    }
+
+    /// Reconciles lists into one that satisfies all of them (`NvSciBufAttrListReconcile`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed) with the attributes that do
+    /// not go together, as far as the library says;
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no list, one named twice, or lists
+    /// of several modules; else what the library answers.
+    pub fn reconcile(lists: &[&Self]) -> Result<ReconciledBufferAttributes> {
+        let raw: Vec<&List> = lists.iter().map(|list| &list.list).collect();
+        let list = List::reconcile(&raw, NAMES)?;
+        // There is a first: none is refused above.
+        let module = lists.first().map(|list| list.module.clone());
+        let missing = || gpu_interop_core::Error::invalid("NvSciBufAttrListReconcile", "there is no attribute list");
+        let module = module.ok_or_else(missing)?;
+        // SAFETY: the list is live, and of this module's library.
+        let properties = unsafe { BufferProperties::of(&module, list.as_raw()) }?;
+        Ok(ReconciledBufferAttributes { list, module, properties })
+    }
+
+    /// The library's object, valid while `self` lives: for another API to set what it needs, such as NvMedia.
+    #[must_use]
+    pub fn as_raw(&self) -> usize {
+        self.list.as_raw()
+    }
+}
+
+/// A reconciled list: what buffers are allocated by.
+#[derive(Debug)]
+pub struct ReconciledBufferAttributes {
+    list: List,
+    module: Arc<Module>,
+    properties: BufferProperties,
+}
+
+impl ReconciledBufferAttributes {
+    /// What was reconciled.
+    #[must_use]
+    pub fn properties(&self) -> &BufferProperties {
+        &self.properties
+    }
+
+    /// Allocates a buffer (`NvSciBufObjAlloc`), which may be read and written. Several can be.
+    ///
+    /// # Errors
+    /// What the library answers.
+    pub fn allocate(&self) -> Result<Buffer> {
+        Buffer::allocate(&self.module, self.list.as_raw())
+    }
+}

@@ -1,0 +1,212 @@
+//! Buffers.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gpu_interop_core::handle::NvSciBufObject;
+use gpu_interop_core::{ArrayShape, Error, ErrorKind, MemoryHandle, MemoryImport, MipmappedArrayDesc, Result};
+use gpu_interop_driver::DriverFunction;
+
+use super::Module;
+use super::attributes::Permission;
+use super::reconciled::BufferProperties;
+use crate::error::{check, not_null};
+use crate::sys::Handle;
+
+struct Inner {
+    raw: NonNull<c_void>,
+    properties: BufferProperties,
+    /// Held while the CPU reads or writes; one for all duplicates.
+    cpu: Arc<Mutex<()>>,
+    module: Arc<Module>,
+}
+
+// SAFETY: an address that the library takes from any thread.
+unsafe impl Send for Inner {}
+// SAFETY: NVIDIA documents the functions that take objects as safe to call from several threads; the memory behind it is
+// only touched under the lock.
+unsafe impl Sync for Inner {}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer").field("raw", &self.raw).field("properties", &self.properties).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: allocated once, freed once; imports hold this, so that none is left.
+        unsafe { (self.module.functions().obj_free)(self.raw.as_ptr().expose_provenance()) };
+    }
+}
+
+/// A buffer (`NvSciBufObj`). Freed with its last clone and its last import.
+#[derive(Debug, Clone)]
+pub struct Buffer {
+    inner: Arc<Inner>,
+}
+
+impl Buffer {
+    pub(crate) fn allocate(module: &Arc<Module>, list: Handle) -> Result<Self> {
+        const NAME: &str = "NvSciBufObjAlloc";
+        let mut raw = 0;
+        // SAFETY: the list is live while its owner is borrowed; the pointer is valid for the call.
+        check(NAME, unsafe { module.functions().obj_alloc.traced(NAME, (list, &raw mut raw)) })?;
+        Self::own(NAME, module, raw, Arc::default())
+    }
+
+    /// Takes an object over, and asks what it is.
+    fn own(name: &'static str, module: &Arc<Module>, raw: Handle, cpu: Arc<Mutex<()>>) -> Result<Self> {
+        const NAME: &str = "NvSciBufObjGetAttrList";
+        /// Until there is something else that frees it.
+        struct Freed<'a>(&'a Module, Handle);
+        impl Drop for Freed<'_> {
+            fn drop(&mut self) {
+                // SAFETY: nobody else knows the object.
+                unsafe { (self.0.functions().obj_free)(self.1) };
+            }
+        }
+        let raw = not_null(name, raw)?;
+        let freed = Freed(module, raw);
+        let mut list = 0;
+        // SAFETY: the object is live; the pointer is valid for the call.
+        check(NAME, unsafe { module.functions().obj_get_attr_list.traced(NAME, (raw, &raw mut list)) })?;
+        // SAFETY: the list belongs to the object, which is live.
+        let properties = unsafe { BufferProperties::of(module, not_null(NAME, list)?) }?;
+        if properties.size() == 0 {
+            return Err(Error::new(ErrorKind::Driver, NAME, "the library says that the buffer has 0 bytes"));
+        }
+        let Some(raw) = NonNull::new(std::ptr::with_exposed_provenance_mut(raw)) else {
+            return Err(Error::new(ErrorKind::Driver, name, "the library reported success but gave a null handle"));
+        };
+        std::mem::forget(freed);
+        Ok(Self { inner: Arc::new(Inner { raw, properties, cpu, module: module.clone() }) })
+    }
+
+    /// The same memory as another object that may only be read (`NvSciBufObjDupWithReducePerm`). Import that one, and the
+    /// GPU has no right to write.
+    ///
+    /// # Errors
+    /// What the library answers.
+    pub fn read_only(&self) -> Result<Self> {
+        const NAME: &str = "NvSciBufObjDupWithReducePerm";
+        let (module, mut duplicate) = (&self.inner.module, 0);
+        let function = module.functions().obj_dup_with_reduce_perm;
+        // SAFETY: the object is live; the pointer is valid for the call.
+        let result =
+            unsafe { function.traced(NAME, (self.as_raw(), Permission::ReadOnly.as_raw(), &raw mut duplicate)) };
+        check(NAME, result)?;
+        Self::own(NAME, module, duplicate, self.inner.cpu.clone())
+    }
+
+    /// What was reconciled about it, and what it allows.
+    #[must_use]
+    pub fn properties(&self) -> &BufferProperties {
+        &self.inner.properties
+    }
+
+    /// The library's object (`NvSciBufObj`), valid while a clone or an import of `self` lives.
+    #[must_use]
+    pub fn as_raw(&self) -> usize {
+        self.inner.raw.as_ptr().expose_provenance()
+    }
+
+    /// What a device needs to import it. The request, and the import until the driver has ended it, keep it alive. A GPU
+    /// that no attribute list named is refused.
+    #[must_use]
+    pub fn import_request(&self) -> MemoryImport {
+        // SAFETY: the object lives as long as the owner, which the driver's import does not outlive.
+        let object = unsafe { NvSciBufObject::from_raw(self.inner.raw) };
+        MemoryImport::new(MemoryHandle::NvSciBuf(object), self.inner.properties.size())
+            .with_nv_sci_buf(self.inner.properties.for_import().clone())
+            .with_owner(self.inner.clone())
+    }
+
+    /// How a device maps a plane of an image: one mip level of two dimensions.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if there is no such plane, [`ErrorKind::Unsupported`] for a format that this version
+    /// does not know: describe the array yourself then.
+    pub fn array_desc(&self, plane: usize) -> Result<MipmappedArrayDesc> {
+        const OPERATION: &str = "Buffer::array_desc";
+        let planes = self.inner.properties.planes();
+        let Some(found) = planes.get(plane) else {
+            let error = Error::invalid(OPERATION, "there is no such plane");
+            return Err(error.with_context("plane", plane).with_context("planes", planes.len()));
+        };
+        let format = found.format.ok_or_else(|| Error::unsupported(OPERATION, "no array has this format"))?;
+        let shape = ArrayShape::D2 { width: found.width.into(), height: found.height.into() };
+        Ok(MipmappedArrayDesc { offset: found.offset, ..MipmappedArrayDesc::new(shape, format.array_format()?) })
+    }
+
+    /// Reads with the CPU (`NvSciBufObjGetConstCpuPtr`), after flushing its caches where that is needed. Nothing else may
+    /// write the range meanwhile: wait for the device first.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if the range is not inside, or no list asked for CPU access; else what the library
+    /// answers.
+    pub fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
+        const NAME: &str = "NvSciBufObjGetConstCpuPtr";
+        let start = self.check_range("Buffer::read", offset, target.len())?;
+        let _held = self.inner.cpu.lock().unwrap_or_else(PoisonError::into_inner);
+        self.flush(offset, target.len())?;
+        let mut base = std::ptr::null();
+        let function = self.inner.module.functions().obj_get_const_cpu_ptr;
+        // SAFETY: the object is live; the pointer is valid for the call.
+        check(NAME, unsafe { function.traced(NAME, (self.as_raw(), &raw mut base)) })?;
+        not_null(NAME, base.addr())?;
+        // SAFETY: the library maps as many bytes as the buffer has, in which the range lies; `target` is this process's own.
+        unsafe { target.as_mut_ptr().copy_from_nonoverlapping(base.cast::<u8>().add(start), target.len()) };
+        Ok(())
+    }
+
+    /// Writes with the CPU (`NvSciBufObjGetCpuPtr`), and flushes its caches where that is needed. Nothing else may use the
+    /// range meanwhile.
+    ///
+    /// # Errors
+    /// As for [`Buffer::read`], and [`ErrorKind::InvalidArgument`] if it may only be read.
+    pub fn write(&self, offset: u64, source: &[u8]) -> Result<()> {
+        const NAME: &str = "NvSciBufObjGetCpuPtr";
+        const OPERATION: &str = "Buffer::write";
+        if self.inner.properties.is_read_only() {
+            return Err(Error::invalid(OPERATION, "the buffer may only be read; write to what it was duplicated from"));
+        }
+        let start = self.check_range(OPERATION, offset, source.len())?;
+        let _held = self.inner.cpu.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut base = std::ptr::null_mut();
+        let function = self.inner.module.functions().obj_get_cpu_ptr;
+        // SAFETY: the object is live; the pointer is valid for the call.
+        check(NAME, unsafe { function.traced(NAME, (self.as_raw(), &raw mut base)) })?;
+        not_null(NAME, base.addr())?;
+        // SAFETY: as in `read`.
+        unsafe { base.cast::<u8>().add(start).copy_from_nonoverlapping(source.as_ptr(), source.len()) };
+        self.flush(offset, source.len())
+    }
+
+    /// The offset as a distance in this process.
+    fn check_range(&self, operation: &'static str, offset: u64, length: usize) -> Result<usize> {
+        let properties = &self.inner.properties;
+        if !properties.has_cpu_access() {
+            return Err(Error::invalid(operation, "no attribute list asked for CPU access"));
+        }
+        let inside = length > 0 && offset.checked_add(length as u64).is_some_and(|end| end <= properties.size());
+        usize::try_from(offset).ok().filter(|_| inside).ok_or_else(|| {
+            Error::invalid(operation, "the range is empty or goes past the end")
+                .with_context("offset", offset)
+                .with_context("length", length)
+                .with_context("size", format_args!("{} bytes", properties.size()))
+        })
+    }
+
+    fn flush(&self, offset: u64, length: usize) -> Result<()> {
+        const NAME: &str = "NvSciBufObjFlushCpuCacheRange";
+        if !self.inner.properties.cpu_needs_flush() {
+            return Ok(());
+        }
+        let function = self.inner.module.functions().obj_flush;
+        // SAFETY: the object is live, and the range inside it.
+        check(NAME, unsafe { function.traced(NAME, (self.as_raw(), offset, length as u64)) })
+    }
+}

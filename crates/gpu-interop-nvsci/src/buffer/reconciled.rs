@@ -1,0 +1,199 @@
+//! What was reconciled about a buffer.
+
+use gpu_interop_core::{Error, ErrorKind, NvSciBufGpu, NvSciBufProperties, Result, Uuid};
+
+use super::Module;
+use super::image::ColorFormat;
+use crate::list::{ListFunctions, get, get_if_known};
+use crate::sys::buf::{self, GpuCache, GpuCompression, buffer_type, key, perm};
+use crate::sys::{Handle, Plain};
+
+/// One plane of a reconciled image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plane {
+    /// Texels in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// What a texel is; `None` for a format that this version does not know.
+    pub format: Option<ColorFormat>,
+    /// Where it begins in the buffer, bytes.
+    pub offset: u64,
+    /// From row to row, bytes; of a block-linear plane, what the library calls so.
+    pub pitch: u32,
+    /// Rows that it occupies.
+    pub aligned_height: u32,
+    /// Bytes that it occupies.
+    pub size: u64,
+}
+
+/// What was reconciled about a buffer, and what an object made by it allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BufferProperties {
+    size: u64,
+    planes: Vec<Plane>,
+    cpu_access: bool,
+    cpu_needs_flush: bool,
+    core: NvSciBufProperties,
+}
+
+/// Reads one list.
+struct Reader<'a> {
+    functions: ListFunctions,
+    list: Handle,
+    module: &'a Module,
+}
+
+impl Reader<'_> {
+    fn all<T: Plain>(&self, key: u32) -> Result<Vec<T>> {
+        // SAFETY: whoever made the reader vouched for the list.
+        unsafe { get(self.functions, self.list, key) }
+    }
+
+    fn if_known<T: Plain>(&self, key: u32) -> Result<Vec<T>> {
+        // SAFETY: as above.
+        unsafe { get_if_known(self.functions, self.list, key) }
+    }
+
+    /// A value that every reconciled list of this type has.
+    fn one<T: Plain>(&self, key: u32) -> Result<T> {
+        self.all(key)?.first().copied().ok_or_else(|| self.missing(key))
+    }
+
+    fn flag(&self, key: u32) -> Result<bool> {
+        Ok(self.all::<u8>(key)?.first().is_some_and(|value| *value != 0))
+    }
+
+    fn missing(&self, key: u32) -> Error {
+        let (name, _) = self.module.lists().get;
+        Error::new(ErrorKind::Driver, name, "a reconciled list lacks an attribute that it must have")
+            .with_context("attribute key", format_args!("{key:#x}"))
+    }
+
+    fn planes(&self) -> Result<Vec<Plane>> {
+        let count = self.one::<u32>(key::IMAGE_PLANE_COUNT)? as usize;
+        if count == 0 || count > buf::MAX_PLANES {
+            return Err(self.missing(key::IMAGE_PLANE_COUNT).with_context("planes", count));
+        }
+        let (widths, heights) = (self.all::<u32>(key::IMAGE_PLANE_WIDTH)?, self.all::<u32>(key::IMAGE_PLANE_HEIGHT)?);
+        let formats = self.all::<u32>(key::IMAGE_PLANE_COLOR_FORMAT)?;
+        let (offsets, sizes) = (self.all(key::IMAGE_PLANE_OFFSET)?, self.all(key::IMAGE_PLANE_ALIGNED_SIZE)?);
+        let (pitches, rows) = (self.all(key::IMAGE_PLANE_PITCH)?, self.all(key::IMAGE_PLANE_ALIGNED_HEIGHT)?);
+        let plane = |index: usize| {
+            Some(Plane {
+                width: *widths.get(index)?,
+                height: *heights.get(index)?,
+                format: ColorFormat::from_raw(*formats.get(index)?),
+                offset: *offsets.get(index)?,
+                pitch: *pitches.get(index)?,
+                aligned_height: *rows.get(index)?,
+                size: *sizes.get(index)?,
+            })
+        };
+        (0..count).map(|index| plane(index).ok_or_else(|| self.missing(key::IMAGE_PLANE_WIDTH))).collect()
+    }
+
+    fn gpus(&self) -> Result<Vec<NvSciBufGpu>> {
+        let caches = self.if_known::<GpuCache>(key::ENABLE_GPU_CACHE)?;
+        let coherencies = self.if_known::<GpuCache>(key::GPU_SW_NEED_CACHE_COHERENCY)?;
+        let compressions = self.if_known::<GpuCompression>(key::ENABLE_GPU_COMPRESSION)?;
+        let flag = |of: &[GpuCache], id: Uuid| {
+            of.iter().find(|value| value.id == *id.as_bytes()).map(|value| value.cacheability != 0)
+        };
+        let compression = |id: Uuid| {
+            let value = compressions.iter().find(|value| value.id == *id.as_bytes());
+            value.map(|value| value.kind != buf::COMPRESSION_NONE)
+        };
+        // Without a GPU the library has an id there that is none.
+        let ids = self.all::<[u8; 16]>(key::GPU_ID)?.into_iter().filter_map(Uuid::from_bytes);
+        Ok(ids
+            .map(|id| NvSciBufGpu {
+                id,
+                cache: flag(&caches, id),
+                needs_memsync: flag(&coherencies, id),
+                compression: compression(id),
+            })
+            .collect())
+    }
+}
+
+impl BufferProperties {
+    /// Reads a reconciled list.
+    ///
+    /// # Safety
+    /// The list is live, and of this module.
+    pub(crate) unsafe fn of(module: &Module, list: Handle) -> Result<Self> {
+        let reader = Reader { functions: module.lists(), list, module };
+        let is_image = reader.all::<u32>(key::TYPES)?.contains(&buffer_type::IMAGE);
+        let (size, alignment) = if is_image {
+            (reader.one(key::IMAGE_SIZE)?, reader.one(key::IMAGE_ALIGNMENT)?)
+        } else {
+            (reader.one(key::RAW_SIZE)?, reader.one(key::RAW_ALIGN)?)
+        };
+        let planes = if is_image { reader.planes()? } else { Vec::new() };
+        // What writes must be sure that it may.
+        let read_only = reader.all::<u32>(key::ACTUAL_PERM)?.first().is_none_or(|actual| *actual != perm::READ_WRITE);
+        let core = NvSciBufProperties {
+            alignment,
+            planes: u32::try_from(planes.len()).unwrap_or(u32::MAX),
+            read_only,
+            gpus: reader.gpus()?,
+        };
+        Ok(Self {
+            size,
+            planes,
+            cpu_access: reader.flag(key::NEED_CPU_ACCESS)?,
+            cpu_needs_flush: reader.flag(key::CPU_NEED_SW_CACHE_COHERENCY)?,
+            core,
+        })
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// What the first byte is aligned to, bytes.
+    #[must_use]
+    pub fn alignment(&self) -> u64 {
+        self.core.alignment
+    }
+
+    /// The planes of an image; none of a raw buffer.
+    #[must_use]
+    pub fn planes(&self) -> &[Plane] {
+        &self.planes
+    }
+
+    /// Whether the CPU of this process may use it.
+    #[must_use]
+    pub fn has_cpu_access(&self) -> bool {
+        self.cpu_access
+    }
+
+    /// Whether the CPU's caches must be flushed before reads and after writes, which [`Buffer::read`](super::Buffer::read)
+    /// and [`Buffer::write`](super::Buffer::write) do.
+    #[must_use]
+    pub fn cpu_needs_flush(&self) -> bool {
+        self.cpu_needs_flush
+    }
+
+    /// Whether it may only be read.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.core.read_only
+    }
+
+    /// What each GPU was granted.
+    #[must_use]
+    pub fn gpus(&self) -> &[NvSciBufGpu] {
+        &self.core.gpus
+    }
+
+    /// What an import is told.
+    #[must_use]
+    pub fn for_import(&self) -> &NvSciBufProperties {
+        &self.core
+    }
+}

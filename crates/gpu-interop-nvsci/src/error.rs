@@ -1,0 +1,96 @@
+//! Status codes of both libraries (`nvscierror.h`).
+
+use gpu_interop_core::{Error, ErrorKind, Result};
+use gpu_interop_driver::Status;
+
+pub(crate) const NOT_IMPLEMENTED: u32 = 0x10;
+pub(crate) const NOT_SUPPORTED: u32 = 0x11;
+pub(crate) const INSUFFICIENT_MEMORY: u32 = 0x30;
+pub(crate) const BAD_PARAMETER: u32 = 0x100;
+pub(crate) const TIMEOUT: u32 = 0x200;
+pub(crate) const RECONCILIATION_FAILED: u32 = 0x1_0100;
+pub(crate) const UNSUPPORTED_CONFIG: u32 = 0x200_0001;
+pub(crate) const CLEARED_FENCE: u32 = 0x200_0002;
+
+/// The codes that this crate's functions are documented to return.
+const NAMES: [(u32, &str); 20] = [
+    (0x1, "NvSciError_Unknown"),
+    (NOT_IMPLEMENTED, "NvSciError_NotImplemented"),
+    (NOT_SUPPORTED, "NvSciError_NotSupported"),
+    (0x20, "NvSciError_AccessDenied"),
+    (0x21, "NvSciError_NotPermitted"),
+    (0x22, "NvSciError_InvalidState"),
+    (0x23, "NvSciError_InvalidOperation"),
+    (0x24, "NvSciError_NotInitialized"),
+    (INSUFFICIENT_MEMORY, "NvSciError_InsufficientMemory"),
+    (0x31, "NvSciError_InsufficientResource"),
+    (0x32, "NvSciError_ResourceError"),
+    (BAD_PARAMETER, "NvSciError_BadParameter"),
+    (0x103, "NvSciError_Overflow"),
+    (TIMEOUT, "NvSciError_Timeout"),
+    (0x201, "NvSciError_TryItAgain"),
+    (0x202, "NvSciError_Busy"),
+    (0x1000, "NvSciError_NoSuchDevice"),
+    (RECONCILIATION_FAILED, "NvSciError_ReconciliationFailed"),
+    (UNSUPPORTED_CONFIG, "NvSciError_UnsupportedConfig"),
+    (CLEARED_FENCE, "NvSciError_ClearedFence"),
+];
+
+/// A status code as a result. `operation` is the function's name.
+pub(crate) fn check(operation: &'static str, code: Status) -> Result<()> {
+    if code == Status::SUCCESS { Ok(()) } else { Err(error(operation, code)) }
+}
+
+#[cold]
+fn error(operation: &'static str, code: Status) -> Error {
+    let (kind, message) = match code.0 {
+        NOT_IMPLEMENTED | NOT_SUPPORTED => (ErrorKind::Unsupported, "this system does not support the operation"),
+        INSUFFICIENT_MEMORY => (ErrorKind::OutOfMemory, "memory ran out"),
+        TIMEOUT => (ErrorKind::Timeout, "the fence was not signalled in time; wait again, or longer"),
+        RECONCILIATION_FAILED | UNSUPPORTED_CONFIG => (
+            ErrorKind::ReconciliationFailed,
+            "no object satisfies all of the attribute lists; change one of them where they differ",
+        ),
+        BAD_PARAMETER => (ErrorKind::Driver, "the library refused a value"),
+        _ => (ErrorKind::Driver, "the library reported a failure"),
+    };
+    let name = NAMES.iter().find(|(known, _)| *known == code.0).map(|(_, name)| (*name).to_owned());
+    Error::new(kind, operation, message).with_code(i64::from(code.0), name)
+}
+
+/// A handle that must not be null although the library said success.
+pub(crate) fn not_null(operation: &'static str, handle: usize) -> Result<usize> {
+    if handle == 0 {
+        return Err(Error::new(ErrorKind::Driver, operation, "the library reported success but gave a null handle"));
+    }
+    Ok(handle)
+}
+
+/// A function that an older library lacks.
+pub(crate) fn missing(operation: &'static str) -> Error {
+    Error::new(ErrorKind::SymbolMissing, operation, "the library lacks this function; NvSciSync 2.8 has it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_say_what_to_do_and_keep_their_number() {
+        for (code, kind, name) in [
+            (0x11, ErrorKind::Unsupported, Some("NvSciError_NotSupported")),
+            (0x30, ErrorKind::OutOfMemory, Some("NvSciError_InsufficientMemory")),
+            (0x200, ErrorKind::Timeout, Some("NvSciError_Timeout")),
+            (0x1_0100, ErrorKind::ReconciliationFailed, Some("NvSciError_ReconciliationFailed")),
+            (0x200_0001, ErrorKind::ReconciliationFailed, Some("NvSciError_UnsupportedConfig")),
+            (0x100, ErrorKind::Driver, Some("NvSciError_BadParameter")),
+            (54321, ErrorKind::Driver, None),
+        ] {
+            let error = check("NvSciBufObjAlloc", Status(code)).expect_err("a failure");
+            assert_eq!((error.kind(), error.operation()), (kind, "NvSciBufObjAlloc"));
+            let told = error.code().expect("a code");
+            assert_eq!((told.value, told.name.as_deref()), (i64::from(code), name));
+        }
+        assert!(check("op", Status(0)).is_ok());
+    }
+}

@@ -1,0 +1,132 @@
+//! Finding and loading the two libraries.
+
+use std::ffi::{CStr, c_int};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gpu_interop_core::{Error, ErrorKind, Result};
+use gpu_interop_driver::{ApiVersion, DriverFunction, DriverLibrary, LibrarySearch, MissingSymbol, Status};
+
+use crate::buffer::BufferModule;
+use crate::error::check;
+use crate::sync::SyncModule;
+use crate::sys::{buf, sync};
+
+/// The variable that names the file of NvSciBuf. If it is set, nothing else is tried.
+pub const NVSCIBUF_VARIABLE: &str = "GPU_INTEROP_NVSCIBUF_LIBRARY";
+/// The variable that names the file of NvSciSync. If it is set, nothing else is tried.
+pub const NVSCISYNC_VARIABLE: &str = "GPU_INTEROP_NVSCISYNC_LIBRARY";
+
+/// Where Jetson's packages put their libraries, if the dynamic linker was not told: before and since L4T 36.
+const FOLDERS: &[(Option<&str>, &str)] =
+    &[(None, "/usr/lib/aarch64-linux-gnu/nvidia"), (None, "/usr/lib/aarch64-linux-gnu/tegra")];
+const INSTALL: &str = "it is part of NVIDIA's DRIVE OS and Jetson Linux, and of no other system";
+
+const BUF: LibrarySearch = LibrarySearch {
+    driver: "NvSciBuf library (libnvscibuf.so)",
+    variable: NVSCIBUF_VARIABLE,
+    names: &["libnvscibuf.so.1", "libnvscibuf.so"],
+    folders: FOLDERS,
+    install: INSTALL,
+};
+const SYNC: LibrarySearch = LibrarySearch {
+    driver: "NvSciSync library (libnvscisync.so)",
+    variable: NVSCISYNC_VARIABLE,
+    names: &["libnvscisync.so.1", "libnvscisync.so"],
+    folders: FOLDERS,
+    install: INSTALL,
+};
+
+/// A library that only plays NvSci says so with this symbol.
+const STAND_IN: &CStr = c"gpu_interop_stand_in";
+
+#[derive(Debug)]
+pub(crate) struct Libraries {
+    pub(crate) buf: buf::Functions,
+    pub(crate) sync: sync::Functions,
+    files: [PathBuf; 2],
+    stand_in: bool,
+}
+
+/// NvSciBuf and NvSciSync, loaded. They are never unloaded. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct NvSci {
+    pub(crate) libraries: Arc<Libraries>,
+}
+
+impl NvSci {
+    /// Loads both libraries: the files that [`NVSCIBUF_VARIABLE`] and [`NVSCISYNC_VARIABLE`] name, and only these; else
+    /// those in the process already; else by name, and in Jetson's folders.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DriverNotFound`] with every path tried and why it was not loaded; [`ErrorKind::SymbolMissing`] for a
+    /// library that lacks a function; [`ErrorKind::DriverTooOld`] for one that says that it is not compatible with
+    /// version 2 (`NvSciBufCheckVersionCompatibility`).
+    pub fn load() -> Result<Self> {
+        let (buf, sync) = (DriverLibrary::find(&BUF)?, DriverLibrary::find(&SYNC)?);
+        let missing = |missing: MissingSymbol, library: &DriverLibrary, api| missing.error(library, api, None, (2, 0));
+        // SAFETY: the library is NvSciBuf, or what the user named as such.
+        let buf_functions = unsafe { buf::Functions::load(&buf) }.map_err(|name| missing(name, &buf, "NvSciBuf"))?;
+        // SAFETY: the same of NvSciSync.
+        let sync_functions =
+            unsafe { sync::Functions::load(&sync) }.map_err(|name| missing(name, &sync, "NvSciSync"))?;
+        // SAFETY: the symbol's type wherever there is one; it is not followed.
+        let is_stand_in = |library: &DriverLibrary| unsafe { library.symbol::<*const c_int>(STAND_IN) }.is_some();
+        let libraries = Libraries {
+            files: [buf.file(c"NvSciBufModuleOpen"), sync.file(c"NvSciSyncModuleOpen")],
+            stand_in: is_stand_in(&buf) || is_stand_in(&sync),
+            buf: buf_functions,
+            sync: sync_functions,
+        };
+        let version = |api, major, minor| ApiVersion { api, major, minor };
+        let (of_buf, of_sync) = (buf_functions.check_version.get(), sync_functions.check_version.get());
+        let buf_version = version("NvSciBuf", buf::MAJOR, buf::MINOR);
+        compatible("NvSciBufCheckVersionCompatibility", of_buf, buf_version, &libraries.files[0])?;
+        let sync_version = version("NvSciSync", sync::MAJOR, sync::MINOR);
+        compatible("NvSciSyncCheckVersionCompatibility", of_sync, sync_version, &libraries.files[1])?;
+        Ok(Self { libraries: Arc::new(libraries) })
+    }
+
+    /// The files of NvSciBuf and NvSciSync.
+    #[must_use]
+    pub fn files(&self) -> [&Path; 2] {
+        [&self.libraries.files[0], &self.libraries.files[1]]
+    }
+
+    /// Whether a library is a stand-in for tests and not NVIDIA's. Reports must say so.
+    #[must_use]
+    pub fn is_stand_in(&self) -> bool {
+        self.libraries.stand_in
+    }
+
+    /// Opens a module of buffers (`NvSciBufModuleOpen`). Objects of two modules do not mix.
+    ///
+    /// # Errors
+    /// What the library answers.
+    pub fn open_buffers(&self) -> Result<BufferModule> {
+        BufferModule::open(self)
+    }
+
+    /// Opens a module of synchronisation objects (`NvSciSyncModuleOpen`). Objects of two modules do not mix.
+    ///
+    /// # Errors
+    /// What the library answers.
+    pub fn open_syncs(&self) -> Result<SyncModule> {
+        SyncModule::open(self)
+    }
+}
+
+type CheckVersion = unsafe extern "system" fn(u32, u32, *mut u8) -> Status;
+
+/// Fails if a library says that it is of another major version. One that has no such function says nothing.
+fn compatible(name: &'static str, function: Option<CheckVersion>, wanted: ApiVersion, file: &Path) -> Result<()> {
+    let Some(function) = function else { return Ok(()) };
+    let mut is_compatible = 0;
+    // SAFETY: the pointer is valid for the call.
+    check(name, unsafe { function.traced(name, (wanted.major, wanted.minor, &raw mut is_compatible)) })?;
+    if is_compatible != 0 {
+        return Ok(());
+    }
+    let message = format!("the library is not compatible with {wanted}, whose functions this crate calls");
+    Err(Error::new(ErrorKind::DriverTooOld, name, message).with_context("library", file.display()))
+}

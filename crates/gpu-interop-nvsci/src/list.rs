@@ -1,0 +1,219 @@
+//! Attribute lists, which both libraries have alike.
+
+use std::any::Any;
+use std::ffi::c_void;
+use std::fmt;
+use std::mem::size_of;
+use std::ptr;
+use std::sync::Arc;
+
+use gpu_interop_core::{Error, ErrorKind, Result};
+use gpu_interop_driver::{DriverFunction, Status};
+
+use crate::error::{BAD_PARAMETER, check, not_null};
+use crate::sys::{Handle, KeyValuePair, Plain};
+
+type Create = unsafe extern "system" fn(Handle, *mut Handle) -> Status;
+type Free = unsafe extern "system" fn(Handle);
+type Pairs = unsafe extern "system" fn(Handle, *mut KeyValuePair, usize) -> Status;
+type Reconcile = unsafe extern "system" fn(*const Handle, usize, *mut Handle, *mut Handle) -> Status;
+
+/// One library's functions of attribute lists, with their names.
+#[derive(Clone, Copy)]
+pub(crate) struct ListFunctions {
+    pub(crate) create: (&'static str, Create),
+    pub(crate) free: Free,
+    pub(crate) set: (&'static str, Pairs),
+    pub(crate) get: (&'static str, Pairs),
+    pub(crate) reconcile: (&'static str, Reconcile),
+}
+
+/// A value of an attribute, to be set.
+pub(crate) struct Value {
+    key: u32,
+    bytes: Vec<u8>,
+}
+
+impl Value {
+    pub(crate) fn new(key: u32, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { key, bytes: bytes.into() }
+    }
+
+    pub(crate) fn bool(key: u32, value: bool) -> Self {
+        Self::new(key, [u8::from(value)])
+    }
+
+    pub(crate) fn u32(key: u32, value: u32) -> Self {
+        Self::new(key, value.to_ne_bytes())
+    }
+
+    pub(crate) fn u64(key: u32, value: u64) -> Self {
+        Self::new(key, value.to_ne_bytes())
+    }
+
+    pub(crate) fn u32s(key: u32, values: impl IntoIterator<Item = u32>) -> Self {
+        Self::new(key, values.into_iter().flat_map(u32::to_ne_bytes).collect::<Vec<u8>>())
+    }
+}
+
+/// An attribute list, which this owns.
+pub(crate) struct List {
+    functions: ListFunctions,
+    raw: Handle,
+    /// Freed after the list.
+    module: Arc<dyn Any + Send + Sync>,
+}
+
+impl fmt::Debug for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "List({:#x})", self.raw)
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // SAFETY: created once, freed once; nothing uses it any more.
+        unsafe { (self.functions.free)(self.raw) };
+    }
+}
+
+impl List {
+    /// A new list without values, of a live module.
+    ///
+    /// # Safety
+    /// `module_raw` is live as long as `module` is, and the functions are its library's.
+    pub(crate) unsafe fn create(
+        functions: ListFunctions,
+        module_raw: Handle,
+        module: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Self> {
+        let (name, create) = functions.create;
+        let mut raw = 0;
+        // SAFETY: the module is live, by contract; the pointer is valid for the call.
+        check(name, unsafe { create.traced(name, (module_raw, &raw mut raw)) })?;
+        Ok(Self { functions, raw: not_null(name, raw)?, module })
+    }
+
+    pub(crate) fn as_raw(&self) -> Handle {
+        self.raw
+    }
+
+    /// Sets attributes. Each can be set once.
+    pub(crate) fn set(&mut self, values: &[Value]) -> Result<()> {
+        let (name, set) = self.functions.set;
+        // Aligned to 8 bytes, as any type of a value may have to be.
+        let stored: Vec<Vec<u64>> = values.iter().map(|value| aligned(&value.bytes)).collect();
+        let pair = |(value, stored): (&Value, &Vec<u64>)| KeyValuePair {
+            key: value.key,
+            value: stored.as_ptr().cast(),
+            length: value.bytes.len(),
+        };
+        let mut pairs: Vec<KeyValuePair> = values.iter().zip(&stored).map(pair).collect();
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the list is live; pairs and values live for the call, which copies them.
+        let result = unsafe { set.traced(name, (self.raw, pairs.as_mut_ptr(), pairs.len())) };
+        check(name, result).map_err(|error| {
+            let keys: Vec<String> = values.iter().map(|value| format!("{:#x}", value.key)).collect();
+            error.with_context("attribute keys", keys.join(", "))
+        })
+    }
+
+    /// The values of an attribute; none if it was never set.
+    pub(crate) fn get<T: Plain>(&self, key: u32) -> Result<Vec<T>> {
+        // SAFETY: the list is live as long as `self`.
+        unsafe { get(self.functions, self.raw, key) }
+    }
+
+    /// Reconciles lists of one module. `keys` are those that a conflict may be about, with their names.
+    pub(crate) fn reconcile(lists: &[&Self], keys: &[(u32, &'static str)]) -> Result<Self> {
+        let [first, others @ ..] = lists else {
+            return Err(Error::invalid("reconcile", "there must be at least one attribute list"));
+        };
+        let (name, reconcile) = first.functions.reconcile;
+        if others.iter().any(|other| !Arc::ptr_eq(&first.module, &other.module)) {
+            return Err(Error::invalid(name, "the attribute lists belong to different modules"));
+        }
+        let raws: Vec<Handle> = lists.iter().map(|list| list.raw).collect();
+        if raws.iter().enumerate().any(|(index, raw)| raws[..index].contains(raw)) {
+            return Err(Error::invalid(name, "an attribute list is named twice"));
+        }
+        let (mut reconciled, mut conflict) = (0, 0);
+        let outputs = (&raw mut reconciled, &raw mut conflict);
+        // SAFETY: the lists are live; array and outputs are valid for the call.
+        let result = unsafe { reconcile.traced(name, (raws.as_ptr(), raws.len(), outputs.0, outputs.1)) };
+        let own = |raw| Self { functions: first.functions, raw, module: first.module.clone() };
+        match check(name, result) {
+            Ok(()) => Ok(own(not_null(name, reconciled)?)),
+            Err(error) if conflict != 0 && error.kind() == ErrorKind::ReconciliationFailed => {
+                // Owned by the caller, as only then it is given.
+                let conflict = own(conflict);
+                let is_set = |key: &u32| conflict.get::<u8>(*key).is_ok_and(|bytes| !bytes.is_empty());
+                let named = keys.iter().filter(|(key, _)| is_set(key)).map(|(_, name)| *name);
+                Err(error.with_context("in conflict", named.collect::<Vec<_>>().join(", ")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn aligned(bytes: &[u8]) -> Vec<u64> {
+    bytes
+        .chunks(8)
+        .map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_ne_bytes(word)
+        })
+        .collect()
+}
+
+/// The values of an attribute of a list that is not owned here.
+///
+/// # Safety
+/// The list is live, and of the library whose functions these are.
+pub(crate) unsafe fn get<T: Plain>(functions: ListFunctions, list: Handle, key: u32) -> Result<Vec<T>> {
+    let (name, get) = functions.get;
+    let mut pair = KeyValuePair { key, value: ptr::null::<c_void>(), length: 0 };
+    let named = |error: Error| error.with_context("attribute key", format_args!("{key:#x}"));
+    // SAFETY: the list is live, by contract; the pair is valid for the call.
+    check(name, unsafe { get.traced(name, (list, &raw mut pair, 1)) }).map_err(named)?;
+    if pair.value.is_null() || pair.length == 0 {
+        return Ok(Vec::new());
+    }
+    if !pair.length.is_multiple_of(size_of::<T>()) {
+        let error =
+            Error::new(ErrorKind::Driver, name, "the library gave a value of another size than its header says");
+        return Err(named(error.with_context("length", pair.length)));
+    }
+    let value = pair.value.cast::<T>();
+    // SAFETY: the library gave so many bytes, which live as long as the list and are not written by anybody; every bit
+    // pattern is a value.
+    Ok((0..pair.length / size_of::<T>()).map(|index| unsafe { value.add(index).read_unaligned() }).collect())
+}
+
+/// As [`get`], of an attribute that older libraries do not know: none then.
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn get_if_known<T: Plain>(functions: ListFunctions, list: Handle, key: u32) -> Result<Vec<T>> {
+    // SAFETY: the caller's promise.
+    match unsafe { get(functions, list, key) } {
+        Err(error) if error.code().is_some_and(|code| code.value == i64::from(BAD_PARAMETER)) => Ok(Vec::new()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_stored_as_their_bytes() {
+        assert_eq!(aligned(&[1, 2, 3]), [u64::from_ne_bytes([1, 2, 3, 0, 0, 0, 0, 0])]);
+        assert_eq!(aligned(&[7; 17]).len(), 3);
+        assert_eq!(Value::u32s(1, [2, 3]).bytes, [2_u32.to_ne_bytes(), 3_u32.to_ne_bytes()].concat());
+        assert_eq!((Value::bool(1, true).bytes, Value::u64(1, 9).bytes.len()), (vec![1], 8));
+    }
+}

@@ -1,0 +1,129 @@
+//! Fences.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use gpu_interop_core::handle::NvSciFence;
+use gpu_interop_core::{Error, Result};
+use gpu_interop_driver::DriverFunction;
+
+use super::Module;
+use super::object::SyncObject;
+use crate::error::{CLEARED_FENCE, check, missing};
+use crate::sys::sync;
+
+/// A point that an object will reach (`NvSciSyncFence`), in memory of the caller's. A signal fills it, waits read it; it
+/// begins cleared. While it is filled it keeps its object. Dropping it clears it (`NvSciSyncFenceClear`).
+#[derive(Debug)]
+pub struct Fence {
+    /// In a place of its own: drivers are given the address.
+    payload: Box<sync::Fence>,
+    /// What filled it.
+    object: Option<SyncObject>,
+    module: Arc<Module>,
+}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Fence {
+    pub(crate) fn new(module: Arc<Module>) -> Self {
+        Self { payload: Box::default(), object: None, module }
+    }
+
+    /// Whether nothing has filled it since it was made or cleared.
+    #[must_use]
+    pub fn is_cleared(&self) -> bool {
+        *self.payload == sync::Fence::default()
+    }
+
+    /// Frees what it holds (`NvSciSyncFenceClear`).
+    pub fn clear(&mut self) {
+        if !self.is_cleared() {
+            // SAFETY: zeros, or filled by the library, which keeps what it refers to.
+            unsafe { (self.module.functions().fence_clear)(&raw mut *self.payload) };
+            // The library does so, too; a fence that is cleared twice must not free anything twice.
+            *self.payload = sync::Fence::default();
+        }
+        self.object = None;
+    }
+
+    pub(crate) fn module(&self) -> &Arc<Module> {
+        &self.module
+    }
+
+    pub(crate) fn as_raw(&self) -> *const sync::Fence {
+        &raw const *self.payload
+    }
+
+    /// For a wait that is enqueued while this is borrowed.
+    pub(crate) fn lend(&self) -> NvSciFence {
+        // SAFETY: whoever is lent it enqueues the wait before the borrow ends, and waits only read.
+        unsafe { NvSciFence::from_raw(NonNull::from(&*self.payload).cast()) }
+    }
+
+    /// What filled it, if anything has.
+    #[must_use]
+    pub fn object(&self) -> Option<&SyncObject> {
+        self.object.as_ref()
+    }
+
+    /// Clears it and lets `call` fill it for a point of `object`. If that fails, it is cleared again.
+    pub(crate) fn fill(
+        &mut self,
+        operation: &'static str,
+        object: &SyncObject,
+        call: impl FnOnce(*mut sync::Fence) -> Result<()>,
+    ) -> Result<()> {
+        if !Arc::ptr_eq(&self.module, object.module()) {
+            return Err(Error::invalid(operation, "the fence belongs to another module than the object"));
+        }
+        self.clear();
+        let filled = call(&raw mut *self.payload);
+        match &filled {
+            Ok(()) => self.object = Some(object.clone()),
+            Err(_) => self.clear(),
+        }
+        filled
+    }
+
+    /// Makes it the point at which a deterministic object has the value `value` (`NvSciSyncFenceUpdateFence`). `id` is the
+    /// number of the primitive, as [`Fence::id_and_value`] gives it; for primitives in memory it is 0. What it held before
+    /// is cleared.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for an object whose fences are not
+    /// deterministic, or of another module; [`ErrorKind::SymbolMissing`](gpu_interop_core::ErrorKind::SymbolMissing) where
+    /// the library lacks the function; else what it answers.
+    pub fn set(&mut self, object: &SyncObject, id: u64, value: u64) -> Result<()> {
+        const NAME: &str = "NvSciSyncFenceUpdateFence";
+        if !object.has_deterministic_fences() {
+            let message = "what the next signal makes of this object is not known; require deterministic fences of it";
+            return Err(Error::invalid(NAME, message));
+        }
+        let function = self.module.functions().fence_update.get().ok_or_else(|| missing(NAME))?;
+        // SAFETY: the object is live; the fence is cleared, and valid for the call.
+        self.fill(NAME, object, |raw| check(NAME, unsafe { function.traced(NAME, (object.as_raw(), id, value, raw)) }))
+    }
+
+    /// The number of the primitive, and the value at which it is reached (`NvSciSyncFenceExtractFence`); `None` if it is
+    /// cleared.
+    ///
+    /// # Errors
+    /// [`ErrorKind::SymbolMissing`](gpu_interop_core::ErrorKind::SymbolMissing) where the library lacks the function; else
+    /// what it answers.
+    pub fn id_and_value(&self) -> Result<Option<(u64, u64)>> {
+        const NAME: &str = "NvSciSyncFenceExtractFence";
+        let function = self.module.functions().fence_extract.get().ok_or_else(|| missing(NAME))?;
+        let (mut id, mut value) = (0, 0);
+        // SAFETY: all three pointers are valid for the call.
+        let result = unsafe { function.traced(NAME, (self.as_raw(), &raw mut id, &raw mut value)) };
+        if result.0 == CLEARED_FENCE {
+            return Ok(None);
+        }
+        check(NAME, result).map(|()| Some((id, value)))
+    }
+}

@@ -1,0 +1,117 @@
+//! Synchronisation objects.
+
+use std::ffi::c_void;
+use std::ptr::{NonNull, with_exposed_provenance_mut};
+use std::sync::Arc;
+
+use gpu_interop_core::handle::NvSciSyncObject;
+use gpu_interop_core::{Device, Error, ErrorKind, ImportError, Result, SemaphoreHandle, SemaphoreImport};
+use gpu_interop_driver::DriverFunction;
+
+use super::Module;
+use super::fence::Fence;
+use super::import::ImportedSync;
+use crate::error::{check, not_null};
+use crate::sys::Handle;
+
+#[derive(Debug)]
+struct Inner {
+    raw: NonNull<c_void>,
+    deterministic: bool,
+    module: Arc<Module>,
+}
+
+// SAFETY: an address that the library takes from any thread.
+unsafe impl Send for Inner {}
+// SAFETY: NVIDIA documents the functions that take objects as safe to call from several threads.
+unsafe impl Sync for Inner {}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // SAFETY: allocated once, freed once; imports hold this, so that none is left. Fences have references of their own.
+        unsafe { (self.module.functions().obj_free)(self.raw.as_ptr().expose_provenance()) };
+    }
+}
+
+/// An object that one side signals and others wait for (`NvSciSyncObj`). Freed with its last clone and its last import.
+#[derive(Debug, Clone)]
+pub struct SyncObject {
+    inner: Arc<Inner>,
+}
+
+impl PartialEq for SyncObject {
+    /// Whether both are the same object.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl Eq for SyncObject {}
+
+impl SyncObject {
+    pub(crate) fn allocate(module: &Arc<Module>, list: Handle, deterministic: bool) -> Result<Self> {
+        const NAME: &str = "NvSciSyncObjAlloc";
+        let mut raw = 0;
+        // SAFETY: the list is live while its owner is borrowed; the pointer is valid for the call.
+        check(NAME, unsafe { module.functions().obj_alloc.traced(NAME, (list, &raw mut raw)) })?;
+        let null = || Error::new(ErrorKind::Driver, NAME, "the library reported success but gave a null handle");
+        let raw = NonNull::new(with_exposed_provenance_mut(not_null(NAME, raw)?)).ok_or_else(null)?;
+        Ok(Self { inner: Arc::new(Inner { raw, deterministic, module: module.clone() }) })
+    }
+
+    pub(crate) fn module(&self) -> &Arc<Module> {
+        &self.inner.module
+    }
+
+    /// The library's object (`NvSciSyncObj`), valid while a clone or an import of `self` lives.
+    #[must_use]
+    pub fn as_raw(&self) -> usize {
+        self.inner.raw.as_ptr().expose_provenance()
+    }
+
+    /// Whether its fences are deterministic.
+    #[must_use]
+    pub fn has_deterministic_fences(&self) -> bool {
+        self.inner.deterministic
+    }
+
+    /// What a device needs to import it. The request, and the import until the driver has ended it, keep it alive.
+    #[must_use]
+    pub fn import_request(&self) -> SemaphoreImport {
+        // SAFETY: the object lives as long as the owner, which the driver's import does not outlive.
+        let object = unsafe { NvSciSyncObject::from_raw(self.inner.raw) };
+        SemaphoreImport::new(SemaphoreHandle::NvSciSync(object)).with_owner(self.inner.clone())
+    }
+
+    /// Imports it (`cuImportExternalSemaphore`), to be signalled and waited for with fences.
+    ///
+    /// # Errors
+    /// Those of [`Device::import_semaphore`].
+    pub fn import(&self, device: &Device) -> Result<ImportedSync, ImportError<SemaphoreImport>> {
+        let semaphore = device.import_semaphore(self.import_request())?;
+        Ok(ImportedSync::new(semaphore, self.clone()))
+    }
+
+    /// Fills a fence with the next point that the CPU will signal (`NvSciSyncObjGenerateFence`): for objects that a list of
+    /// the CPU's signals. What the fence held before is cleared.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a fence of another module; else what the library answers. The fence is cleared
+    /// then.
+    pub fn generate_fence(&self, fence: &mut Fence) -> Result<()> {
+        const NAME: &str = "NvSciSyncObjGenerateFence";
+        let function = self.inner.module.functions().obj_generate_fence;
+        // SAFETY: the object is live; the fence is cleared, and valid for the call.
+        fence.fill(NAME, self, |raw| check(NAME, unsafe { function.traced(NAME, (self.as_raw(), raw)) }))
+    }
+
+    /// Signals the next point with the CPU (`NvSciSyncObjSignal`): for objects that a list of the CPU's signals.
+    ///
+    /// # Errors
+    /// What the library answers.
+    pub fn signal(&self) -> Result<()> {
+        const NAME: &str = "NvSciSyncObjSignal";
+        // SAFETY: the object is live.
+        check(NAME, unsafe { self.inner.module.functions().obj_signal.traced(NAME, (self.as_raw(),)) })
+    }
+}

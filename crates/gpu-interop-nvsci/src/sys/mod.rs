@@ -1,0 +1,54 @@
+//! The C interfaces of NvSciBuf and NvSciSync, as far as this crate uses them.
+//!
+//! Written from NVIDIA's public headers, as part of DRIVE OS: `nvscibuf.h` 2.0 and 2.11, `nvscisync.h` 2.1 and 2.8,
+//! `nvscierror.h`, and the API reference that is generated from them. Numbers that both versions have are the same in
+//! both. Whether a library lays anything out otherwise than these headers was not seen: none was at hand.
+
+pub(crate) mod buf;
+pub(crate) mod sync;
+
+use std::ffi::{c_uint, c_void};
+use std::mem::{offset_of, size_of};
+
+/// `NvSciBufModule`, `NvSciSyncObj` and the like: opaque pointers.
+pub(crate) type Handle = usize;
+
+/// `NvSciBufAttrKeyValuePair`, `NvSciSyncAttrKeyValuePair`: laid out alike.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyValuePair {
+    pub(crate) key: c_uint,
+    pub(crate) value: *const c_void,
+    /// Bytes.
+    pub(crate) length: usize,
+}
+
+/// What an attribute's value may be read as: every bit pattern is one.
+///
+/// # Safety
+/// Every bit pattern of the type's size is a value of it, and it has no bytes that belong to no field.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: numbers.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for u32 {}
+// SAFETY: as above.
+unsafe impl Plain for u64 {}
+// SAFETY: as above.
+unsafe impl Plain for [u8; 16] {}
+// SAFETY: numbers without gaps: 17 bytes, aligned to 1.
+unsafe impl Plain for buf::GpuCache {}
+// SAFETY: numbers without gaps: 20 bytes, aligned to 4.
+unsafe impl Plain for buf::GpuCompression {}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(size_of::<KeyValuePair>() == 24);
+    assert!(offset_of!(KeyValuePair, value) == 8);
+    assert!(offset_of!(KeyValuePair, length) == 16);
+    assert!(size_of::<buf::GpuCache>() == 17);
+    assert!(size_of::<buf::GpuCompression>() == 20);
+    assert!(offset_of!(buf::GpuCompression, kind) == 16);
+    assert!(size_of::<sync::Fence>() == 48);
+};
