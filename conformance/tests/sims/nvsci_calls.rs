@@ -1,7 +1,7 @@
 //! What reaches the libraries that play NvSci and NVIDIA's driver, seen from a process that uses both through the library.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Output};
 
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::nvsci::{
@@ -31,18 +31,36 @@ const CHECKS: [(&str, Check); 5] = [
 pub(crate) fn tests() -> Vec<Trial> {
     let mut tests: Vec<Trial> =
         CHECKS.into_iter().map(|(name, _)| Trial::test(format!("nvsci_{name}"), move || start(name))).collect();
+    tests.push(Trial::test("nvsci_what_is_not_given_back_is_counted", leaks_are_counted));
     tests.push(Trial::test("nvsci_libraries_that_do_not_load_are_named", not_loaded));
     tests
 }
 
-/// Runs a check in a process of its own.
-fn start(name: &str) -> Result<(), Failed> {
+/// What a check did in a process of its own: whether it held, and what it said.
+fn run(name: &str, behaviour: &str) -> Result<Output, Failed> {
     let nvsci = library::sim_nvsci()?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.args([COMMAND, name]).env("SIM_ATTRIBUTES", "18:1").env("SIM_NVSCI", "flush");
+    command.args([COMMAND, name]).env("SIM_ATTRIBUTES", "18:1").env("SIM_NVSCI", behaviour);
     command.env("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()?);
     command.env("GPU_INTEROP_NVSCIBUF_LIBRARY", &nvsci).env("GPU_INTEROP_NVSCISYNC_LIBRARY", &nvsci);
-    let output = command.output()?;
+    Ok(command.output()?)
+}
+
+/// The negative control of what counts objects: a library that leaks.
+fn leaks_are_counted() -> Result<(), Failed> {
+    for leak in ["leak_list", "leak_object", "leak_fence"] {
+        let output = run("everything_is_given_back_in_any_order", leak)?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        check(
+            !output.status.success() && text.contains("objects before"),
+            format!("{leak}: {}: {text}", output.status),
+        )?;
+    }
+    Ok(())
+}
+
+fn start(name: &str) -> Result<(), Failed> {
+    let output = run(name, "flush")?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     if name == "a_second_free_ends_the_process" {
         let aborted = output.status.signal() == Some(6);

@@ -241,7 +241,7 @@ impl Ran {
     }
 
     /// The lines of this kind that processes wrote when they ended.
-    pub(crate) fn told(&self, kind: &str) -> Result<Vec<String>, Failed> {
+    fn told(&self, kind: &str) -> Result<Vec<String>, Failed> {
         let text = std::fs::read_to_string(self.folder.path().join("report"))?;
         let lines: Vec<String> = text.lines().filter(|line| line.contains(kind)).map(ToOwned::to_owned).collect();
         check(!lines.is_empty(), format!("no process reported `{kind}`"))?;
