@@ -22,7 +22,10 @@ WORK = ROOT / "target" / "mutations"
 TREE = WORK / "tree"
 TEST = ["cargo", "test", "--quiet", "--locked", "-p", "gpu-interop-conformance", "--test", "sims"]
 # Runs of the suite that a defect may be noticed by, in the order in which they are tried.
-RUNS = ["cuda_native", "hip_native", "cuda_faults_are_reported", "cuda_vulkan", "hip_vulkan"]
+RUNS = [
+    "cuda_native", "hip_native", "cuda_faults_are_reported", "cuda_vulkan", "hip_vulkan", "nvsci_suite",
+    "nvsci_flags_of_skipped_memsync_reach_the_driver",
+]
 LIMIT = 900
 
 
