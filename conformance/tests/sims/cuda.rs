@@ -25,6 +25,8 @@ pub(crate) const NO_NATIVE_IMAGES: &str = "no images of this exporter";
 pub(crate) const NO_TIMELINES_OF_VULKAN: &str = "the exporter has no timelines that can be exported";
 pub(crate) const NO_TIMELINES_SENT: &str = "timelines of this exporter cannot be sent to another process";
 pub(crate) const NO_SECOND_DEVICE: &str = "needs two devices that differ";
+/// The libraries are on no machine but NVIDIA's embedded systems.
+pub(crate) const NO_NVSCI: &str = "libnvscibuf.so";
 /// Of lavapipe, whose buffers have less than 4 GiB.
 pub(crate) const NO_GREAT_BUFFERS: &str = "vkCreateBuffer: out of memory";
 const NO_SURFACES: &str = "surfaces: the driver (CUDA 13.0) has no cuSurfObjectCreate";
@@ -41,7 +43,14 @@ fn without_barriers() -> Result<(), Failed> {
 
 fn native() -> Result<(), Failed> {
     let report = Run::cuda().exporter("native").whole().run()?;
-    report.only_unsupported(&[NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SURFACES, NO_TEXTURES, NO_SECOND_DEVICE])?;
+    report.only_unsupported(&[
+        NO_NATIVE_FORMS,
+        NO_NATIVE_IMAGES,
+        NO_SURFACES,
+        NO_TEXTURES,
+        NO_SECOND_DEVICE,
+        NO_NVSCI,
+    ])?;
     // A GPU's own semaphores are the one thing that lavapipe cannot be asked for.
     report.passed("semaphore.", 20)?;
     report.passed("timeline.", 30)?;
@@ -64,6 +73,7 @@ fn vulkan() -> Result<Completion, Failed> {
         NO_SURFACES,
         NO_TEXTURES,
         NO_SECOND_DEVICE,
+        NO_NVSCI,
         NO_GREAT_BUFFERS,
     ])?;
     report.passed("timeline.", 14)?;

@@ -98,7 +98,7 @@ impl Rig {
         check(nv_sci.is_stand_in(), "a stand-in that does not say so")?;
         let syncs = nv_sci.open_syncs()?;
         // SAFETY: loaded already; it has no initialisers.
-        let library = unsafe { Library::new(&*nv_sci.files()[0]) }?;
+        let library = unsafe { Library::new(nv_sci.files()[0]) }?;
         Ok(Self { device, nv_sci, syncs, library })
     }
 

@@ -77,7 +77,7 @@ fn texel(format: u32) -> Option<u32> {
 pub(crate) fn may_set(key: i32, bytes: &[u8], set: &Values) -> bool {
     let stored = Stored::new(bytes);
     let is_bool = bytes.len() == 1 && bytes[0] <= 1;
-    let words = |test: &dyn Fn(u32) -> bool| bytes.len() % 4 == 0 && stored.u32s().into_iter().all(test);
+    let words = |test: &dyn Fn(u32) -> bool| bytes.len().is_multiple_of(4) && stored.u32s().into_iter().all(test);
     let one = |test: &dyn Fn(u32) -> bool| bytes.len() == 4 && words(test);
     let one_long = |test: &dyn Fn(u64) -> bool| bytes.len() == 8 && stored.u64s().into_iter().all(test);
     let of_type = |wanted| set.get(&TYPES).is_some_and(|types| types.u32s().contains(&wanted));
@@ -91,12 +91,12 @@ pub(crate) fn may_set(key: i32, bytes: &[u8], set: &Values) -> bool {
         TYPES => words(&|kind| (1..6).contains(&kind)),
         NEED_CPU_ACCESS | ENABLE_CPU_CACHE => is_bool,
         REQUIRED_PERM => one(&|perm| perm == 1 || perm == 3),
-        GPU_ID => bytes.len() % GPU_BYTES == 0,
+        GPU_ID => bytes.len().is_multiple_of(GPU_BYTES),
         VIDMEM_GPU_ID => bytes.len() == GPU_BYTES,
-        ENABLE_GPU_CACHE => bytes.len() % CACHE_BYTES == 0,
+        ENABLE_GPU_CACHE => bytes.len().is_multiple_of(CACHE_BYTES),
         // That there is none cannot be asked for.
         ENABLE_GPU_COMPRESSION => {
-            bytes.len() % COMPRESSION_BYTES == 0 && compressions(bytes).all(|(_, kind)| kind == 1)
+            bytes.len().is_multiple_of(COMPRESSION_BYTES) && compressions(bytes).all(|(_, kind)| kind == 1)
         }
         RAW_SIZE => one_long(&|size| size > 0),
         RAW_ALIGN => one_long(&u64::is_power_of_two),

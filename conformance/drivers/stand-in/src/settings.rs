@@ -20,6 +20,8 @@
 //! | `SIM_HIP_LAYOUT` | HIP: 6 (the default), or 5: the structs of HIP 5 |
 //! | `SIM_ARCH` | HIP: the architecture, which code objects must be built for: `gfx90a:sramecc+:xnack-` |
 //! | `HIP_ON_CUDA_LIBRARY` | hip-on-cuda: the library that it takes for NVIDIA's driver: `libcuda.so.1`. sim-cuda will do |
+//! | `SIM_NVSCI` | sim-nvsci: what is unusual about it, as its front page says |
+//! | `GPU_INTEROP_NVSCIBUF_LIBRARY` | sim-cuda: sim-nvsci, whose objects it imports if `SIM_ATTRIBUTES` has `18:1` |
 //! | `SIM_REPORT` | a file that gets lines when the process ends: what is still alive, and how often functions of external semaphores were called |
 //!
 //! Of a library that does not work on the CPU only `SIM_FAIL`, `SIM_LATENCY`, `SIM_VERSION` and what is marked as HIP's are
