@@ -78,7 +78,7 @@ pub(crate) struct Reference {
     cpu_perm: u64,
 }
 
-/// `NvSciSyncFence`: the handle of a [`Reference`], id, value, and nothing else here.
+/// `NvSciSyncFence`: the handle of what it refers to, id, value, and nothing else here.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
