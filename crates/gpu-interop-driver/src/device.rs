@@ -1,7 +1,7 @@
 //! One device: each method is one or two driver calls.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_uint, c_void};
+use std::ffi::{CStr, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop_core::backend::{
@@ -21,7 +21,7 @@ use crate::batch::{one_call, with_signals, with_waits};
 use crate::capabilities;
 use crate::driver::{Driver, not_null};
 use crate::exportable::Allocation;
-use crate::functions::DeviceNumber;
+use crate::functions::{DeviceNumber, EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING};
 use crate::graph::{self, Graphs};
 use crate::import;
 use crate::mapping::Imports;
@@ -31,11 +31,6 @@ use crate::texture;
 use crate::trace::DriverFunction;
 use crate::unfenced::Unfenced;
 use crate::vendor::{Context, Vendor, WordWait};
-
-/// `CU_STREAM_NON_BLOCKING`, `hipStreamNonBlocking`.
-const STREAM_NON_BLOCKING: c_uint = 1;
-/// `CU_EVENT_DISABLE_TIMING`, `hipEventDisableTiming`.
-const EVENT_DISABLE_TIMING: c_uint = 2;
 
 /// A device of a vendor's driver.
 #[derive(Debug)]

@@ -25,6 +25,11 @@ pub type Handle = usize;
 /// `CUdeviceptr`, `hipDeviceptr_t`.
 pub type DeviceAddress = u64;
 
+/// `CU_STREAM_NON_BLOCKING`, `hipStreamNonBlocking`.
+pub(crate) const STREAM_NON_BLOCKING: c_uint = 1;
+/// `CU_EVENT_DISABLE_TIMING`, `hipEventDisableTiming`.
+pub(crate) const EVENT_DISABLE_TIMING: c_uint = 2;
+
 /// Whose driver it is, and so under which names its functions are looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
