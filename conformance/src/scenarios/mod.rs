@@ -28,6 +28,7 @@ mod memory;
 #[cfg(unix)]
 mod misbehaviour;
 mod not_covered;
+#[cfg(target_os = "linux")]
 mod nvsci;
 mod process;
 mod property;
@@ -78,6 +79,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         &timeline::scenarios(),
         #[cfg(unix)]
         &misbehaviour::scenarios(),
+        #[cfg(target_os = "linux")]
         &nvsci::scenarios(),
         image_formats::SCENARIOS,
         image_shapes::SCENARIOS,

@@ -67,6 +67,7 @@ const NULLS: &[(&str, Told, &str)] = &[
 /// Functions that are looked up and that no test on Linux can call, with the reason.
 const NEVER_CALLED: &[(&str, &str)] = &[
     ("cuDeviceGetLuid", "only Windows has LUIDs"),
+    ("cuDeviceGetNvSciSyncAttributes", "only embedded systems have NvSci; `--test sims nvsci` lets it fail"),
     ("hipImportExternalSemaphore", SEMAPHORES),
     ("hipSignalExternalSemaphoresAsync", SEMAPHORES),
     ("hipWaitExternalSemaphoresAsync", SEMAPHORES),
