@@ -71,22 +71,28 @@ impl GlSide<'_> {
     }
 
     /// Reads all layers of one level of a texture, layer after layer, without gaps.
+    ///
+    /// Through a buffer, as [`GlSide::write_texture`]: given memory of the host, NVIDIA's driver (580) keeps what
+    /// `glTexSubImage` wrote and answers `glGetTexImage` with that, whatever another API wrote since.
     pub(crate) fn read_texture(&self, texture: &ImportedTexture, level: u32, size: u64) -> Verdict<Vec<u8>> {
         let (format, ty) = transfer_format(texture)?;
-        let mut found = vec![0; length(size)?];
         let (texture_name, level) = (glow::NativeTexture(native(texture.as_raw())?), narrow(level)?);
+        let own = self.own_buffer(&vec![0; length(size)?])?;
         let targets = parts(texture);
-        let part = found.len() / targets.len();
-        // SAFETY: the context is current, and each part has the size of the texels that are asked for.
+        let part = own.size / targets.len();
+        // SAFETY: the context is current, and the buffer has room for the texels that are asked for.
         unsafe {
             self.gl.bind_texture(texture.target(), Some(texture_name));
+            self.gl.bind_buffer(glow::PIXEL_PACK_BUFFER, Some(own.buffer));
             self.gl.pixel_store_i32(glow::PACK_ALIGNMENT, 1);
-            for (target, part) in targets.into_iter().zip(found.chunks_exact_mut(part)) {
-                self.gl.get_tex_image(target, level, format, ty, PixelPackData::Slice(Some(part)));
+            for (target, index) in targets.into_iter().zip(0..) {
+                let offset = PixelPackData::BufferOffset(narrow(part * index)?.cast_unsigned());
+                self.gl.get_tex_image(target, level, format, ty, offset);
             }
+            self.gl.bind_buffer(glow::PIXEL_PACK_BUFFER, None);
         }
         self.succeeded("glGetTexImage")?;
-        Ok(found)
+        own.read()
     }
 
     /// Gives OpenGL all texels of one level of a texture of two or three dimensions. Does not wait.
@@ -95,20 +101,24 @@ impl GlSide<'_> {
         let [width, height, depth] = texture.spec().shape.level_extent(level);
         let [width, height, depth] = [narrow(width)?, narrow(height)?, narrow(depth)?];
         let (texture_name, level) = (glow::NativeTexture(native(texture.as_raw())?), narrow(level)?);
+        let own = self.own_buffer(data)?;
         let targets = parts(texture);
+        let part = own.size / targets.len();
         let whole = matches!(texture.spec().shape, ArrayShape::D3 { .. } | ArrayShape::D2Layered { .. });
-        // SAFETY: the context is current, and each part of the data has the size of the texels that it is for.
+        // SAFETY: the context is current, and the buffer holds the texels that are written.
         unsafe {
             self.gl.bind_texture(texture.target(), Some(texture_name));
+            self.gl.bind_buffer(glow::PIXEL_UNPACK_BUFFER, Some(own.buffer));
             self.gl.pixel_store_i32(glow::UNPACK_ALIGNMENT, 1);
-            for (target, part) in targets.iter().zip(data.chunks_exact(data.len() / targets.len())) {
-                let pixels = PixelUnpackData::Slice(Some(part));
+            for (target, index) in targets.into_iter().zip(0..) {
+                let pixels = PixelUnpackData::BufferOffset(narrow(part * index)?.cast_unsigned());
                 if whole {
-                    self.gl.tex_sub_image_3d(*target, level, 0, 0, 0, width, height, depth, format, ty, pixels);
+                    self.gl.tex_sub_image_3d(target, level, 0, 0, 0, width, height, depth, format, ty, pixels);
                 } else {
-                    self.gl.tex_sub_image_2d(*target, level, 0, 0, width, height, format, ty, pixels);
+                    self.gl.tex_sub_image_2d(target, level, 0, 0, width, height, format, ty, pixels);
                 }
             }
+            self.gl.bind_buffer(glow::PIXEL_UNPACK_BUFFER, None);
         }
         self.succeeded("glTexSubImage")
     }
