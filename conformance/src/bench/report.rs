@@ -75,7 +75,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    #[cfg(unix)]
+    #[cfg(any(unix, test))]
     pub(super) fn new(name: String, value: f64, (low, high): (f64, f64), limit: Option<Limit>) -> Self {
         Self { name, value, low, high, limit, holds: limit.map(|limit| limit.admits(value)) }
     }

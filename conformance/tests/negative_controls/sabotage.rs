@@ -1,6 +1,7 @@
 //! Backends, broken on purpose: the host's, and that of a driver.
 
 use std::ffi::{CStr, c_void};
+#[cfg(unix)]
 use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +11,7 @@ use gpu_interop::backend::{
     ExportableAllocation, HostFunction, RawEvent, RawKernel, RawMemory, RawModule, RawSemaphore, RawSignal, RawStream,
     RawWait, SignalMemory,
 };
+#[cfg(unix)]
 use gpu_interop::handle::LentFd;
 use gpu_interop::host::HostBackend;
 use gpu_interop::{
@@ -268,11 +270,13 @@ impl BackendDevice for SabotagedDevice {
         match self.fault {
             Fault::CrashesOnImport => std::process::abort(),
             Fault::HangsOnImport => std::thread::sleep(Duration::from_secs(3600)),
+            #[cfg(unix)]
             Fault::LeaksDescriptors => {
                 if let Some(fd) = request.handle().as_fd() {
                     let _ = fd.try_clone_to_owned().map(IntoRawFd::into_raw_fd);
                 }
             }
+            #[cfg(unix)]
             Fault::ClosesTwice => {
                 if let Some(fd) = request.handle().as_fd() {
                     let loan = LentFd::new(fd)?;

@@ -66,6 +66,11 @@
 //! [`TextureSpec`] says what a texture is, and must say what the exporter's image is. [`TextureFormat`] and
 //! [`TextureLayout`] convert from Vulkan's numbers. Other APIs than Vulkan leave images in [`TextureLayout::General`].
 //!
+//! NVIDIA's driver (580.159.04, measured) keeps what `glTexSubImage` wrote to a texture from memory of the host, and answers
+//! `glGetTexImage` into memory of the host with that, even after another API wrote to the image and OpenGL waited for its
+//! semaphore. Drawing sees what is there. Write from a buffer (`GL_PIXEL_UNPACK_BUFFER`) and read into one
+//! (`GL_PIXEL_PACK_BUFFER`).
+//!
 //! # What this crate promises
 //! * **Handles are owned.** An import takes its handle by value and, on failure, gives the request back with the handle
 //!   open, whatever the driver did with the duplicate it got.

@@ -5,7 +5,7 @@
 //! NVIDIA's programming guide has it ("NVIDIA Software Communication Interface Interoperability"): every user says what it
 //! needs in an attribute list, the lists are reconciled, an object is allocated, and a device imports it.
 //!
-//! ```no_run
+//! ```no_run,ignore-windows
 //! use gpu_interop_core::{Backend, Device, NvSciSyncUse};
 //! use gpu_interop_nvsci::{
 //!     BufferAttributeList, BufferAttributes, GpuAttributes, MemSync, NvSci, SyncAttributeList, SyncOptions,

@@ -34,7 +34,8 @@ pub(crate) fn semaphore_handle(timeline: bool) -> SemaphoreHandle {
 fn memory_of_every_kind_arrives_under_its_type() {
     let gl = interop(&driver::ALL);
     let kmt = || KmtHandle::new(0x40).expect("a handle");
-    let kinds: [(fn(Win32Object) -> MemoryHandle, u32); 4] = [
+    type Make = fn(Win32Object) -> MemoryHandle;
+    let kinds: [(Make, u32); 4] = [
         (MemoryHandle::OpaqueWin32, 0x9587),
         (MemoryHandle::D3d12Heap, 0x9589),
         (MemoryHandle::D3d12Resource, 0x958A),
