@@ -27,6 +27,11 @@ pub(crate) const NO_TIMELINES_SENT: &str = "timelines of this exporter cannot be
 pub(crate) const NO_SECOND_DEVICE: &str = "needs two devices that differ";
 /// The libraries are on no machine but NVIDIA's embedded systems.
 pub(crate) const NO_NVSCI: &str = "libnvscibuf.so";
+/// OpenGL imports what Vulkan exported.
+pub(crate) const NO_GL_OF_NATIVE: &str = "OpenGL imports what Vulkan exported";
+/// Mesa's OpenGL of the CPU ignores offsets, and has no semaphores.
+pub(crate) const NO_GL_OFFSETS: &str = "Mesa's llvmpipe ignores the offset";
+pub(crate) const NO_GL_SEMAPHORES: &str = "the OpenGL context has no GL_EXT_semaphore";
 /// Of lavapipe, whose buffers have less than 4 GiB.
 pub(crate) const NO_GREAT_BUFFERS: &str = "vkCreateBuffer: out of memory";
 const NO_SURFACES: &str = "surfaces: the driver (CUDA 13.0) has no cuSurfObjectCreate";
@@ -50,6 +55,7 @@ fn native() -> Result<(), Failed> {
         NO_TEXTURES,
         NO_SECOND_DEVICE,
         NO_NVSCI,
+        NO_GL_OF_NATIVE,
     ])?;
     // A GPU's own semaphores are the one thing that lavapipe cannot be asked for.
     report.passed("semaphore.", 20)?;
@@ -75,6 +81,8 @@ fn vulkan() -> Result<Completion, Failed> {
         NO_SECOND_DEVICE,
         NO_NVSCI,
         NO_GREAT_BUFFERS,
+        NO_GL_OFFSETS,
+        NO_GL_SEMAPHORES,
     ])?;
     report.passed("timeline.", 14)?;
     report.passed("memory.", 5)?;

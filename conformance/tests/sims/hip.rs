@@ -4,8 +4,8 @@ use cubecl_hip_sys as hip;
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::cuda::{
-    NO_GREAT_BUFFERS, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_NVSCI, NO_SECOND_DEVICE, NO_TIMELINES_OF_VULKAN,
-    NO_TIMELINES_SENT, two_devices,
+    NO_GL_OF_NATIVE, NO_GL_OFFSETS, NO_GL_SEMAPHORES, NO_GREAT_BUFFERS, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_NVSCI,
+    NO_SECOND_DEVICE, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT, two_devices,
 };
 use crate::peer;
 use crate::run::{Ran, Run, check};
@@ -37,6 +37,7 @@ pub(crate) const UNSUPPORTED_NATIVE: &[&str] = &[
     NO_NATIVE_IMAGES,
     NO_SECOND_DEVICE,
     NO_NVSCI,
+    NO_GL_OF_NATIVE,
 ];
 pub(crate) const UNSUPPORTED_VULKAN: &[&str] = &[
     NO_SEMAPHORES,
@@ -48,6 +49,8 @@ pub(crate) const UNSUPPORTED_VULKAN: &[&str] = &[
     NO_SECOND_DEVICE,
     NO_NVSCI,
     NO_GREAT_BUFFERS,
+    NO_GL_OFFSETS,
+    NO_GL_SEMAPHORES,
 ];
 
 fn native() -> Result<(), Failed> {
