@@ -2,7 +2,7 @@
 
 use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
 
-use windows_sys::Win32::Foundation::INVALID_HANDLE_VALUE;
+use windows_sys::Win32::Foundation::{GetHandleInformation, INVALID_HANDLE_VALUE};
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
 };
@@ -27,19 +27,33 @@ fn length<T>() -> u32 {
 /// What this process holds now.
 pub(crate) fn holdings() -> Verdict<Holdings> {
     // SAFETY: a number that stands for this process, always.
-    let handles = handles_of(unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) })?;
+    let counted = handles_of(unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) })?;
+    let handles = counted.unwrap_or_else(open_handles);
     let mut memory = PROCESS_MEMORY_COUNTERS::default();
     // SAFETY: as above; the struct is as long as is said.
     worked(unsafe { GetProcessMemoryInfo(GetCurrentProcess(), &raw mut memory, length::<PROCESS_MEMORY_COUNTERS>()) })?;
     Ok(Holdings { descriptors: handles, mappings: views(), resident: memory.WorkingSetSize as u64 })
 }
 
-/// How many handles a process has open.
-pub(super) fn handles_of(process: BorrowedHandle<'_>) -> Verdict<usize> {
+/// The greatest number of a handle that is looked for one by one. Handles get the lowest multiple of 4 that is free.
+const LAST_HANDLE: usize = 1 << 16;
+
+/// How many handles this process has open, found by asking about each number.
+fn open_handles() -> usize {
+    let is_open = |number: &usize| {
+        let mut flags = 0;
+        // SAFETY: the pointer is valid for the call, which fails for a number that is no handle.
+        unsafe { GetHandleInformation(std::ptr::without_provenance_mut(*number), &raw mut flags) != 0 }
+    };
+    (4..LAST_HANDLE).step_by(4).filter(is_open).count()
+}
+
+/// How many handles a process has open; `None` where the system does not count them: Wine 8 always answers 0.
+pub(super) fn handles_of(process: BorrowedHandle<'_>) -> Verdict<Option<usize>> {
     let mut handles = 0;
     // SAFETY: the pointer is valid for the call, and the process's handle is open.
     worked(unsafe { GetProcessHandleCount(process.as_raw_handle(), &raw mut handles) })?;
-    Ok(handles as usize)
+    Ok(Some(handles as usize).filter(|handles| *handles > 0))
 }
 
 /// How many views of file mappings there are.

@@ -3,7 +3,6 @@
 use std::os::windows::io::{AsRawHandle, OwnedHandle};
 
 use windows_sys::Win32::Foundation::{GetHandleInformation, HANDLE};
-use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessHandleCount};
 
 use super::exported::section;
 use super::{SIZE, open};
@@ -59,9 +58,7 @@ fn no_cycle_leaves_a_handle_open() {
     assert!(handles() < before + 500, "{before} handles grew to {}", handles());
 }
 
-fn handles() -> u32 {
-    let mut count = 0;
-    // SAFETY: the pointer is valid for the call, and the process is this one.
-    assert!(unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) } != 0);
-    count
+/// How many there are, by asking about each number: Wine does not count them.
+fn handles() -> usize {
+    (4..1 << 16).step_by(4).filter(|number| is_open(std::ptr::without_provenance_mut(*number))).count()
 }
