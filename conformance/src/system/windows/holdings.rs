@@ -35,17 +35,24 @@ pub(crate) fn holdings() -> Verdict<Holdings> {
     Ok(Holdings { descriptors: handles, mappings: views(), resident: memory.WorkingSetSize as u64 })
 }
 
-/// The greatest number of a handle that is looked for one by one. Handles get the lowest multiple of 4 that is free.
-const LAST_HANDLE: usize = 1 << 16;
+/// Behind so many free numbers no more handles are looked for. Handles get the lowest multiple of 4 that is free.
+const GAP: usize = 512;
 
 /// How many handles this process has open, found by asking about each number.
 fn open_handles() -> usize {
-    let is_open = |number: &usize| {
+    let is_open = |number: usize| {
         let mut flags = 0;
         // SAFETY: the pointer is valid for the call, which fails for a number that is no handle.
-        unsafe { GetHandleInformation(std::ptr::without_provenance_mut(*number), &raw mut flags) != 0 }
+        unsafe { GetHandleInformation(std::ptr::without_provenance_mut(number), &raw mut flags) != 0 }
     };
-    (4..LAST_HANDLE).step_by(4).filter(is_open).count()
+    let (mut count, mut free) = (0, 0);
+    for number in (4..).step_by(4) {
+        (count, free) = if is_open(number) { (count + 1, 0) } else { (count, free + 1) };
+        if free == GAP {
+            break;
+        }
+    }
+    count
 }
 
 /// How many handles a process has open; `None` where the system does not count them: Wine 8 always answers 0.
