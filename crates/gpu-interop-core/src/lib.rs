@@ -56,6 +56,7 @@ mod semaphore_ops;
 mod sync;
 #[cfg(unix)]
 mod sys;
+mod texel;
 mod texture;
 mod timeline;
 
@@ -75,5 +76,6 @@ pub use object::{
     Texture, Timeline,
 };
 pub use semaphore_ops::{SignalParams, WaitParams};
+pub use texel::{ChannelOrder, ColorEncoding};
 pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};
 pub use timeline::{ExporterTimeline, TIMELINE_VARIABLE, TimelineStrategy, TimelineWaiter};

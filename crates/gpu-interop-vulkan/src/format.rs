@@ -2,25 +2,7 @@
 
 use ash::vk;
 use gpu_interop_core::{ArrayFormat, ChannelType, Error, Result};
-
-/// The order of a texel's colours, from the first byte, or the lowest bit of a packed texel, on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ChannelOrder {
-    /// Red, green, blue, alpha, as far as there are channels.
-    Rgba,
-    /// Blue, green, red, alpha. An array has no such order: its first channel is blue.
-    Bgra,
-}
-
-/// How a texel's number stands for a brightness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ColorEncoding {
-    /// In proportion to it.
-    Linear,
-    /// By the sRGB curve. An array has no such formats: its values are encoded, and decoding is up to the texture or
-    /// the kernel.
-    Srgb,
-}
+pub use gpu_interop_core::{ChannelOrder, ColorEncoding};
 
 /// What a `VkFormat` is as the format of an array, and what an array's format does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
