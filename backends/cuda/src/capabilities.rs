@@ -57,10 +57,10 @@ pub(crate) fn feature(driver: &Driver<Cuda>, device: DeviceNumber, feature: Feat
     let flag = |number, what| driver.flag(device, number, what);
     match feature {
         Feature::ExportableMemory => {
-            let export = if cfg!(unix) {
-                flag(number::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, "export as a file descriptor")
+            let export = if cfg!(windows) {
+                flag(number::HANDLE_TYPE_WIN32_HANDLE_SUPPORTED, "export as a Win32 handle")
             } else {
-                Support::no("this version exports file descriptors only")
+                flag(number::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, "export as a file descriptor")
             };
             let managed = flag(number::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "virtual memory management");
             both(symbols, both(managed, export))

@@ -25,6 +25,7 @@ pub(crate) mod attribute {
     pub(crate) const PCI_DOMAIN_ID: c_int = 50;
     pub(crate) const VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: c_int = 102;
     pub(crate) const HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: c_int = 103;
+    pub(crate) const HANDLE_TYPE_WIN32_HANDLE_SUPPORTED: c_int = 104;
     pub(crate) const TIMELINE_SEMAPHORE_INTEROP_SUPPORTED: c_int = 114;
     pub(crate) const CAN_USE_64_BIT_STREAM_MEM_OPS: c_int = 122;
     pub(crate) const DMA_BUF_SUPPORTED: c_int = 124;
@@ -126,6 +127,7 @@ mod tests {
                 attribute::HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
                 A::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
             ),
+            (attribute::HANDLE_TYPE_WIN32_HANDLE_SUPPORTED, A::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_HANDLE_SUPPORTED),
             (
                 attribute::TIMELINE_SEMAPHORE_INTEROP_SUPPORTED,
                 A::CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED,

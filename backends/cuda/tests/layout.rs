@@ -27,6 +27,7 @@ fn numbers() {
     use cuda::{CUmemAccess_flags_enum as Access, CUmemAllocationHandleType_enum as HandleType};
     use cuda::{CUmemAllocationType_enum as Allocation, CUmemLocationType_enum as Location, CUresourcetype_enum as R};
     assert_eq!(exportable::MEM_HANDLE_TYPE_POSIX_FD, HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0);
+    assert_eq!(exportable::MEM_HANDLE_TYPE_WIN32, HandleType::CU_MEM_HANDLE_TYPE_WIN32.0);
     assert_eq!(exportable::MEM_ALLOCATION_TYPE_PINNED, Allocation::CU_MEM_ALLOCATION_TYPE_PINNED as u32);
     assert_eq!(exportable::MEM_LOCATION_TYPE_DEVICE, Location::CU_MEM_LOCATION_TYPE_DEVICE as u32);
     assert_eq!(exportable::MEM_ACCESS_READ_WRITE, Access::CU_MEM_ACCESS_FLAGS_PROT_READWRITE as u32);

@@ -36,7 +36,6 @@ pub(crate) fn feature(driver: &Driver<Hip>, device: DeviceNumber, feature: Featu
         }
         Feature::NvSciSyncAttributes => Support::no(NO_NV_SCI),
         Feature::GraphSemaphores if cfg!(not(windows)) => Support::no(NO_SEMAPHORES),
-        Feature::ExportableMemory if cfg!(not(unix)) => Support::no("this version exports file descriptors only"),
         Feature::ExportableMemory => {
             let number = attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
             both(symbols, driver.flag(device, number, "virtual memory management"))

@@ -36,6 +36,7 @@ fn numbers() {
         (exportable::MEM_LOCATION_TYPE_DEVICE, hip::hipMemLocationType_hipMemLocationTypeDevice),
         (exportable::MEM_ALLOCATION_TYPE_PINNED, hip::hipMemAllocationType_hipMemAllocationTypePinned),
         (exportable::MEM_HANDLE_TYPE_POSIX_FD, hip::hipMemAllocationHandleType_hipMemHandleTypePosixFileDescriptor),
+        (exportable::MEM_HANDLE_TYPE_WIN32, hip::hipMemAllocationHandleType_hipMemHandleTypeWin32),
         (texture::texture_flag::READ_AS_INTEGER, hip::HIP_TRSF_READ_AS_INTEGER),
         (texture::texture_flag::SRGB, hip::HIP_TRSF_SRGB),
         (texture::texture_flag::NORMALIZED_COORDINATES, hip::HIP_TRSF_NORMALIZED_COORDINATES),

@@ -1,5 +1,6 @@
 //! Memory of a device that can be exported: the virtual memory management of both drivers.
 
+use std::ffi::c_void;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -16,6 +17,10 @@ pub mod abi {
 
     /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`, `hipMemHandleTypePosixFileDescriptor`.
     pub const MEM_HANDLE_TYPE_POSIX_FD: c_uint = 1;
+    /// `CU_MEM_HANDLE_TYPE_WIN32`, `hipMemHandleTypeWin32`.
+    pub const MEM_HANDLE_TYPE_WIN32: c_uint = 2;
+    /// How this system's processes share memory.
+    pub const MEM_HANDLE_TYPE: c_uint = if cfg!(windows) { MEM_HANDLE_TYPE_WIN32 } else { MEM_HANDLE_TYPE_POSIX_FD };
     /// `CU_MEM_ALLOCATION_TYPE_PINNED`, `hipMemAllocationTypePinned`.
     pub const MEM_ALLOCATION_TYPE_PINNED: c_uint = 1;
     /// `CU_MEM_LOCATION_TYPE_DEVICE`, `hipMemLocationTypeDevice`.
@@ -41,14 +46,54 @@ pub mod abi {
     pub struct MemAllocationProp {
         /// [`MEM_ALLOCATION_TYPE_PINNED`].
         pub kind: c_uint,
-        /// [`MEM_HANDLE_TYPE_POSIX_FD`].
+        /// [`MEM_HANDLE_TYPE`].
         pub requested_handle_types: c_uint,
         /// Where the memory is.
         pub location: MemLocation,
-        /// Null.
+        /// [`ObjectAttributes`] where handles are Win32's, or null.
         pub win32_handle_metadata: *mut c_void,
         /// 0. HIP's header names only half of them.
         pub alloc_flags: [u8; 8],
+    }
+
+    /// `OBJECT_ATTRIBUTES` of Windows. Whoever asks for Win32 handles must give one.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy)]
+    pub struct ObjectAttributes {
+        /// Its size, bytes.
+        pub length: u32,
+        /// Null.
+        pub root_directory: *mut c_void,
+        /// Null: nameless.
+        pub object_name: *mut c_void,
+        /// 0: handles are not inherited.
+        pub attributes: u32,
+        /// Null: as this process's own objects, for its user and the system.
+        pub security_descriptor: *mut c_void,
+        /// Null.
+        pub security_quality_of_service: *mut c_void,
+    }
+
+    #[cfg(target_pointer_width = "64")]
+    const _: () = assert!(size_of::<ObjectAttributes>() == 48);
+
+    impl ObjectAttributes {
+        #[allow(clippy::cast_possible_truncation, reason = "a few bytes")]
+        const LENGTH: u32 = size_of::<Self>() as u32;
+
+        /// Of a nameless object that this process's user may use.
+        #[must_use]
+        pub const fn nameless() -> Self {
+            let null = std::ptr::null_mut();
+            Self {
+                length: Self::LENGTH,
+                root_directory: null,
+                object_name: null,
+                attributes: 0,
+                security_descriptor: null,
+                security_quality_of_service: null,
+            }
+        }
     }
 
     /// `CUmemAccessDesc`, `hipMemAccessDesc`.
@@ -63,8 +108,8 @@ pub mod abi {
 }
 
 use abi::{
-    GRANULARITY_MINIMUM, MEM_ACCESS_READ_WRITE, MEM_ALLOCATION_TYPE_PINNED, MEM_HANDLE_TYPE_POSIX_FD,
-    MEM_LOCATION_TYPE_DEVICE, MemAccessDesc, MemAllocationProp, MemLocation,
+    GRANULARITY_MINIMUM, MEM_ACCESS_READ_WRITE, MEM_ALLOCATION_TYPE_PINNED, MEM_HANDLE_TYPE, MEM_LOCATION_TYPE_DEVICE,
+    MemAccessDesc, MemAllocationProp, MemLocation, ObjectAttributes,
 };
 
 /// Calls a function of the driver, looks at its status, and gives the function's name in errors. In an unsafe block.
@@ -92,11 +137,12 @@ impl<V: Vendor> Allocation<V> {
     /// At least `size` bytes on the context's device, readable and writable by it. The device is current.
     pub(crate) fn new(context: &Arc<Context<V>>, size: u64) -> Result<Self> {
         let location = MemLocation { kind: MEM_LOCATION_TYPE_DEVICE, id: context.device };
+        let mut attributes = ObjectAttributes::nameless();
         let prop = MemAllocationProp {
             kind: MEM_ALLOCATION_TYPE_PINNED,
-            requested_handle_types: MEM_HANDLE_TYPE_POSIX_FD,
+            requested_handle_types: MEM_HANDLE_TYPE,
             location,
-            win32_handle_metadata: std::ptr::null_mut(),
+            win32_handle_metadata: if cfg!(windows) { (&raw mut attributes).cast() } else { std::ptr::null_mut() },
             alloc_flags: [0; 8],
         };
         let size = round_up(&context.driver, &prop, size)?;
@@ -175,37 +221,64 @@ impl<V: Vendor> Allocation<V> {
         first.map_or(Ok(()), Err)
     }
 
-    /// A new descriptor of the memory.
-    #[cfg(unix)]
+    /// A new handle of the memory, owned by the caller.
     pub(crate) fn export(&self) -> Result<MemoryHandle> {
-        use std::ffi::{c_int, c_void};
-        use std::os::fd::{FromRawFd, OwnedFd};
-
         let driver = &*self.context.driver;
-        let mut fd: c_int = -1;
-        let (target, handle) = ((&raw mut fd).cast::<c_void>(), self.handle());
-        // SAFETY: the allocation is live and was made for export as a descriptor; the pointer is to what that kind takes.
-        let exported =
-            unsafe { call!(driver, mem_export_to_shareable_handle(target, handle, MEM_HANDLE_TYPE_POSIX_FD, 0)) };
-        let operation = exported?;
-        if fd < 0 {
-            let message = "the driver reported success but gave no descriptor";
-            return Err(Error::new(ErrorKind::Driver, operation, message));
-        }
-        // SAFETY: a successful export makes a new descriptor for the caller.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // The driver need not set close-on-exec, and a duplicate may.
-        let fd = fd.try_clone().map_err(|error| {
-            Error::new(ErrorKind::System, operation, "cannot duplicate the descriptor").with_source(error)
-        })?;
-        Ok(MemoryHandle::OpaqueFd(fd))
+        let mut exported = NOTHING;
+        let (target, handle) = ((&raw mut exported).cast::<c_void>(), self.handle());
+        // SAFETY: the allocation is live and was made for export as such a handle; the pointer is to what that kind takes.
+        let answer = unsafe { call!(driver, mem_export_to_shareable_handle(target, handle, MEM_HANDLE_TYPE, 0)) };
+        // SAFETY: a successful export makes a new handle for the caller.
+        unsafe { own(answer?, exported) }
     }
+}
 
-    #[cfg(not(unix))]
-    pub(crate) fn export(&self) -> Result<MemoryHandle> {
-        let operation = self.context.driver.functions.mem_export_to_shareable_handle.operation;
-        Err(Error::unsupported(operation, "this version exports file descriptors only"))
+/// What an export gives.
+#[cfg(unix)]
+type Exported = std::ffi::c_int;
+#[cfg(windows)]
+type Exported = *mut c_void;
+
+/// No handle.
+#[cfg(unix)]
+const NOTHING: Exported = -1;
+#[cfg(windows)]
+const NOTHING: Exported = std::ptr::null_mut();
+
+/// Takes an exported handle over.
+///
+/// # Safety
+/// It is [`NOTHING`], or open and nobody else closes it.
+#[cfg(unix)]
+unsafe fn own(operation: &'static str, fd: Exported) -> Result<MemoryHandle> {
+    use std::os::fd::{FromRawFd, OwnedFd};
+
+    if fd < 0 {
+        let message = "the driver reported success but gave no descriptor";
+        return Err(Error::new(ErrorKind::Driver, operation, message));
     }
+    // SAFETY: the caller's promise.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // The driver need not set close-on-exec, and a duplicate may.
+    let fd = fd.try_clone().map_err(|error| {
+        Error::new(ErrorKind::System, operation, "cannot duplicate the descriptor").with_source(error)
+    })?;
+    Ok(MemoryHandle::OpaqueFd(fd))
+}
+
+/// As above.
+///
+/// # Safety
+/// As above.
+#[cfg(windows)]
+unsafe fn own(operation: &'static str, handle: Exported) -> Result<MemoryHandle> {
+    use gpu_interop_core::handle::NtHandle;
+
+    // SAFETY: the caller's promise.
+    let handle = unsafe { NtHandle::from_raw(handle) }.map_err(|error| {
+        Error::new(ErrorKind::Driver, operation, "the driver reported success but gave no handle").with_source(error)
+    })?;
+    Ok(MemoryHandle::OpaqueWin32(handle.into()))
 }
 
 fn round_up<V: Vendor>(driver: &Driver<V>, prop: &MemAllocationProp, size: u64) -> Result<usize> {

@@ -6,7 +6,7 @@ use cubecl_hip_sys as hip;
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute_enum as Attribute, CUuuid};
 use gpu_interop_stand_in::code::INVALID_DEVICE;
 use gpu_interop_stand_in::hip::device::Runtime;
-use gpu_interop_stand_in::hip_entries;
+use gpu_interop_stand_in::{hip_entries, hip_semaphore_stubs};
 
 use crate::code::{INVALID_VALUE, check};
 use crate::context::call;
@@ -114,6 +114,7 @@ impl Runtime for OnCuda {
 }
 
 hip_entries!(OnCuda);
+hip_semaphore_stubs!(OnCuda);
 
 #[cfg(test)]
 mod tests {

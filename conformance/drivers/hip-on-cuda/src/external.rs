@@ -72,8 +72,13 @@ fn encode(desc: Memory, fd: c_int) -> CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
 
 /// Has CUDA import a duplicate of the descriptor. CUDA closes what it imports, and some of what it does not: what became
 /// of the duplicate is looked at.
-fn import(desc: Memory) -> Option<Imported> {
-    let loan = LentFd::new(descriptor::borrow(desc.fd)?).ok()?;
+///
+/// # Safety
+/// The description that `desc` was read from is still there.
+unsafe fn import(desc: Memory) -> Option<Imported> {
+    // SAFETY: the caller's promise.
+    let fd = unsafe { desc.handle.fd() };
+    let loan = LentFd::new(descriptor::borrow(fd)?).ok()?;
     let cuda = enter().ok()?;
     let encoded = encode(desc, loan.as_raw_fd());
     let mut memory: CUexternalMemory = ptr::null_mut();

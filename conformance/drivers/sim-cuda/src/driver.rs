@@ -33,7 +33,8 @@ fn attribute(device: c_int, number: c_int) -> c_int {
         (Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, bus),
         (Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, slot),
         (Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
-        (Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1),
+        (Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, c_int::from(cfg!(unix))),
+        (Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_HANDLE_SUPPORTED, c_int::from(cfg!(windows))),
         (Attribute::CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, 1),
         (Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1),
     ];
@@ -102,9 +103,12 @@ entries! {
         give(uuid, device::uuid(check(device)?, UUID))
     }
 
-    fn cuDeviceGetLuid(_luid: *mut [u8; 8], _node_mask: *mut c_uint, device: c_int) {
-        check(device)?;
-        // As everywhere but on Windows.
-        Err(code::NOT_SUPPORTED)
+    fn cuDeviceGetLuid(luid: *mut [u8; 8], node_mask: *mut c_uint, device: c_int) gives luid {
+        let device = check(device)?;
+        if cfg!(not(windows)) {
+            return Err(code::NOT_SUPPORTED);
+        }
+        give(luid, device::luid(device))?;
+        give(node_mask, 1)
     }
 }

@@ -4,7 +4,7 @@
 //! 580.159.04 was measured to: it takes handles of the wrong sort and sizes of any size, closes a descriptor on some
 //! failures and not on others, maps dedicated allocations from their first byte only, lets timelines go backwards and signals overtake small fills, and dies of a second
 //! destruction. `gpu_interop_sim::settings` lists what the environment changes.
-#![cfg(target_os = "linux")]
+#![cfg(any(target_os = "linux", windows))]
 
 pub mod array;
 pub mod code;
@@ -13,6 +13,7 @@ pub mod copy;
 pub mod driver;
 pub mod external;
 pub mod graph;
+mod handle;
 pub mod module;
 pub mod nvsci;
 pub mod order;

@@ -4,8 +4,8 @@
 //! `GPU_INTEROP_NVSCIBUF_LIBRARY`, and asks it what is behind an object. Without it, or of any other library, nothing can be
 //! imported.
 
-use std::ffi::{CString, c_int, c_uint, c_void};
-use std::os::fd::RawFd;
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
 use std::slice;
 use std::sync::{Arc, LazyLock};
 
@@ -14,6 +14,7 @@ use gpu_interop_sim::memory::Imported;
 use gpu_interop_sim::nvsci::{BufferView, ENTRY, Entry, GpuId, Interface, Point};
 use gpu_interop_sim::objects::Objects;
 use gpu_interop_sim::{entries, settings};
+use libloading::Library;
 
 use crate::code;
 use crate::driver::{self, check};
@@ -71,18 +72,11 @@ impl Drop for Held {
 /// The stand-in, if it is there. Never unloaded.
 fn interface() -> Result<&'static Interface, u32> {
     static FOUND: LazyLock<Option<&'static Interface>> = LazyLock::new(|| {
-        let file = CString::new(settings::text("GPU_INTEROP_NVSCIBUF_LIBRARY")?).ok()?;
+        let file = settings::text("GPU_INTEROP_NVSCIBUF_LIBRARY")?;
         // SAFETY: a stand-in's library; the symbol has this type, and gives what lives as long as the library.
         unsafe {
-            let library = libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-            if library.is_null() {
-                return None;
-            }
-            let symbol = libc::dlsym(library, ENTRY.as_ptr());
-            if symbol.is_null() {
-                return None;
-            }
-            std::mem::transmute::<*mut c_void, Entry>(symbol)().as_ref()
+            let library = ManuallyDrop::new(Library::new(file).ok()?);
+            library.get::<Entry>(ENTRY).ok()?().as_ref()
         }
     });
     (*FOUND).ok_or(code::NOT_SUPPORTED)
@@ -116,9 +110,19 @@ pub(crate) fn import_buffer(object: *const c_void) -> Result<Imported, u32> {
     // SAFETY: the application vouches for the object; the rest is valid for the call.
     answer(unsafe { (interface.import_buffer)(object, &raw const gpu, &raw mut view) })?;
     let noted = Noted { interface, object };
-    let fd: RawFd = view.fd;
-    let imported = Imported::open(fd).ok_or(code::UNKNOWN)?;
+    let imported = open(view.fd).ok_or(code::UNKNOWN)?;
     Ok(imported.sized(view.size).read_only(view.read_only == 1).with_images(view.image == 1).keeping(Arc::new(noted)))
+}
+
+#[cfg(target_os = "linux")]
+fn open(fd: c_int) -> Option<Imported> {
+    Imported::open(fd)
+}
+
+/// There is no NvSci with file mappings.
+#[cfg(windows)]
+fn open(_fd: c_int) -> Option<Imported> {
+    None
 }
 
 /// Imports an object of NvSciSync.

@@ -1,8 +1,9 @@
 //! Virtual memory management: memory that can be exported.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_uint;
 
 use cudarc::driver::sys as cuda;
+use gpu_interop_sim::system::Export;
 use gpu_interop_sim::{entries, physical};
 
 use crate::{code, context, give};
@@ -42,6 +43,12 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         physical::check(numbers(prop))?;
+        if cfg!(windows) && (&raw const (*prop).requestedHandleTypes).cast::<u32>().read() != 0 {
+            // As documented: who exports must say whom to.
+            if (*prop).win32HandleMetaData.is_null() {
+                return Err(code::INVALID_VALUE);
+            }
+        }
         give(handle, physical::create(size, flags)?)
     }
 
@@ -82,7 +89,7 @@ entries! {
         physical::allow(pointer, size, [location, (&raw const (*desc).flags).cast::<u32>().read()])
     }
 
-    fn cuMemExportToShareableHandle(shareable: *mut c_int, handle: u64, kind: c_uint, flags: u64) {
+    fn cuMemExportToShareableHandle(shareable: *mut Export, handle: u64, kind: c_uint, flags: u64) {
         context::need()?;
         if shareable.is_null() {
             return Err(code::INVALID_VALUE);

@@ -88,3 +88,5 @@ pub extern "C" fn sim_current() -> usize {
 }
 
 hip_entries!(Sim);
+#[cfg(target_os = "linux")]
+gpu_interop_stand_in::hip_semaphore_stubs!(Sim);

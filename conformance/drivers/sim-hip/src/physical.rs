@@ -1,7 +1,8 @@
 //! Virtual memory management: memory that can be exported.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_uint;
 
+use gpu_interop_sim::system::Export;
 use gpu_interop_sim::{code, entries, physical};
 use gpu_interop_stand_in::hip::physical::{Access, Prop, access, numbers};
 
@@ -64,7 +65,7 @@ entries! {
         physical::allow(pointer, size, [location, flags])
     }
 
-    fn hipMemExportToShareableHandle(shareable: *mut c_int, handle: u64, kind: c_uint, flags: u64) {
+    fn hipMemExportToShareableHandle(shareable: *mut Export, handle: u64, kind: c_uint, flags: u64) {
         need()?;
         if shareable.is_null() {
             return Err(code::INVALID_VALUE);

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::ptr::{with_exposed_provenance as from, with_exposed_provenance_mut as to};
 use std::sync::Arc;
 
-use crate::mapping::Mapping;
 use crate::objects::Objects;
+use crate::system::Mapping;
 
 /// Mipmapped arrays by handle.
 pub static MIPMAPPED: Objects<Mipmapped> = Objects::new();

@@ -1,18 +1,10 @@
 //! Imported memory, and what is mapped or allocated.
 
 use std::any::Any;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use rustix::fs::{FileType, SealFlags};
-
-use crate::descriptor;
-use crate::mapping::Mapping;
 use crate::objects::Objects;
-
-/// lavapipe's header, bytes. Its second word says so.
-pub(crate) const LAVAPIPE_HEADER: usize = 4096;
-const PAGE: usize = 4096;
+use crate::system::{self, Given, Mapping, Opened, PAGE};
 
 /// A memory file that was imported.
 #[derive(Debug)]
@@ -52,26 +44,13 @@ enum Kept {
     Import { _import: Arc<Imported> },
 }
 
-/// Maps the file behind a descriptor; `None` if it is no memory.
-pub(crate) fn map_file(fd: RawFd) -> Option<Mapping> {
-    let fd = descriptor::borrow(fd)?;
-    let stat = rustix::fs::fstat(fd).ok()?;
-    let length = usize::try_from(stat.st_size).ok().filter(|length| *length > 0)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return None;
-    }
-    Mapping::of_file(fd, 0, length).ok()
-}
-
 impl Imported {
-    /// Imports what a descriptor refers to, which stays open. `None` if it is no memory. Any memory will do, a
-    /// semaphore's too, as with the real drivers.
+    /// Imports what was given, which stays the caller's. `None` if it is no memory. Any memory will do, a semaphore's
+    /// too, as with the real drivers.
     #[must_use]
-    pub fn open(fd: RawFd) -> Option<Self> {
-        let file = map_file(fd)?;
-        let header = if is_lavapipe(descriptor::borrow(fd)?, &file) { LAVAPIPE_HEADER } else { 0 };
+    pub fn open(given: Given) -> Option<Self> {
+        let Opened { mapping: file, header, images } = system::open(given)?;
         let size = (file.length() - header) as u64;
-        let images = header == LAVAPIPE_HEADER;
         Some(Self { file, header, size, dedicated: false, read_only: false, images, _keeps: None })
     }
 
@@ -147,7 +126,7 @@ impl Imported {
         self.again(offset, self.size.checked_sub(offset).filter(|rest| *rest > 0)?)
     }
 
-    /// A mapping of whole pages, and where in it the range begins.
+    /// A mapping that begins where one can, and where in it the range begins.
     fn again(&self, offset: u64, size: u64) -> Option<(Mapping, usize)> {
         let start = self.header + usize::try_from(offset).ok()?;
         let lead = start % PAGE;
@@ -157,17 +136,6 @@ impl Imported {
         }
         Some((mapping, lead))
     }
-}
-
-/// Whether a file is memory of lavapipe: sealed, and it begins with the file's size and the header's.
-fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
-    let sealed = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
-    let mut words = [0_u8; 16];
-    file.length() > LAVAPIPE_HEADER
-        && rustix::fs::fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(sealed))
-        && rustix::io::pread(fd, &mut words[..], 0).is_ok_and(|read| read == words.len())
-        && words[..8] == file.length().to_ne_bytes()
-        && words[8..] == LAVAPIPE_HEADER.to_ne_bytes()
 }
 
 /// Allocates memory; [`free`] ends it.
@@ -189,9 +157,4 @@ pub(crate) fn live() -> (u64, u64) {
     let all: Vec<Arc<Buffer>> = MAPPED.all();
     let imported = all.iter().filter(|buffer| buffer.imported).count() as u64;
     (imported, all.len() as u64 - imported)
-}
-
-/// A new descriptor of a file.
-pub(crate) fn duplicate(fd: &OwnedFd) -> rustix::io::Result<OwnedFd> {
-    rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 0)
 }

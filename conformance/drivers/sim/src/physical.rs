@@ -1,21 +1,17 @@
 //! Memory that can be exported: memory files, and the ranges of addresses at which they are mapped.
 
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
+use std::io;
 use std::sync::Arc;
 
-use rustix::fs::{MemfdFlags, SealFlags};
-
-use crate::mapping::Mapping;
-use crate::memory::{LAVAPIPE_HEADER, duplicate};
 use crate::objects::Objects;
+use crate::system::{EXPORTED_AS, Export, Mapping, Shared};
 use crate::work::address;
-use crate::{code, device, settings};
+use crate::{code, device};
 
 /// A memory file.
 #[derive(Debug)]
 pub struct Physical {
-    file: OwnedFd,
-    header: usize,
+    memory: Shared,
     size: usize,
 }
 
@@ -28,45 +24,20 @@ pub static RESERVED: Objects<Mapping> = Objects::new();
 pub const GRANULARITY: usize = 2 << 20;
 
 impl Physical {
-    /// Makes memory, as `SIM_EXPORT` says.
-    fn new(size: usize) -> rustix::io::Result<Self> {
-        let plain = settings::text("SIM_EXPORT").is_some_and(|kind| kind == "plain");
-        let header = if plain { 0 } else { LAVAPIPE_HEADER };
-        let file = rustix::fs::memfd_create("stand-in GPU memory", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        let length = (size.checked_add(header)).ok_or(rustix::io::Errno::FBIG)?;
-        rustix::fs::ftruncate(&file, length as u64)?;
-        if header > 0 {
-            let mut words = [length.to_ne_bytes(), header.to_ne_bytes()].concat();
-            words.extend(settings::bytes("SIM_EXPORT_HEADER").unwrap_or_default());
-            rustix::io::pwrite(&file, &words, 0)?;
-            // lavapipe finds its header by this word, just before the data, when it frees the memory.
-            rustix::io::pwrite(&file, &header.to_ne_bytes(), (header - size_of::<usize>()) as u64)?;
-            rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW)?;
-        }
-        Ok(Self { file, header, size })
-    }
-
-    /// A new descriptor.
-    fn export(&self) -> rustix::io::Result<OwnedFd> {
-        duplicate(&self.file)
-    }
-
     /// Maps a part of it into reserved addresses, not accessible yet.
-    fn map(&self, reserved: &Mapping, at: usize, size: usize, offset: usize) -> rustix::io::Result<()> {
+    fn map(&self, reserved: &Mapping, at: usize, size: usize, offset: usize) -> io::Result<()> {
         if offset.checked_add(size).is_none_or(|end| end > self.size) {
-            return Err(rustix::io::Errno::INVAL);
+            return Err(io::ErrorKind::InvalidInput.into());
         }
-        reserved.place(at, size, self.file.as_fd(), (self.header + offset) as u64)
+        self.memory.map(reserved, at, size, offset)
     }
 }
 
 // What the functions of both vendors' interfaces do. A failure is a status code.
 
-/// The numbers of both vendors: an allocation that is pinned, on a device, exported as a file descriptor, and accessed
-/// to read and write.
+/// The numbers of both vendors: an allocation that is pinned, on a device, and accessed to read and write.
 const PINNED: u32 = 1;
 const DEVICE: u32 = 1;
-const POSIX_FD: u32 = 1;
 const READ_WRITE: u32 = 3;
 
 /// Fails unless a description is one of device memory: type, handle types, location and device.
@@ -77,7 +48,7 @@ pub fn check([kind, handles, location, number]: [u32; 4]) -> Result<(), u32> {
     if kind != PINNED || location != DEVICE || !device::exists(number.cast_signed()) {
         return Err(code::INVALID_VALUE);
     }
-    if handles & !POSIX_FD != 0 { Err(code::NOT_SUPPORTED) } else { Ok(()) }
+    if handles & !EXPORTED_AS != 0 { Err(code::NOT_SUPPORTED) } else { Ok(()) }
 }
 
 /// A size that is a multiple of the granularity, and not 0.
@@ -104,7 +75,9 @@ pub fn create(size: usize, flags: u64) -> Result<u64, u32> {
     if flags != 0 {
         return Err(code::INVALID_VALUE);
     }
-    Physical::new(whole(size)?).map(|memory| PHYSICAL.insert(memory) as u64).map_err(|_| code::OUT_OF_MEMORY)
+    let size = whole(size)?;
+    let memory = Shared::new(size).map_err(|_| code::OUT_OF_MEMORY)?;
+    Ok(PHYSICAL.insert(Physical { memory, size }) as u64)
 }
 
 /// Ends a handle. The memory goes with its last mapping.
@@ -174,13 +147,13 @@ pub fn allow(pointer: u64, size: usize, [location, flags]: [u32; 2]) -> Result<(
     range.allow(pointer, whole(size)?).map_err(|_| code::INVALID_VALUE)
 }
 
-/// Exports memory: a descriptor that is the caller's.
+/// Exports memory: a handle that is the caller's.
 ///
 /// # Errors
 /// What is wrong.
-pub fn export(handle: u64, kind: u32, flags: u64) -> Result<RawFd, u32> {
-    if kind != POSIX_FD || flags != 0 {
+pub fn export(handle: u64, kind: u32, flags: u64) -> Result<Export, u32> {
+    if kind != EXPORTED_AS || flags != 0 {
         return Err(code::INVALID_VALUE);
     }
-    physical(handle)?.export().map(IntoRawFd::into_raw_fd).map_err(|_| code::OUT_OF_MEMORY)
+    physical(handle)?.memory.export().map_err(|_| code::OUT_OF_MEMORY)
 }

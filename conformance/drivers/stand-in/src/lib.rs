@@ -6,10 +6,11 @@
 //!
 //! Whatever links this crate says what it is: it exports [`mark::gpu_interop_stand_in`].
 //!
-//! Linux only.
-#![cfg(target_os = "linux")]
+//! Linux and Windows only.
+#![cfg(any(target_os = "linux", windows))]
 
 pub mod code;
+#[cfg(target_os = "linux")]
 pub mod descriptor;
 pub mod faults;
 pub mod hip;

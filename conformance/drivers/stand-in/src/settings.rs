@@ -11,12 +11,13 @@
 //! | `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES` | which of them there are, by number, and in which order; as the vendors read it, without names |
 //! | `SIM_NAME` | their name |
 //! | `SIM_UUID` | 32 hexadecimal digits. The exporter's, to be the device that it runs on. Zeros: not known. That of the first device: each other's last byte differs |
+//! | `SIM_LUID` | Windows: 16 hexadecimal digits, the exporter's. That of the first device, as above |
 //! | `SIM_PCI` | `domain:bus:device`, hexadecimal: `ffff:5a:1f`. The exporter's, as above; each other device has the next bus |
 //! | `SIM_CONTEXT` | CUDA: `foreign`: somebody else's context is current on every thread from its beginning |
 //! | `SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ |
-//! | `SIM_EXPORT` | how exported memory looks: `lavapipe` (the default), whose header is read from `SIM_EXPORT_HEADER`; or `plain`: data from the first byte on, which SwiftShader imports |
+//! | `SIM_EXPORT` | Linux: how exported memory looks: `lavapipe` (the default), whose header is read from `SIM_EXPORT_HEADER`; or `plain`: data from the first byte on, which SwiftShader imports |
 //! | `SIM_EXPORT_HEADER` | the 16 bytes, hexadecimal, by which lavapipe recognises memory of its own: bytes 16 to 31 of what it exports |
-//! | `SIM_SEMAPHORES` | HIP: `stub` (the default: as on Linux), or `abort`: importing one ends the process, as a runtime with assertions does |
+//! | `SIM_SEMAPHORES` | HIP, Linux: `stub` (the default), or `abort`: importing one ends the process, as a runtime with assertions does |
 //! | `SIM_HIP_LAYOUT` | HIP: 6 (the default), or 5: the structs of HIP 5 |
 //! | `SIM_ARCH` | HIP: the architecture, which code objects must be built for: `gfx90a:sramecc+:xnack-` |
 //! | `HIP_ON_CUDA_LIBRARY` | hip-on-cuda: the library that it takes for NVIDIA's driver: `libcuda.so.1`. sim-cuda will do |

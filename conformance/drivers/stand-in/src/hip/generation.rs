@@ -68,12 +68,39 @@ pub enum Generation {
 /// The last kind of memory that the runtime takes: it refuses NvSciBuf.
 const LAST_MEMORY: u32 = hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeD3D11ResourceKmt;
 
+/// Where an import has its handle: a union of a descriptor, of an NT handle and a name, and more.
+#[derive(Debug, Clone, Copy)]
+pub struct Handle(*const c_void);
+
+impl Handle {
+    /// The descriptor, whatever the kind: on Linux nothing else is looked at.
+    ///
+    /// # Safety
+    /// The import's description is still there.
+    #[must_use]
+    pub unsafe fn fd(self) -> c_int {
+        // SAFETY: the caller's promise; a descriptor is at the beginning.
+        unsafe { self.0.cast::<c_int>().read() }
+    }
+
+    /// An NT handle and a name. Of kinds that are KMT handles the first is the number.
+    ///
+    /// # Safety
+    /// The import's description is still there, and is of such a kind.
+    #[must_use]
+    pub unsafe fn object(self) -> [*const c_void; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.cast::<[*const c_void; 2]>().read() }
+    }
+}
+
 /// An import of memory, as either layout has it.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory {
-    kind: u32,
-    /// The descriptor, whatever the kind: on Linux nothing else is looked at.
-    pub fd: c_int,
+    /// What sort of handle.
+    pub kind: u32,
+    /// The handle.
+    pub handle: Handle,
     /// Bytes.
     pub size: u64,
     /// 1: the allocation is dedicated.
@@ -122,17 +149,18 @@ impl Generation {
     /// # Safety
     /// `desc` is valid.
     pub unsafe fn memory(self, desc: *const c_void) -> Memory {
-        // SAFETY: the caller's promise; kinds are read as numbers, and a descriptor is at the beginning of either handle.
+        // SAFETY: the caller's promise; kinds are read as numbers.
         unsafe {
             match self {
                 Self::Five => {
                     let desc = desc.cast::<Memory5>();
-                    let fd = (&raw const (*desc).handle).cast::<c_int>().read();
-                    Memory { kind: (*desc).kind, fd, size: (*desc).size, flags: (*desc).flags }
+                    let handle = Handle((&raw const (*desc).handle).cast());
+                    Memory { kind: (*desc).kind, handle, size: (*desc).size, flags: (*desc).flags }
                 }
                 Self::Six => {
                     let desc = desc.cast::<Memory6>();
-                    Memory { kind: (*desc).type_, fd: (*desc).handle.fd, size: (*desc).size, flags: (*desc).flags }
+                    let handle = Handle((&raw const (*desc).handle).cast());
+                    Memory { kind: (*desc).type_, handle, size: (*desc).size, flags: (*desc).flags }
                 }
             }
         }
@@ -162,21 +190,21 @@ impl Generation {
         if flags == 0 { Ok((offset, size)) } else { Err(code::INVALID_VALUE) }
     }
 
-    /// Kind, descriptor and flags of a semaphore.
+    /// Kind, handle and flags of a semaphore.
     ///
     /// # Safety
     /// `desc` is valid.
-    pub unsafe fn semaphore(self, desc: *const c_void) -> (u32, c_int, u32) {
+    pub unsafe fn semaphore(self, desc: *const c_void) -> (u32, Handle, u32) {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
                 Self::Five => {
                     let desc = desc.cast::<Semaphore5>();
-                    ((*desc).kind, (&raw const (*desc).handle).cast::<c_int>().read(), (*desc).flags)
+                    ((*desc).kind, Handle((&raw const (*desc).handle).cast()), (*desc).flags)
                 }
                 Self::Six => {
                     let desc = desc.cast::<Semaphore6>();
-                    ((*desc).type_, (*desc).handle.fd, (*desc).flags)
+                    ((*desc).type_, Handle((&raw const (*desc).handle).cast()), (*desc).flags)
                 }
             }
         }
@@ -187,11 +215,31 @@ impl Generation {
     /// # Safety
     /// There is such an element.
     pub unsafe fn flags(self, params: *const c_void, index: usize) -> u32 {
-        let (stride, flags) = match self {
-            Self::Five => (size_of::<Params5>(), offset_of!(Params5, flags)),
-            Self::Six => (size_of::<Signal6>(), offset_of!(Signal6, flags)),
+        let flags = match self {
+            Self::Five => offset_of!(Params5, flags),
+            Self::Six => offset_of!(Signal6, flags),
         };
         // SAFETY: the caller's promise.
-        unsafe { params.byte_add(index * stride + flags).cast::<u32>().read() }
+        unsafe { params.byte_add(index * self.stride() + flags).cast::<u32>().read() }
+    }
+
+    /// A timeline's value and a mutex's key of an element, which lie at the same places in both.
+    ///
+    /// # Safety
+    /// There is such an element.
+    pub unsafe fn value_and_key(self, params: *const c_void, index: usize) -> [u64; 2] {
+        // SAFETY: the caller's promise. What is no value lies between them.
+        unsafe {
+            let params = params.byte_add(index * self.stride()).cast::<u64>();
+            [params.read(), params.add(2).read()]
+        }
+    }
+
+    /// From element to element, bytes.
+    fn stride(self) -> usize {
+        match self {
+            Self::Five => size_of::<Params5>(),
+            Self::Six => size_of::<Signal6>(),
+        }
     }
 }

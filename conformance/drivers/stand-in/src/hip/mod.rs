@@ -1,5 +1,5 @@
-//! What HIP's runtime decides by itself on Linux, whatever does the work: devices and which is current, what it looks at
-//! before it imports memory, external semaphores that do nothing, code objects, names of codes.
+//! What HIP's runtime decides by itself, whatever does the work: devices and which is current, what it looks at before it
+//! imports memory, external semaphores that on Linux do nothing, code objects, names of codes.
 //!
 //! A stand-in for it exports the functions with [`hip_entries!`](crate::hip_entries).
 
@@ -9,10 +9,11 @@ pub mod device;
 pub mod error;
 pub mod generation;
 pub mod physical;
+#[cfg(target_os = "linux")]
 pub mod semaphore;
 
-/// Exports the functions of HIP that are the same for every [`Runtime`](device::Runtime): those of devices, of external
-/// semaphores and of status codes.
+/// Exports the functions of HIP that are the same for every [`Runtime`](device::Runtime): those of devices and of status
+/// codes.
 #[macro_export]
 macro_rules! hip_entries {
     ($runtime:expr) => {
@@ -88,7 +89,29 @@ macro_rules! hip_entries {
                 $crate::hip::device::Runtime::ready(&$runtime)?;
                 $crate::hip::device::Runtime::synchronize(&$runtime)
             }
+        }
 
+        /// Plays `hipGetErrorName`: a code that is not known has the name of the one for unknown errors.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "the vendor's interface")]
+        pub extern "C" fn hipGetErrorName(code: u32) -> *const ::std::ffi::c_char {
+            $crate::hip::error::answer("hipGetErrorName", code)
+        }
+
+        /// Plays `hipGetErrorString`.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "the vendor's interface")]
+        pub extern "C" fn hipGetErrorString(code: u32) -> *const ::std::ffi::c_char {
+            $crate::hip::error::answer("hipGetErrorString", code)
+        }
+    };
+}
+
+/// Exports the functions of external semaphores, as Linux has them.
+#[macro_export]
+macro_rules! hip_semaphore_stubs {
+    ($runtime:expr) => {
+        $crate::entries! {
             fn hipImportExternalSemaphore(semaphore: *mut usize, desc: *const ::std::ffi::c_void) gives semaphore
                 failing |_code| $crate::hip::semaphore::import_failed(desc);
             {
@@ -116,20 +139,6 @@ macro_rules! hip_entries {
             fn hipDestroyExternalSemaphore(semaphore: usize) {
                 $crate::hip::semaphore::destroy(&$runtime, semaphore)
             }
-        }
-
-        /// Plays `hipGetErrorName`: a code that is not known has the name of the one for unknown errors.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, reason = "the vendor's interface")]
-        pub extern "C" fn hipGetErrorName(code: u32) -> *const ::std::ffi::c_char {
-            $crate::hip::error::answer("hipGetErrorName", code)
-        }
-
-        /// Plays `hipGetErrorString`.
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, reason = "the vendor's interface")]
-        pub extern "C" fn hipGetErrorString(code: u32) -> *const ::std::ffi::c_char {
-            $crate::hip::error::answer("hipGetErrorString", code)
         }
     };
 }

@@ -1,4 +1,5 @@
-//! External semaphores, as they are on Linux: functions without a function.
+//! External semaphores, as they are on Linux: functions without a function. Exported with
+//! [`hip_semaphore_stubs!`](crate::hip_semaphore_stubs).
 
 use std::ffi::{c_uint, c_void};
 
@@ -25,7 +26,7 @@ fn should_not_reach_here() {
 pub unsafe fn import_failed(desc: *const c_void) {
     if !desc.is_null() {
         // SAFETY: the caller's promise.
-        unsafe { close_if_asked(Generation::now().semaphore(desc).1) };
+        unsafe { close_if_asked(Generation::now().semaphore(desc).1.fd()) };
     }
 }
 
@@ -53,7 +54,10 @@ pub unsafe fn import(runtime: &impl Runtime, semaphore: *mut usize, desc: *const
         return Err(code::INVALID_VALUE);
     }
     // SAFETY: the caller's promise.
-    let (kind, fd, flags) = unsafe { Generation::now().semaphore(desc) };
+    let (kind, fd, flags) = unsafe {
+        let (kind, handle, flags) = Generation::now().semaphore(desc);
+        (kind, handle.fd(), flags)
+    };
     if !(1..=LAST).contains(&kind) || flags != 0 || fd == 0 {
         return Err(code::INVALID_VALUE);
     }

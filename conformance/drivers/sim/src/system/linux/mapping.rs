@@ -19,7 +19,7 @@ impl Mapping {
     ///
     /// # Errors
     /// What the kernel answers.
-    pub fn of_file(fd: BorrowedFd<'_>, offset: u64, length: usize) -> rustix::io::Result<Self> {
+    pub(super) fn of_file(fd: BorrowedFd<'_>, offset: u64, length: usize) -> rustix::io::Result<Self> {
         // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing else.
         let base = unsafe { rustix::mm::mmap(ptr::null_mut(), length, READ_WRITE, MapFlags::SHARED, fd, offset) }?;
         Ok(Self { base: base.expose_provenance(), length })
@@ -75,7 +75,7 @@ impl Mapping {
     ///
     /// # Errors
     /// What the kernel answers; `INVAL` if the range is not inside this one.
-    pub fn place(&self, at: usize, length: usize, fd: BorrowedFd<'_>, offset: u64) -> rustix::io::Result<()> {
+    pub(super) fn place(&self, at: usize, length: usize, fd: BorrowedFd<'_>, offset: u64) -> rustix::io::Result<()> {
         let address = self.within(at, length)?;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         // SAFETY: the range is this mapping's own, and whoever uses it asked for this.

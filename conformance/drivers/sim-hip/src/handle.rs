@@ -1,0 +1,54 @@
+//! The handles of imports.
+
+use gpu_interop_sim::system::Given;
+use gpu_interop_stand_in::hip::generation::Handle;
+
+/// What is imported: the descriptor, whatever the kind.
+///
+/// # Safety
+/// The import's description is still there.
+#[cfg(target_os = "linux")]
+pub(crate) unsafe fn given(_kind: u32, handle: Handle) -> Given {
+    // SAFETY: the caller's promise.
+    unsafe { handle.fd() }
+}
+
+/// Ends an import that was made to fail.
+///
+/// # Safety
+/// As for [`given`]; the descriptor was given to the import.
+#[cfg(target_os = "linux")]
+pub(crate) unsafe fn failed(handle: Handle) {
+    // SAFETY: the caller's promise.
+    unsafe { gpu_interop_stand_in::hip::semaphore::close_if_asked(handle.fd()) };
+}
+
+/// What is imported, by its kind.
+///
+/// # Safety
+/// The import's description is still there.
+#[cfg(windows)]
+pub(crate) unsafe fn given(kind: u32, handle: Handle) -> Given {
+    use cubecl_hip_sys as hip;
+    const NUMBERS: [u32; 2] = [
+        hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeOpaqueWin32Kmt,
+        hip::hipExternalMemoryHandleType_enum_hipExternalMemoryHandleTypeD3D11ResourceKmt,
+    ];
+    // The number of semaphores that are KMT handles is that of memory, and the other is no semaphore's.
+    const _: () =
+        assert!(hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueWin32Kmt == NUMBERS[0]);
+    // SAFETY: the caller's promise; on Windows all kinds are of this shape.
+    let [object, name] = unsafe { handle.object() };
+    if NUMBERS.contains(&kind) {
+        Given::Kmt(object.expose_provenance())
+    } else {
+        Given::Object { handle: object.cast_mut(), name }
+    }
+}
+
+/// Ends an import that was made to fail: the handle stays the caller's.
+///
+/// # Safety
+/// None are needed; its twin has some.
+#[cfg(windows)]
+pub(crate) unsafe fn failed(_handle: Handle) {}

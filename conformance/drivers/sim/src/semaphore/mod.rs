@@ -1,0 +1,133 @@
+//! Semaphores in shared memory.
+//!
+//! Three layouts are known: the host backend's, which the stand-ins for Direct3D have too; that of their keyed mutexes; and
+//! SwiftShader's binary semaphore. What is in any other memory is not known, so signalling it does nothing and nothing
+//! waits for it: the real drivers import a file of the wrong sort, too.
+
+pub mod batch;
+mod host;
+mod keyed_mutex;
+#[cfg(target_os = "linux")]
+mod swift_shader;
+
+use std::time::Duration;
+
+use crate::objects::Objects;
+use crate::system::{self, Given, Mapping};
+
+/// Semaphores by handle.
+pub static SEMAPHORES: Objects<Semaphore> = Objects::new();
+
+/// The least that any layout has, bytes.
+const PAGE: usize = 4096;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Host,
+    KeyedMutex,
+    #[cfg(target_os = "linux")]
+    SwiftShader,
+    Unknown,
+}
+
+/// An imported semaphore.
+#[derive(Debug)]
+pub struct Semaphore {
+    memory: Mapping,
+    layout: Layout,
+}
+
+/// What a signal or a wait is about. A semaphore looks at what it has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Point {
+    /// A timeline's value.
+    pub value: u64,
+    /// A keyed mutex's key.
+    pub key: u64,
+    /// How long to wait for the key, milliseconds; `u32::MAX` for ever.
+    pub timeout_ms: u32,
+}
+
+/// The key did not come in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimedOut;
+
+impl Semaphore {
+    /// Imports what was given, which stays the caller's. `None` if it is no memory.
+    #[must_use]
+    pub fn open(given: Given) -> Option<Self> {
+        let memory = system::map(given)?;
+        let mut semaphore = Self { memory, layout: Layout::Unknown };
+        if semaphore.memory.length() < PAGE {
+            return Some(semaphore);
+        }
+        if semaphore.host().is_one() {
+            semaphore.layout = Layout::Host;
+        } else if semaphore.keyed_mutex().is_one() {
+            semaphore.layout = Layout::KeyedMutex;
+        } else {
+            #[cfg(target_os = "linux")]
+            if swift_shader::is_one(given) {
+                semaphore.layout = Layout::SwiftShader;
+                semaphore.swift_shader().refer();
+            }
+        }
+        Some(semaphore)
+    }
+
+    fn host(&self) -> &host::State {
+        // SAFETY: the memory is mapped, at least a page, and holds words of which any value is valid.
+        unsafe { &*std::ptr::with_exposed_provenance(self.memory.base()) }
+    }
+
+    fn keyed_mutex(&self) -> &keyed_mutex::State {
+        // SAFETY: as above.
+        unsafe { &*std::ptr::with_exposed_provenance(self.memory.base()) }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn swift_shader(&self) -> &swift_shader::State {
+        // SAFETY: as above; mutex and condition are touched by their own functions only.
+        unsafe { &*std::ptr::with_exposed_provenance(self.memory.base()) }
+    }
+
+    /// Signals it, or releases it with a key. A timeline takes any value, also a lower one, as with the real driver. A
+    /// binary one has none.
+    pub fn signal(&self, point: Point) {
+        match self.layout {
+            Layout::Host => self.host().signal(point.value),
+            Layout::KeyedMutex => self.keyed_mutex().release(point.key),
+            #[cfg(target_os = "linux")]
+            Layout::SwiftShader => self.swift_shader().signal(),
+            Layout::Unknown => {}
+        }
+    }
+
+    /// Waits for it, for as long as it takes, or, with the first two, until the device is lost. A binary one is then no
+    /// longer signalled; a mutex is this one's.
+    ///
+    /// # Errors
+    /// If a key did not come in time.
+    pub fn wait(&self, point: Point) -> Result<(), TimedOut> {
+        match self.layout {
+            Layout::Host => self.host().wait(point.value),
+            Layout::KeyedMutex => {
+                let limit = Some(Duration::from_millis(point.timeout_ms.into()));
+                return self.keyed_mutex().acquire(point.key, limit.filter(|_| point.timeout_ms != u32::MAX));
+            }
+            #[cfg(target_os = "linux")]
+            Layout::SwiftShader => self.swift_shader().wait(),
+            Layout::Unknown => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Semaphore {
+    fn drop(&mut self) {
+        if self.layout == Layout::SwiftShader {
+            self.swift_shader().forget();
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! SwiftShader's binary semaphores, as measured of builds for x86-64 and glibc.
+
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use crate::system::Given;
+
+/// Their layout.
+#[repr(C)]
+pub(super) struct State {
+    mutex: libc::pthread_mutex_t,
+    condition: libc::pthread_cond_t,
+    references: AtomicI32,
+    signalled: AtomicBool,
+}
+
+const _: () = assert!(offset_of!(State, condition) == 40);
+const _: () = assert!(offset_of!(State, references) == 88);
+const _: () = assert!(offset_of!(State, signalled) == 92);
+
+/// Whether a descriptor is one's: they are memory files with a name.
+pub(super) fn is_one(fd: Given) -> bool {
+    let name = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
+    name.to_string_lossy().starts_with("/memfd:SwiftShader.Semaphore")
+}
+
+impl State {
+    /// Counts one more that uses it.
+    pub(super) fn refer(&self) {
+        self.references.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Counts one less.
+    pub(super) fn forget(&self) {
+        self.references.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn signal(&self) {
+        self.locked(|state| {
+            state.signalled.store(true, Ordering::SeqCst);
+            // SAFETY: a process-shared condition, made by SwiftShader.
+            unsafe { libc::pthread_cond_broadcast((&raw const state.condition).cast_mut()) };
+        });
+    }
+
+    pub(super) fn wait(&self) {
+        self.locked(|state| {
+            while !state.signalled.swap(false, Ordering::SeqCst) {
+                // SAFETY: a process-shared condition and its mutex, which is locked.
+                unsafe {
+                    libc::pthread_cond_wait(
+                        (&raw const state.condition).cast_mut(),
+                        (&raw const state.mutex).cast_mut(),
+                    )
+                };
+            }
+        });
+    }
+
+    /// Runs with the mutex locked.
+    fn locked(&self, run: impl FnOnce(&Self)) {
+        let mutex = (&raw const self.mutex).cast_mut();
+        // SAFETY: a process-shared mutex, made by SwiftShader, in memory that stays mapped.
+        unsafe { libc::pthread_mutex_lock(mutex) };
+        run(self);
+        // SAFETY: locked above, by this thread.
+        unsafe { libc::pthread_mutex_unlock(mutex) };
+    }
+}
