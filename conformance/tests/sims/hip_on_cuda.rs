@@ -4,9 +4,10 @@
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::cuda::two_devices;
-use crate::hip::{UNSUPPORTED_NATIVE, UNSUPPORTED_VULKAN, aborting, bridged, generation_5};
+use crate::hip::{UNSUPPORTED_NATIVE, aborting, bridged, generation_5};
 use crate::peer;
 use crate::run::{Ran, Run, check, reports_faults};
+use crate::vulkan::UNSUPPORTED_VULKAN;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![

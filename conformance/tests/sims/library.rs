@@ -20,12 +20,14 @@ pub(crate) fn sim_hip() -> Built {
     once(&BUILT, "gpu-interop-sim-hip")
 }
 
+#[cfg(target_os = "linux")]
 /// What plays NvSciBuf and NvSciSync.
 pub(crate) fn sim_nvsci() -> Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     once(&BUILT, "gpu-interop-sim-nvsci")
 }
 
+#[cfg(target_os = "linux")]
 /// What plays AMD's runtime with NVIDIA's driver.
 pub(crate) fn hip_on_cuda() -> Built {
     static BUILT: OnceLock<Built> = OnceLock::new();

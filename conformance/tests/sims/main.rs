@@ -2,7 +2,7 @@
 //! asynchronously, and with a real Vulkan driver for the CPU as the exporter.
 //!
 //! This program is three things. With the suite's own arguments it is the suite, whose CUDA backend has the host backend's
-//! semaphores to import; with `hip-calls` it is a program that calls HIP by itself, with
+//! semaphores to import, and on Windows, where HIP has semaphores, the HIP backend too; with `hip-calls` it is a program that calls HIP by itself, with
 //! `nvsci-calls` one that looks behind what the library makes of NvSci; without them it is the tests, which
 //! start it as the others.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
@@ -12,16 +12,25 @@ mod built;
 mod calls;
 mod cuda;
 mod device;
+#[cfg(unix)]
 mod expectations;
 mod hip;
+#[cfg(target_os = "linux")]
 mod hip_calls;
+#[cfg(target_os = "linux")]
 mod hip_on_cuda;
+#[cfg(unix)]
 mod interrupt;
 mod library;
+#[cfg(target_os = "linux")]
 mod nvsci;
+#[cfg(target_os = "linux")]
 mod nvsci_calls;
+#[cfg(target_os = "linux")]
 mod peer;
 mod run;
+#[cfg(target_os = "linux")]
+mod vulkan;
 
 use std::process::ExitCode;
 
@@ -30,27 +39,42 @@ use libtest_mimic::Arguments;
 
 const SUITE_COMMANDS: [&str; 7] = ["run", "bench", "doctor", "child", "discover", "peer", "raw-cuda"];
 
+fn suite() -> Suite {
+    let suite = Suite::standard().with_backend(BackendUnderTest::cuda().with_semaphores(host_semaphore));
+    if cfg!(windows) { suite.with_backend(BackendUnderTest::hip().with_semaphores(host_semaphore)) } else { suite }
+}
+
 fn main() -> ExitCode {
     let first = std::env::args().nth(1).unwrap_or_default();
     if SUITE_COMMANDS.contains(&first.as_str()) {
-        return Suite::standard().with_backend(BackendUnderTest::cuda().with_semaphores(host_semaphore)).main();
+        return suite().main();
     }
+    #[cfg(target_os = "linux")]
     if first == hip_calls::COMMAND {
         return hip_calls::main();
     }
+    #[cfg(target_os = "linux")]
     if first == nvsci_calls::COMMAND {
         return nvsci_calls::main();
     }
     let tests = [
         cuda::tests(),
         hip::tests(),
+        #[cfg(target_os = "linux")]
+        vulkan::tests(),
+        #[cfg(target_os = "linux")]
         hip_on_cuda::tests(),
+        #[cfg(target_os = "linux")]
         hip_calls::tests(),
+        #[cfg(target_os = "linux")]
         nvsci::tests(),
+        #[cfg(target_os = "linux")]
         nvsci_calls::tests(),
         calls::tests(),
         device::tests(),
+        #[cfg(unix)]
         expectations::tests(),
+        #[cfg(unix)]
         interrupt::tests(),
     ];
     let tests = tests.into_iter().flatten().collect();

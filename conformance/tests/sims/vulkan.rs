@@ -1,0 +1,102 @@
+//! Both backends on the libraries that play drivers, with Vulkan's drivers for the CPU as the exporters.
+
+use libtest_mimic::{Completion, Failed, Trial};
+
+use crate::cuda::{NO_NVSCI, NO_SECOND_DEVICE, NO_SURFACES, NO_TEXTURES};
+use crate::hip::{NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES, bridged};
+use crate::peer;
+use crate::run::Run;
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::ignorable_test("cuda_vulkan", cuda),
+        Trial::ignorable_test("cuda_swiftshader", swiftshader),
+        Trial::ignorable_test("hip_vulkan", hip),
+    ]
+}
+
+/// What the real driver cannot do either, or what only a GPU can.
+const NO_SEMAPHORES_OF_VULKAN: &str = "the device does not export this kind of semaphore";
+const NO_TIMELINES_OF_VULKAN: &str = "the exporter has no timelines that can be exported";
+const NO_TIMELINES_SENT: &str = "timelines of this exporter cannot be sent to another process";
+/// Mesa's OpenGL of the CPU ignores offsets, and has no semaphores.
+const NO_GL_OFFSETS: &str = "Mesa's llvmpipe ignores the offset";
+const NO_GL_SEMAPHORES: &str = "the OpenGL context has no GL_EXT_semaphore";
+/// Of lavapipe, whose buffers have less than 4 GiB.
+const NO_GREAT_BUFFERS: &str = "vkCreateBuffer: out of memory";
+pub(crate) const UNSUPPORTED_VULKAN: &[&str] = &[
+    NO_SEMAPHORES,
+    NO_IMAGES,
+    NO_RAW_CALLS,
+    NO_SEMAPHORES_OF_VULKAN,
+    NO_TIMELINES_OF_VULKAN,
+    NO_TIMELINES_SENT,
+    NO_SECOND_DEVICE,
+    NO_NVSCI,
+    NO_GREAT_BUFFERS,
+    NO_GL_OFFSETS,
+    NO_GL_SEMAPHORES,
+];
+
+fn cuda() -> Result<Completion, Failed> {
+    let Some(vulkan) = peer::vulkan()? else {
+        return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
+    };
+    let report = Run::cuda().exporter("vulkan").matching(&vulkan).whole().run()?;
+    report.only_unsupported(&[
+        NO_SEMAPHORES_OF_VULKAN,
+        NO_TIMELINES_OF_VULKAN,
+        NO_TIMELINES_SENT,
+        NO_SURFACES,
+        NO_TEXTURES,
+        NO_SECOND_DEVICE,
+        NO_NVSCI,
+        NO_GREAT_BUFFERS,
+        NO_GL_OFFSETS,
+        NO_GL_SEMAPHORES,
+    ])?;
+    report.passed("timeline.", 14)?;
+    report.passed("memory.", 5)?;
+    report.passed("reverse.", 5)?;
+    report.passed("image_", 40)?;
+    report.passed("image_shape.at_offset", 1)?;
+    report.passed("property.", 4)?;
+    report.nothing_alive()?;
+    Ok(Completion::Completed)
+}
+
+/// Another renderer, which has binary semaphores that can be exported, and takes memory without a header.
+fn swiftshader() -> Result<Completion, Failed> {
+    let Some(library) = peer::swiftshader_library() else {
+        return Ok(Completion::ignored_with(peer::NO_SWIFTSHADER));
+    };
+    let folder = tempfile::tempdir()?;
+    let run = Run::cuda().exporter("vulkan").swiftshader(&library, folder.path())?;
+    // Not images: where their texels lie is not known to the stand-in.
+    let groups =
+        "{identity,import,lifetime,map,memory,misbehaviour,process,reverse,semaphore,stream,threads,timeline}.*";
+    let report = run.filter(groups).run()?;
+    let unsupported = [NO_SEMAPHORES_OF_VULKAN, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT, NO_SECOND_DEVICE];
+    report.only_unsupported(&unsupported)?;
+    report.passed("timeline.", 14)?;
+    report.passed("memory.", 5)?;
+    report.passed("reverse.", 5)?;
+    report.passed("semaphore.", 2)?;
+    report.nothing_alive()?;
+    Ok(Completion::Completed)
+}
+
+fn hip() -> Result<Completion, Failed> {
+    let Some(vulkan) = peer::vulkan()? else {
+        return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
+    };
+    // HIP tells a device by its PCI address, and a CPU has none: the two are one because both say that they are the CPU.
+    let report = Run::hip().exporter("vulkan").matching(&vulkan).whole().run()?;
+    report.only_unsupported(UNSUPPORTED_VULKAN)?;
+    report.passed("memory.", 5)?;
+    report.passed("reverse.", 5)?;
+    report.passed("property.", 4)?;
+    bridged(&report, 13)?;
+    report.nothing_alive()?;
+    Ok(Completion::Completed)
+}
