@@ -2,11 +2,11 @@
 //! functions, as in a driver that lacks them.
 
 use std::ffi::{c_uint, c_void};
-use std::sync::Arc;
 
 use cudarc::driver::sys as cuda;
-use gpu_interop_sim::array::{Image, LEVELS, Level, MIPMAPPED, Mipmapped, Plane};
-use gpu_interop_sim::{entries, lost};
+use gpu_interop_sim::array::copy::{self, Place, Side};
+use gpu_interop_sim::array::{Image, MIPMAPPED, Mipmapped};
+use gpu_interop_sim::entries;
 
 use crate::copy::stream_of;
 use crate::external::memory_of;
@@ -63,37 +63,13 @@ unsafe fn image(desc: *const Desc) -> Result<Image, u32> {
     Ok(Image { width, height, depth: depth.max(1), layered, texel: size * channels as usize })
 }
 
-/// One side of a copy: its memory type, where it begins in it, host, device, array, pitch and height.
-struct Side {
-    kind: u32,
-    origin: [usize; 3],
-    host: usize,
-    device: u64,
-    array: usize,
-    pitch: usize,
-    height: usize,
-}
-
-impl Side {
-    /// The rows of this side, and the array that must live until they were used.
-    fn plane(&self, extent: [usize; 3]) -> Result<(Plane, Option<Arc<Level>>), u32> {
-        let base = match self.kind {
-            1 => self.host,
-            2 => address(self.device),
-            3 => {
-                let level = LEVELS.get(self.array).ok_or(code::INVALID_HANDLE)?;
-                let plane = level.plane(self.origin, extent).ok_or(code::INVALID_VALUE)?;
-                return Ok((plane, Some(level)));
-            }
-            _ => return Err(code::INVALID_VALUE),
-        };
-        let [width, rows, slices] = extent;
-        let fits = |pitch: usize, least: usize, count: usize| count <= 1 || pitch >= least;
-        if base == 0 || !fits(self.pitch, width, rows) || !fits(self.height, rows, slices) {
-            return Err(code::INVALID_VALUE);
-        }
-        let plane = Plane { base, row_pitch: self.pitch, slice_pitch: self.pitch.wrapping_mul(self.height) };
-        Ok((plane.at(self.origin), None))
+/// What a side is, by its memory type: host, device or array.
+fn place(kind: u32, host: usize, device: u64, array: usize) -> Place {
+    match kind {
+        1 => Place::Memory(host),
+        2 => Place::Memory(address(device)),
+        3 => Place::Array(array),
+        _ => Place::Unknown,
     }
 }
 
@@ -104,20 +80,24 @@ unsafe fn sides(copy: *const Copy) -> [Side; 2] {
     unsafe {
         [
             Side {
-                kind: (&raw const (*copy).srcMemoryType).cast::<u32>().read(),
+                place: place(
+                    (&raw const (*copy).srcMemoryType).cast::<u32>().read(),
+                    (*copy).srcHost.expose_provenance(),
+                    (*copy).srcDevice,
+                    (*copy).srcArray.addr(),
+                ),
                 origin: [(*copy).srcXInBytes, (*copy).srcY, (*copy).srcZ],
-                host: (*copy).srcHost.expose_provenance(),
-                device: (*copy).srcDevice,
-                array: (*copy).srcArray.addr(),
                 pitch: (*copy).srcPitch,
                 height: (*copy).srcHeight,
             },
             Side {
-                kind: (&raw const (*copy).dstMemoryType).cast::<u32>().read(),
+                place: place(
+                    (&raw const (*copy).dstMemoryType).cast::<u32>().read(),
+                    (*copy).dstHost.expose_provenance(),
+                    (*copy).dstDevice,
+                    (*copy).dstArray.addr(),
+                ),
                 origin: [(*copy).dstXInBytes, (*copy).dstY, (*copy).dstZ],
-                host: (*copy).dstHost.expose_provenance(),
-                device: (*copy).dstDevice,
-                array: (*copy).dstArray.addr(),
                 pitch: (*copy).dstPitch,
                 height: (*copy).dstHeight,
             },
@@ -175,15 +155,7 @@ entries! {
         if copy.is_null() || !is_plain(copy) {
             return Err(code::INVALID_VALUE);
         }
-        let extent = [(*copy).WidthInBytes, (*copy).Height, (*copy).Depth];
         let [source, target] = sides(copy);
-        let ((source, held), (target, also)) = (source.plane(extent)?, target.plane(extent)?);
-        stream.enqueue(move || {
-            let _held = (&held, &also);
-            // SAFETY: arrays are held and were checked; for memory, whoever enqueued the copy promised as much.
-            lost::touch(|| unsafe { source.copy_to(target, extent) });
-            Ok(())
-        });
-        Ok(())
+        copy::enqueue(&stream, source, target, [(*copy).WidthInBytes, (*copy).Height, (*copy).Depth])
     }
 }

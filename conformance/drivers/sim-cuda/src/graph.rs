@@ -39,11 +39,9 @@ entries! {
         if status.is_null() || nodes.is_null() || count.is_null() {
             return Err(code::INVALID_VALUE);
         }
-        // As long as the process: a few bytes for each batch that is recorded.
-        let node = Box::leak(Box::new(graph::last(stream)?));
         give(status, ACTIVE)?;
         give(count, 1)?;
-        give(nodes, node)
+        give(nodes, graph::last_kept(stream)?)
     }
 
     fn cuGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) gives ready {

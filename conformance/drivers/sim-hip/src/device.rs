@@ -51,6 +51,10 @@ impl Runtime for Sim {
         Ok(device::uuid(physical(device)?, *b"5174d1ce0badcafe"))
     }
 
+    fn luid(&self, device: c_int) -> Option<[u8; 8]> {
+        physical(device).ok().filter(|_| cfg!(windows)).map(device::luid)
+    }
+
     fn attribute(&self, device: c_int, number: c_uint) -> Result<c_int, u32> {
         if let Some(value) = c_int::try_from(number).ok().and_then(device::attribute) {
             return Ok(value);

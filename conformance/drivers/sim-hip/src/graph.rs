@@ -1,4 +1,4 @@
-//! Graphs. Semaphores are in none of them.
+//! Graphs. On Linux semaphores are in none of them.
 
 use std::ffi::c_uint;
 

@@ -1,16 +1,19 @@
-//! External semaphores, which the runtime has on Windows.
+//! External semaphores, which the runtime has on Windows, in graphs too.
 
 use std::ffi::{c_uint, c_void};
 use std::slice;
 
 use cubecl_hip_sys as hip;
 use gpu_interop_sim::semaphore::{Point, SEMAPHORES, Semaphore, batch};
-use gpu_interop_sim::{code, die, entries, work};
+use gpu_interop_sim::{code, die, entries, graph, work};
 use gpu_interop_stand_in::hip::generation::Generation;
 
 use crate::device::need;
 use crate::give;
 use crate::handle::given;
+
+/// `hipStreamCaptureStatusActive`.
+const ACTIVE: u32 = hip::hipStreamCaptureStatus_hipStreamCaptureStatusActive;
 
 /// The kinds that there are; the rest are refused.
 const KINDS: [u32; 3] = [
@@ -24,7 +27,6 @@ const KINDS: [u32; 3] = [
 /// # Safety
 /// The array is NULL, or has as many elements, which are there as long as what is answered.
 unsafe fn all<'a>(semaphores: *const usize, params: *const c_void, count: c_uint) -> Result<&'a [usize], u32> {
-    need()?;
     if semaphores.is_null() || params.is_null() {
         return Err(code::INVALID_VALUE);
     }
@@ -41,6 +43,32 @@ unsafe fn point(params: *const c_void, index: usize) -> (Point, u32) {
     // SAFETY: the caller's promise.
     let ([value, key], flags) = unsafe { (generation.value_and_key(params, index), generation.flags(params, index)) };
     (Point { value, key, timeout_ms: 0 }, flags)
+}
+
+/// What a batch of signals does.
+///
+/// # Safety
+/// Both arrays are NULL, or have as many elements.
+unsafe fn signals(
+    semaphores: *const usize,
+    params: *const c_void,
+    count: c_uint,
+) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
+    // SAFETY: the caller's promise.
+    unsafe { batch::signals(all(semaphores, params, count)?, &|index| point(params, index)) }
+}
+
+/// What a batch of waits does.
+///
+/// # Safety
+/// As for [`signals`].
+unsafe fn waits(
+    semaphores: *const usize,
+    params: *const c_void,
+    count: c_uint,
+) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
+    // SAFETY: the caller's promise.
+    unsafe { batch::waits(all(semaphores, params, count)?, &|index| point(params, index)) }
 }
 
 entries! {
@@ -69,8 +97,8 @@ entries! {
         count: c_uint,
         stream: usize,
     ) {
-        let work = batch::signals(all(semaphores, params, count)?, &|index| point(params, index))?;
-        work::stream_of(stream)?.enqueue(work);
+        need()?;
+        work::stream_of(stream)?.enqueue(signals(semaphores, params, count)?);
         Ok(())
     }
 
@@ -80,8 +108,50 @@ entries! {
         count: c_uint,
         stream: usize,
     ) {
-        let work = batch::waits(all(semaphores, params, count)?, &|index| point(params, index))?;
-        work::stream_of(stream)?.enqueue(work);
+        need()?;
+        work::stream_of(stream)?.enqueue(waits(semaphores, params, count)?);
         Ok(())
+    }
+
+    // The one dependency that the next work of a stream has: with a single stream there is no other.
+    fn hipStreamGetCaptureInfo_v2(
+        stream: usize,
+        status: *mut c_uint,
+        _id: *mut u64,
+        _graph: *mut usize,
+        nodes: *mut *const usize,
+        count: *mut usize,
+    ) gives nodes {
+        need()?;
+        if status.is_null() || nodes.is_null() || count.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        give(status, ACTIVE)?;
+        give(count, 1)?;
+        give(nodes, graph::last_kept(stream)?)
+    }
+
+    fn hipGraphExecExternalSemaphoresSignalNodeSetParams(
+        graph: usize,
+        node: usize,
+        params: *const hip::hipExternalSemaphoreSignalNodeParams,
+    ) {
+        if params.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        let hip::hipExternalSemaphoreSignalNodeParams { extSemArray, paramsArray, numExtSems } = params.read();
+        graph::replace(graph, node, signals(extSemArray.cast(), paramsArray.cast(), numExtSems)?)
+    }
+
+    fn hipGraphExecExternalSemaphoresWaitNodeSetParams(
+        graph: usize,
+        node: usize,
+        params: *const hip::hipExternalSemaphoreWaitNodeParams,
+    ) {
+        if params.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        let hip::hipExternalSemaphoreWaitNodeParams { extSemArray, paramsArray, numExtSems } = params.read();
+        graph::replace(graph, node, waits(extSemArray.cast(), paramsArray.cast(), numExtSems)?)
     }
 }

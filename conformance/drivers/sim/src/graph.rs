@@ -55,13 +55,13 @@ pub fn end(stream: usize) -> Result<usize, u32> {
     Ok(GRAPHS.insert(Graph::of(stream_of(stream)?.end_capture()?)))
 }
 
-/// The node that was recorded last.
+/// The node that was recorded last, where it stays as long as the process: a few bytes for each batch that is recorded.
 ///
 /// # Errors
 /// What is wrong; [`code::INVALID_VALUE`] if there is none.
-pub fn last(stream: usize) -> Result<usize, u32> {
+pub fn last_kept(stream: usize) -> Result<&'static usize, u32> {
     let place = stream_of(stream)?.captured()?.checked_sub(1).ok_or(code::INVALID_VALUE)?;
-    Ok(FIRST_NODE + 16 * place)
+    Ok(Box::leak(Box::new(FIRST_NODE + 16 * place)))
 }
 
 /// Makes a graph ready to be launched: the handle.

@@ -49,6 +49,11 @@ pub trait Runtime {
     /// Why they are not known.
     fn uuid(&self, device: c_int) -> Result<[u8; 16], u32>;
 
+    /// The LUID, which only Windows knows.
+    fn luid(&self, _device: c_int) -> Option<[u8; 8]> {
+        None
+    }
+
     /// An attribute by HIP's number.
     ///
     /// # Errors
@@ -206,7 +211,7 @@ pub unsafe fn attribute(runtime: &impl Runtime, value: *mut c_int, number: c_uin
     unsafe { give(value, runtime.attribute(device, number)?) }
 }
 
-/// `hipGetDevicePropertiesR0600`: name, architecture and PCI address; the rest is 0.
+/// `hipGetDevicePropertiesR0600`: name, architecture, PCI address and LUID; the rest is 0.
 ///
 /// # Errors
 /// What is wrong.
@@ -229,6 +234,10 @@ pub unsafe fn properties(
         (&raw mut (*properties).pciDomainID).write(domain);
         (&raw mut (*properties).pciBusID).write(bus);
         (&raw mut (*properties).pciDeviceID).write(slot);
+        if let Some(luid) = runtime.luid(device) {
+            (&raw mut (*properties).luid).cast::<[u8; 8]>().write(luid);
+            (&raw mut (*properties).luidDeviceNodeMask).write(1);
+        }
         give_text((&raw mut (*properties).name).cast(), TEXT, &name)?;
         give_text((&raw mut (*properties).gcnArchName).cast(), TEXT, &architecture())
     }

@@ -1,5 +1,7 @@
 //! Mipmapped arrays: images of exporters, row by row as lavapipe lays them out, in optimal tiling too.
 
+pub mod copy;
+
 use std::ops::Range;
 use std::ptr::{with_exposed_provenance as from, with_exposed_provenance_mut as to};
 use std::sync::Arc;

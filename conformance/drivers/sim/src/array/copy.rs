@@ -1,0 +1,71 @@
+//! Copies to and from arrays, as both vendors describe them.
+
+use std::sync::Arc;
+
+use super::{LEVELS, Level, Plane};
+use crate::stream::Stream;
+use crate::{code, lost};
+
+/// What one side of a copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Memory from this address on, the host's or a device's.
+    Memory(usize),
+    /// The array of a handle.
+    Array(usize),
+    /// What the driver does not copy.
+    Unknown,
+}
+
+/// One side of a copy.
+#[derive(Debug, Clone, Copy)]
+pub struct Side {
+    /// What it is.
+    pub place: Place,
+    /// Where it begins in it: byte in the row, row, slice.
+    pub origin: [usize; 3],
+    /// From row to row of memory, bytes.
+    pub pitch: usize,
+    /// From slice to slice of memory, rows.
+    pub height: usize,
+}
+
+impl Side {
+    /// The rows of this side, and the array that must live until they were used.
+    fn plane(&self, extent: [usize; 3]) -> Result<(Plane, Option<Arc<Level>>), u32> {
+        let base = match self.place {
+            Place::Memory(address) => address,
+            Place::Array(handle) => {
+                let level = LEVELS.get(handle).ok_or(code::INVALID_HANDLE)?;
+                let plane = level.plane(self.origin, extent).ok_or(code::INVALID_VALUE)?;
+                return Ok((plane, Some(level)));
+            }
+            Place::Unknown => return Err(code::INVALID_VALUE),
+        };
+        let [width, rows, slices] = extent;
+        let fits = |pitch: usize, least: usize, count: usize| count <= 1 || pitch >= least;
+        if base == 0 || !fits(self.pitch, width, rows) || !fits(self.height, rows, slices) {
+            return Err(code::INVALID_VALUE);
+        }
+        let plane = Plane { base, row_pitch: self.pitch, slice_pitch: self.pitch.wrapping_mul(self.height) };
+        Ok((plane.at(self.origin), None))
+    }
+}
+
+/// Enqueues a copy of bytes in a row, rows and slices.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// Until the work has run, memory is there, and is not used otherwise.
+pub unsafe fn enqueue(stream: &Stream, source: Side, target: Side, extent: [usize; 3]) -> Result<(), u32> {
+    let ((source, held), (target, also)) = (source.plane(extent)?, target.plane(extent)?);
+    stream.enqueue(move || {
+        let _held = (&held, &also);
+        // SAFETY: arrays are held and were checked; for memory, whoever enqueued the copy promised as much.
+        lost::touch(|| unsafe { source.copy_to(target, extent) });
+        Ok(())
+    });
+    Ok(())
+}
