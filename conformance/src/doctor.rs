@@ -16,6 +16,7 @@ use crate::output::say;
 use crate::report::{Environment, text};
 use crate::runner;
 use crate::suite::{BACKEND_NAMES, Suite};
+use crate::system;
 
 /// One backend as the doctor found it.
 #[derive(Debug, Serialize)]
@@ -98,7 +99,7 @@ fn show(environment: &Environment) {
     crate::output::print(format_args!("{}", text::heading(environment)));
     let drivers = environment.exporters.iter().filter_map(|exporter| exporter.available.as_ref());
     if drivers.into_iter().any(|detail| detail.driver.contains(NO_LAYER)) {
-        say!("          to have Vulkan's own checks fail a scenario, install them (Debian: vulkan-validationlayers)");
+        say!("          to have Vulkan's own checks fail a scenario, install them ({})", system::VULKAN_CHECKS);
     }
     for (ordinal, device) in environment.devices.iter().enumerate() {
         say!("device {ordinal}  {device}");
@@ -119,6 +120,6 @@ fn show(environment: &Environment) {
         row(feature.to_string(), capabilities.feature(*feature));
     }
     // As `Device::timeline_support` says it.
-    row("timelines".into(), capabilities.timeline(Some(SemaphoreHandleKind::TimelineFd)));
+    row("timelines".into(), capabilities.timeline(Some(system::TIMELINE_SEMAPHORE)));
     say!("{table}");
 }

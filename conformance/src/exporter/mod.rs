@@ -3,7 +3,6 @@
 mod image;
 mod native;
 mod timeline;
-#[cfg(unix)]
 mod vulkan;
 
 use std::sync::Arc;
@@ -283,12 +282,6 @@ pub(crate) fn open(
 ) -> Verdict<Box<dyn Exporter>> {
     match name {
         ExporterName::Native => Ok(Box::new(native::NativeExporter::open(backend, device)?)),
-        #[cfg(unix)]
         ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(device, signals_by_host)?)),
-        #[cfg(windows)]
-        ExporterName::Vulkan => {
-            let _ = signals_by_host;
-            Err(Stop::Unsupported("the suite takes Vulkan's file descriptors only, which Windows does not have".into()))
-        }
     }
 }

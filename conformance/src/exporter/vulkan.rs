@@ -24,7 +24,7 @@ use super::{
     ImageSpec, NO_LAYER, Placement, Point, too_great,
 };
 use crate::outcome::{Stop, Verdict};
-use crate::system::OsHandle;
+use crate::system::{self, OsHandle};
 
 /// What the suite does with buffers.
 const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
@@ -76,10 +76,10 @@ pub(crate) fn same_device(importer: &Device) -> Verdict<DeviceIdentity> {
     devices.iter().find(same).cloned().ok_or_else(|| {
         let present: Vec<String> = devices.iter().map(ToString::to_string).collect();
         Stop::Skipped(format!(
-            "Vulkan has no device that is {}; it has: {}. Install the Vulkan driver of this device (Debian, for the \
-             CPU: mesa-vulkan-drivers)",
+            "Vulkan has no device that is {}; it has: {}. Install the Vulkan driver of this device{}",
             importer.identity(),
-            if present.is_empty() { "none".into() } else { present.join("; ") }
+            if present.is_empty() { "none".into() } else { present.join("; ") },
+            system::VULKAN_ON_CPU,
         ))
     })
 }

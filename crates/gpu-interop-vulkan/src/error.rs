@@ -19,8 +19,12 @@ pub(crate) fn driver(operation: &'static str, code: vk::Result) -> Error {
         }
         vk::Result::ERROR_INCOMPATIBLE_DRIVER => (
             ErrorKind::DriverNotFound,
-            "the Vulkan loader found no usable driver; install the one of your GPU, or mesa-vulkan-drivers (Debian) for \
-             one that runs on the CPU",
+            if cfg!(windows) {
+                "the Vulkan loader found no usable driver; install the one of your GPU"
+            } else {
+                "the Vulkan loader found no usable driver; install the one of your GPU, or mesa-vulkan-drivers (Debian) \
+                 for one that runs on the CPU"
+            },
         ),
         vk::Result::ERROR_DEVICE_LOST => {
             (ErrorKind::Driver, "the device is lost: an earlier command crashed or ran too long")

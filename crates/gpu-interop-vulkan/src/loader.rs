@@ -20,6 +20,14 @@ pub const LOADER_LIBRARY: &str = "libvulkan.so.1";
 
 const OPERATION: &str = "load the Vulkan loader";
 
+/// Where a loader comes from.
+const NO_LOADER: &str = if cfg!(windows) {
+    "there is no Vulkan loader; install the driver of your GPU, which brings it"
+} else {
+    "there is no Vulkan loader; install it and a driver (Debian: libvulkan1, and the driver of your GPU or \
+     mesa-vulkan-drivers)"
+};
+
 /// Loads the system's Vulkan loader, [`LOADER_LIBRARY`].
 ///
 /// The library is unloaded once the entry and its clones are dropped; keep one as long as anything made from it.
@@ -47,12 +55,7 @@ pub unsafe fn load_from(library: impl AsRef<OsStr>) -> Result<ash::Entry> {
     loaded.map_err(|failure| {
         let attempt = LoadAttempt { target: library.to_string_lossy().into_owned(), reason: chain(&failure) };
         let error = match failure {
-            ash::LoadingError::LibraryLoadFailure(_) => Error::new(
-                ErrorKind::DriverNotFound,
-                OPERATION,
-                "there is no Vulkan loader; install it and a driver (Debian: libvulkan1, and the driver of your GPU or \
-                 mesa-vulkan-drivers)",
-            ),
+            ash::LoadingError::LibraryLoadFailure(_) => Error::new(ErrorKind::DriverNotFound, OPERATION, NO_LOADER),
             ash::LoadingError::MissingEntryPoint(_) => {
                 Error::new(ErrorKind::SymbolMissing, OPERATION, "the library has no vkGetInstanceProcAddr")
             }

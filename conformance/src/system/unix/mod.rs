@@ -23,6 +23,11 @@ pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueFd;
 pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueFd;
 pub(crate) const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineFd;
 
+/// Where Vulkan's driver for the CPU comes from, after what says to install the device's.
+pub(crate) const VULKAN_ON_CPU: &str = " (Debian, for the CPU: mesa-vulkan-drivers)";
+/// Where Vulkan's own checks come from.
+pub(crate) const VULKAN_CHECKS: &str = "Debian: vulkan-validationlayers";
+
 pub(crate) fn memory(handle: OsHandle) -> MemoryHandle {
     MemoryHandle::OpaqueFd(handle)
 }

@@ -27,6 +27,11 @@ pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueWin32;
 pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueWin32;
 pub(crate) const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineWin32;
 
+/// Where Vulkan's driver for the CPU comes from, after what says to install the device's: nowhere that is usual.
+pub(crate) const VULKAN_ON_CPU: &str = "";
+/// Where Vulkan's own checks come from.
+pub(crate) const VULKAN_CHECKS: &str = "they are in the Vulkan SDK";
+
 fn object(handle: OsHandle) -> Win32Object {
     Win32Object::Handle(handle.into())
 }

@@ -54,13 +54,10 @@ pub(super) struct Layer {
 /// Fails unless the validation layer and the extension that carries its messages are installed.
 pub(super) fn require_layer(entry: &ash::Entry) -> Result<Layer> {
     const OPERATION: &str = "vkEnumerateInstanceLayerProperties";
+    let package = if cfg!(windows) { "it is in the Vulkan SDK" } else { "Debian: vulkan-validationlayers" };
     let missing = |what: &str| {
-        Error::unsupported(
-            OPERATION,
-            format!(
-                "{what}; install the Khronos validation layer (Debian: vulkan-validationlayers) or turn validation off"
-            ),
-        )
+        let message = format!("{what}; install the Khronos validation layer ({package}) or turn validation off");
+        Error::unsupported(OPERATION, message)
     };
     // SAFETY: the entry is a Vulkan loader's.
     let layers = unsafe { entry.enumerate_instance_layer_properties() }.checked(OPERATION)?;
