@@ -31,14 +31,7 @@ pub(crate) fn semaphore(handle: &SemaphoreHandle, fd: c_int) -> Option<Semaphore
 /// Refuses what the runtime gets wrong: it maps as much as it is told, whatever the memory has, and versions before 6.2
 /// drop names.
 pub(crate) fn check(operation: &'static str, version: ApiVersion, request: &MemoryImport) -> Result<()> {
-    use gpu_interop_core::handle::Win32Object::Name;
-    let named = matches!(
-        request.handle(),
-        MemoryHandle::OpaqueWin32(Name(_))
-            | MemoryHandle::D3d12Heap(Name(_))
-            | MemoryHandle::D3d12Resource(Name(_))
-            | MemoryHandle::D3d11Resource(Name(_))
-    );
+    let named = request.handle().as_win32().is_some_and(|object| object.name().is_some());
     if named && !version.is_at_least((6, 2)) {
         let message = format!("{version} opens no objects by name, HIP 6.2 and later do; pass a handle");
         return Err(Error::unsupported(operation, message));

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::handle::Win32Object;
 use crate::identity::DeviceIdentity;
 
 /// The result of nearly every function of this library.
@@ -261,6 +262,15 @@ impl Error {
     pub fn with_context(mut self, key: &'static str, value: impl fmt::Display) -> Self {
         self.0.context.push((key, value.to_string()));
         self
+    }
+
+    /// Adds the name of an object of Windows, if it was to be imported by its name.
+    #[must_use]
+    pub fn with_object_name(self, object: Option<&Win32Object>) -> Self {
+        match object.and_then(Win32Object::name) {
+            Some(name) => self.with_context("name", format_args!("{name:?}")),
+            None => self,
+        }
     }
 
     /// Adds the list of what was tried.

@@ -102,7 +102,8 @@ impl MemoryImport {
     }
 
     /// Checks everything about the request that can be known without a driver: the size, the dedicated flag where
-    /// the kind demands it, whether the descriptor can be memory at all, and whether `importer` is the exporter.
+    /// the kind demands it, whether the descriptor or NT handle is open and can be memory at all, and whether `importer` is
+    /// the exporter.
     ///
     /// [`Device`](crate::Device) does this itself; importers of other APIs call it. `operation` goes into the error.
     ///
@@ -124,6 +125,8 @@ impl MemoryImport {
         }
         #[cfg(unix)]
         descriptor::check_memory(operation, &self.handle, self.size)?;
+        #[cfg(windows)]
+        nt::check(operation, self.handle.as_win32(), "memory")?;
         if let Some(properties) = &self.nv_sci {
             if !matches!(self.handle, MemoryHandle::NvSciBuf(_)) {
                 return Err(Error::invalid(
@@ -193,6 +196,8 @@ impl SemaphoreImport {
     pub fn validate(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
         #[cfg(unix)]
         descriptor::check_semaphore(operation, &self.handle)?;
+        #[cfg(windows)]
+        nt::check(operation, self.handle.as_win32(), "a semaphore")?;
         check_exporter(operation, self.exporter.as_ref(), importer)
     }
 }
@@ -263,6 +268,27 @@ mod descriptor {
             _ => format!("the descriptor is {kind}, which is never {wanted} that a GPU API exported"),
         };
         Error::invalid(operation, message).with_context("fd", fd.as_raw_fd())
+    }
+}
+
+#[cfg(windows)]
+mod nt {
+    //! What NT handles can stand for. A driver that is given a closed one may open what has the number by then.
+
+    use crate::error::{Error, Result};
+    use crate::handle::{NtKind, Win32Object, classify};
+
+    /// Names are left to the driver, which opens them. So is the size: nothing that is documented tells that of an object.
+    pub(super) fn check(operation: &'static str, object: Option<&Win32Object>, wanted: &str) -> Result<()> {
+        let Some(Win32Object::Handle(handle)) = object else { return Ok(()) };
+        let message = match classify(handle) {
+            NtKind::Other => return Ok(()),
+            NtKind::Closed => {
+                "the number is not an open handle; was it closed, by somebody who does not own it?".into()
+            }
+            kind => format!("the handle is {kind}, which is never {wanted} that a GPU API exported"),
+        };
+        Err(Error::invalid(operation, message).with_context("number", format_args!("{:#x}", handle.as_raw().addr())))
     }
 }
 

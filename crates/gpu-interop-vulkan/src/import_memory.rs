@@ -102,6 +102,7 @@ pub(crate) fn failed(error: Error, interop: &VulkanInterop, request: MemoryImpor
     let error = error
         .with_device(interop.identity())
         .with_context("handle", request.handle().kind())
+        .with_object_name(request.handle().as_win32())
         .with_context("import size", format_args!("{} bytes", request.size()));
     ImportError::new(error, request)
 }

@@ -34,7 +34,11 @@ impl ImportedSemaphore {
         match import(interop, &request) {
             Ok(semaphore) => Ok(Self { semaphore }),
             Err(error) => {
-                let error = error.with_device(interop.identity()).with_context("handle", request.handle().kind());
+                let handle = request.handle();
+                let error = error
+                    .with_device(interop.identity())
+                    .with_context("handle", handle.kind())
+                    .with_object_name(handle.as_win32());
                 Err(ImportError::new(error, request))
             }
         }

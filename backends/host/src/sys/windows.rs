@@ -79,7 +79,6 @@ fn of_object(operation: &'static str, object: &Win32Object) -> Result<Owned> {
             let opened = unsafe { OpenFileMappingW(FILE_MAP_ALL_ACCESS, 0, name.as_utf16().as_ptr()) };
             owned(opened).map_err(|source| {
                 Error::new(ErrorKind::ImportRejected, "OpenFileMappingW", "there is no shared memory of this name")
-                    .with_context("name", format_args!("{name:?}"))
                     .with_source(source)
             })
         }

@@ -78,6 +78,32 @@ impl MemoryHandle {
         }
     }
 
+    /// The NT object of a handle that stands for one: by handle, still owned by `self`, or by name.
+    #[must_use]
+    pub fn as_win32(&self) -> Option<&Win32Object> {
+        match self {
+            Self::OpaqueWin32(object)
+            | Self::D3d12Heap(object)
+            | Self::D3d12Resource(object)
+            | Self::D3d11Resource(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The NT object of a handle that stands for one, owned by the caller from here on.
+    ///
+    /// # Errors
+    /// Gives `self` back if it stands for none.
+    pub fn into_win32(self) -> Result<Win32Object, Self> {
+        match self {
+            Self::OpaqueWin32(object)
+            | Self::D3d12Heap(object)
+            | Self::D3d12Resource(object)
+            | Self::D3d11Resource(object) => Ok(object),
+            other => Err(other),
+        }
+    }
+
     /// The descriptor of an fd-based handle, still owned by `self`.
     #[cfg(unix)]
     #[must_use]

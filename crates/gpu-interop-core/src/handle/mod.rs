@@ -4,6 +4,8 @@ mod fd;
 #[cfg(unix)]
 mod lend;
 mod memory;
+#[cfg(windows)]
+mod nt_kind;
 mod semaphore;
 mod win32;
 
@@ -11,9 +13,10 @@ pub use fd::FdHandle;
 #[cfg(unix)]
 pub use fd::{FdKind, classify_fd};
 #[cfg(unix)]
-#[cfg(unix)]
 pub use lend::LentFd;
 pub use memory::{MemoryHandle, MemoryHandleKind};
+#[cfg(windows)]
+pub(crate) use nt_kind::{NtKind, classify};
 pub use semaphore::{SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
 pub use win32::{
     KmtHandle, NtHandle, NvSciBufObject, NvSciFence, NvSciSyncAttrList, NvSciSyncObject, ObjectName, Win32Object,

@@ -101,6 +101,34 @@ impl SemaphoreHandle {
         }
     }
 
+    /// The NT object of a handle that stands for one: by handle, still owned by `self`, or by name.
+    #[must_use]
+    pub fn as_win32(&self) -> Option<&Win32Object> {
+        match self {
+            Self::OpaqueWin32(object)
+            | Self::D3d12Fence(object)
+            | Self::D3d11Fence(object)
+            | Self::D3d11KeyedMutex(object)
+            | Self::TimelineWin32(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The NT object of a handle that stands for one, owned by the caller from here on.
+    ///
+    /// # Errors
+    /// Gives `self` back if it stands for none.
+    pub fn into_win32(self) -> Result<Win32Object, Self> {
+        match self {
+            Self::OpaqueWin32(object)
+            | Self::D3d12Fence(object)
+            | Self::D3d11Fence(object)
+            | Self::D3d11KeyedMutex(object)
+            | Self::TimelineWin32(object) => Ok(object),
+            other => Err(other),
+        }
+    }
+
     /// The descriptor of an fd-based handle, still owned by `self`.
     #[cfg(unix)]
     #[must_use]

@@ -131,6 +131,17 @@ pub enum Win32Object {
     Name(ObjectName),
 }
 
+impl Win32Object {
+    /// The name, if it stands for the object.
+    #[must_use]
+    pub fn name(&self) -> Option<&ObjectName> {
+        match self {
+            Self::Handle(_) => None,
+            Self::Name(name) => Some(name),
+        }
+    }
+}
+
 impl From<NtHandle> for Win32Object {
     fn from(handle: NtHandle) -> Self {
         Self::Handle(handle)

@@ -147,7 +147,10 @@ impl Device {
         match imported {
             Ok(raw) => Ok(ExternalMemory::new(self.inner.clone(), raw, &request)),
             Err(error) => {
-                let error = error.with_context("handle", request.handle.kind()).with_context("size", request.size);
+                let error = error
+                    .with_context("handle", request.handle.kind())
+                    .with_object_name(request.handle.as_win32())
+                    .with_context("size", request.size);
                 Err(ImportError::new(self.inner.decorate(error), request))
             }
         }
@@ -171,7 +174,8 @@ impl Device {
         match imported {
             Ok(raw) => Ok(ExternalSemaphore::new(self.inner.clone(), raw, request.handle.kind(), request.owner)),
             Err(error) => {
-                let error = error.with_context("handle", request.handle.kind());
+                let handle = &request.handle;
+                let error = error.with_context("handle", handle.kind()).with_object_name(handle.as_win32());
                 Err(ImportError::new(self.inner.decorate(error), request))
             }
         }

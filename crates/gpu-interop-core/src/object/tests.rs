@@ -8,6 +8,8 @@ mod host_function;
 mod image;
 #[cfg(unix)]
 mod import;
+#[cfg(windows)]
+mod import_win32;
 mod lifetime;
 mod lifetime_busy;
 mod lifetime_race;
