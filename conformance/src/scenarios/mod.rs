@@ -22,6 +22,8 @@ mod import_fd;
 #[cfg(unix)]
 mod import_fd_stress;
 mod import_request;
+#[cfg(windows)]
+mod import_win32;
 mod lifetime;
 mod map;
 mod memory;
@@ -62,6 +64,8 @@ pub(crate) fn standard() -> Vec<Scenario> {
         #[cfg(unix)]
         import_fd_stress::SCENARIOS,
         import_request::SCENARIOS,
+        #[cfg(windows)]
+        &import_win32::scenarios(),
         map::SCENARIOS,
         memory::SCENARIOS,
         reverse::SCENARIOS,

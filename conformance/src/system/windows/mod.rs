@@ -2,6 +2,7 @@
 
 mod connection;
 mod holdings;
+pub(crate) mod objects;
 
 use std::fs::File;
 use std::os::windows::fs::FileExt;
@@ -74,7 +75,10 @@ pub(crate) fn of_semaphore(handle: &SemaphoreHandle) -> Option<BorrowedOsHandle<
 
 /// What stands for an exported semaphore; `None` if it is of another sort.
 pub(crate) fn into_semaphore(handle: SemaphoreHandle) -> Option<OsHandle> {
-    of_semaphore(&handle)?.try_clone_to_owned().ok()
+    match handle.into_win32().ok()? {
+        Win32Object::Handle(handle) => Some(handle.into()),
+        _ => None,
+    }
 }
 
 /// A file as what can be sent.

@@ -67,6 +67,13 @@ impl From<std::os::windows::io::OwnedHandle> for NtHandle {
     }
 }
 
+#[cfg(windows)]
+impl From<NtHandle> for std::os::windows::io::OwnedHandle {
+    fn from(handle: NtHandle) -> Self {
+        handle.handle
+    }
+}
+
 /// A global share (KMT) handle. It is a plain number: it holds no reference and is never closed, so the
 /// exporter must keep the object alive until the import is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,6 +113,18 @@ impl ObjectName {
                 .with_context("name", format_args!("{name:?}")));
         }
         Ok(Self(name.encode_utf16().chain([0]).collect()))
+    }
+
+    /// A name of these UTF-16 code units, without the NUL at its end. The system takes any, also those that are no text.
+    ///
+    /// # Errors
+    /// As [`ObjectName::new`].
+    pub fn from_utf16(name: &[u16]) -> Result<Self> {
+        if name.is_empty() || name.contains(&0) {
+            return Err(Error::invalid("ObjectName::from_utf16", "the name is empty or contains a NUL character")
+                .with_context("name", format_args!("{:?}", String::from_utf16_lossy(name))));
+        }
+        Ok(Self(name.iter().copied().chain([0]).collect()))
     }
 
     /// The UTF-16 code units, the terminating NUL included.
@@ -207,6 +226,13 @@ mod tests {
         assert_eq!(name.as_utf16().iter().filter(|unit| **unit == 0).count(), 1);
         assert!(ObjectName::new("").is_err());
         assert!(ObjectName::new("a\0b").is_err());
+        let wide: Vec<u16> = "Local\\Grüße".encode_utf16().collect();
+        assert_eq!(ObjectName::from_utf16(&wide).expect("a valid name"), name);
+        let no_text = ObjectName::from_utf16(&[0xd83e, u16::from(b'x')]).expect("half a pair is a name");
+        assert_eq!(no_text.as_utf16(), [0xd83e, u16::from(b'x'), 0]);
+        for wrong in [&[][..], &[0], &[1, 0, 2]] {
+            assert!(ObjectName::from_utf16(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

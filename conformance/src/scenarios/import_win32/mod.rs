@@ -1,0 +1,150 @@
+//! NT handles: no driver takes one over, so the caller's stays its own, whatever becomes of the import.
+//!
+//! What the library is given it owns, as with descriptors; a caller that goes on using its handle gives it a duplicate. A
+//! handle that comes back is the very same, by its number.
+
+mod names;
+mod other_objects;
+mod ownership;
+mod sizes;
+mod stress;
+
+use std::os::windows::io::{AsRawHandle, OwnedHandle, RawHandle};
+
+use gpu_interop::handle::Win32Object;
+use gpu_interop::{
+    MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport,
+};
+
+use super::import_request::{SIZE, prepared};
+use crate::context::Context;
+use crate::ensure;
+use crate::exporter::ExportedBuffer;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::Scenario;
+use crate::system::objects::{is_open, is_same_object};
+
+/// Every scenario of these.
+pub(super) fn scenarios() -> Vec<Scenario> {
+    [ownership::SCENARIOS, other_objects::SCENARIOS, sizes::SCENARIOS, names::SCENARIOS, stress::SCENARIOS].concat()
+}
+
+/// An object as memory of a kind.
+fn memory_of(kind: MemoryHandleKind, object: Win32Object) -> Verdict<MemoryHandle> {
+    use MemoryHandleKind as Kind;
+    Ok(match kind {
+        Kind::OpaqueWin32 => MemoryHandle::OpaqueWin32(object),
+        Kind::D3d12Heap => MemoryHandle::D3d12Heap(object),
+        Kind::D3d12Resource => MemoryHandle::D3d12Resource(object),
+        Kind::D3d11Resource => MemoryHandle::D3d11Resource(object),
+        other => return Err(Stop::Unsupported(format!("memory is exported as {other}, which is no NT handle"))),
+    })
+}
+
+/// An object as a semaphore of a kind.
+fn semaphore_of(kind: SemaphoreHandleKind, object: Win32Object) -> Verdict<SemaphoreHandle> {
+    use SemaphoreHandleKind as Kind;
+    Ok(match kind {
+        Kind::OpaqueWin32 => SemaphoreHandle::OpaqueWin32(object),
+        Kind::TimelineWin32 => SemaphoreHandle::TimelineWin32(object),
+        Kind::D3d12Fence => SemaphoreHandle::D3d12Fence(object),
+        Kind::D3d11Fence => SemaphoreHandle::D3d11Fence(object),
+        Kind::D3d11KeyedMutex => SemaphoreHandle::D3d11KeyedMutex(object),
+        other => return Err(Stop::Unsupported(format!("a semaphore is exported as {other}, which is no NT handle"))),
+    })
+}
+
+/// The handle of an object that stands for one by its handle.
+fn handle_of<H>(object: Result<Win32Object, H>) -> Verdict<OwnedHandle> {
+    match object {
+        Ok(Win32Object::Handle(handle)) => Ok(handle.into()),
+        _ => Err(Stop::Failed("what there is is not the NT handle that it should be".into())),
+    }
+}
+
+fn object(handle: OwnedHandle) -> Win32Object {
+    Win32Object::Handle(handle.into())
+}
+
+/// A handle that came back: the same number, and still of the same object.
+fn came_back(handle: OwnedHandle, number: RawHandle, witness: &OwnedHandle, what: &str) -> Verdict<OwnedHandle> {
+    let found = handle.as_raw_handle();
+    if found != number || !is_same_object(number, witness) {
+        let state = if is_open(number) { "another object's" } else { "closed" };
+        // It may be somebody else's by now.
+        std::mem::forget(handle);
+        return Err(Stop::Failed(format!("{what}: {found:?} came back for {number:?}, which is {state} now")));
+    }
+    Ok(handle)
+}
+
+/// What an exporter gave out, kept by the caller to be imported by duplicates.
+struct Kept {
+    /// What it is of.
+    buffer: Box<dyn ExportedBuffer>,
+    own: OwnedHandle,
+    /// Another handle of the same object, which nobody is ever given.
+    witness: OwnedHandle,
+    kind: MemoryHandleKind,
+    size: u64,
+    dedicated: bool,
+}
+
+impl Kept {
+    /// A buffer of [`SIZE`] bytes that has the pattern.
+    fn new(context: &Context) -> Verdict<Self> {
+        let buffer = prepared(context)?;
+        let request = buffer.import_request()?;
+        let (kind, size, dedicated) = (request.handle().kind(), request.size(), request.is_dedicated());
+        if request.handle().as_win32().is_none() {
+            return Err(Stop::Unsupported(format!("this exporter gives out {kind}s")));
+        }
+        let own = handle_of(request.into_handle().into_win32())?;
+        let witness = own.try_clone()?;
+        Ok(Self { buffer, own, witness, kind, size, dedicated })
+    }
+
+    /// An import by a duplicate of the caller's handle.
+    fn request(&self) -> Verdict<MemoryImport> {
+        self.request_with(self.own.try_clone()?, self.size)
+    }
+
+    /// An import by this handle, with this size.
+    fn request_with(&self, handle: OwnedHandle, size: u64) -> Verdict<MemoryImport> {
+        Ok(MemoryImport::new(memory_of(self.kind, object(handle))?, size).dedicated(self.dedicated))
+    }
+
+    /// Fails unless the caller's handle is what it was.
+    fn check(&self, when: &str) -> Verdict {
+        let number = self.own.as_raw_handle();
+        ensure!(is_open(number), "the caller's own handle {number:?} is closed {when}");
+        ensure!(is_same_object(number, &self.witness), "the caller's own handle {number:?} is another object's {when}");
+        Ok(())
+    }
+}
+
+/// The twin of [`Kept`] for semaphores.
+struct KeptSemaphore {
+    own: OwnedHandle,
+    witness: OwnedHandle,
+    kind: SemaphoreHandleKind,
+}
+
+impl KeptSemaphore {
+    fn new(handle: SemaphoreHandle) -> Verdict<Self> {
+        let kind = handle.kind();
+        let own = handle_of(handle.into_win32())?;
+        let witness = own.try_clone()?;
+        Ok(Self { own, witness, kind })
+    }
+
+    fn request(&self) -> Verdict<SemaphoreImport> {
+        Ok(semaphore_of(self.kind, object(self.own.try_clone()?))?.into())
+    }
+
+    fn check(&self, when: &str) -> Verdict {
+        let number = self.own.as_raw_handle();
+        ensure!(is_same_object(number, &self.witness), "the caller's own handle {number:?} is lost {when}");
+        Ok(())
+    }
+}

@@ -1,0 +1,261 @@
+//! Handles that are not what they are said to be: a typed error, before the driver sees them where the system tells, and
+//! the handle comes back.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::windows::io::{AsRawHandle, FromRawHandle, IntoRawHandle, OwnedHandle};
+
+use gpu_interop::handle::{KmtHandle, NtHandle, ObjectName, Win32Object};
+use gpu_interop::{
+    ErrorKind, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle, SemaphoreHandleKind,
+};
+
+use super::super::{expect_error, refused, refused_semaphore};
+use super::{Kept, KeptSemaphore, came_back, handle_of, memory_of, object, semaphore_of};
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::system::objects::{self, is_open, is_same_object};
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "import.win32_no_handle", None, "0 and INVALID_HANDLE_VALUE cannot become handles.", no_handle;
+    "import.win32_closed", None,
+        "The number of a closed handle is refused before the driver sees it, and comes back; nobody closes it again.",
+        closed;
+    "import.win32_file", None, "A file on disk is refused before the driver sees it, and comes back unread.", file;
+    "import.win32_pipe", None, "Both ends of a pipe are refused before the driver sees them, and come back unread.", pipe;
+    "import.win32_null_device", None, "A device that is no GPU's is refused before the driver sees it, and comes back.",
+        null_device;
+    "import.win32_process", None, "A process is refused before the driver sees it, and comes back.", process;
+    "import.win32_thread", None, "A thread is refused before the driver sees it, and comes back.", thread;
+    "import.win32_event", None, "An event is refused and comes back as it was, nobody having waited for it.", event;
+    "import.win32_mutex", None, "A mutex is refused and comes back.", mutex;
+    "import.win32_system_semaphore", None, "A semaphore of the system is refused and comes back with its count.",
+        system_semaphore;
+    "import.win32_memory_as_semaphore", Any,
+        "Memory declared as a semaphore does no harm: a typed error and the handle, or an import that can be closed.",
+        memory_as_semaphore;
+    "import.win32_semaphore_as_memory", Any,
+        "A semaphore declared as memory does no harm: a typed error and the handle, or an import that can be closed.",
+        semaphore_as_memory;
+    "import.win32_other_kinds", None,
+        "Kinds of NT, name and KMT handle that the device does not import are refused before the driver sees them, and come \
+         back.",
+        other_kinds;
+}
+
+const MEMORY: [MemoryHandleKind; 4] = [
+    MemoryHandleKind::OpaqueWin32,
+    MemoryHandleKind::D3d12Heap,
+    MemoryHandleKind::D3d12Resource,
+    MemoryHandleKind::D3d11Resource,
+];
+const SEMAPHORES: [SemaphoreHandleKind; 5] = [
+    SemaphoreHandleKind::OpaqueWin32,
+    SemaphoreHandleKind::TimelineWin32,
+    SemaphoreHandleKind::D3d12Fence,
+    SemaphoreHandleKind::D3d11Fence,
+    SemaphoreHandleKind::D3d11KeyedMutex,
+];
+
+/// Who must refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The library, before the driver is asked.
+    Library,
+    /// Whoever comes first.
+    Either,
+}
+
+impl By {
+    fn kinds(self) -> &'static [ErrorKind] {
+        match self {
+            Self::Library => &[ErrorKind::InvalidArgument],
+            Self::Either => &[ErrorKind::InvalidArgument, ErrorKind::ImportRejected],
+        }
+    }
+}
+
+/// Offers a handle as memory and as a semaphore of every kind that the device imports. It must be refused and come back.
+fn refuse(context: &Context, handle: impl Into<OwnedHandle>, by: By, what: &str) -> Verdict<OwnedHandle> {
+    let (mut handle, capabilities): (OwnedHandle, _) = (handle.into(), context.device().capabilities());
+    let (number, witness) = (handle.as_raw_handle(), handle.try_clone()?);
+    let mut asked = 0;
+    for kind in MEMORY.into_iter().filter(|kind| capabilities.memory(*kind).is_supported()) {
+        let request = MemoryImport::new(memory_of(kind, object(handle))?, 4096).dedicated(kind.requires_dedicated());
+        let (error, request) = refused(context.device().import_memory(request), by.kinds(), what)?;
+        ensure!(by == By::Either || error.code().is_none(), "the driver was asked about {what}, as {kind}: {error}");
+        ensure!(error.to_string().contains("4096"), "the text does not name the size: {error}");
+        handle = came_back(handle_of(request.into_handle().into_win32())?, number, &witness, what)?;
+        asked += 1;
+    }
+    for kind in SEMAPHORES.into_iter().filter(|kind| capabilities.semaphore(*kind).is_supported()) {
+        let result = context.device().import_semaphore(semaphore_of(kind, object(handle))?);
+        let request = refused_semaphore(result, by.kinds(), what)?;
+        handle = came_back(handle_of(request.into_handle().into_win32())?, number, &witness, what)?;
+        asked += 1;
+    }
+    if asked == 0 {
+        return Err(Stop::Unsupported("the device imports no NT handles".into()));
+    }
+    Ok(handle)
+}
+
+fn no_handle(_: &Context) -> Verdict {
+    for number in [0, usize::MAX] {
+        // SAFETY: neither is a handle, and neither is accepted.
+        let handle = unsafe { NtHandle::from_raw(std::ptr::without_provenance_mut(number)) };
+        expect_error(handle, ErrorKind::InvalidArgument, "a number that is no handle")?;
+    }
+    Ok(())
+}
+
+fn closed(context: &Context) -> Verdict {
+    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
+    // A number so high that nothing else gets it meanwhile: the lowest that is free is given out.
+    let mut fillers = (0..512).map(|_| objects::event()).collect::<Result<Vec<_>, _>>()?;
+    fillers.sort_by_key(|handle| handle.as_raw_handle().addr());
+    let Some(highest) = fillers.pop() else { return Err(Stop::Failed("no handles were made".into())) };
+    let number = highest.into_raw_handle();
+    // SAFETY: the number was just given out and is closed here, once.
+    drop(unsafe { OwnedHandle::from_raw_handle(number) });
+    // SAFETY: as if somebody closed the handle behind its owner's back; what owns the number is forgotten below.
+    let stale = unsafe { OwnedHandle::from_raw_handle(number) };
+    let request = MemoryImport::new(MemoryHandle::OpaqueWin32(object(stale)), 4096);
+    let (error, request) =
+        refused(context.device().import_memory(request), &[ErrorKind::InvalidArgument], "a closed handle")?;
+    let stale = handle_of(request.into_handle().into_win32())?.into_raw_handle();
+    ensure_eq!(stale, number, "the number that came back");
+    ensure!(error.code().is_none(), "the driver was asked: {error}");
+    ensure!(error.to_string().contains(&format!("{:#x}", number.addr())), "the text does not name it: {error}");
+    ensure!(!is_open(number), "the number of the closed handle is open");
+    Ok(())
+}
+
+fn file(context: &Context) -> Verdict {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(b"unread")?;
+    let named = tempfile::NamedTempFile::new()?;
+    std::fs::write(named.path(), b"unread")?;
+    let back = refuse(context, File::open(named.path())?, By::Library, "a file on disk")?;
+    let mut text = String::new();
+    File::from(back).read_to_string(&mut text)?;
+    ensure_eq!(text, "unread", "what is in the file, from where its handle stood");
+    refuse(context, File::open(std::env::current_exe()?)?, By::Library, "a running program's file").map(drop)
+}
+
+fn pipe(context: &Context) -> Verdict {
+    let (reader, mut writer) = std::io::pipe()?;
+    writer.write_all(b"unread")?;
+    let reader = refuse(context, reader, By::Library, "the reading end of a pipe")?;
+    drop(refuse(context, writer, By::Library, "the writing end of a pipe")?);
+    let mut text = String::new();
+    std::io::PipeReader::from(reader).read_to_string(&mut text)?;
+    ensure_eq!(text, "unread", "what is left in the pipe");
+    Ok(())
+}
+
+fn null_device(context: &Context) -> Verdict {
+    refuse(context, File::open("NUL")?, By::Library, "the null device").map(drop)
+}
+
+fn process(context: &Context) -> Verdict {
+    refuse(context, objects::this_process()?, By::Library, "a process").map(drop)
+}
+
+fn thread(context: &Context) -> Verdict {
+    refuse(context, objects::this_thread()?, By::Library, "a thread").map(drop)
+}
+
+fn event(context: &Context) -> Verdict {
+    let back = refuse(context, objects::event()?, By::Either, "an event")?;
+    ensure!(objects::take(&back)?, "somebody waited for the event, which reset it");
+    ensure!(!objects::take(&back)?, "the event is of another sort than it was");
+    Ok(())
+}
+
+fn mutex(context: &Context) -> Verdict {
+    refuse(context, objects::mutex()?, By::Either, "a mutex").map(drop)
+}
+
+fn system_semaphore(context: &Context) -> Verdict {
+    let back = refuse(context, objects::semaphore()?, By::Either, "a semaphore of the system")?;
+    ensure!(objects::take(&back)? && !objects::take(&back)?, "the semaphore's count is not what it was");
+    Ok(())
+}
+
+/// Drivers may not be able to tell the two apart, so both answers are legal; a crash, a lost handle or an untyped error is
+/// not.
+fn harmless<T, R: std::fmt::Debug>(
+    imported: Result<T, ImportError<R>>,
+    close: impl FnOnce(T) -> gpu_interop::Result<()>,
+    handle: impl FnOnce(R) -> Verdict<OwnedHandle>,
+    (number, witness): (std::os::windows::io::RawHandle, &OwnedHandle),
+) -> Verdict {
+    match imported {
+        Ok(object) => close(object)?,
+        Err(failure) => {
+            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the kind of the refusal");
+            came_back(handle(failure.into_request())?, number, witness, "a refused handle")?;
+        }
+    }
+    ensure!(!is_same_object(number, witness), "the import's handle is open after its end");
+    Ok(())
+}
+
+fn memory_as_semaphore(context: &Context) -> Verdict {
+    context.need_semaphore(SemaphoreHandleKind::OpaqueWin32)?;
+    let kept = Kept::new(context)?;
+    let handle = kept.own.try_clone()?;
+    let number = handle.as_raw_handle();
+    let imported = context.device().import_semaphore(SemaphoreHandle::OpaqueWin32(object(handle)));
+    let back = |request: gpu_interop::SemaphoreImport| handle_of(request.into_handle().into_win32());
+    harmless(imported, gpu_interop::ExternalSemaphore::close, back, (number, &kept.witness))?;
+    kept.check("afterwards")
+}
+
+fn semaphore_as_memory(context: &Context) -> Verdict {
+    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
+    let kept = KeptSemaphore::new(context.exporter()?.binary_semaphore()?.export()?)?;
+    let handle = kept.own.try_clone()?;
+    let number = handle.as_raw_handle();
+    let imported = context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueWin32(object(handle)), 4096));
+    let back = |request: MemoryImport| handle_of(request.into_handle().into_win32());
+    harmless(imported, gpu_interop::ExternalMemory::close, back, (number, &kept.witness))?;
+    kept.check("afterwards")
+}
+
+fn other_kinds(context: &Context) -> Verdict {
+    let (device, capabilities) = (context.device(), context.device().capabilities());
+    let name = || Ok::<_, gpu_interop::Error>(Win32Object::Name(ObjectName::new("Local\\gpu-interop-conformance")?));
+    let kmt = KmtHandle::new(0x4000_0042)?;
+    let mut memory = vec![MemoryHandle::OpaqueWin32Kmt(kmt), MemoryHandle::D3d11ResourceKmt(kmt)];
+    let mut semaphores = vec![SemaphoreHandle::OpaqueWin32Kmt(kmt), SemaphoreHandle::D3d11KeyedMutexKmt(kmt)];
+    for kind in MEMORY {
+        memory.extend([memory_of(kind, name()?)?, memory_of(kind, object(objects::section(None, 4096)?))?]);
+    }
+    for kind in SEMAPHORES {
+        semaphores.extend([semaphore_of(kind, name()?)?, semaphore_of(kind, object(objects::section(None, 4096)?))?]);
+    }
+    for handle in memory {
+        let (kind, text) = (handle.kind(), format!("{handle:?}"));
+        if capabilities.memory(kind).is_supported() {
+            continue;
+        }
+        let request = MemoryImport::new(handle, 4096).dedicated(kind.requires_dedicated());
+        let (error, request) = refused(device.import_memory(request), &[ErrorKind::Unsupported], "memory")?;
+        ensure!(error.code().is_none(), "the driver was asked about {kind}: {error}");
+        ensure_eq!(format!("{:?}", request.handle()), text, "the handle that came back");
+    }
+    for handle in semaphores {
+        let (kind, text) = (handle.kind(), format!("{handle:?}"));
+        if capabilities.semaphore(kind).is_supported() {
+            continue;
+        }
+        let result = device.import_semaphore(handle);
+        let request = refused_semaphore(result, &[ErrorKind::Unsupported], "a semaphore")?;
+        ensure_eq!(format!("{:?}", request.handle()), text, "the handle that came back");
+    }
+    Ok(())
+}

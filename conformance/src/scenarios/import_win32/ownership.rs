@@ -1,0 +1,248 @@
+//! Whose handle is closed when.
+
+use std::os::windows::io::AsRawHandle;
+
+use gpu_interop::{ErrorKind, MemoryImport, SemaphoreImport};
+
+use super::super::identity::somewhere_else;
+use super::super::import_request::{resized, works};
+use super::super::{refused, refused_semaphore};
+use super::{Kept, KeptSemaphore, SIZE, came_back, handle_of, object, semaphore_of};
+use crate::accounting::Holdings;
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::system::objects::{event, is_open, is_same_object};
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "import.win32_kept_handle", Any,
+        "A handle of the caller's stays open and of the same object while duplicates of it are imported, mapped, refused and \
+         closed; it then imports with the right data.",
+        kept;
+    "import.win32_failure_keeps_handle", Any,
+        "After every kind of failure the very handle comes back, open and of the same object; it then imports with the right \
+         data.",
+        failure;
+    "import.win32_success_closes_once", Any,
+        "A success closes the request's handle, and nothing closes its number again: who gets it next keeps it.",
+        closes_once;
+    "import.win32_many_imports", Any,
+        "One object imports 64 times; what is written through one is seen through all that are left, and at the end as many \
+         handles are open as before.",
+        many;
+    "import.win32_10000_cycles", Any,
+        "10,000 imports of one object, each closed, leave handles, views and memory as they were.", cycles, within 240 s;
+    "import.win32_kept_semaphores", Any,
+        "The handles of semaphores stay the caller's likewise, and 1,000 imports of each leave nothing behind.",
+        semaphores;
+}
+
+/// A request that fails.
+struct Failure {
+    what: &'static str,
+    size: u64,
+    /// Whether another device is said to have exported it.
+    is_foreign: bool,
+    kinds: &'static [ErrorKind],
+    /// Whether a driver may accept it, which takes the caller's word for the size.
+    may_succeed: bool,
+}
+
+impl Failure {
+    fn change(&self, request: MemoryImport) -> MemoryImport {
+        let request = resized(request, self.size);
+        if self.is_foreign { request.exported_by(somewhere_else()) } else { request }
+    }
+}
+
+/// Every kind of them. None is for the driver to refuse but the last.
+fn failures(size: u64) -> [Failure; 4] {
+    use ErrorKind as Kind;
+    let invalid = &[Kind::InvalidArgument];
+    let rejected = &[Kind::InvalidArgument, Kind::ImportRejected, Kind::OutOfMemory];
+    [
+        Failure { what: "a size of 0", size: 0, is_foreign: false, kinds: invalid, may_succeed: false },
+        Failure {
+            what: "another device's memory",
+            size,
+            is_foreign: true,
+            kinds: &[Kind::DeviceMismatch],
+            may_succeed: false,
+        },
+        Failure {
+            what: "a size that nothing has",
+            size: u64::MAX,
+            is_foreign: false,
+            kinds: invalid,
+            may_succeed: false,
+        },
+        Failure { what: "2^56 bytes", size: 1 << 56, is_foreign: false, kinds: rejected, may_succeed: true },
+    ]
+}
+
+fn kept(context: &Context) -> Verdict {
+    let kept = Kept::new(context)?;
+    let memory = context.device().import_memory(kept.request()?)?;
+    kept.check("after an import")?;
+    let mapped = memory.map_buffer(0, SIZE)?;
+    kept.check("after a mapping")?;
+    mapped.close()?;
+    kept.check("after the mapping's end")?;
+    memory.close()?;
+    kept.check("after the import's end")?;
+    for failure in failures(kept.size) {
+        match context.device().import_memory(failure.change(kept.request()?)) {
+            Ok(memory) if failure.may_succeed => memory.close()?,
+            result => drop(refused(result, failure.kinds, failure.what)?),
+        }
+        kept.check(&format!("after {} was tried", failure.what))?;
+    }
+    works(context, kept.request()?)?;
+    kept.check("after the last import")
+}
+
+fn failure(context: &Context) -> Verdict {
+    let kept = Kept::new(context)?;
+    let handle = kept.own.try_clone()?;
+    let number = handle.as_raw_handle();
+    let mut request = kept.request_with(handle, kept.size)?;
+    for failure in failures(kept.size) {
+        let back = match context.device().import_memory(failure.change(request)) {
+            Ok(memory) if failure.may_succeed => {
+                memory.close()?;
+                context.leave_out(format!("{}, which the driver accepts", failure.what));
+                return works(context, kept.request()?);
+            }
+            result => refused(result, failure.kinds, failure.what)?.1,
+        };
+        let handle = came_back(handle_of(back.into_handle().into_win32())?, number, &kept.witness, failure.what)?;
+        request = kept.request_with(handle, kept.size)?;
+    }
+    works(context, request)
+}
+
+/// The system gives the lowest number that is free to the next handle, or one that was closed lately.
+fn closes_once(context: &Context) -> Verdict {
+    const ROUNDS: u32 = 200;
+    const BYSTANDERS: usize = 16;
+    let kept = Kept::new(context)?;
+    let mut taken_over = 0;
+    for round in 0..ROUNDS {
+        let handle = kept.own.try_clone()?;
+        let number = handle.as_raw_handle();
+        let memory = context.device().import_memory(kept.request_with(handle, kept.size)?)?;
+        ensure!(!is_same_object(number, &kept.witness), "round {round}: the request's handle is still open");
+        let mut bystanders = Vec::new();
+        while bystanders.len() < BYSTANDERS {
+            let stranger = event()?;
+            let is_it = stranger.as_raw_handle() == number;
+            bystanders.push((stranger.try_clone()?, stranger));
+            if is_it {
+                taken_over += 1;
+                break;
+            }
+        }
+        let mapped = memory.map_buffer(0, SIZE)?;
+        mapped.close()?;
+        memory.close()?;
+        for (witness, stranger) in bystanders {
+            let number = stranger.as_raw_handle();
+            if !is_same_object(number, &witness) {
+                std::mem::forget((witness, stranger));
+                return Err(Stop::Failed(format!("round {round}: somebody closed the handle {number:?} of another")));
+            }
+        }
+        kept.check("after the round")?;
+    }
+    if taken_over == 0 {
+        context.leave_out("who gets a closed handle's number next: the system gave none of them out again");
+    }
+    Ok(())
+}
+
+fn many(context: &Context) -> Verdict {
+    const COUNT: usize = 64;
+    let kept = Kept::new(context)?;
+    let (device, pattern) = (context.device(), context.pattern());
+    let stream = device.create_stream()?;
+    works(context, kept.request()?)?;
+    let before = Holdings::now()?;
+    let mut mapped = Vec::new();
+    for _ in 0..COUNT {
+        mapped.push(device.import_memory(kept.request()?)?.map_buffer(0, SIZE)?);
+    }
+    kept.check("with 64 imports of it alive")?;
+    let length = crate::image::length(SIZE)?;
+    for index in 0..COUNT {
+        pattern.verify(
+            0,
+            &context.read(&stream, &mapped[index % mapped.len()])?,
+            "the pattern, through one of them",
+        )?;
+    }
+    // Every other one, from both ends inwards.
+    while mapped.len() > 1 {
+        let gone = if mapped.len() % 2 == 0 { mapped.pop() } else { Some(mapped.swap_remove(0)) };
+        drop(gone);
+        let (first, last) = (&mapped[0], &mapped[mapped.len() - 1]);
+        let value = u8::try_from(mapped.len()).unwrap_or(0);
+        stream.fill(first, value)?;
+        ensure_eq!(context.read(&stream, last)?, vec![value; length], "what was written through another import");
+    }
+    let mut found = vec![0; length];
+    kept.buffer.read(0, &mut found)?;
+    ensure_eq!(found, vec![1; length], "what the exporter sees");
+    drop((mapped, stream));
+    let after = Holdings::settled(&before)?;
+    ensure!(
+        after.descriptors <= before.descriptors,
+        "{} handles are open, {} were",
+        after.descriptors,
+        before.descriptors
+    );
+    kept.check("after 64 imports")
+}
+
+fn cycles(context: &Context) -> Verdict {
+    let kept = Kept::new(context)?;
+    Holdings::unchanged_by(10_000, |_| Ok(context.device().import_memory(kept.request()?)?.close()?))?;
+    kept.check("after the cycles")?;
+    works(context, kept.request()?)
+}
+
+fn semaphores(context: &Context) -> Verdict {
+    let exporter = context.exporter()?;
+    let made = [exporter.binary_semaphore(), exporter.timeline_semaphore(7)];
+    let mut seen = 0;
+    for exported in made {
+        let exported = match exported {
+            Err(Stop::Unsupported(reason)) => {
+                context.leave_out(reason);
+                continue;
+            }
+            exported => exported?,
+        };
+        let handle = exported.export()?;
+        context.need_semaphore(handle.kind())?;
+        let kept = KeptSemaphore::new(handle)?;
+        let imported = context.device().import_semaphore(kept.request()?)?;
+        kept.check("after an import")?;
+        imported.close()?;
+        kept.check("after the import's end")?;
+        let handle = kept.own.try_clone()?;
+        let number = handle.as_raw_handle();
+        let foreign = SemaphoreImport::new(semaphore_of(kept.kind, object(handle))?).exported_by(somewhere_else());
+        let foreign = context.device().import_semaphore(foreign);
+        let request = refused_semaphore(foreign, &[ErrorKind::DeviceMismatch], "another device's semaphore")?;
+        drop(came_back(handle_of(request.into_handle().into_win32())?, number, &kept.witness, "a refused semaphore")?);
+        ensure!(!is_open(number), "the handle that came back is open after its end");
+        Holdings::unchanged_by(1000, |_| Ok(context.device().import_semaphore(kept.request()?)?.close()?))?;
+        kept.check("after 1,000 imports")?;
+        seen += 1;
+    }
+    if seen == 0 {
+        return Err(Stop::Unsupported("the suite has no semaphores of this exporter".into()));
+    }
+    Ok(())
+}

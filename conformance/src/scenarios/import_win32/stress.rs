@@ -1,0 +1,173 @@
+//! Who closes which handle, while other threads open and close theirs all the time.
+//!
+//! Whoever closes a number that he does not own, or closes one twice, closes a handle that the system has meanwhile given to
+//! another thread.
+
+use std::collections::VecDeque;
+use std::os::windows::io::{AsRawHandle, OwnedHandle};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+use gpu_interop::ErrorKind;
+
+use super::super::threads::join;
+use super::super::{expect_kind, identity::somewhere_else};
+use super::{Kept, came_back, handle_of};
+use crate::accounting::Holdings;
+use crate::context::Context;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::system::objects;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "import.win32_stress", Any,
+        "Thousands of failing and succeeding imports on several threads close no handle of another thread, and leave none of \
+         their own.",
+        stress;
+}
+
+const DURATION: Duration = Duration::from_millis(1500);
+const IMPORTERS: usize = 3;
+const STRANGERS: usize = 2;
+/// How many handles each of the other threads has open.
+const WINDOW: usize = 24;
+
+/// What the importing threads did.
+#[derive(Default)]
+struct Counts {
+    imported: AtomicU64,
+    refused: AtomicU64,
+}
+
+fn stress(context: &Context) -> Verdict {
+    // One object for all, and another for each.
+    let shared = Kept::new(context)?;
+    let own = (0..IMPORTERS).map(|_| Kept::new(context)).collect::<Verdict<Vec<_>>>()?;
+    let counts = Counts::default();
+    // What the first cycle opens may stay.
+    own.iter().chain([&shared]).try_for_each(|kept| cycle(context, kept, &counts))?;
+    let before = Holdings::now()?;
+    let stop = AtomicBool::new(false);
+    let checked = std::thread::scope(|scope| {
+        let strangers: Vec<_> = (0..STRANGERS).map(|_| spawn_strangers(scope, &stop)).collect();
+        let (stop, counts, shared) = (&stop, &counts, &shared);
+        let importers: Vec<_> = own
+            .iter()
+            .map(|own| {
+                scope.spawn(move || -> Verdict {
+                    let start = Instant::now();
+                    while start.elapsed() < DURATION && !stop.load(Ordering::Relaxed) {
+                        cycle(context, own, counts)?;
+                        cycle(context, shared, counts)?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        let imports: Vec<Verdict> = importers.into_iter().map(join).collect();
+        stop.store(true, Ordering::Relaxed);
+        // What the strangers saw is the reason, whatever the importers then ran into.
+        let checked = strangers.into_iter().map(join).sum::<Verdict<u64>>();
+        checked.and_then(|checked| imports.into_iter().collect::<Verdict>().map(|()| checked))
+    })?;
+    let (imported, refused) = (counts.imported.into_inner(), counts.refused.into_inner());
+    ensure!(
+        imported > 50 && refused > 50 && checked > 200,
+        "too little happened: {imported} imports, {refused} refusals, {checked} handles checked"
+    );
+    own.iter().chain([&shared]).try_for_each(|kept| kept.check("after the imports"))?;
+    ensure_eq!(Holdings::settled(&before)?.descriptors, before.descriptors, "open handles after the imports");
+    Ok(())
+}
+
+/// An import that works and two that do not.
+fn cycle(context: &Context, kept: &Kept, counts: &Counts) -> Verdict {
+    let device = context.device();
+    drop(device.import_memory(kept.request()?)?);
+    counts.imported.fetch_add(1, Ordering::Relaxed);
+    let handle = kept.own.try_clone()?;
+    let number = handle.as_raw_handle();
+    let foreign = kept.request_with(handle, kept.size)?.exported_by(somewhere_else());
+    let failure = device.import_memory(foreign).err().ok_or_else(accepted)?;
+    let (error, request) = failure.into_parts();
+    expect_kind(&error, &[ErrorKind::DeviceMismatch], "another device's memory")?;
+    let handle = came_back(handle_of(request.into_handle().into_win32())?, number, &kept.witness, "another device's")?;
+    // To a GPU's driver, any object; to the host backend, no memory. The caller's goes with it.
+    drop(handle);
+    let event = objects::event()?;
+    let (number, witness) = (event.as_raw_handle(), event.try_clone()?);
+    let failure = device.import_memory(kept.request_with(event, kept.size)?).err().ok_or_else(accepted)?;
+    let (error, request) = failure.into_parts();
+    expect_kind(&error, &[ErrorKind::ImportRejected, ErrorKind::InvalidArgument], "an event")?;
+    came_back(handle_of(request.into_handle().into_win32())?, number, &witness, "an event")?;
+    counts.refused.fetch_add(2, Ordering::Relaxed);
+    Ok(())
+}
+
+fn accepted() -> Stop {
+    Stop::Failed("an import that must fail was accepted".into())
+}
+
+/// Another thread of the application, which has nothing to do with imports. Gives the number of handles that it found as it
+/// had left them; stops everything at the first that is not.
+fn spawn_strangers<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    stop: &'env AtomicBool,
+) -> std::thread::ScopedJoinHandle<'scope, Verdict<u64>> {
+    scope.spawn(move || {
+        let mut open: VecDeque<Stranger> = VecDeque::new();
+        let mut run = || -> Verdict<u64> {
+            let mut checked = 0;
+            for mark in 0_u64.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                open.push_back(Stranger::open(mark)?);
+                if open.len() > WINDOW {
+                    if let Some(stranger) = open.front() {
+                        stranger.check()?;
+                    }
+                    open.pop_front();
+                    checked += 1;
+                }
+            }
+            open.iter().try_for_each(Stranger::check)?;
+            Ok(checked)
+        };
+        let ran = run();
+        if ran.is_err() {
+            stop.store(true, Ordering::Relaxed);
+            // One of them is not its owner's any more: closing it would be the next fault.
+            std::mem::forget(open);
+        }
+        ran
+    })
+}
+
+/// A section, and what must be in it until it is closed here.
+struct Stranger {
+    section: OwnedHandle,
+    mark: u64,
+}
+
+impl Stranger {
+    fn open(mark: u64) -> Verdict<Self> {
+        let section = objects::section(None, 4096)?;
+        objects::write_section(&section, &mark.to_ne_bytes())?;
+        Ok(Self { section, mark })
+    }
+
+    fn check(&self) -> Verdict {
+        let number = self.section.as_raw_handle();
+        ensure!(objects::is_open(number), "somebody closed the handle {number:?} of another thread");
+        let mut mark = [0; 8];
+        let read = objects::read_section(number, &mut mark);
+        ensure!(
+            read.is_ok() && u64::from_ne_bytes(mark) == self.mark,
+            "somebody closed the handle {number:?} of another thread, and it is another object now"
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Kernel objects, as scenarios make and examine them.
+
+use std::io;
+use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle, RawHandle};
+
+use gpu_interop::handle::ObjectName;
+use windows_sys::Win32::Foundation::{
+    CompareObjectHandles, GetHandleInformation, INVALID_HANDLE_VALUE, WAIT_OBJECT_0, WAIT_TIMEOUT,
+};
+use windows_sys::Win32::System::Memory::{
+    CreateFileMappingW, FILE_MAP_ALL_ACCESS, MapViewOfFile, OpenFileMappingW, PAGE_READWRITE, UnmapViewOfFile,
+};
+use windows_sys::Win32::System::Threading::{
+    CreateEventW, CreateMutexW, CreateSemaphoreW, GetCurrentProcess, GetCurrentThread, WaitForSingleObject,
+};
+
+use crate::outcome::{Stop, Verdict};
+
+/// Takes over what a function answered, which is null on failure.
+fn owned(handle: RawHandle) -> io::Result<OwnedHandle> {
+    if handle.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new handle, this caller's.
+    Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
+}
+
+/// Whether a number is an open handle.
+pub(crate) fn is_open(number: RawHandle) -> bool {
+    let mut flags = 0;
+    // SAFETY: the pointer is valid for the call, which fails for a number that is no handle.
+    unsafe { GetHandleInformation(number, &raw mut flags) != 0 }
+}
+
+/// Whether a number is a handle of the same object as another handle.
+pub(crate) fn is_same_object(number: RawHandle, witness: &OwnedHandle) -> bool {
+    // SAFETY: no pointers; the call answers 0 for a number that is no handle.
+    is_open(number) && unsafe { CompareObjectHandles(number, witness.as_raw_handle()) != 0 }
+}
+
+/// An event that is set, and that one wait resets.
+pub(crate) fn event() -> io::Result<OwnedHandle> {
+    // SAFETY: no pointer but null: nameless, not inherited.
+    owned(unsafe { CreateEventW(std::ptr::null(), 0, 1, std::ptr::null()) })
+}
+
+/// An event that has a name.
+pub(crate) fn named_event(name: &ObjectName) -> io::Result<OwnedHandle> {
+    // SAFETY: the name ends with a NUL, and lives for the call.
+    owned(unsafe { CreateEventW(std::ptr::null(), 0, 0, name.as_utf16().as_ptr()) })
+}
+
+/// A mutex that nobody holds.
+pub(crate) fn mutex() -> io::Result<OwnedHandle> {
+    // SAFETY: as for `event`.
+    owned(unsafe { CreateMutexW(std::ptr::null(), 0, std::ptr::null()) })
+}
+
+/// A semaphore of the system with a count of 1.
+pub(crate) fn semaphore() -> io::Result<OwnedHandle> {
+    // SAFETY: as for `event`.
+    owned(unsafe { CreateSemaphoreW(std::ptr::null(), 1, 1, std::ptr::null()) })
+}
+
+/// Whether an event is set or a semaphore's count positive; resets it, or takes one.
+pub(crate) fn take(object: &OwnedHandle) -> Verdict<bool> {
+    // SAFETY: the handle is open.
+    match unsafe { WaitForSingleObject(object.as_raw_handle(), 0) } {
+        WAIT_OBJECT_0 => Ok(true),
+        WAIT_TIMEOUT => Ok(false),
+        other => Err(Stop::Failed(format!("WaitForSingleObject answered {other:#x}"))),
+    }
+}
+
+/// A handle of this process, or of this thread.
+pub(crate) fn this_process() -> io::Result<OwnedHandle> {
+    // SAFETY: a number that stands for this process, always.
+    unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) }.try_clone_to_owned()
+}
+
+/// A handle of this thread.
+pub(crate) fn this_thread() -> io::Result<OwnedHandle> {
+    // SAFETY: a number that stands for this thread as long as it runs.
+    unsafe { BorrowedHandle::borrow_raw(GetCurrentThread()) }.try_clone_to_owned()
+}
+
+/// Shared memory of the paging file, zeros, with a name or none.
+pub(crate) fn section(name: Option<&ObjectName>, size: u32) -> io::Result<OwnedHandle> {
+    let name = name.map_or(std::ptr::null(), |name| name.as_utf16().as_ptr());
+    // SAFETY: the name is null or ends with a NUL, and lives for the call; the other pointer is null.
+    owned(unsafe { CreateFileMappingW(INVALID_HANDLE_VALUE, std::ptr::null(), PAGE_READWRITE, 0, size, name) })
+}
+
+/// Whether there is shared memory of this name.
+pub(crate) fn section_exists(name: &ObjectName) -> bool {
+    // SAFETY: the name ends with a NUL, and lives for the call.
+    owned(unsafe { OpenFileMappingW(FILE_MAP_ALL_ACCESS, 0, name.as_utf16().as_ptr()) }).is_ok()
+}
+
+/// Copies bytes into the beginning of a section, or out of it, by a view of it.
+fn with_view(section: RawHandle, length: usize, copy: impl FnOnce(*mut u8)) -> io::Result<()> {
+    // SAFETY: a new view at an address of the system's choice touches no existing memory. Of an object of another sort, or
+    // of less memory, it is refused.
+    let view = unsafe { MapViewOfFile(section, FILE_MAP_ALL_ACCESS, 0, 0, length) };
+    if view.Value.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    copy(view.Value.cast());
+    // SAFETY: the view was made above, and nothing uses it any more.
+    if unsafe { UnmapViewOfFile(view) } == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Writes into the beginning of a section.
+pub(crate) fn write_section(section: &OwnedHandle, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: the view has as many bytes, and the two do not overlap.
+    with_view(section.as_raw_handle(), bytes.len(), |view| unsafe { view.copy_from(bytes.as_ptr(), bytes.len()) })
+}
+
+/// Reads the beginning of what may be a section.
+pub(crate) fn read_section(number: RawHandle, bytes: &mut [u8]) -> io::Result<()> {
+    let length = bytes.len();
+    // SAFETY: as for writing.
+    with_view(number, length, |view| unsafe { view.copy_to(bytes.as_mut_ptr(), length) })
+}
