@@ -63,9 +63,9 @@ pub(crate) fn standard() -> Vec<Scenario> {
         import_fd::SCENARIOS,
         #[cfg(unix)]
         import_fd_stress::SCENARIOS,
-        import_request::SCENARIOS,
         #[cfg(windows)]
         &import_win32::scenarios(),
+        import_request::SCENARIOS,
         map::SCENARIOS,
         memory::SCENARIOS,
         reverse::SCENARIOS,

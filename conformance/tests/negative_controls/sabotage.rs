@@ -2,8 +2,12 @@
 
 use std::ffi::{CStr, c_void};
 #[cfg(unix)]
-use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
+#[cfg(windows)]
+use std::os::windows::io::{BorrowedHandle, FromRawHandle, IntoRawHandle, OwnedHandle};
 use std::sync::Arc;
+#[cfg(windows)]
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,6 +17,8 @@ use gpu_interop::backend::{
 };
 #[cfg(unix)]
 use gpu_interop::handle::LentFd;
+#[cfg(windows)]
+use gpu_interop::handle::Win32Object;
 use gpu_interop::host::HostBackend;
 use gpu_interop::{
     Backend, BackendDevice, BackendInfo, Capabilities, DeviceIdentity, DevicePtr, Error, ErrorKind, KernelArg,
@@ -36,8 +42,11 @@ pub(crate) enum Fault {
     HangsOnImport,
     /// Each import leaves a descriptor open.
     LeaksDescriptors,
-    /// Each import closes the duplicate that it lent to a driver, although the driver has closed it.
+    /// Each import closes what others close too: the duplicate that it lent to a driver, which has closed it; on Windows, at its end,
+    /// the request's handle, as if a driver took it over.
     ClosesTwice,
+    /// Each import that fails closes the request's handle.
+    ClosesRefused,
     /// Mappings begin one byte late.
     MapsOneByteLate,
     /// Fills write one byte less.
@@ -61,13 +70,14 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::SkipsWaits,
         Self::SkipsSignals,
         Self::CrashesOnImport,
         Self::HangsOnImport,
         Self::LeaksDescriptors,
         Self::ClosesTwice,
+        Self::ClosesRefused,
         Self::MapsOneByteLate,
         Self::FillsOneByteLess,
         Self::FillsARareLengthShort,
@@ -125,7 +135,12 @@ impl Backend for Sabotaged {
     }
 
     fn open(&self, ordinal: usize) -> Result<Arc<dyn BackendDevice>> {
-        Ok(Arc::new(SabotagedDevice { inner: self.inner.open(ordinal)?, fault: self.fault }))
+        Ok(Arc::new(SabotagedDevice {
+            inner: self.inner.open(ordinal)?,
+            fault: self.fault,
+            #[cfg(windows)]
+            taken_over: Mutex::default(),
+        }))
     }
 }
 
@@ -150,10 +165,36 @@ unsafe extern "C" fn wait_in_host_function(data: *mut c_void) {
     }
 }
 
+/// Closes a request's handle, which its owner will close too: that is the fault.
+#[cfg(unix)]
+fn close(handle: &MemoryHandle) {
+    if let Some(fd) = handle.as_fd() {
+        // SAFETY: none; see above.
+        unsafe { rustix::io::close(fd.as_raw_fd()) };
+    }
+}
+
+/// Closes a request's handle, which its owner will close too: that is the fault.
+#[cfg(windows)]
+fn close(handle: &MemoryHandle) {
+    if let Some(Win32Object::Handle(handle)) = handle.as_win32() {
+        // SAFETY: none; see above.
+        drop(unsafe { OwnedHandle::from_raw_handle(handle.as_raw()) });
+    }
+}
+
 #[derive(Debug)]
 struct SabotagedDevice {
     inner: Arc<dyn BackendDevice>,
     fault: Fault,
+    /// The numbers of the handles of live imports, for [`Fault::ClosesTwice`].
+    #[cfg(windows)]
+    taken_over: Mutex<Vec<(RawMemory, usize)>>,
+}
+
+#[cfg(windows)]
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Methods that only pass on.
@@ -194,7 +235,6 @@ impl BackendDevice for SabotagedDevice {
     pass_on! { unsafe
         fn cancel_pending_work(&self) -> ();
         fn take_stream_failure(&self, stream: RawStream) -> Result<()>;
-        fn destroy_memory(&self, memory: RawMemory) -> Result<()>;
         fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()>;
         fn export_allocation(&self, allocation: &ExportableAllocation) -> Result<MemoryHandle>;
         fn destroy_exportable(&self, allocation: &ExportableAllocation) -> Result<()>;
@@ -270,11 +310,36 @@ impl BackendDevice for SabotagedDevice {
         match self.fault {
             Fault::CrashesOnImport => std::process::abort(),
             Fault::HangsOnImport => std::thread::sleep(Duration::from_secs(3600)),
+            Fault::ClosesRefused => {
+                // SAFETY: the caller's promises are passed on.
+                let imported = unsafe { self.inner.import_memory(request) };
+                if imported.is_err() {
+                    close(request.handle());
+                }
+                return imported;
+            }
             #[cfg(unix)]
             Fault::LeaksDescriptors => {
                 if let Some(fd) = request.handle().as_fd() {
                     let _ = fd.try_clone_to_owned().map(IntoRawFd::into_raw_fd);
                 }
+            }
+            #[cfg(windows)]
+            Fault::LeaksDescriptors => {
+                if let Some(Win32Object::Handle(handle)) = request.handle().as_win32() {
+                    // SAFETY: the request keeps its handle open for the borrow.
+                    let handle = unsafe { BorrowedHandle::borrow_raw(handle.as_raw()) };
+                    let _ = handle.try_clone_to_owned().map(IntoRawHandle::into_raw_handle);
+                }
+            }
+            #[cfg(windows)]
+            Fault::ClosesTwice => {
+                // SAFETY: the caller's promises are passed on.
+                let memory = unsafe { self.inner.import_memory(request) }?;
+                if let Some(Win32Object::Handle(handle)) = request.handle().as_win32() {
+                    lock(&self.taken_over).push((memory, handle.as_raw().addr()));
+                }
+                return Ok(memory);
             }
             #[cfg(unix)]
             Fault::ClosesTwice => {
@@ -296,6 +361,20 @@ impl BackendDevice for SabotagedDevice {
         }
         // SAFETY: the caller's promises are passed on.
         unsafe { self.inner.import_memory(request) }
+    }
+
+    unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()> {
+        #[cfg(windows)]
+        {
+            let mut taken_over = lock(&self.taken_over);
+            if let Some(index) = taken_over.iter().position(|taken| taken.0 == memory) {
+                let (_, number) = taken_over.swap_remove(index);
+                // SAFETY: none. The library has closed it, and it may be another's by now: that is the fault.
+                drop(unsafe { OwnedHandle::from_raw_handle(std::ptr::without_provenance_mut(number)) });
+            }
+        }
+        // SAFETY: the caller's promises are passed on.
+        unsafe { self.inner.destroy_memory(memory) }
     }
 
     unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {

@@ -18,11 +18,11 @@ use gpu_interop::{
 
 use super::import_request::{SIZE, prepared};
 use crate::context::Context;
-use crate::ensure;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::Scenario;
 use crate::system::objects::{is_open, is_same_object};
+use crate::{ensure, ensure_eq};
 
 /// Every scenario of these.
 pub(super) fn scenarios() -> Vec<Scenario> {
@@ -69,13 +69,14 @@ fn object(handle: OwnedHandle) -> Win32Object {
 /// A handle that came back: the same number, and still of the same object.
 fn came_back(handle: OwnedHandle, number: RawHandle, witness: &OwnedHandle, what: &str) -> Verdict<OwnedHandle> {
     let found = handle.as_raw_handle();
-    if found != number || !is_same_object(number, witness) {
-        let state = if is_open(number) { "another object's" } else { "closed" };
-        // It may be somebody else's by now.
-        std::mem::forget(handle);
-        return Err(Stop::Failed(format!("{what}: {found:?} came back for {number:?}, which is {state} now")));
+    if found == number && is_same_object(number, witness) {
+        return Ok(handle);
     }
-    Ok(handle)
+    // It may be somebody else's by now.
+    std::mem::forget(handle);
+    ensure_eq!(found, number, "{what}: the handle that came back");
+    let state = if is_open(number) { "another object's" } else { "nobody's" };
+    Err(Stop::Failed(format!("{what}: somebody closed the handle {number:?} that came back, which is {state} now")))
 }
 
 /// What an exporter gave out, kept by the caller to be imported by duplicates.

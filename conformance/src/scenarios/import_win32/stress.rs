@@ -87,7 +87,7 @@ fn cycle(context: &Context, kept: &Kept, counts: &Counts) -> Verdict {
     let device = context.device();
     drop(device.import_memory(kept.request()?)?);
     counts.imported.fetch_add(1, Ordering::Relaxed);
-    let handle = kept.own.try_clone()?;
+    let handle = duplicate(&kept.own)?;
     let number = handle.as_raw_handle();
     let foreign = kept.request_with(handle, kept.size)?.exported_by(somewhere_else());
     let failure = device.import_memory(foreign).err().ok_or_else(accepted)?;
@@ -97,13 +97,21 @@ fn cycle(context: &Context, kept: &Kept, counts: &Counts) -> Verdict {
     // To a GPU's driver, any object; to the host backend, no memory. The caller's goes with it.
     drop(handle);
     let event = objects::event()?;
-    let (number, witness) = (event.as_raw_handle(), event.try_clone()?);
+    let (number, witness) = (event.as_raw_handle(), duplicate(&event)?);
     let failure = device.import_memory(kept.request_with(event, kept.size)?).err().ok_or_else(accepted)?;
     let (error, request) = failure.into_parts();
     expect_kind(&error, &[ErrorKind::ImportRejected, ErrorKind::InvalidArgument], "an event")?;
     came_back(handle_of(request.into_handle().into_win32())?, number, &witness, "an event")?;
     counts.refused.fetch_add(2, Ordering::Relaxed);
     Ok(())
+}
+
+/// A duplicate of a handle that is open, unless somebody else has closed it.
+fn duplicate(handle: &OwnedHandle) -> Verdict<OwnedHandle> {
+    let number = handle.as_raw_handle();
+    handle
+        .try_clone()
+        .map_err(|error| Stop::Failed(format!("somebody closed the handle {number:?} of the caller: {error}")))
 }
 
 fn accepted() -> Stop {
@@ -155,7 +163,10 @@ struct Stranger {
 impl Stranger {
     fn open(mark: u64) -> Verdict<Self> {
         let section = objects::section(None, 4096)?;
-        objects::write_section(&section, &mark.to_ne_bytes())?;
+        let number = section.as_raw_handle();
+        objects::write_section(&section, &mark.to_ne_bytes()).map_err(|error| {
+            Stop::Failed(format!("somebody closed the handle {number:?} of another thread, which is new: {error}"))
+        })?;
         Ok(Self { section, mark })
     }
 
