@@ -67,7 +67,8 @@ fn failures_count_only_with_fail() -> Tested {
     }
     let (status, said) = merge(&[&good, &skipped, "--fail"])?;
     assert_eq!(status, Some(2));
-    assert!(said.contains("skipped/cuda.json: nothing ran"), "{said}");
+    let place = Path::new("skipped").join("cuda.json");
+    assert!(said.contains(&format!("{}: nothing ran", place.display())), "{said}");
     assert_eq!(merge(&[&good, &skipped])?.0, Some(0));
     Ok(())
 }

@@ -8,6 +8,8 @@ use gpu_interop_conformance::{BenchReport, Call, CallTrace, CaseReport, Observat
 use super::html::{self, Node};
 use super::{Tested, committed, full_report, json, printed, report, text};
 
+/// A file's name that a browser would act on. No file of Windows has these characters.
+const HOSTILE_FILE: &str = if cfg!(windows) { "&lt;script' &amp;.json" } else { "<script>.json" };
 /// What nobody should have to read in a report, and no browser may act on.
 const HOSTILE: &str = "</style></pre><script>alert('1 & \"2\"')</script><img src=x onerror=alert(1)> ' \" &lt; ]]>";
 
@@ -242,13 +244,13 @@ fn nothing_in_a_report_is_more_than_text() -> Tested {
     }
     let hostile_bench = folder.path().join("bench.json");
     std::fs::write(&hostile_bench, serde_json::to_string(&bench)?)?;
-    let file = written(folder.path(), "<script>.json", &report)?;
+    let file = written(folder.path(), HOSTILE_FILE, &report)?;
     let (text, page) = page(&[&file, &hostile_bench])?;
     check_scenarios(&page, &[report])?;
     check_own(&text, &page)?;
     // Each place at which it was put.
     assert!(page.text().matches(HOSTILE).count() > 40, "{}", page.text().matches(HOSTILE).count());
-    assert!(page.text().contains("<script>.json"));
+    assert!(page.text().contains(HOSTILE_FILE));
     Ok(())
 }
 
@@ -347,6 +349,8 @@ fn measurements_are_plotted_with_their_limits() -> Tested {
     Ok(())
 }
 
+/// On Linux, where measuring is.
+#[cfg(unix)]
 #[test]
 fn measuring_writes_its_own_page() -> Tested {
     let folder = tempfile::tempdir()?;
