@@ -59,7 +59,8 @@ impl Holdings {
     pub(crate) fn settled(before: &Self) -> Verdict<Self> {
         for _ in 0..200 {
             let now = Self::now()?;
-            if now.descriptors <= before.descriptors && now.mappings <= before.mappings {
+            let memory_settled = now.resident.saturating_sub(before.resident) < RESIDENT_SLACK;
+            if now.descriptors <= before.descriptors && now.mappings <= before.mappings && memory_settled {
                 return Ok(now);
             }
             std::thread::sleep(std::time::Duration::from_millis(10));

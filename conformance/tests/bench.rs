@@ -1,5 +1,6 @@
 //! `conformance bench` as a command, on the host backend: what it measures is there, is positive, and is of a size
 //! that a processor can have.
+#![cfg(unix)]
 
 use std::error::Error;
 use std::path::Path;
