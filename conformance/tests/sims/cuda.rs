@@ -52,6 +52,7 @@ fn native() -> Result<(), Failed> {
     // The driver called without the library, with descriptors.
     report.passed("misbehaviour.", if cfg!(unix) { 10 } else { 0 })?;
     report.passed("property.", if cfg!(unix) { 4 } else { 3 })?;
+    report.passed("import.win32_", if cfg!(windows) { 8 } else { 0 })?;
     report.passed("environment.", 2)?;
     report.nothing_alive()
 }

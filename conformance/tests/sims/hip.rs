@@ -23,11 +23,11 @@ pub(crate) const NO_IMAGES: &str = "HIP maps images on Windows only";
 pub(crate) const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
 const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
 /// What the stand-in does not play of what HIP has on Windows.
-const NO_PLAYED_IMAGES: &str = "has no hipExternalMemoryGetMappedMipmappedArray";
-const NO_PLAYED_GRAPHS: &str = "has no hipStreamGetCaptureInfo_v2";
+const NO_SURFACES: &str = "surfaces: the driver (HIP 6.4) has no hipCreateSurfaceObject";
+const NO_TEXTURES: &str = "textures: the driver (HIP 6.4) has no hipTexObjectCreate";
 /// What HIP cannot do on this system, or the exporter.
 pub(crate) const UNSUPPORTED_NATIVE: &[&str] = if cfg!(windows) {
-    &[NO_PLAYED_IMAGES, NO_PLAYED_GRAPHS, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SECOND_DEVICE]
+    &[NO_SURFACES, NO_TEXTURES, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SECOND_DEVICE]
 } else {
     &[
         NO_SEMAPHORES,
@@ -52,6 +52,8 @@ fn native() -> Result<(), Failed> {
     bridged(&report, 16)?;
     if cfg!(windows) {
         report.passed("semaphore.", 20)?;
+        report.passed("graph_semaphore.", 7)?;
+        report.passed("import.win32_", 8)?;
     }
     report.nothing_alive()
 }

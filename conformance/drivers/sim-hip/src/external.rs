@@ -24,6 +24,10 @@ entries! {
         let desc = Generation::now().memory(desc).checked()?;
         // Whatever fails, memory has run out.
         let imported = Imported::open(given(desc.kind, desc.handle)).ok_or(code::OUT_OF_MEMORY)?;
+        // What was opened on Windows is the kernel's, which knows its size; that it looks is taken for granted here.
+        if cfg!(windows) && desc.size > imported.size() {
+            return Err(code::OUT_OF_MEMORY);
+        }
         give(memory, IMPORTED.insert(imported.sized(desc.size)))
     }
 

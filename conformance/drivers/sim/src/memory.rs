@@ -54,6 +54,12 @@ impl Imported {
         Some(Self { file, header, size, dedicated: false, read_only: false, images, _keeps: None })
     }
 
+    /// Bytes of data.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Imported with an object behind it, which lives as long.
     #[must_use]
     pub fn keeping(self, keeps: Arc<dyn Any + Send + Sync>) -> Self {
