@@ -70,7 +70,7 @@ cargo test --no-fail-fast "${rest[@]}" --target "$gnu"
 cargo test --no-fail-fast "${suite[@]}" --target "$gnu"
 
 step "the suite on drivers that the CPU plays, under $(wine --version)"
-# Those of drivers without faults: Cargo, which would build the libraries, does not run there.
+# Built before: Cargo does not run there.
 drivers=(sim-cuda sim-hip)
 cargo build --target "$gnu" "${drivers[@]/#/--package=gpu-interop-}"
 GPU_INTEROP_STAND_INS="Z:${CARGO_TARGET_DIR:-$PWD/target}/$gnu/debug" \
