@@ -14,6 +14,9 @@ a rule for every byte on both sides. With *each* exporter it runs once with a Vu
 with the device's own exportable memory; with *none* it needs no other side. Where a public suite or a written contract
 asks for the same, it is named; the code is this project's own.
 
+This page is of Linux. Windows has `import.win32_*` in the place of `import.fd_*`, and none of `misbehaviour.*`,
+`nvsci.*`, `gl.*` and `property.imports`: `conformance list` says there what there is.
+
 `conformance list --markdown > conformance/SCENARIOS.md` writes this page.
 ";
 
@@ -70,7 +73,7 @@ mod tests {
     use super::*;
     use crate::Suite;
 
-    /// The page is of Linux, where every scenario is.
+    /// The page is of Linux.
     #[cfg(unix)]
     #[test]
     fn the_committed_page_is_up_to_date() {
