@@ -1,18 +1,20 @@
 //! Handles and names of Windows.
 
-use std::os::windows::io::OwnedHandle;
-
 use gpu_interop_core::handle::{KmtHandle, NtHandle, ObjectName, Win32Object};
 use gpu_interop_core::{ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle};
 use gpu_interop_gl::Barriers;
+use windows_sys::Win32::System::Threading::CreateEventW;
 
 use crate::driver::{self, INVALID_OPERATION, with};
 use crate::interop;
 use crate::shared::SIZE;
 
-/// Any handle that can be closed.
+/// Any handle that may be memory or a semaphore for all that the system tells: an event's.
 fn handle() -> NtHandle {
-    NtHandle::from(OwnedHandle::from(std::fs::File::open(std::env::current_exe().expect("a path")).expect("open")))
+    // SAFETY: no pointer but null: nameless, not inherited.
+    let event = unsafe { CreateEventW(std::ptr::null(), 0, 0, std::ptr::null()) };
+    // SAFETY: a new handle, this caller's.
+    unsafe { NtHandle::from_raw(event) }.expect("an event")
 }
 
 fn name() -> ObjectName {
