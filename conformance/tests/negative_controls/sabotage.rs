@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_void};
 #[cfg(unix)]
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::fd::{BorrowedFd, IntoRawFd};
 #[cfg(windows)]
 use std::os::windows::io::{BorrowedHandle, FromRawHandle, IntoRawHandle, OwnedHandle};
 use std::sync::Arc;
@@ -46,6 +46,7 @@ pub(crate) enum Fault {
     /// the request's handle, as if a driver took it over.
     ClosesTwice,
     /// Each import that fails closes the request's handle.
+    #[cfg(windows)]
     ClosesRefused,
     /// Mappings begin one byte late.
     MapsOneByteLate,
@@ -70,13 +71,14 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: &[Self] = &[
         Self::SkipsWaits,
         Self::SkipsSignals,
         Self::CrashesOnImport,
         Self::HangsOnImport,
         Self::LeaksDescriptors,
         Self::ClosesTwice,
+        #[cfg(windows)]
         Self::ClosesRefused,
         Self::MapsOneByteLate,
         Self::FillsOneByteLess,
@@ -162,15 +164,6 @@ unsafe extern "C" fn wait_in_host_function(data: *mut c_void) {
     let word = unsafe { word_at(address) };
     while word.load(Ordering::Acquire) < value {
         std::thread::sleep(Duration::from_micros(100));
-    }
-}
-
-/// Closes a request's handle, which its owner will close too: that is the fault.
-#[cfg(unix)]
-fn close(handle: &MemoryHandle) {
-    if let Some(fd) = handle.as_fd() {
-        // SAFETY: none; see above.
-        unsafe { rustix::io::close(fd.as_raw_fd()) };
     }
 }
 
@@ -310,6 +303,7 @@ impl BackendDevice for SabotagedDevice {
         match self.fault {
             Fault::CrashesOnImport => std::process::abort(),
             Fault::HangsOnImport => std::thread::sleep(Duration::from_secs(3600)),
+            #[cfg(windows)]
             Fault::ClosesRefused => {
                 // SAFETY: the caller's promises are passed on.
                 let imported = unsafe { self.inner.import_memory(request) };
