@@ -12,10 +12,10 @@ use gpu_interop_core::{
 };
 use gpu_interop_d3d::d3d11::{D3d11Interop, ExportableFence, ExportableResource};
 use gpu_interop_d3d::{BindFlags, DxgiFormat, MiscFlags, Sharing, SrvDimension, TextureSpec};
-use stand_in::os::{self, View};
+use stand_in::os;
 use stand_in::{Behavior11, Device11, LUID_BYTES};
 use windows::Win32::Graphics::Direct3D11::D3D11_FENCE_FLAG_SHARED;
-use windows::core::HRESULT;
+use windows::core::{HRESULT, PCWSTR};
 
 fn interop() -> (D3d11Interop, Arc<Device11>) {
     let (device, state) = Device11::new(Behavior11::default());
@@ -56,9 +56,13 @@ fn buffers_are_shared_as_asked() {
         assert!(request.is_dedicated() && request.size() == 1000, "{sharing:?}");
         request.validate("op", interop.identity()).expect("a request that devices take");
         match request.handle() {
-            MemoryHandle::D3d11ResourceKmt(handle) => assert_eq!(handle.as_raw(), 0xc000_1002),
+            MemoryHandle::D3d11ResourceKmt(handle) => {
+                let name = format!("Local\\gpu-interop-stand-in-kmt-{:x}\0", handle.as_raw());
+                let name: Vec<u16> = name.encode_utf16().collect();
+                os::open_section(PCWSTR(name.as_ptr())).expect("the memory that has the number");
+            }
             handle => {
-                let view = View::new(os::raw_of_memory(handle), 4096);
+                let view = os::view(os::raw_of_memory(handle), 4096);
                 view.write(3);
                 assert_eq!(view.read(), [3; 4096]);
             }
@@ -154,6 +158,8 @@ fn fences_and_mutexes_are_exported_as_what_they_are() {
         request.validate("op", interop.identity()).expect("a request that devices take");
     }
     let name = ObjectName::new(&format!("gpu-interop-d3d11-{}", std::process::id())).expect("a name");
+    // The stand-in names only what it has not shared yet.
+    let fence = ExportableFence::new(&interop, 5).expect("a fence");
     let (_handle, request) = fence.import_request_by_name(&name).expect("a free name");
     assert!(matches!(request.handle(), SemaphoreHandle::D3d11Fence(Win32Object::Name(found)) if *found == name));
     let error = fence.import_request_by_name(&name).expect_err("the name is taken");

@@ -12,7 +12,7 @@ use gpu_interop_d3d::d3d12::{
     D3d12Interop, ExportableFence, ExportableHeap, ExportableResource, HeapContents, HeapOptions,
 };
 use gpu_interop_d3d::{DxgiFormat, ResourceFlags, SrvDimension, TextureSpec};
-use stand_in::os::{self, View};
+use stand_in::os;
 use stand_in::{Behavior12, Device12, LUID_BYTES};
 use windows::Win32::Graphics::Direct3D12::{
     D3D12_HEAP_FLAG_ALLOW_ONLY_BUFFERS, D3D12_HEAP_FLAG_ALLOW_ONLY_NON_RT_DS_TEXTURES,
@@ -87,7 +87,7 @@ fn a_committed_buffer_is_shared_dedicated_and_as_large_as_its_allocation() {
     let mismatch = request.validate("op", &compute(2)).expect_err("a request for another");
     assert_eq!(mismatch.kind(), ErrorKind::DeviceMismatch);
     // The handle is a real one, to memory.
-    let view = View::new(os::raw_of_memory(request.handle()), 4096);
+    let view = os::view(os::raw_of_memory(request.handle()), 4096);
     view.write(0x5a);
     assert_eq!(view.read(), [0x5a; 4096]);
 }
@@ -229,10 +229,10 @@ fn names_work_until_the_handle_is_closed() {
     let (handle, request) = buffer.import_request_by_name(&name).expect("a name that is free");
     assert!(matches!(request.handle(), MemoryHandle::D3d12Resource(Win32Object::Name(found)) if *found == name));
     assert!(request.is_dedicated() && request.size() == buffer.size());
-    View::new(os::raw(&handle), 4096).write(7);
+    os::view(os::raw(&handle), 4096).write(7);
 
     let found = interop.open_by_name(&name).expect("the object");
-    assert_eq!(View::new(os::raw(&found), 4096).read(), [7; 4096]);
+    assert_eq!(os::view(os::raw(&found), 4096).read(), [7; 4096]);
     let error = buffer.import_request_by_name(&name).expect_err("the name is taken");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains("taken") && error.to_string().contains("gpu-interop-d3d-"), "{error}");

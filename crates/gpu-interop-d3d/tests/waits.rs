@@ -1,6 +1,6 @@
 //! Fences and keyed mutexes: their values, their waits, and how these end. The devices are stand-ins.
 #![cfg(windows)]
-#![allow(clippy::expect_used)]
+#![allow(clippy::expect_used, clippy::panic)]
 
 mod stand_in;
 
@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::{ErrorKind, ExporterTimeline, SemaphoreHandleKind};
+use gpu_interop_core::handle::Win32Object;
+use gpu_interop_core::{ErrorKind, ExporterTimeline, SemaphoreHandle, SemaphoreHandleKind};
 use gpu_interop_d3d::d3d11::{self, D3d11Interop, ExportableResource};
 use gpu_interop_d3d::d3d12::{D3d12Interop, ExportableFence};
 use gpu_interop_d3d::{BindFlags, Sharing};
@@ -56,6 +57,32 @@ fn a_fence_goes_up_and_wakes_who_waits() {
     assert!(start.elapsed() >= 2 * SOON && start.elapsed() < LONG / 2, "{:?}", start.elapsed());
 }
 
+/// As of another process: neither knows of the other but by the handle.
+#[test]
+fn a_fence_that_was_opened_is_the_same() {
+    let (fence, _) = fence12(3);
+    let SemaphoreHandle::D3d12Fence(Win32Object::Handle(handle)) = fence.export().expect("a handle") else {
+        panic!("an NT handle to a fence");
+    };
+    let (device, _) = Device12::new(Behavior12::default());
+    let interop = D3d12Interop::new(&device).expect("one node");
+    let opened = ExportableFence::from_raw(&interop, interop.open_fence(&handle).expect("a fence"));
+    drop(handle);
+    assert_eq!(opened.value().expect("a value"), 3);
+    for (waits, signals, value) in [(&fence, &opened, 4), (&opened, &fence, 5)] {
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| waits.wait(value, LONG));
+            std::thread::sleep(SOON);
+            assert!(!waits.is_finished());
+            signals.signal(value).expect("above");
+            waits.join().expect("no panic").expect("reached");
+        });
+    }
+    assert_eq!((fence.value().expect("a value"), opened.value().expect("a value")), (5, 5));
+    assert_eq!(opened.signal(5).expect_err("not above").kind(), ErrorKind::InvalidArgument);
+    opened.export().expect("a handle of its own");
+}
+
 #[test]
 fn a_wait_ends_in_time_and_may_be_repeated() {
     let (fence, state) = fence12(0);
@@ -66,7 +93,7 @@ fn a_wait_ends_in_time_and_may_be_repeated() {
     assert!(error.to_string().contains("value: 1") && error.to_string().contains("present: 0"), "{error}");
     // The second takes up the event of the first.
     assert_eq!(fence.wait(1, SOON).expect_err("nobody signals").kind(), ErrorKind::Timeout);
-    assert_eq!(state.fences.lock().expect("no panic")[0].waiting(), 1);
+    assert_eq!(state.fences()[0].waiting(), 1);
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| fence.wait(1, LONG));
         std::thread::sleep(SOON);
@@ -112,7 +139,7 @@ fn a_lost_device_is_a_typed_error_and_ends_waits() {
 
     let (fence, state) = fence11(0);
     state.lost.store(true, Ordering::SeqCst);
-    state.fences.lock().expect("no panic")[0].set(u64::MAX);
+    state.fences()[0].set(u64::MAX);
     let error = fence.value().expect_err("lost");
     assert_eq!(error.code().and_then(|code| code.name.clone()).as_deref(), Some("DXGI_ERROR_DEVICE_REMOVED"));
 }
@@ -132,7 +159,7 @@ fn both_fences_are_timelines_of_exporters() {
     timelines[0].wait(2, Duration::ZERO).expect("reached");
     // Direct3D 11 has no such function.
     assert_eq!(timelines[1].signal(2).expect_err("not by the host").kind(), ErrorKind::Unsupported);
-    state.fences.lock().expect("no panic")[0].set(2);
+    state.fences()[0].set(2);
     timelines[1].wait(2, Duration::ZERO).expect("reached");
 }
 
@@ -162,7 +189,7 @@ fn a_waiter_waits_for_any_of_many_fences() {
             if wake == 0 {
                 fences[99].signal(3).expect("above");
             } else {
-                older_state.fences.lock().expect("no panic")[0].set(3);
+                older_state.fences()[0].set(3);
             }
             let took = waiting.join().expect("no panic").expect("no failure");
             assert!(took < LONG / 2, "{took:?}");
@@ -172,7 +199,7 @@ fn a_waiter_waits_for_any_of_many_fences() {
         waits.remove(if wake == 0 { 99 } else { waits.len() - 1 });
     }
     // Each fence was asked once, however often the waiter waited.
-    assert!(state.fences.lock().expect("no panic").iter().take(99).all(|fence| fence.waiting() == 1));
+    assert!(state.fences().iter().take(99).all(|fence| fence.waiting() == 1));
 }
 
 #[test]
@@ -216,7 +243,7 @@ fn a_keyed_mutex_is_acquired_with_the_key_it_was_released_with() {
     assert_eq!(mutex.acquire(2, Some(Duration::ZERO)).expect_err("another key").kind(), ErrorKind::Timeout);
 
     // The other side's turn, without end on this one.
-    let other = state.mutex.lock().expect("no panic").clone();
+    let other = state.mutex();
     assert_eq!(other.acquire(1, 0).0, 0);
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| mutex.acquire(3, None));
@@ -234,7 +261,7 @@ fn a_keyed_mutex_is_acquired_with_the_key_it_was_released_with() {
 #[test]
 fn an_abandoned_keyed_mutex_is_not_taken_for_acquired() {
     let (mutex, state) = mutex();
-    let other = state.mutex.lock().expect("no panic").clone();
+    let other = state.mutex();
     assert_eq!(other.acquire(0, 0).0, 0);
     let error = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| mutex.acquire(1, Some(LONG)));

@@ -38,8 +38,15 @@ impl ExportableFence {
         let raw: ID3D12Fence = unsafe { interop.device().CreateFence(initial, D3D12_FENCE_FLAG_SHARED) }
             .checked(OPERATION)
             .map_err(|error| interop.failed(error))?;
+        Ok(Self::from_raw(interop, raw))
+    }
+
+    /// A fence of this device that the application has already: created with `D3D12_FENCE_FLAG_SHARED`, or another
+    /// process's that it opened ([`D3d12Interop::open_fence`]). Calls nothing.
+    #[must_use]
+    pub fn from_raw(interop: &D3d12Interop, raw: ID3D12Fence) -> Self {
         let counter = Counter::new(Fence::D3d12 { fence: raw.clone(), device: interop.device().clone() });
-        Ok(Self { interop: interop.clone(), raw, counter: Arc::new(counter) })
+        Self { interop: interop.clone(), raw, counter: Arc::new(counter) }
     }
 
     /// The fence.

@@ -1,26 +1,42 @@
-//! Stand-ins for the parts of Direct3D that no machine without a GPU has: devices whose shared handles are real handles
-//! of the operating system, to file mappings and events.
+//! The devices that play Direct3D, and the numbers of the handles that they give out.
 #![allow(dead_code, unused_imports, reason = "each test uses some of it")]
 #![allow(clippy::expect_used, clippy::panic)]
 
-mod device11;
-mod device12;
-mod fence;
-mod object;
-pub(crate) mod os;
+pub(crate) use gpu_interop_sim_d3d::{Behavior11, Behavior12, Device11, Device12, E_NOTIMPL, LUID_BYTES};
 
-pub(crate) use device11::{Behavior11, Device11};
-pub(crate) use device12::{Behavior12, Device12};
+pub(crate) mod os {
+    use gpu_interop_core::handle::{NtHandle, Win32Object};
+    use gpu_interop_core::{MemoryHandle, SemaphoreHandle};
+    use gpu_interop_sim_d3d::os::View;
+    pub(crate) use gpu_interop_sim_d3d::os::{create_section, handle_count, is_open, open_section};
+    use windows::Win32::Foundation::HANDLE;
 
-use windows::core::HRESULT;
+    /// The first bytes of the memory behind a handle.
+    pub(crate) fn view(handle: HANDLE, length: usize) -> View {
+        View::new(handle, length).expect("a handle to memory")
+    }
 
-/// The codes that stand-ins answer.
-pub(crate) const E_NOTIMPL: HRESULT = HRESULT(0x8000_4001_u32.cast_signed());
-pub(crate) const DEVICE_REMOVED: HRESULT = HRESULT(0x887a_0005_u32.cast_signed());
-pub(crate) const DEVICE_HUNG: HRESULT = HRESULT(0x887a_0006_u32.cast_signed());
-pub(crate) const NAME_ALREADY_EXISTS: HRESULT = HRESULT(0x887a_002c_u32.cast_signed());
+    pub(crate) fn raw(handle: &NtHandle) -> HANDLE {
+        HANDLE(handle.as_raw())
+    }
 
-/// The LUID of the stand-ins, and its bytes as compute drivers give them.
-pub(crate) const LUID: windows::Win32::Foundation::LUID =
-    windows::Win32::Foundation::LUID { LowPart: 0x4433_2211, HighPart: 0x0000_0055 };
-pub(crate) const LUID_BYTES: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
+    /// The NT handle in a memory handle of Direct3D.
+    pub(crate) fn raw_of_memory(handle: &MemoryHandle) -> HANDLE {
+        match handle {
+            MemoryHandle::D3d12Heap(Win32Object::Handle(handle))
+            | MemoryHandle::D3d12Resource(Win32Object::Handle(handle))
+            | MemoryHandle::D3d11Resource(Win32Object::Handle(handle)) => raw(handle),
+            other => panic!("no NT handle: {other:?}"),
+        }
+    }
+
+    /// The NT handle in a semaphore handle of Direct3D.
+    pub(crate) fn raw_of_semaphore(handle: &SemaphoreHandle) -> HANDLE {
+        match handle {
+            SemaphoreHandle::D3d12Fence(Win32Object::Handle(handle))
+            | SemaphoreHandle::D3d11Fence(Win32Object::Handle(handle))
+            | SemaphoreHandle::D3d11KeyedMutex(Win32Object::Handle(handle)) => raw(handle),
+            other => panic!("no NT handle: {other:?}"),
+        }
+    }
+}

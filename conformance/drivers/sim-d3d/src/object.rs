@@ -1,4 +1,4 @@
-//! A COM object of which only some methods are there. The devices have dozens that no test calls.
+//! A COM object of which only some methods are there. The devices have dozens that nothing here calls.
 
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -58,12 +58,12 @@ pub(crate) unsafe fn state<'a, S>(this: *mut c_void) -> &'a S {
     unsafe { &(*this.cast::<Object<S>>()).state }
 }
 
-/// A new object with these methods, which are never freed.
+/// A new object with these methods.
 ///
 /// # Safety
 /// `T` must be the last interface of the line, and `table` its methods.
-pub(crate) unsafe fn create<S: Stand, T: Interface, V>(table: V, state: Arc<S>) -> T {
-    let table = std::ptr::from_ref(Box::leak(Box::new(table))).cast();
+pub(crate) unsafe fn create<S: Stand, T: Interface, V>(table: &'static V, state: Arc<S>) -> T {
+    let table = std::ptr::from_ref(table).cast();
     let object = Box::new(Object { table, references: AtomicU32::new(1), state });
     // SAFETY: the object starts with the table of the interface, and has one reference.
     unsafe { T::from_raw(Box::into_raw(object).cast()) }

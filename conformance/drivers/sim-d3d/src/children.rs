@@ -1,0 +1,68 @@
+//! What all objects of a device have, and nothing here calls.
+
+/// Of Direct3D 12.
+macro_rules! children12 {
+    ($($name:ident),*) => { $(
+        impl ID3D12Pageable_Impl for $name {}
+        impl ID3D12DeviceChild_Impl for $name {
+            fn GetDevice(&self, _: *const GUID, _: *mut *mut c_void) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+        }
+        impl ID3D12Object_Impl for $name {
+            fn GetPrivateData(&self, _: *const GUID, _: *mut u32, _: *mut c_void) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+            fn SetPrivateData(&self, _: *const GUID, _: u32, _: *const c_void) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+            fn SetPrivateDataInterface(&self, _: *const GUID, _: Ref<'_, IUnknown>) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+            fn SetName(&self, _: &PCWSTR) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+        }
+    )* };
+}
+pub(crate) use children12;
+
+/// Of Direct3D 11.
+macro_rules! children11 {
+    ($($name:ident),*) => { $(
+        impl ID3D11DeviceChild_Impl for $name {
+            fn GetDevice(&self, _: OutRef<'_, ID3D11Device>) {}
+            fn GetPrivateData(&self, _: *const GUID, _: *mut u32, _: *mut c_void) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+            fn SetPrivateData(&self, _: *const GUID, _: u32, _: *const c_void) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+            fn SetPrivateDataInterface(&self, _: *const GUID, _: Ref<'_, IUnknown>) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+        }
+    )* };
+}
+pub(crate) use children11;
+
+/// Of DXGI.
+macro_rules! dxgi_objects {
+    ($($name:ident),*) => { $(
+        impl IDXGIObject_Impl for $name {
+            fn SetPrivateData(&self, _: *const GUID, _: u32, _: *const c_void) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+            fn SetPrivateDataInterface(&self, _: *const GUID, _: Ref<'_, IUnknown>) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+            fn GetPrivateData(&self, _: *const GUID, _: *mut u32, _: *mut c_void) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+            fn GetParent(&self, _: *const GUID, _: *mut *mut c_void) -> Result<()> {
+                Err(E_NOTIMPL.into())
+            }
+        }
+    )* };
+}
+pub(crate) use dxgi_objects;

@@ -1,0 +1,185 @@
+//! Immediate contexts of Direct3D 11.
+
+use std::ffi::c_void;
+use std::sync::{Arc, OnceLock};
+
+use windows::Win32::Graphics::Direct3D11::*;
+use windows::core::{GUID, HRESULT, Interface};
+
+use crate::E_INVALIDARG;
+use crate::counter::Counter;
+use crate::layout::{Layout, Rows};
+use crate::object::{Stand, borrowed, create, state, table, unknown};
+use crate::queue::Queue;
+use crate::resource11::{Fence, common};
+use crate::section::Part;
+
+/// A device's context: what it is told is done later, in order.
+pub(crate) struct Context11(Arc<Queue>);
+
+impl Stand for Context11 {
+    const LINE: &'static [GUID] = &[
+        ID3D11DeviceChild::IID,
+        ID3D11DeviceContext::IID,
+        ID3D11DeviceContext1::IID,
+        ID3D11DeviceContext2::IID,
+        ID3D11DeviceContext3::IID,
+        ID3D11DeviceContext4::IID,
+    ];
+}
+
+impl Context11 {
+    pub(crate) fn create(queue: Arc<Queue>) -> ID3D11DeviceContext4 {
+        static TABLE: OnceLock<ID3D11DeviceContext4_Vtbl> = OnceLock::new();
+        let methods = TABLE.get_or_init(|| {
+            // SAFETY: it is the interface's table.
+            let mut table = unsafe { table::<ID3D11DeviceContext4_Vtbl>() };
+            table.Signal = signal;
+            table.Wait = wait;
+            let first = &mut table.base__.base__.base__.base__;
+            first.base__.base__ = unknown::<Self>();
+            first.Map = map;
+            first.Unmap = unmap;
+            first.Flush = flush;
+            first.UpdateSubresource = update;
+            first.CopyResource = copy;
+            first.CopySubresourceRegion = copy_region;
+            table
+        });
+        // SAFETY: it is the last interface of the line, and these are its methods.
+        unsafe { create(methods, Arc::new(Self(queue))) }
+    }
+}
+
+// SAFETY of all below: Direct3D's rules: `this` is such a context, pointers are valid, and resources and fences are of its
+// device.
+
+/// What is behind a resource.
+///
+/// # Safety
+/// It is live.
+unsafe fn resource(raw: *mut c_void) -> (Part, Layout, bool) {
+    // SAFETY: the caller's promise.
+    let resource = unsafe { borrowed::<ID3D11Resource>(raw) };
+    let common = common(&resource);
+    (common.part.clone(), common.layout.clone(), common.staging)
+}
+
+/// What is behind a fence.
+///
+/// # Safety
+/// It is live.
+unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
+    // SAFETY: the caller's promise.
+    let fence = unsafe { borrowed::<ID3D11Fence>(fence) };
+    fence.cast_object_ref::<Fence>().expect("a fence of the stand-in").counter.clone()
+}
+
+unsafe extern "system" fn signal(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {
+    // SAFETY: see above.
+    unsafe { state::<Context11>(this).0.signal(counter(fence), value) };
+    HRESULT(0)
+}
+
+unsafe extern "system" fn wait(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {
+    // SAFETY: see above.
+    unsafe { state::<Context11>(this).0.wait(counter(fence), value) };
+    HRESULT(0)
+}
+
+/// Nothing is held back here.
+unsafe extern "system" fn flush(_: *mut c_void) {}
+
+unsafe extern "system" fn map(
+    this: *mut c_void,
+    raw: *mut c_void,
+    subresource: u32,
+    _: D3D11_MAP,
+    flags: u32,
+    mapped: *mut D3D11_MAPPED_SUBRESOURCE,
+) -> HRESULT {
+    assert_eq!(flags, 0, "the stand-in's maps wait");
+    // SAFETY: see above.
+    let (context, (part, layout, staging)) = unsafe { (state::<Context11>(this), resource(raw)) };
+    if !staging {
+        return E_INVALIDARG;
+    }
+    context.0.drain();
+    let rows = layout.subresource(subresource);
+    let [row, slice] = [rows.pitch, rows.slice_pitch].map(|pitch| u32::try_from(pitch).expect("less than 4 GiB"));
+    // What may be mapped is not shared, so that the address stays.
+    part.with(rows.offset, 0, |data| {
+        // SAFETY: see above.
+        unsafe { *mapped = D3D11_MAPPED_SUBRESOURCE { pData: data.cast(), RowPitch: row, DepthPitch: slice } };
+    });
+    HRESULT(0)
+}
+
+unsafe extern "system" fn unmap(_: *mut c_void, _: *mut c_void, _: u32) {}
+
+/// The part of some rows that a box has; all for null.
+///
+/// # Safety
+/// The box is valid.
+unsafe fn part_of(rows: Rows, texel: usize, area: *const D3D11_BOX) -> Rows {
+    // SAFETY: the caller's promise.
+    let Some(area) = (unsafe { area.as_ref() }) else { return rows };
+    let origin = [area.left as usize * texel, area.top as usize, area.front as usize];
+    let extent = [
+        (area.right - area.left) as usize * texel,
+        (area.bottom - area.top) as usize,
+        (area.back - area.front) as usize,
+    ];
+    rows.part(origin, extent)
+}
+
+unsafe extern "system" fn update(
+    this: *mut c_void,
+    raw: *mut c_void,
+    subresource: u32,
+    area: *const D3D11_BOX,
+    data: *const c_void,
+    row_pitch: u32,
+    slice_pitch: u32,
+) {
+    // SAFETY: see above.
+    let (context, (to, layout, _)) = unsafe { (state::<Context11>(this), resource(raw)) };
+    // SAFETY: see above.
+    let rows = unsafe { part_of(layout.subresource(subresource), layout.texel, area) };
+    let [width, height, slices] = rows.extent;
+    let (pitch, slice_pitch) = (row_pitch as usize, slice_pitch as usize);
+    // What the caller has is read now, and not behind its last row.
+    let size = (slices - 1) * slice_pitch + (height - 1) * pitch + width;
+    // SAFETY: see above: the caller has as much.
+    let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec();
+    context.0.enqueue(move |_| rows.write(&to, &data, pitch, slice_pitch));
+}
+
+unsafe extern "system" fn copy(this: *mut c_void, target: *mut c_void, source: *mut c_void) {
+    // SAFETY: see above.
+    let (context, (to, layout, _), (from, of_source, _)) =
+        unsafe { (state::<Context11>(this), resource(target), resource(source)) };
+    assert_eq!((layout.size, layout.texel), (of_source.size, of_source.texel), "a copy of another resource's size");
+    context.0.enqueue(move |_| Part::copy((&from, 0), (&to, 0), layout.size));
+}
+
+unsafe extern "system" fn copy_region(
+    this: *mut c_void,
+    target: *mut c_void,
+    target_subresource: u32,
+    x: u32,
+    y: u32,
+    z: u32,
+    source: *mut c_void,
+    source_subresource: u32,
+    area: *const D3D11_BOX,
+) {
+    // SAFETY: see above.
+    let (context, (to, of_target, _), (from, of_source, _)) =
+        unsafe { (state::<Context11>(this), resource(target), resource(source)) };
+    // SAFETY: see above.
+    let rows = unsafe { part_of(of_source.subresource(source_subresource), of_source.texel, area) };
+    let origin = [x as usize * of_target.texel, y as usize, z as usize];
+    let target = of_target.subresource(target_subresource).part(origin, rows.extent);
+    context.0.enqueue(move |_| rows.copy(&from, target, &to));
+}

@@ -1,0 +1,306 @@
+//! A device of Direct3D 11.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use windows::Win32::Foundation::HANDLE;
+use windows::Win32::Graphics::Direct3D11::*;
+use windows::Win32::Graphics::Dxgi::IDXGIDevice;
+use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR};
+
+use crate::context11::Context11;
+use crate::counter::Counter;
+use crate::dxgi::DxgiDevice;
+use crate::keyed_mutex::{self, KeyedMutex};
+use crate::layout::{Layout, Texture};
+use crate::object::{Stand, create, state, table, unknown};
+use crate::os;
+use crate::queue::Queue;
+use crate::resource11::{Buffer, Common, Fence, Texture1D, Texture2D, Texture3D};
+use crate::section::{Part, Section};
+use crate::{DEVICE_REMOVED, E_HANDLE, answered, note};
+
+/// What the device does.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Behavior11 {
+    /// What sharing answers, if not a handle.
+    pub share: Option<HRESULT>,
+    /// What creating buffers and textures answers, if not one.
+    pub create: Option<HRESULT>,
+}
+
+/// The device, and what it was asked for.
+pub struct Device11 {
+    /// What it does.
+    pub behavior: Behavior11,
+    /// Whether it is.
+    pub lost: AtomicBool,
+    /// Of buffers.
+    pub buffers: Mutex<Vec<D3D11_BUFFER_DESC>>,
+    /// Of textures of one dimension.
+    pub textures1d: Mutex<Vec<D3D11_TEXTURE1D_DESC>>,
+    /// Of two.
+    pub textures2d: Mutex<Vec<D3D11_TEXTURE2D_DESC>>,
+    /// Of three.
+    pub textures3d: Mutex<Vec<D3D11_TEXTURE3D_DESC>>,
+    /// Of fences.
+    pub fence_flags: Mutex<Vec<D3D11_FENCE_FLAG>>,
+    fences: Mutex<Vec<Weak<Counter>>>,
+    mutex: Mutex<Weak<KeyedMutex>>,
+    queue: Arc<Queue>,
+}
+
+impl std::fmt::Debug for Device11 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Device11({:?})", self.behavior)
+    }
+}
+
+impl Device11 {
+    /// A new one, and what is behind it.
+    #[must_use]
+    pub fn new(behavior: Behavior11) -> (ID3D11Device, Arc<Self>) {
+        let state = Arc::new(Self {
+            behavior,
+            lost: AtomicBool::new(false),
+            buffers: Mutex::default(),
+            textures1d: Mutex::default(),
+            textures2d: Mutex::default(),
+            textures3d: Mutex::default(),
+            fence_flags: Mutex::default(),
+            fences: Mutex::default(),
+            mutex: Mutex::default(),
+            queue: Arc::default(),
+        });
+        static TABLE: OnceLock<ID3D11Device5_Vtbl> = OnceLock::new();
+        let methods = TABLE.get_or_init(|| {
+            // SAFETY: it is the interface's table.
+            let mut table = unsafe { table::<ID3D11Device5_Vtbl>() };
+            table.CreateFence = create_fence;
+            table.OpenSharedFence = open_fence;
+            let second = &mut table.base__.base__.base__.base__;
+            second.OpenSharedResource1 = open_resource;
+            second.OpenSharedResourceByName = open_resource_by_name;
+            let first = &mut second.base__;
+            first.base__ = unknown::<Self>();
+            first.CreateBuffer = create_buffer;
+            first.CreateTexture1D = create_texture1d;
+            first.CreateTexture2D = create_texture2d;
+            first.CreateTexture3D = create_texture3d;
+            first.GetDeviceRemovedReason = removed_reason;
+            first.GetImmediateContext = immediate_context;
+            table
+        });
+        // SAFETY: it is the last interface of the line, and these are its methods.
+        let device: ID3D11Device5 = unsafe { create(methods, state.clone()) };
+        (device.into(), state)
+    }
+
+    /// The immediate context.
+    pub(crate) fn context(&self) -> ID3D11DeviceContext {
+        Context11::create(self.queue.clone()).into()
+    }
+
+    /// The fences that there are.
+    ///
+    /// # Panics
+    /// If a thread did that uses the device.
+    #[must_use]
+    pub fn fences(&self) -> Vec<Arc<Counter>> {
+        self.fences.lock().expect("no panic").iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The mutex of the resource that was created last with one.
+    ///
+    /// # Panics
+    /// As [`fences`](Self::fences), and if there is none.
+    #[must_use]
+    pub fn mutex(&self) -> Arc<KeyedMutex> {
+        self.mutex.lock().expect("no panic").upgrade().expect("a resource with a mutex")
+    }
+
+    fn keep(&self, fence: &Arc<Counter>) {
+        let mut fences = self.fences.lock().expect("no panic");
+        fences.retain(|fence| fence.strong_count() > 0);
+        fences.push(Arc::downgrade(fence));
+    }
+
+    /// The memory of a new resource.
+    fn resource(&self, layout: Layout, misc: u32, usage: D3D11_USAGE) -> windows::core::Result<Common> {
+        let has = |flag: D3D11_RESOURCE_MISC_FLAG| misc & flag.0.cast_unsigned() != 0;
+        let with_mutex = has(D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX);
+        let by_handle = has(D3D11_RESOURCE_MISC_SHARED_NTHANDLE);
+        let by_number = (with_mutex || has(D3D11_RESOURCE_MISC_SHARED)) && !by_handle;
+        let end = if with_mutex { keyed_mutex::SIZE } else { 0 };
+        let size = layout.size.next_multiple_of(keyed_mutex::SIZE) + end;
+        let section = Arc::new(match (by_number, by_handle) {
+            (true, _) => Section::with_kmt_handle(size)?,
+            (false, true) => Section::new(size)?,
+            (false, false) => Section::private(size)?,
+        });
+        let mutex = with_mutex.then(|| KeyedMutex::new(section.clone()));
+        if let Some(mutex) = &mutex {
+            *self.mutex.lock().expect("no panic") = Arc::downgrade(mutex);
+        }
+        let part = Part { section, offset: 0, size: layout.size };
+        let (staging, queue) = (usage == D3D11_USAGE_STAGING, self.queue.clone());
+        Ok(Common { share: self.behavior.share, part, layout, mutex, by_handle, staging, queue })
+    }
+}
+
+impl Stand for Device11 {
+    const LINE: &'static [GUID] = &[
+        ID3D11Device::IID,
+        ID3D11Device1::IID,
+        ID3D11Device2::IID,
+        ID3D11Device3::IID,
+        ID3D11Device4::IID,
+        ID3D11Device5::IID,
+    ];
+
+    fn other(&self, iid: &GUID) -> Option<IUnknown> {
+        (*iid == IDXGIDevice::IID).then(|| DxgiDevice.into())
+    }
+}
+
+// SAFETY of all below: Direct3D's rules: `this` is such a device, pointers are valid.
+
+macro_rules! creators {
+    ($($function:ident: $desc:ident to $log:ident, $object:ident as $interface:ident, $layout:expr;)*) => { $(
+        unsafe extern "system" fn $function(
+            this: *mut c_void,
+            desc: *const $desc,
+            contents: *const D3D11_SUBRESOURCE_DATA,
+            object: *mut *mut c_void,
+        ) -> HRESULT {
+            assert!(contents.is_null(), "the stand-in creates nothing with contents");
+            // SAFETY: see above.
+            let (device, desc) = unsafe { (state::<Device11>(this), *desc) };
+            if let Some(code) = device.behavior.create {
+                return code;
+            }
+            note(&device.$log, desc);
+            let layout: fn(&$desc) -> Layout = $layout;
+            let common = answered!(device.resource(layout(&desc), desc.MiscFlags, desc.Usage));
+            // SAFETY: see above.
+            unsafe { *object = $interface::from($object(common, desc)).into_raw() };
+            HRESULT(0)
+        }
+    )* };
+}
+
+creators! {
+    create_buffer: D3D11_BUFFER_DESC to buffers, Buffer as ID3D11Buffer, |desc| Layout::buffer(desc.ByteWidth as usize);
+    create_texture1d: D3D11_TEXTURE1D_DESC to textures1d, Texture1D as ID3D11Texture1D, |desc| Layout::texture(&Texture {
+        width: desc.Width as usize,
+        height: 0,
+        depth: desc.ArraySize as usize,
+        layered: true,
+        levels: desc.MipLevels,
+        format: desc.Format,
+    });
+    create_texture2d: D3D11_TEXTURE2D_DESC to textures2d, Texture2D as ID3D11Texture2D, |desc| Layout::texture(&Texture {
+        width: desc.Width as usize,
+        height: desc.Height as usize,
+        depth: desc.ArraySize as usize,
+        layered: true,
+        levels: desc.MipLevels,
+        format: desc.Format,
+    });
+    create_texture3d: D3D11_TEXTURE3D_DESC to textures3d, Texture3D as ID3D11Texture3D, |desc| Layout::texture(&Texture {
+        width: desc.Width as usize,
+        height: desc.Height as usize,
+        depth: desc.Depth as usize,
+        layered: false,
+        levels: desc.MipLevels,
+        format: desc.Format,
+    });
+}
+
+unsafe extern "system" fn create_fence(
+    this: *mut c_void,
+    value: u64,
+    flags: D3D11_FENCE_FLAG,
+    iid: *const GUID,
+    fence: *mut *mut c_void,
+) -> HRESULT {
+    let counter = answered!(Counter::new(value));
+    // SAFETY: see above.
+    unsafe {
+        let device = state::<Device11>(this);
+        note(&device.fence_flags, flags);
+        device.keep(&counter);
+        IUnknown::from(Fence { share: device.behavior.share, counter }).query(iid, fence)
+    }
+}
+
+unsafe extern "system" fn open_fence(
+    this: *mut c_void,
+    handle: HANDLE,
+    iid: *const GUID,
+    fence: *mut *mut c_void,
+) -> HRESULT {
+    if !os::is_open(handle) {
+        return E_HANDLE;
+    }
+    let counter = answered!(Counter::open(handle));
+    // SAFETY: see above.
+    unsafe {
+        let device = state::<Device11>(this);
+        device.keep(&counter);
+        IUnknown::from(Fence { share: device.behavior.share, counter }).query(iid, fence)
+    }
+}
+
+unsafe extern "system" fn removed_reason(this: *mut c_void) -> HRESULT {
+    // SAFETY: see above.
+    if unsafe { state::<Device11>(this) }.lost.load(Ordering::SeqCst) { DEVICE_REMOVED } else { HRESULT(0) }
+}
+
+unsafe extern "system" fn immediate_context(this: *mut c_void, context: *mut *mut c_void) {
+    // SAFETY: see above.
+    unsafe { *context = state::<Device11>(this).context().into_raw() };
+}
+
+/// Hands out a buffer, if the handle is one to memory: what else it is cannot be seen.
+unsafe extern "system" fn open_resource(
+    this: *mut c_void,
+    handle: HANDLE,
+    iid: *const GUID,
+    resource: *mut *mut c_void,
+) -> HRESULT {
+    if !os::is_open(handle) {
+        return E_HANDLE;
+    }
+    let section = Arc::new(answered!(Section::open(handle)));
+    let mutex = KeyedMutex::open(&section);
+    let size = section.length() - if mutex.is_some() { keyed_mutex::SIZE } else { 0 };
+    // SAFETY: see above.
+    let device = unsafe { state::<Device11>(this) };
+    let common = Common {
+        share: device.behavior.share,
+        part: Part { section, offset: 0, size },
+        layout: Layout::buffer(size),
+        mutex,
+        by_handle: true,
+        staging: false,
+        queue: device.queue.clone(),
+    };
+    let desc = D3D11_BUFFER_DESC { ByteWidth: u32::try_from(size).unwrap_or(u32::MAX), ..D3D11_BUFFER_DESC::default() };
+    // SAFETY: see above.
+    unsafe { IUnknown::from(Buffer(common, desc)).query(iid, resource) }
+}
+
+unsafe extern "system" fn open_resource_by_name(
+    this: *mut c_void,
+    name: PCWSTR,
+    access: u32,
+    iid: *const GUID,
+    resource: *mut *mut c_void,
+) -> HRESULT {
+    assert_eq!(access, 0x8000_0001);
+    let handle = answered!(os::open_section(name));
+    // SAFETY: as above.
+    unsafe { open_resource(this, os::raw(&handle), iid, resource) }
+}

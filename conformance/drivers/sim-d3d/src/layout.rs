@@ -1,0 +1,166 @@
+//! Where texels are: as the stand-ins for compute drivers expect of memory whose images they know.
+
+use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
+
+use crate::section::Part;
+
+/// Rows are multiples of a cache line, and images multiples of a raster block: lavapipe's layout, in which levels follow
+/// one another, and a level's slices and layers.
+const LINE: usize = 64;
+const BLOCK: usize = 4;
+
+/// What a texture is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Texture {
+    /// Texels in a row of level 0.
+    pub(crate) width: usize,
+    /// Rows of level 0; 0 for textures of one dimension.
+    pub(crate) height: usize,
+    /// Slices of level 0, or layers.
+    pub(crate) depth: usize,
+    /// Whether `depth` counts layers.
+    pub(crate) layered: bool,
+    pub(crate) levels: u32,
+    pub(crate) format: DXGI_FORMAT,
+}
+
+/// Where the rows of a subresource are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rows {
+    /// The first byte.
+    pub(crate) offset: usize,
+    /// From row to row, bytes.
+    pub(crate) pitch: usize,
+    /// From slice to slice, bytes.
+    pub(crate) slice_pitch: usize,
+    /// Bytes of a row without its gap, rows, slices.
+    pub(crate) extent: [usize; 3],
+}
+
+/// Where every subresource is.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    levels: Vec<Rows>,
+    layers: usize,
+    /// Bytes of a texel.
+    pub(crate) texel: usize,
+    /// Bytes of all.
+    pub(crate) size: usize,
+}
+
+impl Layout {
+    /// A buffer: one row.
+    pub(crate) fn buffer(size: usize) -> Self {
+        let rows = Rows { offset: 0, pitch: size, slice_pitch: size, extent: [size, 1, 1] };
+        Self { levels: vec![rows], layers: 1, texel: 1, size }
+    }
+
+    pub(crate) fn texture(texture: &Texture) -> Self {
+        let texel = texel_size(texture.format);
+        let mut offset = 0;
+        let level = |level: u32| {
+            let shrunk = |n: usize| (n >> level).max(1);
+            let (width, height) = (shrunk(texture.width), shrunk(texture.height));
+            let slices = if texture.layered { texture.depth } else { shrunk(texture.depth) };
+            let rows = if texture.height == 0 { 1 } else { height.next_multiple_of(BLOCK) };
+            let pitch = (width.next_multiple_of(BLOCK) * texel).next_multiple_of(LINE);
+            let rows = Rows { offset, pitch, slice_pitch: pitch * rows, extent: [width * texel, height, slices] };
+            offset += (rows.slice_pitch * slices).next_multiple_of(LINE);
+            rows
+        };
+        let levels = (0..texture.levels).map(level).collect();
+        Self { levels, layers: if texture.layered { texture.depth } else { 1 }, texel, size: offset }
+    }
+
+    /// One subresource, by Direct3D's number: levels of the first layer, then of the next.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn subresource(&self, number: u32) -> Rows {
+        let number = number as usize;
+        let (layer, level) = (number / self.levels.len(), number % self.levels.len());
+        assert!(layer < self.layers, "there is no subresource {number}");
+        let rows = self.levels[level];
+        if self.layers == 1 && layer == 0 && rows.extent[2] != 1 {
+            return rows;
+        }
+        let [width, height, _] = rows.extent;
+        Rows { offset: rows.offset + layer * rows.slice_pitch, extent: [width, height, 1], ..rows }
+    }
+}
+
+impl Rows {
+    /// A part of the rows: byte in the row, row and slice where it begins, and its extent.
+    ///
+    /// # Panics
+    /// If it is not inside.
+    pub(crate) fn part(self, origin: [usize; 3], extent: [usize; 3]) -> Self {
+        for ((origin, extent), most) in origin.into_iter().zip(extent).zip(self.extent) {
+            assert!(origin.checked_add(extent).is_some_and(|end| end <= most), "{extent} from {origin} of {most}");
+        }
+        let [x, y, z] = origin;
+        Self { offset: self.offset + z * self.slice_pitch + y * self.pitch + x, extent, ..self }
+    }
+
+    fn row(&self, row: usize, slice: usize) -> usize {
+        self.offset + slice * self.slice_pitch + row * self.pitch
+    }
+
+    /// Copies rows to others of the same extent.
+    pub(crate) fn copy(self, from: &Part, target: Self, to: &Part) {
+        let [width, height, slices] = self.extent;
+        for slice in 0..slices {
+            for row in 0..height {
+                Part::copy((from, self.row(row, slice)), (to, target.row(row, slice)), width);
+            }
+        }
+    }
+
+    /// Writes rows that lie elsewhere with these pitches.
+    pub(crate) fn write(self, to: &Part, data: &[u8], pitch: usize, slice_pitch: usize) {
+        let [width, height, slices] = self.extent;
+        for slice in 0..slices {
+            for row in 0..height {
+                let start = slice * slice_pitch + row * pitch;
+                to.write(self.row(row, slice), &data[start..start + width]);
+            }
+        }
+    }
+}
+
+/// Bytes of a texel.
+///
+/// # Panics
+/// For formats without texels of their own.
+pub(crate) fn texel_size(format: DXGI_FORMAT) -> usize {
+    match format.0 {
+        1..=4 => 16,
+        5..=8 => 12,
+        9..=22 => 8,
+        23..=47 | 87..=93 => 4,
+        48..=59 | 85 | 86 | 115 => 2,
+        60..=65 => 1,
+        other => panic!("the stand-in has no textures of DXGI_FORMAT {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT_R8G8B8A8_UNORM;
+
+    use super::*;
+
+    #[test]
+    fn subresources_are_where_the_other_stand_ins_look_for_them() {
+        let format = DXGI_FORMAT_R8G8B8A8_UNORM;
+        let texture = Texture { width: 100, height: 37, depth: 3, layered: true, levels: 2, format };
+        let layout = Layout::texture(&texture);
+        let rows = |number| layout.subresource(number);
+        assert_eq!((rows(0).offset, rows(0).pitch, rows(0).extent), (0, 448, [400, 37, 1]));
+        assert_eq!((rows(1).offset, rows(1).pitch, rows(1).extent), (3 * 17_920, 256, [200, 18, 1]));
+        assert_eq!((rows(2).offset, rows(3).offset), (17_920, 3 * 17_920 + 5120));
+        let volume = Layout::texture(&Texture { layered: false, ..texture });
+        assert_eq!((volume.subresource(0).extent, volume.subresource(1).extent), ([400, 37, 3], [200, 18, 1]));
+        assert_eq!(rows(0).part([8, 1, 0], [4, 2, 1]).offset, 456);
+    }
+}

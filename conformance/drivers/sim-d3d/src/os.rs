@@ -1,0 +1,157 @@
+//! Handles of the operating system.
+
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+
+use windows::Win32::Foundation::{
+    DUPLICATE_SAME_ACCESS, DuplicateHandle, ERROR_ALREADY_EXISTS, GetHandleInformation, GetLastError, HANDLE,
+    INVALID_HANDLE_VALUE,
+};
+use windows::Win32::System::Memory::{
+    CreateFileMappingW, FILE_MAP_ALL_ACCESS, MEMORY_BASIC_INFORMATION, MEMORY_MAPPED_VIEW_ADDRESS, MapViewOfFile,
+    OpenFileMappingW, PAGE_READWRITE, UnmapViewOfFile, VirtualQuery,
+};
+use windows::Win32::System::Threading::{GetCurrentProcess, GetProcessHandleCount, Sleep};
+use windows::core::{PCWSTR, Result};
+
+/// A new section of so many bytes, under a name or none; refuses a name that is taken.
+///
+/// # Errors
+/// What the system answers.
+pub fn create_section(size: usize, name: PCWSTR) -> Result<OwnedHandle> {
+    let size = size as u64;
+    let (high, low) = ((size >> 32) as u32, (size & 0xffff_ffff) as u32);
+    // SAFETY: the name is null or ends with NUL, as those of Direct3D's methods do; the answer is a new handle, and the
+    // error is asked for before anything else can set one.
+    let (created, taken) = unsafe {
+        let created = CreateFileMappingW(INVALID_HANDLE_VALUE, None, PAGE_READWRITE, high, low, name);
+        (created, GetLastError() == ERROR_ALREADY_EXISTS)
+    };
+    // SAFETY: as above.
+    let created = unsafe { OwnedHandle::from_raw_handle(created?.0) };
+    if taken && !name.is_null() { Err(super::NAME_ALREADY_EXISTS.into()) } else { Ok(created) }
+}
+
+/// The section of this name.
+///
+/// # Errors
+/// What the system answers, above all that there is none.
+pub fn open_section(name: PCWSTR) -> Result<OwnedHandle> {
+    // SAFETY: the name ends with NUL; the answer is a new handle.
+    unsafe { Ok(OwnedHandle::from_raw_handle(OpenFileMappingW(FILE_MAP_ALL_ACCESS.0, false, name)?.0)) }
+}
+
+/// A second handle to what `handle` is one to.
+///
+/// # Errors
+/// What the system answers, above all that it is not open.
+pub fn duplicate(handle: HANDLE) -> Result<OwnedHandle> {
+    let mut twin = HANDLE::default();
+    // SAFETY: the process is this one, and the answer, a new handle, is written to a live variable.
+    unsafe {
+        let process = GetCurrentProcess();
+        DuplicateHandle(process, handle, process, &raw mut twin, 0, false, DUPLICATE_SAME_ACCESS)?;
+        Ok(OwnedHandle::from_raw_handle(twin.0))
+    }
+}
+
+/// The handle's number.
+#[must_use]
+pub fn raw(handle: &OwnedHandle) -> HANDLE {
+    HANDLE(handle.as_raw_handle())
+}
+
+/// Whether a number is an open handle.
+#[must_use]
+pub fn is_open(handle: HANDLE) -> bool {
+    let mut flags = 0;
+    // SAFETY: the answer is written to a live variable; any number may be asked about.
+    unsafe { GetHandleInformation(handle, &raw mut flags) }.is_ok()
+}
+
+/// How many handles the process has open. Wine always answers 0; then each number that can be one is asked about.
+///
+/// # Panics
+/// If the system does not answer.
+#[must_use]
+pub fn handle_count() -> u32 {
+    let mut count = 0;
+    // SAFETY: the answer is written to a live variable.
+    unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) }.expect("the number of handles");
+    if count > 0 {
+        return count;
+    }
+    let open = (1..=16_384).filter(|index| is_open(HANDLE(std::ptr::without_provenance_mut(index * 4)))).count();
+    u32::try_from(open).expect("few")
+}
+
+/// Sleeps for a millisecond, without the timer object that the standard library makes for it.
+pub(crate) fn pause() {
+    // SAFETY: no pointers.
+    unsafe { Sleep(1) };
+}
+
+/// The bytes behind a handle to a section.
+#[derive(Debug)]
+pub struct View {
+    base: MEMORY_MAPPED_VIEW_ADDRESS,
+    length: usize,
+}
+
+// SAFETY: an address of the process, and a length.
+unsafe impl Send for View {}
+// SAFETY: as above; whoever uses the bytes says why nothing goes wrong.
+unsafe impl Sync for View {}
+
+impl View {
+    /// Maps the first `length` bytes; all of them for 0.
+    ///
+    /// # Errors
+    /// What the system answers, above all that the handle is no section's.
+    pub fn new(handle: HANDLE, length: usize) -> Result<Self> {
+        // SAFETY: the system checks handle and size.
+        let base = unsafe { MapViewOfFile(handle, FILE_MAP_ALL_ACCESS, 0, 0, length) };
+        if base.Value.is_null() {
+            return Err(windows::core::Error::from_thread());
+        }
+        let mut view = Self { base, length };
+        if length == 0 {
+            let mut region = MEMORY_BASIC_INFORMATION::default();
+            // SAFETY: the answer is written to a live variable, whose size is told.
+            unsafe { VirtualQuery(Some(base.Value), &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>()) };
+            view.length = region.RegionSize;
+        }
+        Ok(view)
+    }
+
+    /// The first byte.
+    #[must_use]
+    pub fn base(&self) -> *mut u8 {
+        self.base.Value.cast()
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Sets every byte.
+    pub fn write(&self, byte: u8) {
+        // SAFETY: the view is that long, and no reference to it exists.
+        unsafe { self.base().write_bytes(byte, self.length) };
+    }
+
+    /// Every byte.
+    #[must_use]
+    pub fn read(&self) -> Vec<u8> {
+        // SAFETY: the view is that long; the test that reads sees to it that nothing writes meanwhile.
+        unsafe { std::slice::from_raw_parts(self.base(), self.length) }.to_vec()
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: the view is mapped, and nothing refers to it.
+        unsafe { UnmapViewOfFile(self.base) }.expect("a view");
+    }
+}

@@ -1,0 +1,73 @@
+//! Command queues of Direct3D 12.
+
+use std::ffi::c_void;
+use std::sync::{Arc, OnceLock};
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::core::{GUID, HRESULT, Interface};
+
+use crate::counter::Counter;
+use crate::list12::List;
+use crate::object::{Stand, borrowed, create, state, table, unknown};
+use crate::queue::Queue;
+use crate::resource12::Fence;
+
+/// A queue, with a thread of its own.
+#[derive(Default)]
+pub(crate) struct Queue12(Queue);
+
+impl Stand for Queue12 {
+    const LINE: &'static [GUID] =
+        &[ID3D12Object::IID, ID3D12DeviceChild::IID, ID3D12Pageable::IID, ID3D12CommandQueue::IID];
+}
+
+impl Queue12 {
+    pub(crate) fn create() -> ID3D12CommandQueue {
+        static TABLE: OnceLock<ID3D12CommandQueue_Vtbl> = OnceLock::new();
+        let methods = TABLE.get_or_init(|| {
+            // SAFETY: it is the interface's table.
+            let mut table = unsafe { table::<ID3D12CommandQueue_Vtbl>() };
+            table.base__.base__.base__.base__ = unknown::<Self>();
+            table.ExecuteCommandLists = execute;
+            table.Signal = signal;
+            table.Wait = wait;
+            table
+        });
+        // SAFETY: it is the last interface of the line, and these are its methods.
+        unsafe { create(methods, Arc::<Self>::default()) }
+    }
+}
+
+// SAFETY of all below: Direct3D's rules: `this` is such a queue, pointers are valid, and what they point to is of this
+// device.
+
+unsafe extern "system" fn execute(this: *mut c_void, count: u32, lists: *const *mut c_void) {
+    for index in 0..count as usize {
+        // SAFETY: see above.
+        let (queue, list) = unsafe { (state::<Queue12>(this), state::<List>(*lists.add(index))) };
+        let commands = list.commands();
+        queue.0.enqueue(move |_| commands.iter().for_each(|command| command()));
+    }
+}
+
+/// What is behind a fence.
+///
+/// # Safety
+/// It is live.
+unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
+    // SAFETY: the caller's promise.
+    let fence = unsafe { borrowed::<ID3D12Fence>(fence) };
+    fence.cast_object_ref::<Fence>().expect("a fence of the stand-in").0.clone()
+}
+
+unsafe extern "system" fn signal(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {
+    // SAFETY: see above.
+    unsafe { state::<Queue12>(this).0.signal(counter(fence), value) };
+    HRESULT(0)
+}
+
+unsafe extern "system" fn wait(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {
+    // SAFETY: see above.
+    unsafe { state::<Queue12>(this).0.wait(counter(fence), value) };
+    HRESULT(0)
+}

@@ -1,0 +1,113 @@
+//! Heaps, resources and fences of Direct3D 12.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use windows::Win32::Foundation::HANDLE;
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::core::{GUID, IUnknown, PCWSTR, Ref, Result, implement};
+
+use crate::children::children12;
+use crate::counter::Counter;
+use crate::layout::{Layout, Texture};
+use crate::section::{Part, Section};
+use crate::{E_INVALIDARG, E_NOTIMPL};
+
+#[implement(ID3D12Heap)]
+pub(crate) struct Heap {
+    pub(crate) desc: D3D12_HEAP_DESC,
+    pub(crate) section: Arc<Section>,
+}
+
+impl ID3D12Heap_Impl for Heap_Impl {
+    fn GetDesc(&self) -> D3D12_HEAP_DESC {
+        self.desc
+    }
+}
+
+#[implement(ID3D12Resource)]
+pub(crate) struct Resource {
+    pub(crate) desc: D3D12_RESOURCE_DESC,
+    pub(crate) part: Part,
+    pub(crate) layout: Layout,
+    /// Whether it may have a handle: committed, and made to be shared.
+    pub(crate) shareable: bool,
+    /// Whether the host may map it.
+    pub(crate) mappable: bool,
+}
+
+/// Where the texels or bytes of a resource are.
+pub(crate) fn layout(desc: &D3D12_RESOURCE_DESC) -> Layout {
+    let size = |n: u64| usize::try_from(n).expect("64 bits");
+    if desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER {
+        return Layout::buffer(size(desc.Width));
+    }
+    Layout::texture(&Texture {
+        width: size(desc.Width),
+        height: if desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE1D { 0 } else { desc.Height as usize },
+        depth: desc.DepthOrArraySize.into(),
+        layered: desc.Dimension != D3D12_RESOURCE_DIMENSION_TEXTURE3D,
+        levels: desc.MipLevels.into(),
+        format: desc.Format,
+    })
+}
+
+impl ID3D12Resource_Impl for Resource_Impl {
+    fn Map(&self, subresource: u32, _: *const D3D12_RANGE, address: *mut *mut c_void) -> Result<()> {
+        if !self.mappable || subresource != 0 {
+            return Err(E_INVALIDARG.into());
+        }
+        // SAFETY: Direct3D's rules: the pointer is valid. What may be mapped is not shared, so that the address stays.
+        self.part.with(0, 0, |base| unsafe { *address = base.cast() });
+        Ok(())
+    }
+    fn Unmap(&self, _: u32, _: *const D3D12_RANGE) {}
+    fn GetDesc(&self) -> D3D12_RESOURCE_DESC {
+        self.desc
+    }
+    fn GetGPUVirtualAddress(&self) -> u64 {
+        0
+    }
+    fn WriteToSubresource(&self, _: u32, _: *const D3D12_BOX, _: *const c_void, _: u32, _: u32) -> Result<()> {
+        Err(E_NOTIMPL.into())
+    }
+    fn ReadFromSubresource(&self, _: *mut c_void, _: u32, _: u32, _: u32, _: *const D3D12_BOX) -> Result<()> {
+        Err(E_NOTIMPL.into())
+    }
+    fn GetHeapProperties(&self, _: *mut D3D12_HEAP_PROPERTIES, _: *mut D3D12_HEAP_FLAGS) -> Result<()> {
+        Err(E_NOTIMPL.into())
+    }
+}
+
+#[implement(ID3D12Fence)]
+pub(crate) struct Fence(pub(crate) Arc<Counter>);
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        self.0.settle();
+    }
+}
+
+impl ID3D12Fence_Impl for Fence_Impl {
+    fn GetCompletedValue(&self) -> u64 {
+        self.0.value()
+    }
+    fn SetEventOnCompletion(&self, value: u64, event: HANDLE) -> Result<()> {
+        self.0.notify(value, event)
+    }
+    fn Signal(&self, value: u64) -> Result<()> {
+        self.0.set(value);
+        Ok(())
+    }
+}
+
+#[implement(ID3D12CommandAllocator)]
+pub(crate) struct Allocator;
+
+impl ID3D12CommandAllocator_Impl for Allocator_Impl {
+    fn Reset(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+children12!(Heap_Impl, Resource_Impl, Fence_Impl, Allocator_Impl);
