@@ -80,9 +80,12 @@ impl Semaphore {
         unsafe { &*std::ptr::with_exposed_provenance(self.memory.base()) }
     }
 
+    /// In the last page: Direct3D has one handle for a keyed mutex and for the resource that it guards, whose data come
+    /// first.
     fn keyed_mutex(&self) -> &keyed_mutex::State {
-        // SAFETY: as above.
-        unsafe { &*std::ptr::with_exposed_provenance(self.memory.base()) }
+        let last = (self.memory.length() / PAGE - 1) * PAGE;
+        // SAFETY: as above: there is a whole page from there on.
+        unsafe { &*std::ptr::with_exposed_provenance(self.memory.base() + last) }
     }
 
     #[cfg(target_os = "linux")]
