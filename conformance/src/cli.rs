@@ -268,7 +268,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         None => suite.default_backend()?,
     };
     let exporters = match args.exporter.as_slice() {
-        [] => ExporterName::value_variants().to_vec(),
+        [] => ExporterName::of_this_system(),
         named => named.to_vec(),
     };
     let isolation = match (args.no_isolate, args.isolate_each) {

@@ -1,6 +1,5 @@
 //! What is here, what it can do, and what to do about what is missing.
 
-use clap::ValueEnum;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use gpu_interop::{
@@ -88,7 +87,7 @@ fn variables(findings: &[Finding]) {
 fn examine(suite: &Suite, backend: String) -> Finding {
     let found = suite
         .backend(&backend)
-        .and_then(|under_test| runner::discover(under_test.name(), 0, ExporterName::value_variants()));
+        .and_then(|under_test| runner::discover(under_test.name(), 0, &ExporterName::of_this_system()));
     match found {
         Ok(environment) => Finding { backend, environment: Some(environment), problem: None },
         Err(stop) => Finding { backend, environment: None, problem: Some(stop.reason().into()) },

@@ -39,6 +39,8 @@ mod calls;
 mod catalogue;
 mod cli;
 mod context;
+#[cfg(windows)]
+mod direct3d;
 mod doctor;
 mod expectations;
 mod exporter;

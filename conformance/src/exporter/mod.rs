@@ -1,5 +1,7 @@
 //! The other side: what exports the memory and semaphores that a device imports.
 
+#[cfg(windows)]
+mod d3d12;
 mod image;
 mod native;
 mod timeline;
@@ -8,7 +10,9 @@ mod vulkan;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryImport, SemaphoreHandle};
+use gpu_interop::{
+    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryHandle, MemoryImport, SemaphoreHandle,
+};
 pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,6 +36,8 @@ pub enum ExporterName {
     Native,
     /// A real Vulkan driver.
     Vulkan,
+    /// Direct3D 12, which only Windows has.
+    D3d12,
 }
 
 impl ExporterName {
@@ -41,7 +47,17 @@ impl ExporterName {
         match self {
             Self::Native => "native",
             Self::Vulkan => "vulkan",
+            Self::D3d12 => "d3d12",
         }
+    }
+
+    /// Those that this system can have.
+    pub(crate) fn of_this_system() -> Vec<Self> {
+        let mut all = vec![Self::Native, Self::Vulkan];
+        if cfg!(windows) {
+            all.push(Self::D3d12);
+        }
+        all
     }
 }
 
@@ -151,6 +167,22 @@ pub trait Exporter: Send + Sync {
     /// [`Stop::Unsupported`] if it cannot.
     fn open_timeline(&self, _timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
         Err(no_timelines())
+    }
+
+    /// The greatest value that its timelines take.
+    fn greatest_value(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Memory that this exporter's like in another process exported and sent, as what can be imported. Of a buffer that is
+    /// not dedicated.
+    fn sent_memory(&self, handle: OsHandle) -> MemoryHandle {
+        system::memory(handle)
+    }
+
+    /// As [`sent_memory`](Self::sent_memory), of a timeline.
+    fn sent_timeline(&self, handle: OsHandle) -> SemaphoreHandle {
+        system::timeline_semaphore(handle)
     }
 
     /// A binary semaphore that is passed off as a timeline.
@@ -283,5 +315,9 @@ pub(crate) fn open(
     match name {
         ExporterName::Native => Ok(Box::new(native::NativeExporter::open(backend, device)?)),
         ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(device, signals_by_host)?)),
+        #[cfg(windows)]
+        ExporterName::D3d12 => Ok(Box::new(d3d12::D3d12Exporter::open(device)?)),
+        #[cfg(not(windows))]
+        ExporterName::D3d12 => Err(Stop::Unsupported("Direct3D is part of Windows".into())),
     }
 }

@@ -36,6 +36,11 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
         "Buffers and synchronisation objects of NVIDIA's embedded systems: attribute lists, reconciliation, fences. Not run \
          on hardware yet.",
     ),
+    (
+        "d3d",
+        "Direct3D 11 and 12 as the other side: heaps, resources, fences and keyed mutexes by NT handle, KMT handle and name. \
+         Windows only; not run on hardware yet.",
+    ),
     ("image_format", "Images of every format, every texel in both directions."),
     ("image_shape", "Images of every shape with all their mip levels."),
     ("image_usage", "Images that the exporter uses in every way."),

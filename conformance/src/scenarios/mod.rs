@@ -1,6 +1,8 @@
 //! The scenarios, one file a group.
 
 mod accounting;
+#[cfg(windows)]
+mod d3d;
 mod environment;
 #[cfg(unix)]
 mod gl;
@@ -85,6 +87,8 @@ pub(crate) fn standard() -> Vec<Scenario> {
         &misbehaviour::scenarios(),
         #[cfg(target_os = "linux")]
         &nvsci::scenarios(),
+        #[cfg(windows)]
+        &d3d::scenarios(),
         image_formats::SCENARIOS,
         image_shapes::SCENARIOS,
         image_copies::SCENARIOS,

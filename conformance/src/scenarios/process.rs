@@ -43,7 +43,8 @@ fn send_handle(channel: &Channel, what: &str, buffer: &dyn ExportedBuffer) -> Ve
 
 fn receive_memory(context: &Context, channel: &Channel, what: &str) -> Verdict<gpu_interop::MappedBuffer> {
     let (size, handle) = channel.receive_handle(what)?;
-    let request = MemoryImport::new(system::memory(handle), size).exported_by(context.exporter()?.identity().clone());
+    let exporter = context.exporter()?;
+    let request = MemoryImport::new(exporter.sent_memory(handle), size).exported_by(exporter.identity().clone());
     Ok(context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?)
 }
 

@@ -64,10 +64,10 @@ fn cross_process_timeline(context: &Context) -> Verdict {
 
 fn take_turns(context: &Context, channel: &Channel) -> Verdict {
     let (size, handle) = channel.receive_handle("memory")?;
-    let memory = context.device().import_memory(MemoryImport::new(system::memory(handle), size))?;
+    let memory = context.device().import_memory(MemoryImport::new(context.exporter()?.sent_memory(handle), size))?;
     let mapped = memory.map_buffer(0, SIZE as u64)?;
     let (_, handle) = channel.receive_handle("timeline")?;
-    let timeline = context.device().import_semaphore(system::timeline_semaphore(handle))?;
+    let timeline = context.device().import_semaphore(context.exporter()?.sent_timeline(handle))?;
     let stream = context.device().create_stream()?;
     for turn in 0..TURNS {
         stream.wait(&[timeline.wait_value(2 * turn + 1)])?;
@@ -136,7 +136,7 @@ fn peer_killed(context: &Context) -> Verdict {
 
 fn signal_once_and_hang(context: &Context, channel: &Channel) -> Verdict {
     let (_, handle) = channel.receive_handle("timeline")?;
-    let timeline = context.device().import_semaphore(system::timeline_semaphore(handle))?;
+    let timeline = context.device().import_semaphore(context.exporter()?.sent_timeline(handle))?;
     let stream = context.device().create_stream()?;
     stream.signal(&[timeline.signal_value(1)])?;
     stream.synchronize()?;

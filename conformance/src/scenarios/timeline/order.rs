@@ -193,7 +193,7 @@ fn reached<S: Strategy>(context: &Context) -> Verdict {
 
 fn large_values<S: Strategy>(context: &Context) -> Verdict {
     let edge = u64::from(u32::MAX);
-    let reach = context.exporter()?.timeline_reach();
+    let (reach, greatest) = (context.exporter()?.timeline_reach(), context.exporter()?.greatest_value());
     let mut shared = Shared::new::<S>(context, edge - 2)?;
     let (buffer, mapped) = cleared(context, 4096)?;
     let stream = context.device().create_stream()?;
@@ -204,7 +204,7 @@ fn large_values<S: Strategy>(context: &Context) -> Verdict {
         (edge + 1, edge + 2),
         (middle - 2, middle - 1),
         (middle, middle + 1),
-        (u64::MAX - 1, u64::MAX),
+        (greatest - 1, greatest),
     ];
     for (turn, (theirs, ours)) in (0..).zip(pairs) {
         let present = shared.exporter.value()?;

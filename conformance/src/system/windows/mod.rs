@@ -60,7 +60,10 @@ fn of_object(object: &Win32Object) -> Option<BorrowedOsHandle<'_>> {
 /// What stands for exported memory, if it can be sent.
 pub(crate) fn of_memory(handle: &MemoryHandle) -> Option<BorrowedOsHandle<'_>> {
     match handle {
-        MemoryHandle::OpaqueWin32(object) => of_object(object),
+        MemoryHandle::OpaqueWin32(object)
+        | MemoryHandle::D3d12Heap(object)
+        | MemoryHandle::D3d12Resource(object)
+        | MemoryHandle::D3d11Resource(object) => of_object(object),
         _ => None,
     }
 }
@@ -68,7 +71,9 @@ pub(crate) fn of_memory(handle: &MemoryHandle) -> Option<BorrowedOsHandle<'_>> {
 /// What stands for an exported semaphore, if it can be sent.
 pub(crate) fn of_semaphore(handle: &SemaphoreHandle) -> Option<BorrowedOsHandle<'_>> {
     match handle {
-        SemaphoreHandle::OpaqueWin32(object) | SemaphoreHandle::TimelineWin32(object) => of_object(object),
+        SemaphoreHandle::OpaqueWin32(object)
+        | SemaphoreHandle::TimelineWin32(object)
+        | SemaphoreHandle::D3d12Fence(object) => of_object(object),
         _ => None,
     }
 }

@@ -1,0 +1,121 @@
+//! A device of Direct3D 11 with its context, and what the suite has it do.
+
+use gpu_interop::Device;
+use gpu_interop::d3d::d3d11::D3d11Interop;
+use gpu_interop::d3d::windows::Win32::Graphics::Direct3D11::{
+    D3D11_BOX, D3D11_BUFFER_DESC, D3D11_CPU_ACCESS_READ, D3D11_MAP_READ, D3D11_MAPPED_SUBRESOURCE,
+    D3D11_TEXTURE2D_DESC, D3D11_USAGE_STAGING, ID3D11Buffer, ID3D11DeviceContext, ID3D11Resource, ID3D11Texture2D,
+};
+use gpu_interop::d3d::windows::core::Interface;
+
+use super::Library;
+use crate::outcome::{Stop, Verdict};
+
+/// The device. Used by one thread at a time, as its context must be.
+pub(crate) struct Gpu11 {
+    interop: D3d11Interop,
+    context: ID3D11DeviceContext,
+}
+
+impl Gpu11 {
+    /// The Direct3D 11 device that is the importing device.
+    pub(crate) fn open(importer: &Device) -> Verdict<Self> {
+        let device = Library::open()?.adapter(importer)?.device11()?;
+        let interop = D3d11Interop::for_importer(&device, importer.identity())?;
+        // SAFETY: the device is live; the call has no arguments.
+        let context = unsafe { device.GetImmediateContext() }?;
+        Ok(Self { interop, context })
+    }
+
+    pub(crate) fn interop(&self) -> &D3d11Interop {
+        &self.interop
+    }
+
+    pub(crate) fn context(&self) -> &ID3D11DeviceContext {
+        &self.context
+    }
+
+    /// Has the context write the first bytes of a buffer.
+    pub(crate) fn write(&self, buffer: &ID3D11Resource, data: &[u8]) -> Verdict {
+        let right = u32::try_from(data.len()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let area = D3D11_BOX { left: 0, top: 0, front: 0, right, bottom: 1, back: 1 };
+        // SAFETY: the buffer is live and has as many bytes; the data are read during the call.
+        unsafe {
+            self.context.UpdateSubresource(buffer, 0, Some(&raw const area), data.as_ptr().cast(), 0, 0);
+            self.context.Flush();
+        }
+        Ok(())
+    }
+
+    /// Reads a buffer, once the context has done all that it was told to do.
+    pub(crate) fn read(&self, buffer: &ID3D11Resource, size: usize) -> Verdict<Vec<u8>> {
+        let desc = D3D11_BUFFER_DESC {
+            ByteWidth: u32::try_from(size).map_err(|error| Stop::Failed(error.to_string()))?,
+            Usage: D3D11_USAGE_STAGING,
+            CPUAccessFlags: D3D11_CPU_ACCESS_READ.0.cast_unsigned(),
+            ..D3D11_BUFFER_DESC::default()
+        };
+        let mut staging: Option<ID3D11Buffer> = None;
+        // SAFETY: the description is plain data that outlives the call.
+        unsafe { self.interop.device().CreateBuffer(&raw const desc, None, Some(&raw mut staging)) }?;
+        let staging: ID3D11Resource = made(staging)?.cast()?;
+        // SAFETY: both are live, of this device, and of one size.
+        unsafe { self.context.CopyResource(&staging, buffer) };
+        self.mapped(&staging, |address, _| {
+            // SAFETY: the mapping has as many bytes, and nobody writes them.
+            unsafe { std::slice::from_raw_parts(address, size) }.to_vec()
+        })
+    }
+
+    /// Has the context write all texels of level 0 of a texture of two dimensions, without gaps.
+    pub(crate) fn write_texture(&self, texture: &ID3D11Resource, data: &[u8], row: u32) {
+        // SAFETY: the texture is live; the caller has all its rows, which are read during the call.
+        unsafe {
+            self.context.UpdateSubresource(texture, 0, None, data.as_ptr().cast(), row, 0);
+            self.context.Flush();
+        }
+    }
+
+    /// Reads all texels of level 0 of a texture of two dimensions, without gaps.
+    pub(crate) fn read_texture(&self, texture: &ID3D11Resource, row: usize) -> Verdict<Vec<u8>> {
+        let mut desc = D3D11_TEXTURE2D_DESC::default();
+        let flat: ID3D11Texture2D = texture.cast()?;
+        // SAFETY: the texture is live, and the answer goes to a live variable.
+        unsafe { flat.GetDesc(&raw mut desc) };
+        let desc = D3D11_TEXTURE2D_DESC {
+            Usage: D3D11_USAGE_STAGING,
+            CPUAccessFlags: D3D11_CPU_ACCESS_READ.0.cast_unsigned(),
+            BindFlags: 0,
+            MiscFlags: 0,
+            ..desc
+        };
+        let mut staging: Option<ID3D11Texture2D> = None;
+        // SAFETY: the description is plain data that outlives the call.
+        unsafe { self.interop.device().CreateTexture2D(&raw const desc, None, Some(&raw mut staging)) }?;
+        let staging: ID3D11Resource = made(staging)?.cast()?;
+        // SAFETY: both are live, of this device, and alike.
+        unsafe { self.context.CopyResource(&staging, texture) };
+        self.mapped(&staging, |address, pitch| {
+            let rows = (0..desc.Height as usize).flat_map(|y| {
+                // SAFETY: the mapping has as many rows of this pitch, and nobody writes them.
+                unsafe { std::slice::from_raw_parts(address.add(y * pitch), row) }.to_vec()
+            });
+            rows.collect()
+        })
+    }
+
+    /// Runs with the address of what the host reads, and its row pitch.
+    fn mapped<T>(&self, staging: &ID3D11Resource, run: impl FnOnce(*const u8, usize) -> T) -> Verdict<T> {
+        let mut mapped = D3D11_MAPPED_SUBRESOURCE::default();
+        // SAFETY: the resource is live, in memory that the host may read, and has a subresource 0; it is unmapped below.
+        unsafe { self.context.Map(staging, 0, D3D11_MAP_READ, 0, Some(&raw mut mapped)) }?;
+        let result = run(mapped.pData.cast_const().cast(), mapped.RowPitch as usize);
+        // SAFETY: mapped above.
+        unsafe { self.context.Unmap(staging, 0) };
+        Ok(result)
+    }
+}
+
+fn made<T>(created: Option<T>) -> Verdict<T> {
+    created.ok_or_else(|| Stop::Failed("Direct3D 11 answered success, and created nothing".into()))
+}

@@ -1,0 +1,336 @@
+//! A device of Direct3D 12 with a queue, and what the suite has it do.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence};
+use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::{
+    D3D12_COMMAND_LIST_TYPE_DIRECT, D3D12_COMMAND_QUEUE_DESC, D3D12_HEAP_FLAG_NONE, D3D12_HEAP_PROPERTIES,
+    D3D12_HEAP_TYPE_READBACK, D3D12_HEAP_TYPE_UPLOAD, D3D12_RANGE, D3D12_RESOURCE_BARRIER, D3D12_RESOURCE_BARRIER_0,
+    D3D12_RESOURCE_BARRIER_TYPE_TRANSITION, D3D12_RESOURCE_DESC, D3D12_RESOURCE_DIMENSION_BUFFER,
+    D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COPY_SOURCE, D3D12_RESOURCE_STATE_GENERIC_READ,
+    D3D12_RESOURCE_STATES, D3D12_RESOURCE_TRANSITION_BARRIER, D3D12_TEXTURE_LAYOUT_ROW_MAJOR, ID3D12CommandAllocator,
+    ID3D12CommandList, ID3D12CommandQueue, ID3D12GraphicsCommandList, ID3D12Resource,
+};
+use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
+use gpu_interop::d3d::windows::core::Interface;
+use gpu_interop::{Device, ErrorKind, ExporterTimeline};
+
+use super::Library;
+use crate::context::PATIENCE;
+use crate::exporter::{Exchange, Point};
+use crate::outcome::{Stop, Verdict};
+
+/// The most bytes that are staged at once.
+const CHUNK: usize = 16 << 20;
+
+/// The device. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Gpu12 {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    // Let go before what its work uses.
+    queue: ID3D12CommandQueue,
+    submitted: Mutex<Submitted>,
+    /// Raised after each submission.
+    done: ExportableFence,
+    spare: Mutex<Vec<Staging>>,
+    interop: D3d12Interop,
+    description: String,
+}
+
+/// What the queue was given.
+#[derive(Default)]
+struct Submitted {
+    /// How many submissions there were.
+    count: u64,
+    /// What they use, until they are done: Direct3D 12 keeps nothing.
+    uses: Vec<(u64, Uses)>,
+}
+
+type Uses = (ID3D12CommandAllocator, ID3D12GraphicsCommandList, Vec<ID3D12Resource>);
+
+/// Which way a copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From the host.
+    Up,
+    /// To the host.
+    Down,
+}
+
+/// A buffer that the host has mapped.
+pub(crate) struct Staging {
+    pub(crate) resource: ID3D12Resource,
+    address: *mut u8,
+    size: usize,
+    way: Way,
+}
+
+// SAFETY: the address is the mapping's, which lives as long as the resource; who has the value is its only user.
+unsafe impl Send for Staging {}
+
+impl Staging {
+    /// The mapped bytes.
+    pub(crate) fn bytes(&mut self, range: Range<usize>) -> Verdict<&mut [u8]> {
+        if range.start > range.end || range.end > self.size {
+            return Err(Stop::Failed(format!("bytes {range:?} of {} that are staged", self.size)));
+        }
+        // SAFETY: the range is inside of the mapping, and the device does not use it while this is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.address.add(range.start), range.len()) })
+    }
+}
+
+impl Gpu12 {
+    /// The Direct3D 12 device that is the importing device.
+    pub(crate) fn open(importer: &Device) -> Verdict<Self> {
+        let adapter = Library::open()?.adapter(importer)?;
+        let device = adapter.device12()?;
+        let interop = D3d12Interop::for_importer(&device, importer.identity())?;
+        let desc = D3D12_COMMAND_QUEUE_DESC {
+            Type: D3D12_COMMAND_LIST_TYPE_DIRECT,
+            NodeMask: interop.node_mask(),
+            ..D3D12_COMMAND_QUEUE_DESC::default()
+        };
+        // SAFETY: the description is plain data that outlives the call.
+        let queue = unsafe { device.CreateCommandQueue(&raw const desc) }?;
+        let done = ExportableFence::new(&interop, 0)?;
+        let description = format!("Direct3D 12, {}", adapter.describe());
+        let (submitted, spare) = (Mutex::default(), Mutex::default());
+        let gpu = Self { inner: Arc::new(Inner { queue, submitted, done, spare, interop, description }) };
+        // Whatever the queue needs is there before a scenario counts anything.
+        gpu.finish(gpu.submit(None, None, Vec::new(), |_| Ok(()))?)?;
+        Ok(gpu)
+    }
+
+    pub(crate) fn interop(&self) -> &D3d12Interop {
+        &self.inner.interop
+    }
+
+    pub(crate) fn queue(&self) -> &ID3D12CommandQueue {
+        &self.inner.queue
+    }
+
+    /// What reports say of it.
+    pub(crate) fn description(&self) -> &str {
+        &self.inner.description
+    }
+
+    /// A mapped buffer of at least so many bytes, that no work uses.
+    pub(crate) fn staging(&self, way: Way, size: usize) -> Verdict<Staging> {
+        let mut spare = self.inner.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = spare.iter().position(|spare| spare.way == way && spare.size >= size) {
+            return Ok(spare.swap_remove(found));
+        }
+        drop(spare);
+        let (heap, state) = match way {
+            Way::Up => (D3D12_HEAP_TYPE_UPLOAD, D3D12_RESOURCE_STATE_GENERIC_READ),
+            Way::Down => (D3D12_HEAP_TYPE_READBACK, D3D12_RESOURCE_STATE_COPY_DEST),
+        };
+        let node = self.interop().node_mask();
+        let memory = D3D12_HEAP_PROPERTIES {
+            Type: heap,
+            CreationNodeMask: node,
+            VisibleNodeMask: node,
+            ..D3D12_HEAP_PROPERTIES::default()
+        };
+        let desc = D3D12_RESOURCE_DESC {
+            Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
+            Width: size as u64,
+            Height: 1,
+            DepthOrArraySize: 1,
+            MipLevels: 1,
+            SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+            Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
+            ..D3D12_RESOURCE_DESC::default()
+        };
+        let mut resource: Option<ID3D12Resource> = None;
+        let device = self.interop().device();
+        // SAFETY: the descriptions are plain data that outlives the call.
+        unsafe {
+            let (memory, desc) = (&raw const memory, &raw const desc);
+            device.CreateCommittedResource(memory, D3D12_HEAP_FLAG_NONE, desc, state, None, &raw mut resource)?;
+        }
+        let resource = resource.ok_or_else(|| Stop::Failed("CreateCommittedResource gave no resource".into()))?;
+        let mut address = std::ptr::null_mut();
+        // SAFETY: the resource has one subresource, and is in memory that the host may map.
+        unsafe { resource.Map(0, None::<*const D3D12_RANGE>, Some(&raw mut address)) }?;
+        Ok(Staging { resource, address: address.cast(), size, way })
+    }
+
+    /// Gives staging memory back that no work uses any more.
+    pub(crate) fn give_back(&self, staging: Staging) {
+        self.inner.spare.lock().unwrap_or_else(PoisonError::into_inner).push(staging);
+    }
+
+    /// Gives the queue a list of what `record` records, between a wait and a signal where there are some. Tells the number
+    /// to wait for. Who calls names the resources in use.
+    pub(crate) fn submit(
+        &self,
+        wait: Option<Point<'_>>,
+        signal: Option<Point<'_>>,
+        uses: Vec<ID3D12Resource>,
+        record: impl FnOnce(&ID3D12GraphicsCommandList) -> Verdict,
+    ) -> Verdict<u64> {
+        let device = self.interop().device();
+        // SAFETY: the arguments are plain values, and the allocator is used by this list alone.
+        let (allocator, list) = unsafe {
+            let allocator: ID3D12CommandAllocator = device.CreateCommandAllocator(D3D12_COMMAND_LIST_TYPE_DIRECT)?;
+            let node = self.interop().node_mask();
+            let list: ID3D12GraphicsCommandList =
+                device.CreateCommandList(node, D3D12_COMMAND_LIST_TYPE_DIRECT, &allocator, None)?;
+            (allocator, list)
+        };
+        record(&list)?;
+        // SAFETY: the list records.
+        unsafe { list.Close() }?;
+        let queue = self.queue();
+        let mut submitted = self.inner.submitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let reached = self.inner.done.value()?;
+        submitted.uses.retain(|(number, _)| *number > reached);
+        if let Some(point) = wait {
+            fence(point.timeline)?.queue_wait(queue, point.value)?;
+        }
+        let lists = [Some(list.cast::<ID3D12CommandList>()?)];
+        // SAFETY: the list is closed, and with all that it uses is kept until it was executed.
+        unsafe { queue.ExecuteCommandLists(&lists) };
+        if let Some(point) = signal {
+            fence(point.timeline)?.queue_signal(queue, point.value)?;
+        }
+        submitted.count += 1;
+        let number = submitted.count;
+        self.inner.done.queue_signal(queue, number)?;
+        submitted.uses.push((number, (allocator, list, uses)));
+        Ok(number)
+    }
+
+    /// Waits for what was submitted, and lets go what it used.
+    pub(crate) fn finish(&self, number: u64) -> Verdict {
+        self.inner.done.wait(number, PATIENCE).map_err(|error| match error.kind() {
+            ErrorKind::Timeout => Stop::Failed("the exporter's queue waited in vain for the device".into()),
+            _ => error.into(),
+        })?;
+        let mut submitted = self.inner.submitted.lock().unwrap_or_else(PoisonError::into_inner);
+        submitted.uses.retain(|(of, _)| *of > number);
+        Ok(())
+    }
+
+    /// Has the queue raise a fence, and waits until it has.
+    pub(crate) fn signal(&self, fence: &ExportableFence, value: u64) -> Verdict {
+        let fence: Arc<dyn ExporterTimeline> = Arc::new(fence.clone());
+        let number = self.submit(None, Some(Point { timeline: &fence, value }), Vec::new(), |_| Ok(()))?;
+        self.finish(number)
+    }
+
+    /// Writes to a buffer, and waits until it is done.
+    pub(crate) fn write(&self, buffer: &ID3D12Resource, offset: u64, data: &[u8]) -> Verdict {
+        for (chunk, place) in data.chunks(CHUNK).zip((offset..).step_by(CHUNK)) {
+            let mut staging = self.staging(Way::Up, chunk.len())?;
+            staging.bytes(0..chunk.len())?.copy_from_slice(chunk);
+            let uses = vec![buffer.clone(), staging.resource.clone()];
+            let number = self.submit(None, None, uses, |list| {
+                // SAFETY: both are live, of this device and kept, and the ranges inside, or Direct3D says so.
+                unsafe { list.CopyBufferRegion(buffer, place, &staging.resource, 0, chunk.len() as u64) };
+                Ok(())
+            })?;
+            self.finish(number)?;
+            self.give_back(staging);
+        }
+        Ok(())
+    }
+
+    /// Reads from a buffer.
+    pub(crate) fn read(&self, buffer: &ID3D12Resource, offset: u64, data: &mut [u8]) -> Verdict {
+        for (chunk, place) in data.chunks_mut(CHUNK).zip((offset..).step_by(CHUNK)) {
+            let mut staging = self.staging(Way::Down, chunk.len())?;
+            let uses = vec![buffer.clone(), staging.resource.clone()];
+            let number = self.submit(None, None, uses, |list| {
+                // SAFETY: as in `write`.
+                unsafe { list.CopyBufferRegion(&staging.resource, 0, buffer, place, chunk.len() as u64) };
+                Ok(())
+            })?;
+            self.finish(number)?;
+            chunk.copy_from_slice(staging.bytes(0..chunk.len())?);
+            self.give_back(staging);
+        }
+        Ok(())
+    }
+
+    /// One submission: waits, takes out what a buffer holds, puts `data` in its place, signals.
+    pub(crate) fn exchange(
+        &self,
+        buffer: &ID3D12Resource,
+        wait: Point<'_>,
+        data: &[u8],
+        signal: Point<'_>,
+    ) -> Verdict<Box<dyn Exchange>> {
+        let size = data.len();
+        let (mut up, down) = (self.staging(Way::Up, size)?, self.staging(Way::Down, size)?);
+        up.bytes(0..size)?.copy_from_slice(data);
+        let uses = vec![buffer.clone(), up.resource.clone(), down.resource.clone()];
+        let number = self.submit(Some(wait), Some(signal), uses, |list| {
+            // SAFETY: as in `write`.
+            unsafe { list.CopyBufferRegion(&down.resource, 0, buffer, 0, size as u64) };
+            // What was read is now written: buffers change by themselves only from the common state.
+            transition(list, buffer, D3D12_RESOURCE_STATE_COPY_SOURCE, D3D12_RESOURCE_STATE_COPY_DEST);
+            // SAFETY: as above.
+            unsafe { list.CopyBufferRegion(buffer, 0, &up.resource, 0, size as u64) };
+            Ok(())
+        })?;
+        Ok(Box::new(Exchanged { gpu: self.clone(), number, up, down, size }))
+    }
+}
+
+/// An exchange that was submitted.
+struct Exchanged {
+    gpu: Gpu12,
+    number: u64,
+    up: Staging,
+    down: Staging,
+    size: usize,
+}
+
+impl Exchange for Exchanged {
+    fn finish(mut self: Box<Self>) -> Verdict<Vec<u8>> {
+        self.gpu.finish(self.number)?;
+        let found = self.down.bytes(0..self.size)?.to_vec();
+        let Self { gpu, up, down, .. } = *self;
+        gpu.give_back(up);
+        gpu.give_back(down);
+        Ok(found)
+    }
+}
+
+/// Changes the state of a resource, all of it.
+pub(crate) fn transition(
+    list: &ID3D12GraphicsCommandList,
+    resource: &ID3D12Resource,
+    before: D3D12_RESOURCE_STATES,
+    after: D3D12_RESOURCE_STATES,
+) {
+    let transition = D3D12_RESOURCE_TRANSITION_BARRIER {
+        pResource: std::mem::ManuallyDrop::new(Some(resource.clone())),
+        Subresource: u32::MAX,
+        StateBefore: before,
+        StateAfter: after,
+    };
+    let mut barrier = D3D12_RESOURCE_BARRIER {
+        Type: D3D12_RESOURCE_BARRIER_TYPE_TRANSITION,
+        Anonymous: D3D12_RESOURCE_BARRIER_0 { Transition: std::mem::ManuallyDrop::new(transition) },
+        ..D3D12_RESOURCE_BARRIER::default()
+    };
+    // SAFETY: the resource is live, and in the state that is said; the reference is let go once, below.
+    unsafe {
+        list.ResourceBarrier(std::slice::from_ref(&barrier));
+        std::mem::ManuallyDrop::drop(&mut (*barrier.Anonymous.Transition).pResource);
+    }
+}
+
+/// The fence behind a timeline of this exporter.
+pub(crate) fn fence(timeline: &Arc<dyn ExporterTimeline>) -> Verdict<&ExportableFence> {
+    let timeline: &dyn Any = &**timeline;
+    timeline.downcast_ref().ok_or_else(|| Stop::Failed("the timeline is not this exporter's".into()))
+}

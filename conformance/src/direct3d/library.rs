@@ -1,0 +1,198 @@
+//! Where Direct3D comes from.
+
+use std::ffi::c_void;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use gpu_interop::Device;
+use gpu_interop::d3d::windows::Win32::Foundation::{HMODULE, LUID};
+use gpu_interop::d3d::windows::Win32::Graphics::Direct3D::{
+    D3D_DRIVER_TYPE, D3D_DRIVER_TYPE_UNKNOWN, D3D_FEATURE_LEVEL, D3D_FEATURE_LEVEL_11_0,
+};
+use gpu_interop::d3d::windows::Win32::Graphics::Direct3D11::{D3D11_SDK_VERSION, ID3D11Device};
+use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::ID3D12Device;
+use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::{IDXGIAdapter1, IDXGIDevice, IDXGIFactory4};
+use gpu_interop::d3d::windows::core::{GUID, HRESULT, Interface};
+use libloading::os::windows as loading;
+
+use crate::outcome::{Stop, Verdict};
+
+/// Names a library by its full path that plays Direct3D, instead of the system's.
+pub(crate) const VARIABLE: &str = "GPU_INTEROP_D3D_LIBRARY";
+/// What such a library says that it is, by having this.
+const STAND_IN: &[u8] = b"gpu_interop_stand_in\0";
+
+type CreateFactory = unsafe extern "system" fn(u32, *const GUID, *mut *mut c_void) -> HRESULT;
+type Create12 = unsafe extern "system" fn(*mut c_void, D3D_FEATURE_LEVEL, *const GUID, *mut *mut c_void) -> HRESULT;
+type Create11 = unsafe extern "system" fn(
+    *mut c_void,
+    D3D_DRIVER_TYPE,
+    HMODULE,
+    u32,
+    *const D3D_FEATURE_LEVEL,
+    u32,
+    u32,
+    *mut *mut c_void,
+    *mut D3D_FEATURE_LEVEL,
+    *mut *mut c_void,
+) -> HRESULT;
+
+/// The functions that everything else comes from. Loaded once, and never unloaded: devices have threads.
+pub(crate) struct Library {
+    factory: CreateFactory,
+    create12: Create12,
+    create11: Create11,
+    /// The file that plays Direct3D.
+    stand_in: Option<String>,
+}
+
+/// An adapter that is the device under test.
+pub(crate) struct Adapter {
+    library: &'static Library,
+    raw: IDXGIAdapter1,
+}
+
+fn of_system(name: &str) -> Verdict<loading::Library> {
+    // SAFETY: libraries of the system, from its own folder, whose initialisation has no conditions.
+    unsafe { loading::Library::load_with_flags(name, loading::LOAD_LIBRARY_SEARCH_SYSTEM32) }
+        .map_err(|error| Stop::Skipped(format!("{name} cannot be loaded: {error}")))
+}
+
+/// # Safety
+/// `T` is the function's type.
+unsafe fn function<T: Copy>(library: &loading::Library, name: &str) -> Verdict<T> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { library.get::<T>(name.as_bytes()) };
+    found.map(|function| *function).map_err(|error| Stop::Failed(format!("{name}: {error}")))
+}
+
+impl Library {
+    fn load() -> Verdict<Self> {
+        let (dxgi, d3d12, d3d11, stand_in) = match std::env::var_os(VARIABLE) {
+            None => (of_system("dxgi.dll")?, of_system("d3d12.dll")?, of_system("d3d11.dll")?, None),
+            Some(path) => {
+                if !Path::new(&path).is_absolute() {
+                    return Err(Stop::Failed(format!("{VARIABLE}: {} is no full path", path.display())));
+                }
+                let load = || {
+                    // SAFETY: the user vouches for the library.
+                    unsafe { loading::Library::new(&path) }
+                        .map_err(|error| Stop::Failed(format!("{VARIABLE}: {}: {error}", path.display())))
+                };
+                let library = load()?;
+                // SAFETY: it is only looked whether it is there.
+                if unsafe { library.get::<*const c_void>(STAND_IN) }.is_err() {
+                    let message = "it does not say that it plays Direct3D; unset the variable for the system's";
+                    return Err(Stop::Failed(format!("{VARIABLE}: {}: {message}", path.display())));
+                }
+                (library, load()?, load()?, Some(path.display().to_string()))
+            }
+        };
+        // SAFETY: the types are those of Direct3D's headers.
+        let library = unsafe {
+            Self {
+                factory: function(&dxgi, "CreateDXGIFactory2")?,
+                create12: function(&d3d12, "D3D12CreateDevice")?,
+                create11: function(&d3d11, "D3D11CreateDevice")?,
+                stand_in,
+            }
+        };
+        [dxgi, d3d12, d3d11].into_iter().for_each(std::mem::forget);
+        Ok(library)
+    }
+
+    /// The machine's Direct3D, or what the environment names instead.
+    ///
+    /// # Errors
+    /// [`Stop::Skipped`] if there is none.
+    pub(crate) fn open() -> Verdict<&'static Self> {
+        static LOADED: OnceLock<Verdict<Library>> = OnceLock::new();
+        LOADED.get_or_init(Self::load).as_ref().map_err(Clone::clone)
+    }
+
+    /// The file that plays Direct3D, if one does.
+    pub(crate) fn stand_in(&self) -> Option<&str> {
+        self.stand_in.as_deref()
+    }
+
+    /// The adapter that is the device.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] if the device has no LUID, or is a real one where Direct3D is only played;
+    /// [`Stop::Skipped`] if Direct3D does not know it.
+    pub(crate) fn adapter(&'static self, device: &Device) -> Verdict<Adapter> {
+        if self.stand_in.is_some() && !device.backend().stand_in {
+            return Err(Stop::Unsupported(
+                "Direct3D is only played here, which a real driver takes nothing from".into(),
+            ));
+        }
+        let Some(luid) = device.identity().luid else {
+            return Err(Stop::Unsupported("the device has no LUID, by which Direct3D knows adapters".into()));
+        };
+        let skipped = |what: &str, code: HRESULT| {
+            Stop::Skipped(format!("{what} answered {:#010x}; is the graphics driver of this device installed?", code.0))
+        };
+        let mut factory: Option<IDXGIFactory4> = None;
+        // SAFETY: the factory is asked for by the interface that it is kept as.
+        let code = unsafe { (self.factory)(0, &IDXGIFactory4::IID, (&raw mut factory).cast()) };
+        let factory = factory.filter(|_| code.is_ok()).ok_or_else(|| skipped("CreateDXGIFactory2", code))?;
+        let [a, b, c, d, high @ ..] = luid.bytes;
+        let luid = LUID { LowPart: u32::from_le_bytes([a, b, c, d]), HighPart: i32::from_le_bytes(high) };
+        // SAFETY: the argument is a plain value.
+        let raw = unsafe { factory.EnumAdapterByLuid(luid) };
+        let raw = raw.map_err(|error| skipped("EnumAdapterByLuid, for the device under test,", error.code()))?;
+        Ok(Adapter { library: self, raw })
+    }
+}
+
+impl Adapter {
+    /// A device of Direct3D 12.
+    pub(crate) fn device12(&self) -> Verdict<ID3D12Device> {
+        let mut device: Option<ID3D12Device> = None;
+        // SAFETY: the adapter is live, and the device is asked for by the interface that it is kept as.
+        let code = unsafe {
+            let adapter = self.raw.as_raw();
+            (self.library.create12)(adapter, D3D_FEATURE_LEVEL_11_0, &ID3D12Device::IID, (&raw mut device).cast())
+        };
+        code.ok()?;
+        device.ok_or_else(|| Stop::Failed("D3D12CreateDevice gave no device".into()))
+    }
+
+    /// A device of Direct3D 11.
+    pub(crate) fn device11(&self) -> Verdict<ID3D11Device> {
+        let mut device: Option<ID3D11Device> = None;
+        let null = std::ptr::null_mut();
+        // SAFETY: the adapter is live; all that is not asked for is null.
+        let code = unsafe {
+            (self.library.create11)(
+                self.raw.as_raw(),
+                D3D_DRIVER_TYPE_UNKNOWN,
+                HMODULE::default(),
+                0,
+                std::ptr::null(),
+                0,
+                D3D11_SDK_VERSION,
+                (&raw mut device).cast(),
+                std::ptr::null_mut(),
+                null,
+            )
+        };
+        code.ok()?;
+        device.ok_or_else(|| Stop::Failed("D3D11CreateDevice gave no device".into()))
+    }
+
+    /// What reports say of it: what plays it, or the driver's version.
+    pub(crate) fn describe(&self) -> String {
+        if let Some(file) = self.library.stand_in() {
+            return format!("STAND-IN, played on the CPU by {file}");
+        }
+        // SAFETY: the interface's name is a constant.
+        match unsafe { self.raw.CheckInterfaceSupport(&IDXGIDevice::IID) } {
+            Ok(version) => {
+                let part = |shift: u32| (version >> shift) & 0xffff;
+                format!("driver {}.{}.{}.{}", part(48), part(32), part(16), part(0))
+            }
+            Err(error) => format!("driver of an unknown version ({error})"),
+        }
+    }
+}

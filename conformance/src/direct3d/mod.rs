@@ -1,0 +1,19 @@
+//! Direct3D's devices: the ones of this machine, or those of a library that plays Direct3D.
+
+mod gpu11;
+mod gpu12;
+mod library;
+
+pub(crate) use gpu11::Gpu11;
+pub(crate) use gpu12::Gpu12;
+pub(crate) use library::Library;
+
+use gpu_interop::d3d::windows::core::Error;
+
+use crate::outcome::Stop;
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(format!("Direct3D answered {:#010x}: {}", error.code().0, error.message()))
+    }
+}

@@ -1,0 +1,194 @@
+//! Direct3D 12 as the exporter.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpu_interop::d3d::ResourceFlags;
+use gpu_interop::d3d::d3d12::{
+    ExportableFence, ExportableHeap, ExportableResource, HeapContents, HeapOptions, PlacedResource,
+};
+use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::ID3D12Resource;
+use gpu_interop::handle::{NtHandle, Win32Object};
+use gpu_interop::{
+    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryHandle, MemoryImport, SemaphoreHandle,
+};
+
+use super::{
+    BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, Placement, Point, handle_of,
+    too_great,
+};
+use crate::direct3d::Gpu12;
+use crate::outcome::{Stop, Verdict};
+use crate::system::OsHandle;
+
+pub(super) struct D3d12Exporter {
+    gpu: Gpu12,
+}
+
+impl D3d12Exporter {
+    pub(super) fn open(importer: &Device) -> Verdict<Self> {
+        if importer.backend().name == "host" {
+            return Err(Stop::Unsupported("the host backend imports nothing of Direct3D".into()));
+        }
+        Ok(Self { gpu: Gpu12::open(importer)? })
+    }
+}
+
+/// What the device says that it does not have.
+fn unsupported(size: u64, error: Error) -> Stop {
+    match error.kind() {
+        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
+        _ => too_great(size, error),
+    }
+}
+
+impl Exporter for D3d12Exporter {
+    fn identity(&self) -> &DeviceIdentity {
+        self.gpu.interop().identity()
+    }
+
+    fn describe(&self) -> String {
+        self.gpu.description().into()
+    }
+
+    /// A dedicated allocation is a committed resource; what is not lies on a heap of its own.
+    fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
+        if spec.placement == Placement::HostVisible {
+            return Err(Stop::Unsupported("Direct3D 12 shares no memory that the host can map".into()));
+        }
+        let (interop, flags) = (self.gpu.interop(), ResourceFlags::empty());
+        let memory = if spec.dedicated {
+            ExportableResource::buffer(interop, spec.size, flags).map(Memory::Committed)
+        } else {
+            ExportableHeap::new(interop, &HeapOptions::new(spec.size, HeapContents::Buffers))
+                .and_then(|heap| heap.place_buffer(0, spec.size, flags))
+                .map(Memory::Placed)
+        };
+        let memory = memory.map_err(|error| unsupported(spec.size, error))?;
+        Ok(Box::new(D3d12Buffer { gpu: self.gpu.clone(), memory, size: spec.size }))
+    }
+
+    fn import(&self, _: MemoryImport, _: u64) -> Verdict<Box<dyn BufferAccess>> {
+        Err(Stop::Unsupported("Direct3D 12 imports nothing that compute drivers export".into()))
+    }
+
+    fn sent_memory(&self, handle: OsHandle) -> MemoryHandle {
+        MemoryHandle::D3d12Heap(Win32Object::Handle(handle.into()))
+    }
+
+    fn sent_timeline(&self, handle: OsHandle) -> SemaphoreHandle {
+        SemaphoreHandle::D3d12Fence(Win32Object::Handle(handle.into()))
+    }
+
+    fn binary_semaphore(&self) -> Verdict<Box<dyn ExportedSemaphore>> {
+        Err(no_binary())
+    }
+
+    fn timeline_semaphore(&self, value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
+        let fence = ExportableFence::new(self.gpu.interop(), value)?;
+        Ok(Box::new(D3d12Fence { gpu: self.gpu.clone(), fence }))
+    }
+
+    fn timeline(&self, value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
+        Ok(Arc::new(ExportableFence::new(self.gpu.interop(), value)?))
+    }
+
+    /// The greatest is what a fence answers once its device is lost.
+    fn greatest_value(&self) -> u64 {
+        u64::MAX - 1
+    }
+
+    fn send_timeline(&self, timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
+        handle_of(timeline.export()?.into_handle())
+    }
+
+    fn open_timeline(&self, timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
+        let interop = self.gpu.interop();
+        let fence = interop.open_fence(&NtHandle::from(timeline))?;
+        Ok(Arc::new(ExportableFence::from_raw(interop, fence)))
+    }
+
+    fn binary_as_timeline(&self) -> Verdict<Arc<dyn ExporterTimeline>> {
+        Err(no_binary())
+    }
+}
+
+fn no_binary() -> Stop {
+    Stop::Unsupported("Direct3D 12 has no binary semaphores, only fences".into())
+}
+
+/// What is exported.
+enum Memory {
+    Committed(ExportableResource),
+    Placed(PlacedResource),
+}
+
+impl Memory {
+    fn resource(&self) -> &ID3D12Resource {
+        match self {
+            Self::Committed(resource) => resource.resource(),
+            Self::Placed(placed) => placed.resource(),
+        }
+    }
+}
+
+struct D3d12Buffer {
+    gpu: Gpu12,
+    memory: Memory,
+    size: u64,
+}
+
+impl BufferAccess for D3d12Buffer {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Verdict {
+        self.gpu.write(self.memory.resource(), offset, data)
+    }
+
+    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
+        self.gpu.read(self.memory.resource(), offset, data)
+    }
+}
+
+impl ExportedBuffer for D3d12Buffer {
+    fn import_request(&self) -> Verdict<MemoryImport> {
+        Ok(match &self.memory {
+            Memory::Committed(resource) => resource.import_request()?,
+            Memory::Placed(placed) => placed.heap().import_request()?,
+        })
+    }
+
+    fn exchange(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
+        self.gpu.exchange(self.memory.resource(), wait, data, signal)
+    }
+}
+
+struct D3d12Fence {
+    gpu: Gpu12,
+    fence: ExportableFence,
+}
+
+impl ExportedSemaphore for D3d12Fence {
+    fn export(&self) -> Verdict<SemaphoreHandle> {
+        Ok(self.fence.export()?)
+    }
+
+    /// By the queue, as a renderer does it.
+    fn signal(&self, value: u64) -> Verdict {
+        self.gpu.signal(&self.fence, value)
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool> {
+        match self.fence.wait(value, timeout) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn as_timeline(&self) -> Option<Arc<dyn ExporterTimeline>> {
+        Some(Arc::new(self.fence.clone()))
+    }
+}

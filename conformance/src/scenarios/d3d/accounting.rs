@@ -1,0 +1,81 @@
+//! Nothing grows.
+
+use gpu_interop::d3d::d3d12::{ExportableFence, ExportableHeap, ExportableResource, HeapContents, HeapOptions};
+use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
+use gpu_interop::{MemoryHandleKind, SemaphoreHandleKind};
+
+use super::{buffer11, import, open11, open12};
+use crate::accounting::Holdings;
+use crate::context::{Context, PATIENCE};
+use crate::outcome::Verdict;
+use crate::scenario::scenarios;
+
+scenarios! {
+    "d3d.10000_cycles", None,
+        "10,000 cycles of export, import, data and close of a heap, a committed resource and a fence of Direct3D 12 leave \
+         handles, mappings and memory as they were, and close nothing twice.", twelve [alone], within 240 s;
+    "d3d.10000_cycles_11", None,
+        "The same with a buffer of Direct3D 11, its keyed mutex and a fence.", eleven [alone], within 240 s;
+}
+
+fn twelve(context: &Context) -> Verdict {
+    let kinds = [MemoryHandleKind::D3d12Heap, MemoryHandleKind::D3d12Resource];
+    context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
+    let gpu = open12(context, &kinds)?;
+    let heap = ExportableHeap::new(gpu.interop(), &HeapOptions::new(1, HeapContents::Buffers))?;
+    let resource = ExportableResource::buffer(gpu.interop(), 1, ResourceFlags::empty())?;
+    let stream = context.device().create_stream()?;
+    let placed = heap.place_buffer(0, 1, ResourceFlags::empty())?;
+    Holdings::unchanged_by(10_000, |number| {
+        // What is exported and never imported is closed by its request.
+        drop(heap.import_request()?);
+        let fence = ExportableFence::new(gpu.interop(), 0)?;
+        let semaphore = context.device().import_semaphore(fence.import_request()?)?;
+        let of_heap = import(context, heap.import_request()?)?;
+        let of_resource = import(context, resource.import_request()?)?;
+        let byte = number.to_le_bytes()[0];
+        stream.fill(of_heap.slice(0..1)?, byte)?;
+        stream.fill(of_resource.slice(0..1)?, !byte)?;
+        stream.signal(&[semaphore.signal_value(1)])?;
+        fence.wait(1, PATIENCE)?;
+        let (mut first, mut second) = ([0], [0]);
+        gpu.read(placed.resource(), 0, &mut first)?;
+        gpu.read(resource.resource(), 0, &mut second)?;
+        crate::ensure!((first, second) == ([byte], [!byte]), "cycle {number}: other data");
+        semaphore.close()?;
+        of_heap.close()?;
+        Ok(of_resource.close()?)
+    })
+}
+
+fn eleven(context: &Context) -> Verdict {
+    let sharing = Sharing::NtHandleKeyedMutex;
+    context.need_semaphore(SemaphoreHandleKind::D3d11Fence)?;
+    let gpu = open11(context, &[sharing, Sharing::KmtKeyedMutex])?;
+    let stream = context.device().create_stream()?;
+    Holdings::unchanged_by(10_000, |number| {
+        // By NT and KMT handle in turn: the second must not be closed, the first must.
+        let sharing = if number % 2 == 0 { sharing } else { Sharing::KmtKeyedMutex };
+        let buffer = buffer11(&gpu, 1, sharing)?;
+        let mutex = buffer.keyed_mutex()?;
+        drop(buffer.import_request()?);
+        let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, 1)?;
+        let semaphore = context.device().import_semaphore(mutex.import_request()?)?;
+        let fence = d3d11::ExportableFence::new(gpu.interop(), 0)?;
+        let fenced = context.device().import_semaphore(fence.import_request()?)?;
+        let byte = number.to_le_bytes()[0];
+        stream.wait(&[semaphore.acquire_key(0, Some(PATIENCE))])?;
+        stream.fill(&mapped, byte)?;
+        stream.signal(&[semaphore.release_key(1)])?;
+        stream.signal(&[fenced.signal_value(1)])?;
+        mutex.acquire(1, Some(PATIENCE))?;
+        fence.wait(1, PATIENCE)?;
+        let found = gpu.read(buffer.resource(), 1)?;
+        crate::ensure!(found == [byte], "cycle {number}: other data");
+        mutex.release(0)?;
+        stream.synchronize_timeout(PATIENCE)?;
+        semaphore.close()?;
+        fenced.close()?;
+        Ok(mapped.close()?)
+    })
+}

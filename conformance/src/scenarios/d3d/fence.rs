@@ -1,0 +1,198 @@
+//! Fences: by handle and by name, of both versions, as semaphores and as timelines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpu_interop::d3d::d3d12::{ExportableFence, ExportableResource};
+use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::ID3D12Resource;
+use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
+use gpu_interop::{
+    ErrorKind, ExporterTimeline, Feature, MappedBuffer, MemoryHandleKind, SemaphoreHandleKind, SemaphoreImport,
+    Timeline, TimelineStrategy,
+};
+
+use super::{SIZE, buffer11, name, open11, open12};
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::direct3d::{Gpu11, Gpu12};
+use crate::exporter::Point;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::scenarios::expect_error;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "d3d.fence", None,
+        "A queue of Direct3D 12 and a stream take 200 turns on one buffer by an imported fence, each finding the other's data.",
+        by_handle, mirrors "CUDA C++ Programming Guide: Direct3D 12 interoperability, synchronisation objects";
+    "d3d.fence_by_name", None, "The same with a fence that is imported by its name.", by_name;
+    "d3d.fence_timeline.native", None,
+        "A fence of Direct3D 12 is a timeline: a queue and a stream take 200 turns by it, imported by the driver.", native;
+    "d3d.fence_timeline.bridge", None, "The same, its values carried by a thread of the host.", bridge;
+    "d3d.fence_11", None,
+        "A context of Direct3D 11 and a stream take 100 turns on one buffer by an imported fence, and each waits for the \
+         other.", eleven;
+    "d3d.fence_11_timeline", None,
+        "A fence of Direct3D 11 is a timeline that the driver imports; that the host cannot signal it is a typed error.",
+        eleven_timeline;
+}
+
+const TURNS: u64 = 200;
+
+/// A buffer that both sides have.
+fn shared(context: &Context) -> Verdict<(Gpu12, ExportableResource, MappedBuffer)> {
+    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
+    let buffer = ExportableResource::buffer(gpu.interop(), SIZE as u64, ResourceFlags::empty())?;
+    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    gpu.write(buffer.resource(), 0, &[0; SIZE])?;
+    Ok((gpu, buffer, mapped))
+}
+
+fn by_handle(context: &Context) -> Verdict {
+    context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
+    let (gpu, buffer, mapped) = shared(context)?;
+    let fence = ExportableFence::new(gpu.interop(), 0)?;
+    turns(context, &gpu, buffer.resource(), &mapped, &fence, fence.import_request()?)
+}
+
+fn by_name(context: &Context) -> Verdict {
+    context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
+    let (gpu, buffer, mapped) = shared(context)?;
+    let fence = ExportableFence::new(gpu.interop(), 0)?;
+    let (kept, request) = fence.import_request_by_name(&name("fence")?)?;
+    // Its name is needed until it is imported, which is at the start of the turns.
+    let turns = turns(context, &gpu, buffer.resource(), &mapped, &fence, request);
+    drop(kept);
+    turns
+}
+
+/// The queue has odd values, the stream even ones.
+fn turns(
+    context: &Context,
+    gpu: &Gpu12,
+    buffer: &ID3D12Resource,
+    mapped: &MappedBuffer,
+    fence: &ExportableFence,
+    request: SemaphoreImport,
+) -> Verdict {
+    let semaphore = context.device().import_semaphore(request)?;
+    let stream = context.device().create_stream()?;
+    let timeline: Arc<dyn ExporterTimeline> = Arc::new(fence.clone());
+    let at = |value| Point { timeline: &timeline, value };
+    let (log, pattern) = (context.device().create_stream()?, context.pattern());
+    for turn in 0..TURNS {
+        let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
+        // Told first, so that it has to wait.
+        stream.wait(&[semaphore.wait_value(theirs)])?;
+        let data = pattern.bytes(turn * SIZE as u64, SIZE);
+        let exchange = gpu.exchange(buffer, at(2 * turn), &data, at(theirs))?;
+        let found = exchange.finish()?;
+        let expected = if turn == 0 { 0 } else { pattern.byte(turn - 1) };
+        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the queue does not find the stream's data");
+        stream.synchronize_timeout(PATIENCE)?;
+        pattern.verify(turn * SIZE as u64, &context.read(&log, mapped)?, "what the queue wrote")?;
+        stream.fill(mapped, pattern.byte(turn))?;
+        stream.signal(&[semaphore.signal_value(ours)])?;
+    }
+    fence.wait(2 * TURNS, PATIENCE)?;
+    ensure_eq!(fence.value()?, 2 * TURNS, "the fence's value");
+    // Nobody signals this, and neither side takes it for signalled.
+    stream.wait(&[semaphore.wait_value(2 * TURNS + 1)])?;
+    expect_error(fence.wait(2 * TURNS + 1, WATCH), ErrorKind::Timeout, "a value that nobody signals")?;
+    ensure!(!stream.is_idle()?, "the stream did not wait for the value");
+    gpu.signal(fence, 2 * TURNS + 1)?;
+    Ok(stream.synchronize_timeout(PATIENCE)?)
+}
+
+fn native(context: &Context) -> Verdict {
+    context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
+    timeline(context, TimelineStrategy::Native)
+}
+
+fn bridge(context: &Context) -> Verdict {
+    context.need_feature(Feature::StreamMemoryOperations64)?;
+    timeline(context, TimelineStrategy::HostBridge)
+}
+
+fn timeline(context: &Context, strategy: TimelineStrategy) -> Verdict {
+    let (gpu, buffer, mapped) = shared(context)?;
+    let fence: Arc<dyn ExporterTimeline> = Arc::new(ExportableFence::new(gpu.interop(), 0)?);
+    let timeline = Timeline::with_strategy(context.device(), fence.clone(), strategy)?;
+    ensure_eq!(timeline.strategy(), strategy, "the strategy");
+    let at = |value| Point { timeline: &fence, value };
+    let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+    let copy = context.device().create_stream()?;
+    for turn in 0..TURNS {
+        let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
+        stream.wait_timeline(&timeline, theirs)?;
+        stream.fill(&mapped, pattern.byte(turn))?;
+        stream.signal_timeline(&timeline, ours)?;
+        let data = pattern.bytes(turn * SIZE as u64, SIZE);
+        let found = gpu.exchange(buffer.resource(), at(2 * turn), &data, at(theirs))?.finish()?;
+        let expected = if turn == 0 { 0 } else { pattern.byte(turn - 1) };
+        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the queue does not find the stream's data");
+    }
+    timeline.wait(2 * TURNS, PATIENCE)?;
+    let found = context.read(&copy, &mapped)?;
+    ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data are not there");
+    Ok(stream.synchronize_timeout(PATIENCE)?)
+}
+
+fn shared11(context: &Context) -> Verdict<(Gpu11, d3d11::ExportableResource, MappedBuffer)> {
+    context.need_semaphore(SemaphoreHandleKind::D3d11Fence)?;
+    let gpu = open11(context, &[Sharing::NtHandle])?;
+    let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
+    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    Ok((gpu, buffer, mapped))
+}
+
+fn eleven(context: &Context) -> Verdict {
+    let (gpu, buffer, mapped) = shared11(context)?;
+    let fence = d3d11::ExportableFence::new(gpu.interop(), 0)?;
+    let semaphore = context.device().import_semaphore(fence.import_request()?)?;
+    let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+    for turn in 0..100 {
+        let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
+        let data = pattern.bytes(turn * SIZE as u64, SIZE);
+        // The context waits for the stream's last turn, and the stream for this one.
+        fence.context_wait(gpu.context(), 2 * turn)?;
+        gpu.write(buffer.resource(), &data)?;
+        fence.context_signal(gpu.context(), theirs)?;
+        stream.wait(&[semaphore.wait_value(theirs)])?;
+        pattern.verify(turn * SIZE as u64, &context.read(&stream, &mapped)?, "what the context wrote")?;
+        stream.fill(&mapped, pattern.byte(turn))?;
+        stream.signal(&[semaphore.signal_value(ours)])?;
+        fence.context_wait(gpu.context(), ours)?;
+        let found = gpu.read(buffer.resource(), SIZE)?;
+        ensure!(found.iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: the stream's data are not there");
+    }
+    fence.wait(200, PATIENCE)?;
+    expect_error(fence.wait(201, WATCH), ErrorKind::Timeout, "a value that nobody signals")?;
+    Ok(())
+}
+
+fn eleven_timeline(context: &Context) -> Verdict {
+    let (gpu, buffer, mapped) = shared11(context)?;
+    let own = d3d11::ExportableFence::new(gpu.interop(), 0)?;
+    let fence: Arc<dyn ExporterTimeline> = Arc::new(own.clone());
+    let timeline = Timeline::with_strategy(context.device(), fence.clone(), TimelineStrategy::Native)?;
+    let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+    for turn in 0..100 {
+        let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
+        stream.wait_timeline(&timeline, theirs)?;
+        stream.fill(mapped.slice(0..4096)?, pattern.byte(turn))?;
+        stream.signal_timeline(&timeline, ours)?;
+        gpu.write(buffer.resource(), &pattern.bytes(turn * SIZE as u64, SIZE))?;
+        own.context_signal(gpu.context(), theirs)?;
+        own.context_wait(gpu.context(), ours)?;
+        let found = gpu.read(buffer.resource(), SIZE)?;
+        ensure!(found[..4096].iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: not the stream's data");
+        pattern.verify(turn * SIZE as u64 + 4096, &found[4096..], "what the context wrote beside the stream's")?;
+    }
+    timeline.wait(200, Duration::from_secs(8))?;
+    let error = expect_error(fence.signal(201), ErrorKind::Unsupported, "a signal of the host")?;
+    ensure!(error.to_string().contains("Direct3D 12"), "it does not say what to use instead: {error}");
+    if fence.value()? != 200 {
+        return Err(Stop::Failed("the refused signal raised the fence".into()));
+    }
+    Ok(())
+}

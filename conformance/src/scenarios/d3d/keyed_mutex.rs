@@ -1,0 +1,194 @@
+//! Keyed mutexes: whose turn it is, and what becomes of those who wait for theirs in vain.
+
+use std::time::{Duration, Instant};
+
+use gpu_interop::d3d::Sharing;
+use gpu_interop::d3d::d3d11::KeyedMutex;
+use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::IDXGIKeyedMutex;
+use gpu_interop::d3d::windows::core::Interface;
+use gpu_interop::handle::Win32Object;
+use gpu_interop::{ErrorKind, MappedBuffer, MemoryHandle, SemaphoreImport};
+
+use super::{SIZE, buffer11, name, open11};
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::direct3d::Gpu11;
+use crate::ensure;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::scenarios::expect_error;
+
+scenarios! {
+    "d3d.keyed_mutex", None,
+        "A context and a stream hand a buffer to and fro 100 times by a keyed mutex, by NT and KMT handle, every byte checked.",
+        hand_over, mirrors "CUDA C++ Programming Guide: Direct3D 11 interoperability, keyed mutex";
+    "d3d.keyed_mutex_by_name", None, "The same by the name of the resource.", by_name;
+    "d3d.keyed_mutex_timeout", None,
+        "A key that never comes is a typed error in time, and nothing is acquired: the key that does come is, afterwards.",
+        timeout;
+    "d3d.keyed_mutex_without_end", None,
+        "A wait without end ends with the release of the stream, not before, and finds what the stream wrote.", without_end;
+    "d3d.keyed_mutex_abandoned", None,
+        "A mutex whose holder is gone is a typed error at once, not a wait, and not taken for acquired.", abandoned;
+}
+
+const KINDS: [Sharing; 2] = [Sharing::NtHandleKeyedMutex, Sharing::KmtKeyedMutex];
+const TURNS: u64 = 100;
+
+/// A buffer with a mutex, and the device's view of both.
+struct Shared {
+    gpu: Gpu11,
+    mutex: KeyedMutex,
+    mapped: MappedBuffer,
+}
+
+impl Shared {
+    fn new(context: &Context, sharing: Sharing) -> Verdict<Self> {
+        let gpu = open11(context, &[sharing])?;
+        let buffer = buffer11(&gpu, SIZE, sharing)?;
+        let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+        Ok(Self { gpu, mutex: buffer.keyed_mutex()?, mapped })
+    }
+
+    fn read(&self) -> Verdict<Vec<u8>> {
+        self.gpu.read(self.mutex.resource().resource(), SIZE)
+    }
+
+    /// The context has even keys, the stream odd ones.
+    fn turns(&self, context: &Context, request: SemaphoreImport) -> Verdict {
+        let semaphore = context.device().import_semaphore(request)?;
+        let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+        let limit = Some(PATIENCE);
+        for turn in 0..TURNS {
+            let (here, there) = (2 * turn, 2 * turn + 1);
+            // Told first, so that it has to wait for its turn.
+            stream.wait(&[semaphore.acquire_key(there, limit)])?;
+            self.mutex.acquire(here, limit)?;
+            if turn > 0 {
+                let found = self.read()?;
+                let expected = pattern.byte(turn - 1);
+                ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data are not there");
+            }
+            ensure!(!stream.is_idle()?, "turn {turn}: the stream has gone on without its key");
+            let data = pattern.bytes(turn * SIZE as u64, SIZE);
+            self.gpu.write(self.mutex.resource().resource(), &data)?;
+            self.mutex.release(there)?;
+            stream.synchronize_timeout(PATIENCE)?;
+            pattern.verify(turn * SIZE as u64, &context.read(&stream, &self.mapped)?, "what the context wrote")?;
+            stream.fill(&self.mapped, pattern.byte(turn))?;
+            stream.signal(&[semaphore.release_key(here + 2)])?;
+        }
+        self.mutex.acquire(2 * TURNS, limit)?;
+        let found = self.read()?;
+        ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data are not there");
+        Ok(self.mutex.release(0)?)
+    }
+}
+
+fn hand_over(context: &Context) -> Verdict {
+    for sharing in KINDS {
+        let shared = Shared::new(context, sharing)?;
+        shared.turns(context, shared.mutex.import_request()?)?;
+    }
+    Ok(())
+}
+
+fn by_name(context: &Context) -> Verdict {
+    let sharing = Sharing::NtHandleKeyedMutex;
+    let gpu = open11(context, &[sharing])?;
+    let (buffer, name) = (buffer11(&gpu, SIZE, sharing)?, name("mutex")?);
+    // One name for both: what is asked for tells which.
+    let (kept, of_memory) = buffer.import_request_by_name(&name)?;
+    let mapped = context.device().import_memory(of_memory)?.map_buffer(0, SIZE as u64)?;
+    let handle = gpu_interop::SemaphoreHandle::D3d11KeyedMutex(name.into());
+    let request = SemaphoreImport::new(handle).exported_by(gpu.interop().identity().clone());
+    let shared = Shared { mutex: buffer.keyed_mutex()?, gpu, mapped };
+    let turns = shared.turns(context, request);
+    drop(kept);
+    turns
+}
+
+/// Fails unless the mutex gives up in the time that it was given, and not much later.
+fn in_time(mutex: &KeyedMutex, key: u64, limit: Duration) -> Verdict {
+    let start = Instant::now();
+    let error = expect_error(mutex.acquire(key, Some(limit)), ErrorKind::Timeout, "a key that nobody releases with")?;
+    let taken = start.elapsed();
+    ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "{limit:?} took {taken:?}");
+    ensure!(error.to_string().contains(&format!("key: {key}")), "it does not name the key: {error}");
+    Ok(())
+}
+
+fn timeout(context: &Context) -> Verdict {
+    for sharing in KINDS {
+        let shared = Shared::new(context, sharing)?;
+        let semaphore = context.device().import_semaphore(shared.mutex.import_request()?)?;
+        let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+        // Free, but with another key; then held by the stream; then released with a third.
+        in_time(&shared.mutex, 7, Duration::from_millis(60))?;
+        stream.wait(&[semaphore.acquire_key(0, Some(PATIENCE))])?;
+        stream.synchronize_timeout(PATIENCE)?;
+        for key in [0, 7] {
+            in_time(&shared.mutex, key, Duration::from_millis(60))?;
+        }
+        stream.write(&shared.mapped, &pattern.bytes(0, SIZE))?;
+        stream.signal(&[semaphore.release_key(5)])?;
+        stream.synchronize_timeout(PATIENCE)?;
+        for limit in [Duration::ZERO, Duration::from_millis(150)] {
+            in_time(&shared.mutex, 7, limit)?;
+        }
+        let refused = shared.mutex.release(7);
+        expect_error(refused, ErrorKind::Driver, "a release of what was not acquired")?;
+        shared.mutex.acquire(5, Some(PATIENCE))?;
+        pattern.verify(0, &shared.read()?, "what the stream wrote")?;
+        shared.mutex.release(0)?;
+    }
+    Ok(())
+}
+
+fn without_end(context: &Context) -> Verdict {
+    for sharing in KINDS {
+        let shared = Shared::new(context, sharing)?;
+        let semaphore = context.device().import_semaphore(shared.mutex.import_request()?)?;
+        let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+        stream.wait(&[semaphore.acquire_key(0, Some(PATIENCE))])?;
+        stream.synchronize_timeout(PATIENCE)?;
+        let waited = std::thread::scope(|scope| -> Verdict<Duration> {
+            let start = Instant::now();
+            let waits = scope.spawn(|| shared.mutex.acquire(9, None));
+            std::thread::sleep(WATCH);
+            let early = waits.is_finished();
+            // Whatever was found, the other thread must come to an end.
+            stream.write(&shared.mapped, &pattern.bytes(0, SIZE))?;
+            stream.signal(&[semaphore.release_key(9)])?;
+            waits.join().map_err(|_| Stop::Failed("the thread that waits panicked".into()))??;
+            ensure!(!early, "the wait ended while the stream had the mutex");
+            Ok(start.elapsed())
+        })?;
+        ensure!(waited >= WATCH && waited < PATIENCE, "the wait took {waited:?}");
+        pattern.verify(0, &shared.read()?, "what the stream wrote")?;
+        shared.mutex.release(0)?;
+    }
+    Ok(())
+}
+
+fn abandoned(context: &Context) -> Verdict {
+    let shared = Shared::new(context, Sharing::NtHandleKeyedMutex)?;
+    let other = Gpu11::open(context.device())?;
+    let MemoryHandle::D3d11Resource(Win32Object::Handle(handle)) = shared.mutex.resource().export()? else {
+        return Err(Stop::Failed("the resource was not exported by NT handle".into()));
+    };
+    let opened = other.interop().open_resource(&handle)?;
+    let held: IDXGIKeyedMutex = opened.cast()?;
+    // SAFETY: the mutex is live, and this thread is the only user of its device.
+    unsafe { held.AcquireSync(0, 1000) }?;
+    in_time(&shared.mutex, 0, Duration::from_millis(60))?;
+    // The device goes with the mutex in its hands.
+    drop((held, opened, other, handle));
+    let start = Instant::now();
+    let error = expect_error(shared.mutex.acquire(0, Some(PATIENCE)), ErrorKind::Driver, "an abandoned mutex")?;
+    ensure!(start.elapsed() < PATIENCE / 2, "it took {:?}", start.elapsed());
+    let name = error.code().and_then(|code| code.name.clone());
+    ensure!(name.as_deref() == Some("WAIT_ABANDONED"), "another error: {error}");
+    let released = shared.mutex.release(0);
+    expect_error(released, ErrorKind::Driver, "a release of what was abandoned")?;
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Buffers and textures of Direct3D 11, by NT and KMT handle and by name.
+
+use gpu_interop::d3d::d3d11::ExportableResource;
+use gpu_interop::d3d::{BindFlags, DxgiFormat, Sharing, SrvDimension, TextureSpec};
+use gpu_interop::{ErrorKind, Feature};
+
+use super::{SIZE, buffer11, name, open11};
+use crate::context::Context;
+use crate::outcome::Verdict;
+use crate::scenario::scenarios;
+use crate::scenarios::expect_error;
+use crate::{ensure, ensure_eq};
+
+scenarios! {
+    "d3d.buffer_11", None,
+        "Buffers of Direct3D 11 by NT and KMT handle, with and without a keyed mutex, are imported dedicated, with their \
+         data both ways.", buffers,
+        mirrors "CUDA C++ Programming Guide: Direct3D 11 interoperability, importing memory objects";
+    "d3d.buffer_11_by_name", None, "A buffer of Direct3D 11 is imported by the name it was shared under.", by_name;
+    "d3d.texture_11", None,
+        "Textures of Direct3D 11 by NT and KMT handle are mapped as arrays, every texel in both directions.", textures,
+        mirrors "cuda-samples: simpleD3D11Texture";
+}
+
+fn buffers(context: &Context) -> Verdict {
+    let gpu = open11(context, &Sharing::ALL)?;
+    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    for sharing in Sharing::ALL {
+        let buffer = buffer11(&gpu, SIZE, sharing)?;
+        // A new one is as if released with 0.
+        let mutex = sharing.semaphore_handle_kind().map(|_| buffer.keyed_mutex()).transpose()?;
+        mutex.iter().try_for_each(|mutex| mutex.acquire(0, Some(crate::context::PATIENCE)))?;
+        let request = buffer.import_request()?;
+        ensure!(request.is_dedicated(), "{sharing:?}: the request does not say that it is dedicated");
+        ensure_eq!(request.handle().kind(), sharing.memory_handle_kind(), "the kind of handle, {sharing:?}");
+        let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?;
+        gpu.write(buffer.resource(), &pattern.bytes(0, SIZE))?;
+        // Has waited for the context when it returns.
+        gpu.read(buffer.resource(), SIZE)?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, &format!("{sharing:?}: what Direct3D wrote"))?;
+        stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
+        let found = gpu.read(buffer.resource(), SIZE)?;
+        pattern.other().verify(0, &found, &format!("{sharing:?}: what the device wrote"))?;
+        mutex.iter().try_for_each(|mutex| mutex.release(0))?;
+    }
+    Ok(())
+}
+
+fn by_name(context: &Context) -> Verdict {
+    let gpu = open11(context, &[Sharing::NtHandle])?;
+    let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
+    let name = name("buffer-11")?;
+    let (kept, request) = buffer.import_request_by_name(&name)?;
+    let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?;
+    // The import keeps the memory.
+    drop(kept);
+    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    gpu.write(buffer.resource(), &pattern.bytes(0, SIZE))?;
+    gpu.read(buffer.resource(), SIZE)?;
+    pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
+    stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
+    pattern.other().verify(0, &gpu.read(buffer.resource(), SIZE)?, "what the device wrote")?;
+    mapped.close()?;
+    let gone = gpu.interop().open_resource_by_name(&name);
+    expect_error(gone, ErrorKind::InvalidArgument, "a name whose handles and imports are closed")?;
+    Ok(())
+}
+
+fn textures(context: &Context) -> Verdict {
+    const SHARINGS: [Sharing; 2] = [Sharing::NtHandle, Sharing::Kmt];
+    const EXTENT: (u64, u32, u16) = (67, 45, 1);
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let gpu = open11(context, &SHARINGS)?;
+    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    for (format, texel) in [
+        (DxgiFormat::R8G8B8A8_UNORM, 4),
+        (DxgiFormat::R16G16_UINT, 4),
+        (DxgiFormat::R32G32B32A32_FLOAT, 16),
+        (DxgiFormat::R8_UNORM, 1),
+    ] {
+        for sharing in SHARINGS {
+            let what = format!("{sharing:?}, {format:?}");
+            let spec = TextureSpec::new(SrvDimension::TEXTURE2D, EXTENT, format);
+            let texture = ExportableResource::texture(gpu.interop(), &spec, BindFlags::SHADER_RESOURCE, sharing)?;
+            let memory = context.device().import_memory(texture.import_request()?)?;
+            let array = memory.map_mipmapped_array(&texture.array_desc()?)?;
+            let (row, rows) = (67 * texel, 45);
+            let data = pattern.bytes(0, row * rows);
+            gpu.write_texture(texture.resource(), &data, u32::try_from(row).unwrap_or(0));
+            gpu.read_texture(texture.resource(), row)?;
+            let mut found = vec![0; row * rows];
+            stream.read_array(array.level(0)?, &mut found)?;
+            pattern.verify(0, &found, &format!("{what}: what Direct3D wrote"))?;
+            stream.write_array(array.level(0)?, &pattern.other().bytes(0, row * rows))?;
+            let found = gpu.read_texture(texture.resource(), row)?;
+            pattern.other().verify(0, &found, &format!("{what}: what the device wrote"))?;
+        }
+    }
+    Ok(())
+}

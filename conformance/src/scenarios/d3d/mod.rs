@@ -1,0 +1,64 @@
+//! Direct3D 11 and 12 as the other side.
+
+mod accounting;
+mod fence;
+mod keyed_mutex;
+mod memory11;
+mod memory12;
+mod refusal;
+
+use gpu_interop::d3d::d3d11::ExportableResource;
+use gpu_interop::d3d::{BindFlags, Sharing};
+use gpu_interop::handle::ObjectName;
+use gpu_interop::{MappedBuffer, MemoryImport};
+
+use crate::context::Context;
+use crate::direct3d::{Gpu11, Gpu12};
+use crate::outcome::Verdict;
+use crate::scenario::Scenario;
+
+/// All of the group.
+pub(super) fn scenarios() -> Vec<Scenario> {
+    [
+        memory12::SCENARIOS,
+        fence::SCENARIOS,
+        memory11::SCENARIOS,
+        keyed_mutex::SCENARIOS,
+        refusal::SCENARIOS,
+        accounting::SCENARIOS,
+    ]
+    .concat()
+}
+
+/// Bytes that most of these share.
+const SIZE: usize = 64 << 10;
+
+/// The device's Direct3D 12, for handles of a kind that the device imports.
+fn open12(context: &Context, kinds: &[gpu_interop::MemoryHandleKind]) -> Verdict<Gpu12> {
+    kinds.iter().try_for_each(|kind| context.need_memory(*kind))?;
+    Gpu12::open(context.device())
+}
+
+/// As [`open12`], Direct3D 11.
+fn open11(context: &Context, sharing: &[Sharing]) -> Verdict<Gpu11> {
+    for sharing in sharing {
+        context.need_memory(sharing.memory_handle_kind())?;
+        sharing.semaphore_handle_kind().map_or(Ok(()), |kind| context.need_semaphore(kind))?;
+    }
+    Gpu11::open(context.device())
+}
+
+/// All of what a request is for.
+fn import(context: &Context, request: MemoryImport) -> Verdict<MappedBuffer> {
+    Ok(context.device().import_memory(request)?.map_all()?)
+}
+
+/// A buffer of Direct3D 11.
+fn buffer11(gpu: &Gpu11, size: usize, sharing: Sharing) -> Verdict<ExportableResource> {
+    Ok(ExportableResource::buffer(gpu.interop(), size as u64, BindFlags::SHADER_RESOURCE, sharing)?)
+}
+
+/// A name that no other process and no other scenario uses.
+fn name(of: &str) -> Verdict<ObjectName> {
+    Ok(ObjectName::new(&format!("gpu-interop-conformance-{}-{of}", std::process::id()))?)
+}

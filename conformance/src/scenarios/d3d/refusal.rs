@@ -1,0 +1,84 @@
+//! What does not belong together, found before the driver is asked.
+
+use gpu_interop::d3d::d3d11::D3d11Interop;
+use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence, ExportableResource};
+use gpu_interop::d3d::{ResourceFlags, Sharing};
+use gpu_interop::{DeviceIdentity, ErrorKind, Luid, MemoryHandleKind, MemoryImport, SemaphoreImport};
+
+use super::{buffer11, open11, open12};
+use crate::context::Context;
+use crate::ensure;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+use crate::scenarios::{expect_error, refused, refused_semaphore};
+
+scenarios! {
+    "d3d.foreign_adapter", None,
+        "Memory and fences of another adapter, or of another node of it, are refused with both identities before the driver \
+         sees them, and come back.", foreign;
+    "d3d.bad_requests", None,
+        "Buffers of no bytes, fences at the greatest value, names of what has none, and signals that go back are refused.",
+        bad;
+}
+
+/// The same, but for the LUID and the node mask.
+fn strangers(identity: &DeviceIdentity) -> Verdict<[DeviceIdentity; 2]> {
+    let luid = identity.luid.ok_or_else(|| Stop::Failed("Direct3D's device has no LUID".into()))?;
+    let mut bytes = luid.bytes;
+    bytes[0] ^= 0xff;
+    let with = |luid| DeviceIdentity { luid: Some(luid), ..identity.clone() };
+    Ok([with(Luid { bytes, ..luid }), with(Luid { node_mask: luid.node_mask << 1, ..luid })])
+}
+
+fn foreign(context: &Context) -> Verdict {
+    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
+    let buffer = ExportableResource::buffer(gpu.interop(), 4096, ResourceFlags::empty())?;
+    let fence = ExportableFence::new(gpu.interop(), 0)?;
+    for stranger in strangers(gpu.interop().identity())? {
+        let request = MemoryImport::new(buffer.export()?, buffer.size()).dedicated(true);
+        let result = context.device().import_memory(request.exported_by(stranger.clone()));
+        let (error, request) = refused(result, &[ErrorKind::DeviceMismatch], "memory of another device")?;
+        ensure!(error.code().is_none(), "a driver was asked: {error}");
+        let both = error.mismatch().map(|both| both.exporter.luid);
+        ensure!(both == Some(stranger.luid), "the exporter is not named: {error}");
+        // It came back whole: as what it is, it is imported.
+        let whole = MemoryImport::new(request.into_handle(), buffer.size()).dedicated(true);
+        context.device().import_memory(whole.exported_by(gpu.interop().identity().clone()))?;
+
+        let request = SemaphoreImport::new(fence.export()?).exported_by(stranger.clone());
+        let result = context.device().import_semaphore(request);
+        let request = refused_semaphore(result, &[ErrorKind::DeviceMismatch], "a fence of another device")?;
+        context.device().import_semaphore(request.into_handle())?;
+
+        let device = gpu.interop().device();
+        let opened = D3d12Interop::for_importer(device, &stranger);
+        let error = expect_error(opened.map(drop), ErrorKind::DeviceMismatch, "an importer that is another")?;
+        ensure!(error.mismatch().is_some_and(|both| both.importer.luid == stranger.luid), "not named: {error}");
+    }
+    let eleven = open11(context, &[Sharing::NtHandle])?;
+    for stranger in strangers(eleven.interop().identity())? {
+        let opened = D3d11Interop::for_importer(eleven.interop().device(), &stranger);
+        expect_error(opened.map(drop), ErrorKind::DeviceMismatch, "an importer that is another")?;
+    }
+    Ok(())
+}
+
+fn bad(context: &Context) -> Verdict {
+    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
+    let interop = gpu.interop();
+    let invalid = ErrorKind::InvalidArgument;
+    expect_error(ExportableResource::buffer(interop, 0, ResourceFlags::empty()), invalid, "a buffer of no bytes")?;
+    expect_error(ExportableFence::new(interop, u64::MAX), invalid, "a fence at the greatest value")?;
+    let fence = ExportableFence::new(interop, 5)?;
+    for value in [0, 5, u64::MAX] {
+        expect_error(fence.signal(value), invalid, &format!("a signal of {value} at 5"))?;
+        expect_error(fence.queue_signal(gpu.queue(), u64::MAX), invalid, "a queue's signal of the greatest value")?;
+    }
+    ensure!(fence.value()? == 5, "what was refused raised the fence to {}", fence.value()?);
+    let eleven = open11(context, &[Sharing::Kmt])?;
+    let by_number = buffer11(&eleven, 4096, Sharing::Kmt)?;
+    let named = by_number.import_request_by_name(&super::name("kmt")?);
+    expect_error(named, invalid, "a name for what has a KMT handle")?;
+    expect_error(by_number.keyed_mutex(), invalid, "the keyed mutex of what has none")?;
+    Ok(())
+}
