@@ -73,7 +73,7 @@ cargo test --no-fail-fast "${suite[@]}" --target "$gnu" -- --skip a_backend_that
 
 step "the suite on drivers that the CPU plays, under $(wine --version)"
 # Built before: Cargo does not run there.
-drivers=(sim-cuda sim-hip)
+drivers=(sim-cuda sim-d3d sim-hip)
 cargo build --target "$gnu" "${drivers[@]/#/--package=gpu-interop-}"
 GPU_INTEROP_STAND_INS="Z:${CARGO_TARGET_DIR:-$PWD/target}/$gnu/debug" \
     cargo test --no-fail-fast "${played[@]}" --target "$gnu"

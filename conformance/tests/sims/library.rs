@@ -14,6 +14,13 @@ pub(crate) fn sim_cuda() -> Built {
     once(&BUILT, "gpu-interop-sim-cuda")
 }
 
+/// What plays Direct3D.
+#[cfg(windows)]
+pub(crate) fn sim_d3d() -> Built {
+    static BUILT: OnceLock<Built> = OnceLock::new();
+    once(&BUILT, "gpu-interop-sim-d3d")
+}
+
 /// What plays AMD's runtime.
 pub(crate) fn sim_hip() -> Built {
     static BUILT: OnceLock<Built> = OnceLock::new();

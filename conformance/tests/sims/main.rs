@@ -11,6 +11,8 @@
 mod built;
 mod calls;
 mod cuda;
+#[cfg(windows)]
+mod d3d;
 mod device;
 #[cfg(unix)]
 mod expectations;
@@ -59,6 +61,8 @@ fn main() -> ExitCode {
     }
     let tests = [
         cuda::tests(),
+        #[cfg(windows)]
+        d3d::tests(),
         hip::tests(),
         #[cfg(target_os = "linux")]
         vulkan::tests(),

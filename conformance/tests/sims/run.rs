@@ -42,6 +42,14 @@ impl Run {
         Self::with("cuda", &libraries).env("SIM_ATTRIBUTES", "18:1")
     }
 
+    #[cfg(windows)]
+    /// With the library that plays NVIDIA's driver, and the one that plays Direct3D.
+    pub(crate) fn d3d() -> Self {
+        let libraries =
+            [("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()), ("GPU_INTEROP_D3D_LIBRARY", library::sim_d3d())];
+        Self::with("cuda", &libraries)
+    }
+
     /// With the library that plays AMD's runtime.
     pub(crate) fn hip() -> Self {
         Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", library::sim_hip())])

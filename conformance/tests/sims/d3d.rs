@@ -1,0 +1,113 @@
+//! Direct3D on the library that plays it, beside the one that plays NVIDIA's driver.
+
+use gpu_interop_conformance::{ExporterName, Outcome};
+use libtest_mimic::{Failed, Trial};
+
+use crate::cuda::{NO_GL_OF_NATIVE, NO_NVSCI, NO_SECOND_DEVICE, NO_SURFACES, NO_TEXTURES};
+use crate::run::{Ran, Run, check};
+
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        Trial::test("d3d_suite", suite),
+        Trial::test("d3d_says_that_it_is_played", says_so),
+        Trial::test("d3d_of_the_system_does_not_know_the_device", of_the_system),
+        Trial::test("d3d_libraries_that_play_nothing_are_refused", not_direct3d),
+        Trial::test("d3d_faults_are_found", faults),
+    ]
+}
+
+/// What `conformance list` says there is.
+const SCENARIOS: usize = 21;
+
+/// What Direct3D 12 does not have.
+const NO_BINARY: &str = "Direct3D 12 has no binary semaphores, only fences";
+const NO_HOST_MEMORY: &str = "Direct3D 12 shares no memory that the host can map";
+const NO_IMPORT: &str = "Direct3D 12 imports nothing that compute drivers export";
+/// What the suite's exporter does not have yet.
+const NO_IMAGES: &str = "no images of this exporter";
+
+fn suite() -> Result<(), Failed> {
+    let report = Run::d3d().exporter("d3d12").whole().run()?;
+    report.only_unsupported(&[
+        NO_BINARY,
+        NO_HOST_MEMORY,
+        NO_IMPORT,
+        NO_IMAGES,
+        NO_GL_OF_NATIVE,
+        NO_NVSCI,
+        NO_SECOND_DEVICE,
+        NO_SURFACES,
+        NO_TEXTURES,
+    ])?;
+    report.passed("d3d.", SCENARIOS)?;
+    report.passed("memory.", 5)?;
+    report.passed("map.", 5)?;
+    report.passed("process.", 3)?;
+    report.passed("semaphore.", 12)?;
+    report.passed("timeline.", 28)?;
+    report.passed("property.", 3)?;
+    report.nothing_alive()
+}
+
+/// So that no report made with it passes for one of Direct3D.
+fn says_so() -> Result<(), Failed> {
+    let report = Run::d3d().exporter("d3d12").filter("memory.fill").run()?;
+    let exporter = report.exporters.iter().find(|exporter| exporter.name == ExporterName::D3d12);
+    let detail = exporter.and_then(|exporter| exporter.available.clone());
+    let told = detail.map(|detail| detail.driver).unwrap_or_default();
+    check(told.contains("STAND-IN") && told.contains("gpu_interop_sim_d3d.dll"), told)
+}
+
+/// Every scenario of the group is skipped: no adapter has the LUID of what plays the driver.
+fn of_the_system() -> Result<(), Failed> {
+    let report = Run::cuda().exporter("native").filter("{d3d.*,memory.fill}").run()?;
+    let skipped = report.results.iter().filter(|case| case.id.starts_with("d3d.") && case.outcome == Outcome::Skipped);
+    let hint = |reason: &str| reason.contains("is the graphics driver of this device installed?");
+    let told = skipped.filter(|case| case.reason.as_deref().is_some_and(hint)).count();
+    check(told == SCENARIOS, format!("{told}: {}", report.text()))
+}
+
+/// One scenario, which must fail for this reason.
+fn fails(run: Run, scenario: &str, what: &str, reason: &str) -> Result<Ran, Failed> {
+    let report = run.filter(scenario).run()?;
+    let [case] = report.results.as_slice() else { return Err(format!("{what}: {}", report.text()).into()) };
+    let told = case.reason.as_deref().unwrap_or_default();
+    check(case.outcome == Outcome::Failed && told.contains(reason), format!("{scenario}, {what}: {case:?}"))?;
+    Ok(report)
+}
+
+fn not_direct3d() -> Result<(), Failed> {
+    let with = |library: &str| Run::cuda().env("GPU_INTEROP_D3D_LIBRARY", library);
+    let scenario = "d3d.bad_requests";
+    fails(with("gpu_interop_sim_d3d.dll"), scenario, "no folder", "is no full path")?;
+    fails(with(r"C:\nowhere\d3d.dll"), scenario, "no file", r"C:\nowhere\d3d.dll")?;
+    let system = std::env::var("SystemRoot")?;
+    fails(
+        with(&format!(r"{system}\system32\kernel32.dll")),
+        scenario,
+        "another",
+        "does not say that it plays Direct3D",
+    )?;
+    let driver = crate::library::sim_cuda()?;
+    fails(with(&driver.display().to_string()), scenario, "a driver", "CreateDXGIFactory2")?;
+    Ok(())
+}
+
+/// What the library does wrong on purpose is seen by the scenario that is about it.
+fn faults() -> Result<(), Failed> {
+    for (fault, scenario, reason) in [
+        ("short_copy", "d3d.committed_resource", "what Direct3D wrote"),
+        ("wrong_offset", "d3d.heap_of_two_buffers", "what Direct3D wrote"),
+        ("no_signal", "d3d.fence", "waited in vain"),
+        ("no_wait", "d3d.fence_timeline.native", "the queue does not find the stream's data"),
+        ("no_wait", "d3d.fence_11", "the stream's data are not there"),
+        ("any_key", "d3d.keyed_mutex_timeout", "was accepted"),
+        ("any_key", "d3d.keyed_mutex", ""),
+        ("forget_abandoned", "d3d.keyed_mutex_abandoned", "timeout"),
+        ("leak_handle", "d3d.10000_cycles", "open descriptors after 10000 cycles"),
+        ("leak_handle", "d3d.10000_cycles_11", "open descriptors after 10000 cycles"),
+    ] {
+        fails(Run::d3d().env("SIM_D3D", fault), scenario, fault, reason)?;
+    }
+    Ok(())
+}
