@@ -10,9 +10,9 @@ const BEGINNING: &str = "\
 # What the conformance suite shows
 
 Each scenario is written once and runs on every backend. It passes only if what its sentence says was seen to hold, as
-a rule for every byte on both sides. With *each* exporter it runs once with a Vulkan driver as the other side, and once
-with the device's own exportable memory; with *none* it needs no other side. Where a public suite or a written contract
-asks for the same, it is named; the code is this project's own.
+a rule for every byte on both sides. With *each* exporter it runs once with a Vulkan driver as the other side, once with
+the device's own exportable memory, and on Windows once with Direct3D 12; with *none* it needs no other side. Where a
+public suite or a written contract asks for the same, it is named; the code is this project's own.
 
 This page is of Linux. Windows has `import.win32_*` in the place of `import.fd_*`, and none of `misbehaviour.*`,
 `nvsci.*`, `gl.*` and `property.imports`: `conformance list` says there what there is.

@@ -10,8 +10,6 @@ pub(crate) struct NotCovered {
     pub(crate) asked_by: &'static str,
 }
 
-const WINDOWS: &str =
-    "The suite runs on Linux. `import.kinds_of_other_systems` shows that Linux refuses these handles.";
 const DIRECT3D: &str = "It is Windows's, where the suite has a group for it, d3d, and an exporter, d3d12: `conformance list \
                         --markdown` shows them there. No machine here has a GPU on Windows: both sides were played. Images of \
                         the exporter d3d12 are not there yet. `import.kinds_of_other_systems` shows that Linux refuses these \

@@ -102,7 +102,6 @@ fn faults() -> Result<(), Failed> {
         ("no_wait", "d3d.fence_timeline.native", "the queue does not find the stream's data"),
         ("no_wait", "d3d.fence_11", "the stream's data are not there"),
         ("any_key", "d3d.keyed_mutex_timeout", "was accepted"),
-        ("any_key", "d3d.keyed_mutex", ""),
         ("forget_abandoned", "d3d.keyed_mutex_abandoned", "timeout"),
         ("leak_handle", "d3d.10000_cycles", "open descriptors after 10000 cycles"),
         ("leak_handle", "d3d.10000_cycles_11", "open descriptors after 10000 cycles"),
