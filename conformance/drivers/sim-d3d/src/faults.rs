@@ -10,7 +10,7 @@ pub(crate) const WRONG_OFFSET: &str = "wrong_offset";
 pub(crate) const NO_SIGNAL: &str = "no_signal";
 /// A queue or context does not wait for fences.
 pub(crate) const NO_WAIT: &str = "no_wait";
-/// Each export leaves a handle open.
+/// Every fiftieth export leaves a handle open.
 pub(crate) const LEAK_HANDLE: &str = "leak_handle";
 /// A keyed mutex is acquired with any key.
 pub(crate) const ANY_KEY: &str = "any_key";

@@ -1,6 +1,7 @@
 //! Memory that is shared as a section.
 
 use std::os::windows::io::{IntoRawHandle, OwnedHandle};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use windows::Win32::Foundation::HANDLE;
@@ -97,7 +98,8 @@ impl Section {
     pub(crate) fn share(&self, name: PCWSTR) -> Result<HANDLE> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let handle = if name.is_null() { state.share()? } else { state.name(self.length, name)? };
-        if faults::wanted(faults::LEAK_HANDLE) {
+        static EXPORTS: AtomicU32 = AtomicU32::new(0);
+        if faults::wanted(faults::LEAK_HANDLE) && EXPORTS.fetch_add(1, Ordering::Relaxed).is_multiple_of(50) {
             std::mem::forget(os::duplicate(os::raw(&handle))?);
         }
         Ok(HANDLE(handle.into_raw_handle()))
