@@ -9,6 +9,7 @@ use crate::run::{Ran, Run, check};
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("d3d_suite", suite),
+        Trial::test("d3d_hip", hip),
         Trial::test("d3d_says_that_it_is_played", says_so),
         Trial::test("d3d_of_the_system_does_not_know_the_device", of_the_system),
         Trial::test("d3d_libraries_that_play_nothing_are_refused", not_direct3d),
@@ -44,8 +45,21 @@ fn suite() -> Result<(), Failed> {
     report.passed("map.", 5)?;
     report.passed("process.", 3)?;
     report.passed("semaphore.", 12)?;
-    report.passed("timeline.", 28)?;
+    report.passed("timeline.", 24)?;
     report.passed("property.", 3)?;
+    report.nothing_alive()
+}
+
+/// HIP has memory and fences of Direct3D, and textures of 11; no keyed mutexes and no fences of 11.
+fn hip() -> Result<(), Failed> {
+    const NO_SEMAPHORES_OF_11: &str = "HIP's header has semaphores of this kind, and every runtime refuses them";
+    let report = Run::hip_d3d().exporter("d3d12").filter("{d3d.[!1]*,memory.*,map.*,semaphore.*}").run()?;
+    report.only_unsupported(&[NO_SEMAPHORES_OF_11, NO_BINARY, NO_HOST_MEMORY])?;
+    report.passed("d3d.", 11)?;
+    report.passed("d3d.texture_11", 1)?;
+    report.passed("memory.", 5)?;
+    report.passed("map.", 5)?;
+    report.passed("semaphore.", 12)?;
     report.nothing_alive()
 }
 

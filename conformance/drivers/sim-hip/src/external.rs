@@ -24,11 +24,14 @@ entries! {
         let desc = Generation::now().memory(desc).checked()?;
         // Whatever fails, memory has run out.
         let imported = Imported::open(given(desc.kind, desc.handle)).ok_or(code::OUT_OF_MEMORY)?;
-        // What was opened on Windows is the kernel's, which knows its size; that it looks is taken for granted here.
-        if cfg!(windows) && desc.size > imported.size() {
+        if cfg!(not(windows)) {
+            return give(memory, IMPORTED.insert(imported.sized(desc.size)));
+        }
+        // What is opened there is the kernel's, which knows its size: that this is looked at is taken for granted.
+        if desc.size > imported.size() {
             return Err(code::OUT_OF_MEMORY);
         }
-        give(memory, IMPORTED.insert(imported.sized(desc.size)))
+        give(memory, IMPORTED.insert(imported))
     }
 
     fn hipExternalMemoryGetMappedBuffer(pointer: *mut u64, memory: usize, desc: *const c_void) gives pointer {
