@@ -4,6 +4,7 @@ use gpu_interop_conformance::{ExporterName, Outcome};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::{NO_GL_OF_NATIVE, NO_NVSCI, NO_SECOND_DEVICE, NO_SURFACES, NO_TEXTURES};
+use crate::hip::NO_SEMAPHORES_OF_11;
 use crate::run::{Ran, Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -52,7 +53,6 @@ fn suite() -> Result<(), Failed> {
 
 /// HIP has memory and fences of Direct3D, and textures of 11; no keyed mutexes and no fences of 11.
 fn hip() -> Result<(), Failed> {
-    const NO_SEMAPHORES_OF_11: &str = "HIP's header has semaphores of this kind, and every runtime refuses them";
     let report = Run::hip_d3d().exporter("d3d12").filter("{d3d.[!1]*,memory.*,map.*,semaphore.*}").run()?;
     report.only_unsupported(&[NO_SEMAPHORES_OF_11, NO_BINARY, NO_HOST_MEMORY])?;
     report.passed("d3d.", 11)?;

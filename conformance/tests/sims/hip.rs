@@ -22,12 +22,14 @@ pub(crate) const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows o
 pub(crate) const NO_IMAGES: &str = "HIP maps images on Windows only";
 pub(crate) const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
 const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
+/// Those of Direct3D 11.
+pub(crate) const NO_SEMAPHORES_OF_11: &str = "HIP's header has semaphores of this kind, and every runtime refuses them";
 /// What the stand-in does not play of what HIP has on Windows.
 const NO_SURFACES: &str = "surfaces: the driver (HIP 6.4) has no hipCreateSurfaceObject";
 const NO_TEXTURES: &str = "textures: the driver (HIP 6.4) has no hipTexObjectCreate";
 /// What HIP cannot do on this system, or the exporter.
 pub(crate) const UNSUPPORTED_NATIVE: &[&str] = if cfg!(windows) {
-    &[NO_SURFACES, NO_TEXTURES, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SECOND_DEVICE]
+    &[NO_SEMAPHORES_OF_11, NO_SURFACES, NO_TEXTURES, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SECOND_DEVICE]
 } else {
     &[
         NO_SEMAPHORES,
