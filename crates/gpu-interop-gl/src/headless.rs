@@ -65,7 +65,11 @@ impl HeadlessContext {
     /// Makes a context and makes it current. Of EGL's devices it takes the first that is the chosen one, as OpenGL itself
     /// identifies it: a driver that runs on the CPU never stands in for a GPU.
     ///
+    /// It takes the place of the context of OpenGL or OpenGL ES that EGL had current on this thread, and the thread's bound
+    /// API is OpenGL from then on (`eglMakeCurrent`, `eglBindAPI`). Whoever had one makes it current again.
+    ///
     /// # Errors
+    /// After each of them that context is current as before, with its surfaces, and the API is bound that was.
     /// * [`ErrorKind::DriverNotFound`]: there is no EGL library.
     /// * [`ErrorKind::Unsupported`]: EGL lacks an extension that is needed.
     /// * [`ErrorKind::NoDevice`]: none of EGL's devices is the chosen one, or none is usable; [`Error::attempts`] says of each
@@ -73,7 +77,9 @@ impl HeadlessContext {
     pub fn new(options: &HeadlessOptions) -> Result<Self> {
         let egl = Egl::load()?;
         let mut attempts = Vec::new();
-        for (index, device) in egl.devices()?.into_iter().enumerate() {
+        let devices = egl.devices()?;
+        let before = egl.current();
+        for (index, device) in devices.into_iter().enumerate() {
             match Self::on(egl, device, options) {
                 Ok(context) => return Ok(context),
                 Err(error) => {
@@ -81,6 +87,7 @@ impl HeadlessContext {
                 }
             }
         }
+        let restored = egl.restore(&before);
         let message = match &options.device {
             Some(device) => format!(
                 "EGL has no device that is {device}; install the OpenGL driver of this device (NVIDIA: with libglvnd and its \
@@ -90,9 +97,14 @@ impl HeadlessContext {
                      libgl1-mesa-dri)"
                 .into(),
         };
-        Err(Error::new(ErrorKind::NoDevice, "HeadlessContext::new", message).with_attempts(attempts))
+        let error = Error::new(ErrorKind::NoDevice, "HeadlessContext::new", message).with_attempts(attempts);
+        Err(match restored {
+            Ok(()) => error,
+            Err(lost) => error.with_context("the context that was current before could not be made so again", lost),
+        })
     }
 
+    /// A context on this device. After an error none is current that was made here, and perhaps none at all.
     fn on(egl: Egl, device: Object, options: &HeadlessOptions) -> Result<Self> {
         let display = egl.display(device)?;
         let (major, minor) = options.version;

@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
+use std::ffi::{c_int, c_uint, c_void};
 
 use glow::HasContext;
 use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandleKind, SemaphoreHandleKind, Support, Uuid};
@@ -97,7 +98,6 @@ fn another_device_is_refused_with_both_identities() {
         HeadlessContext::new(&HeadlessOptions::default().device(elsewhere.clone())).expect_err("no such device");
     assert_eq!(error.kind(), ErrorKind::NoDevice);
     assert!(!error.attempts().is_empty() && error.to_string().contains("07070707"), "{error}");
-    // The failed attempt left no context current.
     let gl = context.interop();
     if gl.identity().uuid.is_some() {
         let error = gl.check_exporter(&elsewhere).expect_err("another device");
@@ -105,6 +105,95 @@ fn another_device_is_refused_with_both_identities() {
         let mismatch = error.mismatch().expect("both");
         assert_eq!((&mismatch.exporter, &mismatch.importer), (&elsewhere, gl.identity()));
     }
+}
+
+/// EGL's functions that an application calls.
+struct Application {
+    bind_api: unsafe extern "C" fn(c_uint) -> c_uint,
+    query_api: unsafe extern "C" fn() -> c_uint,
+    current_context: unsafe extern "C" fn() -> *mut c_void,
+    current_display: unsafe extern "C" fn() -> *mut c_void,
+    create_context: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, *const c_int) -> *mut c_void,
+    make_current: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_uint,
+    destroy_context: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_uint,
+}
+
+impl Application {
+    fn new() -> Self {
+        // SAFETY: the library is loaded already.
+        let library = unsafe { libloading::Library::new("libEGL.so.1") }.expect("EGL");
+        // Never unloaded.
+        let library: &'static libloading::Library = Box::leak(Box::new(library));
+        macro_rules! function {
+            ($name:literal) => {
+                // SAFETY: EGL's function of the name has the type that its field is declared with.
+                *unsafe { library.get($name) }.expect("one of EGL's functions")
+            };
+        }
+        Self {
+            bind_api: function!("eglBindAPI"),
+            query_api: function!("eglQueryAPI"),
+            current_context: function!("eglGetCurrentContext"),
+            current_display: function!("eglGetCurrentDisplay"),
+            create_context: function!("eglCreateContext"),
+            make_current: function!("eglMakeCurrent"),
+            destroy_context: function!("eglDestroyContext"),
+        }
+    }
+
+    /// The bound API and the current context.
+    fn state(&self) -> (c_uint, *mut c_void) {
+        // SAFETY: both take nothing.
+        unsafe { ((self.query_api)(), (self.current_context)()) }
+    }
+}
+
+#[test]
+fn a_failed_attempt_leaves_the_earlier_context_current() {
+    const OPENGL_API: c_uint = 0x30A2;
+    const OPENGL_ES_API: c_uint = 0x30A0;
+    let Some(context) = headless() else { return };
+    let egl = Application::new();
+    let elsewhere = DeviceIdentity { uuid: Uuid::from_bytes([7; 16]), ..DeviceIdentity::default() };
+    // The first is refused after its context was current, the second before there is one.
+    let bad = [HeadlessOptions::default().device(elsewhere), HeadlessOptions::default().version(99, 0)];
+    let fails = |what: &str| {
+        let before = egl.state();
+        for options in &bad {
+            let error = HeadlessContext::new(options).expect_err("no such device");
+            assert_eq!(error.kind(), ErrorKind::NoDevice, "{what}");
+            assert_eq!(egl.state(), before, "{what}: {options:?}");
+        }
+        before
+    };
+    // A context of this library.
+    let (api, first) = fails("headless");
+    assert!(api == OPENGL_API && !first.is_null());
+    // SAFETY: the context is current.
+    let error = unsafe { glow(&context).get_error() };
+    assert_eq!(error, glow::NO_ERROR);
+
+    // An application's, of OpenGL ES.
+    let none = std::ptr::null_mut();
+    let version_3 = [0x3098, 3, 0x3038];
+    // SAFETY: the display is live, the list ends with `EGL_NONE`, and what is made is destroyed once.
+    unsafe {
+        let display = (egl.current_display)();
+        assert_eq!((egl.bind_api)(OPENGL_ES_API), 1);
+        let es = (egl.create_context)(display, none, none, version_3.as_ptr());
+        assert!(!es.is_null() && (egl.make_current)(display, none, none, es) == 1, "drivers have OpenGL ES 3");
+        assert_eq!(fails("OpenGL ES"), (OPENGL_ES_API, es));
+        // The context is the application's while another API is bound.
+        (egl.bind_api)(OPENGL_API);
+        fails("OpenGL ES, with OpenGL bound");
+        (egl.bind_api)(OPENGL_ES_API);
+        assert_eq!(egl.state(), (OPENGL_ES_API, es));
+        // And none is current where none was.
+        assert_eq!((egl.make_current)(display, none, none, none), 1);
+        assert_eq!(fails("none"), (OPENGL_ES_API, none));
+        (egl.destroy_context)(display, es);
+    }
+    context.make_current().expect("current again");
 }
 
 #[test]

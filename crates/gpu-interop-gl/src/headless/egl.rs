@@ -11,6 +11,9 @@ pub(super) const LIBRARY: &str = "libEGL.so.1";
 pub(super) const EXTENSIONS: c_int = 0x3055;
 pub(super) const NONE: c_int = 0x3038;
 pub(super) const OPENGL_API: c_uint = 0x30A2;
+pub(super) const OPENGL_ES_API: c_uint = 0x30A0;
+pub(super) const DRAW: c_int = 0x3059;
+pub(super) const READ: c_int = 0x305A;
 pub(super) const SURFACE_TYPE: c_int = 0x3033;
 pub(super) const PBUFFER_BIT: c_int = 1;
 pub(super) const RENDERABLE_TYPE: c_int = 0x3040;
@@ -32,13 +35,27 @@ pub(super) struct Egl {
     query_string: unsafe extern "C" fn(Object, c_int) -> *const c_char,
     initialize: unsafe extern "C" fn(Object, *mut c_int, *mut c_int) -> c_uint,
     bind_api: unsafe extern "C" fn(c_uint) -> c_uint,
+    query_api: unsafe extern "C" fn() -> c_uint,
     choose_config: unsafe extern "C" fn(Object, *const c_int, *mut Object, c_int, *mut c_int) -> c_uint,
     create_context: unsafe extern "C" fn(Object, Object, Object, *const c_int) -> Object,
     destroy_context: unsafe extern "C" fn(Object, Object) -> c_uint,
     make_current: unsafe extern "C" fn(Object, Object, Object, Object) -> c_uint,
     get_current_context: unsafe extern "C" fn() -> Object,
+    get_current_display: unsafe extern "C" fn() -> Object,
+    get_current_surface: unsafe extern "C" fn(c_int) -> Object,
     query_devices: unsafe extern "C" fn(c_int, *mut Object, *mut c_int) -> c_uint,
     get_platform_display: unsafe extern "C" fn(c_uint, Object, *const c_int) -> Object,
+}
+
+/// What a thread has made current, and which API it has bound.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Current {
+    api: c_uint,
+    /// Null, as the rest then: none.
+    context: Object,
+    display: Object,
+    draw: Object,
+    read: Object,
 }
 
 /// The function of this name and of the declared type.
@@ -99,11 +116,14 @@ impl Egl {
             query_string,
             initialize: symbol!(library, "eglInitialize"),
             bind_api: symbol!(library, "eglBindAPI"),
+            query_api: symbol!(library, "eglQueryAPI"),
             choose_config: symbol!(library, "eglChooseConfig"),
             create_context: symbol!(library, "eglCreateContext"),
             destroy_context: symbol!(library, "eglDestroyContext"),
             make_current: symbol!(library, "eglMakeCurrent"),
             get_current_context: symbol!(library, "eglGetCurrentContext"),
+            get_current_display: symbol!(library, "eglGetCurrentDisplay"),
+            get_current_surface: symbol!(library, "eglGetCurrentSurface"),
             // SAFETY: not null, so the function of the name, whose type the extension declares so.
             query_devices: unsafe {
                 std::mem::transmute::<*const c_void, unsafe extern "C" fn(c_int, *mut Object, *mut c_int) -> c_uint>(
@@ -211,6 +231,53 @@ impl Egl {
     pub(super) fn is_current(&self, context: Object) -> bool {
         // SAFETY: takes nothing. Answers for the API that the thread bound last; only contexts of OpenGL are made here.
         unsafe { (self.get_current_context)() == context }
+    }
+
+    /// What this thread has made current, of OpenGL or OpenGL ES: one context at most, which another of either replaces.
+    pub(super) fn current(&self) -> Current {
+        // SAFETY: these take nothing but EGL's own numbers.
+        unsafe {
+            let api = (self.query_api)();
+            let mut current = None;
+            // EGL answers for the API that is bound. One that it has not is not bound, and asking again does no harm.
+            for bound in [OPENGL_API, OPENGL_ES_API] {
+                (self.bind_api)(bound);
+                current = Some((self.get_current_context)()).filter(|context| !context.is_null());
+                if current.is_some() {
+                    break;
+                }
+            }
+            let none = std::ptr::null_mut();
+            let found = match current {
+                None => Current { api, context: none, display: none, draw: none, read: none },
+                Some(context) => Current {
+                    api,
+                    context,
+                    display: (self.get_current_display)(),
+                    draw: (self.get_current_surface)(DRAW),
+                    read: (self.get_current_surface)(READ),
+                },
+            };
+            (self.bind_api)(api);
+            found
+        }
+    }
+
+    /// Makes current and binds again what was before contexts of this library were, all of which have ended.
+    pub(super) fn restore(&self, before: &Current) -> Result<()> {
+        let made = if before.context.is_null() {
+            Ok(())
+        } else {
+            let Current { display, draw, read, context, .. } = *before;
+            // SAFETY: they were current together on this thread, and nothing but this library has run on it since.
+            match unsafe { (self.make_current)(display, draw, read, context) } {
+                0 => Err(self.failed("eglMakeCurrent")),
+                _ => Ok(()),
+            }
+        };
+        // SAFETY: the API was bound.
+        unsafe { (self.bind_api)(before.api) };
+        made
     }
 
     /// Ends a context; on this thread none is current then, if it was.
