@@ -43,7 +43,8 @@ struct Shared {
 impl GlInterop {
     /// Looks at the context that is current on this thread. `load` gives the address of OpenGL's function of a name, or
     /// null: `eglGetProcAddress`, `glfwGetProcAddress`, `SDL_GL_GetProcAddress` and their like. Under `wgl`, whose own
-    /// function knows no function of OpenGL 1.1, it must look into `opengl32.dll` too. It is not kept.
+    /// function knows no function of OpenGL 1.1, it must look into `opengl32.dll` too. It is not kept. The 1, 2, 3 and -1
+    /// that `wglGetProcAddress` of some drivers answers count as null.
     ///
     /// # Errors
     /// * [`ErrorKind::InvalidArgument`] if no context is current.

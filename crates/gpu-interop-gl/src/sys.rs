@@ -5,6 +5,11 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 /// Looks up a function of the current context.
 pub(crate) type Loader<'a> = dyn FnMut(&CStr) -> *const c_void + 'a;
 
+/// Whether a loader has found something. `wglGetProcAddress` of some drivers answers 1, 2, 3 or -1 instead of null.
+fn is_found(address: *const c_void) -> bool {
+    !matches!(address.addr(), 0..=3 | usize::MAX)
+}
+
 pub(crate) const NO_ERROR: c_uint = 0;
 pub(crate) const INVALID_ENUM: c_uint = 0x0500;
 pub(crate) const INVALID_VALUE: c_uint = 0x0501;
@@ -80,15 +85,15 @@ macro_rules! functions {
             /// Looks all of them up; the name of the first that is missing is the error.
             ///
             /// # Safety
-            /// What `load` gives for a name must be null or OpenGL's function of that name.
+            /// What `load` gives for a name must be OpenGL's function of that name, or nothing as [`is_found`] knows it.
             pub(crate) unsafe fn load(load: &mut Loader<'_>) -> Result<Self, &'static CStr> {
                 Ok(Self {
                     $( $field: {
                         let address = load($symbol);
-                        if address.is_null() {
+                        if !is_found(address) {
                             return Err($symbol);
                         }
-                        // SAFETY: not null, so by the caller's promise the function of this name, whose type in the
+                        // SAFETY: found, so by the caller's promise the function of this name, whose type in the
                         // header is the one declared here. Object and function pointers are of one size wherever
                         // OpenGL's functions are looked up at run time.
                         unsafe {
@@ -210,5 +215,32 @@ functions! {
     TimelineSemaphore {
         create = c"glCreateSemaphoresNV" (c_int, *mut c_uint);
         parameter_iv = c"glSemaphoreParameterivNV" (c_uint, c_uint, *const c_int);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_are_no_addresses_are_no_functions() {
+        unsafe extern "system" fn get_error() -> c_uint {
+            NO_ERROR
+        }
+        for nothing in [0, 1, 2, 3, usize::MAX] {
+            let mut asked = Vec::new();
+            let mut load = |name: &CStr| {
+                asked.push(name.to_owned());
+                match name.to_bytes() {
+                    b"glGetError" => get_error as *const c_void,
+                    _ => std::ptr::without_provenance(nothing),
+                }
+            };
+            // SAFETY: a function of the type of `glGetError`, and nothing else.
+            let missing = unsafe { Base::load(&mut load) }.err();
+            assert_eq!(missing, Some(c"glGetString"), "{nothing:#x}");
+            assert_eq!(asked.len(), 2, "what is not there ends the table");
+        }
+        assert!(is_found(std::ptr::without_provenance(4)) && is_found(std::ptr::without_provenance(usize::MAX - 1)));
     }
 }
