@@ -31,6 +31,8 @@ pub struct GlInterop {
 
 struct Shared {
     functions: Functions,
+    /// Whether it is a context of OpenGL ES.
+    es: bool,
     extensions: Vec<Extension>,
     /// Vendor, renderer and version, as the driver writes them.
     driver: String,
@@ -120,7 +122,8 @@ impl GlInterop {
         let devices = identity::devices(&functions, &extensions, &renderer);
         let driver_uuid = identity::driver_uuid(&functions);
         let driver = format!("{vendor}, {renderer}, OpenGL {version}");
-        let interop = Self { shared: Rc::new(Shared { functions, extensions, driver, devices, driver_uuid, owner }) };
+        let interop =
+            Self { shared: Rc::new(Shared { functions, es, extensions, driver, devices, driver_uuid, owner }) };
         // What was asked above may be unknown to an old driver, which is no error of the application's.
         interop.clear_errors(OPERATION)?;
         Ok(interop)
@@ -252,6 +255,10 @@ impl GlInterop {
 
     pub(crate) fn functions(&self) -> &Functions {
         &self.shared.functions
+    }
+
+    pub(crate) fn is_es(&self) -> bool {
+        self.shared.es
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {

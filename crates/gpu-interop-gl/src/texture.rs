@@ -161,13 +161,22 @@ impl ImportedMemory {
     /// # Errors
     /// * [`ErrorKind::InvalidArgument`]: what [`MipmappedArrayDesc::validate`] refuses, such as extents of 0, levels of 0 or
     ///   more than the extent allows, an image past the end of the memory; no context is current. The driver was not called.
-    /// * [`ErrorKind::Unsupported`]: OpenGL has no such texture, or the driver none in such memory.
+    /// * [`ErrorKind::Unsupported`]: OpenGL has no such texture (OpenGL ES none of one dimension), or the driver none in such
+    ///   memory.
     /// * [`ErrorKind::ImportRejected`]: the driver had not understood the handle. [`ErrorKind::OutOfMemory`],
     ///   [`ErrorKind::Driver`].
     pub fn map_texture(&self, spec: &TextureSpec) -> Result<ImportedTexture> {
         const OPERATION: &str = "ImportedMemory::map_texture";
         let geometry = spec.check(OPERATION, self.size())?;
         let interop = self.interop();
+        if interop.is_es() && matches!(geometry.target, sys::TEXTURE_1D | sys::TEXTURE_1D_ARRAY) {
+            return Err(Error::unsupported(
+                OPERATION,
+                "OpenGL ES has no textures of one dimension; export an image of two, or use a context of OpenGL",
+            )
+            .with_device(interop.identity())
+            .with_context("shape", format_args!("{:?}", spec.shape)));
+        }
         interop.check_current(OPERATION)?;
         interop.check_offset(OPERATION, spec.offset)?;
         // Owns the name before anything can fail.
@@ -208,8 +217,8 @@ impl ImportedTexture {
                 })?;
                 self.check_name("glGenTextures")?;
                 let bound = integer(base, geometry.binding).cast_unsigned();
-                // SAFETY: the texture is new, and is of this target from here on.
-                interop.call("glBindTexture", error::driver, |_| unsafe {
+                // SAFETY: the texture is new, and is of this target from here on. A context without the target says so here.
+                interop.call("glBindTexture", error::storage, |_| unsafe {
                     (base.bind_texture)(self.target, self.name);
                 })?;
                 // SAFETY: the texture is bound to the target.

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
+pub(crate) const INVALID_ENUM: c_uint = 0x0500;
 pub(crate) const INVALID_VALUE: c_uint = 0x0501;
 pub(crate) const INVALID_OPERATION: c_uint = 0x0502;
 pub(crate) const OUT_OF_MEMORY: c_uint = 0x0505;
@@ -191,6 +192,27 @@ fn deleted(name: &'static str, names: *const c_uint, remove: impl FnOnce(&mut St
     });
 }
 
+/// The query of what is bound to a target, if the context has that.
+fn binding(state: &State, target: c_uint) -> Option<c_uint> {
+    let es = state.version.starts_with("OpenGL ES");
+    Some(match target {
+        0x0DE0 if !es => 0x8068,
+        0x0DE1 => 0x8069,
+        0x806F => 0x806A,
+        0x8C18 if !es => 0x8C1C,
+        0x8C1A => 0x8C1D,
+        0x8513 => 0x8514,
+        0x9009 => 0x900A,
+        _ => return None,
+    })
+}
+
+/// The texture that is bound to a target.
+fn bound_texture(state: &mut State, target: c_uint) -> Option<&mut Store> {
+    let name = *state.bound.get(&binding(state, target)?)?;
+    state.textures.get_mut(&name)
+}
+
 /// Storage of a texture, by its name.
 fn stored(state: &mut State, call: &'static str, texture: c_uint, shape: &[c_int], format: c_uint, at: (c_uint, u64)) {
     if !state.called(call) {
@@ -280,19 +302,22 @@ functions! {
     }
     glBindTexture(target: c_uint, name: c_uint) {
         with(|state| {
+            if !state.called("glBindTexture") { return; }
+            let Some(query) = binding(state, target) else { return state.error(INVALID_ENUM) };
             if let Some(store) = state.textures.get_mut(&name) { store.target = target; }
-            // The query of what is bound to 2D, the one target that the tests bind.
-            state.bound.insert(if target == 0x0DE1 { 0x8069 } else { target }, name);
+            state.bound.insert(query, name);
         });
     }
     glDeleteTextures(_count: c_int, names: *const c_uint) {
         deleted("glDeleteTextures", names, |state, name| state.textures.remove(&name).is_some());
     }
-    glTexParameteri(_target: c_uint, name: c_uint, value: c_int) {
+    glTexParameteri(target: c_uint, name: c_uint, value: c_int) {
         with(|state| {
             if !state.called("glTexParameteri") { return; }
-            let bound = state.bound[&0x8069];
-            state.textures.get_mut(&bound).expect("bound").parameters.insert(name, value);
+            match bound_texture(state, target) {
+                Some(texture) => drop(texture.parameters.insert(name, value)),
+                None => state.error(INVALID_OPERATION),
+            }
         });
     }
     glTextureParameteri(texture: c_uint, name: c_uint, value: c_int) {

@@ -5,7 +5,7 @@ use gpu_interop_core::{ArrayFormat, ArrayShape, ChannelType, ErrorKind, MemoryIm
 use gpu_interop_core::{MemoryHandle, SemaphoreHandle};
 use gpu_interop_gl::{Barriers, GlInterop, ImportedMemory, TextureFormat, TextureLayout, TextureSpec, TextureTiling};
 
-use crate::driver::{self, INVALID_OPERATION, INVALID_VALUE, OUT_OF_MEMORY, with};
+use crate::driver::{self, INVALID_ENUM, INVALID_OPERATION, INVALID_VALUE, OUT_OF_MEMORY, with};
 use crate::interop;
 
 pub(crate) const SIZE: u64 = 1 << 20;
@@ -113,6 +113,34 @@ fn textures_arrive_as_they_are() {
             });
         }
         with(|state| assert!(state.textures.is_empty()));
+    });
+}
+
+/// OpenGL ES has no textures of one dimension, whatever its loader finds, and older contexts none of some other shapes.
+#[test]
+fn shapes_that_the_context_has_not_are_unsupported() {
+    driver::start(&driver::ALL[1..]);
+    with(|state| state.version = "OpenGL ES 3.1 stand-in".into());
+    let gl = crate::try_interop().expect("a context");
+    let memory = memory(&gl);
+    with(|state| state.calls.clear());
+    for shape in [ArrayShape::D1 { width: 9 }, ArrayShape::D1Layered { width: 9, layers: 5 }] {
+        let error = memory.map_texture(&TextureSpec::new(shape, rgba8())).expect_err("OpenGL ES");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("OpenGL ES") && error.to_string().contains("width: 9"), "{error}");
+    }
+    with(|state| assert!(state.calls.is_empty(), "{:?}", state.calls));
+    let square = TextureSpec::new(ArrayShape::D2 { width: 9, height: 9 }, rgba8());
+    drop(memory.map_texture(&square).expect("a texture"));
+
+    // What else a driver does not know, it says when it is to be bound.
+    with(|state| state.fault = Some(("glBindTexture", INVALID_ENUM)));
+    let cubes = TextureSpec::new(ArrayShape::CubeLayered { width: 9, cubes: 2 }, rgba8());
+    let error = memory.map_texture(&cubes).expect_err("no such target");
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::Unsupported, "glBindTexture"), "{error}");
+    with(|state| {
+        state.fault = None;
+        assert!(state.textures.is_empty() && state.pending.is_empty());
     });
 }
 
