@@ -2,6 +2,7 @@
 // Functions that tests share.
 #![allow(clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
 
+mod books;
 mod driver;
 #[cfg(unix)]
 mod fd;

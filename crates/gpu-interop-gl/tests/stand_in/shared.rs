@@ -94,22 +94,34 @@ fn textures_arrive_as_they_are() {
             assert_eq!(state.bound[&0x8069], 78, "what was bound is bound again");
         });
         drop(texture);
-        if !by_name {
-            return;
-        }
-        for (shape, expected) in [
-            (ArrayShape::D1 { width: 9 }, vec![1, 9]),
-            (ArrayShape::D1Layered { width: 9, layers: 5 }, vec![1, 9, 5]),
-            (ArrayShape::D2Layered { width: 9, height: 7, layers: 5 }, vec![1, 9, 7, 5]),
-            (ArrayShape::D3 { width: 9, height: 7, depth: 5 }, vec![1, 9, 7, 5]),
-            (ArrayShape::Cube { width: 9 }, vec![1, 9, 9]),
-            (ArrayShape::CubeLayered { width: 9, cubes: 2 }, vec![1, 9, 9, 12]),
+        // What the application has bound to every target, by its query, and which query asks for which target.
+        let queries = [0x8068, 0x8069, 0x806A, 0x8C1C, 0x8C1D, 0x8514, 0x900A];
+        let bound = queries.map(|query| (query, query + 1000));
+        with(|state| state.bound.extend(bound));
+        for (shape, target, expected, call) in [
+            (ArrayShape::D1 { width: 9 }, 0x0DE0, vec![1, 9], "1DEXT"),
+            (ArrayShape::D1Layered { width: 9, layers: 5 }, 0x8C18, vec![1, 9, 5], "2DEXT"),
+            (ArrayShape::D2 { width: 9, height: 7 }, 0x0DE1, vec![1, 9, 7], "2DEXT"),
+            (ArrayShape::D2Layered { width: 9, height: 7, layers: 5 }, 0x8C1A, vec![1, 9, 7, 5], "3DEXT"),
+            (ArrayShape::D3 { width: 9, height: 7, depth: 5 }, 0x806F, vec![1, 9, 7, 5], "3DEXT"),
+            (ArrayShape::Cube { width: 9 }, 0x8513, vec![1, 9, 9], "2DEXT"),
+            (ArrayShape::CubeLayered { width: 9, cubes: 2 }, 0x9009, vec![1, 9, 9, 12], "3DEXT"),
         ] {
-            let texture = memory.map_texture(&TextureSpec::new(shape, rgba8())).expect("a texture");
+            with(|state| state.calls.clear());
+            let spec = TextureSpec::new(shape, rgba8()).offset(4096);
+            let texture = memory.map_texture(&spec).expect("a texture");
+            assert_eq!(texture.target(), target, "{shape:?}");
             with(|state| {
                 let store = &state.textures[&texture.as_raw()];
-                assert_eq!((&store.shape, store.target), (&expected, texture.target()), "{shape:?}");
+                assert_eq!((&store.shape, store.target), (&expected, target), "{shape:?}");
+                assert_eq!((store.memory, store.offset, store.format), (memory.as_raw(), 4096, 0x8058), "{shape:?}");
                 assert_eq!(store.parameters.get(&0x9580), Some(&0x9584));
+                let stored = if by_name { "glTextureStorageMem" } else { "glTexStorageMem" };
+                assert!(state.calls.iter().any(|name| *name == format!("{stored}{call}")), "{:?}", state.calls);
+                for (query, name) in bound {
+                    assert_eq!(state.bound[&query], name, "{shape:?}: what was bound is bound again");
+                }
+                assert_eq!(state.calls.contains(&"glBindTexture"), !by_name, "{:?}", state.calls);
             });
         }
         with(|state| assert!(state.textures.is_empty()));
@@ -198,6 +210,36 @@ fn every_call_that_fails_is_named_and_leaves_nothing_behind() {
         with(|state| state.fault = None);
     }
     with(|state| assert_eq!(state.alive(), 0));
+}
+
+/// The same where objects are made through binding points: what was bound is bound again also then.
+#[test]
+fn every_bound_call_that_fails_is_named_and_leaves_what_was_bound() {
+    driver::start(&driver::ALL[1..]);
+    with(|state| state.version = "4.4.0 stand-in".into());
+    let gl = crate::try_interop().expect("a context");
+    let memory = memory(&gl);
+    with(|state| state.bound.extend([(0x8F37, 77), (0x806A, 78)]));
+    let spec = TextureSpec::new(ArrayShape::D3 { width: 8, height: 8, depth: 8 }, rgba8());
+    for (call, of_texture) in [
+        ("glGenBuffers", false),
+        ("glBufferStorageMemEXT", false),
+        ("glGenTextures", true),
+        ("glBindTexture", true),
+        ("glTexParameteri", true),
+        ("glTexStorageMem3DEXT", true),
+    ] {
+        with(|state| state.fault = Some((call, OUT_OF_MEMORY)));
+        let error = match of_texture {
+            true => memory.map_texture(&spec).expect_err("refused"),
+            false => memory.map_buffer(0, 4096).expect_err("refused"),
+        };
+        let named = if call == "glTexParameteri" { "glTextureParameteri" } else { call };
+        assert_eq!((error.operation(), error.kind()), (named, ErrorKind::OutOfMemory), "{error}");
+        with(|state| {
+            assert_eq!((state.alive(), state.bound[&0x8F37], state.bound[&0x806A]), (1, 77, 78), "{call}");
+        });
+    }
 }
 
 /// Errors that the application has not asked for are not taken for those of the library's calls.
