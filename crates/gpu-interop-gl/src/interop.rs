@@ -50,7 +50,8 @@ impl GlInterop {
     ///
     /// # Errors
     /// * [`ErrorKind::InvalidArgument`] if no context is current.
-    /// * [`ErrorKind::SymbolMissing`] if `load` does not find what every context has.
+    /// * [`ErrorKind::SymbolMissing`] if `load` does not find what every context has. So it is too if no context is current
+    ///   and the loader finds nothing without one, as those of wgl and GLFW.
     /// * [`ErrorKind::DriverTooOld`] below OpenGL 3.0.
     /// * [`ErrorKind::Unsupported`] for a context that was made to report no errors (`GL_KHR_no_error`): a refused handle
     ///   could not be told from an imported one.
@@ -97,8 +98,8 @@ impl GlInterop {
         }
         // SAFETY: the caller's promise.
         let base = unsafe { Base::load(load) }.map_err(|symbol| {
-            let message = "the loader does not find a function that every context has; pass the one of the context's own \
-                           window system or EGL";
+            let message = "the loader does not find a function that every context has; make the context current first \
+                           (wgl and GLFW find none without), and pass the loader of its own window system or EGL";
             Error::new(ErrorKind::SymbolMissing, OPERATION, message).with_context("function", symbol.to_string_lossy())
         })?;
         let Some(version) = string(&base, sys::VERSION) else { return Err(not_current(OPERATION)) };

@@ -46,6 +46,12 @@ fn what_a_context_must_have_is_asked_first() {
     assert_eq!(error.kind(), ErrorKind::SymbolMissing);
     assert!(error.to_string().contains("glGetStringi"), "{error}");
 
+    // Without a context, wgl's and GLFW's loaders find nothing at all.
+    // SAFETY: nothing is called.
+    let error = unsafe { GlInterop::new(|_| std::ptr::null()) }.expect_err("nothing is found");
+    assert_eq!(error.kind(), ErrorKind::SymbolMissing);
+    assert!(error.message().contains("make the context current first"), "{error}");
+
     driver::start(&driver::ALL);
     driver::with(|state| state.pending = vec![0x0500, 0x0502]);
     try_interop().expect("errors of the application are its own");
