@@ -150,13 +150,20 @@ impl GlInterop {
         if let Some(refusal) = elsewhere(kind.platform().is_current()) {
             return refusal;
         }
+        use MemoryHandleKind as Kind;
         match kind {
-            MemoryHandleKind::OpaqueFd => both(&functions.memory_object, &functions.memory_fd),
-            MemoryHandleKind::DmaBufFd => {
+            Kind::OpaqueFd => both(&functions.memory_object, &functions.memory_fd),
+            Kind::DmaBufFd => {
                 Support::no("OpenGL has no import of dma-bufs as memory; an EGLImage is the way to those")
             }
-            MemoryHandleKind::NvSciBuf => Support::no("OpenGL has no import of NvSciBuf objects"),
-            _ => both(&functions.memory_object, &functions.memory_win32),
+            Kind::NvSciBuf => Support::no("OpenGL has no import of NvSciBuf objects"),
+            Kind::OpaqueWin32
+            | Kind::OpaqueWin32Kmt
+            | Kind::D3d12Heap
+            | Kind::D3d12Resource
+            | Kind::D3d11Resource
+            | Kind::D3d11ResourceKmt => both(&functions.memory_object, &functions.memory_win32),
+            _ => unknown(),
         }
     }
 
@@ -184,7 +191,7 @@ impl GlInterop {
                 Support::no("this library has no keyed mutexes of OpenGL")
             }
             Kind::NvSciSync => Support::no("OpenGL has no import of NvSciSync objects"),
-            _ => Support::no("this library does not know such handles in OpenGL"),
+            _ => unknown(),
         }
     }
 
@@ -332,6 +339,11 @@ fn not_current(operation: &'static str) -> Error {
 /// What says that handles of another operating system cannot be here.
 fn elsewhere(is_current: bool) -> Option<Support> {
     (!is_current).then(|| Support::no("this operating system has no such handles"))
+}
+
+/// What is said of a kind of handle that came after this was written.
+fn unknown() -> Support {
+    Support::no("this library does not know such handles in OpenGL")
 }
 
 /// Supported if both are there.
