@@ -135,7 +135,8 @@ cat >"$bundle/README.txt" <<TEXT
 gpu-interop conformance suite $version for $target, commit $commit
 
 Needs: Linux with glibc $glibc or newer, bash, and the GPU's driver. For the Vulkan exporter also the Vulkan loader
-(libvulkan.so.1) and a Vulkan driver; Vulkan's validation layer is used if it is installed. No Rust, no toolkit.
+(libvulkan.so.1) and a Vulkan driver; Vulkan's validation layer is used if it is installed. For the scenarios with OpenGL
+also EGL (libEGL.so.1) and an OpenGL driver. No Rust, no toolkit.
 
     ./run.sh                               everything that this machine has; reports in ./results
     ./run.sh --require cuda,vulkan         the same, and fails unless CUDA really ran with Vulkan
