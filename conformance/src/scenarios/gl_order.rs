@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use gpu_interop::gl::{Barriers, TextureFormat, TextureLayout, TextureSpec};
+use gpu_interop::gl::{Barriers, ImportedBuffer, TextureFormat, TextureLayout, TextureSpec};
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{
     BufferOptions, ExportableBuffer, ExportableImage, ExportableSemaphore, ImageOptions, ImageSpec, MemoryPlacement,
@@ -28,10 +28,12 @@ scenarios! {
          ordered by binary semaphores alone.",
         three_way_texture,
         mirrors "cuda-samples: vulkanImageCUDA, with OpenGL as the renderer";
-    "gl.semaphore_binary", Any,
-        "200 words go from Vulkan to OpenGL and back, and 200 from the device to OpenGL and back, each ordered by binary \
-         semaphores.",
-        semaphore_binary, within 60 s;
+    "gl.semaphore_vulkan", Any,
+        "200 words go from Vulkan to OpenGL and back, each ordered by binary semaphores.",
+        semaphore_vulkan, within 60 s;
+    "gl.semaphore_device", Any,
+        "200 words go from the device to OpenGL and back, each ordered by binary semaphores.",
+        semaphore_device, within 60 s;
 }
 
 const SIZE: u64 = 64 << 10;
@@ -246,61 +248,101 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
     Ok(())
 }
 
-fn semaphore_binary(context: &Context) -> Verdict {
-    const ROUNDS: u32 = 200;
-    const PART: u64 = 4096;
-    let side = GlSide::open_with_semaphores(context)?;
-    let vulkan = side.vulkan();
-    let exported =
-        ExportableBuffer::new(vulkan.interop(), &BufferOptions::new(2 * PART + ROOM, USAGE)).map_err(unsupported)?;
-    let buffer = exported.buffer();
-    let memory = side.interop().import_memory(exported.import_request()?)?;
-    let shared = side.buffer(&memory, 0, 2 * PART)?;
-    let names = [&shared];
-    let barriers = Barriers::buffers(&names);
-    let (there, back) = (side.semaphore()?, side.semaphore()?);
+const ROUNDS: u32 = 200;
+const PART: u64 = 4096;
+
+/// A buffer whose first half OpenGL copies to the second, between a semaphore from another side and one back to it.
+struct Copied<'a> {
+    side: GlSide<'a>,
+    exported: ExportableBuffer,
+    shared: ImportedBuffer,
+    there: Shared,
+    back: Shared,
+    seed: u32,
+}
+
+impl<'a> Copied<'a> {
+    fn open(context: &'a Context) -> Verdict<Self> {
+        let side = GlSide::open_with_semaphores(context)?;
+        let options = BufferOptions::new(2 * PART + ROOM, USAGE);
+        let exported = ExportableBuffer::new(side.vulkan().interop(), &options).map_err(unsupported)?;
+        let memory = side.interop().import_memory(exported.import_request()?)?;
+        Ok(Self {
+            shared: side.buffer(&memory, 0, 2 * PART)?,
+            there: side.semaphore()?,
+            back: side.semaphore()?,
+            seed: context.pattern().seed(),
+            exported,
+            side,
+        })
+    }
+
+    /// What the other side writes in this round.
+    fn word(&self, round: u32) -> u32 {
+        self.seed.wrapping_add(round.wrapping_mul(0x9e37_79b1))
+    }
+
+    /// OpenGL's turn.
+    ///
+    /// # Safety
+    /// A signal of `there` must have been given to its side since the last turn.
+    unsafe fn turn(&self) -> Verdict {
+        let names = [&self.shared];
+        let barriers = Barriers::buffers(&names);
+        // SAFETY: the caller's promise.
+        unsafe { self.there.gl.wait(&barriers) }?;
+        self.side.copy_within(&self.shared, 0, PART, PART)?;
+        Ok(self.back.gl.signal(&barriers)?)
+    }
+}
+
+fn semaphore_vulkan(context: &Context) -> Verdict {
+    let copied = Copied::open(context)?;
+    let (vulkan, buffer) = (copied.side.vulkan(), copied.exported.buffer());
     let target = OwnedBuffer::new(vulkan.interop(), PART, USAGE, MemoryPlacement::HostVisible)?;
     let mut found = vec![0; length(PART)?];
-    let word = |round: u32| context.pattern().seed().wrapping_add(round.wrapping_mul(0x9e37_79b1));
     for round in 0..ROUNDS {
-        vulkan.submit(&[], &[there.operation()], |recording| {
+        let word = copied.word(round);
+        vulkan.submit(&[], &[copied.there.operation()], |recording| {
             if round > 0 {
                 recording.acquire(buffer)?;
             }
-            recording.fill(buffer, 0, PART, word(round))?;
+            recording.fill(buffer, 0, PART, word)?;
             recording.release(buffer)
         })?;
         // SAFETY: the signal was just submitted.
-        unsafe { there.gl.wait(&barriers) }?;
-        side.copy_within(&shared, 0, PART, PART)?;
-        back.gl.signal(&barriers)?;
-        let last = vulkan.submit(&[back.operation()], &[], |recording| {
+        unsafe { copied.turn() }?;
+        let last = vulkan.submit(&[copied.back.operation()], &[], |recording| {
             recording.acquire(buffer)?;
             recording.copy(buffer, PART, &target, 0, PART)?;
             recording.release(buffer)
         })?;
         last.wait(PATIENCE)?;
         target.read(0, &mut found)?;
-        all_words(&found, word(round), &format!("round {round}: what OpenGL copied for Vulkan"))?;
+        all_words(&found, word, &format!("round {round}: what OpenGL copied for Vulkan"))?;
     }
+    Ok(())
+}
 
+fn semaphore_device(context: &Context) -> Verdict {
+    let copied = Copied::open(context)?;
     context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
-    let stream = context.device().create_stream()?;
-    let mapped = context.device().import_memory(exported.import_request()?)?.map_buffer(0, 2 * PART)?;
-    let import = |shared: &Shared| -> Verdict<ExternalSemaphore> {
-        Ok(context.device().import_semaphore(shared.exported.export()?)?)
-    };
-    let (to_gl, from_gl) = (import(&there)?, import(&back)?);
-    for round in ROUNDS..2 * ROUNDS {
-        stream.fill_u32(mapped.slice(..PART)?, word(round))?;
+    let device = context.device();
+    let stream = device.create_stream()?;
+    let mapped = device.import_memory(copied.exported.import_request()?)?.map_buffer(0, 2 * PART)?;
+    let import =
+        |shared: &Shared| -> Verdict<ExternalSemaphore> { Ok(device.import_semaphore(shared.exported.export()?)?) };
+    let (to_gl, from_gl) = (import(&copied.there)?, import(&copied.back)?);
+    let mut found = vec![0; length(PART)?];
+    for round in 0..ROUNDS {
+        let word = copied.word(round);
+        stream.fill_u32(mapped.slice(..PART)?, word)?;
         stream.signal(&[to_gl.signal()])?;
         // SAFETY: the stream was just given the signal.
-        unsafe { there.gl.wait(&barriers) }?;
-        side.copy_within(&shared, 0, PART, PART)?;
-        back.gl.signal(&barriers)?;
+        unsafe { copied.turn() }?;
         stream.wait(&[from_gl.wait()])?;
         stream.read(mapped.slice(PART..)?, &mut found)?;
-        all_words(&found, word(round), &format!("round {round}: what OpenGL copied for the device"))?;
+        all_words(&found, word, &format!("round {round}: what OpenGL copied for the device"))?;
     }
     Ok(())
 }
