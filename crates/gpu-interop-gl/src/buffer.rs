@@ -37,7 +37,7 @@ impl ImportedMemory {
         const OPERATION: &str = "ImportedMemory::map_buffer";
         let interop = self.interop();
         let refused = |what: &str| {
-            Error::invalid(OPERATION, what)
+            Error::new(ErrorKind::InvalidArgument, OPERATION, what)
                 .with_context("offset", offset)
                 .with_context("length", size)
                 .with_context("size", format_args!("{} bytes", self.size()))
@@ -56,10 +56,9 @@ impl ImportedMemory {
         match &interop.functions().direct_access {
             Some(direct) => {
                 // SAFETY: the context is current and has the function; there is room for one name.
-                interop.call("glCreateBuffers", error::driver, |_| unsafe {
-                    (direct.create_buffers)(1, &raw mut buffer.name);
+                interop.named("glCreateBuffers", &mut buffer.name, |name| unsafe {
+                    (direct.create_buffers)(1, name);
                 })?;
-                buffer.check_name("glCreateBuffers")?;
                 // SAFETY: buffer and memory are this context's and live, and the range is inside the memory.
                 interop.call("glNamedBufferStorageMemEXT", error::storage, |_| unsafe {
                     (direct.buffer_storage)(buffer.name, bytes, self.as_raw(), offset);
@@ -73,13 +72,6 @@ impl ImportedMemory {
 }
 
 impl ImportedBuffer {
-    fn check_name(&self, operation: &'static str) -> Result<()> {
-        if self.name == 0 {
-            return Err(Error::new(ErrorKind::Driver, operation, "the driver gave no name"));
-        }
-        Ok(())
-    }
-
     /// Makes name and storage through a binding point, and binds again what was bound.
     fn bind_storage(&mut self, bytes: isize) -> Result<()> {
         let interop = self.memory.interop().clone();
@@ -87,8 +79,7 @@ impl ImportedBuffer {
         let base = &interop.functions().base;
         let bound = integer(base, sys::COPY_WRITE_BUFFER).cast_unsigned();
         // SAFETY: the context is current; there is room for one name.
-        interop.call("glGenBuffers", error::driver, |_| unsafe { (base.gen_buffers)(1, &raw mut self.name) })?;
-        self.check_name("glGenBuffers")?;
+        interop.named("glGenBuffers", &mut self.name, |name| unsafe { (base.gen_buffers)(1, name) })?;
         // SAFETY: buffer and memory are this context's and live, and the range is inside the memory.
         let made = interop.call("glBufferStorageMemEXT", error::storage, |_| unsafe {
             (base.bind_buffer)(sys::COPY_WRITE_BUFFER, self.name);

@@ -302,6 +302,21 @@ impl GlInterop {
         }
     }
 
+    /// Lets the driver write a name into `name`, which is 0, and fails if it writes none.
+    pub(crate) fn named(
+        &self,
+        operation: &'static str,
+        name: &mut c_uint,
+        make: impl FnOnce(*mut c_uint),
+    ) -> Result<()> {
+        self.call(operation, error::driver, |_| make(name))?;
+        if *name == 0 {
+            let error = Error::new(ErrorKind::Driver, operation, "the driver gave no name");
+            return Err(error.with_device(self.identity()));
+        }
+        Ok(())
+    }
+
     /// Takes the errors away that earlier calls left behind, so that the next is this library's.
     fn clear_errors(&self, operation: &'static str) -> Result<()> {
         /// One for each error there is, twice: a driver may keep one for every part of it.

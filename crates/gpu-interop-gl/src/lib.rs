@@ -98,6 +98,7 @@ mod headless;
 mod identity;
 mod interop;
 mod layout;
+mod lend;
 mod memory;
 mod semaphore;
 mod sys;

@@ -9,6 +9,9 @@ use gpu_interop_core::{Error, ErrorKind, ImportError, MemoryHandle, MemoryHandle
 use crate::error;
 use crate::functions::need;
 use crate::interop::GlInterop;
+#[cfg(unix)]
+use crate::lend::lend;
+use crate::lend::lend_win32;
 use crate::sys;
 
 /// A memory object of OpenGL with memory that another API exported. Deleted once it and everything made from it is gone.
@@ -68,10 +71,7 @@ impl GlInterop {
 
         let mut name = 0;
         // SAFETY: the context is current and has the extension; there is room for one name.
-        self.call("glCreateMemoryObjectsEXT", error::driver, |_| unsafe { (functions.create)(1, &raw mut name) })?;
-        if name == 0 {
-            return Err(Error::new(ErrorKind::Driver, "glCreateMemoryObjectsEXT", "the driver gave no name"));
-        }
+        self.named("glCreateMemoryObjectsEXT", &mut name, |name| unsafe { (functions.create)(1, name) })?;
         // From here on it is deleted when dropped, also after a failure.
         let inner = Inner {
             interop: self.clone(),
@@ -108,41 +108,29 @@ impl GlInterop {
         }
     }
 
-    /// Gives the driver a duplicate, which it owns after a success only. What it does to one that it refuses is not
-    /// written anywhere, so that one is looked at.
     #[cfg(unix)]
     fn import_fd(&self, memory: &Inner, fd: std::os::fd::BorrowedFd<'_>) -> Result<()> {
         const OPERATION: &str = "glImportMemoryFdEXT";
         let functions = need(&self.functions().memory_fd, OPERATION)?;
-        let loan = gpu_interop_core::handle::LentFd::new(fd)?;
-        let outcome = self.call(OPERATION, error::import, |_| {
+        lend(self, OPERATION, fd, |fd| {
             // SAFETY: the context is current and has the extension, the object has no memory yet, and the descriptor is
             // a duplicate that the driver may close.
-            unsafe { (functions.import)(memory.name, memory.size, sys::HANDLE_TYPE_OPAQUE_FD_EXT, loan.as_raw_fd()) }
-        });
-        match outcome {
-            Ok(()) => loan.consumed(),
-            Err(_) => drop(loan.settle()),
-        }
-        outcome
+            unsafe { (functions.import)(memory.name, memory.size, sys::HANDLE_TYPE_OPAQUE_FD_EXT, fd) }
+        })
     }
 
     fn import_win32(&self, memory: &Inner, kind: MemoryHandleKind, object: &Win32Object) -> Result<()> {
         const OPERATION: &str = "glImportMemoryWin32NameEXT";
-        match object {
-            Win32Object::Handle(handle) => self.import_win32_handle(memory, kind, handle.as_raw()),
-            Win32Object::Name(name) => {
-                let functions = need(&self.functions().memory_win32, OPERATION)?;
-                let ty = handle_type(kind, OPERATION)?;
-                let name = name.as_utf16().as_ptr().cast::<c_void>();
-                // SAFETY: the context is current and has the extension, the object has no memory yet, and the name is
-                // UTF-16 that ends with a NUL.
-                self.call(OPERATION, error::import, |_| unsafe {
-                    (functions.import_name)(memory.name, memory.size, ty, name);
-                })
-            }
-            _ => Err(Error::unsupported(OPERATION, "this crate knows handles and names only")),
-        }
+        let by_name = |name| {
+            let functions = need(&self.functions().memory_win32, OPERATION)?;
+            let ty = handle_type(kind, OPERATION)?;
+            // SAFETY: the context is current and has the extension, the object has no memory yet, and the name is UTF-16
+            // that ends with a NUL.
+            self.call(OPERATION, error::import, |_| unsafe {
+                (functions.import_name)(memory.name, memory.size, ty, name);
+            })
+        };
+        lend_win32(object, OPERATION, |handle| self.import_win32_handle(memory, kind, handle), by_name)
     }
 
     fn import_win32_handle(&self, memory: &Inner, kind: MemoryHandleKind, handle: *mut c_void) -> Result<()> {

@@ -14,6 +14,9 @@ use crate::error;
 use crate::functions::need;
 use crate::interop::GlInterop;
 use crate::layout::TextureLayout;
+#[cfg(unix)]
+use crate::lend::lend;
+use crate::lend::lend_win32;
 use crate::memory::{delete, supported};
 use crate::sys;
 use crate::texture::ImportedTexture;
@@ -91,10 +94,7 @@ impl GlInterop {
         let operation = if is_timeline { "glCreateSemaphoresNV" } else { "glGenSemaphoresEXT" };
         let create = if is_timeline { need(&self.functions().timeline, OPERATION)?.create } else { functions.generate };
         // SAFETY: the context is current and has the extension; there is room for one name.
-        self.call(operation, error::driver, |_| unsafe { create(1, &raw mut semaphore.name) })?;
-        if semaphore.name == 0 {
-            return Err(Error::new(ErrorKind::Driver, operation, "the driver gave no name"));
-        }
+        self.named(operation, &mut semaphore.name, |name| unsafe { create(1, name) })?;
         if is_timeline {
             let timeline = need(&self.functions().timeline, OPERATION)?;
             let ty: c_int = sys::SEMAPHORE_TYPE_TIMELINE_NV;
@@ -128,37 +128,26 @@ impl ImportedSemaphore {
         }
     }
 
-    /// As for memory.
     #[cfg(unix)]
     fn import_fd(&self, fd: std::os::fd::BorrowedFd<'_>) -> Result<()> {
         const OPERATION: &str = "glImportSemaphoreFdEXT";
         let functions = need(&self.interop.functions().semaphore_fd, OPERATION)?;
-        let loan = gpu_interop_core::handle::LentFd::new(fd)?;
-        let outcome = self.interop.call(OPERATION, error::import, |_| {
+        lend(&self.interop, OPERATION, fd, |fd| {
             // SAFETY: the context is current and has the extension, the semaphore has no payload yet, and the descriptor
             // is a duplicate that the driver may close.
-            unsafe { (functions.import)(self.name, sys::HANDLE_TYPE_OPAQUE_FD_EXT, loan.as_raw_fd()) }
-        });
-        match outcome {
-            Ok(()) => loan.consumed(),
-            Err(_) => drop(loan.settle()),
-        }
-        outcome
+            unsafe { (functions.import)(self.name, sys::HANDLE_TYPE_OPAQUE_FD_EXT, fd) }
+        })
     }
 
     fn import_win32(&self, ty: c_uint, object: &Win32Object) -> Result<()> {
         const OPERATION: &str = "glImportSemaphoreWin32NameEXT";
-        match object {
-            Win32Object::Handle(handle) => self.import_win32_handle(ty, handle.as_raw()),
-            Win32Object::Name(name) => {
-                let functions = need(&self.interop.functions().semaphore_win32, OPERATION)?;
-                let name = name.as_utf16().as_ptr().cast::<c_void>();
-                // SAFETY: the context is current and has the extension, the semaphore has no payload yet, and the name is
-                // UTF-16 that ends with a NUL.
-                self.interop.call(OPERATION, error::import, |_| unsafe { (functions.import_name)(self.name, ty, name) })
-            }
-            _ => Err(Error::unsupported(OPERATION, "this crate knows handles and names only")),
-        }
+        let by_name = |name| {
+            let functions = need(&self.interop.functions().semaphore_win32, OPERATION)?;
+            // SAFETY: the context is current and has the extension, the semaphore has no payload yet, and the name is
+            // UTF-16 that ends with a NUL.
+            self.interop.call(OPERATION, error::import, |_| unsafe { (functions.import_name)(self.name, ty, name) })
+        };
+        lend_win32(object, OPERATION, |handle| self.import_win32_handle(ty, handle), by_name)
     }
 
     fn import_win32_handle(&self, ty: c_uint, handle: *mut c_void) -> Result<()> {
@@ -237,14 +226,14 @@ impl ImportedSemaphore {
         if self.payload() == SemaphorePayload::Binary {
             return Ok(());
         }
-        Err(Error::invalid(operation, "the semaphore has values; say which"))
+        Err(Error::new(ErrorKind::InvalidArgument, operation, "the semaphore has values; say which"))
     }
 
     fn expect_values(&self, operation: &'static str) -> Result<()> {
         if self.payload() == SemaphorePayload::Timeline {
             return Ok(());
         }
-        Err(Error::invalid(operation, "the semaphore is binary; it has no values"))
+        Err(Error::new(ErrorKind::InvalidArgument, operation, "the semaphore is binary; it has no values"))
     }
 
     fn set_value(&self, operation: &'static str, value: u64) -> Result<()> {

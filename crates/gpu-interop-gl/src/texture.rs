@@ -170,7 +170,8 @@ impl ImportedMemory {
         let geometry = spec.check(OPERATION, self.size())?;
         let interop = self.interop();
         if interop.is_es() && matches!(geometry.target, sys::TEXTURE_1D | sys::TEXTURE_1D_ARRAY) {
-            return Err(Error::unsupported(
+            return Err(Error::new(
+                ErrorKind::Unsupported,
                 OPERATION,
                 "OpenGL ES has no textures of one dimension; export an image of two, or use a context of OpenGL",
             )
@@ -200,10 +201,9 @@ impl ImportedTexture {
             Some(direct) => {
                 let target = self.target;
                 // SAFETY: the context is current and has the function; there is room for one name.
-                interop.call("glCreateTextures", error::driver, |_| unsafe {
-                    (direct.create_textures)(target, 1, &raw mut self.name);
+                interop.named("glCreateTextures", &mut self.name, |name| unsafe {
+                    (direct.create_textures)(target, 1, name);
                 })?;
-                self.check_name("glCreateTextures")?;
                 // SAFETY: the texture is new and of this context.
                 self.set_parameters(&interop, |name, value| unsafe {
                     (direct.texture_parameter_i)(self.name, name, value);
@@ -212,10 +212,7 @@ impl ImportedTexture {
             }
             None => {
                 // SAFETY: the context is current; there is room for one name.
-                interop.call("glGenTextures", error::driver, |_| unsafe {
-                    (base.gen_textures)(1, &raw mut self.name);
-                })?;
-                self.check_name("glGenTextures")?;
+                interop.named("glGenTextures", &mut self.name, |name| unsafe { (base.gen_textures)(1, name) })?;
                 let bound = integer(base, geometry.binding).cast_unsigned();
                 // SAFETY: the texture is new, and is of this target from here on. A context without the target says so here.
                 interop.call("glBindTexture", error::storage, |_| unsafe {
@@ -230,13 +227,6 @@ impl ImportedTexture {
                 made
             }
         }
-    }
-
-    fn check_name(&self, operation: &'static str) -> Result<()> {
-        if self.name == 0 {
-            return Err(Error::new(ErrorKind::Driver, operation, "the driver gave no name"));
-        }
-        Ok(())
     }
 
     /// The tiling, which counts from the storage on, and the order of the channels.

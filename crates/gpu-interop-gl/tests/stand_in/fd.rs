@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use gpu_interop_core::handle::{FdKind, classify_fd};
-use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandle, MemoryImport, SemaphoreImport, Uuid};
+use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport, Uuid};
 
 use crate::driver::{self, INVALID_OPERATION, INVALID_VALUE, OUT_OF_MEMORY, with};
 use crate::interop;
@@ -74,24 +74,36 @@ fn ten_thousand_imports_leak_nothing_and_close_nothing_twice() {
 }
 
 #[test]
-fn a_refused_semaphore_comes_back() {
+fn a_refused_semaphore_comes_back_and_leaks_nothing() {
+    const NAME: &str = "hundred-semaphores";
     let gl = interop(&driver::ALL);
-    for timeline in [false, true] {
-        for closes in [false, true] {
-            with(|state| {
-                state.fault = Some(("glImportSemaphoreFdEXT", INVALID_OPERATION));
-                state.closes_refused = closes;
-            });
-            let failure = gl.import_semaphore(semaphore_handle(timeline)).expect_err("refused");
-            assert_eq!(failure.kind(), ErrorKind::ImportRejected);
-            with(|state| state.fault = None);
-            let semaphore = gl.import_semaphore(failure.into_request()).expect("it works");
-            with(|state| {
-                let known = &state.semaphores[&semaphore.as_raw()];
-                assert_eq!((known.timeline, known.imported.map(|(ty, _)| ty)), (timeline, Some(0x9586)));
-            });
-        }
+    let stranger = rustix::fs::memfd_create("stranger", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
+    for cycle in 0..100 {
+        let (timeline, closes) = (cycle % 2 == 0, cycle % 4 < 2);
+        with(|state| {
+            state.fault = Some(("glImportSemaphoreFdEXT", INVALID_OPERATION));
+            state.closes_refused = closes;
+        });
+        let fd = rustix::fs::memfd_create(NAME, rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
+        let handle = if timeline { SemaphoreHandle::TimelineFd(fd) } else { SemaphoreHandle::OpaqueFd(fd) };
+        let failure = gl.import_semaphore(handle).expect_err("refused");
+        assert_eq!(failure.kind(), ErrorKind::ImportRejected);
+        assert_eq!(open(NAME), 1, "the caller's alone");
+        with(|state| {
+            assert_eq!(state.alive(), 0, "cycle {cycle}");
+            state.fault = None;
+        });
+        let semaphore = gl.import_semaphore(failure.into_request()).expect("it works");
+        assert_eq!(open(NAME), 1, "the driver's alone");
+        with(|state| {
+            let known = &state.semaphores[&semaphore.as_raw()];
+            assert_eq!((known.timeline, known.imported.map(|(ty, _)| ty)), (timeline, Some(0x9586)));
+        });
+        drop(semaphore);
+        assert_eq!(open(NAME), 0, "cycle {cycle}");
+        with(|state| assert_eq!(state.alive(), 0, "cycle {cycle}"));
     }
+    rustix::fs::fstat(stranger.as_fd()).expect("nobody closed it");
 }
 
 #[test]

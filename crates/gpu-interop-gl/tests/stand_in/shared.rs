@@ -242,6 +242,39 @@ fn every_bound_call_that_fails_is_named_and_leaves_what_was_bound() {
     }
 }
 
+/// A driver that gives no name and no error either. What has none is neither used nor deleted.
+#[test]
+fn objects_without_a_name_are_errors() {
+    both_ways(|gl, by_name| {
+        let memory = memory(gl);
+        let spec = TextureSpec::new(ArrayShape::D2 { width: 8, height: 8 }, rgba8());
+        let [buffers, textures] = match by_name {
+            true => ["glCreateBuffers", "glCreateTextures"],
+            false => ["glGenBuffers", "glGenTextures"],
+        };
+        let import = |timeline| gl.import_semaphore(semaphore_handle(timeline)).expect_err("no name").into();
+        for call in ["glCreateMemoryObjectsEXT", buffers, textures, "glGenSemaphoresEXT", "glCreateSemaphoresNV"] {
+            with(|state| {
+                state.calls.clear();
+                state.fault = Some((call, 0));
+            });
+            let error: gpu_interop_core::Error = match call {
+                "glCreateMemoryObjectsEXT" => {
+                    gl.import_memory(MemoryImport::new(memory_handle(), SIZE)).expect_err("no name").into()
+                }
+                "glGenSemaphoresEXT" => import(false),
+                "glCreateSemaphoresNV" => import(true),
+                _ if call == buffers => memory.map_buffer(0, 4096).expect_err("no name"),
+                _ => memory.map_texture(&spec).expect_err("no name"),
+            };
+            assert_eq!((error.operation(), error.kind()), (call, ErrorKind::Driver), "{error}");
+            assert!(error.message().contains("no name"), "{error}");
+            with(|state| assert_eq!((state.alive(), state.calls.as_slice()), (1, [call].as_slice())));
+        }
+        with(|state| state.fault = None);
+    });
+}
+
 /// Errors that the application has not asked for are not taken for those of the library's calls.
 #[test]
 fn pending_errors_of_the_application_fail_nothing() {
