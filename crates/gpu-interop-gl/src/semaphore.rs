@@ -161,7 +161,10 @@ impl ImportedSemaphore {
     /// Hands `barriers` over and signals a binary semaphore, behind everything that this context was given before, and
     /// flushes: the other API may submit its wait once this has returned. Rests on `glSignalSemaphoreEXT` and `glFlush`.
     ///
-    /// A binary semaphore is signalled again only after a wait has taken the last signal.
+    /// A binary semaphore is to be signalled again only after a wait has taken the last signal: of two in a row one may be
+    /// lost, or let a wait through too early. The wait may be the other API's, so this library cannot check it. It is not
+    /// demanded by `unsafe`, as what [`wait`](Self::wait) needs is: the extension calls a wait without a signal undefined, and
+    /// demands nothing of a signal.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a timeline or a fence, for what belongs to another context, and if the context is
@@ -200,7 +203,7 @@ impl ImportedSemaphore {
     ///
     /// # Safety
     /// The signal that this waits for must have been submitted by the other API, or flushed by this one, since the last
-    /// wait: the extension leaves everything else undefined.
+    /// wait, or since the semaphore was made: the extension leaves a wait without one undefined.
     pub unsafe fn wait(&self, barriers: &Barriers<'_>) -> Result<()> {
         self.expect_binary("glWaitSemaphoreEXT")?;
         // SAFETY: the caller's promise.
