@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 /// What `conformance list` says there is.
-const SCENARIOS: usize = 21;
+const SCENARIOS: usize = 22;
 
 /// What Direct3D 12 does not have.
 const NO_BINARY: &str = "Direct3D 12 has no binary semaphores, only fences";
@@ -55,8 +55,8 @@ fn suite() -> Result<(), Failed> {
 fn hip() -> Result<(), Failed> {
     let report = Run::hip_d3d().exporter("d3d12").filter("{d3d.[!1]*,memory.*,map.*,semaphore.*}").run()?;
     report.only_unsupported(&[NO_SEMAPHORES_OF_11, NO_BINARY, NO_HOST_MEMORY])?;
-    report.passed("d3d.", 11)?;
-    report.passed("d3d.texture_11", 1)?;
+    report.passed("d3d.", 12)?;
+    report.passed("d3d.texture_1", 2)?;
     report.passed("memory.", 5)?;
     report.passed("map.", 5)?;
     report.passed("semaphore.", 12)?;

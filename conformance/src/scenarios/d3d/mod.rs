@@ -6,6 +6,7 @@ mod keyed_mutex;
 mod memory11;
 mod memory12;
 mod refusal;
+mod texture12;
 
 use gpu_interop::d3d::d3d11::ExportableResource;
 use gpu_interop::d3d::{BindFlags, Sharing};
@@ -21,6 +22,7 @@ use crate::scenario::Scenario;
 pub(super) fn scenarios() -> Vec<Scenario> {
     [
         memory12::SCENARIOS,
+        texture12::SCENARIOS,
         fence::SCENARIOS,
         memory11::SCENARIOS,
         keyed_mutex::SCENARIOS,

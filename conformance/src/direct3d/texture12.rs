@@ -1,0 +1,124 @@
+//! Copies of textures of Direct3D 12, between them and the host.
+
+use std::mem::ManuallyDrop;
+
+use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::{
+    D3D12_PLACED_SUBRESOURCE_FOOTPRINT, D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_DEST,
+    D3D12_RESOURCE_STATE_COPY_SOURCE, D3D12_SUBRESOURCE_FOOTPRINT, D3D12_TEXTURE_COPY_LOCATION,
+    D3D12_TEXTURE_COPY_LOCATION_0, D3D12_TEXTURE_COPY_TYPE_PLACED_FOOTPRINT, D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX,
+    D3D12_TEXTURE_DATA_PITCH_ALIGNMENT, ID3D12Resource,
+};
+use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
+
+use super::gpu12::{Gpu12, Way, transition};
+use crate::outcome::{Stop, Verdict};
+
+/// One subresource of a texture: a level of a layer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subresource<'a> {
+    pub(crate) texture: &'a ID3D12Resource,
+    pub(crate) number: u32,
+    pub(crate) format: DXGI_FORMAT,
+    /// Texels in a row, rows, slices.
+    pub(crate) extent: [u32; 3],
+    /// Bytes of a texel.
+    pub(crate) texel: usize,
+}
+
+impl Subresource<'_> {
+    /// Bytes of a row.
+    fn row(&self) -> usize {
+        self.extent[0] as usize * self.texel
+    }
+
+    /// Bytes from row to row of a buffer that it is copied to or from.
+    fn pitch(&self) -> usize {
+        self.row().next_multiple_of(D3D12_TEXTURE_DATA_PITCH_ALIGNMENT as usize)
+    }
+
+    /// Rows of all slices.
+    fn rows(&self) -> usize {
+        self.extent[1] as usize * self.extent[2] as usize
+    }
+
+    /// It as a side of a copy.
+    fn location(&self) -> D3D12_TEXTURE_COPY_LOCATION {
+        D3D12_TEXTURE_COPY_LOCATION {
+            pResource: ManuallyDrop::new(Some(self.texture.clone())),
+            Type: D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX,
+            Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { SubresourceIndex: self.number },
+        }
+    }
+
+    /// A buffer as the other side.
+    fn in_buffer(&self, buffer: &ID3D12Resource) -> Verdict<D3D12_TEXTURE_COPY_LOCATION> {
+        let [width, height, depth] = self.extent;
+        let pitch = u32::try_from(self.pitch()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let footprint = D3D12_SUBRESOURCE_FOOTPRINT {
+            Format: self.format,
+            Width: width,
+            Height: height,
+            Depth: depth,
+            RowPitch: pitch,
+        };
+        Ok(D3D12_TEXTURE_COPY_LOCATION {
+            pResource: ManuallyDrop::new(Some(buffer.clone())),
+            Type: D3D12_TEXTURE_COPY_TYPE_PLACED_FOOTPRINT,
+            Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 {
+                PlacedFootprint: D3D12_PLACED_SUBRESOURCE_FOOTPRINT { Offset: 0, Footprint: footprint },
+            },
+        })
+    }
+}
+
+impl Gpu12 {
+    /// Has the queue write all texels of a subresource, which `data` has without gaps, and waits until it is done. The
+    /// texture is in the common state before and after.
+    pub(crate) fn write_texture(&self, to: Subresource<'_>, data: &[u8]) -> Verdict {
+        let mut staging = self.staging(Way::Up, to.pitch() * to.rows())?;
+        for (row, texels) in data.chunks_exact(to.row()).take(to.rows()).enumerate() {
+            let start = row * to.pitch();
+            staging.bytes(start..start + to.row())?.copy_from_slice(texels);
+        }
+        self.copy_texture(to, to.in_buffer(&staging.resource)?, Way::Up)?;
+        self.give_back(staging);
+        Ok(())
+    }
+
+    /// Reads all texels of a subresource, without gaps.
+    pub(crate) fn read_texture(&self, from: Subresource<'_>) -> Verdict<Vec<u8>> {
+        let mut staging = self.staging(Way::Down, from.pitch() * from.rows())?;
+        self.copy_texture(from, from.in_buffer(&staging.resource)?, Way::Down)?;
+        let mut found = Vec::with_capacity(from.row() * from.rows());
+        for row in 0..from.rows() {
+            let start = row * from.pitch();
+            found.extend_from_slice(staging.bytes(start..start + from.row())?);
+        }
+        self.give_back(staging);
+        Ok(found)
+    }
+
+    /// Copies a subresource to or from a buffer, and waits until it is done.
+    fn copy_texture(&self, of: Subresource<'_>, mut buffer: D3D12_TEXTURE_COPY_LOCATION, way: Way) -> Verdict {
+        let mut texture = of.location();
+        let uses: Vec<ID3D12Resource> =
+            [&buffer, &texture].into_iter().filter_map(|side| side.pResource.as_ref().cloned()).collect();
+        let (state, target, source) = match way {
+            Way::Up => (D3D12_RESOURCE_STATE_COPY_DEST, &raw const texture, &raw const buffer),
+            Way::Down => (D3D12_RESOURCE_STATE_COPY_SOURCE, &raw const buffer, &raw const texture),
+        };
+        let submitted = self.submit(None, None, uses, |list| {
+            transition(list, of.texture, D3D12_RESOURCE_STATE_COMMON, state);
+            // SAFETY: both sides are live, of this device and kept, and as large as is said; what is pointed to outlives
+            // the call.
+            unsafe { list.CopyTextureRegion(target, 0, 0, 0, source, None) };
+            transition(list, of.texture, state, D3D12_RESOURCE_STATE_COMMON);
+            Ok(())
+        });
+        for side in [&mut buffer, &mut texture] {
+            // SAFETY: let go once; the list, or nobody, keeps what it uses.
+            unsafe { ManuallyDrop::drop(&mut side.pResource) };
+        }
+        self.finish(submitted?)
+    }
+}
