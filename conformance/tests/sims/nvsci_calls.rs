@@ -8,7 +8,7 @@ use gpu_interop::nvsci::{
     Buffer, BufferAttributeList, BufferAttributes, GpuAttributes, ImportedSync, MemSync, NvSci, SyncAttributeList,
     SyncModule, SyncOptions,
 };
-use gpu_interop::{Device, Error, NvSciSyncUse};
+use gpu_interop::{Device, Error, ErrorKind, MemoryImport, NvSciSyncUse, Uuid};
 use libloading::Library;
 use libtest_mimic::{Failed, Trial};
 
@@ -20,11 +20,12 @@ pub(crate) const COMMAND: &str = "nvsci-calls";
 
 type Check = fn(&Rig) -> Result<(), Failed>;
 
-const CHECKS: [(&str, Check); 5] = [
+const CHECKS: [(&str, Check); 6] = [
     ("flags_of_skipped_memsync_reach_the_driver", skipped),
     ("a_read_only_duplicate_is_mapped_read_only", read_only),
     ("caches_are_flushed_where_needed", flushed),
     ("everything_is_given_back_in_any_order", given_back),
+    ("a_handle_keeps_its_object_and_what_is_known_of_it", handles_keep),
     ("a_second_free_ends_the_process", freed_twice),
 ];
 
@@ -115,7 +116,11 @@ impl Rig {
     }
 
     fn buffer(&self) -> Result<Buffer, Error> {
-        let gpu = GpuAttributes::new(self.device.identity().uuid.expect("a UUID"));
+        self.buffer_for(self.device.identity().uuid.expect("a UUID"))
+    }
+
+    fn buffer_for(&self, gpu: Uuid) -> Result<Buffer, Error> {
+        let gpu = GpuAttributes::new(gpu);
         let attributes = BufferAttributes::raw(8192).cpu_access(true).gpu(gpu);
         let list = BufferAttributeList::new(&self.nv_sci.open_buffers()?, &attributes)?;
         BufferAttributeList::reconcile(&[&list])?.allocate()
@@ -192,6 +197,38 @@ fn given_back(rig: &Rig) -> Result<(), Failed> {
         rig.number("sim_nvsci_live").is_ok_and(|live| live == before)
     });
     check(settled, format!("{before} objects before, {} after", rig.number("sim_nvsci_live")?))
+}
+
+/// What is taken out of a request is as good as the request: the stand-in ends the process if it is given what was freed.
+fn handles_keep(rig: &Rig) -> Result<(), Failed> {
+    let (live, stream) = (rig.number("sim_nvsci_live")?, rig.device.create_stream()?);
+    let buffer = rig.buffer()?;
+    buffer.write(0, &[0x5e; 8192])?;
+    let (writable, readable) =
+        (buffer.import_request().into_handle(), buffer.read_only()?.import_request().into_handle());
+    drop(buffer);
+    for (handle, writes) in [(readable, false), (writable, true)] {
+        let mapped = rig.device.import_memory(MemoryImport::new(handle, 8192))?.map_all()?;
+        let mut found = [0; 8192];
+        stream.read(&mapped, &mut found)?;
+        check(found == [0x5e; 8192], "other data")?;
+        let filled = stream.fill(&mapped, 1).map_err(|error| error.kind());
+        let expected = if writes { Ok(()) } else { Err(ErrorKind::InvalidArgument) };
+        check(filled == expected, format!("a fill, where writing is {writes}: {filled:?}"))?;
+        stream.synchronize()?;
+    }
+    let foreign = rig.buffer_for(Uuid::from_bytes([9; 16]).expect("a UUID"))?.import_request().into_handle();
+    let refused = rig.device.import_memory(MemoryImport::new(foreign, 8192)).map_err(|failure| failure.kind());
+    check(matches!(refused, Err(ErrorKind::DeviceMismatch)), format!("another GPU's buffer: {refused:?}"))?;
+
+    let object = rig.object()?;
+    let handle = object.object().import_request().into_handle();
+    drop(object);
+    let semaphore = rig.device.import_semaphore(handle)?;
+    drop((semaphore, refused));
+    rig.device.collect();
+    let left = rig.number("sim_nvsci_live")?;
+    check(left == live, format!("{live} objects before, {left} after"))
 }
 
 /// The library never does; the stand-in would notice.

@@ -1,15 +1,8 @@
 //! What an application asks to import.
 
-use std::any::Any;
-use std::sync::Arc;
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::{MemoryHandle, SemaphoreHandle};
 use crate::identity::{DeviceIdentity, IdentityMatch};
-use crate::nv_sci::NvSciBufProperties;
-
-/// Something that lives until the driver has ended an import.
-pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
 /// More than any processor or GPU can address, bytes: 57 bits of address are the most there are. CUDA's driver accepts
 /// even 2^64 - 1.
@@ -22,8 +15,6 @@ pub struct MemoryImport {
     pub(crate) size: u64,
     pub(crate) dedicated: bool,
     pub(crate) exporter: Option<DeviceIdentity>,
-    pub(crate) nv_sci: Option<NvSciBufProperties>,
-    pub(crate) owner: Option<Owner>,
 }
 
 impl MemoryImport {
@@ -31,7 +22,7 @@ impl MemoryImport {
     /// not of the payload; a part of it can be mapped later.
     #[must_use]
     pub fn new(handle: MemoryHandle, size: u64) -> Self {
-        Self { handle, size, dedicated: false, exporter: None, nv_sci: None, owner: None }
+        Self { handle, size, dedicated: false, exporter: None }
     }
 
     /// Says that the memory is a dedicated allocation. Set it exactly if the exporter used
@@ -47,28 +38,6 @@ impl MemoryImport {
     pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
         self.exporter = Some(exporter);
         self
-    }
-
-    /// Says what was reconciled about an NvSciBuf object. A GPU that it was not made for is then refused, and so is what
-    /// writes to it where it only allows reading.
-    #[must_use]
-    pub fn with_nv_sci_buf(mut self, properties: NvSciBufProperties) -> Self {
-        self.nv_sci = Some(properties);
-        self
-    }
-
-    /// Keeps `owner` until the driver has ended the import, which may be after the import was dropped: for what a handle
-    /// only borrows, such as an NvSci object. If the driver cannot end it, `owner` is leaked with it.
-    #[must_use]
-    pub fn with_owner(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
-        self.owner = Some(owner);
-        self
-    }
-
-    /// What was reconciled about the NvSciBuf object, if the application said so.
-    #[must_use]
-    pub fn nv_sci_buf(&self) -> Option<&NvSciBufProperties> {
-        self.nv_sci.as_ref()
     }
 
     /// The handle, still owned by the request.
@@ -127,13 +96,7 @@ impl MemoryImport {
         descriptor::check_memory(operation, &self.handle, self.size)?;
         #[cfg(windows)]
         nt::check(operation, self.handle.as_win32(), "memory")?;
-        if let Some(properties) = &self.nv_sci {
-            if !matches!(self.handle, MemoryHandle::NvSciBuf(_)) {
-                return Err(Error::invalid(
-                    operation,
-                    "the request has properties of NvSciBuf, the handle is another's",
-                ));
-            }
+        if let Some(properties) = self.handle.nv_sci_buf() {
             properties.check_gpu(operation, importer)?;
         }
         check_exporter(operation, self.exporter.as_ref(), importer)
@@ -145,27 +108,19 @@ impl MemoryImport {
 pub struct SemaphoreImport {
     pub(crate) handle: SemaphoreHandle,
     pub(crate) exporter: Option<DeviceIdentity>,
-    pub(crate) owner: Option<Owner>,
 }
 
 impl SemaphoreImport {
     /// The semaphore behind `handle`.
     #[must_use]
     pub fn new(handle: SemaphoreHandle) -> Self {
-        Self { handle, exporter: None, owner: None }
+        Self { handle, exporter: None }
     }
 
     /// Says which device exported the semaphore, so that importing it on another one is refused with a clear error.
     #[must_use]
     pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
         self.exporter = Some(exporter);
-        self
-    }
-
-    /// The twin of [`MemoryImport::with_owner`].
-    #[must_use]
-    pub fn with_owner(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
-        self.owner = Some(owner);
         self
     }
 

@@ -1,6 +1,7 @@
 //! Handles to memory.
 
-use super::{FdHandle, KmtHandle, NvSciBufObject, Win32Object, handle_kinds};
+use super::{FdHandle, KmtHandle, NvSciBufObject, Owner, Win32Object, handle_kinds};
+use crate::nv_sci::NvSciBufProperties;
 
 handle_kinds! {
     /// The kinds of memory handle that the CUDA and HIP headers declare.
@@ -75,6 +76,23 @@ impl MemoryHandle {
             Self::D3d11ResourceKmt(_) => MemoryHandleKind::D3d11ResourceKmt,
             Self::NvSciBuf(_) => MemoryHandleKind::NvSciBuf,
             Self::DmaBufFd(_) => MemoryHandleKind::DmaBufFd,
+        }
+    }
+
+    /// What keeps the object behind it, if it points to one that is kept.
+    pub(crate) fn owner(&self) -> Option<&Owner> {
+        match self {
+            Self::NvSciBuf(object) => object.owner(),
+            _ => None,
+        }
+    }
+
+    /// What was reconciled about an NvSciBuf object, if that is what it is, and the application said so.
+    #[must_use]
+    pub fn nv_sci_buf(&self) -> Option<&NvSciBufProperties> {
+        match self {
+            Self::NvSciBuf(object) => object.properties(),
+            _ => None,
         }
     }
 

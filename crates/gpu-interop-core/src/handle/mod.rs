@@ -6,6 +6,7 @@ mod lend;
 mod memory;
 #[cfg(windows)]
 mod nt_kind;
+mod nv_sci;
 mod semaphore;
 mod win32;
 
@@ -17,12 +18,17 @@ pub use lend::LentFd;
 pub use memory::{MemoryHandle, MemoryHandleKind};
 #[cfg(windows)]
 pub(crate) use nt_kind::{NtKind, classify};
+pub use nv_sci::{NvSciBufObject, NvSciFence, NvSciSyncAttrList, NvSciSyncObject};
 pub use semaphore::{SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
-pub use win32::{
-    KmtHandle, NtHandle, NvSciBufObject, NvSciFence, NvSciSyncAttrList, NvSciSyncObject, ObjectName, Win32Object,
-};
+pub use win32::{KmtHandle, NtHandle, ObjectName, Win32Object};
+
+use std::any::Any;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+/// What a handle only points into: kept until the driver has ended every import of it.
+pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
 /// The operating systems on which handle kinds exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FdHandle, KmtHandle, NvSciSyncObject, Win32Object, handle_kinds};
+use super::{FdHandle, KmtHandle, NvSciSyncObject, Owner, Win32Object, handle_kinds};
 
 handle_kinds! {
     /// The kinds of semaphore handle that the CUDA and HIP headers declare.
@@ -98,6 +98,14 @@ impl SemaphoreHandle {
             Self::D3d11KeyedMutexKmt(_) => SemaphoreHandleKind::D3d11KeyedMutexKmt,
             Self::TimelineFd(_) => SemaphoreHandleKind::TimelineFd,
             Self::TimelineWin32(_) => SemaphoreHandleKind::TimelineWin32,
+        }
+    }
+
+    /// What keeps the object behind it, if it points to one that is kept.
+    pub(crate) fn owner(&self) -> Option<&Owner> {
+        match self {
+            Self::NvSciSync(object) => object.owner(),
+            _ => None,
         }
     }
 

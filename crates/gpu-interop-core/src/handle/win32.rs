@@ -1,5 +1,5 @@
-//! Handles of the Windows APIs and of NvSci. The types exist on every system, so that descriptors can be built
-//! and tested anywhere; [`super::HandlePlatform`] says where importing one can work.
+//! Handles of the Windows APIs. The types exist on every system, so that descriptors can be built and tested anywhere;
+//! [`super::HandlePlatform`] says where importing one can work.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -171,48 +171,6 @@ impl From<ObjectName> for Win32Object {
     fn from(name: ObjectName) -> Self {
         Self::Name(name)
     }
-}
-
-/// Declares a borrowed NvSci pointer.
-macro_rules! nv_sci {
-    ($( $(#[$meta:meta])* $name:ident: $object:literal, valid until $until:literal; )+) => { $(
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub struct $name(NonNull<c_void>);
-
-        // SAFETY: NVIDIA documents these objects as usable from any thread; this type only carries an address.
-        unsafe impl Send for $name {}
-        // SAFETY: as above.
-        unsafe impl Sync for $name {}
-
-        impl $name {
-            #[doc = concat!("Wraps ", $object, ".")]
-            ///
-            /// # Safety
-            #[doc = concat!("It must be valid, and stay valid until ", $until, ".")]
-            #[must_use]
-            pub unsafe fn from_raw(object: NonNull<c_void>) -> Self {
-                Self(object)
-            }
-
-            /// The address.
-            #[must_use]
-            pub fn as_raw(self) -> *mut c_void {
-                self.0.as_ptr()
-            }
-        }
-    )+ };
-}
-
-nv_sci! {
-    /// An NvSciBuf object. Borrowed: the application keeps ownership.
-    NvSciBufObject: "an `NvSciBufObj`", valid until "the import and everything made from it are closed";
-    /// An NvSciSync object. Borrowed: the application keeps ownership.
-    NvSciSyncObject: "an `NvSciSyncObj`", valid until "the import is closed";
-    /// An NvSciSync attribute list that is not reconciled. Borrowed: the application keeps ownership.
-    NvSciSyncAttrList: "an unreconciled `NvSciSyncAttrList`", valid until "the call that fills it has returned, during which nothing else uses it";
-    /// Where an NvSciSync fence is: written by a signal, read by a wait. Borrowed.
-    NvSciFence: "the address of an `NvSciSyncFence`", valid until "the signal or wait that names it has been enqueued";
 }
 
 #[cfg(test)]

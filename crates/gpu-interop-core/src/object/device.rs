@@ -172,7 +172,9 @@ impl Device {
             unsafe { self.inner.raw.import_semaphore(&request) }
         });
         match imported {
-            Ok(raw) => Ok(ExternalSemaphore::new(self.inner.clone(), raw, request.handle.kind(), request.owner)),
+            Ok(raw) => {
+                Ok(ExternalSemaphore::new(self.inner.clone(), raw, request.handle.kind(), request.handle.owner()))
+            }
             Err(error) => {
                 let handle = &request.handle;
                 let error = error.with_context("handle", handle.kind()).with_object_name(handle.as_win32());

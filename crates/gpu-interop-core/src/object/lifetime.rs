@@ -28,7 +28,7 @@ use super::resource::{Import, Resource};
 use crate::backend::{BackendDevice, RawEvent, RawStream};
 use crate::bridge::{Bridges, Threads};
 use crate::error::Result;
-use crate::import::Owner;
+use crate::handle::Owner;
 
 /// Who may use an object.
 #[derive(Debug, Clone, Copy)]
@@ -169,9 +169,9 @@ impl Lifetimes {
     }
 
     /// Keeps what a new import borrows from.
-    pub(super) fn keep(&self, resource: Resource, owner: Option<Owner>) {
+    pub(super) fn keep(&self, resource: Resource, owner: Option<&Owner>) {
         if let (Some(import), Some(owner)) = (resource.import(), owner) {
-            lock(&self.owners).insert(import, owner);
+            lock(&self.owners).insert(import, owner.clone());
         }
     }
 

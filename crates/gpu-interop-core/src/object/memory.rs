@@ -42,9 +42,9 @@ pub struct ExternalMemory {
 
 impl ExternalMemory {
     pub(super) fn new(device: Arc<DeviceInner>, raw: RawMemory, request: &MemoryImport) -> Self {
-        device.lifetimes.keep(Resource::Memory(raw), request.owner.clone());
+        device.lifetimes.keep(Resource::Memory(raw), request.handle.owner());
         let owned = Owned::new(device, Resource::Memory(raw));
-        let (size, kind, nv_sci) = (request.size, request.handle.kind(), request.nv_sci.clone());
+        let (size, kind, nv_sci) = (request.size, request.handle.kind(), request.handle.nv_sci_buf().cloned());
         Self { inner: Arc::new(MemoryInner { owned, raw, size, kind, nv_sci }) }
     }
 
@@ -60,7 +60,7 @@ impl ExternalMemory {
         self.inner.kind
     }
 
-    /// What was reconciled about the NvSciBuf object, if the request said so.
+    /// What was reconciled about the NvSciBuf object, if the handle said so.
     #[must_use]
     pub fn nv_sci_buf(&self) -> Option<&NvSciBufProperties> {
         self.inner.nv_sci.as_ref()

@@ -15,8 +15,7 @@ use super::resource::Resource;
 use super::stream::Stream;
 use crate::backend::{RawSemaphore, RawSignal, RawWait};
 use crate::error::{Error, Result};
-use crate::handle::{SemaphoreHandleKind, SemaphorePayload};
-use crate::import::Owner;
+use crate::handle::{Owner, SemaphoreHandleKind, SemaphorePayload};
 use crate::semaphore_ops::{SignalParams, WaitParams};
 
 /// How many signals or waits of a batch need no heap allocation.
@@ -54,7 +53,7 @@ impl ExternalSemaphore {
         device: Arc<DeviceInner>,
         raw: RawSemaphore,
         kind: SemaphoreHandleKind,
-        owner: Option<Owner>,
+        owner: Option<&Owner>,
     ) -> Self {
         device.lifetimes.keep(Resource::Semaphore(raw), owner);
         let owned = Owned::new(device, Resource::Semaphore(raw));

@@ -37,7 +37,7 @@ impl fmt::Debug for Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: allocated once, freed once; imports hold this, so that none is left.
+        // SAFETY: allocated once, freed once; handles and imports hold this, so that none is left.
         unsafe { (self.module.functions().obj_free)(self.raw.as_ptr().expose_provenance()) };
     }
 }
@@ -107,21 +107,21 @@ impl Buffer {
         &self.inner.properties
     }
 
-    /// The library's object (`NvSciBufObj`), valid while a clone or an import of `self` lives.
+    /// The library's object (`NvSciBufObj`), valid while a clone, a handle or an import of `self` lives.
     #[must_use]
     pub fn as_raw(&self) -> usize {
         self.inner.raw.as_ptr().expose_provenance()
     }
 
-    /// What a device needs to import it. The request, and the import until the driver has ended it, keep it alive. A GPU
-    /// that no attribute list named is refused.
+    /// What a device needs to import it. The handle in it, its clones, and the import until the driver has ended it keep the
+    /// buffer alive, and know which GPUs it was made for and whether it may only be read. A GPU that no attribute list named
+    /// is refused.
     #[must_use]
     pub fn import_request(&self) -> MemoryImport {
-        // SAFETY: the object lives as long as the owner, which the driver's import does not outlive.
-        let object = unsafe { NvSciBufObject::from_raw(self.inner.raw) };
+        // SAFETY: the object is freed when the owner is dropped.
+        let object = unsafe { NvSciBufObject::owned_by(self.inner.raw, self.inner.clone()) };
+        let object = object.with_properties(self.inner.properties.for_import().clone());
         MemoryImport::new(MemoryHandle::NvSciBuf(object), self.inner.properties.size())
-            .with_nv_sci_buf(self.inner.properties.for_import().clone())
-            .with_owner(self.inner.clone())
     }
 
     /// How a device maps a plane of an image: one mip level of two dimensions.

@@ -28,7 +28,8 @@ unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: allocated once, freed once; imports hold this, so that none is left. Fences have references of their own.
+        // SAFETY: allocated once, freed once; handles and imports hold this, so that none is left. Fences have references of
+        // their own.
         unsafe { (self.module.functions().obj_free)(self.raw.as_ptr().expose_provenance()) };
     }
 }
@@ -63,7 +64,7 @@ impl SyncObject {
         &self.inner.module
     }
 
-    /// The library's object (`NvSciSyncObj`), valid while a clone or an import of `self` lives.
+    /// The library's object (`NvSciSyncObj`), valid while a clone, a handle or an import of `self` lives.
     #[must_use]
     pub fn as_raw(&self) -> usize {
         self.inner.raw.as_ptr().expose_provenance()
@@ -75,12 +76,13 @@ impl SyncObject {
         self.inner.deterministic
     }
 
-    /// What a device needs to import it. The request, and the import until the driver has ended it, keep it alive.
+    /// What a device needs to import it. The handle in it, its clones, and the import until the driver has ended it keep the
+    /// object alive.
     #[must_use]
     pub fn import_request(&self) -> SemaphoreImport {
-        // SAFETY: the object lives as long as the owner, which the driver's import does not outlive.
-        let object = unsafe { NvSciSyncObject::from_raw(self.inner.raw) };
-        SemaphoreImport::new(SemaphoreHandle::NvSciSync(object)).with_owner(self.inner.clone())
+        // SAFETY: the object is freed when the owner is dropped.
+        let object = unsafe { NvSciSyncObject::owned_by(self.inner.raw, self.inner.clone()) };
+        SemaphoreImport::new(SemaphoreHandle::NvSciSync(object))
     }
 
     /// Imports it (`cuImportExternalSemaphore`), to be signalled and waited for with fences.

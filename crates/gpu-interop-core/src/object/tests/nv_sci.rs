@@ -26,20 +26,25 @@ fn properties(device: &Device, read_only: bool) -> NvSciBufProperties {
     NvSciBufProperties { alignment: 512, planes: 1, read_only, gpus }
 }
 
-fn request() -> (MemoryImport, Weak<u32>) {
+fn object() -> (NvSciBufObject, Weak<u32>) {
     let owner = Arc::new(7_u32);
     let weak = Arc::downgrade(&owner);
     // SAFETY: the recorder does not follow it.
-    let object = unsafe { NvSciBufObject::from_raw(NonNull::dangling()) };
-    (MemoryImport::new(MemoryHandle::NvSciBuf(object), SIZE).with_owner(owner), weak)
+    (unsafe { NvSciBufObject::owned_by(NonNull::dangling(), owner) }, weak)
+}
+
+fn request(object: NvSciBufObject) -> MemoryImport {
+    MemoryImport::new(MemoryHandle::NvSciBuf(object), SIZE)
 }
 
 #[test]
 fn an_owner_lives_until_the_driver_has_ended_the_import() {
     let (recorder, device) = device();
     let stream = device.create_stream().expect("stream");
-    let (request, owner) = request();
-    let mapped = device.import_memory(request).expect("import").map_all().expect("map");
+    let (object, owner) = object();
+    // Whoever takes the handle out of a request takes the owner with it.
+    let again = MemoryImport::new(request(object).into_handle(), SIZE);
+    let mapped = device.import_memory(again).expect("import").map_all().expect("map");
     recorder.hold(stream.as_raw());
     stream.fill(&mapped, 1).expect("fill");
     drop(mapped);
@@ -51,8 +56,8 @@ fn an_owner_lives_until_the_driver_has_ended_the_import() {
     let owner = Arc::new(());
     let weak = Arc::downgrade(&owner);
     // SAFETY: the recorder does not follow it.
-    let object = unsafe { NvSciSyncObject::from_raw(NonNull::dangling()) };
-    let request = SemaphoreImport::new(SemaphoreHandle::NvSciSync(object)).with_owner(owner);
+    let object = unsafe { NvSciSyncObject::owned_by(NonNull::dangling(), owner) };
+    let request = SemaphoreImport::new(SemaphoreHandle::NvSciSync(object)).into_handle();
     let semaphore = device.import_semaphore(request).expect("import");
     assert!(weak.upgrade().is_some());
     semaphore.close().expect("close");
@@ -62,7 +67,7 @@ fn an_owner_lives_until_the_driver_has_ended_the_import() {
 #[test]
 fn an_owner_comes_back_with_a_refused_request() {
     let (_, device) = device();
-    let (request, owner) = request();
+    let (object, owner) = object();
     let other = NvSciBufGpu {
         id: Uuid::from_bytes([9; 16]).expect("a UUID"),
         cache: None,
@@ -70,7 +75,7 @@ fn an_owner_comes_back_with_a_refused_request() {
         compression: None,
     };
     let foreign = NvSciBufProperties { gpus: vec![other], ..properties(&device, false) };
-    let failure = device.import_memory(request.with_nv_sci_buf(foreign)).expect_err("another GPU's");
+    let failure = device.import_memory(request(object.with_properties(foreign))).expect_err("another GPU's");
     assert_eq!(failure.kind(), ErrorKind::DeviceMismatch);
     let request = failure.into_request();
     assert!(owner.upgrade().is_some());
@@ -82,7 +87,7 @@ fn an_owner_comes_back_with_a_refused_request() {
 fn what_was_reconciled_stays_with_the_import() {
     let (_, device) = device();
     let expected = properties(&device, false);
-    let memory = device.import_memory(request().0.with_nv_sci_buf(expected.clone())).expect("import");
+    let memory = device.import_memory(request(object().0.with_properties(expected.clone()))).expect("import");
     assert_eq!(memory.nv_sci_buf(), Some(&expected));
     assert_eq!(expected.gpu(device.identity()).and_then(|gpu| gpu.compression), Some(true));
 }
@@ -92,8 +97,8 @@ fn read_only_memory_is_never_written() {
     let (recorder, device) = device();
     let stream = device.create_stream().expect("stream");
     let import = |read_only| {
-        let request = request().0.with_nv_sci_buf(properties(&device, read_only));
-        device.import_memory(request).expect("import").map_all().expect("map")
+        let handle = request(object().0.with_properties(properties(&device, read_only))).into_handle();
+        device.import_memory(MemoryImport::new(handle, SIZE)).expect("import").map_all().expect("map")
     };
     let (only_read, writable) = (import(true), import(false));
     recorder.forget_calls();
@@ -121,7 +126,7 @@ fn an_image_has_one_mip_level() {
     let (recorder, device) = device();
     let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("four channels");
     let desc = MipmappedArrayDesc::new(ArrayShape::D2 { width: 16, height: 16 }, format);
-    let memory = device.import_memory(request().0).expect("import");
+    let memory = device.import_memory(request(object().0)).expect("import");
     recorder.forget_calls();
     for desc in [MipmappedArrayDesc { levels: 2, ..desc }, MipmappedArrayDesc { layout_levels: Some(5), ..desc }] {
         let error = memory.map_mipmapped_array(&desc).expect_err("more levels");

@@ -1,0 +1,144 @@
+//! Pointers to objects of NvSci. The types exist on every system, so that descriptors can be built and tested anywhere.
+
+use std::any::Any;
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::Owner;
+use crate::nv_sci::NvSciBufProperties;
+
+/// An object and what it belongs to, if that is known.
+#[derive(Clone)]
+struct Object {
+    raw: NonNull<c_void>,
+    owner: Option<Owner>,
+}
+
+// SAFETY: NVIDIA documents these objects as usable from any thread; of the pointer, only the address is carried.
+unsafe impl Send for Object {}
+// SAFETY: as above.
+unsafe impl Sync for Object {}
+
+impl Object {
+    fn fmt(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = if self.owner.is_some() { "kept" } else { "borrowed" };
+        write!(f, "{name}({:?}, {owner})", self.raw)
+    }
+}
+
+/// Declares a pointer to an object that is imported.
+macro_rules! objects {
+    ($(
+        $(#[$meta:meta])*
+        $name:ident { $($field:ident: $type:ty = $value:expr)? }: $object:literal, valid until $until:literal;
+    )+) => { $(
+        $(#[$meta])*
+        #[derive(Clone)]
+        pub struct $name {
+            object: Object,
+            $($field: $type,)?
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.object.fmt(stringify!($name), f)
+            }
+        }
+
+        impl $name {
+            #[doc = concat!("Wraps ", $object, " that is borrowed: nothing here frees it, or keeps it from being freed.")]
+            ///
+            /// # Safety
+            #[doc = concat!("It must be valid, and stay valid until every clone of this is gone and ", $until, ".")]
+            #[must_use]
+            pub unsafe fn from_raw(object: NonNull<c_void>) -> Self {
+                Self { object: Object { raw: object, owner: None }, $($field: $value,)? }
+            }
+
+            #[doc = concat!("Wraps ", $object, " that `owner` keeps: it is let go with the last clone of this and, if ")]
+            /// there was an import, only once the driver has ended that, which may be after the import was dropped. If the
+            /// driver cannot end it, `owner` is leaked with it.
+            ///
+            /// # Safety
+            /// It must be valid, and stay valid as long as `owner` lives.
+            #[must_use]
+            pub unsafe fn owned_by(object: NonNull<c_void>, owner: Arc<dyn Any + Send + Sync>) -> Self {
+                Self { object: Object { raw: object, owner: Some(owner) }, $($field: $value,)? }
+            }
+
+            /// The address, valid as long as `self`.
+            #[must_use]
+            pub fn as_raw(&self) -> *mut c_void {
+                self.object.raw.as_ptr()
+            }
+
+            pub(crate) fn owner(&self) -> Option<&Owner> {
+                self.object.owner.as_ref()
+            }
+        }
+    )+ };
+}
+
+objects! {
+    /// An NvSciBuf object, and what is known about it, which stays with it whatever becomes of the request to import it.
+    NvSciBufObject { properties: Option<Arc<NvSciBufProperties>> = None }:
+        "an `NvSciBufObj`", valid until "the imports of it and everything made from them are closed";
+    /// An NvSciSync object.
+    NvSciSyncObject {}: "an `NvSciSyncObj`", valid until "the imports of it are closed";
+}
+
+impl NvSciBufObject {
+    /// Says what was reconciled about it. A GPU that it was not made for is then refused, and so is what writes to it where
+    /// it only allows reading.
+    #[must_use]
+    pub fn with_properties(mut self, properties: NvSciBufProperties) -> Self {
+        self.properties = Some(Arc::new(properties));
+        self
+    }
+
+    /// What was reconciled about it, if the application said so.
+    #[must_use]
+    pub fn properties(&self) -> Option<&NvSciBufProperties> {
+        self.properties.as_deref()
+    }
+}
+
+/// Declares a borrowed pointer that one call uses.
+macro_rules! borrowed {
+    ($( $(#[$meta:meta])* $name:ident: $object:literal, valid until $until:literal; )+) => { $(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name(NonNull<c_void>);
+
+        // SAFETY: NVIDIA documents these objects as usable from any thread; this type only carries an address.
+        unsafe impl Send for $name {}
+        // SAFETY: as above.
+        unsafe impl Sync for $name {}
+
+        impl $name {
+            #[doc = concat!("Wraps ", $object, ".")]
+            ///
+            /// # Safety
+            #[doc = concat!("It must be valid, and stay valid until ", $until, ".")]
+            #[must_use]
+            pub unsafe fn from_raw(object: NonNull<c_void>) -> Self {
+                Self(object)
+            }
+
+            /// The address.
+            #[must_use]
+            pub fn as_raw(self) -> *mut c_void {
+                self.0.as_ptr()
+            }
+        }
+    )+ };
+}
+
+borrowed! {
+    /// An NvSciSync attribute list that is not reconciled. Borrowed: the application keeps ownership.
+    NvSciSyncAttrList: "an unreconciled `NvSciSyncAttrList`", valid until "the call that fills it has returned, during which nothing else uses it";
+    /// Where an NvSciSync fence is: written by a signal, read by a wait. Borrowed.
+    NvSciFence: "the address of an `NvSciSyncFence`", valid until "the signal or wait that names it has been enqueued";
+}
