@@ -1,7 +1,12 @@
 //! Status codes of both libraries (`nvscierror.h`).
 
+use std::ffi::c_void;
+use std::ptr::{NonNull, with_exposed_provenance_mut};
+
 use gpu_interop_core::{Error, ErrorKind, Result};
 use gpu_interop_driver::Status;
+
+use crate::sys::Handle;
 
 pub(crate) const NOT_IMPLEMENTED: u32 = 0x10;
 pub(crate) const NOT_SUPPORTED: u32 = 0x11;
@@ -58,12 +63,15 @@ fn error(operation: &'static str, code: Status) -> Error {
     Error::new(kind, operation, message).with_code(i64::from(code.0), name)
 }
 
-/// A handle that must not be null although the library said success.
-pub(crate) fn not_null(operation: &'static str, handle: usize) -> Result<usize> {
-    if handle == 0 {
-        return Err(Error::new(ErrorKind::Driver, operation, "the library reported success but gave a null handle"));
-    }
-    Ok(handle)
+/// A handle that the library gave with success, which does not keep every library from giving none.
+pub(crate) fn not_null(operation: &'static str, handle: Handle) -> Result<NonNull<c_void>> {
+    not_null_pointer(operation, with_exposed_provenance_mut(handle))
+}
+
+/// The same of a pointer.
+pub(crate) fn not_null_pointer<T>(operation: &'static str, pointer: *mut T) -> Result<NonNull<T>> {
+    let null = || Error::new(ErrorKind::Driver, operation, "the library reported success but gave a null handle");
+    NonNull::new(pointer).ok_or_else(null)
 }
 
 /// A function that an older library lacks.

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
 use std::mem::size_of;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use gpu_interop_core::{Error, ErrorKind, Result};
@@ -59,21 +59,26 @@ impl Value {
 /// An attribute list, which this owns.
 pub(crate) struct List {
     functions: ListFunctions,
-    raw: Handle,
+    raw: NonNull<c_void>,
     /// Freed after the list.
     module: Arc<dyn Any + Send + Sync>,
 }
 
+// SAFETY: an address that the library takes from any thread.
+unsafe impl Send for List {}
+// SAFETY: a shared reference only reads the list, which NVIDIA documents as safe from several threads.
+unsafe impl Sync for List {}
+
 impl fmt::Debug for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "List({:#x})", self.raw)
+        write!(f, "List({:#x})", self.raw.addr())
     }
 }
 
 impl Drop for List {
     fn drop(&mut self) {
         // SAFETY: created once, freed once; nothing uses it any more.
-        unsafe { (self.functions.free)(self.raw) };
+        unsafe { (self.functions.free)(self.as_raw()) };
     }
 }
 
@@ -95,6 +100,10 @@ impl List {
     }
 
     pub(crate) fn as_raw(&self) -> Handle {
+        self.raw.as_ptr().expose_provenance()
+    }
+
+    pub(crate) fn as_non_null(&self) -> NonNull<c_void> {
         self.raw
     }
 
@@ -113,7 +122,7 @@ impl List {
             return Ok(());
         }
         // SAFETY: the list is live; pairs and values live for the call, which copies them.
-        let result = unsafe { set.traced(name, (self.raw, pairs.as_mut_ptr(), pairs.len())) };
+        let result = unsafe { set.traced(name, (self.as_raw(), pairs.as_mut_ptr(), pairs.len())) };
         check(name, result).map_err(|error| {
             let keys: Vec<String> = values.iter().map(|value| format!("{:#x}", value.key)).collect();
             error.with_context("attribute keys", keys.join(", "))
@@ -123,19 +132,16 @@ impl List {
     /// The values of an attribute; none if it was never set.
     pub(crate) fn get<T: Plain>(&self, key: u32) -> Result<Vec<T>> {
         // SAFETY: the list is live as long as `self`.
-        unsafe { get(self.functions, self.raw, key) }
+        unsafe { get(self.functions, self.as_raw(), key) }
     }
 
     /// Reconciles lists of one module. `keys` are those that a conflict may be about, with their names.
-    pub(crate) fn reconcile(lists: &[&Self], keys: &[(u32, &'static str)]) -> Result<Self> {
-        let [first, others @ ..] = lists else {
-            return Err(Error::invalid("reconcile", "there must be at least one attribute list"));
-        };
+    pub(crate) fn reconcile(first: &Self, others: &[&Self], keys: &[(u32, &'static str)]) -> Result<Self> {
         let (name, reconcile) = first.functions.reconcile;
         if others.iter().any(|other| !Arc::ptr_eq(&first.module, &other.module)) {
             return Err(Error::invalid(name, "the attribute lists belong to different modules"));
         }
-        let raws: Vec<Handle> = lists.iter().map(|list| list.raw).collect();
+        let raws: Vec<Handle> = [first].into_iter().chain(others.iter().copied()).map(Self::as_raw).collect();
         if raws.iter().enumerate().any(|(index, raw)| raws[..index].contains(raw)) {
             return Err(Error::invalid(name, "an attribute list is named twice"));
         }
@@ -148,7 +154,7 @@ impl List {
             Ok(()) => Ok(own(not_null(name, reconciled)?)),
             Err(error) if conflict != 0 && error.kind() == ErrorKind::ReconciliationFailed => {
                 // Owned by the caller, as only then it is given.
-                let conflict = own(conflict);
+                let conflict = own(not_null(name, conflict)?);
                 let is_set = |key: &u32| conflict.get::<u8>(*key).is_ok_and(|bytes| !bytes.is_empty());
                 let named = keys.iter().filter(|(key, _)| is_set(key)).map(|(_, name)| *name);
                 Err(error.with_context("in conflict", named.collect::<Vec<_>>().join(", ")))
@@ -156,6 +162,11 @@ impl List {
             Err(error) => Err(error),
         }
     }
+}
+
+/// What is answered where there is nothing to reconcile.
+pub(crate) fn no_list(operation: &'static str) -> Error {
+    Error::invalid(operation, "there must be at least one attribute list")
 }
 
 fn aligned(bytes: &[u8]) -> Vec<u64> {

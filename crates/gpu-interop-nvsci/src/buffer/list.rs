@@ -6,10 +6,11 @@ use super::attributes::BufferAttributes;
 use super::object::Buffer;
 use super::reconciled::BufferProperties;
 use super::{BufferModule, Module};
-use crate::list::List;
+use crate::list::{List, no_list};
 use crate::sys::buf::key;
 use std::sync::Arc;
 
+const RECONCILE: &str = "NvSciBufAttrListReconcile";
 /// The keys that a conflict may be about.
 const NAMES: &[(u32, &str)] = &[
     (key::TYPES, "Types"),
@@ -57,12 +58,10 @@ impl BufferAttributeList {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no list, one named twice, or lists
     /// of several modules; else what the library answers.
     pub fn reconcile(lists: &[&Self]) -> Result<ReconciledBufferAttributes> {
-        let raw: Vec<&List> = lists.iter().map(|list| &list.list).collect();
-        let list = List::reconcile(&raw, NAMES)?;
-        // There is a first: none is refused above.
-        let module = lists.first().map(|list| list.module.clone());
-        let missing = || gpu_interop_core::Error::invalid("NvSciBufAttrListReconcile", "there is no attribute list");
-        let module = module.ok_or_else(missing)?;
+        let [first, others @ ..] = lists else { return Err(no_list(RECONCILE)) };
+        let others: Vec<&List> = others.iter().map(|other| &other.list).collect();
+        let list = List::reconcile(&first.list, &others, NAMES)?;
+        let module = first.module.clone();
         // SAFETY: the list is live, and of this module's library.
         let properties = unsafe { BufferProperties::of(&module, list.as_raw()) }?;
         Ok(ReconciledBufferAttributes { list, module, properties })

@@ -64,7 +64,8 @@ impl BufferModule {
         let mut raw = 0;
         // SAFETY: the pointer is valid for the call.
         check(NAME, unsafe { nv_sci.libraries.buf.module_open.traced(NAME, (&raw mut raw,)) })?;
-        Ok(Self { inner: Arc::new(Module { nv_sci: nv_sci.clone(), raw: not_null(NAME, raw)? }) })
+        let raw = not_null(NAME, raw)?.addr().get();
+        Ok(Self { inner: Arc::new(Module { nv_sci: nv_sci.clone(), raw }) })
     }
 
     /// The library's object (`NvSciBufModule`), valid while `self` or anything made from it lives.

@@ -12,7 +12,7 @@ use gpu_interop_driver::DriverFunction;
 use super::Module;
 use super::attributes::Permission;
 use super::reconciled::BufferProperties;
-use crate::error::{check, not_null};
+use crate::error::{check, not_null, not_null_pointer};
 use crate::sys::Handle;
 
 struct Inner {
@@ -68,21 +68,19 @@ impl Buffer {
                 unsafe { (self.0.functions().obj_free)(self.1) };
             }
         }
-        let raw = not_null(name, raw)?;
+        let object = not_null(name, raw)?;
         let freed = Freed(module, raw);
         let mut list = 0;
         // SAFETY: the object is live; the pointer is valid for the call.
         check(NAME, unsafe { module.functions().obj_get_attr_list.traced(NAME, (raw, &raw mut list)) })?;
+        not_null(NAME, list)?;
         // SAFETY: the list belongs to the object, which is live.
-        let properties = unsafe { BufferProperties::of(module, not_null(NAME, list)?) }?;
+        let properties = unsafe { BufferProperties::of(module, list) }?;
         if properties.size() == 0 {
             return Err(Error::new(ErrorKind::Driver, NAME, "the library says that the buffer has 0 bytes"));
         }
-        let Some(raw) = NonNull::new(std::ptr::with_exposed_provenance_mut(raw)) else {
-            return Err(Error::new(ErrorKind::Driver, name, "the library reported success but gave a null handle"));
-        };
         std::mem::forget(freed);
-        Ok(Self { inner: Arc::new(Inner { raw, properties, cpu, module: module.clone() }) })
+        Ok(Self { inner: Arc::new(Inner { raw: object, properties, cpu, module: module.clone() }) })
     }
 
     /// The same memory as another object that may only be read (`NvSciBufObjDupWithReducePerm`). Import that one, and the
@@ -156,9 +154,9 @@ impl Buffer {
         let function = self.inner.module.functions().obj_get_const_cpu_ptr;
         // SAFETY: the object is live; the pointer is valid for the call.
         check(NAME, unsafe { function.traced(NAME, (self.as_raw(), &raw mut base)) })?;
-        not_null(NAME, base.addr())?;
+        let base = not_null_pointer(NAME, base.cast_mut())?.cast::<u8>().as_ptr();
         // SAFETY: the library maps as many bytes as the buffer has, in which the range lies; `target` is this process's own.
-        unsafe { target.as_mut_ptr().copy_from_nonoverlapping(base.cast::<u8>().add(start), target.len()) };
+        unsafe { target.as_mut_ptr().copy_from_nonoverlapping(base.add(start), target.len()) };
         Ok(())
     }
 
@@ -179,9 +177,9 @@ impl Buffer {
         let function = self.inner.module.functions().obj_get_cpu_ptr;
         // SAFETY: the object is live; the pointer is valid for the call.
         check(NAME, unsafe { function.traced(NAME, (self.as_raw(), &raw mut base)) })?;
-        not_null(NAME, base.addr())?;
+        let base = not_null_pointer(NAME, base)?.cast::<u8>().as_ptr();
         // SAFETY: as in `read`.
-        unsafe { base.cast::<u8>().add(start).copy_from_nonoverlapping(source.as_ptr(), source.len()) };
+        unsafe { base.add(start).copy_from_nonoverlapping(source.as_ptr(), source.len()) };
         self.flush(offset, source.len())
     }
 

@@ -32,7 +32,7 @@ impl CpuWaitContext {
         let mut raw = 0;
         // SAFETY: the module is live; the pointer is valid for the call.
         check(NAME, unsafe { module.functions().cpu_wait_context_alloc.traced(NAME, (module.raw, &raw mut raw)) })?;
-        Ok(Self { raw: not_null(NAME, raw)?, module })
+        Ok(Self { raw: not_null(NAME, raw)?.addr().get(), module })
     }
 
     /// Blocks until a fence is reached (`NvSciSyncFenceWait`); `None` is without end. A cleared fence is reached.

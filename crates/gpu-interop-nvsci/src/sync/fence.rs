@@ -76,13 +76,13 @@ impl Fence {
         &mut self,
         operation: &'static str,
         object: &SyncObject,
-        call: impl FnOnce(*mut sync::Fence) -> Result<()>,
+        call: impl FnOnce(NonNull<sync::Fence>) -> Result<()>,
     ) -> Result<()> {
         if !Arc::ptr_eq(&self.module, object.module()) {
             return Err(Error::invalid(operation, "the fence belongs to another module than the object"));
         }
         self.clear();
-        let filled = call(&raw mut *self.payload);
+        let filled = call(NonNull::from(&mut *self.payload));
         match &filled {
             Ok(()) => self.object = Some(object.clone()),
             Err(_) => self.clear(),
@@ -105,8 +105,10 @@ impl Fence {
             return Err(Error::invalid(NAME, message));
         }
         let function = self.module.functions().fence_update.get().ok_or_else(|| missing(NAME))?;
-        // SAFETY: the object is live; the fence is cleared, and valid for the call.
-        self.fill(NAME, object, |raw| check(NAME, unsafe { function.traced(NAME, (object.as_raw(), id, value, raw)) }))
+        self.fill(NAME, object, |raw| {
+            // SAFETY: the object is live; the fence is cleared, and valid for the call.
+            check(NAME, unsafe { function.traced(NAME, (object.as_raw(), id, value, raw.as_ptr())) })
+        })
     }
 
     /// The number of the primitive, and the value at which it is reached (`NvSciSyncFenceExtractFence`); `None` if it is

@@ -1,7 +1,5 @@
 //! Objects that a device signals and waits for.
 
-use std::ptr::NonNull;
-
 use gpu_interop_core::handle::NvSciFence;
 use gpu_interop_core::{Error, ExternalSemaphore, Result, SignalParams, Stream, WaitParams};
 
@@ -52,10 +50,8 @@ impl ImportedSync {
     /// the driver answers. The fence is cleared then.
     pub fn signal(&self, stream: &Stream, fence: &mut Fence, memory: MemSync) -> Result<()> {
         fence.fill("ImportedSync::signal", &self.object, |raw| {
-            let no_address = || Error::invalid("ImportedSync::signal", "the fence has no address");
-            let raw = NonNull::new(raw.cast()).ok_or_else(no_address)?;
             // SAFETY: the fence is valid until the signal is enqueued, which fills it; graphs refuse it.
-            let lent = unsafe { NvSciFence::from_raw(raw) };
+            let lent = unsafe { NvSciFence::from_raw(raw.cast()) };
             let params = SignalParams::NvSciSync { fence: lent, skip_memsync: memory == MemSync::Skip };
             stream.signal(&[self.semaphore.signal_with(params)])
         })

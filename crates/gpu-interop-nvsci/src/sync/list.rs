@@ -1,6 +1,5 @@
 //! Attribute lists of synchronisation objects.
 
-use std::ptr::{NonNull, with_exposed_provenance_mut};
 use std::sync::Arc;
 
 use gpu_interop_core::handle::NvSciSyncAttrList;
@@ -8,7 +7,7 @@ use gpu_interop_core::{Device, Error, NvSciSyncUse, Result};
 
 use super::object::SyncObject;
 use super::{Module, SyncModule};
-use crate::list::{List, Value};
+use crate::list::{List, Value, no_list};
 use crate::sys::sync::{key, perm};
 
 /// The keys that a conflict may be about.
@@ -55,10 +54,9 @@ impl SyncAttributeList {
     /// Those of [`Device::fill_nv_sci_sync_attributes`]; else what the library answers.
     pub fn for_device(module: &SyncModule, device: &Device, uses: NvSciSyncUse, options: SyncOptions) -> Result<Self> {
         let created = Self::create(module)?;
-        let missing = || Error::invalid("NvSciSyncAttrListCreate", "the library gave no list");
-        let raw = NonNull::new(with_exposed_provenance_mut(created.list.as_raw())).ok_or_else(missing)?;
         // SAFETY: the list is live, not reconciled, and not known to anybody else yet.
-        device.fill_nv_sci_sync_attributes(unsafe { NvSciSyncAttrList::from_raw(raw) }, uses)?;
+        let list = unsafe { NvSciSyncAttrList::from_raw(created.list.as_non_null()) };
+        device.fill_nv_sci_sync_attributes(list, uses)?;
         created.with(options, Vec::new())
     }
 
@@ -86,14 +84,12 @@ impl SyncAttributeList {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no list, one named twice, or lists
     /// of several modules; else what the library answers.
     pub fn reconcile(lists: &[&Self]) -> Result<ReconciledSyncAttributes> {
-        let raw: Vec<&List> = lists.iter().map(|list| &list.list).collect();
-        let list = List::reconcile(&raw, NAMES)?;
-        // There is a first: none is refused above.
-        let module = lists.first().map(|list| list.module.clone());
-        let missing = || Error::invalid("NvSciSyncAttrListReconcile", "there is no attribute list");
+        let [first, others @ ..] = lists else { return Err(no_list("NvSciSyncAttrListReconcile")) };
+        let others: Vec<&List> = others.iter().map(|other| &other.list).collect();
+        let list = List::reconcile(&first.list, &others, NAMES)?;
         let deterministic = list.get::<u8>(key::REQUIRE_DETERMINISTIC_FENCES)?.first().is_some_and(|value| *value != 0);
         let perm = list.get::<u64>(key::ACTUAL_PERM)?.first().copied().unwrap_or(0);
-        Ok(ReconciledSyncAttributes { list, module: module.ok_or_else(missing)?, deterministic, perm })
+        Ok(ReconciledSyncAttributes { list, module: first.module.clone(), deterministic, perm })
     }
 
     /// The library's object, valid while `self` lives: for another API to set what it needs.

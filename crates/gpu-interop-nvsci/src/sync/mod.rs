@@ -64,7 +64,8 @@ impl SyncModule {
         let mut raw = 0;
         // SAFETY: the pointer is valid for the call.
         check(NAME, unsafe { nv_sci.libraries.sync.module_open.traced(NAME, (&raw mut raw,)) })?;
-        Ok(Self { inner: Arc::new(Module { nv_sci: nv_sci.clone(), raw: not_null(NAME, raw)? }) })
+        let raw = not_null(NAME, raw)?.addr().get();
+        Ok(Self { inner: Arc::new(Module { nv_sci: nv_sci.clone(), raw }) })
     }
 
     /// A fence that nothing has filled yet.

@@ -1,11 +1,11 @@
 //! Synchronisation objects.
 
 use std::ffi::c_void;
-use std::ptr::{NonNull, with_exposed_provenance_mut};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gpu_interop_core::handle::NvSciSyncObject;
-use gpu_interop_core::{Device, Error, ErrorKind, ImportError, Result, SemaphoreHandle, SemaphoreImport};
+use gpu_interop_core::{Device, ImportError, Result, SemaphoreHandle, SemaphoreImport};
 use gpu_interop_driver::DriverFunction;
 
 use super::Module;
@@ -55,8 +55,7 @@ impl SyncObject {
         let mut raw = 0;
         // SAFETY: the list is live while its owner is borrowed; the pointer is valid for the call.
         check(NAME, unsafe { module.functions().obj_alloc.traced(NAME, (list, &raw mut raw)) })?;
-        let null = || Error::new(ErrorKind::Driver, NAME, "the library reported success but gave a null handle");
-        let raw = NonNull::new(with_exposed_provenance_mut(not_null(NAME, raw)?)).ok_or_else(null)?;
+        let raw = not_null(NAME, raw)?;
         Ok(Self { inner: Arc::new(Inner { raw, deterministic, module: module.clone() }) })
     }
 
@@ -98,13 +97,13 @@ impl SyncObject {
     /// the CPU's signals. What the fence held before is cleared.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a fence of another module; else what the library answers. The fence is cleared
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module; else what the library answers. The fence is cleared
     /// then.
     pub fn generate_fence(&self, fence: &mut Fence) -> Result<()> {
         const NAME: &str = "NvSciSyncObjGenerateFence";
         let function = self.inner.module.functions().obj_generate_fence;
         // SAFETY: the object is live; the fence is cleared, and valid for the call.
-        fence.fill(NAME, self, |raw| check(NAME, unsafe { function.traced(NAME, (self.as_raw(), raw)) }))
+        fence.fill(NAME, self, |raw| check(NAME, unsafe { function.traced(NAME, (self.as_raw(), raw.as_ptr())) }))
     }
 
     /// Signals the next point with the CPU (`NvSciSyncObjSignal`): for objects that a list of the CPU's signals.
