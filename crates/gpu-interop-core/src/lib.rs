@@ -50,6 +50,7 @@ pub mod handle;
 mod identity;
 mod import;
 mod kernel;
+mod mapping;
 mod nv_sci;
 mod object;
 mod semaphore_ops;
@@ -69,6 +70,7 @@ pub use handle::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandl
 pub use identity::{DeviceIdentity, DeviceKind, IdentityMatch, Luid, ParseIdentityError, PciAddress, Uuid};
 pub use import::{MemoryImport, SemaphoreImport};
 pub use kernel::{BinaryImage, KernelArg, LaunchConfig, ModuleImage};
+pub use mapping::HostMapping;
 pub use nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 pub use object::{
     ArrayRegion, BufferSlice, Device, Event, ExportableMemory, ExternalMemory, ExternalSemaphore, Graph, Kernel,

@@ -65,7 +65,6 @@ mod import_memory;
 mod import_semaphore;
 mod interop;
 mod loader;
-mod mapping;
 mod memory;
 mod ownership;
 mod placement;

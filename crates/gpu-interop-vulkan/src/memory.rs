@@ -3,12 +3,11 @@
 use std::ptr::NonNull;
 
 use ash::vk;
-use gpu_interop_core::{Error, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
+use gpu_interop_core::{Error, HostMapping, MemoryHandle, MemoryHandleKind, MemoryImport, Result};
 
 use crate::error::{self, Checked};
 use crate::handles::{self, Exported, Incoming};
 use crate::interop::VulkanInterop;
-use crate::mapping::Mapping;
 use crate::placement::{MemoryPlacement, memory_type};
 
 /// A `VkDeviceMemory` for one object. Freed when dropped; once it is bound or about to be, that must come after the
@@ -20,7 +19,7 @@ pub(crate) struct Memory {
     size: u64,
     memory_type: u32,
     dedicated: bool,
-    mapping: Option<Mapping>,
+    mapping: Option<HostMapping>,
     exported: Exported,
 }
 
@@ -208,7 +207,7 @@ impl Memory {
             .ok_or_else(|| error::driver("vkMapMemory", vk::Result::ERROR_MEMORY_MAP_FAILED))?;
         // SAFETY: the whole allocation is mapped, which is at least the object's size, until the memory is freed in the
         // drop that ends this object. No Rust reference into it exists.
-        self.mapping = Some(unsafe { Mapping::new(base, needs.host_range) });
+        self.mapping = Some(unsafe { HostMapping::new(base, needs.host_range) });
         Ok(())
     }
 
@@ -229,10 +228,10 @@ impl Memory {
     }
 
     pub(crate) fn mapped_ptr(&self) -> Option<NonNull<u8>> {
-        self.mapping.as_ref().map(Mapping::as_ptr)
+        self.mapping.as_ref().map(HostMapping::as_ptr)
     }
 
-    pub(crate) fn mapping(&self, operation: &'static str) -> Result<&Mapping> {
+    pub(crate) fn mapping(&self, operation: &'static str) -> Result<&HostMapping> {
         self.mapping.as_ref().ok_or_else(|| {
             Error::invalid(operation, "the memory is not host-visible; create it with MemoryPlacement::HostVisible")
         })

@@ -6,7 +6,9 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gpu_interop_core::handle::NvSciBufObject;
-use gpu_interop_core::{ArrayShape, Error, ErrorKind, MemoryHandle, MemoryImport, MipmappedArrayDesc, Result};
+use gpu_interop_core::{
+    ArrayShape, Error, ErrorKind, HostMapping, MemoryHandle, MemoryImport, MipmappedArrayDesc, Result,
+};
 use gpu_interop_driver::DriverFunction;
 
 use super::Module;
@@ -18,15 +20,15 @@ use crate::sys::Handle;
 struct Inner {
     raw: NonNull<c_void>,
     properties: BufferProperties,
-    /// Held while the CPU reads or writes; one for all duplicates.
+    /// Held while the CPU reads or writes, so that its own copies are not torn; one for all duplicates.
     cpu: Arc<Mutex<()>>,
     module: Arc<Module>,
 }
 
 // SAFETY: an address that the library takes from any thread.
 unsafe impl Send for Inner {}
-// SAFETY: NVIDIA documents the functions that take objects as safe to call from several threads; the memory behind it is
-// only touched under the lock.
+// SAFETY: NVIDIA documents the functions that take objects as safe to call from several threads. What is behind it may be
+// written by devices and other processes at any time; the CPU touches it by `HostMapping` only, which allows that.
 unsafe impl Sync for Inner {}
 
 impl fmt::Debug for Inner {
@@ -139,29 +141,30 @@ impl Buffer {
         Ok(MipmappedArrayDesc { offset: found.offset, ..MipmappedArrayDesc::new(shape, format.array_format()?) })
     }
 
-    /// Reads with the CPU (`NvSciBufObjGetConstCpuPtr`), after flushing its caches where that is needed. Nothing else may
-    /// write the range meanwhile: wait for the device first.
+    /// Reads with the CPU (`NvSciBufObjGetConstCpuPtr`), after flushing its caches where that is needed. Wait for the device
+    /// first: of what it writes meanwhile any part may be seen.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] if the range is not inside, or no list asked for CPU access; else what the library
     /// answers.
     pub fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
         const NAME: &str = "NvSciBufObjGetConstCpuPtr";
-        let start = self.check_range("Buffer::read", offset, target.len())?;
+        const OPERATION: &str = "Buffer::read";
+        self.check_range(OPERATION, offset, target.len())?;
         let _held = self.inner.cpu.lock().unwrap_or_else(PoisonError::into_inner);
         self.flush(offset, target.len())?;
         let mut base = std::ptr::null();
         let function = self.inner.module.functions().obj_get_const_cpu_ptr;
         // SAFETY: the object is live; the pointer is valid for the call.
         check(NAME, unsafe { function.traced(NAME, (self.as_raw(), &raw mut base)) })?;
-        let base = not_null_pointer(NAME, base.cast_mut())?.cast::<u8>().as_ptr();
-        // SAFETY: the library maps as many bytes as the buffer has, in which the range lies; `target` is this process's own.
-        unsafe { target.as_mut_ptr().copy_from_nonoverlapping(base.add(start), target.len()) };
-        Ok(())
+        let base = not_null_pointer(NAME, base.cast_mut())?.cast();
+        // SAFETY: the library maps as many bytes as the buffer has, as long as the object lives; they are only read here.
+        let mapping = unsafe { HostMapping::new(base, self.inner.properties.size()) };
+        mapping.read(OPERATION, offset, target)
     }
 
-    /// Writes with the CPU (`NvSciBufObjGetCpuPtr`), and flushes its caches where that is needed. Nothing else may use the
-    /// range meanwhile.
+    /// Writes with the CPU (`NvSciBufObjGetCpuPtr`), and flushes its caches where that is needed. Wait for the device first:
+    /// if it uses the range meanwhile, it may see any part of this, and of what both write either may stay.
     ///
     /// # Errors
     /// As for [`Buffer::read`], and [`ErrorKind::InvalidArgument`] if it may only be read.
@@ -171,31 +174,33 @@ impl Buffer {
         if self.inner.properties.is_read_only() {
             return Err(Error::invalid(OPERATION, "the buffer may only be read; write to what it was duplicated from"));
         }
-        let start = self.check_range(OPERATION, offset, source.len())?;
+        self.check_range(OPERATION, offset, source.len())?;
         let _held = self.inner.cpu.lock().unwrap_or_else(PoisonError::into_inner);
         let mut base = std::ptr::null_mut();
         let function = self.inner.module.functions().obj_get_cpu_ptr;
         // SAFETY: the object is live; the pointer is valid for the call.
         check(NAME, unsafe { function.traced(NAME, (self.as_raw(), &raw mut base)) })?;
-        let base = not_null_pointer(NAME, base)?.cast::<u8>().as_ptr();
-        // SAFETY: as in `read`.
-        unsafe { base.add(start).copy_from_nonoverlapping(source.as_ptr(), source.len()) };
+        let base = not_null_pointer(NAME, base)?.cast();
+        // SAFETY: as in `read`, of an object that may be written.
+        let mapping = unsafe { HostMapping::new(base, self.inner.properties.size()) };
+        mapping.write(OPERATION, offset, source)?;
         self.flush(offset, source.len())
     }
 
-    /// The offset as a distance in this process.
-    fn check_range(&self, operation: &'static str, offset: u64, length: usize) -> Result<usize> {
+    /// Before the library is called, and of no bytes, too.
+    fn check_range(&self, operation: &'static str, offset: u64, length: usize) -> Result<()> {
         let properties = &self.inner.properties;
         if !properties.has_cpu_access() {
             return Err(Error::invalid(operation, "no attribute list asked for CPU access"));
         }
         let inside = length > 0 && offset.checked_add(length as u64).is_some_and(|end| end <= properties.size());
-        usize::try_from(offset).ok().filter(|_| inside).ok_or_else(|| {
-            Error::invalid(operation, "the range is empty or goes past the end")
-                .with_context("offset", offset)
-                .with_context("length", length)
-                .with_context("size", format_args!("{} bytes", properties.size()))
-        })
+        if inside {
+            return Ok(());
+        }
+        Err(Error::invalid(operation, "the range is empty or goes past the end")
+            .with_context("offset", offset)
+            .with_context("length", length)
+            .with_context("size", format_args!("{} bytes", properties.size())))
     }
 
     fn flush(&self, offset: u64, length: usize) -> Result<()> {

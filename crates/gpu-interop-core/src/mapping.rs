@@ -1,41 +1,50 @@
-//! Host access to mapped device memory.
+//! Memory of a device or another API that the host has mapped.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use gpu_interop_core::{Error, Result};
+use crate::error::{Error, Result};
 
 const WORD: usize = size_of::<u64>();
 
-/// Memory that `vkMapMemory` mapped. Lives inside the object that owns the `VkDeviceMemory`.
+/// A range of memory that a driver mapped for the host (`vkMapMemory`, `NvSciBufObjGetCpuPtr`). For exporters; it does not
+/// own the mapping.
 ///
 /// Copies are made of relaxed atomic accesses: a GPU, another process or another mapping of the same memory may
 /// write at the same time, which then tears the data but is no undefined behaviour.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub struct HostMapping {
     base: NonNull<u8>,
     size: u64,
 }
 
 // SAFETY: the mapping is plain memory, and every access to it is atomic.
-unsafe impl Send for Mapping {}
+unsafe impl Send for HostMapping {}
 // SAFETY: as above.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for HostMapping {}
 
-impl Mapping {
+impl HostMapping {
+    /// `size` bytes from `base` on.
+    ///
     /// # Safety
-    /// `base` must be the start of `size` bytes of readable and writable memory that stay mapped as long as this
+    /// They must be readable memory, and writable if anything is ever written by this, that stays mapped as long as this
     /// object lives, and that nothing in this process accesses through a Rust reference.
-    pub(crate) unsafe fn new(base: NonNull<u8>, size: u64) -> Self {
+    #[must_use]
+    pub unsafe fn new(base: NonNull<u8>, size: u64) -> Self {
         Self { base, size }
     }
 
-    pub(crate) fn as_ptr(&self) -> NonNull<u8> {
+    /// The address of the first byte.
+    #[must_use]
+    pub fn as_ptr(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Copies `out.len()` bytes from `offset` on.
-    pub(crate) fn read(&self, operation: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
+    /// Copies `out.len()` bytes from `offset` on. `operation` goes into the error.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if they are not all inside.
+    pub fn read(&self, operation: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut at = self.range(operation, offset, out.len())?;
         let (head, words) = out.split_at_mut(head_length(at, out.len()));
         let mut words = words.chunks_exact_mut(WORD);
@@ -54,8 +63,11 @@ impl Mapping {
         Ok(())
     }
 
-    /// Copies `data` to `offset`.
-    pub(crate) fn write(&self, operation: &'static str, offset: u64, data: &[u8]) -> Result<()> {
+    /// Copies `data` to `offset`. `operation` goes into the error.
+    ///
+    /// # Errors
+    /// As for [`HostMapping::read`].
+    pub fn write(&self, operation: &'static str, offset: u64, data: &[u8]) -> Result<()> {
         let mut at = self.range(operation, offset, data.len())?;
         let (head, words) = data.split_at(head_length(at, data.len()));
         let words = words.chunks_exact(WORD);
@@ -102,7 +114,7 @@ fn head_length(at: *mut u8, length: usize) -> usize {
 /// The byte at `at`, which moves on by one.
 ///
 /// # Safety
-/// `at` must point at a byte inside a [`Mapping`]; callers count no further than what `Mapping::range` checked.
+/// `at` must point at a byte inside a [`HostMapping`]; callers count no further than what `HostMapping::range` checked.
 unsafe fn byte<'a>(at: &mut *mut u8) -> &'a AtomicU8 {
     // SAFETY: the byte is inside the mapping (above), which is only ever accessed atomically.
     let byte = unsafe { AtomicU8::from_ptr(*at) };
@@ -114,7 +126,7 @@ unsafe fn byte<'a>(at: &mut *mut u8) -> &'a AtomicU8 {
 /// The word at `at`, which moves on by its size.
 ///
 /// # Safety
-/// `at` must point at eight bytes inside a [`Mapping`] and be aligned: callers copy a head of `head_length` first.
+/// `at` must point at eight bytes inside a [`HostMapping`] and be aligned: callers copy a head of `head_length` first.
 unsafe fn word<'a>(at: &mut *mut u8) -> &'a AtomicU64 {
     // SAFETY: the eight bytes are inside the mapping and aligned (above), and only ever accessed atomically.
     let word = unsafe { AtomicU64::from_ptr(at.cast::<u64>()) };
@@ -124,6 +136,7 @@ unsafe fn word<'a>(at: &mut *mut u8) -> &'a AtomicU64 {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 
@@ -132,7 +145,7 @@ mod tests {
         let mut memory = [0_u64; 8];
         let base = NonNull::from(&mut memory).cast::<u8>();
         // SAFETY: the array lives to the end of the test and is not accessed otherwise until then.
-        let mapping = unsafe { Mapping::new(base, 64) };
+        let mapping = unsafe { HostMapping::new(base, 64) };
         for offset in 0..24_u8 {
             for length in 0..=40_u8 {
                 mapping.write("write", 0, &[0; 64]).expect("clear");
@@ -154,7 +167,7 @@ mod tests {
     fn ranges_past_the_end_are_refused() {
         let mut memory = [0_u64; 2];
         // SAFETY: as above.
-        let mapping = unsafe { Mapping::new(NonNull::from(&mut memory).cast(), 16) };
+        let mapping = unsafe { HostMapping::new(NonNull::from(&mut memory).cast(), 16) };
         assert!(mapping.write("write", 16, &[]).is_ok());
         assert!(mapping.write("write", 16, &[1]).is_err());
         assert!(mapping.read("read", 9, &mut [0; 8]).is_err());
