@@ -170,7 +170,12 @@ fn flushed(rig: &Rig) -> Result<(), Failed> {
     buffer.read(0, &mut found)?;
     check(found == [7; 100], "other data")?;
     let flushes = rig.number("sim_nvsci_flushes")?;
-    check(flushes == 2, format!("{flushes} flushes for a write and a read"))
+    check(flushes == 2, format!("{flushes} flushes for a write and a read"))?;
+    // Read before anything was written, by objects that were never mapped for the CPU; and a duplicate has its own pointer.
+    let buffer = rig.buffer()?;
+    buffer.read(0, &mut found)?;
+    check(found == [0; 100], "a new buffer is not zeros")?;
+    Ok(buffer.read_only()?.read(0, &mut found)?)
 }
 
 fn given_back(rig: &Rig) -> Result<(), Failed> {

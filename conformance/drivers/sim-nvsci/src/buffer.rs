@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gpu_interop_stand_in::objects::Objects;
 use gpu_interop_stand_in::{entries, lock};
@@ -59,13 +59,16 @@ pub(crate) struct Buffer {
     pub(crate) list: (usize, Arc<List>),
     /// How many drivers have imported it.
     pub(crate) imports: AtomicU64,
+    /// Whether a pointer for the CPU was ever asked for.
+    has_pointer: AtomicBool,
 }
 
 impl Buffer {
     fn insert(memory: Arc<Memory>, module: usize, values: Values) -> usize {
         let list = Arc::new(List::new(module, true, values));
         let handle = OBJECT_LISTS.insert(list.clone());
-        BUFFERS.insert(Self { memory, list: (handle, list), imports: AtomicU64::new(0) })
+        let (imports, has_pointer) = (AtomicU64::new(0), AtomicBool::new(false));
+        BUFFERS.insert(Self { memory, list: (handle, list), imports, has_pointer })
     }
 
     fn value(&self, key: i32) -> Option<Stored> {
@@ -194,6 +197,7 @@ entries! {
         if !buffer.has_cpu_access() || buffer.perm() != 3 {
             return Err(error::BAD_PARAMETER);
         }
+        buffer.has_pointer.store(true, Ordering::SeqCst);
         give(pointer, ptr::with_exposed_provenance_mut(buffer.memory.base))
     }
 
@@ -202,13 +206,18 @@ entries! {
         if !buffer.has_cpu_access() {
             return Err(error::BAD_PARAMETER);
         }
+        buffer.has_pointer.store(true, Ordering::SeqCst);
         give(pointer, ptr::with_exposed_provenance(buffer.memory.base))
     }
 
     fn NvSciBufObjFlushCpuCacheRange(object: usize, offset: u64, length: u64) {
+        let buffer = buffer_of(object);
         let end = offset.checked_add(length).ok_or(error::OVERFLOW)?;
-        if length == 0 || end > buffer_of(object).size() {
+        if length == 0 || end > buffer.size() {
             return Err(error::BAD_PARAMETER);
+        }
+        if !buffer.has_pointer.load(Ordering::SeqCst) {
+            return Err(error::NOT_PERMITTED);
         }
         FLUSHES.fetch_add(1, Ordering::SeqCst);
         Ok(())

@@ -31,6 +31,7 @@ use gpu_interop_stand_in::settings;
 
 /// `NvSciError`.
 mod error {
+    pub(crate) const NOT_PERMITTED: u32 = 0x21;
     pub(crate) const BAD_PARAMETER: u32 = 0x100;
     pub(crate) const OVERFLOW: u32 = 0x103;
     pub(crate) const INSUFFICIENT_MEMORY: u32 = 0x30;

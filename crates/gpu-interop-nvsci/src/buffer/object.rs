@@ -152,12 +152,13 @@ impl Buffer {
         const OPERATION: &str = "Buffer::read";
         self.check_range(OPERATION, offset, target.len())?;
         let _held = self.inner.cpu.lock().unwrap_or_else(PoisonError::into_inner);
-        self.flush(offset, target.len())?;
         let mut base = std::ptr::null();
         let function = self.inner.module.functions().obj_get_const_cpu_ptr;
         // SAFETY: the object is live; the pointer is valid for the call.
         check(NAME, unsafe { function.traced(NAME, (self.as_raw(), &raw mut base)) })?;
         let base = not_null_pointer(NAME, base.cast_mut())?.cast();
+        // Not before: the library permits it only of an object whose pointer was asked for.
+        self.flush(offset, target.len())?;
         // SAFETY: the library maps as many bytes as the buffer has, as long as the object lives; they are only read here.
         let mapping = unsafe { HostMapping::new(base, self.inner.properties.size()) };
         mapping.read(OPERATION, offset, target)
