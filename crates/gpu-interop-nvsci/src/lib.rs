@@ -6,6 +6,8 @@
 //! needs in an attribute list, the lists are reconciled, an object is allocated, and a device imports it.
 //!
 //! ```no_run,ignore-windows
+//! use std::time::Duration;
+//!
 //! use gpu_interop_core::{Backend, Device, NvSciSyncUse};
 //! use gpu_interop_nvsci::{
 //!     BufferAttributeList, BufferAttributes, GpuAttributes, MemSync, NvSci, SyncAttributeList, SyncOptions,
@@ -30,7 +32,7 @@
 //! let (stream, mut fence) = (device.create_stream()?, syncs.fence());
 //! stream.fill(&mapped, 0xab)?;
 //! object.signal(&stream, &mut fence, MemSync::Synchronize)?;
-//! syncs.cpu_wait_context()?.wait(&fence, None)?;
+//! syncs.cpu_wait_context()?.wait(&fence, Duration::from_secs(5))?;
 //! let mut bytes = [0; 16];
 //! buffer.read(0, &mut bytes)?;
 //! assert_eq!(bytes, [0xab; 16]);

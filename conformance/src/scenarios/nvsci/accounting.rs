@@ -32,7 +32,7 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
         stream.fill(&writable, byte)?;
         object.signal(&stream, &mut fence, MemSync::Synchronize)?;
         object.wait(&stream, &fence, MemSync::Synchronize)?;
-        cpu.wait(&fence, Some(Duration::from_secs(20)))?;
+        cpu.wait(&fence, Duration::from_secs(20))?;
         let found = context.read(&stream, &readable)?;
         crate::ensure!(found.iter().all(|found| *found == byte), "cycle {number}: other data");
         object.close()?;

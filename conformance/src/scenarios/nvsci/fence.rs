@@ -37,7 +37,7 @@ fn misuse(context: &Context) -> Verdict {
     let mut foreign = module.fence();
     let signal = object.signal(&stream, &mut foreign, MemSync::Skip);
     expect_error(signal, ErrorKind::InvalidArgument, "a fence of another module")?;
-    let wait = module.cpu_wait_context()?.wait(&fence, Some(Duration::ZERO));
+    let wait = module.cpu_wait_context()?.wait(&fence, Duration::ZERO);
     expect_error(wait, ErrorKind::InvalidArgument, "a CPU's wait for a fence of another module")?;
     let set = foreign.set(object.object(), 0, 1);
     expect_error(set, ErrorKind::InvalidArgument, "a fence that is set for an object that is not deterministic")?;

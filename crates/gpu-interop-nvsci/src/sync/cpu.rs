@@ -10,7 +10,7 @@ use super::Module;
 use super::fence::Fence;
 use crate::error::{check, not_null};
 use crate::sys::Handle;
-use crate::sys::sync::{INFINITE_US, MAX_TIMEOUT_US};
+use crate::sys::sync::MAX_TIMEOUT_US;
 
 /// What the CPU needs to wait for fences, for one at a time (`NvSciSyncCpuWaitContext`).
 #[derive(Debug)]
@@ -35,13 +35,13 @@ impl CpuWaitContext {
         Ok(Self { raw: not_null(NAME, raw)?.addr().get(), module })
     }
 
-    /// Blocks until a fence is reached (`NvSciSyncFenceWait`); `None` is without end. A cleared fence is reached.
+    /// Blocks until a fence is reached (`NvSciSyncFenceWait`), `timeout` at most. A cleared fence is reached.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) when the time has run out: the wait may be repeated;
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module; else
     /// what the library answers, as for an object that no list of the CPU's waits for.
-    pub fn wait(&mut self, fence: &Fence, timeout: Option<Duration>) -> Result<()> {
+    pub fn wait(&mut self, fence: &Fence, timeout: Duration) -> Result<()> {
         const NAME: &str = "NvSciSyncFenceWait";
         if !Arc::ptr_eq(&self.module, fence.module()) {
             return Err(Error::invalid(NAME, "the fence belongs to another module than what waits for it"));
@@ -53,12 +53,10 @@ impl CpuWaitContext {
     }
 }
 
-/// Rounded up: a wait never gives up early. A limit too long to be told from none is cut.
-fn microseconds(timeout: Option<Duration>) -> i64 {
-    timeout.map_or(INFINITE_US, |timeout| {
-        // The greatest stands for no limit.
-        i64::try_from(timeout.as_nanos().div_ceil(1000)).unwrap_or(MAX_TIMEOUT_US).min(MAX_TIMEOUT_US - 1)
-    })
+/// Rounded up: a wait never gives up early. More than the library takes is cut: 292 years.
+fn microseconds(timeout: Duration) -> i64 {
+    // The greatest stands for no limit, as -1 does.
+    i64::try_from(timeout.as_nanos().div_ceil(1000)).unwrap_or(MAX_TIMEOUT_US).min(MAX_TIMEOUT_US - 1)
 }
 
 #[cfg(test)]
@@ -66,11 +64,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_never_end_early_and_only_none_is_infinite() {
-        assert_eq!(microseconds(None), -1);
-        assert_eq!(microseconds(Some(Duration::ZERO)), 0);
-        assert_eq!(microseconds(Some(Duration::from_nanos(1))), 1);
-        assert_eq!(microseconds(Some(Duration::from_millis(7))), 7000);
-        assert_eq!(microseconds(Some(Duration::MAX)), i64::MAX / 1000 - 1);
+    fn timeouts_never_end_early_and_none_is_infinite() {
+        assert_eq!(microseconds(Duration::ZERO), 0);
+        assert_eq!(microseconds(Duration::from_nanos(1)), 1);
+        assert_eq!(microseconds(Duration::from_millis(7)), 7000);
+        assert_eq!(microseconds(Duration::MAX), i64::MAX / 1000 - 1);
     }
 }

@@ -25,8 +25,6 @@ pub(crate) mod perm {
 
 /// `NvSciSyncFenceMaxTimeout`, microseconds.
 pub(crate) const MAX_TIMEOUT_US: i64 = i64::MAX / 1000;
-/// No time limit.
-pub(crate) const INFINITE_US: i64 = -1;
 
 /// `NvSciSyncFence`. All zeros is a cleared one (`NvSciSyncFenceInitializer`).
 #[repr(C)]
