@@ -16,6 +16,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("nvsci_of_another_major_version_is_refused", incompatible),
         Trial::test("nvsci_with_caches_that_need_flushing", flush),
         Trial::test("nvsci_leaks_are_caught", leaks),
+        Trial::test("nvsci_conflicts_of_another_code_are_given_back", conflict_code),
         Trial::test("nvsci_calls_that_take_long_change_nothing", latency),
     ]
 }
@@ -170,6 +171,14 @@ fn leaks() -> Result<(), Failed> {
     }
     let report = Run::nvsci().filter("nvsci.10000_cycles").env("SIM_NVSCI", "leak_object").run()?;
     failed(&report, "leak_object", "")
+}
+
+/// What lists differ in is told and freed, whatever the code that comes with it.
+fn conflict_code() -> Result<(), Failed> {
+    let report = Run::nvsci().filter("nvsci.conflict").env("SIM_NVSCI", "conflict_code").run()?;
+    failed(&report, "conflict_code", "NvSciError_ResourceError (50)")?;
+    failed(&report, "conflict_code", "in conflict: Size")?;
+    report.nothing_alive()
 }
 
 fn latency() -> Result<(), Failed> {

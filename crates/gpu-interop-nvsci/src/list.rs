@@ -4,7 +4,7 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
 use std::mem::size_of;
-use std::ptr::{self, NonNull};
+use std::ptr::{self, NonNull, with_exposed_provenance_mut};
 use std::sync::Arc;
 
 use gpu_interop_core::{Error, ErrorKind, Result};
@@ -135,6 +135,12 @@ impl List {
         unsafe { get(self.functions, self.as_raw(), key) }
     }
 
+    /// As [`List::get`], of an attribute that this library may not know, or not for a list of this type: none then.
+    pub(crate) fn get_if_known<T: Plain>(&self, key: u32) -> Result<Vec<T>> {
+        // SAFETY: the list is live as long as `self`.
+        unsafe { get_if_known(self.functions, self.as_raw(), key) }
+    }
+
     /// Reconciles lists of one module. `keys` are those that a conflict may be about, with their names.
     pub(crate) fn reconcile(first: &Self, others: &[&Self], keys: &[(u32, &'static str)]) -> Result<Self> {
         let (name, reconcile) = first.functions.reconcile;
@@ -150,17 +156,15 @@ impl List {
         // SAFETY: the lists are live; array and outputs are valid for the call.
         let result = unsafe { reconcile.traced(name, (raws.as_ptr(), raws.len(), outputs.0, outputs.1)) };
         let own = |raw| Self { functions: first.functions, raw, module: first.module.clone() };
-        match check(name, result) {
-            Ok(()) => Ok(own(not_null(name, reconciled)?)),
-            Err(error) if conflict != 0 && error.kind() == ErrorKind::ReconciliationFailed => {
-                // Owned by the caller, as only then it is given.
-                let conflict = own(not_null(name, conflict)?);
-                let is_set = |key: &u32| conflict.get::<u8>(*key).is_ok_and(|bytes| !bytes.is_empty());
-                let named = keys.iter().filter(|(key, _)| is_set(key)).map(|(_, name)| *name);
-                Err(error.with_context("in conflict", named.collect::<Vec<_>>().join(", ")))
-            }
-            Err(error) => Err(error),
-        }
+        // Whatever the answer, the list of what is in conflict is the caller's to free, if there is one.
+        let conflict = NonNull::new(with_exposed_provenance_mut(conflict)).map(own);
+        check(name, result).map_err(|error| {
+            let Some(conflict) = &conflict else { return error };
+            let is_set = |key: &u32| conflict.get::<u8>(*key).is_ok_and(|bytes| !bytes.is_empty());
+            let named = keys.iter().filter(|(key, _)| is_set(key)).map(|(_, name)| *name);
+            error.with_context("in conflict", named.collect::<Vec<_>>().join(", "))
+        })?;
+        Ok(own(not_null(name, reconciled)?))
     }
 }
 

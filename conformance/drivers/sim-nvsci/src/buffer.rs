@@ -13,7 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::attributes::{List, Stored, Values, inputs};
 use crate::reconcile::{
-    ACTUAL_PERM, GPU_ID, IMAGE_SIZE, NEED_CPU_ACCESS, RAW_SIZE, TYPES, may_get, may_set, reconcile,
+    ACTUAL_PERM, GPU_ID, IMAGE_SIZE, NEED_CPU_ACCESS, RAW_SIZE, Refusal, TYPES, may_get, may_set, reconcile,
 };
 use crate::{Pair, asked_for, error, give, leaks, live, panics, voids};
 
@@ -159,9 +159,10 @@ entries! {
         let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
         match reconcile(&values) {
             Ok(values) => give(list, BUFFER_LISTS.insert(List::new(module, true, values))),
-            Err(values) => {
+            Err(Refusal::Missing) => Err(error::BAD_PARAMETER),
+            Err(Refusal::Conflict(values)) => {
                 give(conflict, BUFFER_LISTS.insert(List::new(module, false, values)))?;
-                Err(error::RECONCILIATION_FAILED)
+                Err(if asked_for("conflict_code") { error::RESOURCE_ERROR } else { error::RECONCILIATION_FAILED })
             }
         }
     }

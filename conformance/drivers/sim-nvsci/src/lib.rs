@@ -12,7 +12,8 @@
 //!
 //! `SIM_FAIL`, `SIM_LATENCY` and `SIM_REPORT` of `gpu_interop_stand_in::settings` are obeyed. `SIM_NVSCI` is a list, separated
 //! by commas: `flush` (the CPU's caches need flushing), `old` (attributes that came after version 2.0 are unknown),
-//! `incompatible` (of another major version), `memsync` (every GPU's cache must be kept coherent), `leak_list`,
+//! `incompatible` (of another major version), `memsync` (every GPU's cache must be kept coherent), `conflict_code`
+//! (lists in conflict are answered with another code than the usual, and all the same with what they differ in), `leak_list`,
 //! `leak_object` and `leak_fence` (every twentieth is not freed when it should be: for a test of what counts them).
 #![cfg(target_os = "linux")]
 
@@ -35,6 +36,7 @@ mod error {
     pub(crate) const BAD_PARAMETER: u32 = 0x100;
     pub(crate) const OVERFLOW: u32 = 0x103;
     pub(crate) const INSUFFICIENT_MEMORY: u32 = 0x30;
+    pub(crate) const RESOURCE_ERROR: u32 = 0x32;
     pub(crate) const TIMEOUT: u32 = 0x200;
     pub(crate) const RECONCILIATION_FAILED: u32 = 0x0001_0100;
     pub(crate) const CLEARED_FENCE: u32 = 0x0200_0002;

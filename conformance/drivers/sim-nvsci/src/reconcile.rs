@@ -129,17 +129,29 @@ fn compressions(bytes: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
     })
 }
 
-/// What satisfies all of these; else the keys in conflict with one of their values.
-pub(crate) fn reconcile(lists: &[Values]) -> Result<Values, Values> {
+/// Why nothing satisfies lists.
+pub(crate) enum Refusal {
+    /// No list sets a key that is necessary.
+    Missing,
+    /// The keys in conflict with one of their values.
+    Conflict(Values),
+}
+
+/// What satisfies all of these.
+pub(crate) fn reconcile(lists: &[Values]) -> Result<Values, Refusal> {
     let mut out = Values::new();
     let mut conflict = Values::new();
     let all = |key: i32| lists.iter().filter_map(move |list| list.get(&key));
     let any_true = |key: i32| all(key).any(Stored::bool);
+    let mut missing = false;
     let mut equal = |key: i32, needed: bool| -> Option<Stored> {
         let mut values = all(key);
         let first = values.next();
-        if values.any(|other| Some(other) != first) || (needed && first.is_none()) {
-            conflict.insert(key, first.cloned().unwrap_or_else(|| Stored::new(&[0])));
+        missing |= needed && first.is_none();
+        if let Some(first) = first
+            && values.any(|other| other != first)
+        {
+            conflict.insert(key, first.clone());
         }
         first.cloned()
     };
@@ -164,6 +176,9 @@ pub(crate) fn reconcile(lists: &[Values]) -> Result<Values, Values> {
             out.insert(*key, value);
         }
     }
+    if missing {
+        return Err(Refusal::Missing);
+    }
     let cpu = any_true(NEED_CPU_ACCESS);
     // "Maximum of the requested", read-only if nobody asked; an allocated object's is read-write.
     let perm = all(REQUIRED_PERM).flat_map(Stored::u32s).max().unwrap_or(1);
@@ -181,7 +196,7 @@ pub(crate) fn reconcile(lists: &[Values]) -> Result<Values, Values> {
         }
     }
     if !conflict.is_empty() {
-        return Err(conflict);
+        return Err(Refusal::Conflict(conflict));
     }
     // "AND policy", true where nobody asks: as an integrated GPU's memory is.
     let cached = |id: &[u8]| {
@@ -218,13 +233,13 @@ pub(crate) fn reconcile(lists: &[Values]) -> Result<Values, Values> {
 }
 
 /// What is computed of an image's planes.
-fn image(out: &mut Values, alignment: u32) -> Result<(), Values> {
+fn image(out: &mut Values, alignment: u32) -> Result<(), Refusal> {
     let words = |key: i32| out.get(&key).map(Stored::u32s).unwrap_or_default();
     let count = words(PLANE_COUNT).first().map_or(0, |count| *count as usize);
     let (widths, heights, formats) = (words(PLANE_WIDTH), words(PLANE_HEIGHT), words(PLANE_COLOR_FORMAT));
     for (key, values) in [(PLANE_WIDTH, &widths), (PLANE_HEIGHT, &heights), (PLANE_COLOR_FORMAT, &formats)] {
         if values.len() != count {
-            return Err(Values::from([(key, Stored::new(&[0]))]));
+            return Err(Refusal::Conflict(Values::from([(key, Stored::new(&[0]))])));
         }
     }
     let base = u64::from(alignment).max(PAGE);

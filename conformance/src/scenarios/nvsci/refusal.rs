@@ -15,7 +15,8 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "nvsci.conflict", None,
-        "Lists that no buffer satisfies are a typed error that names what they differ in; the lists can be used again.",
+        "Lists that no buffer satisfies are a typed error that names what they differ in, and lists without a size are \
+         refused; either can be used again.",
         conflict;
     "nvsci.sync_conflict", None,
         "Lists without a signaller, with two of them, or without a waiter are a typed error.", sync_conflict;
@@ -34,17 +35,18 @@ fn conflict(context: &Context) -> Verdict {
     let (small, great) = (list(BufferAttributes::raw(4096))?, list(BufferAttributes::raw(8192))?);
     let (flat, wide) = (list(image(plane))?, list(image(PlaneAttributes { width: 65, ..plane }))?);
     let unnamed = list(BufferAttributes::raw_of_any_size())?;
-    for (lists, named) in [
-        (vec![&small, &great], "Size"),
-        (vec![&small, &flat], "Types"),
-        (vec![&flat, &wide], "PlaneWidth"),
-        (vec![&unnamed], "Size"),
-    ] {
+    for (lists, named) in
+        [(vec![&small, &great], "Size"), (vec![&small, &flat], "Types"), (vec![&flat, &wide], "PlaneWidth")]
+    {
         let reconciled = BufferAttributeList::reconcile(&lists);
         let error = expect_error(reconciled, ErrorKind::ReconciliationFailed, "lists that differ")?;
         let told = error.context().iter().find(|(key, _)| *key == "in conflict").map(|(_, value)| value.as_str());
         ensure!(told.is_some_and(|told| told.contains(named)), "{named} is not named: {error}");
     }
+    let other = list(BufferAttributes::raw_of_any_size().alignment(512))?;
+    let error =
+        expect_error(BufferAttributeList::reconcile(&[&unnamed, &other]), ErrorKind::InvalidArgument, "no size")?;
+    ensure!(error.code().is_none() && error.message().contains("names a size"), "{error}");
     // None of the lists was used up.
     let buffer = BufferAttributeList::reconcile(&[&unnamed, &great])?.allocate()?;
     ensure_eq!(buffer.properties().size(), 8192, "bytes");

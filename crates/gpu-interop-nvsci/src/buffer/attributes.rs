@@ -120,6 +120,11 @@ impl BufferAttributes {
         self
     }
 
+    /// Whether this is a raw buffer of a size that another list says.
+    pub(crate) fn is_of_any_size(&self) -> bool {
+        self.image.is_none() && self.size.is_none()
+    }
+
     /// The values for a list, after checking what the library would refuse with no reason given.
     pub(crate) fn values(&self) -> Result<Vec<Value>> {
         const OPERATION: &str = "BufferAttributeList::new";

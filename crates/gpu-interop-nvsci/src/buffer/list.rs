@@ -1,6 +1,6 @@
 //! Attribute lists of buffers.
 
-use gpu_interop_core::Result;
+use gpu_interop_core::{Error, Result};
 
 use super::attributes::BufferAttributes;
 use super::object::Buffer;
@@ -32,6 +32,8 @@ const NAMES: &[(u32, &str)] = &[
 #[derive(Debug)]
 pub struct BufferAttributeList {
     list: List,
+    /// Of a raw buffer, without a size.
+    of_any_size: bool,
     module: Arc<Module>,
 }
 
@@ -47,7 +49,12 @@ impl BufferAttributeList {
         // SAFETY: the list holds the module, whose library's functions these are.
         let mut list = unsafe { List::create(module.lists(), module.raw, module.clone()) }?;
         list.set(&values)?;
-        Ok(Self { list, module })
+        Ok(Self { list, of_any_size: attributes.is_of_any_size(), module })
+    }
+
+    /// Whether it says how many bytes the buffer has, as another API may have made it do.
+    fn has_size(&self) -> Result<bool> {
+        Ok(!self.of_any_size || !self.list.get_if_known::<u64>(key::RAW_SIZE)?.is_empty())
     }
 
     /// Reconciles lists into one that satisfies all of them (`NvSciBufAttrListReconcile`).
@@ -55,10 +62,17 @@ impl BufferAttributeList {
     /// # Errors
     /// [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed) with the attributes that do
     /// not go together, as far as the library says;
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no list, one named twice, or lists
-    /// of several modules; else what the library answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no list, one named twice, lists of
+    /// several modules, or of a raw buffer whose size none of them names; else what the library answers.
     pub fn reconcile(lists: &[&Self]) -> Result<ReconciledBufferAttributes> {
         let [first, others @ ..] = lists else { return Err(no_list(RECONCILE)) };
+        let mut sized = false;
+        for list in lists {
+            sized = sized || list.has_size()?;
+        }
+        if !sized {
+            return Err(Error::invalid(RECONCILE, "no attribute list names a size; name it in one of them"));
+        }
         let others: Vec<&List> = others.iter().map(|other| &other.list).collect();
         let list = List::reconcile(&first.list, &others, NAMES)?;
         let module = first.module.clone();
