@@ -41,7 +41,7 @@ pub struct NvSciBufProperties {
     pub planes: u32,
     /// Whether this object only allows reading (`NvSciBufAccessPerm_Readonly`). Nothing is enqueued then that writes.
     pub read_only: bool,
-    /// The GPUs that it was made for. Others cannot import it.
+    /// The GPUs that it was made for. Others cannot import it, and none can if this is empty.
     pub gpus: Vec<NvSciBufGpu>,
 }
 
@@ -54,11 +54,11 @@ impl NvSciBufProperties {
 
     /// Refuses a device that the object was not made for. A device without a UUID cannot be told from another.
     pub(crate) fn check_gpu(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
-        let Some(first) = self.gpus.first() else { return Ok(()) };
-        if importer.uuid.is_none() || self.gpu(importer).is_some() {
+        let first = self.gpus.first().map(|gpu| gpu.id);
+        if self.gpu(importer).is_some() || (first.is_some() && importer.uuid.is_none()) {
             return Ok(());
         }
-        let made_for = DeviceIdentity { uuid: Some(first.id), ..DeviceIdentity::default() };
+        let made_for = DeviceIdentity { uuid: first, ..DeviceIdentity::default() };
         let message = "the NvSciBuf object was not made for this GPU; put its id into an attribute list";
         let error = Error::new(ErrorKind::DeviceMismatch, operation, message);
         Err(error.with_mismatch(made_for, importer.clone()))
@@ -88,6 +88,11 @@ mod tests {
         let error = both.check_gpu("op", &device(3)).expect_err("another GPU");
         assert_eq!(error.kind(), ErrorKind::DeviceMismatch);
         assert_eq!(error.mismatch().map(|mismatch| mismatch.importer.uuid), Some(device(3).uuid));
-        assert!(NvSciBufProperties { gpus: vec![], ..both }.check_gpu("op", &device(3)).is_ok());
+        // For the CPU alone. What has no UUID is no exception: there is no GPU that it could be.
+        let for_none = NvSciBufProperties { gpus: vec![], ..both };
+        for byte in [0, 3] {
+            let error = for_none.check_gpu("op", &device(byte)).expect_err("no GPU was named");
+            assert_eq!(error.kind(), ErrorKind::DeviceMismatch, "{byte}");
+        }
     }
 }

@@ -44,8 +44,9 @@
 //! * It links nothing. A missing library is a typed error with every path tried.
 //! * **Objects free themselves**, each once: lists and objects before their module, fences by clearing them. Neither an
 //!   NvSciBuf nor an NvSciSync object is freed before the driver has ended its last import, whatever is dropped first.
-//! * **Bad requests are typed errors** before a library or driver sees them: lists of two modules, a GPU that no list names
-//!   ([`ErrorKind::DeviceMismatch`](gpu_interop_core::ErrorKind::DeviceMismatch)), more mip levels than one, writes to what
+//! * **Bad requests are typed errors** before a library or driver sees them: lists of two modules, or of which none
+//!   names a size; a GPU that no list names, also where none names any
+//!   ([`ErrorKind::DeviceMismatch`](gpu_interop_core::ErrorKind::DeviceMismatch)); more mip levels than one, writes to what
 //!   may only be read, waits for a fence that nothing has filled, fences in graphs. Lists that do not go together are
 //!   [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed), with the attributes that the
 //!   library names.

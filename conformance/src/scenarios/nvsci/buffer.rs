@@ -72,7 +72,7 @@ fn read_only(context: &Context) -> Verdict {
     let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
     buffer.write(0, &pattern.bytes(0, SIZE))?;
     let duplicate = buffer.read_only()?;
-    ensure!(duplicate.properties().is_read_only() && !buffer.properties().is_read_only(), "permissions are mixed up");
+    ensure!(duplicate.is_read_only() && !buffer.is_read_only(), "permissions are mixed up");
     let (readable, writable) = (import(context, &duplicate)?, import(context, &buffer)?);
     pattern.verify(0, &context.read(&stream, &readable)?, "the duplicate")?;
     let word = readable.slice(0..4)?;
@@ -110,13 +110,13 @@ fn attributes(context: &Context) -> Verdict {
         let granted = properties.alignment();
         ensure!(granted >= alignment && granted.is_power_of_two(), "alignment {granted} for {alignment}");
         // Who allocates may write.
-        ensure!(!properties.is_read_only() && properties.has_cpu_access(), "{properties:?}");
+        ensure!(!buffer.is_read_only() && properties.has_cpu_access(), "{properties:?}");
         ensure!(properties.planes().is_empty(), "a raw buffer has planes: {properties:?}");
         let ids: Vec<_> = properties.gpus().iter().map(|gpu| gpu.id).collect();
         ensure_eq!(ids, [rig.gpu], "GPUs");
         let memory = context.device().import_memory(buffer.import_request())?;
         ensure_eq!(memory.size(), 12_345, "bytes of the import");
-        ensure_eq!(memory.nv_sci_buf(), Some(properties.for_import()), "what the import knows");
+        ensure_eq!(memory.nv_sci_buf(), Some(buffer.for_import()), "what the import knows");
     }
     Ok(())
 }

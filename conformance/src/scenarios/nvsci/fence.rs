@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use gpu_interop::nvsci::{MemSync, NvSci, SyncOptions};
-use gpu_interop::{ErrorKind, Feature};
+use gpu_interop::nvsci::{MemSync, NvSci, SyncAttributeList, SyncOptions};
+use gpu_interop::{ErrorKind, Feature, NvSciSyncUse};
 
 use super::{Rig, import};
 use crate::context::Context;
@@ -16,7 +16,7 @@ use crate::scenarios::expect_error;
 scenarios! {
     "nvsci.fence_misuse", None,
         "A wait for a cleared fence or another object's, a fence of another module, one set for an object that is not \
-         deterministic, and fences in graphs are refused.", misuse;
+         deterministic, and fences in graphs are refused; a fence that should have been filled is cleared.", misuse;
     "nvsci.drop_with_work_pending", None,
         "Buffers, objects, fences and modules are dropped while a stream still uses them; the work ends well, and nothing is \
          freed before it.", drop_pending;
@@ -35,12 +35,22 @@ fn misuse(context: &Context) -> Verdict {
     expect_error(wait, ErrorKind::InvalidArgument, "a wait for another object's fence")?;
     let module = NvSci::load()?.open_syncs()?;
     let mut foreign = module.fence();
+    let both = NvSciSyncUse::SIGNAL | NvSciSyncUse::WAIT;
+    let theirs = SyncAttributeList::for_device(&module, context.device(), both, SyncOptions::default())?;
+    let theirs = SyncAttributeList::reconcile(&[&theirs])?.allocate()?.import(context.device())?;
+    theirs.signal(&stream, &mut foreign, MemSync::Skip)?;
+    ensure!(!foreign.is_cleared(), "the signal left the fence cleared");
     let signal = object.signal(&stream, &mut foreign, MemSync::Skip);
     expect_error(signal, ErrorKind::InvalidArgument, "a fence of another module")?;
+    // What it stood for before must not be taken for what was refused.
+    ensure!(foreign.is_cleared(), "a refused signal left in the fence what was there");
     let wait = module.cpu_wait_context()?.wait(&fence, Duration::ZERO);
     expect_error(wait, ErrorKind::InvalidArgument, "a CPU's wait for a fence of another module")?;
-    let set = foreign.set(object.object(), 0, 1);
+    let mut stale = rig.syncs.fence();
+    object.signal(&stream, &mut stale, MemSync::Skip)?;
+    let set = stale.set(object.object(), 0, 1);
     expect_error(set, ErrorKind::InvalidArgument, "a fence that is set for an object that is not deterministic")?;
+    ensure!(stale.is_cleared(), "a refused point left in the fence what was there");
     if context.device().capabilities().feature(Feature::GraphSemaphores).is_supported() {
         let mut recorded = rig.syncs.fence();
         let signalled = context.device().record(|stream| object.signal(stream, &mut recorded, MemSync::Skip));

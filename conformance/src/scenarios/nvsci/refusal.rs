@@ -21,7 +21,8 @@ scenarios! {
     "nvsci.sync_conflict", None,
         "Lists without a signaller, with two of them, or without a waiter are a typed error.", sync_conflict;
     "nvsci.foreign_gpu", None,
-        "A buffer that was made for other GPUs is refused before the driver is asked, and comes back.", foreign_gpu;
+        "A buffer that was made for other GPUs, or for none, is refused before the driver is asked, and comes back.",
+        foreign_gpu;
     "nvsci.bad_requests", None,
         "Sizes of 0, alignments that are no powers of two, empty planes, lists named twice or of two modules, and ranges past \
          the end are refused.", bad_requests;
@@ -85,6 +86,11 @@ fn foreign_gpu(context: &Context) -> Verdict {
     let (error, request) = refused(result, &[ErrorKind::DeviceMismatch], "a buffer of another GPU")?;
     ensure!(error.code().is_none() && error.to_string().contains(&other.to_string()), "{error}");
     ensure_eq!(request.size(), 4096, "bytes of the request that came back");
+    // One for the CPU alone is no GPU's.
+    let unnamed = rig.allocate(&BufferAttributes::raw(4096).cpu_access(true))?;
+    let result = context.device().import_memory(unnamed.import_request());
+    let (error, _) = refused(result, &[ErrorKind::DeviceMismatch], "a buffer for which no GPU was named")?;
+    ensure!(error.code().is_none(), "the driver was asked: {error}");
     // With both it may.
     let both = BufferAttributes::raw(4096).gpu(GpuAttributes::new(other)).gpu(GpuAttributes::new(rig.gpu));
     context.device().import_memory(rig.allocate(&both)?.import_request())?;

@@ -113,7 +113,7 @@ impl BufferAttributes {
         self
     }
 
-    /// Adds a GPU that will use it (`NvSciBufGeneralAttrKey_GpuId`). One that no list names may not be able to.
+    /// Adds a GPU that will use it (`NvSciBufGeneralAttrKey_GpuId`). One that no list names cannot import it.
     #[must_use]
     pub fn gpu(mut self, gpu: GpuAttributes) -> Self {
         self.gpus.push(gpu);

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gpu_interop_core::handle::NvSciBufObject;
 use gpu_interop_core::{
-    ArrayShape, Error, ErrorKind, HostMapping, MemoryHandle, MemoryImport, MipmappedArrayDesc, Result,
+    ArrayShape, Error, ErrorKind, HostMapping, MemoryHandle, MemoryImport, MipmappedArrayDesc, NvSciBufProperties,
+    Result,
 };
 use gpu_interop_driver::DriverFunction;
 
@@ -20,6 +21,7 @@ use crate::sys::Handle;
 struct Inner {
     raw: NonNull<c_void>,
     properties: BufferProperties,
+    for_import: NvSciBufProperties,
     /// Held while the CPU reads or writes, so that its own copies are not torn; one for all duplicates.
     cpu: Arc<Mutex<()>>,
     module: Arc<Module>,
@@ -78,11 +80,13 @@ impl Buffer {
         not_null(NAME, list)?;
         // SAFETY: the list belongs to the object, which is live.
         let properties = unsafe { BufferProperties::of(module, list) }?;
+        // SAFETY: as above.
+        let for_import = unsafe { properties.for_import(module, list) }?;
         if properties.size() == 0 {
             return Err(Error::new(ErrorKind::Driver, NAME, "the library says that the buffer has 0 bytes"));
         }
         std::mem::forget(freed);
-        Ok(Self { inner: Arc::new(Inner { raw: object, properties, cpu, module: module.clone() }) })
+        Ok(Self { inner: Arc::new(Inner { raw: object, properties, for_import, cpu, module: module.clone() }) })
     }
 
     /// The same memory as another object that may only be read (`NvSciBufObjDupWithReducePerm`). Import that one, and the
@@ -101,10 +105,23 @@ impl Buffer {
         Self::own(NAME, module, duplicate, self.inner.cpu.clone())
     }
 
-    /// What was reconciled about it, and what it allows.
+    /// What was reconciled about it.
     #[must_use]
     pub fn properties(&self) -> &BufferProperties {
         &self.inner.properties
+    }
+
+    /// Whether this object may only be read (`NvSciBufGeneralAttrKey_ActualPerm`). What it was duplicated from may all the
+    /// same be written.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.inner.for_import.read_only
+    }
+
+    /// What an import is told of it.
+    #[must_use]
+    pub fn for_import(&self) -> &NvSciBufProperties {
+        &self.inner.for_import
     }
 
     /// The library's object (`NvSciBufObj`), valid while a clone, a handle or an import of `self` lives.
@@ -115,12 +132,12 @@ impl Buffer {
 
     /// What a device needs to import it. The handle in it, its clones, and the import until the driver has ended it keep the
     /// buffer alive, and know which GPUs it was made for and whether it may only be read. A GPU that no attribute list named
-    /// is refused.
+    /// is refused, and so is every GPU if none named any.
     #[must_use]
     pub fn import_request(&self) -> MemoryImport {
         // SAFETY: the object is freed when the owner is dropped.
         let object = unsafe { NvSciBufObject::owned_by(self.inner.raw, self.inner.clone()) };
-        let object = object.with_properties(self.inner.properties.for_import().clone());
+        let object = object.with_properties(self.inner.for_import.clone());
         MemoryImport::new(MemoryHandle::NvSciBuf(object), self.inner.properties.size())
     }
 
@@ -172,7 +189,7 @@ impl Buffer {
     pub fn write(&self, offset: u64, source: &[u8]) -> Result<()> {
         const NAME: &str = "NvSciBufObjGetCpuPtr";
         const OPERATION: &str = "Buffer::write";
-        if self.inner.properties.is_read_only() {
+        if self.is_read_only() {
             return Err(Error::invalid(OPERATION, "the buffer may only be read; write to what it was duplicated from"));
         }
         self.check_range(OPERATION, offset, source.len())?;

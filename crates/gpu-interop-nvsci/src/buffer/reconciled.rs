@@ -27,14 +27,15 @@ pub struct Plane {
     pub size: u64,
 }
 
-/// What was reconciled about a buffer, and what an object made by it allows.
+/// What was reconciled about a buffer. Whether it may be written is not part of it: permissions are an object's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BufferProperties {
     size: u64,
+    alignment: u64,
     planes: Vec<Plane>,
     cpu_access: bool,
     cpu_needs_flush: bool,
-    core: NvSciBufProperties,
+    gpus: Vec<NvSciBufGpu>,
 }
 
 /// Reads one list.
@@ -131,21 +132,26 @@ impl BufferProperties {
             (reader.one(key::RAW_SIZE)?, reader.one(key::RAW_ALIGN)?)
         };
         let planes = if is_image { reader.planes()? } else { Vec::new() };
-        // What writes must be sure that it may.
-        let read_only = reader.all::<u32>(key::ACTUAL_PERM)?.first().is_none_or(|actual| *actual != perm::READ_WRITE);
-        let core = NvSciBufProperties {
-            alignment,
-            planes: u32::try_from(planes.len()).unwrap_or(u32::MAX),
-            read_only,
-            gpus: reader.gpus()?,
-        };
         Ok(Self {
             size,
+            alignment,
             planes,
             cpu_access: reader.flag(key::NEED_CPU_ACCESS)?,
             cpu_needs_flush: reader.flag(key::CPU_NEED_SW_CACHE_COHERENCY)?,
-            core,
+            gpus: reader.gpus()?,
         })
+    }
+
+    /// The same for the import of an object, with what the object's own list allows.
+    ///
+    /// # Safety
+    /// As for [`BufferProperties::of`].
+    pub(crate) unsafe fn for_import(&self, module: &Module, list: Handle) -> Result<NvSciBufProperties> {
+        let reader = Reader { functions: module.lists(), list, module };
+        // What writes must be sure that it may.
+        let read_only = reader.all::<u32>(key::ACTUAL_PERM)?.first().is_none_or(|actual| *actual != perm::READ_WRITE);
+        let planes = u32::try_from(self.planes.len()).unwrap_or(u32::MAX);
+        Ok(NvSciBufProperties { alignment: self.alignment, planes, read_only, gpus: self.gpus.clone() })
     }
 
     /// Bytes.
@@ -157,7 +163,7 @@ impl BufferProperties {
     /// What the first byte is aligned to, bytes.
     #[must_use]
     pub fn alignment(&self) -> u64 {
-        self.core.alignment
+        self.alignment
     }
 
     /// The planes of an image; none of a raw buffer.
@@ -179,21 +185,9 @@ impl BufferProperties {
         self.cpu_needs_flush
     }
 
-    /// Whether it may only be read.
-    #[must_use]
-    pub fn is_read_only(&self) -> bool {
-        self.core.read_only
-    }
-
-    /// What each GPU was granted.
+    /// What each GPU was granted that a list named. Without any, no GPU can import the buffer.
     #[must_use]
     pub fn gpus(&self) -> &[NvSciBufGpu] {
-        &self.core.gpus
-    }
-
-    /// What an import is told.
-    #[must_use]
-    pub fn for_import(&self) -> &NvSciBufProperties {
-        &self.core
+        &self.gpus
     }
 }

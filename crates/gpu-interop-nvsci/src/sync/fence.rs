@@ -71,17 +71,17 @@ impl Fence {
         self.object.as_ref()
     }
 
-    /// Clears it and lets `call` fill it for a point of `object`. If that fails, it is cleared again.
+    /// Clears it and lets `call` fill it for a point of `object`. If that is refused or fails, it stays cleared.
     pub(crate) fn fill(
         &mut self,
         operation: &'static str,
         object: &SyncObject,
         call: impl FnOnce(NonNull<sync::Fence>) -> Result<()>,
     ) -> Result<()> {
+        self.clear();
         if !Arc::ptr_eq(&self.module, object.module()) {
             return Err(Error::invalid(operation, "the fence belongs to another module than the object"));
         }
-        self.clear();
         let filled = call(NonNull::from(&mut *self.payload));
         match &filled {
             Ok(()) => self.object = Some(object.clone()),
@@ -92,7 +92,7 @@ impl Fence {
 
     /// Makes it the point at which a deterministic object has the value `value` (`NvSciSyncFenceUpdateFence`). `id` is the
     /// number of the primitive, as [`Fence::id_and_value`] gives it; for primitives in memory it is 0. What it held before
-    /// is cleared.
+    /// is cleared, also if this fails.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for an object whose fences are not
@@ -100,6 +100,7 @@ impl Fence {
     /// the library lacks the function; else what it answers.
     pub fn set(&mut self, object: &SyncObject, id: u64, value: u64) -> Result<()> {
         const NAME: &str = "NvSciSyncFenceUpdateFence";
+        self.clear();
         if !object.has_deterministic_fences() {
             let message = "what the next signal makes of this object is not known; require deterministic fences of it";
             return Err(Error::invalid(NAME, message));

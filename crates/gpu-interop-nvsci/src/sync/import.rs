@@ -42,12 +42,12 @@ impl ImportedSync {
     }
 
     /// Signals it once everything enqueued before has run, and fills `fence` with the point that this is, at once
-    /// (`cuSignalExternalSemaphoresAsync`). What the fence held before is cleared.
+    /// (`cuSignalExternalSemaphoresAsync`). What the fence held before is cleared, also if this fails.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module or a
     /// stream of another device, [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) in a graph; else what
-    /// the driver answers. The fence is cleared then.
+    /// the driver answers.
     pub fn signal(&self, stream: &Stream, fence: &mut Fence, memory: MemSync) -> Result<()> {
         fence.fill("ImportedSync::signal", &self.object, |raw| {
             // SAFETY: the fence is valid until the signal is enqueued, which fills it; graphs refuse it.

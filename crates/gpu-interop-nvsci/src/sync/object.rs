@@ -94,11 +94,11 @@ impl SyncObject {
     }
 
     /// Fills a fence with the next point that the CPU will signal (`NvSciSyncObjGenerateFence`): for objects that a list of
-    /// the CPU's signals. What the fence held before is cleared.
+    /// the CPU's signals. What the fence held before is cleared, also if this fails.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module; else what the library answers. The fence is cleared
-    /// then.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module; else
+    /// what the library answers.
     pub fn generate_fence(&self, fence: &mut Fence) -> Result<()> {
         const NAME: &str = "NvSciSyncObjGenerateFence";
         let function = self.inner.module.functions().obj_generate_fence;
