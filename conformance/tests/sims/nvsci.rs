@@ -16,6 +16,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("nvsci_of_another_major_version_is_refused", incompatible),
         Trial::test("nvsci_with_caches_that_need_flushing", flush),
         Trial::test("nvsci_leaks_are_caught", leaks),
+        Trial::test("nvsci_waits_that_do_nothing_are_caught", skipped_waits),
         Trial::test("nvsci_conflicts_of_another_code_are_given_back", conflict_code),
         Trial::test("nvsci_calls_that_take_long_change_nothing", latency),
     ]
@@ -171,6 +172,20 @@ fn leaks() -> Result<(), Failed> {
     }
     let report = Run::nvsci().filter("nvsci.10000_cycles").env("SIM_NVSCI", "leak_object").run()?;
     failed(&report, "leak_object", "")
+}
+
+/// Streams that go on without the first or second object that is allocated: whoever waits must notice.
+fn skipped_waits() -> Result<(), Failed> {
+    for (scenario, object, reason) in [
+        ("nvsci.signal_to_stream", 1, "the stream did not wait for the signal"),
+        ("nvsci.cpu_to_stream", 1, "the stream did not wait"),
+        ("nvsci.ping_pong", 1, "the second stream did not wait for the first"),
+        ("nvsci.ping_pong", 2, "the first stream did not wait for the second"),
+    ] {
+        let report = Run::nvsci().filter(scenario).env("SIM_NVSCI", &format!("skip_waits_{object}")).run()?;
+        failed(&report, &format!("{scenario}, object {object}"), reason)?;
+    }
+    Ok(())
 }
 
 /// What lists differ in is told and freed, whatever the code that comes with it.

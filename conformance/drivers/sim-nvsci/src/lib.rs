@@ -14,7 +14,8 @@
 //! by commas: `flush` (the CPU's caches need flushing), `old` (attributes that came after version 2.0 are unknown),
 //! `incompatible` (of another major version), `memsync` (every GPU's cache must be kept coherent), `conflict_code`
 //! (lists in conflict are answered with another code than the usual, and all the same with what they differ in), `leak_list`,
-//! `leak_object` and `leak_fence` (every twentieth is not freed when it should be: for a test of what counts them).
+//! `leak_object` and `leak_fence` (every twentieth is not freed when it should be: for a test of what counts them),
+//! `skip_waits_1`, `skip_waits_2` and so on (streams do not wait for the object that is allocated first, or second).
 #![cfg(target_os = "linux")]
 
 pub mod attributes;

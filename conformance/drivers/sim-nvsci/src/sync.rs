@@ -19,15 +19,24 @@ pub(crate) static CONTEXTS: Objects<usize> = Objects::new();
 pub(crate) static FENCES: Objects<Reference> = Objects::new();
 
 /// A value that only grows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Primitive {
     value: Mutex<u64>,
     changed: Condvar,
     /// The last point that a fence was made for.
     planned: AtomicU64,
+    /// Drivers go on without it: for a test of what notices that.
+    pub(crate) skips_waits: bool,
 }
 
 impl Primitive {
+    fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::SeqCst) + 1;
+        let skips_waits = asked_for(&format!("skip_waits_{number}"));
+        Self { value: Mutex::default(), changed: Condvar::new(), planned: AtomicU64::new(0), skips_waits }
+    }
+
     pub(crate) fn plan(&self) -> u64 {
         self.planned.fetch_add(1, Ordering::SeqCst) + 1
     }
@@ -177,7 +186,7 @@ entries! {
             return Err(error::BAD_PARAMETER);
         }
         let cpu_perm = lock(&list.values).get(&CPU_PERM).and_then(|perm| perm.u64s().first().copied()).unwrap_or(0);
-        let (module, primitive, imports) = (list.module, Arc::default(), AtomicU64::new(0));
+        let (module, primitive, imports) = (list.module, Arc::new(Primitive::new()), AtomicU64::new(0));
         give(object, SYNCS.insert(SyncObject { module, primitive, cpu_perm, imports }))
     }
 

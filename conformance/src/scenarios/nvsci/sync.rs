@@ -1,10 +1,10 @@
 //! Signals and waits: between streams, and between streams and the CPU.
 
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use gpu_interop::nvsci::{MemSync, SyncAttributeList, SyncOptions};
-use gpu_interop::{ErrorKind, Feature, NvSciSyncUse};
+use gpu_interop::nvsci::{Fence, MemSync, SyncAttributeList, SyncOptions};
+use gpu_interop::{ErrorKind, Feature, NvSciSyncUse, Stream};
 
 use super::{Rig, import};
 use crate::context::Context;
@@ -24,13 +24,38 @@ scenarios! {
     "nvsci.deterministic_fences", None,
         "Fences made from a number and a value are reached by the signal that takes the object to that value, and the \
          fences of signals say so.", deterministic;
-    "nvsci.ping_pong", None, "Two streams hand a buffer to and fro 200 times by two objects, every byte checked.", ping_pong;
+    "nvsci.ping_pong", None, "Two streams hand a buffer to and fro 200 times by two objects, every byte of every turn checked.", ping_pong;
 }
 
 const SIZE: usize = 64 << 10;
 const LIMIT: Duration = Duration::from_secs(20);
+/// How long a stream gets to show that it does not wait.
+const GRACE: Duration = Duration::from_millis(20);
+/// What is handed to and fro, bytes, and how often.
+const BLOCK: u64 = 16 << 10;
+const ROUNDS: u8 = 200;
+
+/// Holds a stream up until what comes back is dropped, or for the limit.
+fn hold(stream: &Stream) -> Verdict<mpsc::Sender<()>> {
+    let (go, held) = mpsc::channel::<()>();
+    stream.launch_host_function(move || {
+        let _ = held.recv_timeout(LIMIT);
+    })?;
+    Ok(go)
+}
+
+/// Fails if a stream runs empty although it has something to wait for.
+fn went_on(stream: &Stream, what: &str) -> Verdict {
+    let start = Instant::now();
+    while start.elapsed() < GRACE {
+        ensure!(!stream.is_idle()?, "{what}");
+        std::thread::sleep(GRACE / 20);
+    }
+    Ok(())
+}
 
 fn to_stream(context: &Context) -> Verdict {
+    context.need_feature(Feature::HostFunctions)?;
     let rig = Rig::open(context)?;
     let object = rig.device_signals(context, SyncOptions::default())?;
     let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
@@ -39,11 +64,17 @@ fn to_stream(context: &Context) -> Verdict {
     let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
     let mut fence = rig.syncs.fence();
     for (round, memory) in (1..=100_u8).zip([MemSync::Synchronize, MemSync::Skip].into_iter().cycle()) {
+        // In the first of either sort the signal is held up, which a wait that does nothing would not notice.
+        let held = if round <= 2 { Some(hold(&first)?) } else { None };
         first.fill(&mapped, round)?;
         object.signal(&first, &mut fence, memory)?;
         ensure!(!fence.is_cleared(), "the signal left the fence cleared");
         object.wait(&second, &fence, memory)?;
         second.copy(copy.slice(0..SIZE as u64)?, &mapped)?;
+        if held.is_some() {
+            went_on(&second, "the stream did not wait for the signal")?;
+        }
+        drop(held);
         let mut found = vec![0; SIZE];
         second.read(copy.slice(0..SIZE as u64)?, &mut found)?;
         ensure!(found.iter().all(|byte| *byte == round), "round {round}, {memory:?}: the signal came too early");
@@ -61,16 +92,13 @@ fn to_cpu(context: &Context) -> Verdict {
     let (mut fence, mut cpu) = (rig.syncs.fence(), rig.syncs.cpu_wait_context()?);
     // Nothing to wait for.
     cpu.wait(&fence, Duration::ZERO)?;
-    let (go, held) = mpsc::channel::<()>();
-    stream.launch_host_function(move || {
-        let _ = held.recv_timeout(LIMIT);
-    })?;
+    let held = hold(&stream)?;
     stream.fill(&mapped, 0x5a)?;
     object.signal(&stream, &mut fence, MemSync::Synchronize)?;
     for timeout in [Duration::ZERO, Duration::from_millis(5)] {
         expect_error(cpu.wait(&fence, timeout), ErrorKind::Timeout, "a wait for what is held up")?;
     }
-    drop(go);
+    drop(held);
     cpu.wait(&fence, LIMIT)?;
     let mut found = vec![0; SIZE];
     buffer.read(0, &mut found)?;
@@ -137,26 +165,50 @@ fn deterministic(context: &Context) -> Verdict {
 }
 
 fn ping_pong(context: &Context) -> Verdict {
+    context.need_feature(Feature::HostFunctions)?;
     let rig = Rig::open(context)?;
     let (there, back) =
         (rig.device_signals(context, SyncOptions::default())?, rig.device_signals(context, SyncOptions::default())?);
-    let (buffer, other) = (rig.allocate(&rig.shared(SIZE as u64))?, rig.allocate(&rig.shared(SIZE as u64))?);
-    let (mapped, copied) = (import(context, &buffer)?, import(context, &other)?);
+    let all = BLOCK * ROUNDS as u64;
+    let (buffer, other) = (rig.allocate(&rig.shared(BLOCK))?, rig.allocate(&rig.shared(all))?);
+    let (mapped, copies) = (import(context, &buffer)?, import(context, &other)?);
     let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
     let (mut to, mut fro) = (rig.syncs.fence(), rig.syncs.fence());
-    for round in 0..200_u8 {
+    let round = |round: u8, to: &mut Fence, fro: &mut Fence| -> Verdict {
         if round > 0 {
-            back.wait(&first, &fro, MemSync::Synchronize)?;
+            back.wait(&first, fro, MemSync::Synchronize)?;
         }
         first.fill(&mapped, round)?;
-        there.signal(&first, &mut to, MemSync::Synchronize)?;
-        there.wait(&second, &to, MemSync::Synchronize)?;
-        second.copy(&copied, &mapped)?;
-        back.signal(&second, &mut fro, MemSync::Synchronize)?;
+        there.signal(&first, to, MemSync::Synchronize)?;
+        there.wait(&second, to, MemSync::Synchronize)?;
+        let start = BLOCK * u64::from(round);
+        second.copy(copies.slice(start..start + BLOCK)?, &mapped)?;
+        Ok(back.signal(&second, fro, MemSync::Synchronize)?)
+    };
+    first.fill(&mapped, 0xff)?;
+    first.synchronize()?;
+    // Each side is held up once: were the other's wait to do nothing, it would go on without it.
+    let held = hold(&first)?;
+    round(0, &mut to, &mut fro)?;
+    went_on(&second, "the second stream did not wait for the first")?;
+    drop(held);
+    first.synchronize()?;
+    second.synchronize()?;
+    let held = hold(&second)?;
+    for number in 1..4 {
+        round(number, &mut to, &mut fro)?;
+    }
+    went_on(&first, "the first stream did not wait for the second")?;
+    drop(held);
+    for number in 4..ROUNDS {
+        round(number, &mut to, &mut fro)?;
     }
     rig.syncs.cpu_wait_context()?.wait(&fro, LIMIT)?;
-    let mut found = vec![0; SIZE];
+    let mut found = vec![0; all.try_into().unwrap_or(0)];
     other.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 199), "the last copy is not of the last fill");
+    for (copy, number) in found.chunks(BLOCK.try_into().unwrap_or(1)).zip(0..ROUNDS) {
+        ensure!(copy.iter().all(|byte| *byte == number), "the copy of round {number} is not of its fill");
+    }
+    ensure_eq!(found.len() as u64, all, "bytes that were read");
     Ok(())
 }
