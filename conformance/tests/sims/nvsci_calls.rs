@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode, Output};
 
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::nvsci::{
-    Buffer, BufferAttributeList, BufferAttributes, GpuAttributes, ImportedSync, MemSync, NvSci, SyncAttributeList,
-    SyncModule, SyncOptions,
+    Buffer, BufferAttributeList, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout,
+    ImportedSync, MemSync, NvSci, PlaneAttributes, SyncAttributeList, SyncModule, SyncOptions,
 };
 use gpu_interop::{Device, Error, ErrorKind, MemoryImport, NvSciSyncUse, Uuid};
 use libloading::Library;
@@ -20,10 +20,11 @@ pub(crate) const COMMAND: &str = "nvsci-calls";
 
 type Check = fn(&Rig) -> Result<(), Failed>;
 
-const CHECKS: [(&str, Check); 6] = [
+const CHECKS: [(&str, Check); 7] = [
     ("flags_of_skipped_memsync_reach_the_driver", skipped),
     ("a_read_only_duplicate_is_mapped_read_only", read_only),
     ("caches_are_flushed_where_needed", flushed),
+    ("only_a_pitch_linear_image_is_mapped_as_rows", layouts),
     ("everything_is_given_back_in_any_order", given_back),
     ("a_handle_keeps_its_object_and_what_is_known_of_it", handles_keep),
     ("a_second_free_ends_the_process", freed_twice),
@@ -158,6 +159,22 @@ fn read_only(rig: &Rig) -> Result<(), Failed> {
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         let line = maps.lines().find(|line| line.starts_with(&start)).unwrap_or_default();
         check(line.split(' ').nth(1) == Some(expected), format!("{expected}: `{line}`"))?;
+    }
+    Ok(())
+}
+
+/// The stand-in knows the layouts apart by the header's numbers, and so must the library.
+fn layouts(rig: &Rig) -> Result<(), Failed> {
+    let gpu = GpuAttributes::new(rig.device.identity().uuid.expect("a UUID"));
+    let plane = PlaneAttributes { width: 64, height: 64, format: ColorFormat::Y8 };
+    for (layout, is_mapped) in [(ImageLayout::PitchLinear, true), (ImageLayout::BlockLinear, false)] {
+        let attributes = BufferAttributes::image(ImageAttributes::new(layout, plane)).gpu(gpu);
+        let list = BufferAttributeList::new(&rig.nv_sci.open_buffers()?, &attributes)?;
+        let buffer = BufferAttributeList::reconcile(&[&list])?.allocate()?;
+        let memory = rig.device.import_memory(buffer.import_request())?;
+        memory.map_mipmapped_array(&buffer.array_desc(0)?)?;
+        let mapped = memory.map_all();
+        check(mapped.is_ok() == is_mapped, format!("{layout:?}: {mapped:?}"))?;
     }
     Ok(())
 }

@@ -106,12 +106,13 @@ pub(crate) fn import_buffer(object: *const c_void) -> Result<Imported, u32> {
         return Err(code::INVALID_VALUE);
     }
     let gpu = gpu();
-    let mut view = BufferView { fd: -1, read_only: 0, image: 0, size: 0 };
+    let mut view = BufferView { fd: -1, read_only: 0, image: 0, block_linear: 0, size: 0 };
     // SAFETY: the application vouches for the object; the rest is valid for the call.
     answer(unsafe { (interface.import_buffer)(object, &raw const gpu, &raw mut view) })?;
     let noted = Noted { interface, object };
     let imported = open(view.fd).ok_or(code::UNKNOWN)?;
-    Ok(imported.sized(view.size).read_only(view.read_only == 1).with_images(view.image == 1).keeping(Arc::new(noted)))
+    let imported = imported.sized(view.size).read_only(view.read_only == 1).with_images(view.image == 1);
+    Ok(imported.without_rows(view.block_linear == 1).keeping(Arc::new(noted)))
 }
 
 #[cfg(target_os = "linux")]

@@ -13,7 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::attributes::{List, Stored, Values, inputs};
 use crate::reconcile::{
-    ACTUAL_PERM, GPU_ID, IMAGE_SIZE, NEED_CPU_ACCESS, RAW_SIZE, Refusal, TYPES, may_get, may_set, reconcile,
+    ACTUAL_PERM, GPU_ID, IMAGE_SIZE, LAYOUT, NEED_CPU_ACCESS, RAW_SIZE, Refusal, TYPES, may_get, may_set, reconcile,
 };
 use crate::{Pair, asked_for, error, give, leaks, live, panics, voids};
 
@@ -86,6 +86,11 @@ impl Buffer {
 
     pub(crate) fn is_image(&self) -> bool {
         self.value(TYPES).is_some_and(|types| types.u32s().contains(&2))
+    }
+
+    pub(crate) fn is_block_linear(&self) -> bool {
+        // `NvSciBufImage_BlockLinearType`, the first of the header's.
+        self.value(LAYOUT).is_some_and(|layout| layout.u32s() == [0])
     }
 
     pub(crate) fn is_for(&self, gpu: &[u8]) -> bool {

@@ -62,6 +62,7 @@ unsafe extern "C" fn import_buffer(object: usize, gpu: *const GpuId, view: *mut 
             fd: buffer.memory.file.as_raw_fd(),
             read_only: (buffer.perm() != 3).into(),
             image: buffer.is_image().into(),
+            block_linear: buffer.is_block_linear().into(),
             size: buffer.size(),
         });
     }

@@ -20,6 +20,8 @@ pub struct Imported {
     read_only: bool,
     /// Whether images lie in it as in lavapipe's memory.
     images: bool,
+    /// Whether what is in it means nothing in a buffer.
+    no_rows: bool,
     /// Dropped with it.
     _keeps: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -51,7 +53,7 @@ impl Imported {
     pub fn open(given: Given) -> Option<Self> {
         let Opened { mapping: file, header, images } = system::open(given)?;
         let size = (file.length() - header) as u64;
-        Some(Self { file, header, size, dedicated: false, read_only: false, images, _keeps: None })
+        Some(Self { file, header, size, dedicated: false, read_only: false, images, no_rows: false, _keeps: None })
     }
 
     /// Bytes of data.
@@ -78,6 +80,12 @@ impl Imported {
         Self { images, ..self }
     }
 
+    /// Its image does not lie in rows: it cannot be mapped as a buffer.
+    #[must_use]
+    pub fn without_rows(self, no_rows: bool) -> Self {
+        Self { no_rows, ..self }
+    }
+
     /// Imported as a dedicated allocation, which is mapped from its first byte on only.
     #[must_use]
     pub fn dedicated(self, dedicated: bool) -> Self {
@@ -96,11 +104,12 @@ impl Imported {
         Self { size, ..self }
     }
 
-    /// Maps a range at an address of its own; [`free`] ends it. `None` if the range is not inside, or empty.
+    /// Maps a range at an address of its own; [`free`] ends it. `None` if the range is not inside, or
+    /// empty, or there are no rows.
     #[must_use]
     pub fn map(&self, offset: u64, size: u64) -> Option<usize> {
         let end = offset.checked_add(size)?;
-        if size == 0 || end > self.size || (self.dedicated && offset > 0) {
+        if size == 0 || end > self.size || (self.dedicated && offset > 0) || self.no_rows {
             return None;
         }
         let (mapping, lead) = self.again(offset, size)?;

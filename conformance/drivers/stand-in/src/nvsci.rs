@@ -22,6 +22,8 @@ pub struct BufferView {
     pub read_only: u32,
     /// Whether it is an image: 1 or 0.
     pub image: u32,
+    /// Whether it is an image that does not lie in rows: 1 or 0.
+    pub block_linear: u32,
     /// Bytes.
     pub size: u64,
 }

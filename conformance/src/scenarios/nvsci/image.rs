@@ -1,6 +1,8 @@
 //! Images.
 
-use gpu_interop::nvsci::{BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, PlaneAttributes};
+use gpu_interop::nvsci::{
+    Buffer, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, PlaneAttributes,
+};
 use gpu_interop::{ErrorKind, Feature, MipmappedArrayDesc};
 
 use super::Rig;
@@ -15,7 +17,8 @@ scenarios! {
         "The rows of a pitch-linear image are where its attributes say: written by the CPU, read by the device in a buffer.",
         rows;
     "nvsci.image_array", None,
-        "A plane of an image is mapped as an array of one level; each texel is the CPU's, and the device's comes back.",
+        "A plane of an image is mapped as an array of one level: of a pitch-linear image, each texel is the CPU's, and the \
+         device's comes back; of a block-linear one, what the device writes it reads.",
         array,
         mirrors "CUDA C++ Programming Guide: NVSCI interoperability, mapping mipmapped arrays";
     "nvsci.image_planes", None, "Each plane of an image has its own place, size and format.", planes;
@@ -76,10 +79,25 @@ fn array(context: &Context) -> Verdict {
         buffer.read(start(row), &mut found)?;
         ensure!(found == texels[row * ROW..(row + 1) * ROW], "row {row} is not what the device wrote");
     }
-    // Of a duplicate that may only be read, the texels can be read, and not be written.
+    duplicated(context, &buffer, &texels)?;
+    // Where the texels of the other layout are, only the device knows.
+    let image = BufferAttributes::image(ImageAttributes::new(ImageLayout::BlockLinear, PLANE));
+    let buffer = rig.allocate(&image.gpu(GpuAttributes::new(rig.gpu)))?;
+    let memory = context.device().import_memory(buffer.import_request())?;
+    let mapped = memory.map_mipmapped_array(&buffer.array_desc(0)?)?;
+    stream.write_array(mapped.level(0)?, &pattern.bytes(0, ROW * height))?;
+    texels.fill(0);
+    stream.read_array(mapped.level(0)?, &mut texels)?;
+    pattern.verify(0, &texels, "texels of a block-linear image")?;
+    duplicated(context, &buffer, &texels)
+}
+
+/// Of a duplicate that may only be read, the texels can be read, and not be written.
+fn duplicated(context: &Context, buffer: &Buffer, texels: &[u8]) -> Verdict {
+    let stream = context.device().create_stream()?;
     let memory = context.device().import_memory(buffer.read_only()?.import_request())?;
     let mapped = memory.map_mipmapped_array(&buffer.array_desc(0)?)?;
-    let mut again = vec![0; ROW * height];
+    let mut again = vec![0; texels.len()];
     stream.read_array(mapped.level(0)?, &mut again)?;
     ensure!(again == texels, "the duplicate has other texels");
     expect_error(stream.write_array(mapped.level(0)?, &again), ErrorKind::InvalidArgument, "writing to the duplicate")?;
