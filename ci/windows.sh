@@ -79,4 +79,6 @@ GPU_INTEROP_STAND_INS="Z:${CARGO_TARGET_DIR:-$PWD/target}/$gnu/debug" \
     cargo test --no-fail-fast "${played[@]}" --target "$gnu"
 
 step "conformance, under $(wine --version)"
-cargo run --target "$gnu" --bin conformance -- run --backend host --exporter native --require host,native --quiet
+# Without what only takes long there.
+cargo run --target "$gnu" --bin conformance -- run --backend host --exporter native --require host,native --quiet \
+    --filter '{capability,graph,graph_semaphore,identity,import,lifetime,map,memory,process,semaphore,stream,timeline}.*'
