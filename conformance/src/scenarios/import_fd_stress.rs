@@ -3,17 +3,14 @@
 //! A driver closes what it was given on success and, on failure, sometimes. Whoever then closes the same number once more
 //! closes a descriptor that the kernel has meanwhile given to another thread.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::Scope;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpu_interop::{Device, ErrorKind, ImportError, MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreHandleKind};
 use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, Stat};
 
-use super::threads::join;
+use super::strangers::{Counts, Stranger, among};
 use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
@@ -28,18 +25,8 @@ scenarios! {
         stress;
 }
 
-const DURATION: Duration = Duration::from_millis(1500);
 const SIZE: u64 = 4096;
 const IMPORTERS: usize = 2;
-/// How many descriptors each of the other threads has open.
-const WINDOW: usize = 24;
-
-/// What the importing threads did.
-#[derive(Default)]
-struct Counts {
-    imported: AtomicU64,
-    refused: AtomicU64,
-}
 
 fn stress(context: &Context) -> Verdict {
     let buffers: Vec<_> = (0..IMPORTERS).map(|_| context.buffer(SIZE)).collect::<Verdict<_>>()?;
@@ -50,35 +37,15 @@ fn stress(context: &Context) -> Verdict {
         cycle(context.device(), &**buffer, semaphores, &counts)?;
     }
     let before = Holdings::now()?;
-    let stop = AtomicBool::new(false);
-    let checked = std::thread::scope(|scope| {
-        // In the numbers that `open` gives out, and in those from which imports take their duplicates.
-        let strangers: Vec<_> =
-            [0, lending_floor()].into_iter().map(|floor| spawn_strangers(scope, &stop, floor)).collect();
-        let (stop, counts) = (&stop, &counts);
-        let importers: Vec<_> = buffers
-            .iter()
-            .map(|buffer| {
-                scope.spawn(move || -> Verdict {
-                    let start = Instant::now();
-                    while start.elapsed() < DURATION && !stop.load(Ordering::Relaxed) {
-                        cycle(context.device(), &**buffer, semaphores, counts)?;
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        let imports: Vec<Verdict> = importers.into_iter().map(join).collect();
-        stop.store(true, Ordering::Relaxed);
-        // What the strangers saw is the reason, whatever the importers then ran into.
-        let checked = strangers.into_iter().map(join).sum::<Verdict<u64>>();
-        checked.and_then(|checked| imports.into_iter().collect::<Verdict>().map(|()| checked))
-    })?;
-    let (imported, refused) = (counts.imported.into_inner(), counts.refused.into_inner());
-    ensure!(
-        imported > 50 && refused > 50 && checked > 500,
-        "too little happened: {imported} imports, {refused} refusals, {checked} descriptors checked"
-    );
+    let of = |buffer| {
+        let counts = &counts;
+        move || cycle(context.device(), buffer, semaphores, counts)
+    };
+    let imports: Vec<_> = buffers.iter().map(|buffer| of(&**buffer)).collect();
+    // In the numbers that `open` gives out, and in those from which imports take their duplicates.
+    let floor = lending_floor();
+    let checked = among(&[&|mark| Descriptor::open(0, mark), &|mark| Descriptor::open(floor, mark)], &imports)?;
+    counts.check(checked, 500)?;
     ensure_eq!(Holdings::now()?.descriptors, before.descriptors, "open descriptors after the imports");
     Ok(())
 }
@@ -135,51 +102,14 @@ fn came_back<R: std::fmt::Debug>(
     Ok(())
 }
 
-/// Another thread of the application, which has nothing to do with imports. Gives the number of descriptors that it
-/// found as it had left them; stops everything at the first that is not.
-fn spawn_strangers<'scope, 'env>(
-    scope: &'scope Scope<'scope, 'env>,
-    stop: &'env AtomicBool,
-    floor: i32,
-) -> std::thread::ScopedJoinHandle<'scope, Verdict<u64>> {
-    scope.spawn(move || {
-        let mut open: VecDeque<Stranger> = VecDeque::new();
-        let mut run = || -> Verdict<u64> {
-            let mut checked = 0;
-            for mark in 0_u64.. {
-                if stop.load(Ordering::Relaxed) {
-                    break;
-                }
-                open.push_back(Stranger::open(floor, mark)?);
-                if open.len() > WINDOW {
-                    if let Some(stranger) = open.front() {
-                        stranger.check()?;
-                    }
-                    open.pop_front();
-                    checked += 1;
-                }
-            }
-            open.iter().try_for_each(Stranger::check)?;
-            Ok(checked)
-        };
-        let ran = run();
-        if ran.is_err() {
-            stop.store(true, Ordering::Relaxed);
-            // One of them is not its owner's any more: closing it would be the next fault.
-            std::mem::forget(open);
-        }
-        ran
-    })
-}
-
 /// A descriptor, and what it must refer to until it is closed here.
-struct Stranger {
+struct Descriptor {
     fd: OwnedFd,
     file: (u64, u64),
     mark: u64,
 }
 
-impl Stranger {
+impl Descriptor {
     fn open(floor: i32, mark: u64) -> Verdict<Self> {
         let mut fd = rustix::fs::memfd_create("stranger", MemfdFlags::CLOEXEC)?;
         if floor > 0 {
@@ -189,7 +119,9 @@ impl Stranger {
         let stat = rustix::fs::fstat(&fd)?;
         Ok(Self { fd, file: (stat.st_dev, stat.st_ino), mark })
     }
+}
 
+impl Stranger for Descriptor {
     fn check(&self) -> Verdict {
         let number = self.fd.as_raw_fd();
         let stat = rustix::fs::fstat(&self.fd).map_err(|errno| {

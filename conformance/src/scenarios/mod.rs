@@ -41,6 +41,7 @@ mod semaphore_misuse;
 mod semaphore_order;
 mod semaphore_process;
 mod size;
+mod strangers;
 mod stream;
 mod threads;
 mod timeline;

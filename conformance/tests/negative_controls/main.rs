@@ -5,6 +5,7 @@
 
 #[path = "../../drivers/built.rs"]
 mod built;
+mod caught;
 mod sabotage;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Output};
 use std::sync::Arc;
 
+use caught::{CAUGHT, CAUGHT_WITH_VULKAN, NEEDS_NO_WORK};
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::hip::HipBackend;
 use gpu_interop::host::ExporterHeader;
@@ -83,159 +85,6 @@ fn tests() -> Vec<Trial> {
     }));
     tests
 }
-
-/// Which scenario must notice which fault, and how: a failure for another reason would prove nothing.
-const CAUGHT: &[(Fault, &str, Outcome, &str)] = &[
-    (Fault::SkipsWaits, "semaphore.binary_order", Outcome::Failed, "went on although nothing was signalled"),
-    (Fault::SkipsWaits, "semaphore.timeline_order", Outcome::Failed, "a wait for 7 was met by 1"),
-    (Fault::SkipsWaits, "semaphore.wait_before_signal", Outcome::Failed, "the stream did not wait"),
-    (Fault::SkipsWaits, "semaphore.timeout", Outcome::Failed, "an unmet wait was accepted"),
-    (Fault::SkipsWaits, "semaphore.batches", Outcome::Failed, "met too early"),
-    (Fault::SkipsWaits, "semaphore.1000_frames", Outcome::Failed, "bytes differ"),
-    (Fault::SkipsWaits, "semaphore.destroy_pending", Outcome::Failed, "went on when its semaphore was dropped"),
-    (Fault::SkipsWaits, "semaphore.cross_process_timeline", Outcome::Failed, "turn 0"),
-    (Fault::SkipsWaits, "semaphore.peer_killed", Outcome::Failed, "was accepted"),
-    (Fault::SkipsSignals, "semaphore.device_to_exporter", Outcome::Failed, "waited in vain for 1"),
-    (Fault::SkipsSignals, "semaphore.two_streams", Outcome::Failed, "the stream still has work"),
-    (Fault::LeaksDescriptors, "import.success_closes_handle", Outcome::Failed, "open descriptors after an import"),
-    (Fault::LeaksDescriptors, "accounting.10000_cycles", Outcome::Failed, "open descriptors"),
-    (Fault::LeaksDescriptors, "threads.import_map_free", Outcome::Failed, "open descriptors"),
-    #[cfg(unix)]
-    (Fault::ClosesTwice, "import.fd_stress", Outcome::Failed, "somebody closed the descriptor"),
-    #[cfg(windows)]
-    (Fault::ClosesTwice, "import.win32_stress", Outcome::Failed, "somebody closed the handle"),
-    #[cfg(windows)]
-    (Fault::ClosesTwice, "import.win32_success_closes_once", Outcome::Failed, "somebody closed the handle"),
-    #[cfg(windows)]
-    (Fault::ClosesRefused, "import.size_too_large", Outcome::Failed, "not an open"),
-    #[cfg(windows)]
-    (Fault::ClosesRefused, "import.win32_failure_keeps_handle", Outcome::Failed, "somebody closed the handle"),
-    #[cfg(windows)]
-    (Fault::ClosesRefused, "import.win32_sizes_beyond", Outcome::Failed, "somebody closed the handle"),
-    #[cfg(windows)]
-    (Fault::LeaksDescriptors, "import.win32_10000_cycles", Outcome::Failed, "open descriptors"),
-    #[cfg(windows)]
-    (Fault::LeaksDescriptors, "import.win32_many_imports", Outcome::Failed, "handles are open"),
-    (Fault::MapsOneByteLate, "map.offsets", Outcome::Failed, "1 bytes at 1: 1 of 1 bytes differ"),
-    (Fault::MapsOneByteLate, "map.sub_range_guards", Outcome::Failed, "bytes differ"),
-    (Fault::FillsOneByteLess, "memory.fill", Outcome::Failed, "bytes that differ from the fills"),
-    (Fault::SkipsWordWaits, "stream.asynchronous", Outcome::Failed, "the fill ran before the wait was met"),
-    (Fault::SkipsWordWaits, "stream.wait_value_32", Outcome::Failed, "was met by"),
-    (Fault::SkipsWordWaits, "stream.wait_value_64", Outcome::Failed, "was met by 7"),
-    (Fault::SkipsWordWaits, "stream.host_function", Outcome::Failed, "before the work in front of them"),
-    (Fault::SkipsWordWaits, "stream.many", Outcome::Failed, "streams that nothing blocks"),
-    (Fault::SkipsWordWaits, "lifetime.drop_with_work_pending", Outcome::Failed, "the stream did not wait"),
-    (Fault::SkipsWordWaits, "timeline.wait_before_signal.bridge", Outcome::Failed, "the stream did not wait"),
-    (Fault::SkipsWordWaits, "timeline.large_values.bridge", Outcome::Failed, "was met by"),
-    // The exporter is at 2 at once, which meets the wait for 1.
-    (Fault::WritesWordsEarly, "timeline.wait_before_signal.bridge", Outcome::Failed, "the stream did not wait"),
-    (Fault::SkipsReads, "memory.read_device_local", Outcome::Failed, "bytes differ"),
-    #[cfg(unix)]
-    (Fault::MapsOneByteLate, "property.imports", Outcome::Failed, "bytes differ"),
-    (Fault::MapsOneByteLate, "property.slices", Outcome::Failed, "bytes differ"),
-    #[cfg(unix)]
-    (Fault::LeaksDescriptors, "property.imports", Outcome::Failed, "open descriptors afterwards"),
-    (Fault::LeaksDescriptors, "property.objects", Outcome::Failed, "open descriptors afterwards"),
-    (Fault::SkipsWordWaits, "property.objects", Outcome::Failed, "the stream did not wait"),
-    (Fault::FillsOneByteLess, "property.objects", Outcome::Failed, "bytes differ"),
-    (Fault::SkipsSignals, "property.semaphores", Outcome::Failed, "that was signalled is not met"),
-    (Fault::SkipsReads, "process.import_sent_fd", Outcome::Failed, "sent `answered`"),
-];
-
-/// The same for what only Vulkan exports; each must say that the data differs.
-const CAUGHT_WITH_VULKAN: &[(Fault, &str)] = &[
-    (Fault::MapsOneByteLate, "image_linear.read"),
-    (Fault::MapsOneByteLate, "image_linear.write"),
-    (Fault::MapsOneByteLate, "image_linear.at_offset"),
-    (Fault::MapsOneByteLate, "property.images"),
-    (Fault::SkipsReads, "image_linear.levels_and_layers"),
-];
-
-/// What passes on a backend that drops all work: nothing that claims to have seen data, order or progress.
-const NEEDS_NO_WORK: &[&str] = &[
-    "identity.stable",
-    "identity.json",
-    "identity.no_such_device",
-    "identity.exporter_matches",
-    "capability.stable",
-    "capability.threads",
-    "capability.other_systems",
-    #[cfg(unix)]
-    "import.fd_negative",
-    #[cfg(unix)]
-    "import.fd_closed",
-    #[cfg(unix)]
-    "import.fd_pipe",
-    #[cfg(unix)]
-    "import.fd_directory",
-    #[cfg(unix)]
-    "import.fd_regular_file",
-    #[cfg(unix)]
-    "import.fd_eventfd",
-    #[cfg(unix)]
-    "import.fd_socket",
-    #[cfg(unix)]
-    "import.fd_dev_null",
-    #[cfg(unix)]
-    "import.fd_not_dma_buf",
-    #[cfg(unix)]
-    "import.memory_fd_as_semaphore",
-    #[cfg(unix)]
-    "import.semaphore_fd_as_memory",
-    #[cfg(unix)]
-    "import.fd_stress",
-    #[cfg(windows)]
-    "import.win32_success_closes_once",
-    #[cfg(windows)]
-    "import.win32_kept_semaphores",
-    #[cfg(windows)]
-    "import.win32_no_handle",
-    #[cfg(windows)]
-    "import.win32_closed",
-    #[cfg(windows)]
-    "import.win32_file",
-    #[cfg(windows)]
-    "import.win32_pipe",
-    #[cfg(windows)]
-    "import.win32_null_device",
-    #[cfg(windows)]
-    "import.win32_process",
-    #[cfg(windows)]
-    "import.win32_thread",
-    #[cfg(windows)]
-    "import.win32_event",
-    #[cfg(windows)]
-    "import.win32_mutex",
-    #[cfg(windows)]
-    "import.win32_system_semaphore",
-    #[cfg(windows)]
-    "import.win32_memory_as_semaphore",
-    #[cfg(windows)]
-    "import.win32_semaphore_as_memory",
-    #[cfg(windows)]
-    "import.win32_other_kinds",
-    #[cfg(windows)]
-    "import.win32_name_unknown",
-    #[cfg(windows)]
-    "import.win32_name_of_event",
-    #[cfg(windows)]
-    "import.win32_stress",
-    "import.kinds_of_other_systems",
-    "import.nvsci",
-    "import.success_closes_handle",
-    "import.failures_leak_nothing",
-    "map.size_zero",
-    "map.past_end",
-    "map.overflow",
-    "accounting.events",
-    "process.handles_not_inherited",
-    "semaphore.empty_batch",
-    "semaphore.wrong_parameters",
-    "semaphore.other_device",
-    "timeline.no_timeline.native",
-    "timeline.no_timeline.bridge",
-    "image_format.not_arrays",
-];
 
 /// Runs this program as the suite and reads its report; an empty one if it wrote none.
 fn run(backend: &str, arguments: &[&str]) -> Result<(Output, Option<Report>), Failed> {

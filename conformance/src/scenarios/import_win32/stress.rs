@@ -3,15 +3,12 @@
 //! Whoever closes a number that he does not own, or closes one twice, closes a handle that the system has meanwhile given to
 //! another thread.
 
-use std::collections::VecDeque;
 use std::os::windows::io::{AsRawHandle, OwnedHandle};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::Scope;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
 
 use gpu_interop::ErrorKind;
 
-use super::super::threads::join;
+use super::super::strangers::{Counts, Stranger, among};
 use super::super::{expect_kind, identity::somewhere_else};
 use super::{Kept, came_back, handle_of};
 use crate::accounting::Holdings;
@@ -28,18 +25,7 @@ scenarios! {
         stress;
 }
 
-const DURATION: Duration = Duration::from_millis(1500);
 const IMPORTERS: usize = 3;
-const STRANGERS: usize = 2;
-/// How many handles each of the other threads has open.
-const WINDOW: usize = 24;
-
-/// What the importing threads did.
-#[derive(Default)]
-struct Counts {
-    imported: AtomicU64,
-    refused: AtomicU64,
-}
 
 fn stress(context: &Context) -> Verdict {
     // One object for all, and another for each.
@@ -49,34 +35,17 @@ fn stress(context: &Context) -> Verdict {
     // What the first cycle opens may stay.
     own.iter().chain([&shared]).try_for_each(|kept| cycle(context, kept, &counts))?;
     let before = Holdings::now()?;
-    let stop = AtomicBool::new(false);
-    let checked = std::thread::scope(|scope| {
-        let strangers: Vec<_> = (0..STRANGERS).map(|_| spawn_strangers(scope, &stop)).collect();
-        let (stop, counts, shared) = (&stop, &counts, &shared);
-        let importers: Vec<_> = own
-            .iter()
-            .map(|own| {
-                scope.spawn(move || -> Verdict {
-                    let start = Instant::now();
-                    while start.elapsed() < DURATION && !stop.load(Ordering::Relaxed) {
-                        cycle(context, own, counts)?;
-                        cycle(context, shared, counts)?;
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        let imports: Vec<Verdict> = importers.into_iter().map(join).collect();
-        stop.store(true, Ordering::Relaxed);
-        // What the strangers saw is the reason, whatever the importers then ran into.
-        let checked = strangers.into_iter().map(join).sum::<Verdict<u64>>();
-        checked.and_then(|checked| imports.into_iter().collect::<Verdict>().map(|()| checked))
-    })?;
-    let (imported, refused) = (counts.imported.into_inner(), counts.refused.into_inner());
-    ensure!(
-        imported > 50 && refused > 50 && checked > 200,
-        "too little happened: {imported} imports, {refused} refusals, {checked} handles checked"
-    );
+    let of = |own| {
+        let (counts, shared) = (&counts, &shared);
+        move || {
+            cycle(context, own, counts)?;
+            cycle(context, shared, counts)
+        }
+    };
+    let imports: Vec<_> = own.iter().map(of).collect();
+    let checked = among(&[&Section::open, &Section::open], &imports)?;
+    drop(imports);
+    counts.check(checked, 200)?;
     own.iter().chain([&shared]).try_for_each(|kept| kept.check("after the imports"))?;
     ensure_eq!(Holdings::settled(&before)?.descriptors, before.descriptors, "open handles after the imports");
     Ok(())
@@ -118,49 +87,13 @@ fn accepted() -> Stop {
     Stop::Failed("an import that must fail was accepted".into())
 }
 
-/// Another thread of the application, which has nothing to do with imports. Gives the number of handles that it found as it
-/// had left them; stops everything at the first that is not.
-fn spawn_strangers<'scope, 'env>(
-    scope: &'scope Scope<'scope, 'env>,
-    stop: &'env AtomicBool,
-) -> std::thread::ScopedJoinHandle<'scope, Verdict<u64>> {
-    scope.spawn(move || {
-        let mut open: VecDeque<Stranger> = VecDeque::new();
-        let mut run = || -> Verdict<u64> {
-            let mut checked = 0;
-            for mark in 0_u64.. {
-                if stop.load(Ordering::Relaxed) {
-                    break;
-                }
-                open.push_back(Stranger::open(mark)?);
-                if open.len() > WINDOW {
-                    if let Some(stranger) = open.front() {
-                        stranger.check()?;
-                    }
-                    open.pop_front();
-                    checked += 1;
-                }
-            }
-            open.iter().try_for_each(Stranger::check)?;
-            Ok(checked)
-        };
-        let ran = run();
-        if ran.is_err() {
-            stop.store(true, Ordering::Relaxed);
-            // One of them is not its owner's any more: closing it would be the next fault.
-            std::mem::forget(open);
-        }
-        ran
-    })
-}
-
 /// A section, and what must be in it until it is closed here.
-struct Stranger {
+struct Section {
     section: OwnedHandle,
     mark: u64,
 }
 
-impl Stranger {
+impl Section {
     fn open(mark: u64) -> Verdict<Self> {
         let section = objects::section(None, 4096)?;
         let number = section.as_raw_handle();
@@ -169,7 +102,9 @@ impl Stranger {
         })?;
         Ok(Self { section, mark })
     }
+}
 
+impl Stranger for Section {
     fn check(&self) -> Verdict {
         let number = self.section.as_raw_handle();
         ensure!(objects::is_open(number), "somebody closed the handle {number:?} of another thread");
