@@ -4,7 +4,7 @@ use gpu_interop::d3d::d3d11::ExportableResource;
 use gpu_interop::d3d::{BindFlags, DxgiFormat, Sharing, SrvDimension, TextureSpec};
 use gpu_interop::{ErrorKind, Feature};
 
-use super::{SIZE, buffer11, name, open11};
+use super::{SIZE, buffer11, map_array, name, open11};
 use crate::context::Context;
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
@@ -84,14 +84,8 @@ fn textures(context: &Context) -> Verdict {
             let what = format!("{sharing:?}, {format:?}");
             let spec = TextureSpec::new(SrvDimension::TEXTURE2D, EXTENT, format);
             let texture = ExportableResource::texture(gpu.interop(), &spec, BindFlags::SHADER_RESOURCE, sharing)?;
-            let memory = context.device().import_memory(texture.import_request()?)?;
-            let array = match memory.map_mipmapped_array(&texture.array_desc()?) {
-                Err(error) if error.kind() == ErrorKind::Unsupported => {
-                    context.leave_out(format!("{what}: {error}"));
-                    continue;
-                }
-                mapped => mapped?,
-            };
+            let mapped = map_array(context, texture.import_request()?, &texture.array_desc()?, &what)?;
+            let Some(array) = mapped else { continue };
             mapped_some = true;
             let (row, rows) = (67 * texel, 45);
             let data = pattern.bytes(0, row * rows);

@@ -11,7 +11,7 @@ mod texture12;
 use gpu_interop::d3d::d3d11::ExportableResource;
 use gpu_interop::d3d::{BindFlags, Sharing};
 use gpu_interop::handle::ObjectName;
-use gpu_interop::{MappedBuffer, MemoryImport};
+use gpu_interop::{ErrorKind, MappedBuffer, MappedMipmappedArray, MemoryImport, MipmappedArrayDesc};
 
 use crate::context::Context;
 use crate::direct3d::{Gpu11, Gpu12};
@@ -53,6 +53,22 @@ fn open11(context: &Context, sharing: &[Sharing]) -> Verdict<Gpu11> {
 /// All of what a request is for.
 fn import(context: &Context, request: MemoryImport) -> Verdict<MappedBuffer> {
     Ok(context.device().import_memory(request)?.map_all()?)
+}
+
+/// A texture as the device maps it; left out, and none, if it has no arrays of this sort.
+fn map_array(
+    context: &Context,
+    request: MemoryImport,
+    desc: &MipmappedArrayDesc,
+    what: &str,
+) -> Verdict<Option<MappedMipmappedArray>> {
+    match context.device().import_memory(request)?.map_mipmapped_array(desc) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            context.leave_out(format!("{what}: {error}"));
+            Ok(None)
+        }
+        mapped => Ok(Some(mapped?)),
+    }
 }
 
 /// A buffer of Direct3D 11.

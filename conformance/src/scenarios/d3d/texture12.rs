@@ -2,9 +2,9 @@
 
 use gpu_interop::d3d::d3d12::ExportableResource;
 use gpu_interop::d3d::{DxgiFormat, ResourceFlags, SrvDimension, TextureSpec};
-use gpu_interop::{ErrorKind, Feature, MappedMipmappedArray, MemoryHandleKind, Stream};
+use gpu_interop::{Feature, MappedMipmappedArray, MemoryHandleKind, Stream};
 
-use super::open12;
+use super::{map_array, open12};
 use crate::context::Context;
 use crate::direct3d::{Gpu12, Subresource};
 use crate::ensure;
@@ -46,14 +46,8 @@ fn textures(context: &Context) -> Verdict {
             let what = format!("{dimension:?}, {format:?}");
             let spec = TextureSpec::new(dimension, (width.into(), height, depth), format).levels(levels);
             let texture = ExportableResource::texture(gpu.interop(), &spec, ResourceFlags::empty())?;
-            let memory = context.device().import_memory(texture.import_request()?)?;
-            let array = match memory.map_mipmapped_array(&texture.array_desc()?) {
-                Err(error) if error.kind() == ErrorKind::Unsupported => {
-                    context.leave_out(format!("{what}: {error}"));
-                    continue;
-                }
-                mapped => mapped?,
-            };
+            let mapped = map_array(context, texture.import_request()?, &texture.array_desc()?, &what)?;
+            let Some(array) = mapped else { continue };
             mapped_some = true;
             let both = Both { gpu: &gpu, texture: &texture, spec, texel, stream: &stream, array: &array };
             (0..levels)
