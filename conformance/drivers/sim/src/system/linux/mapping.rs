@@ -85,7 +85,7 @@ impl Mapping {
     /// Makes a range accessible.
     ///
     /// # Errors
-    /// As for [`Mapping::place`].
+    /// What the kernel answers; `INVAL` if the range is not inside this one.
     pub fn allow(&self, at: usize, length: usize) -> rustix::io::Result<()> {
         let address = self.within(at, length)?;
         // SAFETY: as in `place`.
@@ -105,7 +105,7 @@ impl Mapping {
     /// Takes the memory of a range away; the addresses stay.
     ///
     /// # Errors
-    /// As for [`Mapping::place`].
+    /// What the kernel answers; `INVAL` if the range is not inside this one.
     pub fn clear(&self, at: usize, length: usize) -> rustix::io::Result<()> {
         let address = self.within(at, length)?;
         let flags = MapFlags::PRIVATE | MapFlags::FIXED;
