@@ -1,7 +1,7 @@
 //! Stand-ins for the parts of Direct3D that no machine without a GPU has: devices whose shared handles are real handles
 //! of the operating system, and whose copies, signals and waits move the data behind them.
 //!
-//! As a library of Rust it gives out devices that tests look into ([`Device11`], [`Device12`]). As a DLL it has the
+//! As a library of Rust it gives out devices that tests look into (`Device11`, `Device12`). As a DLL it has the
 //! functions by which a program opens one: `D3D11CreateDevice`, `D3D12CreateDevice` and `CreateDXGIFactory2`. It says
 //! what it is, by the symbol by which all stand-ins do.
 //!
