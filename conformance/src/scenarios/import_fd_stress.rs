@@ -112,11 +112,12 @@ struct Descriptor {
 impl Descriptor {
     fn open(floor: i32, mark: u64) -> Verdict<Self> {
         let mut fd = rustix::fs::memfd_create("stranger", MemfdFlags::CLOEXEC)?;
-        if floor > 0 {
-            fd = rustix::io::fcntl_dupfd_cloexec(&fd, floor)?;
-        }
         rustix::io::pwrite(&fd, &mark.to_ne_bytes(), 0)?;
         let stat = rustix::fs::fstat(&fd)?;
+        if floor > 0 {
+            // Last: from here on it may be closed by mistake, which `check` is to find.
+            fd = rustix::io::fcntl_dupfd_cloexec(&fd, floor)?;
+        }
         Ok(Self { fd, file: (stat.st_dev, stat.st_ino), mark })
     }
 }

@@ -13,7 +13,8 @@ pub(crate) const CAUGHT: &[(Fault, &str, Outcome, &str)] = &[
     (Fault::SkipsWaits, "semaphore.batches", Outcome::Failed, "met too early"),
     (Fault::SkipsWaits, "semaphore.1000_frames", Outcome::Failed, "bytes differ"),
     (Fault::SkipsWaits, "semaphore.destroy_pending", Outcome::Failed, "went on when its semaphore was dropped"),
-    (Fault::SkipsWaits, "semaphore.cross_process_timeline", Outcome::Failed, "turn 0"),
+    // In some turn: the two processes may keep step for a while without waiting.
+    (Fault::SkipsWaits, "semaphore.cross_process_timeline", Outcome::Failed, "process's data is not there"),
     (Fault::SkipsWaits, "semaphore.peer_killed", Outcome::Failed, "was accepted"),
     (Fault::SkipsSignals, "semaphore.device_to_exporter", Outcome::Failed, "waited in vain for 1"),
     (Fault::SkipsSignals, "semaphore.two_streams", Outcome::Failed, "the stream still has work"),

@@ -5,11 +5,9 @@ use std::ffi::{CStr, c_void};
 use std::os::fd::{BorrowedFd, IntoRawFd};
 #[cfg(windows)]
 use std::os::windows::io::{BorrowedHandle, FromRawHandle, IntoRawHandle, OwnedHandle};
-use std::sync::Arc;
-#[cfg(windows)]
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use gpu_interop::backend::{
     ExportableAllocation, HostFunction, RawEvent, RawKernel, RawMemory, RawModule, RawSemaphore, RawSignal, RawStream,
@@ -142,6 +140,8 @@ impl Backend for Sabotaged {
             fault: self.fault,
             #[cfg(windows)]
             taken_over: Mutex::default(),
+            #[cfg(unix)]
+            closing_twice: Mutex::default(),
         }))
     }
 }
@@ -180,12 +180,13 @@ fn close(handle: &MemoryHandle) {
 struct SabotagedDevice {
     inner: Arc<dyn BackendDevice>,
     fault: Fault,
-    /// The numbers of the handles of live imports, for [`Fault::ClosesTwice`].
+    /// For [`Fault::ClosesTwice`]: the numbers of the handles of live imports.
     #[cfg(windows)]
     taken_over: Mutex<Vec<(RawMemory, usize)>>,
+    #[cfg(unix)]
+    closing_twice: Mutex<()>,
 }
 
-#[cfg(windows)]
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -338,15 +339,21 @@ impl BackendDevice for SabotagedDevice {
             #[cfg(unix)]
             Fault::ClosesTwice => {
                 if let Some(fd) = request.handle().as_fd() {
+                    // One at a time: it is to be a stranger's descriptor that suffers, not another import's.
+                    let _alone = lock(&self.closing_twice);
                     let loan = LentFd::new(fd)?;
                     // SAFETY: plays the driver, which was lent the number.
                     unsafe { rustix::io::close(loan.as_raw_fd()) };
-                    std::thread::sleep(Duration::from_micros(50));
-                    // SAFETY: none. The number may be another thread's by now, and closing that is the fault.
-                    unsafe {
-                        if rustix::io::fcntl_getfd(BorrowedFd::borrow_raw(loan.as_raw_fd())).is_ok() {
-                            rustix::io::close(loan.as_raw_fd());
+                    // SAFETY: none. The number is another thread's when it is open again, and closing that is the fault.
+                    let borrowed = unsafe { BorrowedFd::borrow_raw(loan.as_raw_fd()) };
+                    let lent = Instant::now();
+                    while lent.elapsed() < Duration::from_millis(20) {
+                        if rustix::io::fcntl_getfd(borrowed).is_ok() {
+                            // SAFETY: none; see above.
+                            unsafe { rustix::io::close(loan.as_raw_fd()) };
+                            break;
                         }
+                        std::thread::sleep(Duration::from_micros(50));
                     }
                     loan.consumed();
                 }
