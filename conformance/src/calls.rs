@@ -93,17 +93,7 @@ fn recording() -> MutexGuard<'static, Option<Recording>> {
 
 /// Writes this process's calls to a file from now on.
 pub(crate) fn record_to(file: CallFile) {
-    let (places, next, count, before) = Default::default();
-    *recording() = Some(Recording {
-        file,
-        running: HashMap::new(),
-        places,
-        next,
-        count,
-        before,
-        scenario: 0,
-        start: Instant::now(),
-    });
+    *recording() = Some(Recording::new(file));
 }
 
 /// The next call is the next scenario's.
@@ -144,6 +134,11 @@ impl Default for Places {
 }
 
 impl Recording {
+    fn new(file: CallFile) -> Self {
+        let (places, next, count, before) = Default::default();
+        Self { file, running: HashMap::new(), places, next, count, before, scenario: 0, start: Instant::now() }
+    }
+
     fn begins(&mut self, event: Fields) {
         self.count += 1;
         // Nowhere, if as many calls are running.

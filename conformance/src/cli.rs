@@ -32,7 +32,7 @@ use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
 use crate::runner::{self, Isolation, Plan, Progress, child};
 use crate::scenario::Exporters;
 use crate::suite::{BACKEND_NAMES, Suite};
-use crate::system;
+use crate::system::{self, raise_handle_limit};
 
 /// Exit status: something that ran has failed.
 pub(crate) const FAILED: u8 = 1;
@@ -183,6 +183,8 @@ struct RunArgs {
 pub(crate) fn main(suite: &Suite) -> ExitCode {
     let cli = Cli::parse();
     start_log(cli.records_calls());
+    // Some drivers keep descriptors open, and so do scenarios with many imports.
+    raise_handle_limit();
     let done = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Doctor(args) => doctor::run(suite, args.json).map(|()| 0),
         Command::List(args) => list(suite, &args).map(|()| 0),

@@ -187,3 +187,35 @@ impl StreamState {
         self.work.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn synchronising_waits_for_what_was_enqueued_before_it() {
+        let stream = StreamState::start(Arc::default(), Arc::new(())).expect("stream");
+        let [before, after] = [(); 2].map(|()| Arc::new(Record::default()));
+        stream.enqueue([Op::WaitEvent(before.clone())]);
+        std::thread::scope(|scope| {
+            let synchronising = scope.spawn(|| stream.synchronize());
+            // Raised where it looks at what is enqueued.
+            while stream.synchronising.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            stream.enqueue([Op::WaitEvent(after.clone())]);
+            assert!(!synchronising.is_finished(), "the earlier operation holds it up");
+            before.pass();
+            let start = Instant::now();
+            while !synchronising.is_finished() && start.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let returned = synchronising.is_finished();
+            after.pass();
+            assert!(returned, "the later operation holds the earlier synchronisation up");
+        });
+        stream.close();
+    }
+}

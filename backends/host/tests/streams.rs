@@ -88,28 +88,6 @@ fn work_that_waits_for_nothing_still_runs_when_everything_is_dropped() {
 }
 
 #[test]
-fn synchronising_waits_for_what_was_enqueued_before_it() {
-    let device = open();
-    let (peer, semaphore) = timeline(&device);
-    let memory = device.allocate_exportable(64 << 20).expect("memory");
-    let stream = device.create_stream().expect("stream");
-    let (done, wait) = mpsc::channel();
-    std::thread::scope(|scope| {
-        let stream = &stream;
-        stream.fill(&memory, 1).expect("fill");
-        scope.spawn(move || {
-            stream.synchronize().expect("synchronize");
-            done.send(()).expect("send");
-        });
-        std::thread::sleep(Duration::from_millis(5));
-        stream.wait(&[semaphore.wait_value(1)]).expect("wait");
-        let returned = wait.recv_timeout(LONG);
-        peer.signal_value(1).expect("signal");
-        returned.expect("the later wait does not hold the earlier synchronisation up");
-    });
-}
-
-#[test]
 fn the_last_objects_may_be_dropped_in_a_host_function() {
     let device = open();
     let stream = Arc::new(device.create_stream().expect("stream"));

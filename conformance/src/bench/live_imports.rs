@@ -25,7 +25,6 @@ const GROWTH: Limit = Limit::AtMost(1.2);
 const OVERHEAD: Limit = Limit::AtMost(1.05);
 
 pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
-    raise_descriptor_limit();
     let source = Source::new(machine, SIZE, WORD)?;
     let mut live: Vec<MappedBuffer> = Vec::new();
     let levels = if recorder.quick { &LEVELS[..4] } else { &LEVELS[..] };
@@ -53,13 +52,4 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Ver
         }
     }
     Ok(())
-}
-
-/// Some drivers keep descriptors open.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        tracing::warn!(%error, "the limit of open descriptors stays as it is");
-    }
 }

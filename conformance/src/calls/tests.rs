@@ -11,8 +11,7 @@ fn returns(recording: &mut Recording, call: u64) {
 
 /// Each test has one of its own: [`RECORDING`] is the process's.
 fn new() -> Recording {
-    record_to(CallFile::new().expect("a file"));
-    recording().take().expect("it records")
+    Recording::new(CallFile::new().expect("a file"))
 }
 
 #[test]

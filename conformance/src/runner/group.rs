@@ -25,6 +25,8 @@ use crate::system::{self, Connection, Received, nameless_file};
 const MESSAGE: usize = 128 << 10;
 /// The message with the file for driver calls.
 const CALLS: &str = "calls";
+/// How long a process has, after a failure, to let go what it has and to end.
+const LEAVING: Duration = Duration::from_secs(3);
 /// How many queues of the hardware CUDA's streams share, 8 unless told otherwise. Streams on one queue wait for each
 /// other's waits, so that what is enqueued before the work it waits for needs a queue for each stream. With so many, a
 /// process takes three times as long to start and to end (H200: 1.0 s instead of 0.37 s), and holds up others meanwhile.
@@ -187,6 +189,9 @@ impl Process {
         if end.outcome == Outcome::TimedOut {
             // Nothing is written any more while it is read.
             self.kill();
+        } else if end.outcome.is_failure() {
+            // It runs nothing more, and what it finds at its end, of what the failure left behind, belongs to its log.
+            self.child.wait_timeout(LEAVING)?;
         }
         end.log = Some(log_from(&mut self.log, self.log_start)?);
         self.log_start = self.log.seek(SeekFrom::End(0))?;

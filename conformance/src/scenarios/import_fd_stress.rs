@@ -125,11 +125,11 @@ impl Descriptor {
 impl Stranger for Descriptor {
     fn check(&self) -> Verdict {
         let number = self.fd.as_raw_fd();
-        let stat = rustix::fs::fstat(&self.fd).map_err(|errno| {
-            Stop::Failed(format!("somebody closed the descriptor {number} of another thread: {errno}"))
-        })?;
+        let closed =
+            |errno| Stop::Failed(format!("somebody closed the descriptor {number} of another thread: {errno}"));
+        let stat = rustix::fs::fstat(&self.fd).map_err(closed)?;
         let mut mark = [0; 8];
-        let read = rustix::io::pread(&self.fd, &mut mark, 0)?;
+        let read = rustix::io::pread(&self.fd, &mut mark, 0).map_err(closed)?;
         ensure!(
             (stat.st_dev, stat.st_ino) == self.file && read == 8 && u64::from_ne_bytes(mark) == self.mark,
             "somebody closed the descriptor {number} of another thread, and it is another file now"

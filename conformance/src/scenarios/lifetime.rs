@@ -170,7 +170,7 @@ fn drop_with_work_pending(context: &Context) -> Verdict {
         block(&stream, &gate)?;
         stream.fill(&mapped, 0x77)?;
         drop(mapped);
-        std::thread::sleep(WATCH / 4);
+        std::thread::sleep(if round == 0 { WATCH } else { WATCH / 4 });
         ensure!(!stream.is_idle()?, "round {round}: the stream did not wait");
         let mut found = vec![0; SIZE];
         buffer.read(0, &mut found)?;

@@ -46,14 +46,18 @@ fn cross_process_timeline(context: &Context) -> Verdict {
     let request = buffer.import_request()?;
     let handle = system::of_memory(request.handle());
     let handle = handle.ok_or_else(|| Stop::Unsupported("the memory cannot be sent to another process".into()))?;
-    peer.channel().send("memory", request.size(), &[handle])?;
-    send_semaphore(peer.channel(), "timeline", &*exported)?;
     // Odd values are this process's signals, even ones the peer's.
     let mut found = vec![0; SIZE];
     for turn in 0..TURNS {
         stream.fill(&mapped, context.pattern().byte(turn))?;
         stream.signal(&[timeline.signal_value(2 * turn + 1)])?;
         stream.wait(&[timeline.wait_value(2 * turn + 2)])?;
+        if turn == 0 {
+            std::thread::sleep(WATCH);
+            ensure!(!stream.is_idle()?, "the stream went on before the other process had the timeline");
+            peer.channel().send("memory", request.size(), &[handle])?;
+            send_semaphore(peer.channel(), "timeline", &*exported)?;
+        }
         stream.synchronize_timeout(PATIENCE)?;
         buffer.read(0, &mut found)?;
         let expected = context.pattern().byte(turn).wrapping_add(1);

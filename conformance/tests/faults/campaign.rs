@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -12,6 +12,7 @@ use libtest_mimic::Failed;
 
 use crate::child::{Line, Task};
 use crate::driver::Driver;
+use crate::itself::this_program;
 use crate::report::{Defect, Finding, Report};
 
 /// The argument of a process that meets faults; the task comes after it.
@@ -105,7 +106,7 @@ struct Running {
 impl Running {
     fn start(job: &Job) -> Result<Self, Failed> {
         let driver = Driver::named(&job.task.driver);
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = this_program()?;
         command.arg(CHILD).arg(serde_json::to_string(&job.task)?);
         command.env(driver.vendor.variable(), &job.task.library).envs(driver.environment.iter().copied());
         command.envs(job.variables.iter().map(|(name, value)| (name, value)));

@@ -18,6 +18,8 @@ mod driver;
 mod exercise;
 mod fault;
 mod holdings;
+#[path = "../../drivers/itself.rs"]
+mod itself;
 mod judge;
 mod kept;
 mod listed;

@@ -2,7 +2,6 @@
 //! already. What that one then answers is the answer; no other is tried behind it.
 
 use std::path::Path;
-use std::process::Command;
 
 use gpu_interop::hip::HipBackend;
 use gpu_interop::{Backend as _, ErrorKind};
@@ -12,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use crate::compile::StandIn;
+use crate::itself::this_program;
 use crate::show::Shown;
 
 /// The argument of the process that looks for a library; after it comes one to load before, if there is one.
@@ -68,7 +68,7 @@ impl Folder {
 
     /// What a process finds whose linker looks into this folder. `before` is loaded first.
     fn find(&self, before: Option<u32>, variables: &[(&str, &str)]) -> Result<Found, Failed> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = this_program()?;
         command.arg(FIND).args(before.map(|major| self.name(major))).env("LD_LIBRARY_PATH", self.0.path());
         command.env_remove("GPU_INTEROP_HIP_LIBRARY").envs(variables.iter().copied());
         let output = command.output()?;

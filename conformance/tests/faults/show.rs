@@ -13,6 +13,7 @@ use crate::control::Control;
 use crate::driver::Driver;
 use crate::exercise;
 use crate::holdings::Holdings;
+use crate::itself::this_program;
 use crate::notice;
 use crate::symbol;
 
@@ -85,7 +86,7 @@ pub(crate) fn load(driver: &str) {
 
 /// The command that starts the process.
 pub(crate) fn command(driver: &Driver, library: &Path) -> Result<Command, Failed> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = this_program()?;
     command.arg(SHOW).arg(driver.name).arg(library);
     command.env(driver.vendor.variable(), library).envs(driver.environment.iter().copied());
     Ok(command)
@@ -98,7 +99,7 @@ pub(crate) fn outcome(driver: &Driver, library: &Path) -> Result<Outcome, Failed
 
 /// The error of loading what may be no library; none if it loads.
 pub(crate) fn loading(driver: &Driver, library: &Path) -> Result<Option<Shown>, Failed> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = this_program()?;
     said(command.arg(LOAD).arg(driver.name).env(driver.vendor.variable(), library))
 }
 

@@ -6,11 +6,13 @@
 #[path = "../../drivers/built.rs"]
 mod built;
 mod caught;
+#[path = "../../drivers/itself.rs"]
+mod itself;
 mod sabotage;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Command, ExitCode, Output};
+use std::process::{ExitCode, Output};
 use std::sync::Arc;
 
 use caught::{CAUGHT, CAUGHT_WITH_VULKAN, NEEDS_NO_WORK};
@@ -18,6 +20,7 @@ use gpu_interop::cuda::CudaBackend;
 use gpu_interop::hip::HipBackend;
 use gpu_interop::host::ExporterHeader;
 use gpu_interop_conformance::{BackendUnderTest, CaseReport, Outcome, Report, Suite};
+use itself::this_program;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use sabotage::{Fault, RARE_LENGTH};
 
@@ -100,11 +103,10 @@ fn run_with(
     // In a folder: Windows replaces no file that this process has open.
     let folder = tempfile::tempdir()?;
     let json = folder.path().join("report.json");
-    let output = Command::new(std::env::current_exe()?)
+    let output = this_program()?
         .args(["run", "--backend", backend, "--json"])
         .arg(&json)
         .args(arguments)
-        .env_remove("GPU_INTEROP_BACKEND")
         .envs(environment.iter().copied())
         .output()?;
     let report = read(&json);
@@ -278,7 +280,7 @@ fn crash_in_a_group() -> Result<(), Failed> {
 }
 
 fn hang() -> Result<(), Failed> {
-    let arguments = ["--filter", "{memory.fill@native,identity.json}", "--timeout", "2"];
+    let arguments = ["--filter", "{memory.fill@native,identity.json}", "--timeout", "6"];
     let (output, report) = run(&Fault::HangsOnImport.backend(), &arguments)?;
     let outcomes: Vec<_> = results(&report)?.iter().map(|case| (case.id.as_str(), case.outcome)).collect();
     let expected = [("identity.json", Outcome::Passed), ("memory.fill", Outcome::TimedOut)];
@@ -353,7 +355,7 @@ fn unknown_backend() -> Result<(), Failed> {
 
 /// Runs with the CUDA driver's file named.
 fn with_cuda_library(file: &str) -> Result<Output, Failed> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = this_program()?;
     Ok(command.args(["run", "--backend", "cuda"]).env("GPU_INTEROP_CUDA_LIBRARY", file).output()?)
 }
 
@@ -375,7 +377,7 @@ fn advice() -> Result<(), Failed> {
         ),
         ("GPU_INTEROP_TIMELINE", "fast", "there is no such way; set it to native, bridge or auto, or unset it"),
     ] {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = this_program()?;
         command.arg("doctor").env("GPU_INTEROP_CUDA_LIBRARY", "/nonexistent/libcuda.so.1").env(variable, value);
         let output = command.output()?;
         let text = String::from_utf8_lossy(&output.stdout);

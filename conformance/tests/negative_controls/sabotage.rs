@@ -353,7 +353,7 @@ impl BackendDevice for SabotagedDevice {
                             unsafe { rustix::io::close(loan.as_raw_fd()) };
                             break;
                         }
-                        std::thread::sleep(Duration::from_micros(50));
+                        std::thread::yield_now();
                     }
                     loan.consumed();
                 }

@@ -18,7 +18,10 @@ type Tested<T = ()> = Result<T, Box<dyn Error>>;
 /// The command, without a vendor's driver.
 fn conformance(arguments: &[&str]) -> Tested<Output> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
-    command.args(arguments).env("GPU_INTEROP_CUDA_LIBRARY", "/nonexistent/libcuda.so.1");
+    command
+        .args(arguments)
+        .env_remove("GPU_INTEROP_BACKEND")
+        .env("GPU_INTEROP_CUDA_LIBRARY", "/nonexistent/libcuda.so.1");
     command.env("GPU_INTEROP_HIP_LIBRARY", "/nonexistent/libamdhip64.so.7").output().map_err(Into::into)
 }
 

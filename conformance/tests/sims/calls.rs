@@ -74,7 +74,7 @@ fn crashed() -> Result<(), Failed> {
 }
 
 fn hung() -> Result<(), Failed> {
-    let run = Run::cuda().arg("--timeout").arg("2");
+    let run = Run::cuda().arg("--timeout").arg("6");
     let report = with(run, "cuExternalMemoryGetMappedBuffer:1:hang")?;
     let (case, calls) = trace(&report)?;
     check(case.outcome == Outcome::TimedOut, format!("{case:?}"))?;

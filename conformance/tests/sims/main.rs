@@ -23,6 +23,8 @@ mod hip_calls;
 mod hip_on_cuda;
 #[cfg(unix)]
 mod interrupt;
+#[path = "../../drivers/itself.rs"]
+mod itself;
 mod library;
 #[cfg(target_os = "linux")]
 mod nvsci;

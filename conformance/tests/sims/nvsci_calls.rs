@@ -1,7 +1,7 @@
 //! What reaches the libraries that play NvSci and NVIDIA's driver, seen from a process that uses both through the library.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitCode, Output};
+use std::process::{ExitCode, Output};
 
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::nvsci::{
@@ -12,6 +12,7 @@ use gpu_interop::{Device, Error, ErrorKind, MemoryImport, NvSciSyncUse, Uuid};
 use libloading::Library;
 use libtest_mimic::{Failed, Trial};
 
+use crate::itself::this_program;
 use crate::library;
 use crate::run::check;
 
@@ -41,7 +42,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 /// What a check did in a process of its own: whether it held, and what it said.
 fn run(name: &str, behaviour: &str) -> Result<Output, Failed> {
     let nvsci = library::sim_nvsci()?;
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = this_program()?;
     command.args([COMMAND, name]).env("SIM_ATTRIBUTES", "18:1").env("SIM_NVSCI", behaviour);
     command.env("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()?);
     command.env("GPU_INTEROP_NVSCIBUF_LIBRARY", &nvsci).env("GPU_INTEROP_NVSCISYNC_LIBRARY", &nvsci);
@@ -266,7 +267,7 @@ fn freed_twice(rig: &Rig) -> Result<(), Failed> {
 
 /// The variables are obeyed, and only they.
 fn not_loaded() -> Result<(), Failed> {
-    let output = Command::new(std::env::current_exe()?)
+    let output = this_program()?
         .args([COMMAND, "flags_of_skipped_memsync_reach_the_driver"])
         .env("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()?)
         .env("GPU_INTEROP_NVSCIBUF_LIBRARY", "/nonexistent/libnvscibuf.so")

@@ -8,6 +8,7 @@ use gpu_interop_conformance::{CaseReport, Outcome, Report};
 use libtest_mimic::Failed;
 use tempfile::TempDir;
 
+use crate::itself::this_program;
 use crate::library::{self, Built};
 #[cfg(target_os = "linux")]
 use crate::peer::{Peer, SWIFTSHADER_UUID};
@@ -73,8 +74,8 @@ impl Run {
     }
 
     fn with(backend: &'static str, libraries: &[(&str, Built)]) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args(["run", "--backend", backend]).env_remove("GPU_INTEROP_BACKEND");
+        let mut command = this_program().expect("this program");
+        command.args(["run", "--backend", backend]);
         let mut missing = None;
         for (variable, built) in libraries {
             match built {
@@ -246,6 +247,8 @@ impl Ran {
             ),
         ];
         let text = self.told(" alive at the end of ")?;
+        let ran = |line: &String| !line.contains("(discover)");
+        check(text.iter().any(ran), format!("no process that ran a scenario reported: {}", text.join("\n")))?;
         // A process has one for each device that it used.
         let contexts: Vec<_> = (0..=self.contexts).map(|n| (format!("{n} alive"), format!("contexts: {n},"))).collect();
         let only_contexts =

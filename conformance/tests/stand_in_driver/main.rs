@@ -7,6 +7,8 @@
 
 #[path = "../../drivers/compile.rs"]
 mod compile;
+#[path = "../../drivers/itself.rs"]
+mod itself;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -16,6 +18,7 @@ use compile::StandIn;
 use gpu_interop::Backend;
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop_conformance::{BackendUnderTest, Observation, Outcome, Report, Suite, host_semaphore};
+use itself::this_program;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/stand_in_cuda.c");
@@ -116,10 +119,8 @@ fn verbose() -> Result<(), Failed> {
 
 /// Another library than the one that was loaded would say nothing about it.
 fn no_library() -> Result<(), Failed> {
-    let output = Command::new(std::env::current_exe()?)
-        .args(["raw-cuda", "/nonexistent/libcuda.so.1"])
-        .stdin(std::process::Stdio::null())
-        .output()?;
+    let output =
+        this_program()?.args(["raw-cuda", "/nonexistent/libcuda.so.1"]).stdin(std::process::Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     check(!output.status.success() && text.contains("/nonexistent/libcuda.so.1"), text)
 }
@@ -142,8 +143,8 @@ fn old_driver() -> Result<(), Failed> {
 }
 
 fn suite(library: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(arguments).env("GPU_INTEROP_CUDA_LIBRARY", library).env_remove("GPU_INTEROP_BACKEND");
+    let mut command = this_program().expect("this program");
+    command.args(arguments).env("GPU_INTEROP_CUDA_LIBRARY", library);
     command
 }
 

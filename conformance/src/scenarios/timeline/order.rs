@@ -216,7 +216,7 @@ fn large_values<S: Strategy>(context: &Context) -> Verdict {
         stream.wait_timeline(&shared.device, theirs)?;
         stream.fill(&mapped, context.pattern().byte(turn))?;
         stream.signal_timeline(&shared.device, ours)?;
-        std::thread::sleep(WATCH / 4);
+        std::thread::sleep(if turn == 0 { WATCH } else { WATCH / 4 });
         ensure!(!stream.is_idle()?, "a wait for {theirs} was met by {}", shared.exporter.value()?);
         expect_error(shared.device.wait(theirs, Duration::ZERO), ErrorKind::Timeout, "a wait of the host")?;
         shared.exporter.signal(theirs)?;

@@ -12,7 +12,7 @@ use crate::context::{Context, PATIENCE};
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
 use crate::system;
-use crate::{ensure, ensure_eq};
+use crate::ensure;
 
 by_strategy! {
     "dependencies",
@@ -151,7 +151,13 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
     let after = Holdings::settled(&before)?;
-    ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
+    // Fewer, if a thread of the warm-up was late to end.
+    ensure!(
+        after.descriptors <= before.descriptors,
+        "open descriptors grew from {} to {}",
+        before.descriptors,
+        after.descriptors
+    );
     ensure!(
         after.mappings <= before.mappings + SLACK,
         "mapped regions grew from {} to {}",

@@ -120,6 +120,15 @@ pub(crate) fn handle_limit() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// Lets this process, and those that it starts, open as many descriptors as the system grants.
+pub(crate) fn raise_handle_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, "the limit of open descriptors stays as it is");
+    }
+}
+
 /// How many descriptors a program has that this one starts.
 pub(crate) fn handles_in_a_program() -> Verdict<usize> {
     let mut command = Command::new("ls");

@@ -21,7 +21,7 @@ use super::{BorrowedOsHandle, OsHandle};
 use crate::outcome::{Stop, Verdict};
 
 pub(crate) use connection::Connection;
-pub(crate) use holdings::{available_memory, handle_limit, holdings, threads};
+pub(crate) use holdings::{available_memory, handle_limit, holdings, raise_handle_limit, threads};
 
 /// The kinds of handle that exporters of this system make.
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueWin32;

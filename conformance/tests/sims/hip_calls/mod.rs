@@ -11,10 +11,11 @@ mod pinned;
 mod semaphore;
 mod table;
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use libtest_mimic::{Failed, Trial};
 
+use crate::itself::this_program;
 use crate::library::{self, Built};
 use crate::run::check;
 use table::Hip;
@@ -70,7 +71,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn run((name, _, variables): &Calls, library: Built, cuda: Option<Built>) -> Result<(), Failed> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = this_program()?;
     command.args([COMMAND, name]).env(VARIABLE, library?);
     if let Some(cuda) = cuda {
         command.env("HIP_ON_CUDA_LIBRARY", cuda?);

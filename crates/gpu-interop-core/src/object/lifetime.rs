@@ -30,6 +30,9 @@ use crate::bridge::{Bridges, Threads};
 use crate::error::Result;
 use crate::handle::Owner;
 
+/// How long a device that is being closed waits for work to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Who may use an object.
 #[derive(Debug, Clone, Copy)]
 enum Slot {
@@ -344,8 +347,8 @@ impl Lifetimes {
     /// bridges can cancel, then waits another moment.
     pub(super) fn drain(&self, device: &dyn BackendDevice, bridges: &Bridges) {
         /// Tests close many devices whose streams never go idle.
-        const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
-        let mut collected = self.collected_within(device, bridges, PATIENCE);
+        const UNCANCELLED: Duration = if cfg!(test) { Duration::from_millis(20) } else { PATIENCE };
+        let mut collected = self.collected_within(device, bridges, UNCANCELLED);
         if !collected {
             // SAFETY: the device is being closed: no object is left that could enqueue anything.
             unsafe { device.cancel_pending_work() };
@@ -369,15 +372,17 @@ impl Lifetimes {
         }
     }
 
-    /// Whether everything retired could be freed in this time, and the bridges have nothing left to carry.
+    /// Whether everything retired could be freed in this time, and the bridges have nothing left to carry. A thread that
+    /// only has to notice that it is done gets [`PATIENCE`].
     fn collected_within(&self, device: &dyn BackendDevice, bridges: &Bridges, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
+        let start = Instant::now();
         loop {
             self.collect(device);
-            if lock(&self.retired).is_empty() && self.is_at_rest(bridges) {
+            let freed = lock(&self.retired).is_empty();
+            if freed && self.is_at_rest(bridges) {
                 return true;
             }
-            if Instant::now() >= deadline {
+            if start.elapsed() >= if freed { PATIENCE } else { patience } {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(1));

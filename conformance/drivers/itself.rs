@@ -1,0 +1,26 @@
+//! A test program that starts itself: as the suite, or as a process that loads a driver.
+
+use std::process::Command;
+
+/// What chooses devices, a backend or a strategy for a whole machine, as schedulers do. The libraries that play drivers
+/// obey it, as drivers do.
+const CHOICES: [&str; 7] = [
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "GPU_INTEROP_BACKEND",
+    "GPU_INTEROP_TIMELINE",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+];
+
+/// This program, to be started with what the test chooses and nothing that the machine does.
+pub(crate) fn this_program() -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let of_a_stand_in =
+        std::env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(b"SIM_"));
+    for name in CHOICES.into_iter().map(Into::into).chain(of_a_stand_in) {
+        command.env_remove(name);
+    }
+    Ok(command)
+}
