@@ -9,10 +9,10 @@ use super::super::cleared;
 use super::{Shared, Strategy, by_strategy};
 use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE};
+use crate::ensure;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
 use crate::system;
-use crate::ensure;
 
 by_strategy! {
     "dependencies",
