@@ -29,42 +29,32 @@ pub(crate) const NO_TEXTURES: &str = "textures: the driver (CUDA 13.0) has no cu
 fn without_barriers() -> Result<(), Failed> {
     let run = Run::cuda().exporter("native").filter("timeline.{dependencies,large_values}.native");
     let report = run.env("SIM_FAIL", "cuStreamBatchMemOp_v2:*:801").run()?;
-    report.only_unsupported(&[])?;
-    report.passed("timeline.", 2)?;
-    report.nothing_alive()
+    report.sound(&[], &[("timeline.", 2)])
 }
 
 fn native() -> Result<(), Failed> {
     let report = Run::cuda().exporter("native").whole().run()?;
-    report.only_unsupported(&[
-        NO_NATIVE_FORMS,
-        NO_NATIVE_IMAGES,
-        NO_SURFACES,
-        NO_TEXTURES,
-        NO_SECOND_DEVICE,
-        NO_NVSCI,
-        NO_GL_OF_NATIVE,
-    ])?;
-    // A GPU's own semaphores are the one thing that lavapipe cannot be asked for.
-    report.passed("semaphore.", 20)?;
-    report.passed("timeline.", if cfg!(unix) { 30 } else { 26 })?;
-    report.passed("stream.", 10)?;
-    // The driver called without the library, with descriptors.
-    report.passed("misbehaviour.", if cfg!(unix) { 10 } else { 0 })?;
-    report.passed("property.", if cfg!(unix) { 4 } else { 3 })?;
-    report.passed("import.win32_", if cfg!(windows) { 8 } else { 0 })?;
-    report.passed("environment.", 2)?;
-    report.nothing_alive()
+    report.sound(
+        &[NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SURFACES, NO_TEXTURES, NO_SECOND_DEVICE, NO_NVSCI, NO_GL_OF_NATIVE],
+        &[
+            // A GPU's own semaphores are the one thing that lavapipe cannot be asked for.
+            ("semaphore.", 20),
+            ("timeline.", if cfg!(unix) { 30 } else { 26 }),
+            ("stream.", 10),
+            // The driver called without the library, with descriptors.
+            ("misbehaviour.", if cfg!(unix) { 10 } else { 0 }),
+            ("property.", if cfg!(unix) { 4 } else { 3 }),
+            ("import.win32_", if cfg!(windows) { 8 } else { 0 }),
+            ("environment.", 2),
+        ],
+    )
 }
 
 /// Two devices of the same model, of which a process may be shown one, both in another order, or none.
 pub(crate) fn two_devices(run: Run) -> Result<(), Failed> {
     let groups = "{identity,capability,environment,memory}.*";
     let report = run.exporter("native").filter(groups).two_devices().run()?;
-    report.only_unsupported(&[NO_NATIVE_FORMS])?;
-    report.passed("identity.second_device", 1)?;
-    report.passed("environment.", 2)?;
-    report.nothing_alive()
+    report.sound(&[NO_NATIVE_FORMS], &[("identity.second_device", 1), ("environment.", 2)])
 }
 
 /// A driver that gives zeros for the UUID: its device is known by its PCI address.
@@ -97,7 +87,5 @@ fn faults() -> Result<(), Failed> {
 fn latency() -> Result<(), Failed> {
     let slow = "cuMemcpyHtoDAsync_v2:2000,cuStreamSynchronize:2000,cuImportExternalMemory:2000";
     let report = Run::cuda().exporter("native").filter("{memory,stream}.*").env("SIM_LATENCY", slow).run()?;
-    report.only_unsupported(&[NO_NATIVE_FORMS])?;
-    report.passed("stream.", 10)?;
-    report.nothing_alive()
+    report.sound(&[NO_NATIVE_FORMS], &[("stream.", 10)])
 }

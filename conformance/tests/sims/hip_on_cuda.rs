@@ -1,18 +1,18 @@
 //! The HIP backend on the library that plays AMD's runtime with NVIDIA's driver, which sim-cuda plays here: every call of
 //! the backend goes through both interfaces. On a machine with an NVIDIA GPU the same library moves data on the GPU.
 
-use libtest_mimic::{Completion, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::two_devices;
 use crate::hip::{UNSUPPORTED_NATIVE, aborting, bridged, generation_5};
-use crate::peer;
+use crate::peer::{self, Peer};
 use crate::run::{Ran, Run, check, reports_faults};
 use crate::vulkan::UNSUPPORTED_VULKAN;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("hip_on_cuda_native", native),
-        Trial::ignorable_test("hip_on_cuda_vulkan", vulkan),
+        Trial::ignorable_test("hip_on_cuda_vulkan", || peer::with_vulkan(vulkan)),
         Trial::test("hip_on_cuda_two_devices", || two_devices(Run::hip_on_cuda())),
         Trial::test("hip_on_cuda_with_the_structs_of_hip_5", || generation_5(Run::hip_on_cuda())),
         Trial::test("hip_on_cuda_semaphores_that_abort_are_never_called", || aborting(Run::hip_on_cuda())),
@@ -30,17 +30,13 @@ fn native() -> Result<(), Failed> {
     report.nothing_alive()
 }
 
-fn vulkan() -> Result<Completion, Failed> {
-    let Some(vulkan) = peer::vulkan()? else {
-        return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
-    };
-    let report = Run::hip_on_cuda().exporter("vulkan").matching(&vulkan).whole().run()?;
+fn vulkan(vulkan: &Peer) -> Result<(), Failed> {
+    let report = Run::hip_on_cuda().exporter("vulkan").matching(vulkan).whole().run()?;
     report.only_unsupported(UNSUPPORTED_VULKAN)?;
     data_moved(&report)?;
     bridged(&report, 13)?;
     report.passed("reverse.", 5)?;
-    report.nothing_alive()?;
-    Ok(Completion::Completed)
+    report.nothing_alive()
 }
 
 /// What the suite verified word by word.

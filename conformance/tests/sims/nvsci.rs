@@ -27,9 +27,7 @@ const SCENARIOS: usize = 23;
 
 fn suite() -> Result<(), Failed> {
     let report = Run::nvsci().filter("nvsci.*").run()?;
-    report.only_unsupported(&[])?;
-    report.passed("nvsci.", SCENARIOS)?;
-    report.nothing_alive()
+    report.sound(&[], &[("nvsci.", SCENARIOS)])
 }
 
 /// Every scenario of the group is unsupported, for this reason. One of another group keeps the run from being empty.
@@ -143,9 +141,7 @@ fn null_results() -> Result<(), Failed> {
 fn old() -> Result<(), Failed> {
     let scenarios = "nvsci.{raw_both_ways,attributes,several_lists,image_rows,read_only_duplicate,signal_to_*}";
     let report = Run::nvsci().filter(scenarios).env("SIM_NVSCI", "old").run()?;
-    report.only_unsupported(&[])?;
-    report.passed("nvsci.", 7)?;
-    report.nothing_alive()
+    report.sound(&[], &[("nvsci.", 7)])
 }
 
 fn incompatible() -> Result<(), Failed> {
@@ -201,7 +197,5 @@ fn latency() -> Result<(), Failed> {
         "NvSciBufObjAlloc:2000,NvSciSyncObjAlloc:2000,cuSignalExternalSemaphoresAsync:1000,NvSciSyncFenceWait:1000";
     let run = Run::nvsci().filter("nvsci.{raw_both_ways,signal_to_*,cpu_to_stream,ping_pong}");
     let report = run.env("SIM_LATENCY", slow).run()?;
-    report.only_unsupported(&[])?;
-    report.passed("nvsci.", 5)?;
-    report.nothing_alive()
+    report.sound(&[], &[("nvsci.", 5)])
 }

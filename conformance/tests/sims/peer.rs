@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gpu_interop::vulkan::{BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ash::vk};
 use gpu_interop::{DeviceKind, ErrorKind};
-use libtest_mimic::Failed;
+use libtest_mimic::{Completion, Failed};
 
 /// What the stand-ins are told.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Peer {
 }
 
 /// The device; `None` if there is no Vulkan, or no device that is a CPU.
-pub(crate) fn vulkan() -> Result<Option<Peer>, Failed> {
+fn vulkan() -> Result<Option<Peer>, Failed> {
     let devices = match Context::devices() {
         Ok(devices) => devices,
         Err(error) if matches!(error.kind(), ErrorKind::DriverNotFound | ErrorKind::DriverTooOld) => return Ok(None),
@@ -31,6 +31,14 @@ pub(crate) fn vulkan() -> Result<Option<Peer>, Failed> {
     rustix::io::pread(request.handle().as_fd().ok_or("a descriptor")?, &mut start[..], 0)?;
     let header = start[16..].iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Some(Peer { uuid, header }))
+}
+
+/// Runs a test with the device, which ignores it if there is none.
+pub(crate) fn with_vulkan(test: fn(&Peer) -> Result<(), Failed>) -> Result<Completion, Failed> {
+    let Some(vulkan) = vulkan()? else {
+        return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
+    };
+    test(&vulkan).map(|()| Completion::Completed)
 }
 
 /// SwiftShader's device, the same in every version.

@@ -217,6 +217,14 @@ impl Ran {
         Ok(())
     }
 
+    /// Fails unless everything passed but what is unsupported for one of these reasons, of each group at least so many
+    /// scenarios, and everything was given back.
+    pub(crate) fn sound(&self, unsupported: &[&str], passed: &[(&str, usize)]) -> Result<(), Failed> {
+        self.only_unsupported(unsupported)?;
+        passed.iter().try_for_each(|(start, least)| self.passed(start, *least))?;
+        self.nothing_alive()
+    }
+
     /// Fails unless at least so many scenarios passed whose ids begin so.
     pub(crate) fn passed(&self, start: &str, least: usize) -> Result<(), Failed> {
         let passed = |case: &&CaseReport| case.outcome == Outcome::Passed && case.id.starts_with(start);

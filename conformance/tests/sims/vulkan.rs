@@ -4,14 +4,14 @@ use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::cuda::{NO_NVSCI, NO_SECOND_DEVICE, NO_SURFACES, NO_TEXTURES};
 use crate::hip::{NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES, bridged};
-use crate::peer;
+use crate::peer::{self, Peer};
 use crate::run::Run;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        Trial::ignorable_test("cuda_vulkan", cuda),
+        Trial::ignorable_test("cuda_vulkan", || peer::with_vulkan(cuda)),
         Trial::ignorable_test("cuda_swiftshader", swiftshader),
-        Trial::ignorable_test("hip_vulkan", hip),
+        Trial::ignorable_test("hip_vulkan", || peer::with_vulkan(hip)),
     ]
 }
 
@@ -38,31 +38,30 @@ pub(crate) const UNSUPPORTED_VULKAN: &[&str] = &[
     NO_GL_SEMAPHORES,
 ];
 
-fn cuda() -> Result<Completion, Failed> {
-    let Some(vulkan) = peer::vulkan()? else {
-        return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
-    };
-    let report = Run::cuda().exporter("vulkan").matching(&vulkan).whole().run()?;
-    report.only_unsupported(&[
-        NO_SEMAPHORES_OF_VULKAN,
-        NO_TIMELINES_OF_VULKAN,
-        NO_TIMELINES_SENT,
-        NO_SURFACES,
-        NO_TEXTURES,
-        NO_SECOND_DEVICE,
-        NO_NVSCI,
-        NO_GREAT_BUFFERS,
-        NO_GL_OFFSETS,
-        NO_GL_SEMAPHORES,
-    ])?;
-    report.passed("timeline.", 14)?;
-    report.passed("memory.", 5)?;
-    report.passed("reverse.", 5)?;
-    report.passed("image_", 40)?;
-    report.passed("image_shape.at_offset", 1)?;
-    report.passed("property.", 4)?;
-    report.nothing_alive()?;
-    Ok(Completion::Completed)
+fn cuda(vulkan: &Peer) -> Result<(), Failed> {
+    let report = Run::cuda().exporter("vulkan").matching(vulkan).whole().run()?;
+    report.sound(
+        &[
+            NO_SEMAPHORES_OF_VULKAN,
+            NO_TIMELINES_OF_VULKAN,
+            NO_TIMELINES_SENT,
+            NO_SURFACES,
+            NO_TEXTURES,
+            NO_SECOND_DEVICE,
+            NO_NVSCI,
+            NO_GREAT_BUFFERS,
+            NO_GL_OFFSETS,
+            NO_GL_SEMAPHORES,
+        ],
+        &[
+            ("timeline.", 14),
+            ("memory.", 5),
+            ("reverse.", 5),
+            ("image_", 40),
+            ("image_shape.at_offset", 1),
+            ("property.", 4),
+        ],
+    )
 }
 
 /// Another renderer, which has binary semaphores that can be exported, and takes memory without a header.
@@ -77,26 +76,17 @@ fn swiftshader() -> Result<Completion, Failed> {
         "{identity,import,lifetime,map,memory,misbehaviour,process,reverse,semaphore,stream,threads,timeline}.*";
     let report = run.filter(groups).run()?;
     let unsupported = [NO_SEMAPHORES_OF_VULKAN, NO_TIMELINES_OF_VULKAN, NO_TIMELINES_SENT, NO_SECOND_DEVICE];
-    report.only_unsupported(&unsupported)?;
-    report.passed("timeline.", 14)?;
-    report.passed("memory.", 5)?;
-    report.passed("reverse.", 5)?;
-    report.passed("semaphore.", 2)?;
-    report.nothing_alive()?;
+    report.sound(&unsupported, &[("timeline.", 14), ("memory.", 5), ("reverse.", 5), ("semaphore.", 2)])?;
     Ok(Completion::Completed)
 }
 
-fn hip() -> Result<Completion, Failed> {
-    let Some(vulkan) = peer::vulkan()? else {
-        return Ok(Completion::ignored_with("Vulkan has no device that is a CPU; install mesa-vulkan-drivers"));
-    };
+fn hip(vulkan: &Peer) -> Result<(), Failed> {
     // HIP tells a device by its PCI address, and a CPU has none: the two are one because both say that they are the CPU.
-    let report = Run::hip().exporter("vulkan").matching(&vulkan).whole().run()?;
+    let report = Run::hip().exporter("vulkan").matching(vulkan).whole().run()?;
     report.only_unsupported(UNSUPPORTED_VULKAN)?;
     report.passed("memory.", 5)?;
     report.passed("reverse.", 5)?;
     report.passed("property.", 4)?;
     bridged(&report, 13)?;
-    report.nothing_alive()?;
-    Ok(Completion::Completed)
+    report.nothing_alive()
 }

@@ -31,6 +31,22 @@ pub(crate) fn memory_of(handle: usize) -> Arc<Imported> {
     IMPORTED.get(handle).unwrap_or_else(|| die())
 }
 
+/// The semaphores of a batch, and what is to be done with each.
+///
+/// # Safety
+/// The arrays have as many elements, which are there as long as what is answered.
+unsafe fn arrays<'a, P>(
+    semaphores: *const usize,
+    params: *const P,
+    count: c_uint,
+) -> Result<(&'a [usize], &'a [P]), u32> {
+    if semaphores.is_null() || params.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) })
+}
+
 /// What a batch of signals does.
 ///
 /// # Safety
@@ -40,12 +56,8 @@ pub(crate) unsafe fn signals(
     params: *const SignalParams,
     count: c_uint,
 ) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
-    if semaphores.is_null() || params.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
     // SAFETY: the caller's promise.
-    let (semaphores, params) =
-        unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) };
+    let (semaphores, params) = unsafe { arrays(semaphores, params, count) }?;
     batch::signals(semaphores, &|index| {
         let SignalParams { params, flags, .. } = &params[index];
         (Point { value: params.fence.value, key: params.keyedMutex.key, timeout_ms: 0 }, *flags)
@@ -61,12 +73,8 @@ pub(crate) unsafe fn waits(
     params: *const WaitParams,
     count: c_uint,
 ) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
-    if semaphores.is_null() || params.is_null() {
-        return Err(code::INVALID_VALUE);
-    }
     // SAFETY: the caller's promise.
-    let (semaphores, params) =
-        unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) };
+    let (semaphores, params) = unsafe { arrays(semaphores, params, count) }?;
     batch::waits(semaphores, &|index| {
         let WaitParams { params, flags, .. } = &params[index];
         let mutex = &params.keyedMutex;
