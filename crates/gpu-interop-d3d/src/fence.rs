@@ -41,6 +41,14 @@ impl Fence {
         Ok(value)
     }
 
+    /// The method by which it signals events.
+    fn notifies_by(&self) -> &'static str {
+        match self {
+            Self::D3d11 { .. } => "ID3D11Fence::SetEventOnCompletion",
+            Self::D3d12 { .. } => "ID3D12Fence::SetEventOnCompletion",
+        }
+    }
+
     /// Why the device is lost; 0 if it does not say.
     fn removed_reason(&self) -> i32 {
         let answer = match self {
@@ -55,14 +63,13 @@ impl Fence {
     /// Has `event` signalled once the value is reached, or the device is lost. The event may be closed before: the
     /// system refers to the object behind the handle.
     pub(crate) fn notify(&self, value: u64, event: &Event) -> Result<()> {
-        match self {
+        let answer = match self {
             // SAFETY: the fence is a live object, the event is open.
-            Self::D3d11 { fence, .. } => unsafe { fence.SetEventOnCompletion(value, event.as_raw()) }
-                .checked("ID3D11Fence::SetEventOnCompletion"),
+            Self::D3d11 { fence, .. } => unsafe { fence.SetEventOnCompletion(value, event.as_raw()) },
             // SAFETY: as above.
-            Self::D3d12 { fence, .. } => unsafe { fence.SetEventOnCompletion(value, event.as_raw()) }
-                .checked("ID3D12Fence::SetEventOnCompletion"),
-        }
+            Self::D3d12 { fence, .. } => unsafe { fence.SetEventOnCompletion(value, event.as_raw()) },
+        };
+        answer.checked(self.notifies_by())
     }
 
     /// Whether both are one object.
@@ -99,8 +106,8 @@ impl Counter {
 
     /// Blocks until the value is reached.
     pub(crate) fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        const OPERATION: &str = "ID3D12Fence::SetEventOnCompletion";
-        check_value(OPERATION, value)?;
+        let operation = self.fence.notifies_by();
+        check_value(operation, value)?;
         let start = Instant::now();
         loop {
             let present = self.fence.value()?;
@@ -109,7 +116,7 @@ impl Counter {
             }
             let rest = timeout.saturating_sub(start.elapsed());
             if rest.is_zero() {
-                return Err(Error::new(ErrorKind::Timeout, OPERATION, "the wait ran out of time")
+                return Err(Error::new(ErrorKind::Timeout, operation, "the wait ran out of time")
                     .with_context("value", value)
                     .with_context("present", present));
             }

@@ -21,9 +21,28 @@ fn fence(timeline: &dyn ExporterTimeline) -> Option<&Fence> {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     event: Event,
-    /// What will signal the event, so that no fence is asked for the same value twice. Keeps the fences: the address of
-    /// one that is gone could become another's.
-    asked: Mutex<Vec<(Fence, u64)>>,
+    asked: Mutex<Vec<Asked>>,
+}
+
+/// What will signal the event, so that no fence is asked for the same value twice. Keeps the fence: the address of one
+/// that is gone could become another's.
+#[derive(Debug)]
+struct Asked {
+    fence: Fence,
+    value: u64,
+    /// How many calls there were since one waited for it.
+    idle: u32,
+}
+
+/// For how many calls something is kept that none of them waits for: so rarely is a fence asked twice, however calls for
+/// different fences alternate, and no longer is one kept that nobody waits for any more.
+const IDLE_CALLS: u32 = 100;
+
+impl Asked {
+    /// Whether it may be waited for once more: what is reached, or failed, signals the event no more.
+    fn lasts(&self) -> bool {
+        self.idle == 0 || (self.idle < IDLE_CALLS && self.fence.value().is_ok_and(|present| present < self.value))
+    }
 }
 
 impl Waiter {
@@ -39,20 +58,21 @@ impl TimelineWaiter for Waiter {
 
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut still = Vec::with_capacity(waits.len());
+        asked.iter_mut().for_each(|asked| asked.idle = asked.idle.saturating_add(1));
         for &(timeline, value) in waits {
             let foreign = || Error::invalid("TimelineWaiter::wait_any", "the timeline is no fence of Direct3D");
             let fence = fence(timeline).ok_or_else(foreign)?;
             if fence.value()? >= value {
                 return Ok(());
             }
-            if !asked.iter().any(|(of, at)| of.is(fence) && *at == value) {
-                fence.notify(value, &self.event)?;
-                asked.push((fence.clone(), value));
+            if let Some(known) = asked.iter_mut().find(|asked| asked.value == value && asked.fence.is(fence)) {
+                known.idle = 0;
+                continue;
             }
-            still.push((fence, value));
+            fence.notify(value, &self.event)?;
+            asked.push(Asked { fence: fence.clone(), value, idle: 0 });
         }
-        asked.retain(|(of, at)| still.iter().any(|(fence, value)| of.is(fence) && at == value));
+        asked.retain(Asked::lasts);
         drop(asked);
         // It may have been signalled for what was waited for before; then this returns sooner, as it may.
         self.event.wait(timeout).map(drop)
