@@ -9,6 +9,9 @@ use windows::core::PCWSTR;
 
 use crate::hresult;
 
+/// `MAX_PATH`, which the names of shared objects are limited to.
+const LONGEST_NAME: usize = 260;
+
 /// Translates the error side of a result of the `windows` crate.
 pub(crate) trait Checked<T> {
     /// Names the method that gave the result.
@@ -32,12 +35,18 @@ pub(crate) fn created<T>(operation: &'static str, answer: windows::core::Result<
 /// # Safety
 /// A handle in `answer` must be new: nothing else closes it.
 pub(crate) unsafe fn exported(operation: &'static str, answer: windows::core::Result<HANDLE>) -> Result<NtHandle> {
+    let handle = given(operation, answer)?;
+    // SAFETY: the caller promises that it is new, so it is open, and this is its only owner.
+    Ok(unsafe { OwnedHandle::from_raw_handle(handle.0) }.into())
+}
+
+/// The handle of whatever sort that a method answered.
+pub(crate) fn given(operation: &'static str, answer: windows::core::Result<HANDLE>) -> Result<HANDLE> {
     let handle = answer.checked(operation)?;
     if handle.is_invalid() {
         return Err(Error::new(ErrorKind::Driver, operation, "the call succeeded, but gave no handle"));
     }
-    // SAFETY: the caller promises that it is new, so it is open, and this is its only owner.
-    Ok(unsafe { OwnedHandle::from_raw_handle(handle.0) }.into())
+    Ok(handle)
 }
 
 /// The handle as Direct3D takes it, valid as long as `handle`.
@@ -45,7 +54,21 @@ pub(crate) fn lent(handle: &NtHandle) -> HANDLE {
     HANDLE(handle.as_raw())
 }
 
-/// The name as Direct3D takes it, or none; valid as long as `name`.
-pub(crate) fn wide(name: Option<&ObjectName>) -> PCWSTR {
-    name.map_or(PCWSTR::null(), |name| PCWSTR(name.as_utf16().as_ptr()))
+/// Runs a call with a name as Direct3D takes it, which ends with NUL and is valid during the call, or with none. Refuses
+/// a name that is too long; what goes wrong tells the name.
+pub(crate) fn with_name<T>(
+    operation: &'static str,
+    name: Option<&ObjectName>,
+    call: impl FnOnce(PCWSTR) -> Result<T>,
+) -> Result<T> {
+    let Some(name) = name else { return call(PCWSTR::null()) };
+    // The NUL is no part of the name.
+    let length = name.as_utf16().len() - 1;
+    let result = if length > LONGEST_NAME {
+        let message = format!("Direct3D's names have at most {LONGEST_NAME} UTF-16 code units; choose a shorter one");
+        Err(Error::invalid(operation, message).with_context("length", length))
+    } else {
+        call(PCWSTR(name.as_utf16().as_ptr()))
+    };
+    result.map_err(|error| error.with_context("name", format_args!("{name:?}")))
 }

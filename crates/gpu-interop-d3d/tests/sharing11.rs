@@ -164,6 +164,47 @@ fn fences_and_mutexes_are_exported_as_what_they_are() {
     assert!(matches!(request.handle(), SemaphoreHandle::D3d11Fence(Win32Object::Name(found)) if *found == name));
     let error = fence.import_request_by_name(&name).expect_err("the name is taken");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("gpu-interop-d3d11-"), "{error}");
+}
+
+#[test]
+fn names_that_are_too_long_are_refused_and_told() {
+    let (interop, _) = interop();
+    let start = format!("gpu-interop-d3d11-long-{}-", std::process::id());
+    let name = |length: usize| ObjectName::new(&format!("{start:x<length$}")).expect("a name");
+    // Of two code units each.
+    let crabs = ObjectName::new(&"\u{1f980}".repeat(131)).expect("a name");
+    let sharing = Sharing::NtHandle;
+    let buffer = ExportableResource::buffer(&interop, 16, BindFlags::VERTEX_BUFFER, sharing).expect("a buffer");
+    let fence = ExportableFence::new(&interop, 5).expect("a fence");
+    for name in [name(261), name(8000), crabs] {
+        let answers = [
+            (buffer.import_request_by_name(&name).map(drop), "IDXGIResource1::CreateSharedHandle"),
+            (fence.import_request_by_name(&name).map(drop), "ID3D11Fence::CreateSharedHandle"),
+            (interop.open_resource_by_name(&name).map(drop), "ID3D11Device1::OpenSharedResourceByName"),
+        ];
+        for (answer, operation) in answers {
+            let error = answer.expect_err("too long");
+            assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, operation));
+            assert!(error.code().is_none(), "the driver was asked: {error}");
+            assert!(error.device().is_some() && error.to_string().contains(&format!("{name:?}")), "{error}");
+        }
+    }
+}
+
+/// As no driver should.
+#[test]
+fn success_without_a_handle_is_an_error_of_the_driver() {
+    let (device, _) = Device11::new(Behavior11 { share: Some(HRESULT(0)), ..Behavior11::default() });
+    let interop = D3d11Interop::new(&device).expect("a device");
+    for (sharing, operation) in
+        [(Sharing::NtHandle, "IDXGIResource1::CreateSharedHandle"), (Sharing::Kmt, "IDXGIResource::GetSharedHandle")]
+    {
+        let buffer = ExportableResource::buffer(&interop, 16, BindFlags::VERTEX_BUFFER, sharing).expect("a buffer");
+        let error = buffer.export().expect_err("no handle");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::Driver, operation));
+        assert!(error.message().contains("no handle") && error.device().is_some(), "{error}");
+    }
 }
 
 #[test]

@@ -243,6 +243,13 @@ fn names_work_until_the_handle_is_closed() {
     let (handle, request) = fence.import_request_by_name(&name).expect("free again");
     assert!(matches!(request.handle(), SemaphoreHandle::D3d12Fence(Win32Object::Name(_))));
     drop(handle);
+    let long = ObjectName::new(&"long".repeat(66)).expect("a name");
+    let answers = [buffer.import_request_by_name(&long).map(drop), interop.open_by_name(&long).map(drop)];
+    for answer in answers {
+        let error = answer.expect_err("too long");
+        assert_eq!((error.kind(), error.code()), (ErrorKind::InvalidArgument, None));
+        assert!(error.device().is_some() && error.to_string().contains(&format!("{long:?}")), "{error}");
+    }
     let heap = ExportableHeap::new(&interop, &HeapOptions::new(1, HeapContents::Buffers)).expect("a heap");
     let (_handle, request) = heap.import_request_by_name(&name).expect("free again");
     assert!(matches!(request.handle(), MemoryHandle::D3d12Heap(Win32Object::Name(_))) && !request.is_dedicated());

@@ -15,7 +15,7 @@ use windows::core::Interface;
 
 use super::interop::D3d11Interop;
 use crate::fence::{Counter, Fence, check_value};
-use crate::handle::{Checked, created, exported, wide};
+use crate::handle::{Checked, created, exported, with_name};
 use crate::waiter::Waiter;
 
 /// An `ID3D11Fence` that can be exported. Clones are the same fence.
@@ -134,8 +134,8 @@ impl ExportableFence {
     /// and other processes of the session until the returned handle, and all others to the object, are closed.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken; otherwise as
-    /// [`export`](Self::export).
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
+    /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
     pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, SemaphoreImport)> {
         let handle = self.share(Some(name))?;
         Ok((handle, self.request(SemaphoreHandle::D3d11Fence(name.clone().into()))))
@@ -143,10 +143,13 @@ impl ExportableFence {
 
     fn share(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
         const OPERATION: &str = "ID3D11Fence::CreateSharedHandle";
-        // SAFETY: the fence is a live object, the name ends with NUL and outlives the call.
-        let answer = unsafe { self.raw.CreateSharedHandle(None, GENERIC_ALL.0, wide(name)) };
-        // SAFETY: the method creates a new handle for its caller.
-        unsafe { exported(OPERATION, answer) }.map_err(|error| self.interop.failed(error))
+        with_name(OPERATION, name, |name| {
+            // SAFETY: the fence is a live object, the name ends with NUL and outlives the call.
+            let answer = unsafe { self.raw.CreateSharedHandle(None, GENERIC_ALL.0, name) };
+            // SAFETY: the method creates a new handle for its caller.
+            unsafe { exported(OPERATION, answer) }
+        })
+        .map_err(|error| self.interop.failed(error))
     }
 
     fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {

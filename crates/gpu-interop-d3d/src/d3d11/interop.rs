@@ -10,7 +10,7 @@ use windows::core::Interface;
 
 use super::resource::ACCESS;
 use crate::adapter;
-use crate::handle::{Checked, created, lent, wide};
+use crate::handle::{Checked, created, lent, with_name};
 use crate::identity::check_importer;
 
 /// An `ID3D11Device` of the application's, to share objects of. Clones are the same.
@@ -82,14 +82,14 @@ impl D3d11Interop {
     /// `ID3D11Device1::OpenSharedResourceByName`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name;
-    /// otherwise what the driver answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name, or it is
+    /// longer than 260 UTF-16 code units; otherwise what the driver answers.
     pub fn open_resource_by_name(&self, name: &ObjectName) -> Result<ID3D11Resource> {
+        const OPERATION: &str = "ID3D11Device1::OpenSharedResourceByName";
         let device: ID3D11Device1 = self.query()?;
         // SAFETY: the name ends with NUL and outlives the call.
-        unsafe { device.OpenSharedResourceByName(wide(Some(name)), ACCESS) }
-            .checked("ID3D11Device1::OpenSharedResourceByName")
-            .map_err(|error| self.failed(error).with_context("name", format_args!("{name:?}")))
+        let open = |name| unsafe { device.OpenSharedResourceByName(name, ACCESS) }.checked(OPERATION);
+        with_name(OPERATION, Some(name), open).map_err(|error| self.failed(error))
     }
 
     /// The fence behind a handle, which stays the caller's. Rests on `ID3D11Device5::OpenSharedFence`.

@@ -16,7 +16,7 @@ use super::interop::D3d11Interop;
 use super::keyed_mutex::KeyedMutex;
 use crate::dimension::SrvDimension;
 use crate::flags::{BindFlags, MiscFlags, array_usage_of_bindings};
-use crate::handle::{Checked, created, exported, wide};
+use crate::handle::{Checked, created, exported, given, with_name};
 use crate::sharing::Sharing;
 use crate::texture::TextureSpec;
 
@@ -142,18 +142,21 @@ impl ExportableResource {
     /// and other processes of the session until the returned handle, and all others to the object, are closed.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken, or the
-    /// resource is shared by KMT handle; otherwise as [`export`](Self::export).
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
+    /// 260 UTF-16 code units, or the resource is shared by KMT handle; otherwise as [`export`](Self::export).
     pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
-        if !self.sharing.is_nt() {
-            return Err(Error::invalid(
-                "ExportableResource::import_request_by_name",
-                "only what is shared by NT handle has a name",
-            )
-            .with_context("sharing", text(self.sharing)));
-        }
+        self.check_named("ExportableResource::import_request_by_name")?;
         let handle = self.nt_handle(Some(name))?;
         Ok((handle, self.request(MemoryHandle::D3d11Resource(name.clone().into()))))
+    }
+
+    /// Refuses what can have no name.
+    pub(super) fn check_named(&self, operation: &'static str) -> Result<()> {
+        if self.sharing.is_nt() {
+            return Ok(());
+        }
+        Err(Error::invalid(operation, "only what is shared by NT handle has a name")
+            .with_context("sharing", text(self.sharing)))
     }
 
     /// The resource's keyed mutex.
@@ -180,19 +183,23 @@ impl ExportableResource {
     pub(super) fn nt_handle(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
         const OPERATION: &str = "IDXGIResource1::CreateSharedHandle";
         let resource: IDXGIResource1 = self.query()?;
-        // SAFETY: the resource is a live object, the name ends with NUL and outlives the call.
-        let answer = unsafe { resource.CreateSharedHandle(None, ACCESS, wide(name)) };
-        // SAFETY: the method creates a new handle for its caller.
-        unsafe { exported(OPERATION, answer) }.map_err(|error| self.interop.failed(error))
+        with_name(OPERATION, name, |name| {
+            // SAFETY: the resource is a live object, the name ends with NUL and outlives the call.
+            let answer = unsafe { resource.CreateSharedHandle(None, ACCESS, name) };
+            // SAFETY: the method creates a new handle for its caller.
+            unsafe { exported(OPERATION, answer) }
+        })
+        .map_err(|error| self.interop.failed(error))
     }
 
     pub(super) fn kmt_handle(&self) -> Result<KmtHandle> {
         const OPERATION: &str = "IDXGIResource::GetSharedHandle";
         let resource: IDXGIResource = self.query()?;
         // SAFETY: the resource is a live object; the call has no arguments.
-        let handle =
-            unsafe { resource.GetSharedHandle() }.checked(OPERATION).map_err(|error| self.interop.failed(error))?;
-        KmtHandle::new(handle.0.addr())
+        let answer = unsafe { resource.GetSharedHandle() };
+        given(OPERATION, answer)
+            .and_then(|handle| KmtHandle::new(handle.0.addr()))
+            .map_err(|error| self.interop.failed(error))
     }
 
     fn query<T: Interface>(&self) -> Result<T> {

@@ -135,8 +135,8 @@ impl ExportableFence {
     /// and other processes of the session until the returned handle, and all others to the object, are closed.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken; otherwise as
-    /// [`export`](Self::export).
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
+    /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
     pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, SemaphoreImport)> {
         let handle = self.interop.share(&self.raw, Some(name))?;
         Ok((handle, self.request(SemaphoreHandle::D3d12Fence(name.clone().into()))))

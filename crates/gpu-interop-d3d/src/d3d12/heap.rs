@@ -141,8 +141,8 @@ impl ExportableHeap {
     /// and other processes of the session until the returned handle, and all others to the object, are closed.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken; otherwise as
-    /// [`export`](Self::export).
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
+    /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
     pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
         let handle = self.interop.share(&self.heap, Some(name))?;
         Ok((handle, self.request(MemoryHandle::D3d12Heap(name.clone().into()))))
@@ -214,7 +214,8 @@ fn mixes(interop: &D3d12Interop) -> Result<()> {
     let size = u32::try_from(size_of_val(&options)).unwrap_or(u32::MAX);
     // SAFETY: the structure is the one of this feature, and its size is told.
     unsafe { interop.device().CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size) }
-        .checked(OPERATION)?;
+        .checked(OPERATION)
+        .map_err(|error| interop.failed(error))?;
     if options.ResourceHeapTier.0 >= D3D12_RESOURCE_HEAP_TIER_2.0 {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use windows::Win32::Graphics::Direct3D12::{
 use windows::core::{Interface, Param};
 
 use crate::adapter;
-use crate::handle::{created, exported, lent, wide};
+use crate::handle::{created, exported, lent, with_name};
 use crate::identity::{check_importer, node_mask};
 
 /// An `ID3D12Device` of the application's, to share objects of. Clones are the same.
@@ -85,15 +85,17 @@ impl D3d12Interop {
     /// on `ID3D12Device::OpenSharedHandleByName`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name;
-    /// otherwise what the driver answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no object has the name, or it is
+    /// longer than 260 UTF-16 code units; otherwise what the driver answers.
     pub fn open_by_name(&self, name: &ObjectName) -> Result<NtHandle> {
         const OPERATION: &str = "ID3D12Device::OpenSharedHandleByName";
-        // SAFETY: the name ends with NUL and outlives the call.
-        let answer = unsafe { self.device().OpenSharedHandleByName(wide(Some(name)), GENERIC_ALL.0) };
-        // SAFETY: the method opens a new handle for its caller.
-        unsafe { exported(OPERATION, answer) }
-            .map_err(|error| self.failed(error).with_context("name", format_args!("{name:?}")))
+        with_name(OPERATION, Some(name), |name| {
+            // SAFETY: the name ends with NUL and outlives the call.
+            let answer = unsafe { self.device().OpenSharedHandleByName(name, GENERIC_ALL.0) };
+            // SAFETY: the method opens a new handle for its caller.
+            unsafe { exported(OPERATION, answer) }
+        })
+        .map_err(|error| self.failed(error))
     }
 
     /// The heap behind a handle, which stays the caller's. Rests on `ID3D12Device::OpenSharedHandle`.
@@ -131,17 +133,13 @@ impl D3d12Interop {
     /// as by default.
     pub(super) fn share(&self, object: impl Param<ID3D12DeviceChild>, name: Option<&ObjectName>) -> Result<NtHandle> {
         const OPERATION: &str = "ID3D12Device::CreateSharedHandle";
-        // SAFETY: the object is a live child of the device, the name ends with NUL and outlives the call.
-        let answer = unsafe { self.device().CreateSharedHandle(object, None, GENERIC_ALL.0, wide(name)) };
-        // SAFETY: the method creates a new handle for its caller.
-        let handle = unsafe { exported(OPERATION, answer) };
-        handle.map_err(|error| {
-            let error = self.failed(error);
-            match name {
-                Some(name) => error.with_context("name", format_args!("{name:?}")),
-                None => error,
-            }
+        with_name(OPERATION, name, |name| {
+            // SAFETY: the object is a live child of the device, the name ends with NUL and outlives the call.
+            let answer = unsafe { self.device().CreateSharedHandle(object, None, GENERIC_ALL.0, name) };
+            // SAFETY: the method creates a new handle for its caller.
+            unsafe { exported(OPERATION, answer) }
         })
+        .map_err(|error| self.failed(error))
     }
 
     /// Size and alignment that the device needs for a resource, bytes.

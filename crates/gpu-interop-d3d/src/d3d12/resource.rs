@@ -205,8 +205,8 @@ impl ExportableResource {
     /// and other processes of the session until the returned handle, and all others to the object, are closed.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken; otherwise as
-    /// [`export`](Self::export).
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
+    /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
     pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
         let handle = self.interop.share(&self.resource, Some(name))?;
         Ok((handle, self.request(MemoryHandle::D3d12Resource(name.clone().into()))))
