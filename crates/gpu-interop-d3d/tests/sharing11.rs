@@ -168,6 +168,29 @@ fn fences_and_mutexes_are_exported_as_what_they_are() {
 }
 
 #[test]
+fn a_mutex_has_the_name_of_its_resource() {
+    let (interop, _) = interop();
+    let name = ObjectName::new(&format!("gpu-interop-d3d11-mutex-{}", std::process::id())).expect("a name");
+    let make = |sharing| ExportableResource::buffer(&interop, 16, BindFlags::VERTEX_BUFFER, sharing).expect("a buffer");
+    let buffer = make(Sharing::NtHandleKeyedMutex);
+    let mutex = buffer.keyed_mutex().expect("a mutex");
+    let (kept, of_memory) = buffer.import_request_by_name(&name).expect("a free name");
+    let of_mutex = mutex.import_request_by_name(&name).expect("the same name");
+    assert!(matches!(of_memory.handle(), MemoryHandle::D3d11Resource(Win32Object::Name(found)) if *found == name));
+    assert!(matches!(of_mutex.handle(), SemaphoreHandle::D3d11KeyedMutex(Win32Object::Name(found)) if *found == name));
+    of_mutex.validate("op", interop.identity()).expect("a request that devices take");
+    // No second handle was made, which would keep the name.
+    interop.open_resource_by_name(&name).expect("the resource");
+    drop(kept);
+    let error = interop.open_resource_by_name(&name).expect_err("nobody keeps it");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+
+    let by_number = make(Sharing::KmtKeyedMutex).keyed_mutex().expect("a mutex");
+    let error = by_number.import_request_by_name(&name).expect_err("no name");
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "KeyedMutex::import_request_by_name"));
+}
+
+#[test]
 fn names_that_are_too_long_are_refused_and_told() {
     let (interop, _) = interop();
     let start = format!("gpu-interop-d3d11-long-{}-", std::process::id());

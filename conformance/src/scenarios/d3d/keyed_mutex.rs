@@ -99,10 +99,8 @@ fn by_name(context: &Context) -> Verdict {
     // One name for both: what is asked for tells which.
     let (kept, of_memory) = buffer.import_request_by_name(&name)?;
     let mapped = context.device().import_memory(of_memory)?.map_buffer(0, SIZE as u64)?;
-    let handle = gpu_interop::SemaphoreHandle::D3d11KeyedMutex(name.into());
-    let request = SemaphoreImport::new(handle).exported_by(gpu.interop().identity().clone());
     let shared = Shared { mutex: buffer.keyed_mutex()?, gpu, mapped };
-    let turns = shared.turns(context, request);
+    let turns = shared.turns(context, shared.mutex.import_request_by_name(&name)?);
     drop(kept);
     turns
 }

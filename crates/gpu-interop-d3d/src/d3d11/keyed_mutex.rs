@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpu_interop_core::handle::{NtHandle, ObjectName};
+use gpu_interop_core::handle::ObjectName;
 use gpu_interop_core::{Error, Result, SemaphoreHandle, SemaphoreImport};
 use windows::Win32::Graphics::Dxgi::IDXGIKeyedMutex;
 use windows::core::Interface;
@@ -92,13 +92,15 @@ impl KeyedMutex {
     }
 
     /// A request that has the name which the resource was exported under
-    /// ([`ExportableResource::import_request_by_name`]), with a handle of its own that keeps the name.
+    /// ([`ExportableResource::import_request_by_name`]): resource and mutex have one name. Creates no handle: the one
+    /// that the resource's export gave must stay open until the mutex was imported.
     ///
     /// # Errors
-    /// As [`ExportableResource::import_request_by_name`].
-    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, SemaphoreImport)> {
-        let (handle, _) = self.resource.import_request_by_name(name)?;
-        Ok((handle, self.request(SemaphoreHandle::D3d11KeyedMutex(name.clone().into()))))
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the resource is shared by KMT
+    /// handle, which has no name.
+    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<SemaphoreImport> {
+        self.resource.check_named("KeyedMutex::import_request_by_name")?;
+        Ok(self.request(SemaphoreHandle::D3d11KeyedMutex(name.clone().into())))
     }
 
     fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {
