@@ -1,7 +1,7 @@
 //! A device of Direct3D 11 with its context, and what the suite has it do.
 
 use gpu_interop::Device;
-use gpu_interop::d3d::d3d11::D3d11Interop;
+use gpu_interop::d3d::d3d11::{D3d11Interop, ExportableFence};
 use gpu_interop::d3d::windows::Win32::Graphics::Direct3D11::{
     D3D11_BOX, D3D11_BUFFER_DESC, D3D11_CPU_ACCESS_READ, D3D11_MAP_READ, D3D11_MAPPED_SUBRESOURCE,
     D3D11_TEXTURE2D_DESC, D3D11_USAGE_STAGING, ID3D11Buffer, ID3D11DeviceContext, ID3D11Resource, ID3D11Texture2D,
@@ -33,6 +33,15 @@ impl Gpu11 {
 
     pub(crate) fn context(&self) -> &ID3D11DeviceContext {
         &self.context
+    }
+
+    /// Has the context raise a fence once it has run its commands so far, and begin with them now: who waits for the value
+    /// need not tell the context anything more.
+    pub(crate) fn signal(&self, fence: &ExportableFence, value: u64) -> Verdict {
+        fence.context_signal(&self.context, value)?;
+        // SAFETY: the context is live.
+        unsafe { self.context.Flush() };
+        Ok(())
     }
 
     /// Has the context write the first bytes of a buffer.

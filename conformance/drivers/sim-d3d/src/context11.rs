@@ -6,15 +6,16 @@ use std::sync::{Arc, OnceLock};
 use windows::Win32::Graphics::Direct3D11::*;
 use windows::core::{GUID, HRESULT, Interface};
 
-use crate::E_INVALIDARG;
 use crate::counter::Counter;
 use crate::layout::{Layout, Rows};
 use crate::object::{Stand, borrowed, create, state, table, unknown};
 use crate::queue::Queue;
 use crate::resource11::{Fence, common};
 use crate::section::Part;
+use crate::{E_INVALIDARG, faults};
 
-/// A device's context: what it is told is done later, in order.
+/// A device's context: what it is told is done in order, and not before a flush, a map or the release of a keyed mutex. A
+/// driver may begin sooner, and need not.
 pub(crate) struct Context11(Arc<Queue>);
 
 impl Stand for Context11 {
@@ -87,8 +88,12 @@ unsafe extern "system" fn wait(this: *mut c_void, fence: *mut c_void, value: u64
     HRESULT(0)
 }
 
-/// Nothing is held back here.
-unsafe extern "system" fn flush(_: *mut c_void) {}
+unsafe extern "system" fn flush(this: *mut c_void) {
+    if !faults::wanted(faults::NO_FLUSH) {
+        // SAFETY: see above.
+        unsafe { state::<Context11>(this) }.0.submit();
+    }
+}
 
 unsafe extern "system" fn map(
     this: *mut c_void,
@@ -152,7 +157,7 @@ unsafe extern "system" fn update(
     let size = (slices - 1) * slice_pitch + (height - 1) * pitch + width;
     // SAFETY: see above: the caller has as much.
     let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec();
-    context.0.enqueue(move |_| rows.write(&to, &data, pitch, slice_pitch));
+    context.0.record(move |_| rows.write(&to, &data, pitch, slice_pitch));
 }
 
 unsafe extern "system" fn copy(this: *mut c_void, target: *mut c_void, source: *mut c_void) {
@@ -160,7 +165,7 @@ unsafe extern "system" fn copy(this: *mut c_void, target: *mut c_void, source: *
     let (context, (to, layout, _), (from, of_source, _)) =
         unsafe { (state::<Context11>(this), resource(target), resource(source)) };
     assert_eq!((layout.size, layout.texel), (of_source.size, of_source.texel), "a copy of another resource's size");
-    context.0.enqueue(move |_| Part::copy((&from, 0), (&to, 0), layout.size));
+    context.0.record(move |_| Part::copy((&from, 0), (&to, 0), layout.size));
 }
 
 unsafe extern "system" fn copy_region(
@@ -181,5 +186,5 @@ unsafe extern "system" fn copy_region(
     let rows = unsafe { part_of(of_source.subresource(source_subresource), of_source.texel, area) };
     let origin = [x as usize * of_target.texel, y as usize, z as usize];
     let target = of_target.subresource(target_subresource).part(origin, rows.extent);
-    context.0.enqueue(move |_| rows.copy(&from, target, &to));
+    context.0.record(move |_| rows.copy(&from, target, &to));
 }

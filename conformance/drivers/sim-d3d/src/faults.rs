@@ -10,6 +10,8 @@ pub(crate) const WRONG_OFFSET: &str = "wrong_offset";
 pub(crate) const NO_SIGNAL: &str = "no_signal";
 /// A queue or context does not wait for fences.
 pub(crate) const NO_WAIT: &str = "no_wait";
+/// A context's flush begins with nothing.
+pub(crate) const NO_FLUSH: &str = "no_flush";
 /// Every fiftieth export leaves a handle open.
 pub(crate) const LEAK_HANDLE: &str = "leak_handle";
 /// A keyed mutex is acquired with any key.
@@ -17,7 +19,7 @@ pub(crate) const ANY_KEY: &str = "any_key";
 /// Nobody is told that a keyed mutex was abandoned.
 pub(crate) const FORGET_ABANDONED: &str = "forget_abandoned";
 
-const ALL: [&str; 7] = [SHORT_COPY, WRONG_OFFSET, NO_SIGNAL, NO_WAIT, LEAK_HANDLE, ANY_KEY, FORGET_ABANDONED];
+const ALL: [&str; 8] = [SHORT_COPY, WRONG_OFFSET, NO_SIGNAL, NO_WAIT, NO_FLUSH, LEAK_HANDLE, ANY_KEY, FORGET_ABANDONED];
 
 /// Whether a fault is asked for.
 ///

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::counter::Counter;
@@ -10,9 +10,11 @@ use crate::faults;
 
 type Job = Box<dyn FnOnce(&AtomicBool) + Send>;
 
-/// A thread that does one thing after another. Starts with the first; dropped, it gives up what waits.
+/// A thread that does one thing after another. What is recorded is held back until it is submitted, with which the thread
+/// starts; dropped, it gives up what waits.
 #[derive(Default)]
 pub(crate) struct Queue {
+    held: Mutex<Vec<Job>>,
     worker: Mutex<Option<Worker>>,
     stopped: Arc<AtomicBool>,
 }
@@ -38,34 +40,51 @@ impl Worker {
 }
 
 impl Queue {
-    pub(crate) fn enqueue(&self, job: impl FnOnce(&AtomicBool) + Send + 'static) {
-        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        let worker = worker.get_or_insert_with(|| Worker::start(self.stopped.clone()));
-        worker.jobs.send(Box::new(job)).expect("the queue's thread, which ends with the queue");
+    fn held(&self) -> MutexGuard<'_, Vec<Job>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all that was enqueued is done.
+    pub(crate) fn record(&self, job: impl FnOnce(&AtomicBool) + Send + 'static) {
+        self.held().push(Box::new(job));
+    }
+
+    /// Has the thread do what was recorded.
+    pub(crate) fn submit(&self) {
+        let mut held = self.held();
+        if held.is_empty() {
+            return;
+        }
+        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        let worker = worker.get_or_insert_with(|| Worker::start(self.stopped.clone()));
+        for job in held.drain(..) {
+            worker.jobs.send(job).expect("the queue's thread, which ends with the queue");
+        }
+    }
+
+    /// Submits what was recorded, and waits until all is done.
     pub(crate) fn drain(&self) {
         let (done, waits) = channel();
-        self.enqueue(move |_| drop(done));
+        self.record(move |_| drop(done));
+        self.submit();
         waits.recv().unwrap_or(());
     }
 
-    /// As [`drain`](Self::drain), and starts nothing.
-    pub(crate) fn drain_if_started(&self) {
-        if self.worker.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+    /// As [`drain`](Self::drain), and starts nothing where nothing was ever recorded.
+    pub(crate) fn drain_if_used(&self) {
+        let started = self.worker.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if started || !self.held().is_empty() {
             self.drain();
         }
     }
 
     pub(crate) fn signal(&self, fence: Arc<Counter>, value: u64) {
         if !faults::wanted(faults::NO_SIGNAL) {
-            self.enqueue(move |_| fence.set(value));
+            self.record(move |_| fence.set(value));
         }
     }
 
     pub(crate) fn wait(&self, fence: Arc<Counter>, value: u64) {
-        self.enqueue(move |stopped| fence.wait(value, stopped));
+        self.record(move |stopped| fence.wait(value, stopped));
     }
 }
 

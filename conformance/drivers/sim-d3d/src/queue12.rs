@@ -46,7 +46,8 @@ unsafe extern "system" fn execute(this: *mut c_void, count: u32, lists: *const *
         // SAFETY: see above.
         let (queue, list) = unsafe { (state::<Queue12>(this), state::<List>(*lists.add(index))) };
         let commands = list.commands();
-        queue.0.enqueue(move |_| commands.iter().for_each(|command| command()));
+        queue.0.record(move |_| commands.iter().for_each(|command| command()));
+        queue.0.submit();
     }
 }
 
@@ -62,12 +63,16 @@ unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
 
 unsafe extern "system" fn signal(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {
     // SAFETY: see above.
-    unsafe { state::<Queue12>(this).0.signal(counter(fence), value) };
+    let (queue, fence) = unsafe { (state::<Queue12>(this), counter(fence)) };
+    queue.0.signal(fence, value);
+    queue.0.submit();
     HRESULT(0)
 }
 
 unsafe extern "system" fn wait(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {
     // SAFETY: see above.
-    unsafe { state::<Queue12>(this).0.wait(counter(fence), value) };
+    let (queue, fence) = unsafe { (state::<Queue12>(this), counter(fence)) };
+    queue.0.wait(fence, value);
+    queue.0.submit();
     HRESULT(0)
 }

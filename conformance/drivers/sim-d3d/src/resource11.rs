@@ -146,7 +146,7 @@ macro_rules! resources {
             fn ReleaseSync(&self, key: u64) -> Result<()> {
                 let mutex = self.0.mutex()?;
                 // What the context was told before comes before.
-                self.0.queue.drain_if_started();
+                self.0.queue.drain_if_used();
                 mutex.release(key).ok()
             }
         }

@@ -156,8 +156,9 @@ fn eleven(context: &Context) -> Verdict {
         // The context waits for the stream's last turn, and the stream for this one.
         fence.context_wait(gpu.context(), 2 * turn)?;
         gpu.write(buffer.resource(), &data)?;
-        fence.context_signal(gpu.context(), theirs)?;
+        gpu.signal(&fence, theirs)?;
         stream.wait(&[semaphore.wait_value(theirs)])?;
+        stream.synchronize_timeout(PATIENCE)?;
         pattern.verify(turn * SIZE as u64, &context.read(&stream, &mapped)?, "what the context wrote")?;
         stream.fill(&mapped, pattern.byte(turn))?;
         stream.signal(&[semaphore.signal_value(ours)])?;
@@ -182,7 +183,7 @@ fn eleven_timeline(context: &Context) -> Verdict {
         stream.fill(mapped.slice(0..4096)?, pattern.byte(turn))?;
         stream.signal_timeline(&timeline, ours)?;
         gpu.write(buffer.resource(), &pattern.bytes(turn * SIZE as u64, SIZE))?;
-        own.context_signal(gpu.context(), theirs)?;
+        gpu.signal(&own, theirs)?;
         own.context_wait(gpu.context(), ours)?;
         let found = gpu.read(buffer.resource(), SIZE)?;
         ensure!(found[..4096].iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: not the stream's data");
