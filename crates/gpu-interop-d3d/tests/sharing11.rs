@@ -124,6 +124,10 @@ fn what_cannot_be_shared_is_refused_before_the_device_is_asked() {
     let name = ObjectName::new("gpu-interop-d3d-kmt").expect("a name");
     assert_eq!(plain.import_request_by_name(&name).expect_err("no name").kind(), ErrorKind::InvalidArgument);
     assert_eq!(state.textures2d.lock().expect("no panic").len(), 1);
+    // Fewer bytes than 64 bits count, and more with the gaps that a device needs.
+    let great = TextureSpec::new(SrvDimension::TEXTURE2D, (u32::MAX.into(), u32::MAX, 1), DxgiFormat::R8_UNORM);
+    let refused = ExportableResource::texture(&interop, &great, BindFlags::empty(), Sharing::NtHandle);
+    assert_eq!(refused.expect_err("too great").kind(), ErrorKind::Driver);
 }
 
 #[test]

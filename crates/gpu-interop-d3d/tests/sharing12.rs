@@ -154,6 +154,23 @@ fn what_cannot_be_shared_is_refused_before_the_device_is_asked() {
 }
 
 #[test]
+fn what_no_device_holds_is_an_error() {
+    let (interop, _) = interop(Behavior12::default());
+    for size in [u64::MAX, u64::MAX - PAGE] {
+        let buffer = ExportableResource::buffer(&interop, size, ResourceFlags::empty()).expect_err("no such size");
+        let kinds = [ErrorKind::Unsupported, ErrorKind::Driver, ErrorKind::OutOfMemory];
+        assert!(kinds.contains(&buffer.kind()), "{size}: {buffer}");
+        let options = HeapOptions::new(size - PAGE, HeapContents::Buffers);
+        let heap = ExportableHeap::new(&interop, &options).expect_err("no such size");
+        assert!(heap.device().is_some(), "{size}: {heap}");
+    }
+    let great = (16_384, u32::MAX, u16::MAX);
+    let texture = TextureSpec::new(SrvDimension::TEXTURE2DARRAY, great, DxgiFormat::R32G32B32A32_FLOAT);
+    let refused = ExportableResource::texture(&interop, &texture, ResourceFlags::empty()).expect_err("too great");
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
 fn heaps_hold_what_they_were_made_for() {
     let (interop, state) = interop(Behavior12::default());
     let heap = |contents| ExportableHeap::new(&interop, &HeapOptions::new(4 * PAGE - 5, contents)).expect("a heap");

@@ -1,5 +1,21 @@
 //! What all objects of a device have, and nothing here calls.
 
+/// What an application keeps with an object.
+macro_rules! private_data {
+    () => {
+        fn GetPrivateData(&self, _: *const GUID, _: *mut u32, _: *mut c_void) -> Result<()> {
+            Err(E_NOTIMPL.into())
+        }
+        fn SetPrivateData(&self, _: *const GUID, _: u32, _: *const c_void) -> Result<()> {
+            Err(E_NOTIMPL.into())
+        }
+        fn SetPrivateDataInterface(&self, _: *const GUID, _: Ref<'_, IUnknown>) -> Result<()> {
+            Err(E_NOTIMPL.into())
+        }
+    };
+}
+pub(crate) use private_data;
+
 /// Of Direct3D 12.
 macro_rules! children12 {
     ($($name:ident),*) => { $(
@@ -10,15 +26,7 @@ macro_rules! children12 {
             }
         }
         impl ID3D12Object_Impl for $name {
-            fn GetPrivateData(&self, _: *const GUID, _: *mut u32, _: *mut c_void) -> Result<()> {
-                Err(E_NOTIMPL.into())
-            }
-            fn SetPrivateData(&self, _: *const GUID, _: u32, _: *const c_void) -> Result<()> {
-                Err(E_NOTIMPL.into())
-            }
-            fn SetPrivateDataInterface(&self, _: *const GUID, _: Ref<'_, IUnknown>) -> Result<()> {
-                Err(E_NOTIMPL.into())
-            }
+            $crate::children::private_data!();
             fn SetName(&self, _: &PCWSTR) -> Result<()> {
                 Err(E_NOTIMPL.into())
             }
@@ -31,16 +39,10 @@ pub(crate) use children12;
 macro_rules! children11 {
     ($($name:ident),*) => { $(
         impl ID3D11DeviceChild_Impl for $name {
-            fn GetDevice(&self, _: OutRef<'_, ID3D11Device>) {}
-            fn GetPrivateData(&self, _: *const GUID, _: *mut u32, _: *mut c_void) -> Result<()> {
-                Err(E_NOTIMPL.into())
+            fn GetDevice(&self, device: OutRef<'_, ID3D11Device>) {
+                let _ = device.write(None);
             }
-            fn SetPrivateData(&self, _: *const GUID, _: u32, _: *const c_void) -> Result<()> {
-                Err(E_NOTIMPL.into())
-            }
-            fn SetPrivateDataInterface(&self, _: *const GUID, _: Ref<'_, IUnknown>) -> Result<()> {
-                Err(E_NOTIMPL.into())
-            }
+            $crate::children::private_data!();
         }
     )* };
 }
@@ -50,15 +52,7 @@ pub(crate) use children11;
 macro_rules! dxgi_objects {
     ($($name:ident),*) => { $(
         impl IDXGIObject_Impl for $name {
-            fn SetPrivateData(&self, _: *const GUID, _: u32, _: *const c_void) -> Result<()> {
-                Err(E_NOTIMPL.into())
-            }
-            fn SetPrivateDataInterface(&self, _: *const GUID, _: Ref<'_, IUnknown>) -> Result<()> {
-                Err(E_NOTIMPL.into())
-            }
-            fn GetPrivateData(&self, _: *const GUID, _: *mut u32, _: *mut c_void) -> Result<()> {
-                Err(E_NOTIMPL.into())
-            }
+            $crate::children::private_data!();
             fn GetParent(&self, _: *const GUID, _: *mut *mut c_void) -> Result<()> {
                 Err(E_NOTIMPL.into())
             }

@@ -11,7 +11,7 @@ use windows::core::{PCWSTR, Result};
 
 use crate::os;
 use crate::section::Section;
-use crate::{E_INVALIDARG, faults};
+use crate::{AbortOnPanic, E_INVALIDARG, faults};
 
 /// How a timeline semaphore of the host backend begins.
 const MAGIC: u64 = u64::from_le_bytes(*b"gpuisem\x01");
@@ -146,6 +146,23 @@ impl Counter {
     }
 }
 
+/// The fences of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Fences(Mutex<Vec<Weak<Counter>>>);
+
+impl Fences {
+    pub(crate) fn keep(&self, fence: &Arc<Counter>) {
+        let mut fences = self.0.lock().expect("no panic");
+        fences.retain(|fence| fence.strong_count() > 0);
+        fences.push(Arc::downgrade(fence));
+    }
+
+    /// Those that there are.
+    pub(crate) fn all(&self) -> Vec<Arc<Counter>> {
+        self.0.lock().expect("no panic").iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
 /// What a thread looks at every millisecond: fences that others may signal, and that events wait for.
 static WATCHED: Mutex<Vec<Weak<Counter>>> = Mutex::new(Vec::new());
 static MORE: Condvar = Condvar::new();
@@ -168,6 +185,7 @@ fn watch(counter: &Arc<Counter>) {
 }
 
 fn look() {
+    let _abort = AbortOnPanic;
     loop {
         let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
         while watched.is_empty() {

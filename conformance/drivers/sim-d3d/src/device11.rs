@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use windows::Win32::Foundation::HANDLE;
 use windows::Win32::Graphics::Direct3D11::*;
+use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use windows::Win32::Graphics::Dxgi::IDXGIDevice;
 use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR};
 
 use crate::context11::Context11;
-use crate::counter::Counter;
+use crate::counter::{Counter, Fences};
 use crate::dxgi::DxgiDevice;
 use crate::keyed_mutex::{self, KeyedMutex};
 use crate::layout::{Layout, Texture};
@@ -19,7 +20,7 @@ use crate::os;
 use crate::queue::Queue;
 use crate::resource11::{Buffer, Common, Fence, Texture1D, Texture2D, Texture3D};
 use crate::section::{Part, Section};
-use crate::{DEVICE_REMOVED, E_HANDLE, answered, note};
+use crate::{DEVICE_REMOVED, E_HANDLE, E_INVALIDARG, answered, note};
 
 /// What the device does.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,7 +47,7 @@ pub struct Device11 {
     pub textures3d: Mutex<Vec<D3D11_TEXTURE3D_DESC>>,
     /// Of fences.
     pub fence_flags: Mutex<Vec<D3D11_FENCE_FLAG>>,
-    fences: Mutex<Vec<Weak<Counter>>>,
+    fences: Fences,
     mutex: Mutex<Weak<KeyedMutex>>,
     queue: Arc<Queue>,
 }
@@ -69,7 +70,7 @@ impl Device11 {
             textures2d: Mutex::default(),
             textures3d: Mutex::default(),
             fence_flags: Mutex::default(),
-            fences: Mutex::default(),
+            fences: Fences::default(),
             mutex: Mutex::default(),
             queue: Arc::default(),
         });
@@ -108,7 +109,7 @@ impl Device11 {
     /// If a thread did that uses the device.
     #[must_use]
     pub fn fences(&self) -> Vec<Arc<Counter>> {
-        self.fences.lock().expect("no panic").iter().filter_map(Weak::upgrade).collect()
+        self.fences.all()
     }
 
     /// The mutex of the resource that was created last with one.
@@ -120,20 +121,20 @@ impl Device11 {
         self.mutex.lock().expect("no panic").upgrade().expect("a resource with a mutex")
     }
 
-    fn keep(&self, fence: &Arc<Counter>) {
-        let mut fences = self.fences.lock().expect("no panic");
-        fences.retain(|fence| fence.strong_count() > 0);
-        fences.push(Arc::downgrade(fence));
-    }
-
     /// The memory of a new resource.
     fn resource(&self, layout: Layout, misc: u32, usage: D3D11_USAGE) -> windows::core::Result<Common> {
         let has = |flag: D3D11_RESOURCE_MISC_FLAG| misc & flag.0.cast_unsigned() != 0;
         let with_mutex = has(D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX);
         let by_handle = has(D3D11_RESOURCE_MISC_SHARED_NTHANDLE);
         let by_number = (with_mutex || has(D3D11_RESOURCE_MISC_SHARED)) && !by_handle;
+        let staging = usage == D3D11_USAGE_STAGING;
+        // What the host may map is not shared.
+        if staging && (by_number || by_handle) {
+            return Err(E_INVALIDARG.into());
+        }
         let end = if with_mutex { keyed_mutex::SIZE } else { 0 };
-        let size = layout.size.next_multiple_of(keyed_mutex::SIZE) + end;
+        let size = layout.size.checked_next_multiple_of(keyed_mutex::SIZE).and_then(|size| size.checked_add(end));
+        let size = size.ok_or(E_INVALIDARG)?;
         let section = Arc::new(match (by_number, by_handle) {
             (true, _) => Section::with_kmt_handle(size)?,
             (false, true) => Section::new(size)?,
@@ -144,7 +145,7 @@ impl Device11 {
             *self.mutex.lock().expect("no panic") = Arc::downgrade(mutex);
         }
         let part = Part { section, offset: 0, size: layout.size };
-        let (staging, queue) = (usage == D3D11_USAGE_STAGING, self.queue.clone());
+        let queue = self.queue.clone();
         Ok(Common { share: self.behavior.share, part, layout, mutex, by_handle, staging, queue })
     }
 }
@@ -181,8 +182,9 @@ macro_rules! creators {
                 return code;
             }
             note(&device.$log, desc);
-            let layout: fn(&$desc) -> Layout = $layout;
-            let common = answered!(device.resource(layout(&desc), desc.MiscFlags, desc.Usage));
+            let layout: fn(&$desc) -> Option<Layout> = $layout;
+            let Some(layout) = layout(&desc) else { return E_INVALIDARG };
+            let common = answered!(device.resource(layout, desc.MiscFlags, desc.Usage));
             // SAFETY: see above.
             unsafe { *object = $interface::from($object(common, desc)).into_raw() };
             HRESULT(0)
@@ -191,31 +193,20 @@ macro_rules! creators {
 }
 
 creators! {
-    create_buffer: D3D11_BUFFER_DESC to buffers, Buffer as ID3D11Buffer, |desc| Layout::buffer(desc.ByteWidth as usize);
-    create_texture1d: D3D11_TEXTURE1D_DESC to textures1d, Texture1D as ID3D11Texture1D, |desc| Layout::texture(&Texture {
-        width: desc.Width as usize,
-        height: 0,
-        depth: desc.ArraySize as usize,
-        layered: true,
-        levels: desc.MipLevels,
-        format: desc.Format,
-    });
-    create_texture2d: D3D11_TEXTURE2D_DESC to textures2d, Texture2D as ID3D11Texture2D, |desc| Layout::texture(&Texture {
-        width: desc.Width as usize,
-        height: desc.Height as usize,
-        depth: desc.ArraySize as usize,
-        layered: true,
-        levels: desc.MipLevels,
-        format: desc.Format,
-    });
-    create_texture3d: D3D11_TEXTURE3D_DESC to textures3d, Texture3D as ID3D11Texture3D, |desc| Layout::texture(&Texture {
-        width: desc.Width as usize,
-        height: desc.Height as usize,
-        depth: desc.Depth as usize,
-        layered: false,
-        levels: desc.MipLevels,
-        format: desc.Format,
-    });
+    create_buffer: D3D11_BUFFER_DESC to buffers, Buffer as ID3D11Buffer,
+        |desc| Some(Layout::buffer(desc.ByteWidth as usize));
+    create_texture1d: D3D11_TEXTURE1D_DESC to textures1d, Texture1D as ID3D11Texture1D,
+        |desc| texture([desc.Width, 0, desc.ArraySize], true, desc.MipLevels, desc.Format);
+    create_texture2d: D3D11_TEXTURE2D_DESC to textures2d, Texture2D as ID3D11Texture2D,
+        |desc| texture([desc.Width, desc.Height, desc.ArraySize], true, desc.MipLevels, desc.Format);
+    create_texture3d: D3D11_TEXTURE3D_DESC to textures3d, Texture3D as ID3D11Texture3D,
+        |desc| texture([desc.Width, desc.Height, desc.Depth], false, desc.MipLevels, desc.Format);
+}
+
+/// The layout of a texture with this width, height and depth or number of layers.
+fn texture(extent: [u32; 3], layered: bool, levels: u32, format: DXGI_FORMAT) -> Option<Layout> {
+    let [width, height, depth] = extent.map(|n| n as usize);
+    Layout::texture(&Texture { width, height, depth, layered, levels, format })
 }
 
 unsafe extern "system" fn create_fence(
@@ -230,7 +221,7 @@ unsafe extern "system" fn create_fence(
     unsafe {
         let device = state::<Device11>(this);
         note(&device.fence_flags, flags);
-        device.keep(&counter);
+        device.fences.keep(&counter);
         IUnknown::from(Fence { share: device.behavior.share, counter }).query(iid, fence)
     }
 }
@@ -248,7 +239,7 @@ unsafe extern "system" fn open_fence(
     // SAFETY: see above.
     unsafe {
         let device = state::<Device11>(this);
-        device.keep(&counter);
+        device.fences.keep(&counter);
         IUnknown::from(Fence { share: device.behavior.share, counter }).query(iid, fence)
     }
 }

@@ -2,14 +2,15 @@
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use windows::Win32::Foundation::{HANDLE, LUID};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Security::SECURITY_ATTRIBUTES;
 use windows::core::{GUID, HRESULT, IUnknown, Interface, PCWSTR, Result};
 
-use crate::counter::Counter;
+use crate::counter::{Counter, Fences};
+use crate::layout::Layout;
 use crate::list12::List;
 use crate::object::{Stand, borrowed, create, state, table, unknown};
 use crate::os;
@@ -52,7 +53,7 @@ pub struct Device12 {
     pub placed: Mutex<Vec<(u64, D3D12_RESOURCE_DESC)>>,
     /// Of fences.
     pub fence_flags: Mutex<Vec<D3D12_FENCE_FLAGS>>,
-    fences: Mutex<Vec<Weak<Counter>>>,
+    fences: Fences,
 }
 
 impl Device12 {
@@ -66,7 +67,7 @@ impl Device12 {
             committed: Mutex::default(),
             placed: Mutex::default(),
             fence_flags: Mutex::default(),
-            fences: Mutex::default(),
+            fences: Fences::default(),
         });
         static TABLE: OnceLock<ID3D12Device_Vtbl> = OnceLock::new();
         let methods = TABLE.get_or_init(|| {
@@ -109,13 +110,7 @@ impl Device12 {
     /// As [`lose`](Self::lose).
     #[must_use]
     pub fn fences(&self) -> Vec<Arc<Counter>> {
-        self.fences.lock().expect("no panic").iter().filter_map(Weak::upgrade).collect()
-    }
-
-    fn keep(&self, fence: &Arc<Counter>) {
-        let mut fences = self.fences.lock().expect("no panic");
-        fences.retain(|fence| fence.strong_count() > 0);
-        fences.push(Arc::downgrade(fence));
+        self.fences.all()
     }
 }
 
@@ -176,8 +171,9 @@ unsafe extern "system" fn allocation_info(
     assert_eq!(count, 1);
     // SAFETY: see above.
     let (desc, alignment) = unsafe { (&*desc, state::<Device12>(this).behavior.alignment) };
-    // Textures of this width are what the device does not have.
-    let bytes = if desc.Width == 16_385 { u64::MAX } else { (layout(desc).size as u64).next_multiple_of(alignment) };
+    let bytes = layout(desc).and_then(|layout| (layout.size as u64).checked_next_multiple_of(alignment));
+    // What Direct3D answers to what the device does not have.
+    let bytes = bytes.unwrap_or(u64::MAX);
     // SAFETY: see above.
     unsafe { *info = D3D12_RESOURCE_ALLOCATION_INFO { SizeInBytes: bytes, Alignment: alignment } };
 }
@@ -246,14 +242,16 @@ unsafe extern "system" fn create_committed(
 ) -> HRESULT {
     // SAFETY: see above.
     let (device, memory, desc) = unsafe { (state::<Device12>(this), *memory, *desc) };
-    let (layout, mappable) = (layout(&desc), memory.Type != D3D12_HEAP_TYPE_DEFAULT);
-    let shareable = flags.contains(D3D12_HEAP_FLAG_SHARED);
+    let (shareable, mappable) = (flags.contains(D3D12_HEAP_FLAG_SHARED), memory.Type != D3D12_HEAP_TYPE_DEFAULT);
+    let Some(layout) = layout(&desc) else { return E_INVALIDARG };
+    // As large as importers are told.
+    let Some(size) = layout.size.checked_next_multiple_of(bytes(device.behavior.alignment)) else {
+        return E_INVALIDARG;
+    };
     if shareable && mappable {
         return E_INVALIDARG;
     }
     note(&device.committed, (memory, flags, desc));
-    // As large as importers are told.
-    let size = layout.size.next_multiple_of(bytes(device.behavior.alignment));
     let section = Arc::new(answered!(if shareable { Section::new(size) } else { Section::private(size) }));
     let part = Part { section, offset: 0, size: layout.size };
     // SAFETY: see above.
@@ -274,10 +272,10 @@ unsafe extern "system" fn create_placed(
     let (device, desc, heap) = unsafe { (state::<Device12>(this), *desc, borrowed::<ID3D12Heap>(heap)) };
     note(&device.placed, (offset, desc));
     let heap = heap.cast_object_ref::<Heap>().expect("a heap of the stand-in");
-    let layout = layout(&desc);
+    let Some(layout) = layout(&desc) else { return E_INVALIDARG };
     let wrong = if faults::wanted(faults::WRONG_OFFSET) { 256.min(bytes(offset)) } else { 0 };
     let part = Part { section: heap.section.clone(), offset: bytes(offset) - wrong, size: layout.size };
-    if part.offset + part.size > part.section.length() {
+    if part.offset.checked_add(part.size).is_none_or(|end| end > part.section.length()) {
         return E_INVALIDARG;
     }
     // SAFETY: see above.
@@ -296,7 +294,7 @@ unsafe extern "system" fn create_fence(
     unsafe {
         let device = state::<Device12>(this);
         note(&device.fence_flags, flags);
-        device.keep(&counter);
+        device.fences.keep(&counter);
         hand_out(&Fence(counter).into(), iid, fence)
     }
 }
@@ -352,7 +350,7 @@ unsafe extern "system" fn open_shared_handle(
     let (device, asked) = unsafe { (state::<Device12>(this), *iid) };
     let opened: IUnknown = if asked == ID3D12Fence::IID {
         let counter = answered!(Counter::open(handle));
-        device.keep(&counter);
+        device.fences.keep(&counter);
         Fence(counter).into()
     } else {
         let section = Arc::new(answered!(Section::open(handle)));
@@ -371,7 +369,7 @@ unsafe extern "system" fn open_shared_handle(
                 ..D3D12_RESOURCE_DESC::default()
             };
             let part = Part { section, offset: 0, size };
-            Resource { desc, part, layout: layout(&desc), shareable: true, mappable: false }.into()
+            Resource { desc, part, layout: Layout::buffer(size), shareable: true, mappable: false }.into()
         }
     };
     // SAFETY: see above.

@@ -55,21 +55,24 @@ impl Layout {
         Self { levels: vec![rows], layers: 1, texel: 1, size }
     }
 
-    pub(crate) fn texture(texture: &Texture) -> Self {
+    /// A texture; none if it exceeds the address space.
+    pub(crate) fn texture(texture: &Texture) -> Option<Self> {
         let texel = texel_size(texture.format);
-        let mut offset = 0;
+        let mut offset = 0_usize;
         let level = |level: u32| {
-            let shrunk = |n: usize| (n >> level).max(1);
+            let shrunk = |n: usize| n.checked_shr(level).unwrap_or(0).max(1);
             let (width, height) = (shrunk(texture.width), shrunk(texture.height));
             let slices = if texture.layered { texture.depth } else { shrunk(texture.depth) };
-            let rows = if texture.height == 0 { 1 } else { height.next_multiple_of(BLOCK) };
-            let pitch = (width.next_multiple_of(BLOCK) * texel).next_multiple_of(LINE);
-            let rows = Rows { offset, pitch, slice_pitch: pitch * rows, extent: [width * texel, height, slices] };
-            offset += (rows.slice_pitch * slices).next_multiple_of(LINE);
-            rows
+            let rows = if texture.height == 0 { 1 } else { height.checked_next_multiple_of(BLOCK)? };
+            let pitch = width.checked_next_multiple_of(BLOCK)?.checked_mul(texel)?.checked_next_multiple_of(LINE)?;
+            let slice_pitch = pitch.checked_mul(rows)?;
+            let size = slice_pitch.checked_mul(slices)?.checked_next_multiple_of(LINE)?;
+            let rows = Rows { offset, pitch, slice_pitch, extent: [width * texel, height, slices] };
+            offset = offset.checked_add(size)?;
+            Some(rows)
         };
-        let levels = (0..texture.levels).map(level).collect();
-        Self { levels, layers: if texture.layered { texture.depth } else { 1 }, texel, size: offset }
+        let levels = (0..texture.levels).map(level).collect::<Option<_>>()?;
+        Some(Self { levels, layers: if texture.layered { texture.depth } else { 1 }, texel, size: offset })
     }
 
     /// One subresource, by Direct3D's number: levels of the first layer, then of the next.
@@ -81,7 +84,7 @@ impl Layout {
         let (layer, level) = (number / self.levels.len(), number % self.levels.len());
         assert!(layer < self.layers, "there is no subresource {number}");
         let rows = self.levels[level];
-        if self.layers == 1 && layer == 0 && rows.extent[2] != 1 {
+        if self.layers == 1 {
             return rows;
         }
         let [width, height, _] = rows.extent;
@@ -100,6 +103,17 @@ impl Rows {
         }
         let [x, y, z] = origin;
         Self { offset: self.offset + z * self.slice_pitch + y * self.pitch + x, extent, ..self }
+    }
+
+    /// Bytes from the first to behind the last.
+    ///
+    /// # Panics
+    /// If there are no rows, or more than there are addresses.
+    pub(crate) fn size(&self) -> usize {
+        let [width, height, slices] = self.extent;
+        let [last_row, last_slice] = [height, slices].map(|count| count.checked_sub(1).expect("rows"));
+        let size = last_slice.checked_mul(self.slice_pitch).zip(last_row.checked_mul(self.pitch));
+        size.and_then(|(a, b)| a.checked_add(b)?.checked_add(width)).expect("less than the address space")
     }
 
     fn row(&self, row: usize, slice: usize) -> usize {
@@ -154,13 +168,32 @@ mod tests {
     fn subresources_are_where_the_other_stand_ins_look_for_them() {
         let format = DXGI_FORMAT_R8G8B8A8_UNORM;
         let texture = Texture { width: 100, height: 37, depth: 3, layered: true, levels: 2, format };
-        let layout = Layout::texture(&texture);
+        let layout = Layout::texture(&texture).expect("a small one");
         let rows = |number| layout.subresource(number);
         assert_eq!((rows(0).offset, rows(0).pitch, rows(0).extent), (0, 448, [400, 37, 1]));
         assert_eq!((rows(1).offset, rows(1).pitch, rows(1).extent), (3 * 17_920, 256, [200, 18, 1]));
         assert_eq!((rows(2).offset, rows(3).offset), (17_920, 3 * 17_920 + 5120));
-        let volume = Layout::texture(&Texture { layered: false, ..texture });
+        let volume = Layout::texture(&Texture { layered: false, ..texture }).expect("a small one");
         assert_eq!((volume.subresource(0).extent, volume.subresource(1).extent), ([400, 37, 3], [200, 18, 1]));
         assert_eq!(rows(0).part([8, 1, 0], [4, 2, 1]).offset, 456);
+        assert_eq!((rows(0).size(), volume.subresource(0).size()), (36 * 448 + 400, 2 * 17_920 + 36 * 448 + 400));
+    }
+
+    #[test]
+    fn what_exceeds_the_address_space_has_no_layout() {
+        let format = DXGI_FORMAT_R8G8B8A8_UNORM;
+        let small = Texture { width: 4, height: 4, depth: 1, layered: true, levels: 1, format };
+        let most = usize::MAX;
+        for texture in [
+            Texture { width: most, ..small },
+            Texture { width: most / 4 - 1, ..small },
+            Texture { height: most, ..small },
+            Texture { height: most / 64, ..small },
+            Texture { depth: most / 256 + 1, ..small },
+            Texture { width: 1 << 30, height: 1 << 30, depth: 1 << 30, ..small },
+            Texture { width: 1 << 31, height: (1 << 31) - 4, levels: 2, ..small },
+        ] {
+            assert!(Layout::texture(&texture).is_none(), "{texture:?}");
+        }
     }
 }

@@ -5,13 +5,15 @@
 //! functions by which a program opens one: `D3D11CreateDevice`, `D3D12CreateDevice` and `CreateDXGIFactory2`. It says
 //! what it is, by the symbol by which all stand-ins do.
 //!
-//! A method that is not there ends the process, and so does a call that Direct3D's rules forbid where these are known
-//! here: copies behind a buffer's end, lists that are executed while they record.
+//! A method that nothing here calls ends the process, or answers `E_NOTIMPL` or nothing. A call that Direct3D's rules forbid
+//! ends it where these are known here, whichever thread notices: copies behind a buffer's end, lists that are executed while
+//! they record.
 //!
 //! # What is shared
 //! All stand-ins agree on this, and no driver does it so:
 //! * Memory is a section of the paging file. A buffer or heap begins at its first byte; a texture's texels are where
-//!   `layout` has them. What is exported under a name is the section of that name.
+//!   `layout` has them. What is exported under a name is the section of that name: it gets the name with the first export,
+//!   and other exports of it are refused, by another name or by none.
 //! * A fence is a section of a page that begins as a timeline semaphore of the host backend does. Whoever raises the
 //!   value may be another module or process, so who waits looks every millisecond.
 //! * A keyed mutex is the last page of its resource's section: Direct3D has one handle for both.
@@ -66,6 +68,18 @@ const NAME_ALREADY_EXISTS: HRESULT = HRESULT(0x887a_002c_u32.cast_signed());
 
 /// The bytes of the LUID unless the environment asks for others.
 pub const LUID_BYTES: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
+
+/// Ends the process if the thread that has it panics, as a method that panics does: nobody waits for that thread to find
+/// that it is gone.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
 
 /// Notes what was asked for, as far as a test looks back.
 fn note<T>(log: &Mutex<Vec<T>>, entry: T) {

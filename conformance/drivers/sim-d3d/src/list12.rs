@@ -136,7 +136,10 @@ unsafe fn location(location: *const D3D12_TEXTURE_COPY_LOCATION) -> (Part, layou
         let (width, height) = (print.Width as usize * texel, print.Height as usize);
         let offset = usize::try_from(placed.Offset).expect("64 bits");
         let extent = [width, height, print.Depth as usize];
-        (part, layout::Rows { offset, pitch, slice_pitch: pitch * height, extent }, texel)
+        let rows = layout::Rows { offset, pitch, slice_pitch: pitch * height, extent };
+        // As for buffers.
+        part.with(offset, rows.size(), |_| ());
+        (part, rows, texel)
     }
 }
 

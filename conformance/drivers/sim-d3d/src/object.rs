@@ -10,7 +10,7 @@ use windows::core::{GUID, HRESULT, IUnknown, IUnknown_Vtbl, Interface};
 const E_NOINTERFACE: HRESULT = HRESULT(0x8000_4002_u32.cast_signed());
 
 /// What a stand-in is: its interfaces, all in one line of ancestors, and what else it can be asked for.
-pub(crate) trait Stand: Sized + 'static {
+pub(crate) trait Stand: Send + Sync + Sized + 'static {
     const LINE: &'static [GUID];
 
     fn other(&self, _iid: &GUID) -> Option<IUnknown> {

@@ -117,7 +117,11 @@ impl View {
         if length == 0 {
             let mut region = MEMORY_BASIC_INFORMATION::default();
             // SAFETY: the answer is written to a live variable, whose size is told.
-            unsafe { VirtualQuery(Some(base.Value), &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>()) };
+            let told =
+                unsafe { VirtualQuery(Some(base.Value), &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>()) };
+            if told == 0 {
+                return Err(windows::core::Error::from_thread());
+            }
             view.length = region.RegionSize;
         }
         Ok(view)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::counter::Counter;
-use crate::faults;
+use crate::{AbortOnPanic, faults};
 
 type Job = Box<dyn FnOnce(&AtomicBool) + Send>;
 
@@ -28,6 +28,7 @@ impl Worker {
     fn start(stopped: Arc<AtomicBool>) -> Self {
         let (jobs, incoming) = channel::<Job>();
         let work = move || {
+            let _abort = AbortOnPanic;
             for job in incoming {
                 if !stopped.load(Ordering::SeqCst) {
                     job(&stopped);
@@ -95,5 +96,28 @@ impl Drop for Queue {
             drop(jobs);
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Without that, who waits for the queue would wait in vain, and not know why.
+    #[test]
+    fn a_job_that_panics_ends_the_process() {
+        const CHILD: &str = "SIM_D3D_TEST_PANIC";
+        if std::env::var_os(CHILD).is_some() {
+            let queue = Queue::default();
+            queue.record(|_| panic!("a job's panic"));
+            return queue.drain();
+        }
+        let mut child = Command::new(std::env::current_exe().expect("this program"));
+        child.args(["--exact", "queue::tests::a_job_that_panics_ends_the_process", "--nocapture"]).env(CHILD, "1");
+        let output = child.output().expect("a process");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains("a job's panic"), "{output:?}");
     }
 }

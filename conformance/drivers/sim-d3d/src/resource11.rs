@@ -92,7 +92,7 @@ impl Drop for Fence {
 }
 
 macro_rules! resources {
-    ($($name:ident is $interface:ident of $desc:ident;)*) => { $(
+    ($($name:ident is $interface:ident of $desc:ident, $dimension:ident;)*) => { $(
         impl $interface for $name {
             fn GetDesc(&self, desc: *mut $desc) {
                 // SAFETY: Direct3D's rules: the pointer is valid.
@@ -100,7 +100,10 @@ macro_rules! resources {
             }
         }
         impl ID3D11Resource_Impl for $name {
-            fn GetType(&self, _: *mut D3D11_RESOURCE_DIMENSION) {}
+            fn GetType(&self, dimension: *mut D3D11_RESOURCE_DIMENSION) {
+                // SAFETY: as above.
+                unsafe { *dimension = $dimension };
+            }
             fn SetEvictionPriority(&self, _: u32) {}
             fn GetEvictionPriority(&self) -> u32 {
                 0
@@ -159,10 +162,10 @@ macro_rules! resources {
 }
 
 resources! {
-    Buffer_Impl is ID3D11Buffer_Impl of D3D11_BUFFER_DESC;
-    Texture1D_Impl is ID3D11Texture1D_Impl of D3D11_TEXTURE1D_DESC;
-    Texture2D_Impl is ID3D11Texture2D_Impl of D3D11_TEXTURE2D_DESC;
-    Texture3D_Impl is ID3D11Texture3D_Impl of D3D11_TEXTURE3D_DESC;
+    Buffer_Impl is ID3D11Buffer_Impl of D3D11_BUFFER_DESC, D3D11_RESOURCE_DIMENSION_BUFFER;
+    Texture1D_Impl is ID3D11Texture1D_Impl of D3D11_TEXTURE1D_DESC, D3D11_RESOURCE_DIMENSION_TEXTURE1D;
+    Texture2D_Impl is ID3D11Texture2D_Impl of D3D11_TEXTURE2D_DESC, D3D11_RESOURCE_DIMENSION_TEXTURE2D;
+    Texture3D_Impl is ID3D11Texture3D_Impl of D3D11_TEXTURE3D_DESC, D3D11_RESOURCE_DIMENSION_TEXTURE3D;
 }
 children11!(Buffer_Impl, Texture1D_Impl, Texture2D_Impl, Texture3D_Impl, Fence_Impl);
 dxgi_objects!(Buffer_Impl, Texture1D_Impl, Texture2D_Impl, Texture3D_Impl);

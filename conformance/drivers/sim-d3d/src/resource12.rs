@@ -36,11 +36,14 @@ pub(crate) struct Resource {
     pub(crate) mappable: bool,
 }
 
-/// Where the texels or bytes of a resource are.
-pub(crate) fn layout(desc: &D3D12_RESOURCE_DESC) -> Layout {
+/// Where the texels or bytes of a resource are; none of a texture that no device has.
+pub(crate) fn layout(desc: &D3D12_RESOURCE_DESC) -> Option<Layout> {
     let size = |n: u64| usize::try_from(n).expect("64 bits");
     if desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER {
-        return Layout::buffer(size(desc.Width));
+        return Some(Layout::buffer(size(desc.Width)));
+    }
+    if desc.Width > D3D12_REQ_TEXTURE2D_U_OR_V_DIMENSION.into() {
+        return None;
     }
     Layout::texture(&Texture {
         width: size(desc.Width),

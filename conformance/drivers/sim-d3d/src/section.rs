@@ -8,7 +8,7 @@ use windows::Win32::Foundation::HANDLE;
 use windows::core::{PCWSTR, Result};
 
 use crate::os::{self, View};
-use crate::{E_NOTIMPL, faults};
+use crate::{E_INVALIDARG, E_NOTIMPL, faults};
 
 const PAGE: usize = 4096;
 
@@ -24,10 +24,9 @@ pub(crate) struct Section {
 #[derive(Debug)]
 struct State {
     view: View,
-    /// None if it has a name, which ends with the last handle: that is somebody else's.
+    /// None if it has a name, which ends with the last handle: that is somebody else's. Without a handle, what has the name
+    /// by then cannot be told from what had it first.
     handle: Option<OwnedHandle>,
-    /// With a NUL.
-    name: Vec<u16>,
     /// Whether others may have it.
     shared: bool,
 }
@@ -35,14 +34,14 @@ struct State {
 impl State {
     fn new(handle: OwnedHandle, length: usize, shared: bool) -> Result<Self> {
         let view = View::new(os::raw(&handle), length)?;
-        Ok(Self { view, handle: Some(handle), name: Vec::new(), shared })
+        Ok(Self { view, handle: Some(handle), shared })
     }
 }
 
 impl Section {
     /// At least so many bytes, all 0.
     pub(crate) fn new(size: usize) -> Result<Self> {
-        let length = size.max(1).next_multiple_of(PAGE);
+        let length = pages(size)?;
         let handle = os::create_section(length, PCWSTR::null())?;
         Ok(Self { state: RwLock::new(State::new(handle, length, false)?), length, kmt: None })
     }
@@ -56,7 +55,7 @@ impl Section {
 
     /// As [`new`](Self::new), with a KMT handle.
     pub(crate) fn with_kmt_handle(size: usize) -> Result<Self> {
-        let length = size.max(1).next_multiple_of(PAGE);
+        let length = pages(size)?;
         let process = std::process::id() << 12;
         // As many as a process may have at once.
         for counter in 1..1 << 12 {
@@ -109,12 +108,12 @@ impl Section {
 impl State {
     /// A new handle.
     fn share(&mut self) -> Result<OwnedHandle> {
+        let Some(handle) = &self.handle else {
+            eprintln!("the stand-in cannot share what it has named once more");
+            return Err(E_NOTIMPL.into());
+        };
         self.shared = true;
-        match &self.handle {
-            Some(handle) => os::duplicate(os::raw(handle)),
-            // Gone, if nobody has it open.
-            None => os::open_section(PCWSTR(self.name.as_ptr())),
-        }
+        os::duplicate(os::raw(handle))
     }
 
     /// A new handle, with a name.
@@ -128,11 +127,14 @@ impl State {
         // SAFETY: both views are that long, and apart from each other; this is the only user of either.
         unsafe { view.base().copy_from_nonoverlapping(self.view.base(), length) };
         self.view = view;
-        // SAFETY: the name ends with NUL.
-        self.name = unsafe { name.as_wide() }.iter().copied().chain([0]).collect();
         (self.handle, self.shared) = (None, true);
         Ok(handle)
     }
+}
+
+/// So many bytes in whole pages, and at least one.
+fn pages(size: usize) -> Result<usize> {
+    Ok(size.max(1).checked_next_multiple_of(PAGE).ok_or(E_INVALIDARG)?)
 }
 
 fn wide(text: &str) -> Vec<u16> {
