@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence};
 use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::{
@@ -81,6 +82,18 @@ impl Staging {
         }
         // SAFETY: the range is inside of the mapping, and the device does not use it while this is borrowed.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.address.add(range.start), range.len()) })
+    }
+}
+
+impl Drop for Inner {
+    /// Waits a little for what was submitted. What the queue may still use then is kept for ever, and so is the queue: after
+    /// a wait in vain, or a submission that failed half way.
+    fn drop(&mut self) {
+        const A_LITTLE: Duration = Duration::from_secs(1);
+        let submitted = std::mem::take(self.submitted.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if self.done.wait(submitted.count, A_LITTLE).is_err() {
+            std::mem::forget((submitted.uses, self.queue.clone(), self.done.clone()));
+        }
     }
 }
 
@@ -195,15 +208,16 @@ impl Gpu12 {
             fence(point.timeline)?.queue_wait(queue, point.value)?;
         }
         let lists = [Some(list.cast::<ID3D12CommandList>()?)];
+        submitted.count += 1;
+        let number = submitted.count;
+        // Also if what follows fails: then a later submission, or the end, tells that it was executed.
+        submitted.uses.push((number, (allocator, list, uses)));
         // SAFETY: the list is closed, and with all that it uses is kept until it was executed.
         unsafe { queue.ExecuteCommandLists(&lists) };
         if let Some(point) = signal {
             fence(point.timeline)?.queue_signal(queue, point.value)?;
         }
-        submitted.count += 1;
-        let number = submitted.count;
         self.inner.done.queue_signal(queue, number)?;
-        submitted.uses.push((number, (allocator, list, uses)));
         Ok(number)
     }
 
