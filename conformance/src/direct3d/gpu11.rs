@@ -1,6 +1,7 @@
 //! A device of Direct3D 11 with its context, and what the suite has it do.
 
 use gpu_interop::Device;
+use gpu_interop::d3d::TexelFormat;
 use gpu_interop::d3d::d3d11::{D3d11Interop, ExportableFence};
 use gpu_interop::d3d::windows::Win32::Graphics::Direct3D11::{
     D3D11_BOX, D3D11_BUFFER_DESC, D3D11_CPU_ACCESS_READ, D3D11_MAP_READ, D3D11_MAPPED_SUBRESOURCE,
@@ -76,21 +77,25 @@ impl Gpu11 {
         })
     }
 
-    /// Has the context write all texels of level 0 of a texture of two dimensions, without gaps.
-    pub(crate) fn write_texture(&self, texture: &ID3D11Resource, data: &[u8], row: u32) {
-        // SAFETY: the texture is live; the caller has all its rows, which are read during the call.
+    /// Has the context write all texels of level 0 of a texture of two dimensions, whose rows `data` has without gaps.
+    pub(crate) fn write_texture(&self, texture: &ID3D11Resource, data: &[u8]) -> Verdict {
+        let (desc, row) = described(texture)?;
+        let rows = desc.Height as usize;
+        if data.len() != row * rows {
+            return Err(Stop::Failed(format!("{} bytes for {rows} rows of {row} each", data.len())));
+        }
+        let pitch = u32::try_from(row).map_err(|error| Stop::Failed(error.to_string()))?;
+        // SAFETY: the texture is live; the data have as many rows of this length, and are read during the call.
         unsafe {
-            self.context.UpdateSubresource(texture, 0, None, data.as_ptr().cast(), row, 0);
+            self.context.UpdateSubresource(texture, 0, None, data.as_ptr().cast(), pitch, 0);
             self.context.Flush();
         }
+        Ok(())
     }
 
     /// Reads all texels of level 0 of a texture of two dimensions, without gaps.
-    pub(crate) fn read_texture(&self, texture: &ID3D11Resource, row: usize) -> Verdict<Vec<u8>> {
-        let mut desc = D3D11_TEXTURE2D_DESC::default();
-        let flat: ID3D11Texture2D = texture.cast()?;
-        // SAFETY: the texture is live, and the answer goes to a live variable.
-        unsafe { flat.GetDesc(&raw mut desc) };
+    pub(crate) fn read_texture(&self, texture: &ID3D11Resource) -> Verdict<Vec<u8>> {
+        let (desc, row) = described(texture)?;
         let desc = D3D11_TEXTURE2D_DESC {
             Usage: D3D11_USAGE_STAGING,
             CPUAccessFlags: D3D11_CPU_ACCESS_READ.0.cast_unsigned(),
@@ -105,12 +110,15 @@ impl Gpu11 {
         // SAFETY: both are live, of this device, and alike.
         unsafe { self.context.CopyResource(&staging, texture) };
         self.mapped(&staging, |address, pitch| {
+            if row > pitch {
+                return Err(Stop::Failed(format!("rows of {row} bytes are mapped {pitch} apart")));
+            }
             let rows = (0..desc.Height as usize).flat_map(|y| {
-                // SAFETY: the mapping has as many rows of this pitch, and nobody writes them.
+                // SAFETY: the mapping has as many rows of this pitch, which is no shorter, and nobody writes them.
                 unsafe { std::slice::from_raw_parts(address.add(y * pitch), row) }.to_vec()
             });
-            rows.collect()
-        })
+            Ok(rows.collect())
+        })?
     }
 
     /// Runs with the address of what the host reads, and its row pitch.
@@ -123,6 +131,16 @@ impl Gpu11 {
         unsafe { self.context.Unmap(staging, 0) };
         Ok(result)
     }
+}
+
+/// What a texture of two dimensions is, and how many bytes a row of its level 0 has.
+fn described(texture: &ID3D11Resource) -> Verdict<(D3D11_TEXTURE2D_DESC, usize)> {
+    let mut desc = D3D11_TEXTURE2D_DESC::default();
+    let flat: ID3D11Texture2D = texture.cast()?;
+    // SAFETY: the texture is live, and the answer goes to a live variable.
+    unsafe { flat.GetDesc(&raw mut desc) };
+    let texel = TexelFormat::from_dxgi(desc.Format)?.array.texel_size();
+    Ok((desc, desc.Width as usize * texel as usize))
 }
 
 fn made<T>(created: Option<T>) -> Verdict<T> {
