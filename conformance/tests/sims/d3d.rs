@@ -51,12 +51,13 @@ fn suite() -> Result<(), Failed> {
     report.nothing_alive()
 }
 
-/// HIP has memory and fences of Direct3D, and textures of 11; no keyed mutexes and no fences of 11.
+/// HIP has memory and fences of Direct3D, and buffers and textures of 11; no keyed mutexes and no fences of 11.
 fn hip() -> Result<(), Failed> {
     let report = Run::hip_d3d().exporter("d3d12").filter("{d3d.[!1]*,memory.*,map.*,semaphore.*}").run()?;
     report.only_unsupported(&[NO_SEMAPHORES_OF_11, NO_BINARY, NO_HOST_MEMORY])?;
-    report.passed("d3d.", 12)?;
+    report.passed("d3d.", 13)?;
     report.passed("d3d.texture_1", 2)?;
+    report.passed("d3d.buffer_11", 2)?;
     report.passed("memory.", 5)?;
     report.passed("map.", 5)?;
     report.passed("semaphore.", 12)?;

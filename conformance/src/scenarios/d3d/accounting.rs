@@ -4,7 +4,7 @@ use gpu_interop::d3d::d3d12::{ExportableFence, ExportableHeap, ExportableResourc
 use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
 use gpu_interop::{MemoryHandleKind, SemaphoreHandleKind};
 
-use super::{buffer11, import, open11, open12};
+use super::{buffer11, import, need_mutexes, open11, open12};
 use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE};
 use crate::outcome::Verdict;
@@ -51,7 +51,9 @@ fn twelve(context: &Context) -> Verdict {
 fn eleven(context: &Context) -> Verdict {
     let sharing = Sharing::NtHandleKeyedMutex;
     context.need_semaphore(SemaphoreHandleKind::D3d11Fence)?;
-    let gpu = open11(context, &[sharing, Sharing::KmtKeyedMutex])?;
+    let sharings = [sharing, Sharing::KmtKeyedMutex];
+    need_mutexes(context, &sharings)?;
+    let gpu = open11(context, &sharings)?;
     let stream = context.device().create_stream()?;
     Holdings::unchanged_by(10_000, |number| {
         // By NT and KMT handle in turn: the second must not be closed, the first must.

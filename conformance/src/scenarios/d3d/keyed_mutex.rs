@@ -1,5 +1,6 @@
 //! Keyed mutexes: whose turn it is, and what becomes of those who wait for theirs in vain.
 
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use gpu_interop::d3d::Sharing;
@@ -9,13 +10,13 @@ use gpu_interop::d3d::windows::core::Interface;
 use gpu_interop::handle::Win32Object;
 use gpu_interop::{ErrorKind, MappedBuffer, MemoryHandle, SemaphoreImport};
 
-use super::{SIZE, buffer11, name, open11};
+use super::{SIZE, buffer11, name, need_mutexes, open11};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::direct3d::Gpu11;
-use crate::ensure;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
+use crate::{ensure, ensure_eq};
 
 scenarios! {
     "d3d.keyed_mutex", None,
@@ -43,6 +44,7 @@ struct Shared {
 
 impl Shared {
     fn new(context: &Context, sharing: Sharing) -> Verdict<Self> {
+        need_mutexes(context, &[sharing])?;
         let gpu = open11(context, &[sharing])?;
         let buffer = buffer11(&gpu, SIZE, sharing)?;
         let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
@@ -94,6 +96,7 @@ fn hand_over(context: &Context) -> Verdict {
 
 fn by_name(context: &Context) -> Verdict {
     let sharing = Sharing::NtHandleKeyedMutex;
+    need_mutexes(context, &[sharing])?;
     let gpu = open11(context, &[sharing])?;
     let (buffer, name) = (buffer11(&gpu, SIZE, sharing)?, name("mutex")?);
     // One name for both: what is asked for tells which.
@@ -149,19 +152,18 @@ fn without_end(context: &Context) -> Verdict {
         let (stream, pattern) = (context.device().create_stream()?, context.pattern());
         stream.wait(&[semaphore.acquire_key(0, Some(PATIENCE))])?;
         stream.synchronize_timeout(PATIENCE)?;
-        let waited = std::thread::scope(|scope| -> Verdict<Duration> {
-            let start = Instant::now();
-            let waits = scope.spawn(|| shared.mutex.acquire(9, None));
-            std::thread::sleep(WATCH);
-            let early = waits.is_finished();
-            // Whatever was found, the other thread must come to an end.
-            stream.write(&shared.mapped, &pattern.bytes(0, SIZE))?;
-            stream.signal(&[semaphore.release_key(9)])?;
-            waits.join().map_err(|_| Stop::Failed("the thread that waits panicked".into()))??;
-            ensure!(!early, "the wait ended while the stream had the mutex");
-            Ok(start.elapsed())
-        })?;
-        ensure!(waited >= WATCH && waited < PATIENCE, "the wait took {waited:?}");
+        let (mutex, (acquired, waits)) = (shared.mutex.clone(), mpsc::channel());
+        // Nobody joins it: if the release never comes, it waits until the process ends.
+        std::thread::spawn(move || acquired.send(mutex.acquire(9, None)));
+        let early = waits.recv_timeout(WATCH);
+        ensure!(
+            matches!(early, Err(RecvTimeoutError::Timeout)),
+            "the wait ended while the stream had the mutex: {early:?}"
+        );
+        stream.write(&shared.mapped, &pattern.bytes(0, SIZE))?;
+        stream.signal(&[semaphore.release_key(9)])?;
+        let acquired = waits.recv_timeout(PATIENCE);
+        acquired.map_err(|_| Stop::Failed("the wait does not end with the stream's release".into()))??;
         pattern.verify(0, &shared.read()?, "what the stream wrote")?;
         shared.mutex.release(0)?;
     }
@@ -176,8 +178,10 @@ fn abandoned(context: &Context) -> Verdict {
     };
     let opened = other.interop().open_resource(&handle)?;
     let held: IDXGIKeyedMutex = opened.cast()?;
-    // SAFETY: the mutex is live, and this thread is the only user of its device.
-    unsafe { held.AcquireSync(0, 1000) }?;
+    // The interface's own method takes WAIT_TIMEOUT for success.
+    // SAFETY: the function is the mutex's own, which is live, and this thread is the only user of its device.
+    let answer = unsafe { (held.vtable().AcquireSync)(held.as_raw(), 0, 1000) };
+    ensure_eq!(answer.0, 0, "what AcquireSync answers to the other device");
     in_time(&shared.mutex, 0, Duration::from_millis(60))?;
     // The device goes with the mutex in its hands.
     drop((held, opened, other, handle));

@@ -43,11 +43,14 @@ fn open12(context: &Context, kinds: &[gpu_interop::MemoryHandleKind]) -> Verdict
 
 /// As [`open12`], Direct3D 11.
 fn open11(context: &Context, sharing: &[Sharing]) -> Verdict<Gpu11> {
-    for sharing in sharing {
-        context.need_memory(sharing.memory_handle_kind())?;
-        sharing.semaphore_handle_kind().map_or(Ok(()), |kind| context.need_semaphore(kind))?;
-    }
+    sharing.iter().try_for_each(|sharing| context.need_memory(sharing.memory_handle_kind()))?;
     Gpu11::open(context.device())
+}
+
+/// Stops unless the device imports keyed mutexes of what is shared so.
+fn need_mutexes(context: &Context, sharing: &[Sharing]) -> Verdict {
+    let mut kinds = sharing.iter().filter_map(|sharing| sharing.semaphore_handle_kind());
+    kinds.try_for_each(|kind| context.need_semaphore(kind))
 }
 
 /// All of what a request is for.
