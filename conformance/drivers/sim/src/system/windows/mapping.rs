@@ -27,8 +27,19 @@ enum Kind {
     /// A view of this file mapping.
     View(OwnedHandle),
     Memory,
-    /// Addresses, and whether a view is in their place.
-    Addresses(Mutex<bool>),
+    /// Addresses, and what is in their place.
+    Addresses(Mutex<Place>),
+}
+
+/// What is in the place of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Nothing: they are reserved.
+    Reserved,
+    /// A view.
+    View,
+    /// Whatever somebody else put there: the view's end or failure was followed by a reservation that failed too.
+    Lost,
 }
 
 /// Where addresses are reserved: far from where the system puts what has no place of its own, so that nobody takes them
@@ -115,7 +126,7 @@ impl Mapping {
         let step = length.checked_next_multiple_of(super::PAGE).ok_or_else(refused)?;
         let at = NEXT.fetch_add(step, Ordering::Relaxed);
         let base = allocate(at, length, MEM_RESERVE, PAGE_NOACCESS)?;
-        Ok(Self { base, length, kind: Kind::Addresses(Mutex::new(false)) })
+        Ok(Self { base, length, kind: Kind::Addresses(Mutex::new(Place::Reserved)) })
     }
 
     /// The same memory once more, at other addresses: `length` bytes from `offset`, a multiple of the granularity. For
@@ -149,16 +160,24 @@ impl Mapping {
     pub(super) fn place(&self, at: usize, length: usize, section: RawHandle) -> io::Result<()> {
         let Kind::Addresses(placed) = &self.kind else { return Err(refused()) };
         let mut placed = lock(placed);
-        if *placed || (at, length) != (self.base, self.length) {
+        if *placed != Place::Reserved || (at, length) != (self.base, self.length) {
             return Err(refused());
         }
         release(self.base)?;
         if let Err(error) = view(section, 0, length, self.base) {
-            allocate(self.base, self.length, MEM_RESERVE, PAGE_NOACCESS)?;
+            self.reserve_again(&mut placed)?;
             return Err(error);
         }
-        *placed = true;
+        *placed = Place::View;
         protect(at, length, PAGE_NOACCESS)
+    }
+
+    /// Reserves the addresses once more, in whose place there is nothing now.
+    fn reserve_again(&self, placed: &mut Place) -> io::Result<()> {
+        *placed = Place::Lost;
+        allocate(self.base, self.length, MEM_RESERVE, PAGE_NOACCESS)?;
+        *placed = Place::Reserved;
+        Ok(())
     }
 
     /// Makes a range accessible.
@@ -167,7 +186,8 @@ impl Mapping {
     /// What the system answers; `InvalidInput` if the range is not inside this one.
     pub fn allow(&self, at: usize, length: usize) -> io::Result<()> {
         let inside = at.checked_sub(self.base).and_then(|start| start.checked_add(length));
-        if inside.is_none_or(|end| end > self.length) {
+        let lost = matches!(&self.kind, Kind::Addresses(placed) if *lock(placed) == Place::Lost);
+        if lost || inside.is_none_or(|end| end > self.length) {
             return Err(refused());
         }
         protect(at, length, PAGE_READWRITE)
@@ -188,12 +208,11 @@ impl Mapping {
     pub fn clear(&self, at: usize, length: usize) -> io::Result<()> {
         let Kind::Addresses(placed) = &self.kind else { return Err(refused()) };
         let mut placed = lock(placed);
-        if !*placed || (at, length) != (self.base, self.length) {
+        if *placed != Place::View || (at, length) != (self.base, self.length) {
             return Err(refused());
         }
         end_view(self.base)?;
-        *placed = false;
-        allocate(self.base, self.length, MEM_RESERVE, PAGE_NOACCESS).map(drop)
+        self.reserve_again(&mut placed)
     }
 }
 
@@ -205,12 +224,16 @@ fn protect(at: usize, length: usize, protection: PAGE_PROTECTION_FLAGS) -> io::R
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        let is_view = match &self.kind {
-            Kind::View(_) => true,
-            Kind::Memory => false,
+        let place = match &self.kind {
+            Kind::View(_) => Place::View,
+            Kind::Memory => Place::Reserved,
             Kind::Addresses(placed) => *lock(placed),
         };
-        let ended = if is_view { end_view(self.base) } else { release(self.base) };
+        let ended = match place {
+            Place::View => end_view(self.base),
+            Place::Reserved => release(self.base),
+            Place::Lost => Ok(()),
+        };
         debug_assert!(ended.is_ok(), "{ended:?}");
     }
 }
