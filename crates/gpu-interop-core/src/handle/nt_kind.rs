@@ -2,10 +2,12 @@
 
 use std::ffi::c_void;
 use std::fmt;
+use std::mem::MaybeUninit;
 
 use windows_sys::Win32::Foundation::GetHandleInformation;
 use windows_sys::Win32::Storage::FileSystem::{
-    BY_HANDLE_FILE_INFORMATION, FILE_TYPE_CHAR, FILE_TYPE_DISK, FILE_TYPE_PIPE, GetFileInformationByHandle, GetFileType,
+    FILE_STANDARD_INFO, FILE_TYPE_CHAR, FILE_TYPE_DISK, FILE_TYPE_PIPE, FileStandardInfo, GetFileInformationByHandleEx,
+    GetFileType,
 };
 use windows_sys::Win32::System::Threading::{GetProcessId, GetThreadId};
 
@@ -76,12 +78,18 @@ fn classify_raw(handle: *mut c_void) -> NtKind {
     }
 }
 
-/// Whether a file has a name on some disk. Windows says that a section is no file. Wine says that it is the file behind it,
-/// but not more of it than that.
+/// Whether a file has a name on some disk, or had one until it was deleted. Windows says that a section is no file. Wine says
+/// that it is the file behind it, but not more of it than that.
 fn has_a_name(file: *mut c_void) -> bool {
-    let mut information = BY_HANDLE_FILE_INFORMATION::default();
-    // SAFETY: the handle is open, and the pointer valid for the call.
-    unsafe { GetFileInformationByHandle(file, &raw mut information) != 0 && information.nNumberOfLinks > 0 }
+    let size = u32::try_from(size_of::<FILE_STANDARD_INFO>()).unwrap_or(0);
+    let mut information = MaybeUninit::<FILE_STANDARD_INFO>::zeroed();
+    let told = information.as_mut_ptr();
+    // SAFETY: the handle is open, and the pointer valid for the call, to as many bytes. They were all written before; that a
+    // file system calls nothing but 1 true is not relied on.
+    unsafe {
+        GetFileInformationByHandleEx(file, FileStandardInfo, told.cast(), size) != 0
+            && ((*told).NumberOfLinks > 0 || (&raw const (*told).DeletePending).cast::<u8>().read() != 0)
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +127,14 @@ mod tests {
         assert_eq!(kind(std::fs::File::open("NUL").expect("the null device")), NtKind::CharDevice);
         let (reader, writer) = std::io::pipe().expect("a pipe");
         assert_eq!([kind(reader), kind(writer)], [NtKind::Pipe; 2]);
+    }
+
+    #[test]
+    fn a_file_that_is_deleted_while_it_is_open_is_one() {
+        let path = std::env::temp_dir().join(format!("gpu-interop-deleted-{}", std::process::id()));
+        let file = std::fs::File::create(&path).expect("a file");
+        std::fs::remove_file(&path).expect("deleted once it is closed");
+        assert_eq!(kind(file), NtKind::File);
     }
 
     #[test]
