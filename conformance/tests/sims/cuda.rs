@@ -22,6 +22,8 @@ pub(crate) const NO_SECOND_DEVICE: &str = "needs two devices that differ";
 pub(crate) const NO_NVSCI: &str = "libnvscibuf.so";
 /// OpenGL imports what Vulkan exported.
 pub(crate) const NO_GL_OF_NATIVE: &str = "OpenGL imports what Vulkan exported";
+/// Of those that Windows has.
+pub(crate) const EVERY_KIND: &str = "the device imports every kind of handle";
 pub(crate) const NO_SURFACES: &str = "surfaces: the driver (CUDA 13.0) has no cuSurfObjectCreate";
 pub(crate) const NO_TEXTURES: &str = "textures: the driver (CUDA 13.0) has no cuTexObjectCreate";
 
@@ -35,7 +37,16 @@ fn without_barriers() -> Result<(), Failed> {
 fn native() -> Result<(), Failed> {
     let report = Run::cuda().exporter("native").whole().run()?;
     report.sound(
-        &[NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_SURFACES, NO_TEXTURES, NO_SECOND_DEVICE, NO_NVSCI, NO_GL_OF_NATIVE],
+        &[
+            NO_NATIVE_FORMS,
+            NO_NATIVE_IMAGES,
+            EVERY_KIND,
+            NO_SURFACES,
+            NO_TEXTURES,
+            NO_SECOND_DEVICE,
+            NO_NVSCI,
+            NO_GL_OF_NATIVE,
+        ],
         &[
             // A GPU's own semaphores are the one thing that lavapipe cannot be asked for.
             ("semaphore.", 20),

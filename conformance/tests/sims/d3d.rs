@@ -3,7 +3,7 @@
 use gpu_interop_conformance::{ExporterName, Outcome};
 use libtest_mimic::{Failed, Trial};
 
-use crate::cuda::{NO_GL_OF_NATIVE, NO_NVSCI, NO_SECOND_DEVICE, NO_SURFACES, NO_TEXTURES};
+use crate::cuda::{EVERY_KIND, NO_GL_OF_NATIVE, NO_NVSCI, NO_SECOND_DEVICE, NO_SURFACES, NO_TEXTURES};
 use crate::hip::NO_SEMAPHORES_OF_11;
 use crate::run::{Ran, Run, check};
 
@@ -35,6 +35,7 @@ fn suite() -> Result<(), Failed> {
         NO_HOST_MEMORY,
         NO_IMPORT,
         NO_IMAGES,
+        EVERY_KIND,
         NO_GL_OF_NATIVE,
         NO_NVSCI,
         NO_SECOND_DEVICE,

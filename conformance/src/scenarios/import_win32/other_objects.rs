@@ -120,13 +120,26 @@ fn closed(context: &Context) -> Verdict {
     let number = highest.into_raw_handle();
     // SAFETY: the number was just given out and is closed here, once.
     drop(unsafe { OwnedHandle::from_raw_handle(number) });
-    // SAFETY: as if somebody closed the handle behind its owner's back; what owns the number is forgotten below.
+    // SAFETY: as if somebody closed the handle behind its owner's back; whatever owns the number then is forgotten below.
     let stale = unsafe { OwnedHandle::from_raw_handle(number) };
     let request = MemoryImport::new(MemoryHandle::OpaqueWin32(object(stale)), 4096);
-    let (error, request) =
-        refused(context.device().import_memory(request), &[ErrorKind::InvalidArgument], "a closed handle")?;
-    let stale = handle_of(request.into_handle().into_win32())?.into_raw_handle();
-    ensure_eq!(stale, number, "the number that came back");
+    let (error, back) = match context.device().import_memory(request) {
+        Ok(imported) => {
+            std::mem::forget(imported);
+            return Err(Stop::Failed("a closed handle was accepted".into()));
+        }
+        Err(failure) => failure.into_parts(),
+    };
+    // Before anything is said of the error: nobody may close the number.
+    let back = match back.into_handle() {
+        MemoryHandle::OpaqueWin32(Win32Object::Handle(handle)) => Some(OwnedHandle::from(handle).into_raw_handle()),
+        other => {
+            std::mem::forget(other);
+            None
+        }
+    };
+    ensure_eq!(back, Some(number), "the number that came back");
+    ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the kind of the refusal: {error}");
     ensure!(error.code().is_none(), "the driver was asked: {error}");
     ensure!(error.to_string().contains(&format!("{:#x}", number.addr())), "the text does not name it: {error}");
     ensure!(!is_open(number), "the number of the closed handle is open");
@@ -134,8 +147,8 @@ fn closed(context: &Context) -> Verdict {
 }
 
 fn file(context: &Context) -> Verdict {
-    let mut file = tempfile::tempfile()?;
-    file.write_all(b"unread")?;
+    // One that has no name any more once its handles are closed.
+    refuse(context, tempfile::tempfile()?, By::Library, "a file that is deleted when it is closed")?;
     let named = tempfile::NamedTempFile::new()?;
     std::fs::write(named.path(), b"unread")?;
     let back = refuse(context, File::open(named.path())?, By::Library, "a file on disk")?;
@@ -238,11 +251,13 @@ fn other_kinds(context: &Context) -> Verdict {
     for kind in SEMAPHORES {
         semaphores.extend([semaphore_of(kind, name()?)?, semaphore_of(kind, object(objects::section(None, 4096)?))?]);
     }
+    let mut asked = 0;
     for handle in memory {
         let (kind, text) = (handle.kind(), format!("{handle:?}"));
         if capabilities.memory(kind).is_supported() {
             continue;
         }
+        asked += 1;
         let request = MemoryImport::new(handle, 4096).dedicated(kind.requires_dedicated());
         let (error, request) = refused(device.import_memory(request), &[ErrorKind::Unsupported], "memory")?;
         ensure!(error.code().is_none(), "the driver was asked about {kind}: {error}");
@@ -253,9 +268,13 @@ fn other_kinds(context: &Context) -> Verdict {
         if capabilities.semaphore(kind).is_supported() {
             continue;
         }
+        asked += 1;
         let result = device.import_semaphore(handle);
         let request = refused_semaphore(result, &[ErrorKind::Unsupported], "a semaphore")?;
         ensure_eq!(format!("{:?}", request.handle()), text, "the handle that came back");
+    }
+    if asked == 0 {
+        return Err(Stop::Unsupported("the device imports every kind of handle".into()));
     }
     Ok(())
 }
