@@ -30,39 +30,39 @@ const NO_IMAGES: &str = "no images of this exporter";
 
 fn suite() -> Result<(), Failed> {
     let report = Run::d3d().exporter("d3d12").whole().run()?;
-    report.only_unsupported(&[
-        NO_BINARY,
-        NO_HOST_MEMORY,
-        NO_IMPORT,
-        NO_IMAGES,
-        EVERY_KIND,
-        NO_GL_OF_NATIVE,
-        NO_NVSCI,
-        NO_SECOND_DEVICE,
-        NO_SURFACES,
-        NO_TEXTURES,
-    ])?;
-    report.passed("d3d.", SCENARIOS)?;
-    report.passed("memory.", 5)?;
-    report.passed("map.", 5)?;
-    report.passed("process.", 3)?;
-    report.passed("semaphore.", 12)?;
-    report.passed("timeline.", 24)?;
-    report.passed("property.", 3)?;
-    report.nothing_alive()
+    report.sound(
+        &[
+            NO_BINARY,
+            NO_HOST_MEMORY,
+            NO_IMPORT,
+            NO_IMAGES,
+            EVERY_KIND,
+            NO_GL_OF_NATIVE,
+            NO_NVSCI,
+            NO_SECOND_DEVICE,
+            NO_SURFACES,
+            NO_TEXTURES,
+        ],
+        &[
+            ("d3d.", SCENARIOS),
+            ("memory.", 5),
+            ("map.", 5),
+            ("process.", 3),
+            ("semaphore.", 12),
+            ("timeline.", 24),
+            ("property.", 3),
+            ("import.win32_", 20),
+        ],
+    )
 }
 
 /// HIP has memory and fences of Direct3D, and buffers and textures of 11; no keyed mutexes and no fences of 11.
 fn hip() -> Result<(), Failed> {
     let report = Run::hip_d3d().exporter("d3d12").filter("{d3d.[!1]*,memory.*,map.*,semaphore.*}").run()?;
-    report.only_unsupported(&[NO_SEMAPHORES_OF_11, NO_BINARY, NO_HOST_MEMORY])?;
-    report.passed("d3d.", 13)?;
-    report.passed("d3d.texture_1", 2)?;
-    report.passed("d3d.buffer_11", 2)?;
-    report.passed("memory.", 5)?;
-    report.passed("map.", 5)?;
-    report.passed("semaphore.", 12)?;
-    report.nothing_alive()
+    report.sound(
+        &[NO_SEMAPHORES_OF_11, NO_BINARY, NO_HOST_MEMORY],
+        &[("d3d.", 13), ("d3d.texture_1", 2), ("d3d.buffer_11", 2), ("memory.", 5), ("map.", 5), ("semaphore.", 12)],
+    )
 }
 
 /// So that no report made with it passes for one of Direct3D.
