@@ -2,13 +2,16 @@
 
 use std::process::Command;
 
-/// What chooses devices, a backend or a strategy for a whole machine, as schedulers do. The libraries that play drivers
+/// What chooses devices, libraries, a backend or a strategy for a whole machine, as schedulers do. The libraries that play drivers
 /// obey it, as drivers do.
-const CHOICES: [&str; 7] = [
+const CHOICES: [&str; 10] = [
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",
     "GPU_INTEROP_BACKEND",
+    "GPU_INTEROP_D3D_LIBRARY",
+    "GPU_INTEROP_NVSCIBUF_LIBRARY",
+    "GPU_INTEROP_NVSCISYNC_LIBRARY",
     "GPU_INTEROP_TIMELINE",
     "HIP_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",

@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 
@@ -11,14 +12,16 @@ const WORD: usize = size_of::<u64>();
 /// own the mapping.
 ///
 /// Copies are made of relaxed atomic accesses: a GPU, another process or another mapping of the same memory may
-/// write at the same time, which then tears the data but is no undefined behaviour.
+/// write at the same time, which then tears the data but is no undefined behaviour. Threads of this process take turns:
+/// their accesses may be of different sizes.
 #[derive(Debug)]
 pub struct HostMapping {
     base: NonNull<u8>,
     size: u64,
+    turn: Mutex<()>,
 }
 
-// SAFETY: the mapping is plain memory, and every access to it is atomic.
+// SAFETY: the mapping is plain memory, and one thread at a time accesses it.
 unsafe impl Send for HostMapping {}
 // SAFETY: as above.
 unsafe impl Sync for HostMapping {}
@@ -28,10 +31,11 @@ impl HostMapping {
     ///
     /// # Safety
     /// They must be readable memory, and writable if anything is ever written by this, that stays mapped as long as this
-    /// object lives, and that nothing in this process accesses through a Rust reference.
+    /// object lives, and that nothing in this process accesses through these addresses otherwise while this reads or
+    /// writes: neither by a reference nor by another object of this type.
     #[must_use]
     pub unsafe fn new(base: NonNull<u8>, size: u64) -> Self {
-        Self { base, size }
+        Self { base, size, turn: Mutex::new(()) }
     }
 
     /// The address of the first byte.
@@ -46,6 +50,7 @@ impl HostMapping {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if they are not all inside.
     pub fn read(&self, operation: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut at = self.range(operation, offset, out.len())?;
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (head, words) = out.split_at_mut(head_length(at, out.len()));
         let mut words = words.chunks_exact_mut(WORD);
         for byte in head {
@@ -69,6 +74,7 @@ impl HostMapping {
     /// As for [`HostMapping::read`].
     pub fn write(&self, operation: &'static str, offset: u64, data: &[u8]) -> Result<()> {
         let mut at = self.range(operation, offset, data.len())?;
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (head, words) = data.split_at(head_length(at, data.len()));
         let words = words.chunks_exact(WORD);
         let tail = words.remainder();
@@ -116,7 +122,7 @@ fn head_length(at: *mut u8, length: usize) -> usize {
 /// # Safety
 /// `at` must point at a byte inside a [`HostMapping`]; callers count no further than what `HostMapping::range` checked.
 unsafe fn byte<'a>(at: &mut *mut u8) -> &'a AtomicU8 {
-    // SAFETY: the byte is inside the mapping (above), which is only ever accessed atomically.
+    // SAFETY: the byte is inside the mapping (above); of this process, only whose turn it is accesses that.
     let byte = unsafe { AtomicU8::from_ptr(*at) };
     // SAFETY: one past a byte of the mapping is at most one past its end.
     *at = unsafe { at.add(1) };
@@ -128,7 +134,8 @@ unsafe fn byte<'a>(at: &mut *mut u8) -> &'a AtomicU8 {
 /// # Safety
 /// `at` must point at eight bytes inside a [`HostMapping`] and be aligned: callers copy a head of `head_length` first.
 unsafe fn word<'a>(at: &mut *mut u8) -> &'a AtomicU64 {
-    // SAFETY: the eight bytes are inside the mapping and aligned (above), and only ever accessed atomically.
+    // SAFETY: the eight bytes are inside the mapping and aligned (above); of this process, only whose turn it is accesses
+    // them.
     let word = unsafe { AtomicU64::from_ptr(at.cast::<u64>()) };
     // SAFETY: the end of a word of the mapping is at most one past the mapping's end.
     *at = unsafe { at.add(WORD) };

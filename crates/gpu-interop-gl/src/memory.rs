@@ -56,7 +56,8 @@ impl GlInterop {
                 let error = error
                     .with_device(self.identity())
                     .with_context("handle", request.handle().kind())
-                    .with_context("import size", format_args!("{} bytes", request.size()));
+                    .with_context("import size", format_args!("{} bytes", request.size()))
+                    .with_object_name(request.handle().as_win32());
                 Err(ImportError::new(error, request))
             }
         }

@@ -76,7 +76,10 @@ impl GlInterop {
         match self.try_import_semaphore(&request) {
             Ok(semaphore) => Ok(semaphore),
             Err(error) => {
-                let error = error.with_device(self.identity()).with_context("handle", request.handle().kind());
+                let error = error
+                    .with_device(self.identity())
+                    .with_context("handle", request.handle().kind())
+                    .with_object_name(request.handle().as_win32());
                 Err(ImportError::new(error, request))
             }
         }

@@ -205,7 +205,7 @@ impl ImportedTexture {
                     (direct.create_textures)(target, 1, name);
                 })?;
                 // SAFETY: the texture is new and of this context.
-                self.set_parameters(&interop, |name, value| unsafe {
+                self.set_parameters(&interop, "glTextureParameteri", |name, value| unsafe {
                     (direct.texture_parameter_i)(self.name, name, value);
                 })?;
                 self.store_by_name(&interop, geometry.extent)
@@ -220,7 +220,9 @@ impl ImportedTexture {
                 })?;
                 // SAFETY: the texture is bound to the target.
                 let made = self
-                    .set_parameters(&interop, |name, value| unsafe { (base.tex_parameter_i)(self.target, name, value) })
+                    .set_parameters(&interop, "glTexParameteri", |name, value| unsafe {
+                        (base.tex_parameter_i)(self.target, name, value);
+                    })
                     .and_then(|()| self.store_bound(&interop, geometry.extent));
                 // SAFETY: it was bound there before.
                 unsafe { (base.bind_texture)(self.target, bound) };
@@ -230,12 +232,12 @@ impl ImportedTexture {
     }
 
     /// The tiling, which counts from the storage on, and the order of the channels.
-    fn set_parameters(&self, interop: &GlInterop, set: impl Fn(c_uint, c_int)) -> Result<()> {
+    fn set_parameters(&self, interop: &GlInterop, operation: &'static str, set: impl Fn(c_uint, c_int)) -> Result<()> {
         let tiling = match self.spec.tiling {
             TextureTiling::Optimal => sys::OPTIMAL_TILING_EXT,
             TextureTiling::Linear => sys::LINEAR_TILING_EXT,
         };
-        interop.call("glTextureParameteri", error::storage, |_| {
+        interop.call(operation, error::storage, |_| {
             set(sys::TEXTURE_TILING_EXT, tiling);
             if self.spec.format.blue_first() {
                 set(sys::TEXTURE_SWIZZLE_R, sys::BLUE);

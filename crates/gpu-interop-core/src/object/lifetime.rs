@@ -185,12 +185,12 @@ impl Lifetimes {
             return Ok(());
         }
         if matches!(resource, Resource::Event(_)) {
-            return self.free(device, resource);
+            return self.free(device, resource).map(drop);
         }
         self.collect_if_due(device);
         let waits = self.fence(device, used);
         if waits.is_empty() && !self.is_occupied(&resource) {
-            return self.free(device, resource);
+            return self.free(device, resource).map(drop);
         }
         lock(&self.retired).push(Retired { resource, waits });
         Ok(())
@@ -270,6 +270,8 @@ impl Lifetimes {
         if host_function::running() {
             return;
         }
+        // Let go when nothing is locked: it may have objects of this device itself.
+        let mut owners = Vec::new();
         // Locked until everything is freed: another thread must not free memory while its mapping is under way.
         let mut retired = lock(&self.retired);
         self.adopt(device, &mut retired);
@@ -291,8 +293,9 @@ impl Lifetimes {
                 }
             }
             let resource = entry.resource;
-            if let Err(error) = self.free(device, resource) {
-                tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked");
+            match self.free(device, resource) {
+                Ok(owner) => owners.extend(owner),
+                Err(error) => tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked"),
             }
         }
     }
@@ -394,15 +397,18 @@ impl Lifetimes {
         bridges.are_at_rest() && self.raisers.have_ended()
     }
 
-    fn free(&self, device: &dyn BackendDevice, resource: Resource) -> Result<()> {
+    /// Gives what an import borrowed from, which nothing needs any more.
+    fn free(&self, device: &dyn BackendDevice, resource: Resource) -> Result<Option<Owner>> {
         // Taken first: once the import has ended, its number may be another's.
         let owner = resource.import().and_then(|import| lock(&self.owners).remove(&import));
-        let freed = self.destroy(device, resource);
-        if freed.is_err() {
-            // The driver may still use what it borrowed.
-            std::mem::forget(owner);
+        match self.destroy(device, resource) {
+            Ok(()) => Ok(owner),
+            Err(error) => {
+                // The driver may still use what it borrowed.
+                std::mem::forget(owner);
+                Err(error)
+            }
         }
-        freed
     }
 
     fn destroy(&self, device: &dyn BackendDevice, resource: Resource) -> Result<()> {

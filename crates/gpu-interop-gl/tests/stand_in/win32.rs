@@ -97,3 +97,15 @@ fn a_refused_handle_comes_back() {
     });
     gl.import_memory(failure.into_request()).expect("it works");
 }
+
+#[test]
+fn a_refused_name_is_told() {
+    let gl = interop(&driver::ALL);
+    with(|state| state.fault = Some(("glImportMemoryWin32NameEXT", INVALID_OPERATION)));
+    let request = MemoryImport::new(MemoryHandle::OpaqueWin32(name().into()), SIZE);
+    let failure = gl.import_memory(request).expect_err("refused").to_string();
+    assert!(failure.contains("shared"), "{failure}");
+    with(|state| state.fault = Some(("glImportSemaphoreWin32NameEXT", INVALID_OPERATION)));
+    let failure = gl.import_semaphore(SemaphoreHandle::OpaqueWin32(name().into())).expect_err("refused").to_string();
+    assert!(failure.contains("shared"), "{failure}");
+}

@@ -64,6 +64,34 @@ fn an_owner_lives_until_the_driver_has_ended_the_import() {
     assert!(weak.upgrade().is_none());
 }
 
+/// What owns the memory is freed with a mapping of the same device, which is retired then.
+#[test]
+fn an_owner_may_have_objects_of_the_device() {
+    let (recorder, device) = device();
+    let stream = device.create_stream().expect("stream");
+    let map = |object| device.import_memory(request(object)).expect("import").map_all().expect("map");
+    let owner = Arc::new(map(object().0));
+    let freed = Arc::downgrade(&owner);
+    // SAFETY: the recorder does not follow it.
+    let mapped = map(unsafe { NvSciBufObject::owned_by(NonNull::dangling(), owner) });
+    recorder.hold(stream.as_raw());
+    stream.fill(&mapped, 1).expect("fill");
+    drop(mapped);
+    recorder.finish(stream.as_raw());
+    let (done, collected) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        device.collect();
+        let _ = done.send(());
+    });
+    let ended = collected.recv_timeout(std::time::Duration::from_secs(10)).is_ok();
+    if !ended {
+        // It would wait as well.
+        std::mem::forget(stream);
+    }
+    assert!(ended, "it waits for itself");
+    assert!(freed.upgrade().is_none());
+}
+
 #[test]
 fn an_owner_comes_back_with_a_refused_request() {
     let (_, device) = device();
