@@ -24,7 +24,7 @@ command -v x86_64-w64-mingw32-gcc >/dev/null || { skip "everything for Windows, 
 
 # Not the tests of the suite that plant faults and that measure: those are Linux's. What plays drivers is apart.
 suite=(-p gpu-interop-conformance --lib --bins --test negative_controls --test reports)
-played=(-p gpu-interop-conformance --test sims)
+played=(--test sims)
 rest=(--workspace --exclude gpu-interop-conformance)
 
 lint() {
@@ -71,15 +71,12 @@ fi
 
 step "tests, under $(wine --version)"
 cargo test --no-fail-fast "${rest[@]}" --target "$gnu"
-# But for the backend that does nothing: two and a half minutes of patience.
-cargo test --no-fail-fast "${suite[@]}" --target "$gnu" -- --skip a_backend_that_does_nothing
-
-step "the suite on drivers that the CPU plays, under $(wine --version)"
-# Built before: Cargo does not run there.
+# What plays drivers is built before: Cargo does not run there.
 drivers=(sim-cuda sim-d3d sim-hip)
 cargo build --target "$gnu" "${drivers[@]/#/--package=gpu-interop-}"
-GPU_INTEROP_STAND_INS="Z:${CARGO_TARGET_DIR:-$PWD/target}/$gnu/debug" \
-    cargo test --no-fail-fast "${played[@]}" --target "$gnu"
+GPU_INTEROP_STAND_INS=Z:$(realpath "${CARGO_TARGET_DIR:-target}")/$gnu/debug
+export GPU_INTEROP_STAND_INS
+cargo test --no-fail-fast "${suite[@]}" "${played[@]}" --target "$gnu"
 
 step "conformance, under $(wine --version)"
 # Without what only takes long there.

@@ -39,7 +39,7 @@ impl Holdings {
     pub fn unchanged_by(cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
         let mut several = |count: u32| (0..count).try_for_each(&mut run);
         several(cycles.div_ceil(10))?;
-        let before = Self::now()?;
+        let before = Self::at_rest()?;
         several(cycles)?;
         let after = Self::settled(&before)?;
         ensure_eq!(after.descriptors, before.descriptors, "open descriptors after {cycles} cycles");
@@ -53,6 +53,20 @@ impl Holdings {
         let grown = after.resident.saturating_sub(before.resident);
         ensure!(grown < RESIDENT_SLACK, "resident memory grew by {grown} bytes in {cycles} cycles");
         Ok(())
+    }
+
+    /// What the process holds once that stays the same for a moment: what ends asynchronously has ended.
+    pub(crate) fn at_rest() -> Verdict<Self> {
+        let mut before = Self::now()?;
+        for _ in 0..100 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            let now = Self::now()?;
+            if (now.descriptors, now.mappings) == (before.descriptors, before.mappings) {
+                return Ok(now);
+            }
+            before = now;
+        }
+        Ok(before)
     }
 
     /// What the process holds once what ends asynchronously, threads above all, has had time to end.

@@ -370,7 +370,13 @@ fn check_required_names(suite: &Suite, names: &[String]) -> Verdict<Vec<Requirem
         .iter()
         .map(|name| {
             if let Ok(exporter) = ExporterName::from_str(name, true) {
-                return Ok(Requirement::Exporter(exporter));
+                return if ExporterName::of_this_system().contains(&exporter) {
+                    Ok(Requirement::Exporter(exporter))
+                } else {
+                    Err(Stop::Failed(format!(
+                        "--require {name}: Direct3D is part of Windows, and this is another system"
+                    )))
+                };
             }
             let known = BACKEND_NAMES.iter().any(|backend| backend.to_string() == *name);
             if known || suite.backend(name).is_ok() {

@@ -186,12 +186,13 @@ impl Process {
                 end.reason = end.reason.map(|reason| format!("after the scenario: {reason}"));
             }
         }
-        if end.outcome == Outcome::TimedOut {
+        if end.outcome.is_failure() {
+            if end.outcome != Outcome::TimedOut {
+                // It runs nothing more, and what it finds at its end, of what the failure left behind, belongs to its log.
+                let _ = self.end_of_process(Instant::now() + LEAVING);
+            }
             // Nothing is written any more while it is read.
             self.kill();
-        } else if end.outcome.is_failure() {
-            // It runs nothing more, and what it finds at its end, of what the failure left behind, belongs to its log.
-            self.child.wait_timeout(LEAVING)?;
         }
         end.log = Some(log_from(&mut self.log, self.log_start)?);
         self.log_start = self.log.seek(SeekFrom::End(0))?;

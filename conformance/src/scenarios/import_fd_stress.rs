@@ -36,7 +36,7 @@ fn stress(context: &Context) -> Verdict {
     for buffer in &buffers {
         cycle(context.device(), &**buffer, semaphores, &counts)?;
     }
-    let before = Holdings::now()?;
+    let before = Holdings::at_rest()?;
     let of = |buffer| {
         let counts = &counts;
         move || cycle(context.device(), buffer, semaphores, counts)

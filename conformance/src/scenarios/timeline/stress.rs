@@ -9,10 +9,10 @@ use super::super::cleared;
 use super::{Shared, Strategy, by_strategy};
 use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE};
-use crate::ensure;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
 use crate::system;
+use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "dependencies",
@@ -145,19 +145,13 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     // Threads of streams and bridges end some time after what they work for.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
-    let (before, running) = (Holdings::now()?, system::threads()?);
+    let (before, running) = (Holdings::at_rest()?, system::threads()?);
     cycles(CYCLES)?;
     // What was dropped a moment before its stream was idle is kept until somebody looks.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
     let after = Holdings::settled(&before)?;
-    // Fewer, if a thread of the warm-up was late to end.
-    ensure!(
-        after.descriptors <= before.descriptors,
-        "open descriptors grew from {} to {}",
-        before.descriptors,
-        after.descriptors
-    );
+    ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
     ensure!(
         after.mappings <= before.mappings + SLACK,
         "mapped regions grew from {} to {}",

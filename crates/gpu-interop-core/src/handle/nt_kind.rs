@@ -49,7 +49,7 @@ impl fmt::Display for NtKind {
     }
 }
 
-/// Classifies a handle. Reads nothing, waits for nothing and signals nothing; a process or thread whose handle may not even
+/// Classifies a handle. Reads nothing and signals nothing; a process or thread whose handle may not even
 /// be asked for a number is [`NtKind::Other`].
 pub(crate) fn classify(handle: &NtHandle) -> NtKind {
     classify_raw(handle.as_raw())
