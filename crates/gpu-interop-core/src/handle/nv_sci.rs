@@ -93,8 +93,8 @@ impl NvSciBufObject {
     /// Says what was reconciled about it. A GPU that it was not made for is then refused, and so is what writes to it where
     /// it only allows reading.
     #[must_use]
-    pub fn with_properties(mut self, properties: NvSciBufProperties) -> Self {
-        self.properties = Some(Arc::new(properties));
+    pub fn with_properties(mut self, properties: impl Into<Arc<NvSciBufProperties>>) -> Self {
+        self.properties = Some(properties.into());
         self
     }
 
@@ -102,6 +102,10 @@ impl NvSciBufObject {
     #[must_use]
     pub fn properties(&self) -> Option<&NvSciBufProperties> {
         self.properties.as_deref()
+    }
+
+    pub(crate) fn shared_properties(&self) -> Option<&Arc<NvSciBufProperties>> {
+        self.properties.as_ref()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::array::MipmappedArrayDesc;
 use crate::backend::RawMemory;
 use crate::capability::Feature;
 use crate::error::{Error, Result};
-use crate::handle::MemoryHandleKind;
+use crate::handle::{MemoryHandle, MemoryHandleKind};
 use crate::import::MemoryImport;
 use crate::nv_sci::NvSciBufProperties;
 
@@ -22,7 +22,7 @@ pub(super) struct MemoryInner {
     pub(super) raw: RawMemory,
     size: u64,
     kind: MemoryHandleKind,
-    nv_sci: Option<NvSciBufProperties>,
+    nv_sci: Option<Arc<NvSciBufProperties>>,
 }
 
 impl MemoryInner {
@@ -44,7 +44,11 @@ impl ExternalMemory {
     pub(super) fn new(device: Arc<DeviceInner>, raw: RawMemory, request: &MemoryImport) -> Self {
         device.lifetimes.keep(Resource::Memory(raw), request.handle.owner());
         let owned = Owned::new(device, Resource::Memory(raw));
-        let (size, kind, nv_sci) = (request.size, request.handle.kind(), request.handle.nv_sci_buf().cloned());
+        let (size, kind) = (request.size, request.handle.kind());
+        let nv_sci = match &request.handle {
+            MemoryHandle::NvSciBuf(object) => object.shared_properties().cloned(),
+            _ => None,
+        };
         Self { inner: Arc::new(MemoryInner { owned, raw, size, kind, nv_sci }) }
     }
 
@@ -63,7 +67,7 @@ impl ExternalMemory {
     /// What was reconciled about the NvSciBuf object, if the handle said so.
     #[must_use]
     pub fn nv_sci_buf(&self) -> Option<&NvSciBufProperties> {
-        self.inner.nv_sci.as_ref()
+        self.inner.nv_sci.as_deref()
     }
 
     /// The driver's object, valid while `self` or one of its mappings lives.

@@ -21,7 +21,7 @@ use crate::sys::Handle;
 struct Inner {
     raw: NonNull<c_void>,
     properties: BufferProperties,
-    for_import: NvSciBufProperties,
+    for_import: Arc<NvSciBufProperties>,
     /// Held while the CPU reads or writes, so that its own copies are not torn; one for all duplicates.
     cpu: Arc<Mutex<()>>,
     module: Arc<Module>,
@@ -86,7 +86,15 @@ impl Buffer {
             return Err(Error::new(ErrorKind::Driver, NAME, "the library says that the buffer has 0 bytes"));
         }
         std::mem::forget(freed);
-        Ok(Self { inner: Arc::new(Inner { raw: object, properties, for_import, cpu, module: module.clone() }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                raw: object,
+                properties,
+                for_import: for_import.into(),
+                cpu,
+                module: module.clone(),
+            }),
+        })
     }
 
     /// The same memory as another object that may only be read (`NvSciBufObjDupWithReducePerm`). Import that one, and the
