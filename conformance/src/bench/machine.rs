@@ -156,10 +156,11 @@ pub(super) const TRANSFER: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw
     vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
 );
 
-/// A device without the memory for a measurement is no failure of the library.
+/// A device without the memory for a measurement, or without such memory, is no failure of the library.
 pub(super) fn too_much(error: gpu_interop::Error) -> Stop {
     match error.kind() {
         ErrorKind::OutOfMemory => Stop::Skipped(error.to_string()),
+        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
         _ => error.into(),
     }
 }

@@ -17,7 +17,7 @@ use gpu_interop::{BufferSlice, Stream, WaitCondition};
 use super::counter::LibraryCounter;
 use super::exporter::{Exporter, Peer};
 use crate::bench::clock::{Clock, bridges_time};
-use crate::bench::machine::{Machine, PATIENCE};
+use crate::bench::machine::{Machine, PATIENCE, too_much};
 use crate::bench::record::Recorder;
 use crate::bench::report::Limit;
 use crate::outcome::Verdict;
@@ -64,7 +64,7 @@ pub(in crate::bench) fn run(machine: &Machine, recorder: &mut Recorder, name: &s
     timeline.signal(3)?;
     stream.synchronize_timeout(PATIENCE)?;
 
-    let word = machine.device.allocate_exportable(4)?;
+    let word = machine.device.allocate_exportable(4).map_err(too_much)?;
     let word = word.slice(..4)?;
     stream.fill_u32(word, 0)?;
     stream.wait_value_u32(word, 1, WaitCondition::GreaterOrEqual)?;

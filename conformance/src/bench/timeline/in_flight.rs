@@ -101,7 +101,7 @@ impl<'a> Pipeline<'a> {
             Ok(Slot { vulkan, imported, own: device.allocate_exportable(SIZE).map_err(too_much)? })
         };
         let slots = (0..DEPTHS.len()).map(slot).collect::<Verdict<_>>()?;
-        let notes = device.allocate_exportable(frames as u64 * 4)?;
+        let notes = device.allocate_exportable(frames as u64 * 4).map_err(too_much)?;
         Ok(Self { context, stream: &machine.stream, slots, notes, frames, word: Cell::new(0) })
     }
 

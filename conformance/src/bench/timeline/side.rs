@@ -8,7 +8,7 @@ use gpu_interop::vulkan::{
 use gpu_interop::{ExportableMemory, MemoryImport, Stream};
 
 use super::exporter::{ExportedTimeline, Exporter, Peer};
-use crate::bench::machine::{PATIENCE, TRANSFER};
+use crate::bench::machine::{PATIENCE, TRANSFER, too_much};
 use crate::outcome::Verdict;
 
 /// The memory has three parts of this size, in bytes: what the exporter writes, the stream's copy of it, and what the
@@ -118,7 +118,7 @@ pub(super) struct OwnSide<'a> {
 
 impl<'a> OwnSide<'a> {
     pub(super) fn new(peer: &'a Peer) -> Verdict<Self> {
-        let allocate = |size| peer.device.allocate_exportable(size);
+        let allocate = |size| peer.device.allocate_exportable(size).map_err(too_much);
         Ok(Self { peer, shared: allocate(ALL)?, local: allocate(PART)?, fetched: allocate(2 * PART)? })
     }
 }
