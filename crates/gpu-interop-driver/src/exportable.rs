@@ -1,5 +1,6 @@
 //! Memory of a device that can be exported: the virtual memory management of both drivers.
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -122,6 +123,15 @@ macro_rules! call {
     }};
 }
 
+/// What the driver is told of the objects behind Win32 handles. It may look again when it exports, and nothing says that
+/// it only reads: so this is there until the process ends, in memory that can be written.
+struct Nameless(UnsafeCell<ObjectAttributes>);
+
+// SAFETY: nothing here reads or writes what is inside; it is the driver's, whose functions may be called by any thread.
+unsafe impl Sync for Nameless {}
+
+static NAMELESS: Nameless = Nameless(UnsafeCell::new(ObjectAttributes::nameless()));
+
 /// Physical memory, and the range of addresses at which it is mapped. When this is dropped, what is made of it by then
 /// is undone.
 #[derive(Debug)]
@@ -137,12 +147,11 @@ impl<V: Vendor> Allocation<V> {
     /// At least `size` bytes on the context's device, readable and writable by it. The device is current.
     pub(crate) fn new(context: &Arc<Context<V>>, size: u64) -> Result<Self> {
         let location = MemLocation { kind: MEM_LOCATION_TYPE_DEVICE, id: context.device };
-        let mut attributes = ObjectAttributes::nameless();
         let prop = MemAllocationProp {
             kind: MEM_ALLOCATION_TYPE_PINNED,
             requested_handle_types: MEM_HANDLE_TYPE,
             location,
-            win32_handle_metadata: if cfg!(windows) { (&raw mut attributes).cast() } else { std::ptr::null_mut() },
+            win32_handle_metadata: if cfg!(windows) { NAMELESS.0.get().cast() } else { std::ptr::null_mut() },
             alloc_flags: [0; 8],
         };
         let size = round_up(&context.driver, &prop, size)?;
