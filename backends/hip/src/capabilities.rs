@@ -8,6 +8,9 @@ use crate::vendor::Hip;
 
 const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only: elsewhere its functions abort the process, or \
                              succeed and do nothing";
+const NO_IMAGES: &str = "HIP maps images on Windows only; share a linear buffer";
+const NO_EXPORT: &str = "on Windows HIP makes no memory that can be exported: hipMemCreate refuses Win32 handles; \
+                         allocate with Direct3D 12 or Vulkan, export that, and import it";
 const NO_NV_SCI: &str = "NvSci objects exist on NVIDIA's embedded systems only";
 
 pub(crate) fn memory(kind: MemoryHandleKind, symbols: Support) -> Support {
@@ -26,16 +29,25 @@ pub(crate) fn semaphore(kind: SemaphoreHandleKind, symbols: Support) -> Support 
     }
 }
 
+/// Why no runtime of this system has a feature, whatever its symbols say.
+fn refused(feature: Feature) -> Option<&'static str> {
+    match feature {
+        // Surfaces and textures are made of mapped images.
+        Feature::MappedMipmappedArray | Feature::Surfaces | Feature::Textures if cfg!(not(windows)) => Some(NO_IMAGES),
+        Feature::GraphSemaphores if cfg!(not(windows)) => Some(NO_SEMAPHORES),
+        Feature::ExportableMemory if cfg!(windows) => Some(NO_EXPORT),
+        Feature::NvSciSyncAttributes => Some(NO_NV_SCI),
+        _ => None,
+    }
+}
+
 pub(crate) fn feature(driver: &Driver<Hip>, device: DeviceNumber, feature: Feature, symbols: Support) -> Support {
+    if let Some(reason) = refused(feature) {
+        return Support::no(reason);
+    }
     let (own, version) = (&driver.own, driver.version);
     let words = || driver.flag(device, attribute::CAN_USE_STREAM_WAIT_VALUE, "streams that wait for values in memory");
     match feature {
-        // Surfaces and textures are made of mapped images.
-        Feature::MappedMipmappedArray | Feature::Surfaces | Feature::Textures if cfg!(not(windows)) => {
-            Support::no("HIP maps images on Windows only; share a linear buffer")
-        }
-        Feature::NvSciSyncAttributes => Support::no(NO_NV_SCI),
-        Feature::GraphSemaphores if cfg!(not(windows)) => Support::no(NO_SEMAPHORES),
         Feature::ExportableMemory => {
             let number = attribute::VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
             both(symbols, driver.flag(device, number, "virtual memory management"))
@@ -57,6 +69,31 @@ mod tests {
             let support = semaphore(*kind, Support::Native);
             assert!(support.reason().is_some_and(|reason| reason.contains("Windows only")), "{kind}: {support}");
         }
+    }
+
+    #[test]
+    fn what_a_runtime_declares_and_does_not_do_is_refused() {
+        let refused: Vec<Feature> =
+            Feature::ALL.iter().copied().filter(|feature| refused(*feature).is_some()).collect();
+        let expected: &[Feature] = if cfg!(windows) {
+            &[Feature::ExportableMemory, Feature::NvSciSyncAttributes]
+        } else {
+            &[
+                Feature::MappedMipmappedArray,
+                Feature::Surfaces,
+                Feature::Textures,
+                Feature::GraphSemaphores,
+                Feature::NvSciSyncAttributes,
+            ]
+        };
+        assert_eq!(refused, expected);
+    }
+
+    #[test]
+    #[cfg(windows)]
+    fn exportable_memory_is_refused_with_what_to_do_instead() {
+        let reason = refused(Feature::ExportableMemory).expect("refused");
+        assert!(reason.contains("hipMemCreate refuses Win32 handles") && reason.contains("Direct3D 12"), "{reason}");
     }
 
     #[test]

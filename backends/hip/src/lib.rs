@@ -7,7 +7,8 @@
 //! * The calling thread's current device is the same after every call as before.
 //! * The runtime never closes a descriptor, whether it imports it or not. It gets a duplicate, which is closed once.
 //! * What HIP declares but does not do is refused before the runtime is called. On Linux that is every external
-//!   semaphore (the functions abort the process, or succeed and do nothing) and every mapped image.
+//!   semaphore (the functions abort the process, or succeed and do nothing) and every mapped image,
+//!   on Windows memory that can be exported (`hipMemCreate` refuses Win32 handles).
 //! * Memory that is larger in the request than its dma-buf is an error, and not a fault of the GPU later.
 //!
 //! # What differs from CUDA

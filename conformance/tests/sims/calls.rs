@@ -25,9 +25,13 @@ fn trace(report: &Ran) -> Result<(&CaseReport, &CallTrace), Failed> {
     case.calls.as_ref().map(|calls| (case, calls)).ok_or_else(|| format!("no calls: {case:?}").into())
 }
 
+fn cuda() -> Run {
+    Run::cuda().exporter("native")
+}
+
 /// Runs one scenario with a fault.
 fn with(run: Run, fault: &str) -> Result<Ran, Failed> {
-    run.exporter("native").filter(SCENARIO).arg("--verbose").env("SIM_FAIL", fault).run()
+    run.filter(SCENARIO).arg("--verbose").env("SIM_FAIL", fault).run()
 }
 
 /// The last call of a function.
@@ -41,7 +45,7 @@ fn code(call: &Call) -> Option<u32> {
 }
 
 fn failed() -> Result<(), Failed> {
-    let report = with(Run::cuda(), "cuImportExternalMemory:1:999")?;
+    let report = with(cuda(), "cuImportExternalMemory:1:999")?;
     let (case, calls) = trace(&report)?;
     check(case.outcome == Outcome::Failed, format!("{case:?}"))?;
     let import = last(calls, "cuImportExternalMemory")?;
@@ -61,7 +65,7 @@ fn failed() -> Result<(), Failed> {
 }
 
 fn crashed() -> Result<(), Failed> {
-    let report = with(Run::cuda(), "cuExternalMemoryGetMappedBuffer:1:abort")?;
+    let report = with(cuda(), "cuExternalMemoryGetMappedBuffer:1:abort")?;
     let (case, calls) = trace(&report)?;
     check(case.outcome == Outcome::Crashed, format!("{case:?}"))?;
     let (last_one, others) = calls.newest.split_last().ok_or("no calls")?;
@@ -74,7 +78,7 @@ fn crashed() -> Result<(), Failed> {
 }
 
 fn hung() -> Result<(), Failed> {
-    let run = Run::cuda().arg("--timeout").arg("6");
+    let run = cuda().arg("--timeout").arg("6");
     let report = with(run, "cuExternalMemoryGetMappedBuffer:1:hang")?;
     let (case, calls) = trace(&report)?;
     check(case.outcome == Outcome::TimedOut, format!("{case:?}"))?;
@@ -86,7 +90,7 @@ fn hung() -> Result<(), Failed> {
 /// Scenarios that pass have none, and those of others in the same process are not taken for their own.
 fn only_its_own() -> Result<(), Failed> {
     // The third runs in a process of its own, whose first import it is.
-    let run = Run::cuda().exporter("native").filter("memory.{read_device_local,write_device_local,round_trip}");
+    let run = cuda().filter("memory.{read_device_local,write_device_local,round_trip}");
     let report = run.arg("--verbose").env("SIM_FAIL", "cuImportExternalMemory:2:999").run()?;
     let outcomes: Vec<Outcome> = report.results.iter().map(|case| case.outcome).collect();
     check(outcomes == [Outcome::Passed, Outcome::Failed, Outcome::Passed], format!("{outcomes:?}"))?;
@@ -100,20 +104,20 @@ fn only_its_own() -> Result<(), Failed> {
 }
 
 fn hip() -> Result<(), Failed> {
-    let report = with(Run::hip(), "hipExternalMemoryGetMappedBuffer:1:abort")?;
+    let report = with(Run::hip_with_exporter(), "hipExternalMemoryGetMappedBuffer:1:abort")?;
     let (_, calls) = trace(&report)?;
     let last_one = calls.newest.last().ok_or("no calls")?;
     check(last_one.function == "hipExternalMemoryGetMappedBuffer" && last_one.returned.is_none(), format!("{calls:?}"))
 }
 
 fn without_isolation() -> Result<(), Failed> {
-    let report = with(Run::cuda().in_one_process(), "cuImportExternalMemory:1:999")?;
+    let report = with(cuda().in_one_process(), "cuImportExternalMemory:1:999")?;
     let (_, calls) = trace(&report)?;
     check(code(last(calls, "cuImportExternalMemory")?) == Some(999), format!("{calls:?}"))
 }
 
 fn not_asked() -> Result<(), Failed> {
-    let run = Run::cuda().exporter("native").filter(SCENARIO).env("SIM_FAIL", "cuImportExternalMemory:1:999");
+    let run = cuda().filter(SCENARIO).env("SIM_FAIL", "cuImportExternalMemory:1:999");
     let report = run.run()?;
     check(report.results.iter().all(|case| case.outcome == Outcome::Failed && case.calls.is_none()), report.text())?;
     check(!report.text().contains("driver calls"), report.text())

@@ -3,7 +3,7 @@
 
 use libtest_mimic::{Failed, Trial};
 
-use crate::cuda::two_devices;
+use crate::cuda::{NO_NATIVE_FORMS, two_devices};
 use crate::hip::{UNSUPPORTED_NATIVE, aborting, bridged, generation_5};
 use crate::peer::{self, Peer};
 use crate::run::{Ran, Run, check, reports_faults};
@@ -13,15 +13,19 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         Trial::test("hip_on_cuda_native", native),
         Trial::ignorable_test("hip_on_cuda_vulkan", || peer::with_vulkan(vulkan)),
-        Trial::test("hip_on_cuda_two_devices", || two_devices(Run::hip_on_cuda())),
-        Trial::test("hip_on_cuda_with_the_structs_of_hip_5", || generation_5(Run::hip_on_cuda())),
+        Trial::test("hip_on_cuda_two_devices", || two_devices(on_cuda(), NO_NATIVE_FORMS)),
+        Trial::test("hip_on_cuda_with_the_structs_of_hip_5", || generation_5(on_cuda())),
         Trial::test("hip_on_cuda_semaphores_that_abort_are_never_called", || aborting(Run::hip_on_cuda())),
         Trial::test("hip_on_cuda_faults_of_cuda_are_reported", faults),
     ]
 }
 
+fn on_cuda() -> Run {
+    Run::hip_on_cuda().exporter("native")
+}
+
 fn native() -> Result<(), Failed> {
-    let report = Run::hip_on_cuda().exporter("native").whole().run()?;
+    let report = on_cuda().whole().run()?;
     check(report.backend.driver.contains("HIP 6.4"), report.backend.driver.clone())?;
     check(report.device.name == "stand-in GPU (sim-cuda) (HIP on CUDA)", report.device.name.clone())?;
     report.only_unsupported(UNSUPPORTED_NATIVE)?;

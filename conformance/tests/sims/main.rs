@@ -1,10 +1,10 @@
 //! The whole suite on the real backends, with libraries in the drivers' place that do on the CPU what a GPU does:
 //! asynchronously, and with a real Vulkan driver for the CPU as the exporter.
 //!
-//! This program is three things. With the suite's own arguments it is the suite, whose CUDA backend has the host backend's
-//! semaphores to import, and on Windows, where HIP has semaphores, the HIP backend too; with `hip-calls` it is a program that calls HIP by itself, with
-//! `nvsci-calls` one that looks behind what the library makes of NvSci; without them it is the tests, which
-//! start it as the others.
+//! This program is several things. With the suite's own arguments it is the suite, whose CUDA backend has the host
+//! backend's semaphores to import; with `hip-calls` it is a program that calls HIP by itself, with `hip-opaque` one that
+//! imports the host backend's memory and semaphores into HIP, with `nvsci-calls` one that looks behind what the library
+//! makes of NvSci; without them it is the tests, which start it as the others.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 #[path = "../../drivers/built.rs"]
@@ -21,6 +21,8 @@ mod hip;
 mod hip_calls;
 #[cfg(target_os = "linux")]
 mod hip_on_cuda;
+#[cfg(windows)]
+mod hip_opaque;
 #[cfg(unix)]
 mod interrupt;
 #[path = "../../drivers/itself.rs"]
@@ -44,8 +46,7 @@ use libtest_mimic::Arguments;
 const SUITE_COMMANDS: [&str; 7] = ["run", "bench", "doctor", "child", "discover", "peer", "raw-cuda"];
 
 fn suite() -> Suite {
-    let suite = Suite::standard().with_backend(BackendUnderTest::cuda().with_semaphores(host_semaphore));
-    if cfg!(windows) { suite.with_backend(BackendUnderTest::hip().with_semaphores(host_semaphore)) } else { suite }
+    Suite::standard().with_backend(BackendUnderTest::cuda().with_semaphores(host_semaphore))
 }
 
 fn main() -> ExitCode {
@@ -56,6 +57,10 @@ fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     if first == hip_calls::COMMAND {
         return hip_calls::main();
+    }
+    #[cfg(windows)]
+    if first == hip_opaque::COMMAND {
+        return hip_opaque::main();
     }
     #[cfg(target_os = "linux")]
     if first == nvsci_calls::COMMAND {
@@ -72,6 +77,8 @@ fn main() -> ExitCode {
         hip_on_cuda::tests(),
         #[cfg(target_os = "linux")]
         hip_calls::tests(),
+        #[cfg(windows)]
+        hip_opaque::tests(),
         #[cfg(target_os = "linux")]
         nvsci::tests(),
         #[cfg(target_os = "linux")]

@@ -64,6 +64,16 @@ impl Run {
         Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", library::sim_hip())])
     }
 
+    /// With the library that plays AMD's runtime, and memory that it imports: its own, and on Windows, where it exports
+    /// none, that of what plays Direct3D.
+    pub(crate) fn hip_with_exporter() -> Self {
+        #[cfg(windows)]
+        let run = Self::hip_d3d().exporter("d3d12");
+        #[cfg(not(windows))]
+        let run = Self::hip().exporter("native");
+        run
+    }
+
     #[cfg(target_os = "linux")]
     /// With the library that plays AMD's runtime with NVIDIA's driver, which is played too.
     pub(crate) fn hip_on_cuda() -> Self {

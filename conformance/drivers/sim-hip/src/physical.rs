@@ -1,7 +1,8 @@
-//! Virtual memory management: memory that can be exported.
+//! Virtual memory management: memory that can be exported, on Linux only. What asks for Win32 handles is refused.
 
 use std::ffi::c_uint;
 
+use cubecl_hip_sys as hip;
 use gpu_interop_sim::system::Export;
 use gpu_interop_sim::{code, entries, physical};
 use gpu_interop_stand_in::hip::physical::{Access, Prop, access, numbers};
@@ -9,13 +10,18 @@ use gpu_interop_stand_in::hip::physical::{Access, Prop, access, numbers};
 use crate::device::need;
 use crate::give;
 
+const NO_HANDLE: u32 = hip::hipMemAllocationHandleType_hipMemHandleTypeNone;
+const DESCRIPTOR: u32 = hip::hipMemAllocationHandleType_hipMemHandleTypePosixFileDescriptor;
+
 entries! {
     fn hipMemGetAllocationGranularity(granularity: *mut usize, prop: *const Prop, option: c_uint) gives granularity {
         need()?;
         if prop.is_null() || option > 1 {
             return Err(code::INVALID_VALUE);
         }
-        physical::check(numbers(prop))?;
+        // Whatever handles are asked for: only what creates the memory looks at them.
+        let [kind, _, location, device] = numbers(prop);
+        physical::check([kind, NO_HANDLE, location, device])?;
         give(granularity, physical::GRANULARITY)
     }
 
@@ -24,7 +30,11 @@ entries! {
         if handle.is_null() || prop.is_null() {
             return Err(code::INVALID_VALUE);
         }
-        physical::check(numbers(prop))?;
+        let [kind, handles, location, device] = numbers(prop);
+        if ![NO_HANDLE, DESCRIPTOR].contains(&handles) {
+            return Err(code::NOT_SUPPORTED);
+        }
+        physical::check([kind, handles, location, device])?;
         give(handle, physical::create(size, flags)?)
     }
 
@@ -67,7 +77,8 @@ entries! {
 
     fn hipMemExportToShareableHandle(shareable: *mut Export, handle: u64, kind: c_uint, flags: u64) {
         need()?;
-        if shareable.is_null() {
+        // There is no memory that was made for another kind.
+        if shareable.is_null() || kind != DESCRIPTOR {
             return Err(code::INVALID_VALUE);
         }
         give(shareable, physical::export(handle, kind, flags)?)
