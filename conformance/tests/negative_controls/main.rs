@@ -11,6 +11,7 @@ mod itself;
 mod sabotage;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{ExitCode, Output};
 use std::sync::Arc;
@@ -91,14 +92,14 @@ fn tests() -> Vec<Trial> {
 
 /// Runs this program as the suite and reads its report; an empty one if it wrote none.
 fn run(backend: &str, arguments: &[&str]) -> Result<(Output, Option<Report>), Failed> {
-    run_with(backend, arguments, &[])
+    run_with::<&str>(backend, arguments, &[])
 }
 
 /// The same with variables in the environment.
-fn run_with(
+fn run_with<V: AsRef<OsStr>>(
     backend: &str,
     arguments: &[&str],
-    environment: &[(&str, &str)],
+    environment: &[(&str, V)],
 ) -> Result<(Output, Option<Report>), Failed> {
     // In a folder: Windows replaces no file that this process has open.
     let folder = tempfile::tempdir()?;
@@ -107,7 +108,7 @@ fn run_with(
         .args(["run", "--backend", backend, "--json"])
         .arg(&json)
         .args(arguments)
-        .envs(environment.iter().copied())
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .output()?;
     let report = read(&json);
     Ok((output, report))
@@ -228,17 +229,25 @@ fn waits_in_host_functions() -> Result<Completion, Failed> {
     if cfg!(windows) && std::env::var_os("GPU_INTEROP_STAND_INS").is_none() {
         return Ok(Completion::ignored_with("GPU_INTEROP_STAND_INS names no folder with libraries that play drivers"));
     }
-    let arguments = ["--filter", "timeline.dependencies.bridge@native"];
-    let (_, report) = run(&Fault::WaitsInHostFunctions.backend(), &arguments)?;
+    let on = |exporter| format!("timeline.dependencies.bridge@{exporter}");
+    let (_, report) = run(&Fault::WaitsInHostFunctions.backend(), &["--filter", &on("native")])?;
     check(only(&report)?.outcome == Outcome::Passed, format!("on the host: {report:?}"))?;
-    for (sound, broken, variable, library) in [
-        ("cuda", BLOCKING_CUDA, "GPU_INTEROP_CUDA_LIBRARY", built::build("gpu-interop-sim-cuda")?),
-        ("hip", BLOCKING_HIP, "GPU_INTEROP_HIP_LIBRARY", built::build("gpu-interop-sim-hip")?),
-    ] {
-        let library = library.to_string_lossy();
-        let (_, report) = run_with(sound, &arguments, &[(variable, &library)])?;
+    let cuda = vec![("GPU_INTEROP_CUDA_LIBRARY", built::build("gpu-interop-sim-cuda")?)];
+    let mut hip = vec![("GPU_INTEROP_HIP_LIBRARY", built::build("gpu-interop-sim-hip")?)];
+    let mut of_hip = "native";
+    if cfg!(windows) {
+        // HIP exports nothing there.
+        hip.push(("GPU_INTEROP_D3D_LIBRARY", built::build("gpu-interop-sim-d3d")?));
+        of_hip = "d3d12";
+    }
+    for (sound, broken, libraries, exporter) in
+        [("cuda", BLOCKING_CUDA, cuda, "native"), ("hip", BLOCKING_HIP, hip, of_hip)]
+    {
+        let filter = on(exporter);
+        let arguments = ["--filter", &filter];
+        let (_, report) = run_with(sound, &arguments, &libraries)?;
         check(only(&report)?.outcome == Outcome::Passed, format!("with a sound backend: {report:?}"))?;
-        let (_, report) = run_with(broken, &arguments, &[(variable, &library)])?;
+        let (_, report) = run_with(broken, &arguments, &libraries)?;
         let case = only(&report)?;
         let reason = case.reason.as_deref().unwrap_or_default();
         check(case.outcome == Outcome::Failed && reason.contains("the stream still has work"), format!("{case:?}"))?;
