@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// What chooses devices, libraries, a backend or a strategy for a whole machine, as schedulers do. The libraries that play drivers
-/// obey it, as drivers do.
+/// What chooses devices, libraries, a backend or a strategy for a whole machine, as schedulers do. The libraries that
+/// play drivers obey it, as drivers do.
 const CHOICES: [&str; 10] = [
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_VISIBLE_DEVICES",

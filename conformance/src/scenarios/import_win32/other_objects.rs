@@ -113,13 +113,16 @@ fn no_handle(_: &Context) -> Verdict {
 
 fn closed(context: &Context) -> Verdict {
     context.need_memory(MemoryHandleKind::OpaqueWin32)?;
-    // A number so high that nothing else gets it meanwhile: the lowest that is free is given out.
+    // A number that nothing else gets meanwhile: with free ones below it, of which Wine gives out the lowest, and with
+    // others closed after it, which Windows gives out first.
     let mut fillers = (0..512).map(|_| objects::event()).collect::<Result<Vec<_>, _>>()?;
     fillers.sort_by_key(|handle| handle.as_raw_handle().addr());
     let Some(highest) = fillers.pop() else { return Err(Stop::Failed("no handles were made".into())) };
-    let number = highest.into_raw_handle();
-    // SAFETY: the number was just given out and is closed here, once.
-    drop(unsafe { OwnedHandle::from_raw_handle(number) });
+    let number = highest.as_raw_handle();
+    let closed_after = fillers.split_off(fillers.len() / 2);
+    drop(fillers);
+    drop(highest);
+    drop(closed_after);
     // SAFETY: as if somebody closed the handle behind its owner's back; whatever owns the number then is forgotten below.
     let stale = unsafe { OwnedHandle::from_raw_handle(number) };
     let request = MemoryImport::new(MemoryHandle::OpaqueWin32(object(stale)), 4096);

@@ -11,6 +11,7 @@ use windows_sys::Win32::System::ProcessStatus::{GetProcessMemoryInfo, PROCESS_ME
 use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORYSTATUSEX};
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetCurrentProcessId, GetProcessHandleCount};
 
+use super::objects::current_process;
 use crate::accounting::Holdings;
 use crate::outcome::Verdict;
 
@@ -26,11 +27,10 @@ fn length<T>() -> u32 {
 
 /// What this process holds now.
 pub(crate) fn holdings() -> Verdict<Holdings> {
-    // SAFETY: a number that stands for this process, always.
-    let counted = handles_of(unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) })?;
+    let counted = handles_of(current_process())?;
     let handles = counted.unwrap_or_else(open_handles);
     let mut memory = PROCESS_MEMORY_COUNTERS::default();
-    // SAFETY: as above; the struct is as long as is said.
+    // SAFETY: the number stands for this process, always; the struct is as long as is said.
     worked(unsafe { GetProcessMemoryInfo(GetCurrentProcess(), &raw mut memory, length::<PROCESS_MEMORY_COUNTERS>()) })?;
     Ok(Holdings { descriptors: handles, mappings: views(), resident: memory.WorkingSetSize as u64 })
 }

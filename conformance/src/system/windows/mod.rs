@@ -13,8 +13,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use gpu_interop::handle::Win32Object;
 use gpu_interop::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind};
 use windows_sys::Win32::System::Threading::{
-    CREATE_NEW_PROCESS_GROUP, CREATE_SUSPENDED, GetCurrentProcess, GetCurrentThreadId, INFINITE, OpenProcess,
-    PROCESS_SYNCHRONIZE, WaitForSingleObject,
+    CREATE_NEW_PROCESS_GROUP, CREATE_SUSPENDED, GetCurrentThreadId, INFINITE, OpenProcess, PROCESS_SYNCHRONIZE,
+    WaitForSingleObject,
 };
 
 use super::{BorrowedOsHandle, OsHandle};
@@ -139,8 +139,7 @@ pub(crate) fn thread_id() -> i32 {
 pub(crate) fn handles_in_a_program() -> Verdict<usize> {
     let untold = || Stop::Skipped("this system does not count the handles of a process, as Wine".into());
     // Asked of this one first: where nothing is told, nothing need be started.
-    // SAFETY: what stands for the current process is valid as long as that runs.
-    holdings::handles_of(unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) })?.ok_or_else(untold)?;
+    holdings::handles_of(objects::current_process())?.ok_or_else(untold)?;
     let mut command = Command::new(std::env::current_exe()?);
     let mut child = command.creation_flags(CREATE_SUSPENDED).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
     let counted = holdings::handles_of(child.as_handle());

@@ -72,10 +72,15 @@ pub(crate) fn take(object: &OwnedHandle) -> Verdict<bool> {
     }
 }
 
-/// A handle of this process, or of this thread.
+/// What stands for this process, without a handle of its own.
+pub(crate) fn current_process() -> BorrowedHandle<'static> {
+    // SAFETY: a number that stands for this process, always; nobody needs to close it.
+    unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) }
+}
+
+/// A handle of this process.
 pub(crate) fn this_process() -> io::Result<OwnedHandle> {
-    // SAFETY: a number that stands for this process, always.
-    unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) }.try_clone_to_owned()
+    current_process().try_clone_to_owned()
 }
 
 /// A handle of this thread.
