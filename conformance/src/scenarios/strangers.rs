@@ -11,6 +11,8 @@ use crate::ensure;
 use crate::outcome::Verdict;
 
 const DURATION: Duration = Duration::from_millis(1500);
+/// How long at most until enough has happened, on a machine that is busy with other things.
+const AT_MOST: Duration = Duration::from_secs(15);
 /// How many handles each of the other threads has open.
 const WINDOW: usize = 24;
 
@@ -20,38 +22,40 @@ pub(super) trait Stranger {
     fn check(&self) -> Verdict;
 }
 
-/// What the importing threads did.
-#[derive(Default)]
+/// What the threads did.
+#[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) imported: AtomicU64,
     pub(super) refused: AtomicU64,
+    /// The strangers that were found as they had been left.
+    checked: AtomicU64,
 }
 
 impl Counts {
-    /// Fails unless enough happened to have seen something.
-    pub(super) fn check(self, checked: u64, least_checked: u64) -> Verdict {
-        let (imported, refused) = (self.imported.into_inner(), self.refused.into_inner());
-        ensure!(
-            imported > 50 && refused > 50 && checked > least_checked,
-            "too little happened: {imported} imports, {refused} refusals, {checked} handles checked"
-        );
-        Ok(())
+    /// Whether enough happened to have seen something.
+    fn suffice(&self, least_checked: u64) -> bool {
+        let [imported, refused, checked] =
+            [&self.imported, &self.refused, &self.checked].map(|count| count.load(Ordering::Relaxed));
+        imported > 50 && refused > 50 && checked > least_checked
     }
 }
 
 /// Calls each of `imports` over and over, on a thread each, beside threads that open strangers, which are marked with a
-/// number. Tells how many strangers were found as they had been left.
+/// number: until more than `least_checked` of these were found as they had been left, and fails if that takes too long.
 pub(super) fn among<S: Stranger, I: Fn() -> Verdict + Sync>(
     opens: &[&(dyn Fn(u64) -> Verdict<S> + Sync)],
     imports: &[I],
-) -> Verdict<u64> {
+    counts: &Counts,
+    least_checked: u64,
+) -> Verdict {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let strangers: Vec<_> = opens.iter().map(|open| spawn(scope, &stop, *open)).collect();
+        let strangers: Vec<_> = opens.iter().map(|open| spawn(scope, &stop, &counts.checked, *open)).collect();
         let stop = &stop;
         let repeat = move |import: &I| -> Verdict {
             let start = Instant::now();
-            while start.elapsed() < DURATION && !stop.load(Ordering::Relaxed) {
+            let over = |took| took >= AT_MOST || (took >= DURATION && counts.suffice(least_checked));
+            while !over(start.elapsed()) && !stop.load(Ordering::Relaxed) {
                 import()?;
             }
             Ok(())
@@ -60,22 +64,24 @@ pub(super) fn among<S: Stranger, I: Fn() -> Verdict + Sync>(
         let imports: Vec<Verdict> = importers.into_iter().map(join).collect();
         stop.store(true, Ordering::Relaxed);
         // What the strangers saw is the reason, whatever the importers then ran into.
-        let checked = strangers.into_iter().map(join).sum::<Verdict<u64>>();
-        checked.and_then(|checked| imports.into_iter().collect::<Verdict>().map(|()| checked))
-    })
+        strangers.into_iter().try_for_each(join)?;
+        imports.into_iter().collect::<Verdict>()
+    })?;
+    ensure!(counts.suffice(least_checked), "too little happened: {counts:?}");
+    Ok(())
 }
 
-/// Another thread of the application. Gives the number of handles that it found as it had left them; stops everything at
-/// the first that is not.
+/// Another thread of the application. Counts the handles that it finds as it left them; stops everything at the first
+/// that is not.
 fn spawn<'scope, 'env, S: Stranger>(
     scope: &'scope Scope<'scope, 'env>,
     stop: &'env AtomicBool,
+    checked: &'env AtomicU64,
     open_one: &'env (dyn Fn(u64) -> Verdict<S> + Sync),
-) -> ScopedJoinHandle<'scope, Verdict<u64>> {
+) -> ScopedJoinHandle<'scope, Verdict> {
     scope.spawn(move || {
         let mut open: VecDeque<S> = VecDeque::new();
-        let mut run = || -> Verdict<u64> {
-            let mut checked = 0;
+        let mut run = || -> Verdict {
             for mark in 0_u64.. {
                 if stop.load(Ordering::Relaxed) {
                     break;
@@ -86,11 +92,10 @@ fn spawn<'scope, 'env, S: Stranger>(
                         stranger.check()?;
                     }
                     open.pop_front();
-                    checked += 1;
+                    checked.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            open.iter().try_for_each(S::check)?;
-            Ok(checked)
+            open.iter().try_for_each(S::check)
         };
         let ran = run();
         if ran.is_err() {

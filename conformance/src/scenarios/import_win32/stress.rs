@@ -43,9 +43,7 @@ fn stress(context: &Context) -> Verdict {
         }
     };
     let imports: Vec<_> = own.iter().map(of).collect();
-    let checked = among(&[&Section::open, &Section::open], &imports)?;
-    drop(imports);
-    counts.check(checked, 200)?;
+    among(&[&Section::open, &Section::open], &imports, &counts, 200)?;
     own.iter().chain([&shared]).try_for_each(|kept| kept.check("after the imports"))?;
     ensure_eq!(Holdings::settled(&before)?.descriptors, before.descriptors, "open handles after the imports");
     Ok(())
