@@ -44,9 +44,7 @@ fn stress(context: &Context) -> Verdict {
     let imports: Vec<_> = buffers.iter().map(|buffer| of(&**buffer)).collect();
     // In the numbers that `open` gives out, and in those from which imports take their duplicates.
     let floor = lending_floor();
-    let strangers: [&(dyn Fn(u64) -> Verdict<Descriptor> + Sync); 2] =
-        [&|mark| Descriptor::open(0, mark), &|mark| Descriptor::open(floor, mark)];
-    among(&strangers, &imports, &counts, 500)?;
+    among(&[&|mark| Descriptor::open(0, mark), &|mark| Descriptor::open(floor, mark)], &imports, &counts, 500)?;
     ensure_eq!(Holdings::now()?.descriptors, before.descriptors, "open descriptors after the imports");
     Ok(())
 }

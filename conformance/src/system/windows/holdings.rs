@@ -9,7 +9,7 @@ use windows_sys::Win32::System::Diagnostics::ToolHelp::{
 use windows_sys::Win32::System::Memory::{MEM_FREE, MEM_MAPPED, MEMORY_BASIC_INFORMATION, VirtualQuery};
 use windows_sys::Win32::System::ProcessStatus::{GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
 use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORYSTATUSEX};
-use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetCurrentProcessId, GetProcessHandleCount};
+use windows_sys::Win32::System::Threading::{GetCurrentProcessId, GetProcessHandleCount};
 
 use super::objects::current_process;
 use crate::accounting::Holdings;
@@ -27,11 +27,12 @@ fn length<T>() -> u32 {
 
 /// What this process holds now.
 pub(crate) fn holdings() -> Verdict<Holdings> {
-    let counted = handles_of(current_process())?;
-    let handles = counted.unwrap_or_else(open_handles);
+    let process = current_process();
+    let handles = handles_of(process)?.unwrap_or_else(open_handles);
     let mut memory = PROCESS_MEMORY_COUNTERS::default();
-    // SAFETY: the number stands for this process, always; the struct is as long as is said.
-    worked(unsafe { GetProcessMemoryInfo(GetCurrentProcess(), &raw mut memory, length::<PROCESS_MEMORY_COUNTERS>()) })?;
+    let length = length::<PROCESS_MEMORY_COUNTERS>();
+    // SAFETY: the process is this one; the struct is as long as is said.
+    worked(unsafe { GetProcessMemoryInfo(process.as_raw_handle(), &raw mut memory, length) })?;
     Ok(Holdings { descriptors: handles, mappings: views(), resident: memory.WorkingSetSize as u64 })
 }
 
