@@ -5,8 +5,9 @@
 #
 # `cargo test` goes on after a failure, so that one run shows all of them.
 #
-# Needs rustup for the standard libraries, and Debian's gcc-mingw-w64-x86-64, wine and wine64. What is missing is left
-# out, and said.
+# Needs rustup for the standard libraries, and Debian's gcc-mingw-w64-x86-64, wine, wine64 and wine64-preloader. What is
+# missing is left out, and said. Without the last, one process in some thousands does not start: it does not get the
+# addresses that Windows has for itself.
 set -euo pipefail
 folder=$(mkdir -p "${1?name a folder for the files of Wine}" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -90,8 +90,11 @@ fn tests() -> Vec<Trial> {
     tests
 }
 
-/// Runs this program as the suite and reads its report; an empty one if it wrote none.
-fn run(backend: &str, arguments: &[&str]) -> Result<(Output, Option<Report>), Failed> {
+/// The report of a run, or how the run ended without one.
+type Reported = Result<Report, String>;
+
+/// Runs this program as the suite and reads its report.
+fn run(backend: &str, arguments: &[&str]) -> Result<(Output, Reported), Failed> {
     run_with::<&str>(backend, arguments, &[])
 }
 
@@ -100,7 +103,7 @@ fn run_with<V: AsRef<OsStr>>(
     backend: &str,
     arguments: &[&str],
     environment: &[(&str, V)],
-) -> Result<(Output, Option<Report>), Failed> {
+) -> Result<(Output, Reported), Failed> {
     // In a folder: Windows replaces no file that this process has open.
     let folder = tempfile::tempdir()?;
     let json = folder.path().join("report.json");
@@ -110,23 +113,26 @@ fn run_with<V: AsRef<OsStr>>(
         .args(arguments)
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .output()?;
-    let report = read(&json);
+    let report = read(&json).map_err(|error| {
+        let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+        format!("no report ({error}): the run ended with {}\n{out}\n{err}", output.status)
+    });
     Ok((output, report))
 }
 
-fn read(path: &Path) -> Option<Report> {
-    serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
+fn read(path: &Path) -> std::io::Result<Report> {
+    Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
 }
 
 fn check(holds: bool, message: impl Into<String>) -> Result<(), Failed> {
     if holds { Ok(()) } else { Err(message.into().into()) }
 }
 
-fn results(report: &Option<Report>) -> Result<&[CaseReport], Failed> {
-    report.as_ref().map(|report| report.results.as_slice()).ok_or_else(|| "the run wrote no report".into())
+fn results(report: &Reported) -> Result<&[CaseReport], Failed> {
+    Ok(report.as_ref()?.results.as_slice())
 }
 
-fn only(report: &Option<Report>) -> Result<&CaseReport, Failed> {
+fn only(report: &Reported) -> Result<&CaseReport, Failed> {
     match results(report)? {
         [case] => Ok(case),
         other => Err(format!("expected one result, found {other:?}").into()),
@@ -179,11 +185,11 @@ fn rare_length() -> Result<(), Failed> {
 fn repeated() -> Result<(), Failed> {
     let arguments = ["--exporter", "native", "--filter", "{memory.read_device_local,identity.stable}", "--repeat", "3"];
     let (output, report) = run("host", &[&arguments[..], &["--seed", "7"]].concat())?;
-    let report = report.ok_or("no report")?;
+    let report = report?;
     check(output.status.success() && report.repeat.get() == 3, format!("{report:?}"))?;
     check(report.summary["passed"] == 2, format!("{report:?}"))?;
     let (output, report) = run(&Fault::SkipsReads.backend(), &arguments)?;
-    let report = report.ok_or("no report")?;
+    let report = report?;
     let reasons: Vec<&str> = report.results.iter().filter_map(|case| case.reason.as_deref()).collect();
     check(output.status.code() == Some(1), format!("the run ended with {}", output.status))?;
     check(reasons.len() == 1 && reasons[0].contains("[run 1 of 3, --seed 1]"), format!("{reasons:?}"))
@@ -301,7 +307,7 @@ fn hang() -> Result<(), Failed> {
 }
 
 /// Runs one scenario with a file of expectations.
-fn with_expectations(backend: &str, scenario: &str, text: &str) -> Result<(Output, Option<Report>), Failed> {
+fn with_expectations(backend: &str, scenario: &str, text: &str) -> Result<(Output, Reported), Failed> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), text)?;
     run(backend, &["--filter", scenario, "--expectations", &file.path().to_string_lossy()])

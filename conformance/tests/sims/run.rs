@@ -174,7 +174,8 @@ impl Run {
         let output = command.env("SIM_REPORT", folder.path().join("report")).output()?;
         let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let report = std::fs::read_to_string(&json).unwrap_or_default();
-        let report: Report = serde_json::from_str(&report).map_err(|error| format!("{error}: {text}"))?;
+        let report: Report =
+            serde_json::from_str(&report).map_err(|error| format!("{error}: {}\n{text}", output.status))?;
         check(text.starts_with("STAND-IN DRIVER: "), format!("the first line does not say it: {text}"))?;
         check(report.backend.stand_in && report.backend.name == backend, format!("{:?}", report.backend))?;
         let failed = report.results.iter().any(|case| case.outcome.is_failure());
