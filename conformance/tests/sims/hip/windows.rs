@@ -3,14 +3,14 @@
 use gpu_interop_conformance::{CaseReport, Outcome};
 use libtest_mimic::{Failed, Trial};
 
+// What the exporter lacks, which is Direct3D 12.
+pub(super) use crate::d3d::{NO_BINARY as NO_SEMAPHORES, NO_HOST_MEMORY as NO_FORMS};
 use crate::run::{Run, check};
 
 pub(super) fn own_tests() -> Vec<Trial> {
     vec![Trial::test("hip_exports_nothing_on_windows", exports_nothing)]
 }
 
-// What the exporter lacks, which is Direct3D 12.
-pub(super) use crate::d3d::{NO_BINARY as NO_SEMAPHORES, NO_HOST_MEMORY as NO_FORMS};
 /// Of memory.
 pub(crate) const NO_EXPORT: &str =
     "on Windows HIP makes no memory that can be exported: hipMemCreate refuses Win32 handles";
