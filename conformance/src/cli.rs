@@ -19,6 +19,7 @@ use crate::calls;
 use crate::catalogue;
 use crate::context::Seeds;
 use crate::doctor;
+use crate::emulate::{EmulateArgs, Session};
 use crate::expectations::Expectations;
 use crate::exporter::ExporterName;
 use crate::internal::Internal;
@@ -55,6 +56,18 @@ struct Cli {
 }
 
 impl Cli {
+    /// Starts the emulation that is asked for.
+    fn emulate(&self) -> Verdict<Option<Session>> {
+        match &self.command {
+            None => self.run.emulation.enter(),
+            Some(Command::Run(run)) => run.emulation.enter(),
+            Some(Command::Doctor(doctor)) => doctor.emulation.enter(),
+            #[cfg(unix)]
+            Some(Command::Bench(bench)) => bench.emulation.enter(),
+            Some(_) => Ok(None),
+        }
+    }
+
     /// Whether driver calls of this process are recorded.
     fn records_calls(&self) -> bool {
         let runs_here = |run: &RunArgs| run.verbose && run.no_isolate;
@@ -101,6 +114,8 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct DoctorArgs {
+    #[command(flatten)]
+    emulation: EmulateArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -121,6 +136,8 @@ struct RunArgs {
     /// The backend under test; without it, what GPU_INTEROP_BACKEND says, or the first that has a device.
     #[arg(long)]
     backend: Option<String>,
+    #[command(flatten)]
+    emulation: EmulateArgs,
     /// The device under test, by its number in `conformance doctor`.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     device: usize,
@@ -185,6 +202,11 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
     start_log(cli.records_calls());
     // Some drivers keep descriptors open, and so do scenarios with many imports.
     raise_handle_limit();
+    // To its end: what it holds is of the whole run.
+    let _session = match cli.emulate() {
+        Ok(session) => session,
+        Err(stop) => return not_run(&stop),
+    };
     let done = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Doctor(args) => doctor::run(suite, args.json).map(|()| 0),
         Command::List(args) => list(suite, &args).map(|()| 0),
@@ -202,11 +224,13 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
     };
     match done {
         Ok(status) => ExitCode::from(status),
-        Err(stop) => {
-            eprintln!("conformance: {}", stop.reason());
-            ExitCode::from(NOT_RUN)
-        }
+        Err(stop) => not_run(&stop),
     }
+}
+
+fn not_run(stop: &Stop) -> ExitCode {
+    eprintln!("conformance: {}", stop.reason());
+    ExitCode::from(NOT_RUN)
 }
 
 /// What the library tells goes to standard error, as far as RUST_LOG asks for it.
@@ -265,8 +289,8 @@ fn no_match(filter: Option<&str>, exporters: &[ExporterName]) -> Stop {
 
 fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     let required = check_required_names(suite, &args.require)?;
-    let (backend, passed_over) = match &args.backend {
-        Some(name) => (suite.backend(name)?.name().to_owned(), Vec::new()),
+    let (backend, passed_over) = match args.emulation.backend(args.backend.as_deref())? {
+        Some(name) => (suite.backend(&name)?.name().to_owned(), Vec::new()),
         None => suite.default_backend()?,
     };
     let exporters = match args.exporter.as_slice() {
@@ -314,7 +338,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     for stale in plan.stale_expectations(&environment, suite.scenarios()) {
         eprintln!("conformance: an expectation for this machine matches no scenario; correct or remove it: {stale}");
     }
-    if args.quiet && environment.backend.stand_in {
+    if args.quiet && text::mark(&environment.backend, environment.emulated.as_ref()).is_some() {
         say!("{}", text::heading(&environment));
     }
     crate::output::print(format_args!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet)));

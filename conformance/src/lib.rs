@@ -42,6 +42,7 @@ mod context;
 #[cfg(windows)]
 mod direct3d;
 mod doctor;
+mod emulate;
 mod expectations;
 mod exporter;
 #[cfg(unix)]
@@ -75,7 +76,7 @@ pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Message, Peer};
 pub use report::{
-    Call, CallTrace, CaseReport, Environment, ExporterDetail, ExporterReport, MERGED_SCHEMA, Merged, NotRead,
+    Call, CallTrace, CaseReport, Emulated, Environment, ExporterDetail, ExporterReport, MERGED_SCHEMA, Merged, NotRead,
     Observation, Report, Returned, SCHEMA, Sourced, Tool,
 };
 pub use scenario::{Exporters, Scenario};

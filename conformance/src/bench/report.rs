@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Stop;
-use crate::report::{ExporterDetail, Tool};
+use crate::report::{Emulated, ExporterDetail, Tool};
 
 /// The version of the report's form. Grows when a reader would have to change.
 pub const BENCH_SCHEMA: u32 = 1;
@@ -21,6 +21,9 @@ pub struct BenchReport {
     pub tool: Tool,
     /// The backend.
     pub backend: BackendInfo,
+    /// Set where the vendor's own runtime ran on an emulated kernel driver: the numbers are then no GPU's.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub emulated: Option<Emulated>,
     /// Its device.
     pub device: DeviceIdentity,
     /// The Vulkan device on the other side, if there is one.
@@ -159,6 +162,7 @@ mod tests {
             schema: BENCH_SCHEMA,
             tool: Tool { name: "t".into(), version: "1".into() },
             backend: BackendInfo { name: "host".into(), driver: "d".into(), library: None, stand_in: false },
+            emulated: None,
             device: DeviceIdentity::default(),
             exporter: None,
             started: None,

@@ -10,6 +10,7 @@ use globset::GlobMatcher;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{FAILED, check_writable, glob, to_json, write_file};
+use crate::emulate::{self, EmulateArgs};
 use crate::outcome::{Stop, Verdict};
 use crate::report::{Merged, Tool, html};
 use crate::suite::Suite;
@@ -26,6 +27,8 @@ pub(crate) struct BenchArgs {
     /// The backend; without it, what GPU_INTEROP_BACKEND says, or the first that has a device.
     #[arg(long)]
     backend: Option<String>,
+    #[command(flatten)]
+    pub(crate) emulation: EmulateArgs,
     /// Only measurements whose name matches: load, context, memory.64KiB, memory.1MiB, memory.64MiB, signal.1, signal.8,
     /// signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, live_imports; frame.graphics.1080p,
     /// frame.graphics.4K, frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K, frame.transfer.8K;
@@ -90,8 +93,8 @@ pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
     let (started, start) = (Utc::now().trunc_subsecs(0), Instant::now());
     let filter = args.filter.as_deref().map(glob).transpose()?;
     let groups = chosen(filter.as_ref())?;
-    let backend = match &args.backend {
-        Some(name) => name.clone(),
+    let backend = match args.emulation.backend(args.backend.as_deref())? {
+        Some(name) => name,
         None => suite.default_backend()?.0,
     };
     let under_test = suite.backend(&backend)?;
@@ -104,6 +107,7 @@ pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
         schema: BENCH_SCHEMA,
         tool: Tool::this(),
         backend: machine.backend.info().clone(),
+        emulated: emulate::detect(machine.backend.info()),
         device: machine.device.identity().clone(),
         exporter: machine.exporter(),
         started: Some(started),
@@ -206,6 +210,7 @@ mod tests {
             schema: BENCH_SCHEMA,
             tool: Tool { name: "t".into(), version: "1".into() },
             backend: BackendInfo { name: "b".into(), driver: "d".into(), library: None, stand_in: false },
+            emulated: None,
             device: DeviceIdentity::default(),
             exporter: None,
             started: None,

@@ -10,7 +10,7 @@ use crate::report::text::subject;
 
 /// What was measured on what, in the first lines.
 pub(super) fn heading(report: &BenchReport) -> String {
-    let mut text = subject(&report.backend, &report.device);
+    let mut text = subject(&report.backend, report.emulated.as_ref(), &report.device);
     // Writing to a String does not fail.
     if let Some(exporter) = &report.exporter {
         let _ = writeln!(text, "vulkan    {}", exporter.driver);

@@ -51,6 +51,8 @@ struct Entry {
     /// As Rust names it: `linux`.
     #[serde(default)]
     os: Pattern,
+    /// Whether it is for runs on an emulated kernel driver only, or for others only.
+    emulated: Option<bool>,
     reason: String,
     /// Where it is known from: a page or an issue.
     link: Option<String>,
@@ -85,6 +87,8 @@ impl Pattern {
 pub(crate) struct Machine<'a> {
     pub(crate) backend: &'a str,
     pub(crate) driver: Option<&'a Version>,
+    /// Whether the kernel driver beneath a vendor's runtime is emulated.
+    pub(crate) emulated: bool,
     pub(crate) device: &'a str,
     pub(crate) os: &'a str,
 }
@@ -103,6 +107,7 @@ impl Entry {
         self.backend.matches(machine.backend)
             && self.device.matches(machine.device)
             && self.os.matches(machine.os)
+            && self.emulated.is_none_or(|emulated| emulated == machine.emulated)
             && self.driver.as_ref().is_none_or(|range| range.contains(machine.driver))
     }
 

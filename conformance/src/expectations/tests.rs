@@ -5,7 +5,7 @@ use crate::exporter::ExporterName;
 use crate::scenario::Exporters;
 use crate::suite::Suite;
 
-const MACHINE: Machine<'_> = Machine { backend: "host", driver: None, device: "CPU", os: "linux" };
+const MACHINE: Machine<'_> = Machine { backend: "host", driver: None, emulated: false, device: "CPU", os: "linux" };
 const PLACE: Place<'_> = Place { machine: MACHINE, scenario: "map.offsets", exporter: "vulkan", exporter_driver: None };
 
 fn parse(text: &str) -> Verdict<Expectations> {

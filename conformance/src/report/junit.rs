@@ -9,7 +9,8 @@ use crate::outcome::{Outcome, Stop, Verdict};
 
 /// The report as JUnit XML: one suite a scenario group.
 pub(crate) fn render(report: &Report) -> Verdict<String> {
-    let mut junit = JunitReport::new(format!("gpu-interop conformance, {}", report.backend.name));
+    let mark = text::mark(&report.backend, report.emulated.as_ref()).map(|mark| format!(" {mark}")).unwrap_or_default();
+    let mut junit = JunitReport::new(format!("gpu-interop conformance, {}{mark}", report.backend.name));
     let mut groups: Vec<(String, TestSuite)> = Vec::new();
     for result in &report.results {
         let group = result.id.split('.').next().unwrap_or_default().to_owned();

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Report, SCHEMA, Tool, html, text};
+use super::{Emulated, Report, SCHEMA, Tool, html, text};
 use crate::bench::{BENCH_SCHEMA, BenchReport};
 use crate::cli::{FAILED, check_writable, status_of, to_json, write_file};
 use crate::outcome::{Stop, Verdict};
@@ -113,16 +113,16 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     if merged.reports.is_empty() && merged.benches.is_empty() {
         return Err(Stop::Failed("there is nothing to merge".into()));
     }
-    let subject = |backend: &BackendInfo, device: &DeviceIdentity| {
-        let stand_in = if backend.stand_in { " STAND-IN" } else { "" };
-        format!("{}{stand_in}, {}", backend.name, device.name)
+    let subject = |backend: &BackendInfo, emulated: &Option<Emulated>, device: &DeviceIdentity| {
+        let mark = text::mark(backend, emulated.as_ref()).map(|mark| format!(" {mark}")).unwrap_or_default();
+        format!("{}{mark}, {}", backend.name, device.name)
     };
     for Sourced { source, report } in &merged.reports {
-        say!("{source}: {}: {}", subject(&report.backend, &report.device), text::counts(report));
+        say!("{source}: {}: {}", subject(&report.backend, &report.emulated, &report.device), text::counts(report));
     }
     for Sourced { source, report } in &merged.benches {
         let count = report.measurements.len();
-        say!("{source}: {}: {count} measurements", subject(&report.backend, &report.device));
+        say!("{source}: {}: {count} measurements", subject(&report.backend, &report.emulated, &report.device));
     }
     if let Some(path) = &args.html {
         write_file(path, &html::render(&merged))?;

@@ -1,6 +1,7 @@
 //! What a run found.
 
 mod calls;
+mod emulated;
 pub(crate) mod html;
 pub(crate) mod junit;
 pub(crate) mod merge;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use calls::{Call, CallTrace, Returned};
+pub use emulated::Emulated;
 pub use merge::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 
 use crate::exporter::ExporterName;
@@ -42,6 +44,9 @@ pub struct Report {
     pub repeat: NonZeroU32,
     /// The backend under test.
     pub backend: BackendInfo,
+    /// Set where the vendor's own runtime ran on an emulated kernel driver.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub emulated: Option<Emulated>,
     /// Its device.
     pub device: DeviceIdentity,
     /// What the device says it can do.
@@ -157,6 +162,9 @@ pub(crate) fn case_name(id: &str, exporter: Option<ExporterName>) -> String {
 pub struct Environment {
     /// The backend.
     pub backend: BackendInfo,
+    /// Set where the vendor's own runtime is on an emulated kernel driver.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub emulated: Option<Emulated>,
     /// Its device.
     pub device: DeviceIdentity,
     /// Every device it has.

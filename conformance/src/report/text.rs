@@ -8,15 +8,18 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 
 use gpu_interop::{BackendInfo, DeviceIdentity};
 
-use super::{CallTrace, CaseReport, Environment, Observation, Report};
+use super::{CallTrace, CaseReport, Emulated, Environment, Observation, Report};
 use crate::outcome::{Outcome, Stop};
 
 /// What a report is about, in its first lines.
-pub(crate) fn subject(backend: &BackendInfo, device: &DeviceIdentity) -> String {
+pub(crate) fn subject(backend: &BackendInfo, emulated: Option<&Emulated>, device: &DeviceIdentity) -> String {
     let mut text = String::new();
     // Writing to a String does not fail.
     if backend.stand_in {
         let _ = writeln!(text, "STAND-IN DRIVER: this run says nothing about a vendor's driver");
+    }
+    if let Some(emulated) = emulated {
+        let _ = writeln!(text, "{emulated}");
     }
     let _ = writeln!(text, "backend   {}: {}", backend.name, backend.driver);
     if let Some(library) = &backend.library {
@@ -26,9 +29,18 @@ pub(crate) fn subject(backend: &BackendInfo, device: &DeviceIdentity) -> String 
     text
 }
 
+/// The mark of a run that is not on a vendor's driver and hardware; none for one that is.
+pub(crate) fn mark(backend: &BackendInfo, emulated: Option<&Emulated>) -> Option<&'static str> {
+    match (backend.stand_in, emulated) {
+        (true, _) => Some("STAND-IN"),
+        (false, Some(_)) => Some("EMULATED"),
+        (false, None) => None,
+    }
+}
+
 /// What is tested, in the first lines of every run.
 pub(crate) fn heading(environment: &Environment) -> String {
-    let mut text = subject(&environment.backend, &environment.device);
+    let mut text = subject(&environment.backend, environment.emulated.as_ref(), &environment.device);
     for exporter in &environment.exporters {
         let _ = match (&exporter.available, &exporter.stop) {
             (Some(detail), _) => writeln!(text, "exporter  {}: {} ({})", exporter.name, detail.driver, detail.device),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend_under_test::BackendUnderTest;
 use crate::context::{Context, Recorded, Seeds};
+use crate::emulate;
 use crate::exporter::{self, ExporterName};
 use crate::outcome::{Stop, Verdict};
 use crate::report::{Environment, ExporterDetail, ExporterReport};
@@ -144,6 +145,7 @@ pub(crate) fn discover(
         .collect();
     Ok(Environment {
         backend: backend.info().clone(),
+        emulated: emulate::detect(backend.info()),
         device: device.identity().clone(),
         devices,
         capabilities: device.capabilities().clone(),

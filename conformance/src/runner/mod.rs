@@ -23,7 +23,9 @@ use crate::expectations::{Expectations, Machine, Place, Version};
 use crate::exporter::ExporterName;
 use crate::interrupt;
 use crate::outcome::{Outcome, Verdict};
-use crate::report::{CallTrace, CaseReport, Environment, ExporterReport, Report, SCHEMA, Tool, case_name, summarize};
+use crate::report::{
+    CallTrace, CaseReport, Emulated, Environment, ExporterReport, Report, SCHEMA, Tool, case_name, summarize,
+};
 use crate::scenario::{Exporters, Scenario};
 
 #[cfg(unix)]
@@ -155,6 +157,7 @@ impl Plan {
             seed: self.seeds.first,
             repeat: self.seeds.count,
             backend: environment.backend.clone(),
+            emulated: environment.emulated.clone(),
             device: environment.device.clone(),
             capabilities: environment.capabilities.clone(),
             exporters: environment.exporters.clone(),
@@ -281,13 +284,16 @@ impl Drivers {
             (report.name, report.available.as_ref().and_then(|found| Version::of_driver(&found.driver)))
         };
         let exporters = environment.exporters.iter().map(version).collect();
-        Self { backend: Version::of_driver(&environment.backend.driver), exporters }
+        // The release of an emulated runtime is known better than the backend says it.
+        let release = environment.emulated.as_ref().and_then(Emulated::version).and_then(Version::of_driver);
+        Self { backend: release.or_else(|| Version::of_driver(&environment.backend.driver)), exporters }
     }
 
     fn machine<'a>(&'a self, environment: &'a Environment) -> Machine<'a> {
         Machine {
             backend: &environment.backend.name,
             driver: self.backend.as_ref(),
+            emulated: environment.emulated.is_some(),
             device: &environment.device.name,
             os: std::env::consts::OS,
         }

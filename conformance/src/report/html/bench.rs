@@ -19,7 +19,7 @@ pub(super) fn section(bench: &Sourced<BenchReport>, number: usize) -> Markup {
     html! {
         section aria-labelledby=(id) {
             h2 id=(id) {
-                "Measurements: " (report.backend.name) " · " (report.device.name) (machines::stand_in(&report.backend))
+                "Measurements: " (report.backend.name) " · " (report.device.name) (machines::mark(&report.backend, &report.emulated))
             }
             (machines::of_bench(bench))
             @if !judged.is_empty() {

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::{Run, counts, tally};
 use crate::bench::BenchReport;
 use crate::outcome::Stop;
-use crate::report::{Sourced, text};
+use crate::report::{Emulated, Sourced, text};
 
 /// A card for each report.
 pub(super) fn section(runs: &[Run<'_>]) -> Markup {
@@ -26,9 +26,10 @@ fn card(run: Run<'_>) -> Markup {
         article class="card" {
             h3 {
                 span class="number" { (run.number) } " "
-                (report.backend.name) " · " (report.device.name) (stand_in(&report.backend))
+                (report.backend.name) " · " (report.device.name) (mark(&report.backend, &report.emulated))
             }
             p class="counts" { (counts(&tally(report.results.iter()))) }
+            @if let Some(emulated) = &report.emulated { p { (emulated) } }
             dl {
                 dt { "driver" } dd { (report.backend.driver) }
                 @if let Some(library) = &report.backend.library { dt { "library" } dd { (library.display()) } }
@@ -56,11 +57,15 @@ fn date(time: DateTime<Utc>) -> String {
     time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// The mark of a driver that is none.
-pub(super) fn stand_in(backend: &BackendInfo) -> Markup {
+/// The mark of a run that is not on a vendor's driver and hardware.
+pub(super) fn mark(backend: &BackendInfo, emulated: &Option<Emulated>) -> Markup {
+    let about = match emulated {
+        Some(emulated) if !backend.stand_in => emulated.to_string(),
+        _ => "This run says nothing about a vendor's driver.".into(),
+    };
     html! {
-        @if backend.stand_in {
-            " " strong class="stand-in" title="This run says nothing about a vendor's driver." { "STAND-IN" }
+        @if let Some(mark) = text::mark(backend, emulated.as_ref()) {
+            " " strong class="stand-in" title=(about) { (mark) }
         }
     }
 }
@@ -70,6 +75,7 @@ pub(super) fn of_bench(bench: &Sourced<BenchReport>) -> Markup {
     let report = &bench.report;
     let took = std::time::Duration::from_micros(report.duration_us);
     html! {
+        @if let Some(emulated) = &report.emulated { p { (emulated) } }
         dl {
             dt { "driver" } dd { (report.backend.driver) }
             dt { "device" } dd { (report.device) }

@@ -65,7 +65,7 @@ fn meaning(outcome: Outcome) -> &'static str {
 /// What stands over a column.
 pub(super) fn heading(run: Run<'_>) -> Markup {
     html! {
-        span class="number" { (run.number) } " " (run.report.backend.name) (machines::stand_in(&run.report.backend))
+        span class="number" { (run.number) } " " (run.report.backend.name) (machines::mark(&run.report.backend, &run.report.emulated))
         small { (run.report.device.name) }
         small { (exporters(run)) }
     }

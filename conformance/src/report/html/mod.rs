@@ -117,6 +117,9 @@ fn verdict(runs: &[Run<'_>]) -> String {
     if runs.iter().any(|run| run.report.backend.stand_in) {
         text.push_str("; some with STAND-IN drivers");
     }
+    if runs.iter().any(|run| run.report.emulated.is_some()) {
+        text.push_str("; some EMULATED");
+    }
     text
 }
 

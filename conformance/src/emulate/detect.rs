@@ -1,0 +1,65 @@
+//! Whether this process runs on an emulated kernel driver.
+
+use std::path::Path;
+
+use gpu_interop::BackendInfo;
+
+use super::{BACKEND, manifest, runtime};
+use crate::report::Emulated;
+
+/// What is emulated beneath a backend that this process has loaded; `None` for a GPU, and for a simulator, which needs no
+/// kernel driver and is marked by itself.
+///
+/// An emulated driver has a function that names it. Looked up in the whole process, so that a report says it also where
+/// the driver was preloaded by other means than `--emulate`.
+pub(crate) fn detect(backend: &BackendInfo) -> Option<Emulated> {
+    let kernel_driver = kernel_driver().filter(|_| backend.name == BACKEND && !backend.stand_in)?;
+    let file = backend.library.as_deref().map(real);
+    Some(Emulated {
+        kernel_driver,
+        runtime: file.as_deref().and_then(runtime::version_of_file),
+        release: file.as_deref().and_then(manifest::release_of),
+    })
+}
+
+/// The file that a link leads to.
+fn real(file: &Path) -> std::path::PathBuf {
+    file.canonicalize().unwrap_or_else(|_| file.into())
+}
+
+/// What the emulated kernel driver in this process calls itself.
+#[cfg(unix)]
+pub(super) fn kernel_driver() -> Option<String> {
+    use std::ffi::{CStr, c_char};
+
+    /// Defined by emulated kernel drivers, and by nothing else.
+    const MARKER: &[u8] = b"gpu_interop_emulated_driver\0";
+
+    let process = libloading::os::unix::Library::this();
+    // SAFETY: the symbol's type wherever it is defined; the project reserves names that begin with `gpu_interop_`.
+    let name = unsafe { process.get::<unsafe extern "C" fn() -> *const c_char>(MARKER) }.ok()?;
+    // SAFETY: takes nothing, and may be called at any time.
+    let name = unsafe { name() };
+    if name.is_null() {
+        return Some("unnamed".into());
+    }
+    // SAFETY: not null, and then a static NUL-terminated string.
+    Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+}
+
+/// There are none.
+#[cfg(not(unix))]
+pub(super) fn kernel_driver() -> Option<String> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_function_nothing_is_emulated() {
+        let backend = BackendInfo { name: "hip".into(), driver: "HIP 5.2".into(), library: None, stand_in: false };
+        assert_eq!(detect(&backend), None);
+    }
+}
