@@ -43,7 +43,7 @@ pub(super) fn variables(
     // The second name is the older one. A driver that the user has chosen stays.
     let names = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
     let chosen = |name: &&str| current(name).is_some_and(|files| !files.is_empty());
-    if !names.iter().any(|name| chosen(name))
+    if !names.iter().any(chosen)
         && let Some(file) = lavapipe(&DRIVERS.map(PathBuf::from))
     {
         variables.extend(names.map(|name| (name, file.clone().into_os_string())));
