@@ -7,7 +7,7 @@
 # ci/amd-runtimes.lock has the packages that the results of this project were made with. Another version of one of AMD's
 # own packages is an error; --accept takes it, and writes the lock anew. What they depend on may move: that is only said.
 #
-# A folder VERSION has `manifest` (package, version, SHA-256 of its file), and libraries in `amd`, `libc` and `other`.
+# A folder VERSION has `manifest` (package, version, SHA-256 of its file), and libraries in `amd`, `libc` and `lib`.
 # Packages come from the mirror that this machine's apt uses. One that is set up already is only compared with the lock.
 #
 # Exit status: 0 if all are there; 2 if it was called wrongly, or the machine lacks a tool; 3 if a suite cannot be reached, or
@@ -94,13 +94,14 @@ download() {
         stop $UNREACHABLE "$version: libamdhip64-${generation[$version]} cannot be had from ${suites[$version]} today; see above"
 }
 
-# Sorts the libraries of the packages into AMD's, the C library's, and others, and writes the manifest.
+# Sorts the libraries of the packages into AMD's, the C library's, and others, and writes the manifest. The others are in
+# `lib`, because LLVM looks for its own in ../lib, whatever a program says.
 unpack() {
     local work=$1 new=$2 file package part folder_of_libraries
-    mkdir -p "$new/amd" "$new/libc" "$new/other"
+    mkdir -p "$new/amd" "$new/libc" "$new/lib"
     for file in "$work"/cache/archives/*.deb; do
         package=$(dpkg-deb --field "$file" Package)
-        if [[ $package =~ $own ]]; then part=amd; elif [ "$package" = libc6 ]; then part=libc; else part=other; fi
+        if [[ $package =~ $own ]]; then part=amd; elif [ "$package" = libc6 ]; then part=libc; else part=lib; fi
         printf '%s %s %s\n' "$package" "$(dpkg-deb --field "$file" Version)" "$(sha256sum "$file" | cut -d ' ' -f 1)"
         rm -rf "$work/files"
         dpkg-deb --extract "$file" "$work/files"

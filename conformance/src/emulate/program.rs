@@ -53,9 +53,9 @@ fn change(copy: &Path, folder: &Path, with_own_c_library: bool) -> Verdict {
     let mut command = Command::new("patchelf");
     let parts = if with_own_c_library {
         command.arg("--set-interpreter").arg(folder.join(LOADER));
-        vec![part("amd"), part("libc"), part("other"), SYSTEM.into()]
+        vec![part("amd"), part("libc"), part("lib"), SYSTEM.into()]
     } else {
-        vec![part("amd"), SYSTEM.into(), part("other")]
+        vec![part("amd"), SYSTEM.into(), part("lib")]
     };
     // Of the older kind, which also counts for the libraries of libraries.
     command.arg("--force-rpath").arg("--set-rpath").arg(parts.join(&OsString::from(":"))).arg(copy);
