@@ -1,7 +1,5 @@
 //! Whether this process runs on an emulated kernel driver.
 
-use std::path::Path;
-
 use gpu_interop::BackendInfo;
 
 use super::{BACKEND, manifest, runtime};
@@ -14,17 +12,12 @@ use crate::report::Emulated;
 /// the driver was preloaded by other means than `--emulate`.
 pub(crate) fn detect(backend: &BackendInfo) -> Option<Emulated> {
     let kernel_driver = kernel_driver().filter(|_| backend.name == BACKEND && !backend.stand_in)?;
-    let file = backend.library.as_deref().map(real);
+    let library = backend.library.as_deref();
     Some(Emulated {
         kernel_driver,
-        runtime: file.as_deref().and_then(runtime::version_of_file),
-        release: file.as_deref().and_then(manifest::release_of),
+        runtime: library.and_then(runtime::version_of_library),
+        release: library.and_then(manifest::release_of),
     })
-}
-
-/// The file that a link leads to.
-fn real(file: &Path) -> std::path::PathBuf {
-    file.canonicalize().unwrap_or_else(|_| file.into())
 }
 
 /// What the emulated kernel driver in this process calls itself.

@@ -39,10 +39,10 @@ impl Manifest {
     }
 }
 
-/// The release that a runtime's file is of: as the manifest of its folder says, or Debian of an installed package.
-pub(super) fn release_of(file: &Path) -> Option<String> {
-    let of_folder = file.ancestors().skip(1).find_map(Manifest::read);
-    of_folder.map_or_else(|| installed(file), |manifest| manifest.release())
+/// The release that a runtime is of: as the manifest of its folder says, or Debian of an installed package.
+pub(super) fn release_of(library: &Path) -> Option<String> {
+    let of_folder = library.ancestors().skip(1).find_map(Manifest::read);
+    of_folder.map_or_else(|| installed(&library.canonicalize().ok()?), |manifest| manifest.release())
 }
 
 /// The upstream version of the installed package that has a file.

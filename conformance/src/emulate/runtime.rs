@@ -41,8 +41,7 @@ impl Runtime {
     /// The one that the system has installed.
     fn of_system() -> Option<Self> {
         let library = library_in(Path::new(SYSTEM))?;
-        let file = library.canonicalize().ok()?;
-        let release = manifest::release_of(&file).or_else(|| version_of_file(&file))?;
+        let release = manifest::release_of(&library).or_else(|| version_of_library(&library))?;
         Some(Self { library, release, folder: None })
     }
 
@@ -65,8 +64,13 @@ fn library_in(folder: &Path) -> Option<PathBuf> {
     files.into_iter().find(|file| file.is_file())
 }
 
-/// The version that the name of the runtime's file has: `libamdhip64.so.5.2.21153` is 5.2.21153.
-pub(super) fn version_of_file(file: &Path) -> Option<String> {
+/// The version that the name of a runtime's file has, which the library's name is a link to.
+pub(super) fn version_of_library(library: &Path) -> Option<String> {
+    version_of_file(&library.canonicalize().ok()?)
+}
+
+/// `libamdhip64.so.5.2.21153` is 5.2.21153.
+fn version_of_file(file: &Path) -> Option<String> {
     let version = file.file_name()?.to_str()?.strip_prefix(NAME)?;
     numbers(version).filter(|numbers| numbers.len() > 1).map(|_| version.to_owned())
 }

@@ -45,11 +45,26 @@ fn every_field_must_match() {
         ("exporter = 'vulkan'", "exporter = 'native'"),
         ("device = 'C*'", "device = '*Tegra*'"),
         ("os = '{linux,android}'", "os = 'windows'"),
+        ("emulated = false", "emulated = true"),
     ] {
         assert_eq!((entry(fits), entry(does_not)), (r.clone(), None), "{fits}");
     }
     let all = parse("[[unsupported]]\nscenario = 'map.*'\nreason = 'r'").expect("valid");
     assert_eq!(all.unsupported(&Place { scenario: "memory.fill", ..PLACE }), None);
+}
+
+#[test]
+fn what_is_for_emulated_drivers_is_for_no_other() {
+    let fits = |field: &str, emulated: bool| {
+        let all = parse(&format!("[[expected_failure]]\nscenario = '*'\n{field}\nreason = 'r'\nmeasured = 'm'"));
+        let place = Place { machine: Machine { emulated, ..MACHINE }, ..PLACE };
+        all.expect("valid").judge(&place, Outcome::Failed).0 == Outcome::ExpectedFailure
+    };
+    for (field, emulated, hardware) in
+        [("emulated = true", true, false), ("emulated = false", false, true), ("", true, true)]
+    {
+        assert_eq!((fits(field, true), fits(field, false)), (emulated, hardware), "{field}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpu_interop_conformance::{BenchReport, Merged, Outcome};
+use gpu_interop_conformance::{BenchReport, Emulated, Merged, Outcome};
 use serde_json::Value;
 
 use super::{Tested, committed, conformance, full_report, html, json, printed, report, text};
@@ -50,6 +50,34 @@ fn every_report_is_kept_as_it_was() -> Tested {
     let again = folder.path().join("again.json");
     printed(&["merge", text(&merged)?, "--json", text(&again)?])?;
     assert_eq!(json(&again)?, json(&merged)?);
+    Ok(())
+}
+
+#[test]
+fn emulated_runs_are_marked_everywhere() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let mut report = full_report()?;
+    report.backend.stand_in = false;
+    let line = "EMULATED: AMD's HIP runtime 5.2.3 on an emulated kernel driver; no AMD GPU";
+    let emulated =
+        Emulated { kernel_driver: "d".into(), runtime: Some("5.2.21153".into()), release: Some("5.2.3".into()) };
+    assert_eq!(emulated.to_string(), line);
+    for emulated in [None, Some(emulated)] {
+        report.emulated = emulated;
+        let is_emulated = report.emulated.is_some();
+        let file = write(folder.path(), "hip.json", &serde_json::to_value(&report)?)?;
+        let merged = folder.path().join("all.html");
+        let said = printed(&["merge", &file, "--html", text(&merged)?])?;
+        assert_eq!(said.contains(" EMULATED, "), is_emulated, "{said}");
+        let page = std::fs::read_to_string(&merged)?;
+        let page = html::parse(&page)?;
+        let card = page.with_class("card")[0].text();
+        assert_eq!(
+            (card.contains(line), card.matches("EMULATED").count()),
+            (is_emulated, 2 * usize::from(is_emulated))
+        );
+        assert_eq!(page.named("title")[0].text().contains("some EMULATED"), is_emulated);
+    }
     Ok(())
 }
 

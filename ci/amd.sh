@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The conformance suite on AMD's own HIP runtimes over an emulated kernel driver: on a Debian machine without any GPU, from
+# nothing to a summary.
+#
+#   amd.sh [VERSION...]   runtimes, as in ci/amd-runtimes.sh; without one, 5.2.3
+#
+# Installs packages where it is root, and else says which are missing. Rust must be there. Sets the runtimes up in target/amd,
+# unless the system has the same one installed. Reports are in target/amd-results, by version: JSON, JUnit, one page.
+#
+# Exit status: 0 if everything passed that is not expected otherwise; 1 if something failed; 2 if something is missing; 3 and
+# 4 as from ci/amd-runtimes.sh: a suite that cannot be reached, packages that are not those of the lock.
+set -euo pipefail
+FAILED=1 MISSING=2
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+versions=("$@")
+[ $# -gt 0 ] || versions=(5.2.3)
+target=${CARGO_TARGET_DIR:-$PWD/target}
+results=$target/amd-results
+
+stop() {
+    local status=$1
+    shift
+    printf 'amd: %s\n' "$*" >&2
+    exit "$status"
+}
+
+packages=(ca-certificates gcc libc6-dev libvulkan1 mesa-vulkan-drivers patchelf vulkan-validationlayers)
+command -v dpkg-query >/dev/null || stop $MISSING "this needs Debian, or a system with its tools"
+missing=()
+for package in "${packages[@]}"; do
+    # shellcheck disable=SC2016
+    [ "$(dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+if [ "${#missing[@]}" -gt 0 ]; then
+    [ "$(id -u)" = 0 ] || stop $MISSING "install these packages, or run this as root: ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+command -v cargo >/dev/null || stop $MISSING "Rust is not installed; the README says which version, and rustup installs it"
+
+cargo build --release -p gpu-interop-conformance -p gpu-interop-emulated-amdgpu --target-dir "$target"
+
+# Whether the system's own runtime is of this release.
+is_installed() {
+    # shellcheck disable=SC2016
+    dpkg-query --show --showformat '${Version}\n' "libamdhip64-${1%%.*}" 2>/dev/null | grep -q "^$1-"
+}
+
+mkdir -p "$results"
+failed=()
+for version in "${versions[@]}"; do
+    is_installed "$version" || ci/amd-runtimes.sh "$target/amd" "$version"
+    printf '\n%s\n' "AMD's runtime $version:"
+    report=$results/$version
+    "$target/release/conformance" run --emulate "amd:$version" --emulate-root "$target/amd" --require hip,vulkan --quiet \
+        --json "$report.json" --junit "$report.xml" --html "$report.html" || failed+=("$version")
+done
+
+printf '\n'
+reports=("${versions[@]/#/$results/}")
+"$target/release/conformance" merge "${reports[@]/%/.json}"
+[ "${#failed[@]}" -eq 0 ] || stop $FAILED "failed: ${failed[*]}; the reports are in $results"

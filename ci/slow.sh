@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Checks that take long, or need what is not always there: the conformance suite on AMD's newer runtimes, which come from
+# Debian's next releases. `.ci/run` has the one from its stable release.
+#
+#   slow.sh [VERSION...]   without one, 5.7.1 6.4.3 7.2.4
+#
+# A suite of Debian that cannot be reached, or is not consistent today, leaves its runtime out. That is said at the end.
+#
+# Exit status: 0 if what was reached passed; 1 if something failed; 3 if nothing could be reached.
+set -euo pipefail
+FAILED=1 UNREACHABLE=3
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+versions=("$@")
+[ $# -gt 0 ] || versions=(5.7.1 6.4.3 7.2.4)
+
+passed=() failed=() left_out=()
+for version in "${versions[@]}"; do
+    printf '\n=== %s s: AMD'\''s runtime %s\n' "$SECONDS" "$version"
+    status=0
+    ci/amd.sh "$version" || status=$?
+    case $status in
+    0) passed+=("$version") ;;
+    "$UNREACHABLE") left_out+=("$version") ;;
+    *) failed+=("$version") ;;
+    esac
+done
+
+printf '\n=== %s s: passed: %s; failed: %s\n' "$SECONDS" "${passed[*]:-none}" "${failed[*]:-none}"
+if [ "${#left_out[@]}" -gt 0 ]; then
+    printf '\n*** LEFT OUT: %s: Debian'\''s suites could not be reached, or do not have it today. NOTHING IS KNOWN OF THESE. ***\n' \
+        "${left_out[*]}"
+fi
+[ "${#failed[@]}" -eq 0 ] || exit $FAILED
+[ "${#passed[@]}" -gt 0 ] || exit $UNREACHABLE

@@ -1,0 +1,208 @@
+//! The tests, where AMD's kernel driver can be emulated.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use gpu_interop_conformance::{Outcome, Report};
+use libtest_mimic::{Completion, Failed, Trial};
+
+use crate::built::build;
+use crate::itself::this_program;
+
+/// Where Debian installs the runtime.
+const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
+const RUNTIME: &str = "libamdhip64.so.5";
+/// What the first line of a run begins with.
+const EMULATED: &str = "EMULATED: AMD's HIP runtime 5.";
+
+pub(crate) fn tests() -> Vec<Trial> {
+    let tests: [(&str, fn() -> Result<(), Failed>); 5] = [
+        ("emulated_memory_and_imports_pass", memory_and_imports),
+        ("emulated_reports_say_so", reports),
+        ("emulated_doctor_says_so", doctor),
+        ("emulated_runtime_in_a_folder", runtime_in_a_folder),
+        ("emulated_simulator_stays_a_stand_in", simulator),
+    ];
+    let with_runtime = tests.map(|(name, test)| Trial::ignorable_test(name, move || with_runtime(test)));
+    let mut all = vec![Trial::test("emulated_what_is_missing_is_said", missing)];
+    all.extend(with_runtime);
+    all
+}
+
+/// Runs a test where the runtime is installed.
+fn with_runtime(test: fn() -> Result<(), Failed>) -> Result<Completion, Failed> {
+    if Path::new(SYSTEM).join(RUNTIME).is_file() {
+        return test().map(|()| Completion::Completed);
+    }
+    let missing = "AMD's runtime is not installed (Debian 12: libamdhip64-5)";
+    if std::env::var_os("CI").is_some() { Err(missing.into()) } else { Ok(Completion::ignored_with(missing)) }
+}
+
+fn check(holds: bool, message: impl Into<String>) -> Result<(), Failed> {
+    if holds { Ok(()) } else { Err(message.into().into()) }
+}
+
+/// The emulated kernel driver.
+fn driver() -> Result<PathBuf, Failed> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let build = || match std::env::var_os("GPU_INTEROP_EMULATED_AMDGPU") {
+        Some(file) => Ok(file.into()),
+        None => build("gpu-interop-emulated-amdgpu").map_err(|failed| failed.message().unwrap_or_default().to_owned()),
+    };
+    Ok(BUILT.get_or_init(build).clone()?)
+}
+
+/// The suite, with its temporary files in `folder`.
+fn suite(folder: &Path, arguments: &[&str]) -> Result<Command, Failed> {
+    let mut command = this_program()?;
+    for variable in ["GPU_INTEROP_AMD_RUNTIMES", "GPU_INTEROP_HIP_LIBRARY", "LD_PRELOAD"] {
+        command.env_remove(variable);
+    }
+    command.args(arguments).env("TMPDIR", folder);
+    Ok(command)
+}
+
+/// The suite with the emulated kernel driver: what it printed, and that it leaves no file behind.
+fn emulated(arguments: &[&str]) -> Result<(Output, String), Failed> {
+    let folder = tempfile::tempdir()?;
+    let mut command = suite(folder.path(), arguments)?;
+    // What hides devices is not for the emulated ones.
+    command.env("GPU_INTEROP_EMULATED_AMDGPU", driver()?).env("HIP_VISIBLE_DEVICES", "-1");
+    let output = command.output()?;
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let left: Vec<_> = fs::read_dir(folder.path())?.flatten().map(|entry| entry.path()).collect();
+    check(left.is_empty(), format!("left behind: {left:?}\n{text}"))?;
+    Ok((output, text))
+}
+
+fn run(arguments: &[&str]) -> Result<(Report, String), Failed> {
+    let folder = tempfile::tempdir()?;
+    let json = folder.path().join("report.json");
+    let json = json.to_str().ok_or("a path that is text")?;
+    let (output, text) = emulated(&[&["run", "--json", json], arguments].concat())?;
+    let report = fs::read_to_string(json).unwrap_or_default();
+    let report = serde_json::from_str(&report).map_err(|error| format!("{error}: {}\n{text}", output.status))?;
+    Ok((report, text))
+}
+
+/// Everything that this runtime can do passes: with real Vulkan memory, and every byte verified.
+fn memory_and_imports() -> Result<(), Failed> {
+    let filter = "{memory,import}.*";
+    let (report, text) = run(&["--emulate", "amd", "--exporter", "vulkan", "--require", "vulkan", "--filter", filter])?;
+    check(text.starts_with(EMULATED), text.clone())?;
+    let fine = |outcome| matches!(outcome, Outcome::Passed | Outcome::Unsupported | Outcome::ExpectedFailure);
+    for case in &report.results {
+        check(fine(case.outcome), format!("{case:?}\n{text}"))?;
+    }
+    for (group, least) in [("memory.", 10), ("import.", 8)] {
+        let passed = |case: &&_| is_passed(case, group);
+        let count = report.results.iter().filter(passed).count();
+        check(count >= least, format!("{count} of {group}* passed\n{text}"))?;
+    }
+    Ok(())
+}
+
+fn is_passed(case: &gpu_interop_conformance::CaseReport, group: &str) -> bool {
+    case.outcome == Outcome::Passed && case.id.starts_with(group)
+}
+
+/// The text, the JSON, the JUnit file, the page, and reports laid side by side.
+fn reports() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (json, junit, html) = (path("report.json"), path("report.xml"), path("report.html"));
+    let files = ["--json", &json, "--junit", &junit, "--html", &html];
+    let (output, text) =
+        emulated(&[&["run", "--emulate", "amd", "--quiet", "--filter", "identity.stable"], &files[..]].concat())?;
+    check(output.status.success() && text.starts_with(EMULATED), text)?;
+    let report: Report = serde_json::from_str(&fs::read_to_string(&json)?)?;
+    let emulated = report.emulated.as_ref().ok_or("the report does not say it")?;
+    check(emulated.runtime.as_ref().is_some_and(|version| version.starts_with("5.")), format!("{emulated:?}"))?;
+    check(emulated.release.as_ref().is_some_and(|release| release.starts_with("5.")), format!("{emulated:?}"))?;
+    check(!emulated.kernel_driver.is_empty() && !report.backend.stand_in, format!("{report:?}"))?;
+    check(report.backend.name == "hip" && report.results.len() == 1, format!("{report:?}"))?;
+    for file in [&junit, &html] {
+        let text = fs::read_to_string(file)?;
+        check(text.contains("EMULATED"), text)?;
+    }
+    let merged = suite(folder.path(), &["merge", &json])?.output()?;
+    let text = String::from_utf8_lossy(&merged.stdout).into_owned();
+    check(merged.status.success() && text.contains("hip EMULATED, "), text)
+}
+
+fn doctor() -> Result<(), Failed> {
+    let (output, text) = emulated(&["doctor", "--emulate", "amd"])?;
+    check(output.status.success(), text.clone())?;
+    let mut lines = text.lines();
+    let above = |line: &str| line.starts_with(EMULATED);
+    check(lines.any(above), text.clone())?;
+    check(lines.next().is_some_and(|line| line.starts_with("backend   hip: HIP 5.")), text.clone())?;
+    check(text.matches("EMULATED").count() == 1, format!("the host backend is not emulated: {text}"))
+}
+
+/// A runtime that is set up in a folder: with a copy of the program that finds its libraries there, and nothing in the
+/// environment of other programs.
+fn runtime_in_a_folder() -> Result<(), Failed> {
+    let root = tempfile::tempdir()?;
+    let folder = root.path().join("5.9.8");
+    for part in ["amd", "lib", "libc"] {
+        fs::create_dir_all(folder.join(part))?;
+    }
+    for name in [RUNTIME, "libhsa-runtime64.so.1", "libhsakmt.so.1", "libamd_comgr.so.2"] {
+        let real = Path::new(SYSTEM).join(name).canonicalize()?;
+        symlink(real, folder.join("amd").join(name))?;
+    }
+    fs::write(folder.join("manifest"), "libamdhip64-5 5.9.8-1 00\nlibc6 2.0-1 00\n")?;
+    let root = root.path().to_str().ok_or("a path that is text")?;
+    // This scenario starts another program.
+    let filter = "process.handles_not_inherited";
+    let (report, text) =
+        run(&["--emulate", "amd:5.9", "--emulate-root", root, "--exporter", "vulkan", "--filter", filter])?;
+    check(text.starts_with("EMULATED: AMD's HIP runtime 5.9.8 "), text.clone())?;
+    let library = report.backend.library.unwrap_or_default();
+    check(library.starts_with(&folder), library.display().to_string())?;
+    check(report.results.iter().all(|case| case.outcome == Outcome::Passed), text)?;
+    let copies = fs::read_dir(folder.join("programs"))?.count();
+    check(copies == 1, format!("{copies} copies"))
+}
+
+/// A simulator needs no kernel driver: that one is there does not make its runs AMD's.
+fn simulator() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let json = folder.path().join("report.json");
+    let mut command =
+        suite(folder.path(), &["run", "--backend", "hip", "--exporter", "native", "--filter", "identity.stable"])?;
+    command.arg("--json").arg(&json).env("LD_PRELOAD", driver()?);
+    command.env("GPU_INTEROP_HIP_LIBRARY", build("gpu-interop-sim-hip")?);
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    check(output.status.success() && text.starts_with("STAND-IN DRIVER: "), format!("{output:?}"))?;
+    check(!text.contains("EMULATED"), text)?;
+    let report: Report = serde_json::from_str(&fs::read_to_string(&json)?)?;
+    check(report.emulated.is_none() && report.backend.stand_in, format!("{report:?}"))
+}
+
+/// What is missing is an error that says how to get it, and nothing runs.
+fn missing() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let nowhere = folder.path().join("none");
+    let nowhere = nowhere.to_str().ok_or("a path that is text")?;
+    let not_a_library = folder.path().join("library.so");
+    fs::write(&not_a_library, "no library")?;
+    let not_a_library = not_a_library.to_str().ok_or("a path that is text")?;
+    for (arguments, library, parts) in [
+        (["--emulate", "amd:6.9.9"], not_a_library, ["--emulate amd:6.9.9: AMD's runtime is not here", "6.9.9"]),
+        (["--emulate", "amd:6.9.9"], not_a_library, ["ci/amd-runtimes.sh", "libamdhip64-6"]),
+        (["--emulate", "amd"], nowhere, ["there is no such file", "GPU_INTEROP_EMULATED_AMDGPU="]),
+    ] {
+        let mut command = suite(folder.path(), &["run", "--emulate-root", nowhere])?;
+        let output = command.args(arguments).env("GPU_INTEROP_EMULATED_AMDGPU", library).output()?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        check(output.status.code() == Some(2), format!("{arguments:?}: {output:?}"))?;
+        check(parts.iter().all(|part| text.contains(part)), format!("{parts:?}: {text}"))?;
+    }
+    Ok(())
+}
