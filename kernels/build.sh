@@ -9,7 +9,8 @@ shopt -s nullglob
 export LC_ALL=C
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-# Code objects of version 5, which ROCm 6.0 and later load.
+# Code objects of version 4, which HIP 5.2 to 7.2 load (5.2 refuses version 5). They keep their symbol tables: AMD's
+# loader finds .symtab and .strtab by name, and crashes without them (HIP 5.2 to 6.4).
 architectures=(gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1201)
 # One object for a family, for the members not named above. These are of version 6, which only newer ROCm loads.
 families=(gfx9-generic gfx10-1-generic gfx10-3-generic gfx11-generic gfx12-generic)
@@ -23,7 +24,7 @@ build() {
         -S -o "$1/kernels.ptx" device/kernels.c
     local target
     for target in "${architectures[@]}"; do
-        code_object "$target" "$1" -mcode-object-version=5
+        code_object "$target" "$1" -mcode-object-version=4
     done
     for target in "${families[@]}"; do
         # -w: clang-19 calls version 6 unfinished, and has no other switch for that.
@@ -36,7 +37,7 @@ code_object() {
     local target=$1 folder=$2
     clang-19 --target=amdgcn-amd-amdhsa -mcpu="$target" -nogpulib "${flags[@]}" "${@:3}" \
         -c -o "$folder/$target.o" device/kernels.c
-    ld.lld-19 -shared --strip-all --build-id=none -o "$folder/$target.hsaco" "$folder/$target.o"
+    ld.lld-19 -shared --build-id=none -o "$folder/$target.hsaco" "$folder/$target.o"
     rm "$folder/$target.o"
     chmod 644 "$folder/$target.hsaco"
 }

@@ -17,7 +17,8 @@ pub static CODE_OBJECTS: &[(&str, &[u8])] = code_objects![
 /// for this architecture.
 ///
 /// It is for `hipModuleLoadData` or `ModuleImage::Binary`. GPUs without an object of their own get that of their
-/// family, which only a newer ROCm loads (code object version 6; the others are of version 5, for ROCm 6.0 and later).
+/// family, which only newer runtimes load: HIP 6.4 does, 5.7 does not (code object version 6; the others are of version
+/// 4, which HIP 5.2 to 7.2 were seen to load).
 #[must_use]
 pub fn code_object(gfx_arch: &str) -> Option<&'static [u8]> {
     let arch = gfx_arch.split_once(':').map_or(gfx_arch, |(base, _)| base);

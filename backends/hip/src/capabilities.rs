@@ -11,6 +11,9 @@ const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only: elsewh
 const NO_IMAGES: &str = "HIP maps images on Windows only; share a linear buffer";
 const NO_EXPORT: &str = "on Windows HIP makes no memory that can be exported: hipMemCreate refuses Win32 handles; \
                          allocate with Direct3D 12 or Vulkan, export that, and import it";
+/// rocm-systems#8911. Seen with 5.2.3, 5.7.1, 6.4.3 and 7.2.4: a write in a recording has run before the recording ends.
+const NOT_RECORDED: &str = "HIP before 7.16 does not record waits for words and writes of words: it runs them at once, on \
+                            the stream that records; enqueue them before and after the graph";
 const NO_NV_SCI: &str = "NvSci objects exist on NVIDIA's embedded systems only";
 
 pub(crate) fn memory(kind: MemoryHandleKind, symbols: Support) -> Support {
@@ -53,6 +56,13 @@ pub(crate) fn feature(driver: &Driver<Hip>, device: DeviceNumber, feature: Featu
             both(symbols, driver.flag(device, number, "virtual memory management"))
         }
         Feature::StreamMemoryOperations32 => both(both(own.stream_wait_value_32.support(version), symbols), words()),
+        Feature::GraphMemoryOperations => {
+            let recorded = match version.is_at_least((7, 16)) {
+                true => Support::Native,
+                false => Support::DriverTooOld(NOT_RECORDED.into()),
+            };
+            both(recorded, both(own.stream_wait_value_32.support(version), both(symbols, words())))
+        }
         Feature::StreamMemoryOperations64 => both(both(own.stream_wait_value_64.support(version), symbols), words()),
         _ => symbols,
     }

@@ -21,13 +21,30 @@
 //!   that they gave, so that of two mappings which begin at the same one the first `hipFree` would end both; HIP 5.2
 //!   gives the import's first address whatever the range. It is freed after its last mapping, which waits for the
 //!   device to be idle.
-//! * Before HIP 5.6 `hipFree` does not know mappings: it is not called for them, and they end with their import.
+//! * Before HIP 5.5 `hipFree` does not know mappings, and aborts the process: it is not called for them, and they end with
+//!   their import.
 //!
-//! # What is not known
-//! * Whether copies and fills take the addresses of mappings before HIP 5.6: the table in which they look addresses up
-//!   is the one that `hipFree` looks into. Kernels take any address. No GPU with such a runtime was at hand.
-//! * Since when a runtime that is asked for a part of an import answers with its address: 5.2 does not, 6.0 does.
-//!   Nothing depends on it.
+//! # Streams
+//! * The runtime maps all streams of a device to a few hardware queues (`GPU_MAX_HW_QUEUES`, 4), each in order. A stream
+//!   that waits on the device holds back all others of its queue. So streams made here ([`Device::create_stream`]) never
+//!   share a queue with each other: the first three (one less than there are queues) are ordinary, non-blocking streams,
+//!   and every further one has a hardware queue of its own (`hipExtStreamCreateWithCUMask`, all units).
+//! * Such a stream costs a queue's memory, and the runtime orders it with the *null stream*: what another library enqueues
+//!   there waits for the stream, and on HIP 5.2 the enqueueing thread does. If the application, or PyTorch, uses the null
+//!   stream, keep to three streams, or start the process with `GPU_MAX_HW_QUEUES=32`, so that 31 are ordinary.
+//! * Streams of the application ([`Device::stream_from_raw`]) stay where the runtime put them: a wait on one may hold back
+//!   others of the application. Start the process with more queues if several of them wait.
+//!
+//! [`Device::create_stream`]: gpu_interop_core::Device::create_stream
+//! [`Device::stream_from_raw`]: gpu_interop_core::Device::stream_from_raw
+//!
+//! # Seen with AMD's own runtimes
+//! HIP 5.2.3, 5.7.1, 6.4.3 and 7.2.4, unmodified, on an emulated kernel driver:
+//! * Copies and fills take the addresses of mappings, in 5.2 too.
+//! * 7.2 never gives back an import that was mapped, whatever is freed (rocm-systems#3528 mends it): import once, and keep
+//!   the import. Since 5.5 a mapping is one reference more to the import, and an import is mapped once here.
+//! * 5.2 fills no range that begins and ends within the same 8 bytes and does not begin with them: such fills are copies
+//!   here.
 //!
 //! # Batches
 //! * HIP 5 takes one semaphore a call: a greater batch of signals or waits is `Unsupported` with it, and nothing of it
@@ -40,6 +57,7 @@ mod capabilities;
 mod image;
 mod import;
 mod properties;
+mod queues;
 mod signal_memory;
 mod sys;
 mod vendor;

@@ -25,6 +25,7 @@ pub(crate) mod attribute {
     /// Not in the header of HIP 5.2, whose runtime refuses the number.
     pub(crate) const VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: c_int = 89;
     pub(crate) const CAN_USE_STREAM_WAIT_VALUE: c_int = 10013;
+    pub(crate) const MULTIPROCESSOR_COUNT: c_int = 63;
 }
 
 /// `hipExternalMemoryHandleTypeOpaqueFd`: for dma-bufs too, which have no number of their own. On Linux the runtime looks
@@ -57,6 +58,8 @@ driver_table! {
                 = c"hipGetDeviceProperties" since (4, 2);
             ext_malloc: fn(memory: *mut *mut c_void, size: usize, flags: c_uint) -> Status
                 = c"hipExtMallocWithFlags" since (4, 2);
+            stream_create_with_cu_mask: fn(stream: *mut Handle, words: c_uint, mask: *const u32) -> Status
+                = c"hipExtStreamCreateWithCUMask" since (4, 2);
             stream_wait_value_32: fn(stream: Handle, address: DeviceAddress, value: u32, flags: c_uint, mask: u32)
                 -> Status = c"hipStreamWaitValue32" since (4, 4);
             stream_wait_value_64: fn(stream: Handle, address: DeviceAddress, value: u64, flags: c_uint, mask: u64)
@@ -94,6 +97,7 @@ mod tests {
                 hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported,
             ),
             (attribute::CAN_USE_STREAM_WAIT_VALUE, hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue),
+            (attribute::MULTIPROCESSOR_COUNT, hip::hipDeviceAttribute_t_hipDeviceAttributeMultiprocessorCount),
         ];
         for (ours, theirs) in attributes {
             assert_eq!(u32::try_from(ours), Ok(theirs));

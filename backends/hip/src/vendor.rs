@@ -9,12 +9,12 @@ use gpu_interop_core::{
 };
 use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
 use gpu_interop_driver::{
-    ApiVersion, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, LibrarySearch, MissingSymbol, Naming,
+    ApiVersion, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LibrarySearch, MissingSymbol, Naming,
     REFUSED, Status, Vendor, WordWait, array as copies, text_at, text_in,
 };
 
 use crate::sys::{self, Functions, WHOLE_WORD_32, WHOLE_WORD_64, status};
-use crate::{array, capabilities, image, import, properties, signal_memory};
+use crate::{array, capabilities, image, import, properties, queues, signal_memory};
 
 /// AMD.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,7 @@ pub(crate) enum Hip {}
 impl Vendor for Hip {
     const CONSUMES_DESCRIPTORS: bool = false;
     const MAPS_WHOLE_IMPORTS: bool = true;
+    const KEEPS_MAPPINGS: bool = true;
     const REQUIRED_SINCE: (u32, u32) = (4, 2);
     const MODULES: &'static str = "HIP loads code objects, each for one architecture or family; it translates no PTX";
     const SEARCH: LibrarySearch = LibrarySearch {
@@ -172,10 +173,28 @@ impl Vendor for Hip {
         import::semaphore(handle, fd)
     }
 
-    /// Runtimes before HIP 5.6 have no entry for them that `hipFree` could find.
+    fn create_stream(
+        driver: &Driver<Self>,
+        device: DeviceNumber,
+        ordinary: impl FnOnce() -> Result<Handle>,
+    ) -> Result<Handle> {
+        queues::create_stream(driver, device, ordinary)
+    }
+
+    fn forget_stream(device: DeviceNumber, stream: Handle) {
+        queues::forget_stream(device, stream);
+    }
+
+    /// Runtimes before HIP 5.5 have no entry for them that `hipFree` could find: it aborts the process (5.2.3).
     fn frees_mappings(driver: &Driver<Self>) -> bool {
         // One that does not say its version is known by what came with HIP 6.
-        driver.version.is_at_least((5, 6)) || (driver.version.major == 0 && driver.own.get_properties.get().is_some())
+        driver.version.is_at_least((5, 5)) || (driver.version.major == 0 && driver.own.get_properties.get().is_some())
+    }
+
+    /// 5.2.3 dispatches a kernel that fills nearly all of the address space; 5.7.1 fills them. Those between were not seen.
+    #[inline]
+    fn fills_within_words(driver: &Driver<Self>) -> bool {
+        driver.version.is_at_least((5, 7))
     }
 
     /// The elements of HIP 5's arrays have another size, so that only the first is where it should be.

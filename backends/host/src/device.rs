@@ -71,6 +71,7 @@ impl HostDevice {
             Feature::Kernels,
             Feature::Graphs,
             Feature::GraphSemaphores,
+            Feature::GraphMemoryOperations,
         ];
         let capabilities =
             native.into_iter().fold(capabilities, |all, feature| all.with_feature(feature, Support::Native));

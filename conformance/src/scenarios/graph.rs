@@ -129,6 +129,7 @@ fn kernel(context: &Context) -> Verdict {
 fn words(context: &Context) -> Verdict {
     context.need_feature(Feature::Graphs)?;
     context.need_feature(Feature::StreamMemoryOperations32)?;
+    context.need_feature(Feature::GraphMemoryOperations)?;
     let ((buffer, mapped), (gate_side, gate)) = (cleared(context, SIZE)?, cleared(context, 4096)?);
     let byte = context.pattern().byte(0);
     let recorded = context.device().record(|stream| {
@@ -136,13 +137,7 @@ fn words(context: &Context) -> Verdict {
         stream.fill(&mapped, byte)?;
         stream.write_value_u32(gate.slice(4..8)?, 0xd00d)
     });
-    let graph = match recorded {
-        Ok(graph) => graph,
-        Err(error) if error.kind() == ErrorKind::Unsupported => {
-            return Err(Stop::Unsupported(format!("words in graphs: {error}")));
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let graph = recorded?;
     let stream = context.device().create_stream()?;
     for launch in 0..3 {
         buffer.write(0, &[0; SIZE])?;

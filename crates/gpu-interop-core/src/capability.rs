@@ -102,6 +102,8 @@ pub enum Feature {
     Graphs,
     /// Signals of semaphores, and waits for them, in graphs.
     GraphSemaphores,
+    /// Streams that wait for or write a word in memory, in graphs.
+    GraphMemoryOperations,
     /// Attribute lists of NvSciSync that the device fills with what it needs: [`Device::fill_nv_sci_sync_attributes`].
     ///
     /// [`Device::fill_nv_sci_sync_attributes`]: crate::Device::fill_nv_sci_sync_attributes
@@ -123,6 +125,7 @@ impl Feature {
         Self::Kernels,
         Self::Graphs,
         Self::GraphSemaphores,
+        Self::GraphMemoryOperations,
         Self::NvSciSyncAttributes,
     ];
 }
@@ -142,6 +145,7 @@ impl fmt::Display for Feature {
             Self::Kernels => "kernels",
             Self::Graphs => "graphs",
             Self::GraphSemaphores => "semaphores in graphs",
+            Self::GraphMemoryOperations => "stream memory operations in graphs",
             Self::NvSciSyncAttributes => "NvSciSync attributes",
         })
     }

@@ -8,7 +8,8 @@ use gpu_interop_core::{Backend, BackendDevice, BackendInfo, DeviceIdentity, Erro
 use crate::device::VendorDevice;
 use crate::driver::Driver;
 use crate::functions::DeviceNumber;
-use crate::vendor::Vendor;
+use crate::status::Status;
+use crate::vendor::{Doing, Vendor};
 
 /// A vendor's driver, loaded and initialised.
 #[derive(Debug)]
@@ -52,7 +53,10 @@ impl<V: Vendor> Backend for VendorBackend<V> {
     fn open(&self, ordinal: usize) -> Result<Arc<dyn BackendDevice>> {
         let count = self.count()?;
         let Some(number) = c_int::try_from(ordinal).ok().filter(|number| *number < count) else {
-            let message = format!("there is no such device; there are {count}");
+            let message = match count {
+                0 => V::meaning(Doing::Initialising, Status::NO_DEVICE).1.to_owned(),
+                _ => format!("there is no such device; there are {count}"),
+            };
             let operation = self.driver.functions.device_get.operation;
             return Err(Error::new(ErrorKind::NoDevice, operation, message).with_context("ordinal", ordinal));
         };

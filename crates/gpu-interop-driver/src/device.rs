@@ -26,6 +26,7 @@ use crate::graph::{self, Graphs};
 use crate::import;
 use crate::mapping::Imports;
 use crate::signal_memory;
+use crate::small_fill::{self, Values};
 use crate::status::Status;
 use crate::texture;
 use crate::trace::DriverFunction;
@@ -45,14 +46,15 @@ pub(crate) struct VendorDevice<V: Vendor> {
     graphs: Graphs,
     /// Those that are mapped as a whole.
     imports: Imports,
+    small_fills: Values,
 }
 
 impl<V: Vendor> VendorDevice<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber, identity: DeviceIdentity) -> Result<Self> {
         let (capabilities, architecture) = (capabilities::of(&driver, device), V::architecture(&driver, device));
         let context = Arc::new(Context::open(driver, device)?);
-        let (allocations, unfenced, graphs, imports) = Default::default();
-        Ok(Self { context, identity, capabilities, architecture, allocations, unfenced, graphs, imports })
+        let (allocations, unfenced, graphs, imports, small_fills) = Default::default();
+        Ok(Self { context, identity, capabilities, architecture, allocations, unfenced, graphs, imports, small_fills })
     }
 
     /// A fill of so many bytes is about to be enqueued.
@@ -72,9 +74,13 @@ impl<V: Vendor> Drop for VendorDevice<V> {
     fn drop(&mut self) {
         // Those that were to be freed when the device could not be made current.
         let left = std::mem::take(&mut *self.allocations());
-        if !left.is_empty() {
-            let _entered = self.context.enter();
+        if !left.is_empty() || self.small_fills.is_allocated() {
+            let entered = self.context.enter();
             drop(left);
+            if let Ok((driver, _current)) = entered {
+                // SAFETY: a device is dropped once its streams are idle, by contract; it is current.
+                unsafe { self.small_fills.free(driver) };
+            }
         }
     }
 }
@@ -142,9 +148,14 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()> {
-        self.imports.remove(memory);
+        let freed = match self.imports.remove(memory) {
+            // SAFETY: mapped as a whole, and no range of it is in use: they end before their import, by contract.
+            Some(whole) if V::frees_mappings(&self.context.driver) => unsafe { call!(self.mem_free(whole)) },
+            _ => Ok(()),
+        };
         // SAFETY: live and freed once, by contract.
-        unsafe { call!(self.destroy_external_memory(memory.get())) }
+        let destroyed = unsafe { call!(self.destroy_external_memory(memory.get())) };
+        freed.and(destroyed)
     }
 
     unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {
@@ -162,7 +173,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         // SAFETY: mapped by `map_buffer` and freed once, by contract.
         let free = |address| unsafe { call!(self.mem_free(address)) };
         let frees = V::frees_mappings(&self.context.driver);
-        let whole = |address| if frees { free(address) } else { Ok(()) };
+        let whole = (!V::KEEPS_MAPPINGS).then_some(|address| if frees { free(address) } else { Ok(()) });
         self.imports.free(memory, whole).unwrap_or_else(|| free(buffer.get()))
     }
 
@@ -282,13 +293,18 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     fn create_stream(&self) -> Result<RawStream> {
-        // SAFETY: takes no more than the flag.
-        let (stream, operation) = unsafe { create!(self.stream_create(STREAM_NON_BLOCKING)) }?;
-        not_null(operation, stream).map(RawStream::new)
+        let (driver, _current) = self.context.enter()?;
+        let ordinary = || {
+            // SAFETY: takes no more than the flag.
+            let (stream, operation) = unsafe { create!(self.stream_create(STREAM_NON_BLOCKING)) }?;
+            not_null(operation, stream)
+        };
+        V::create_stream(driver, self.context.device, ordinary).map(RawStream::new)
     }
 
     unsafe fn destroy_stream(&self, stream: RawStream) -> Result<()> {
         self.unfenced.take(stream.get());
+        V::forget_stream(self.context.device, stream.get());
         // SAFETY: live and freed once, by contract.
         unsafe { call!(self.stream_destroy(stream.get())) }
     }
@@ -354,6 +370,12 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
+        if !V::fills_within_words(&self.context.driver) && small_fill::is_within_a_word(target.get(), size) {
+            let (driver, _current) = self.context.enter()?;
+            let source = self.small_fills.of(driver, value)?;
+            // SAFETY: the target is live and of this size, by contract; the source has 8 bytes until the device is dropped.
+            return unsafe { self.copy_from_host(stream, target, source, size) };
+        }
         self.fills(stream, size);
         // SAFETY: live and of this size, by contract.
         unsafe { call!(self.memset_d8_async | name | (target.get(), value, count(name, size)?, stream.get())) }

@@ -41,6 +41,7 @@ mod lending;
 mod library;
 mod mapping;
 mod signal_memory;
+mod small_fill;
 mod status;
 mod symbol;
 mod table;

@@ -4,7 +4,8 @@
 //! driver gives addresses in the one mapping that it made when the memory was imported. It keeps one entry for
 //! each address that it gave, so that of two ranges which begin at the same one the first to be freed ends both; or it
 //! gives the import's first address whatever range it was asked for. So it is asked for all of an import, once, and
-//! what is counted and computed is here.
+//! what is counted and computed is here. Where mapping again costs memory for good, the mapping stays until the import
+//! ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,9 +40,11 @@ impl Imports {
         lock(&self.0).insert(memory.get(), Arc::new(Import { size, whole: Mutex::default() }));
     }
 
-    /// Forgets an import, if it was noted. Before the driver does, which may give the next one the same handle.
-    pub(crate) fn remove(&self, memory: RawMemory) {
-        lock(&self.0).remove(&memory.get());
+    /// Forgets an import, if it was noted. Before the driver does, which may give the next one the same handle. Returns the
+    /// first address of an import that is still mapped.
+    pub(crate) fn remove(&self, memory: RawMemory) -> Option<DeviceAddress> {
+        let import = lock(&self.0).remove(&memory.get())?;
+        lock(&import.whole).take().map(|whole| whole.address)
     }
 
     /// The address of the byte at `offset`; `None` if the import was not noted. `map` maps as many bytes as it is told,
@@ -63,17 +66,25 @@ impl Imports {
     }
 
     /// Ends a range; `None` if the import was not noted. `free` frees all of the import by its first address, if this was
-    /// the last range. If that fails, the mapping is given up.
-    pub(crate) fn free(&self, memory: RawMemory, free: impl FnOnce(DeviceAddress) -> Result<()>) -> Option<Result<()>> {
+    /// the last range. If that fails, the mapping is given up. Without `free` the mapping stays for the next range, until
+    /// [`Imports::remove`].
+    pub(crate) fn free(
+        &self,
+        memory: RawMemory,
+        free: Option<impl FnOnce(DeviceAddress) -> Result<()>>,
+    ) -> Option<Result<()>> {
         let import = self.get(memory)?;
         let mut whole = lock(&import.whole);
-        Some(match whole.take() {
-            Some(Whole { address, ranges: 1 }) => free(address),
-            Some(Whole { address, ranges }) => {
+        Some(match (whole.take(), free) {
+            (Some(Whole { address, ranges: 1 }), Some(free)) => free(address),
+            (Some(Whole { address, ranges: ranges @ 1.. }), _) => {
                 *whole = Some(Whole { address, ranges: ranges - 1 });
                 Ok(())
             }
-            None => Err(Error::invalid("free_buffer", "no range of the import is mapped")),
+            (unused, _) => {
+                *whole = unused;
+                Err(Error::invalid("free_buffer", "no range of the import is mapped"))
+            }
         })
     }
 
@@ -95,6 +106,8 @@ mod tests {
 
     const MEMORY: RawMemory = RawMemory::new(7);
     const BASE: u64 = 0x7f00_0000_0000;
+
+    const NEVER_FREED: Option<fn(DeviceAddress) -> Result<()>> = None;
 
     fn imports() -> Imports {
         let imports = Imports::default();
@@ -118,10 +131,13 @@ mod tests {
             address.expect("noted").expect("maps") - BASE
         };
         let free = || {
-            let freed = imports.free(MEMORY, |address| {
-                calls.borrow_mut().push(("free", address));
-                Ok(())
-            });
+            let freed = imports.free(
+                MEMORY,
+                Some(|address| {
+                    calls.borrow_mut().push(("free", address));
+                    Ok(())
+                }),
+            );
             freed.expect("noted").expect("frees");
         };
         assert_eq!([map(0), map(0), map(64)], [0, 0, 64]);
@@ -137,12 +153,31 @@ mod tests {
     }
 
     #[test]
+    fn a_mapping_that_stays_is_mapped_once_for_all_of_the_import_s_life() {
+        let imports = imports();
+        let calls = RefCell::new(0);
+        for _ in 0..3 {
+            let map = |_| {
+                *calls.borrow_mut() += 1;
+                Ok(BASE)
+            };
+            assert_eq!(imports.map(MEMORY, 64, map).expect("noted").expect("maps"), BASE + 64);
+            imports.free(MEMORY, NEVER_FREED).expect("noted").expect("frees");
+        }
+        assert_eq!(*calls.borrow(), 1);
+        let error = imports.free(MEMORY, NEVER_FREED).expect("noted").expect_err("no range is mapped");
+        assert_eq!(error.kind(), gpu_interop_core::ErrorKind::InvalidArgument);
+        assert_eq!(imports.remove(MEMORY), Some(BASE), "still mapped");
+        assert!(imports.free(MEMORY, NEVER_FREED).is_none());
+    }
+
+    #[test]
     fn what_fails_is_not_counted() {
         let imports = imports();
         assert!(imports.map(MEMORY, 0, |_| Err(refused("no mapping"))).is_some_and(|mapped| mapped.is_err()));
-        assert!(imports.free(MEMORY, |_| unreachable!("nothing is mapped")).is_some_and(|freed| freed.is_err()));
+        assert!(imports.free(MEMORY, Some(|_| unreachable!("nothing is mapped"))).is_some_and(|freed| freed.is_err()));
         imports.map(MEMORY, 0, |_| Ok(BASE)).expect("noted").expect("maps");
-        let error = imports.free(MEMORY, |_| Err(refused("no freeing"))).expect("noted").expect_err("fails");
+        let error = imports.free(MEMORY, Some(|_| Err(refused("no freeing")))).expect("noted").expect_err("fails");
         assert_eq!(error.operation(), "driver");
         // Given up: the next range has the driver map again.
         let next = imports.map(MEMORY, 8, |_| Ok(BASE + 4096)).expect("noted").expect("maps");
@@ -152,9 +187,9 @@ mod tests {
     #[test]
     fn an_import_that_was_not_noted_or_has_ended_is_mapped_by_its_ranges() {
         let imports = imports();
-        imports.remove(MEMORY);
+        assert_eq!(imports.remove(MEMORY), None);
         assert!(imports.map(MEMORY, 0, |_| unreachable!("there is no import")).is_none());
-        assert!(imports.free(MEMORY, |_| unreachable!("there is no import")).is_none());
+        assert!(imports.free(MEMORY, Some(|_| unreachable!("there is no import"))).is_none());
     }
 
     #[test]
@@ -175,7 +210,7 @@ mod tests {
                             assert!(std::mem::replace(&mut *lock(&entry), false), "freed twice");
                             Ok(())
                         };
-                        imports.free(MEMORY, free).expect("noted").expect("frees");
+                        imports.free(MEMORY, Some(free)).expect("noted").expect("frees");
                     }
                 });
             }

@@ -79,6 +79,10 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// Whether the driver maps dedicated allocations from their first byte on only. Then it is asked for all of them, too.
     const MAPS_WHOLE_DEDICATED: bool = false;
 
+    /// Whether an import that is mapped as a whole stays mapped until it ends, because some drivers never give a mapping
+    /// back.
+    const KEEPS_MAPPINGS: bool = false;
+
     /// The functions that only this vendor has, or that take other arguments than the other's.
     type Functions: fmt::Debug + Send + Sync;
     /// What a device's calls need to be current on the calling thread.
@@ -173,6 +177,22 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         SemaphoreHandleDesc::new(handle, fd)
     }
 
+    /// Makes a stream, of which a wait on the device must hold back no other stream made here. `ordinary` makes one as both
+    /// vendors do (`cuStreamCreate`, `hipStreamCreateWithFlags`). The device is current.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    fn create_stream(
+        _driver: &Driver<Self>,
+        _device: DeviceNumber,
+        ordinary: impl FnOnce() -> Result<Handle>,
+    ) -> Result<Handle> {
+        ordinary()
+    }
+
+    /// Called before a stream that [`Vendor::create_stream`] made is destroyed.
+    fn forget_stream(_device: DeviceNumber, _stream: Handle) {}
+
     /// Whether mapped imports are freed like memory, where [`Vendor::MAPS_WHOLE_IMPORTS`]. Otherwise they end with
     /// their import.
     fn frees_mappings(_driver: &Driver<Self>) -> bool {
@@ -234,6 +254,12 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         _uses: NvSciSyncUse,
     ) -> Result<()> {
         Err(Error::unsupported("Vendor::fill_nv_sci_sync_attributes", "this vendor has no NvSciSync"))
+    }
+
+    /// Whether the driver fills ranges that begin and end inside of the same 8 bytes. Otherwise they are copied.
+    #[inline]
+    fn fills_within_words(_driver: &Driver<Self>) -> bool {
+        true
     }
 
     /// A signal of a semaphore may overtake a fill of fewer bytes than this that was enqueued before it.

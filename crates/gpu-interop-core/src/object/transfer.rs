@@ -128,8 +128,8 @@ impl Stream {
     /// (`cuStreamWaitValue32`).
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where streams cannot;
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) unless `word` is 4 bytes, 4-byte aligned, and
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where streams cannot, or cannot in graphs and this stream
+    /// records one; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) unless `word` is 4 bytes, 4-byte aligned, and
     /// of this device; else what the driver answers.
     pub fn wait_value_u32<'a>(
         &self,
@@ -212,7 +212,13 @@ impl Stream {
 
     fn enter_word(&self, operation: &'static str, word: BufferSlice<'_>, size: u64, feature: Feature) -> Result<()> {
         let device = self.device();
-        validate::feature(operation, device.raw.capabilities(), feature).map_err(|error| device.decorate(error))?;
+        let capabilities = device.raw.capabilities();
+        validate::feature(operation, capabilities, feature).map_err(|error| device.decorate(error))?;
+        if self.recording().is_some() {
+            // Without it the driver does not record the operation: it runs it at once.
+            let recorded = validate::feature(operation, capabilities, Feature::GraphMemoryOperations);
+            recorded.map_err(|error| device.decorate(error))?;
+        }
         if word.size != size {
             let error = Error::invalid(operation, format!("the word must be {size} bytes"))
                 .with_context("size", format_args!("{} bytes", word.size));

@@ -85,6 +85,15 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
                 ("Stream::wait", record(&|stream| stream.wait(&[semaphore.wait()]))),
             ]
         }
+        Feature::GraphMemoryOperations => {
+            let record = |work: &dyn Fn(&Stream) -> Result<()>| device.record(work).err();
+            vec![
+                ("Stream::wait_value_u32", record(&|stream| stream.wait_value_u32(&word(4), 0, condition))),
+                ("Stream::wait_value_u64", record(&|stream| stream.wait_value_u64(&word(8), 0, condition))),
+                ("Stream::write_value_u32", record(&|stream| stream.write_value_u32(&word(4), 0))),
+                ("Stream::write_value_u64", record(&|stream| stream.write_value_u64(&word(8), 0))),
+            ]
+        }
         Feature::NvSciSyncAttributes => {
             // SAFETY: the recorder does not follow it.
             let list = unsafe { NvSciSyncAttrList::from_raw(NonNull::dangling()) };
@@ -100,7 +109,7 @@ fn is_preparation(call: &Call, feature: Feature) -> bool {
     let records = matches!(call, Call::ImportSemaphore(_) | Call::BeginCapture(_) | Call::EndCapture(_));
     matches!(call, Call::ImportMemory { .. } | Call::CreateStream | Call::QueryStream(_) | Call::MapBuffer { .. })
         || (maps_image && feature != Feature::MappedMipmappedArray)
-        || (records && feature == Feature::GraphSemaphores)
+        || (records && matches!(feature, Feature::GraphSemaphores | Feature::GraphMemoryOperations))
         || call.frees()
 }
 

@@ -1,0 +1,127 @@
+//! The kernel's and the runtime's binary interfaces: structures, numbers, and how arguments of ioctls are read and written.
+
+pub(crate) mod aql;
+pub(crate) mod drm;
+pub(crate) mod kfd;
+pub(crate) mod sdma;
+
+use std::ffi::c_void;
+
+use rustix::io::Errno;
+
+/// What an ioctl or another kernel entry point returns.
+pub(crate) type Result<T> = std::result::Result<T, Errno>;
+
+/// A structure of integers, which any bytes are a value of.
+///
+/// # Safety
+///
+/// Every bit pattern is a valid value, and there is no padding.
+pub(crate) unsafe trait Plain: Copy + Default {}
+
+/// Marks structures as [`Plain`].
+macro_rules! plain {
+    ($($name:ty),* $(,)?) => {
+        $(
+            // SAFETY: the structure consists of integers and arrays of integers, laid out without padding.
+            unsafe impl $crate::abi::Plain for $name {}
+        )*
+    };
+}
+pub(crate) use plain;
+
+/// The size that an ioctl's request number states for its argument.
+pub(crate) const fn request_size(request: u64) -> usize {
+    (request >> 16 & 0x3fff) as usize
+}
+
+/// The type letter of a request number.
+pub(crate) const fn request_type(request: u64) -> u8 {
+    (request >> 8 & 0xff) as u8
+}
+
+/// The number of a request within its type.
+pub(crate) const fn request_number(request: u64) -> u8 {
+    (request & 0xff) as u8
+}
+
+/// Passes an ioctl's argument to `function` and writes it back, as the kernel does: a caller with a shorter structure has the
+/// rest zeroed, and gets back no more than it has. It is written back after a failure too.
+///
+/// # Safety
+///
+/// `argument` is null, or points to as many bytes as `request` states.
+pub(crate) unsafe fn edit<T: Plain, R>(
+    request: u64,
+    argument: *mut c_void,
+    function: impl FnOnce(&mut T) -> Result<R>,
+) -> Result<R> {
+    if argument.is_null() {
+        return Err(Errno::FAULT);
+    }
+    let size = request_size(request).min(size_of::<T>());
+    let mut value = T::default();
+    // SAFETY: `size` bytes are within both, by the caller's word and by `min`; any bytes are a `T`.
+    unsafe { std::ptr::copy_nonoverlapping(argument.cast::<u8>(), (&raw mut value).cast::<u8>(), size) };
+    let result = function(&mut value);
+    // SAFETY: as above, in the other direction.
+    unsafe { std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), argument.cast::<u8>(), size) };
+    result
+}
+
+/// Reads a value at an address of this process.
+///
+/// # Safety
+///
+/// `address` is the address of as many readable bytes as `T` has.
+pub(crate) unsafe fn read_user<T: Plain>(address: u64) -> Result<T> {
+    if address == 0 {
+        return Err(Errno::FAULT);
+    }
+    // SAFETY: the caller's word; the read needs no alignment.
+    Ok(unsafe { std::ptr::with_exposed_provenance::<T>(address as usize).read_unaligned() })
+}
+
+/// Writes a value at an address of this process.
+///
+/// # Safety
+///
+/// `address` is the address of as many writable bytes as `T` has.
+pub(crate) unsafe fn write_user<T: Plain>(address: u64, value: T) -> Result<()> {
+    if address == 0 {
+        return Err(Errno::FAULT);
+    }
+    // SAFETY: the caller's word; the write needs no alignment.
+    unsafe { std::ptr::with_exposed_provenance_mut::<T>(address as usize).write_unaligned(value) };
+    Ok(())
+}
+
+plain!(u8, u32, u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_argument_is_extended_with_zeroes_and_written_back_no_further() {
+        let mut words = [1_u32, 2, 3];
+        // Two words are stated, the structure has four.
+        let request = 8 << 16;
+        // SAFETY: the argument has more than the 8 bytes stated.
+        let result = unsafe {
+            edit::<kfd::UpdateQueue, _>(request, words.as_mut_ptr().cast(), |value| {
+                assert_eq!((value.ring_base_address, value.queue_id), (2 << 32 | 1, 0));
+                value.ring_base_address = 9;
+                value.queue_id = 7;
+                Ok(())
+            })
+        };
+        assert_eq!((result, words), (Ok(()), [9, 0, 3]));
+    }
+
+    #[test]
+    fn request_numbers_fall_into_their_parts() {
+        let request = 0xc028_4b82;
+        assert_eq!((request_type(request), request_number(request), request_size(request)), (b'K', 0x82, 0x28));
+    }
+}

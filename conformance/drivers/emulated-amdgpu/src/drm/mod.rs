@@ -1,0 +1,102 @@
+//! The ioctls of the render nodes.
+
+pub(crate) mod gem;
+mod info;
+
+use std::ffi::c_void;
+
+use rustix::io::Errno;
+
+use crate::abi::drm::{self as number, Client, GetCap, Version};
+use crate::abi::{Result, edit, request_number, write_user};
+use crate::emulation::Emulation;
+use crate::files::File;
+use crate::gpu::Gpu;
+use crate::log::say;
+
+/// Who asks for what: the open file, and the GPU whose node it is of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    emulation: &'static Emulation,
+    file: &'a File,
+    gpu: &'static Gpu,
+}
+
+/// Executes an ioctl of a GPU's render node.
+///
+/// # Safety
+///
+/// `argument` is what the request demands, as the caller of `ioctl` promises.
+pub(crate) unsafe fn ioctl(
+    emulation: &'static Emulation,
+    file: &File,
+    gpu: usize,
+    request: u64,
+    argument: *mut c_void,
+) -> Result<()> {
+    let number = request_number(request);
+    let name = number::name(number).unwrap_or_else(|| format!("drm-{number:#04x}"));
+    emulation.counters.add("ioctls", &name);
+    let gpu = emulation.gpus.get(gpu).ok_or(Errno::NODEV)?;
+    let caller = Caller { emulation, file, gpu };
+    let result = match emulation.faults.at(&format!("ioctl-{name}")) {
+        Some(error) => Err(error),
+        // SAFETY: the caller's word.
+        None => unsafe { dispatch(caller, request, argument) },
+    };
+    match result {
+        Err(Errno::NOTTY) => {
+            emulation.counters.add("unknown_ioctls", &name);
+            say!(1, "{name}: unknown");
+        }
+        Err(error) => say!(1, "{name}: {error}"),
+        Ok(()) => say!(3, "{name}"),
+    }
+    result
+}
+
+/// # Safety
+///
+/// As for [`ioctl`].
+unsafe fn dispatch(caller: Caller<'_>, request: u64, argument: *mut c_void) -> Result<()> {
+    macro_rules! call {
+        ($function:path) => {
+            // SAFETY: the caller's word.
+            unsafe { edit(request, argument, |value| $function(caller, value)) }
+        };
+    }
+    match request_number(request) {
+        number::VERSION => call!(version),
+        number::GET_CLIENT => call!(client),
+        number::GET_CAP => call!(capability),
+        number::INFO => call!(info::info),
+        _ => Err(Errno::NOTTY),
+    }
+}
+
+fn version(_: Caller<'_>, value: &mut Version) -> Result<()> {
+    (value.major, value.minor, value.patch) = (3, 54, 0);
+    for ([length, address], text) in value.texts.iter_mut().zip(["amdgpu", "20150101", "AMD GPU"]) {
+        let room = *length;
+        for (at, byte) in (*address..).zip(text.bytes()).take(usize::try_from(room).unwrap_or(0)) {
+            if *address != 0 {
+                // SAFETY: the caller of the ioctl has room for as many bytes as it states.
+                unsafe { write_user(at, byte)? };
+            }
+        }
+        *length = text.len() as u64;
+    }
+    Ok(())
+}
+
+/// Whoever opens a render node is authenticated.
+fn client(_: Caller<'_>, value: &mut Client) -> Result<()> {
+    value.authenticated = 1;
+    Ok(())
+}
+
+/// PRIME: import and export. Synchronisation objects: none.
+fn capability(_: Caller<'_>, value: &mut GetCap) -> Result<()> {
+    value.value = if value.capability == 5 { 3 } else { 0 };
+    Ok(())
+}

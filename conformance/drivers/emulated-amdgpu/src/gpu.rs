@@ -1,0 +1,102 @@
+//! The GPUs that can be emulated, and the identity of each.
+
+use crate::settings::{GpuSetting, PciAddress};
+
+/// A kind of GPU.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Model {
+    /// The target's name.
+    pub(crate) name: &'static str,
+    /// `gfx_target_version` of the topology.
+    pub(crate) target_version: u32,
+    pub(crate) pci_device: u32,
+    /// The name in the topology.
+    pub(crate) family_name: &'static str,
+    /// amdgpu's family number.
+    pub(crate) family: u32,
+    pub(crate) compute_units: u32,
+}
+
+const MODELS: &[Model] = &[
+    Model {
+        name: "gfx900",
+        target_version: 90_000,
+        pci_device: 0x687f,
+        family_name: "vega10",
+        family: 141,
+        compute_units: 4,
+    },
+    Model {
+        name: "gfx906",
+        target_version: 90_006,
+        pci_device: 0x66a0,
+        family_name: "vega20",
+        family: 141,
+        compute_units: 4,
+    },
+    Model {
+        name: "gfx908",
+        target_version: 90_008,
+        pci_device: 0x738c,
+        family_name: "arcturus",
+        family: 141,
+        compute_units: 4,
+    },
+];
+
+impl Model {
+    /// The model with a target's name.
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        MODELS.iter().find(|model| model.name == name)
+    }
+}
+
+/// An emulated GPU.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gpu {
+    pub(crate) index: usize,
+    pub(crate) model: &'static Model,
+    pub(crate) address: PciAddress,
+    pub(crate) vram: u64,
+    pub(crate) large_bar: bool,
+}
+
+impl Gpu {
+    pub(crate) fn new(index: usize, setting: &GpuSetting, vram: u64, large_bar: bool) -> Self {
+        Self { index, model: setting.model, address: setting.address, vram, large_bar }
+    }
+
+    /// The number that names the GPU in KFD's ioctls: not 0, and at most 16 bits.
+    pub(crate) fn id(&self) -> u32 {
+        0x4321 + 0x0101 * self.number()
+    }
+
+    /// Its node of the topology; node 0 is the CPU.
+    pub(crate) fn node(&self) -> u32 {
+        1 + self.number()
+    }
+
+    /// The minor device number of its render node.
+    pub(crate) fn render_minor(&self) -> u32 {
+        crate::abi::drm::FIRST_RENDER_MINOR + self.number()
+    }
+
+    /// `location_id` of the topology: bus, device and function.
+    pub(crate) fn location(&self) -> u32 {
+        u32::from(self.address.bus) << 8 | u32::from(self.address.device) << 3 | u32::from(self.address.function)
+    }
+
+    /// `unique_id` of the topology, which the runtime makes the UUID of.
+    pub(crate) fn unique_id(&self) -> u64 {
+        0x0123_4567_89ab_cdef + u64::from(self.number())
+    }
+
+    /// The first processor number of the GPU, as caches of the topology name it.
+    pub(crate) fn first_simd(&self) -> u32 {
+        0x8000_1000 + 0x1000 * self.number()
+    }
+
+    fn number(&self) -> u32 {
+        u32::try_from(self.index).unwrap_or(0)
+    }
+}

@@ -1,0 +1,123 @@
+//! `mmap` of the devices: doorbells, registers, and buffer objects by the offset that their allocation returned.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use libc::{off_t, size_t};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::{next, set_errno};
+use crate::abi::Result;
+use crate::abi::kfd::{MMAP_GPU_MASK, MMAP_GPU_SHIFT, MMAP_TYPE_DOORBELL, MMAP_TYPE_REGISTERS, MMAP_TYPE_SHIFT};
+use crate::emulation::{self, Emulation};
+use crate::files::{Device, File};
+use crate::memory::Storage;
+
+/// Offsets of buffer objects on a render node: the low half of the handle, each with room for 1 TiB.
+const HANDLE_SHIFT: u32 = 40;
+/// Handles fit into what remains of an offset of 63 bits.
+const HANDLE_MASK: u64 = (1 << 22) - 1;
+
+/// The offset at which a render node maps a buffer object of KFD.
+pub(crate) fn buffer_offset(handle: u64) -> u64 {
+    (handle & HANDLE_MASK) << HANDLE_SHIFT
+}
+
+/// What an offset of a device is of, and the offset within it.
+fn object(emulation: &Emulation, file: &File, offset: u64) -> Result<(Arc<Storage>, u64)> {
+    match file.device {
+        Device::Kfd => {
+            let id = offset >> MMAP_GPU_SHIFT & MMAP_GPU_MASK;
+            let gpu = emulation.gpu(u32::try_from(id).map_err(|_| Errno::INVAL)?)?;
+            let pages = match offset >> MMAP_TYPE_SHIFT {
+                MMAP_TYPE_DOORBELL => &emulation.doorbells,
+                MMAP_TYPE_REGISTERS => &emulation.registers,
+                _ => return Err(Errno::INVAL),
+            };
+            let page = pages.get(gpu.index).ok_or(Errno::INVAL)?;
+            Ok((Arc::clone(page), offset & ((1 << MMAP_GPU_SHIFT) - 1)))
+        }
+        Device::Render(_) => {
+            let (handle, within) = (offset >> HANDLE_SHIFT, offset & ((1 << HANDLE_SHIFT) - 1));
+            let buffers = emulation.memory.buffers();
+            let buffer = buffers.find(|known| known & HANDLE_MASK == handle).ok_or(Errno::INVAL)?;
+            Ok((Arc::clone(&buffer.storage), within))
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for `mmap`.
+unsafe fn emulated(
+    address: *mut c_void,
+    length: size_t,
+    protection: c_int,
+    flags: c_int,
+    descriptor: c_int,
+    offset: off_t,
+) -> Option<Result<*mut c_void>> {
+    if flags & libc::MAP_ANONYMOUS != 0 || !emulation::inherited() {
+        return None;
+    }
+    let emulation = emulation::current()?;
+    let file = emulation.files.find(descriptor)?;
+    Some(object(emulation, &file, offset.cast_unsigned()).and_then(|(storage, within)| {
+        let protection = ProtFlags::from_bits_retain(protection.cast_unsigned());
+        let flags = MapFlags::from_bits_retain(flags.cast_unsigned());
+        // SAFETY: the caller's word.
+        unsafe { storage.map_for_application(address, length, protection, flags, within) }
+    }))
+}
+
+macro_rules! define_mmap {
+    ($($name:ident),*) => {
+        $(
+            /// See libc.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(
+                address: *mut c_void,
+                length: size_t,
+                protection: c_int,
+                flags: c_int,
+                descriptor: c_int,
+                offset: off_t,
+            ) -> *mut c_void {
+                // SAFETY: the caller's word.
+                match unsafe { emulated(address, length, protection, flags, descriptor, offset) } {
+                    Some(Ok(mapped)) => mapped,
+                    Some(Err(error)) => {
+                        set_errno(error);
+                        libc::MAP_FAILED
+                    }
+                    None => next!(
+                        $name(
+                            address: *mut c_void,
+                            length: size_t,
+                            protection: c_int,
+                            flags: c_int,
+                            descriptor: c_int,
+                            offset: off_t
+                        ) -> *mut c_void,
+                        libc::MAP_FAILED
+                    ),
+                }
+            }
+        )*
+    };
+}
+
+define_mmap!(mmap, mmap64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_of_different_objects_differ_and_are_no_negative_numbers() {
+        let (first, last) = (buffer_offset(0x4321_0000_0001), buffer_offset(HANDLE_MASK));
+        assert_eq!((first, first >> HANDLE_SHIFT), (1 << 40, 1));
+        assert!(last < 1 << 63, "{last:#x}");
+    }
+}

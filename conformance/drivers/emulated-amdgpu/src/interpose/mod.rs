@@ -1,0 +1,83 @@
+//! The functions of libc and of ROCR that this library defines ahead of them.
+//!
+//! Whatever concerns neither a device nor a file of the emulated driver is passed on to the next definition.
+//!
+//! Variadic functions are defined with all the arguments that they may have. On this platform's calling convention an argument
+//! that the caller did not pass is a register with any value, which is passed on and which the callee does not read.
+
+mod access;
+mod directory;
+mod exit;
+mod hsa;
+mod ioctl;
+pub(crate) mod map;
+mod open;
+mod path;
+mod stat;
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use rustix::io::Errno;
+
+use crate::abi::Result;
+
+/// The next definition of a function, in the search order of the dynamic linker; null if there is none.
+fn resolve(cache: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let known = cache.load(Ordering::Acquire);
+    if !known.is_null() {
+        return known;
+    }
+    // SAFETY: the name is a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    cache.store(found, Ordering::Release);
+    found
+}
+
+/// Calls the next definition of a function. Without one, fails with ENOSYS.
+///
+/// The name and the types are those of libc's declaration, and the call is unsafe as that function is.
+macro_rules! next {
+    ($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $failure:expr) => {{
+        static NEXT: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
+            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+            Ok(name) => name,
+            Err(_) => c"",
+        };
+        let next = $crate::interpose::resolve(&NEXT, NAME);
+        if next.is_null() {
+            $crate::interpose::set_errno(rustix::io::Errno::NOSYS);
+            $failure
+        } else {
+            // SAFETY: the address is that of the function with this name, whose type this is.
+            let next = unsafe { std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> $result>(next) };
+            // SAFETY: the arguments are those that the caller passed to the same function.
+            unsafe { next($($argument),*) }
+        }
+    }};
+}
+use next;
+
+fn set_errno(error: Errno) {
+    // SAFETY: the location is this thread's own.
+    unsafe { *libc::__errno_location() = error.raw_os_error() };
+}
+
+/// What a function that returns a number does with a result: errors go to `errno`.
+fn answer(result: Result<i32>) -> i32 {
+    result.unwrap_or_else(|error| {
+        set_errno(error);
+        -1
+    })
+}
+
+/// A path as the caller passed it; none for null.
+///
+/// # Safety
+///
+/// `path` is null or a C string that outlives the result.
+unsafe fn bytes<'a>(path: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: not null, and a C string by the caller's word.
+    (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
+}

@@ -1,0 +1,64 @@
+//! The kernels of stream memory operations.
+
+use std::sync::atomic::Ordering;
+
+use super::{Launch, Result};
+use crate::memory::Access;
+use crate::queue::{Stop, wait_until};
+
+/// (32-bit word or null, 64-bit word or null, value)
+pub(super) fn write(launch: &Launch<'_>) -> Result<()> {
+    let arguments = launch.arguments::<24>()?;
+    let (short, long, value) = (arguments.u64(0), arguments.u64(8), arguments.u64(16));
+    let memory = &launch.emulation.memory;
+    if short != 0 {
+        // The kernel stores the low half.
+        #[allow(clippy::cast_possible_truncation)]
+        memory.write_u32(launch.gpu, short, value as u32)?;
+    }
+    if long != 0 {
+        memory.write_u64(launch.gpu, long, value)?;
+    }
+    Ok(())
+}
+
+/// (32-bit word or null, 64-bit word or null, value, condition, mask)
+pub(super) fn wait(launch: &Launch<'_>) -> Result<()> {
+    let arguments = launch.arguments::<40>()?;
+    let [short, long, value, condition, mask] = [0, 8, 16, 24, 32].map(|offset| arguments.u64(offset));
+    let (memory, gpu) = (&launch.emulation.memory, launch.gpu);
+    if condition > 3 {
+        return Err(Stop::Invalid(format!("a wait for a word with condition {condition}")));
+    }
+    wait_until(launch.queue, || {
+        let found = if short != 0 {
+            memory.atomic_u32(gpu, short, Access::Read, |word| u64::from(word.load(Ordering::SeqCst)))?
+        } else {
+            memory.atomic_u64(gpu, long, Access::Read, |word| word.load(Ordering::SeqCst))?
+        };
+        Ok(holds(condition, found & mask, value))
+    })
+}
+
+/// Whether a word's masked value ends a wait.
+fn holds(condition: u64, found: u64, value: u64) -> bool {
+    match condition {
+        0 => found >= value,
+        1 => found == value,
+        2 => found & value != 0,
+        _ => !(found | value) != 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_the_four() {
+        let held: Vec<Vec<u64>> =
+            (0..4).map(|condition| (1..5).filter(|found| holds(condition, *found, 2)).collect()).collect();
+        assert_eq!(held, [vec![2, 3, 4], vec![2], vec![2, 3], vec![1, 2, 3, 4]]);
+        assert!(!holds(3, u64::MAX, 2), "nor: all bits are set");
+    }
+}

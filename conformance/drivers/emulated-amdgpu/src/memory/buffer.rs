@@ -1,0 +1,59 @@
+//! KFD's buffer objects by handle.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Storage;
+
+/// A buffer object of KFD.
+#[derive(Debug, Clone)]
+pub(crate) struct Buffer {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) address: u64,
+    pub(crate) writable: bool,
+    pub(crate) imported: bool,
+    /// The GPUs that it is mapped to.
+    pub(crate) mapped: Vec<usize>,
+}
+
+/// All of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    by_handle: BTreeMap<u64, Buffer>,
+    last: u32,
+}
+
+impl Buffers {
+    /// Stores an object. The handle has the GPU's number in its upper half, as the kernel's.
+    pub(crate) fn insert(&mut self, gpu_id: u32, buffer: Buffer) -> u64 {
+        loop {
+            self.last = self.last.wrapping_add(1);
+            let handle = u64::from(gpu_id) << 32 | u64::from(self.last);
+            if let std::collections::btree_map::Entry::Vacant(vacant) = self.by_handle.entry(handle) {
+                vacant.insert(buffer);
+                return handle;
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, handle: u64) -> Option<&Buffer> {
+        self.by_handle.get(&handle)
+    }
+
+    pub(crate) fn get_mut(&mut self, handle: u64) -> Option<&mut Buffer> {
+        self.by_handle.get_mut(&handle)
+    }
+
+    pub(crate) fn remove(&mut self, handle: u64) -> Option<Buffer> {
+        self.by_handle.remove(&handle)
+    }
+
+    /// The object whose handle matches.
+    pub(crate) fn find(&self, matches: impl Fn(u64) -> bool) -> Option<&Buffer> {
+        self.by_handle.iter().find(|(handle, _)| matches(**handle)).map(|(_, buffer)| buffer)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Buffer> {
+        self.by_handle.values()
+    }
+}

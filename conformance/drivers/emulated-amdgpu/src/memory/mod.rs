@@ -1,0 +1,133 @@
+//! Memory of the GPUs: buffer objects, address spaces, and what is accessed through them.
+
+mod access;
+pub(crate) mod buffer;
+pub(crate) mod dmabuf;
+mod extents;
+mod maps;
+mod pool;
+mod space;
+mod storage;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+
+use self::buffer::Buffers;
+use self::dmabuf::Inode;
+use self::pool::Pool;
+use self::space::Space;
+pub(crate) use self::space::{Access, PageFault, Span};
+pub(crate) use self::storage::Storage;
+use self::storage::VramShare;
+use crate::abi::Result;
+use crate::faults::Faults;
+use crate::gpu::Gpu;
+
+/// The memory of all GPUs of a process.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pool: Arc<Pool>,
+    /// Video memory in use, by GPU.
+    vram: Vec<Arc<AtomicU64>>,
+    /// Locked for reading while memory is accessed through it, so that nothing is freed meanwhile. No packet waits under it.
+    spaces: RwLock<Vec<Space>>,
+    buffers: Mutex<Buffers>,
+    exports: Mutex<HashMap<Inode, Weak<Storage>>>,
+}
+
+impl Memory {
+    pub(crate) fn new(gpus: &[Gpu]) -> Result<Self> {
+        Ok(Self {
+            pool: Arc::new(Pool::new()?),
+            vram: gpus.iter().map(|_| Arc::default()).collect(),
+            spaces: RwLock::new(gpus.iter().map(|_| Space::default()).collect()),
+            buffers: Mutex::default(),
+            exports: Mutex::default(),
+        })
+    }
+
+    fn spaces(&self) -> RwLockReadGuard<'_, Vec<Space>> {
+        self.spaces.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spaces_mut(&self) -> RwLockWriteGuard<'_, Vec<Space>> {
+        self.spaces.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn buffers(&self) -> MutexGuard<'_, Buffers> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn exports(&self) -> MutexGuard<'_, HashMap<Inode, Weak<Storage>>> {
+        self.exports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of a GPU's video memory in use.
+    pub(crate) fn vram_used(&self, gpu: usize) -> u64 {
+        self.vram.get(gpu).map_or(0, |used| used.load(Ordering::Relaxed))
+    }
+
+    /// New video memory of a GPU.
+    pub(crate) fn new_vram(&self, gpu: &Gpu, size: u64, faults: &Faults) -> Result<Arc<Storage>> {
+        let used = self.vram.get(gpu.index).ok_or(Errno::INVAL)?;
+        if faults.from("vram-full").is_some() {
+            return Err(Errno::NOMEM);
+        }
+        let share = VramShare::take(used, size, gpu.vram)?;
+        Storage::new(&self.pool, size, Some((gpu.index, share))).map(Arc::new)
+    }
+
+    /// New system memory.
+    pub(crate) fn new_system(&self, size: u64) -> Result<Arc<Storage>> {
+        Storage::new(&self.pool, size, None).map(Arc::new)
+    }
+
+    /// Memory of the application.
+    pub(crate) fn user(&self, size: u64, address: u64) -> Arc<Storage> {
+        Arc::new(Storage::user(&self.pool, size, address))
+    }
+
+    /// What a dma-buf's descriptor refers to: an object of this process that was exported, or another driver's memory.
+    pub(crate) fn import(&self, gpu: usize, file: BorrowedFd<'_>) -> Result<Arc<Storage>> {
+        let found = dmabuf::inspect(file)?;
+        if let Some(own) = self.exports().get(&found.inode).and_then(Weak::upgrade) {
+            return Ok(own);
+        }
+        Storage::imported(&self.pool, found.size, file, found.offset, gpu).map(Arc::new)
+    }
+
+    /// A dma-buf of an object.
+    pub(crate) fn export(&self, storage: &Arc<Storage>) -> Result<OwnedFd> {
+        // Nothing accesses the memory while it moves.
+        let spaces = self.spaces_mut();
+        let file = storage.export()?;
+        drop(spaces);
+        let status = rustix::fs::fstat(&file)?;
+        let mut exports = self.exports();
+        exports.retain(|_, storage| storage.strong_count() > 0);
+        exports.insert((status.st_dev, status.st_ino), Arc::downgrade(storage));
+        Ok(file)
+    }
+
+    pub(crate) fn map(&self, gpu: usize, start: u64, span: Span) -> Result<()> {
+        self.spaces_mut().get_mut(gpu).ok_or(Errno::INVAL)?.map(start, span)
+    }
+
+    pub(crate) fn unmap(&self, gpu: usize, start: u64) -> Result<Span> {
+        self.spaces_mut().get_mut(gpu).ok_or(Errno::INVAL)?.unmap(start)
+    }
+
+    pub(crate) fn clear(&self, gpu: usize, start: u64, length: u64) -> Result<()> {
+        self.spaces_mut().get_mut(gpu).ok_or(Errno::INVAL)?.clear(start, length);
+        Ok(())
+    }
+
+    /// How many ranges of addresses are mapped, all GPUs together.
+    pub(crate) fn mapped(&self) -> usize {
+        self.spaces().iter().map(Space::len).sum()
+    }
+}

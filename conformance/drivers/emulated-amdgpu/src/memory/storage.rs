@@ -1,0 +1,207 @@
+//! The bytes of a buffer object, shared by everything that refers to them: KFD handles, GEM handles, GPU addresses.
+
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
+
+use super::maps;
+use super::pool::{Pool, high_descriptor};
+use crate::abi::Result;
+
+/// Where the bytes are.
+#[derive(Debug)]
+enum Place {
+    /// A range of the pool.
+    Pool { offset: u64 },
+    /// A mapping of this object's own: of an imported or exported memfd.
+    Mapping { length: usize, exported: Option<OwnedFd> },
+    /// The application's memory.
+    User,
+}
+
+/// Video memory in use, counted while it lives.
+#[derive(Debug)]
+pub(crate) struct VramShare {
+    used: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl VramShare {
+    /// Counts `bytes` as used, unless that is more than `capacity`.
+    pub(crate) fn take(used: &Arc<AtomicU64>, bytes: u64, capacity: u64) -> Result<Self> {
+        let add = |now: u64| now.checked_add(bytes).filter(|sum| *sum <= capacity);
+        used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).map_err(|_| Errno::NOMEM)?;
+        Ok(Self { used: Arc::clone(used), bytes })
+    }
+}
+
+impl Drop for VramShare {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Storage {
+    pool: Arc<Pool>,
+    size: u64,
+    place: Mutex<Place>,
+    /// Changed by an export only, while nothing accesses the memory (the lock of the address spaces).
+    address: AtomicPtr<u8>,
+    /// Of which GPU's video memory it is; none is system memory.
+    gpu: Option<usize>,
+    imported: bool,
+    _vram: Option<VramShare>,
+}
+
+impl Storage {
+    /// New memory of the pool.
+    pub(crate) fn new(pool: &Arc<Pool>, size: u64, vram: Option<(usize, VramShare)>) -> Result<Self> {
+        let offset = pool.take(size)?;
+        let (gpu, vram) = vram.unzip();
+        Ok(Self::at(pool, size, Place::Pool { offset }, pool.address(offset), gpu, vram, false))
+    }
+
+    /// The application's own memory.
+    pub(crate) fn user(pool: &Arc<Pool>, size: u64, address: u64) -> Self {
+        let address = std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0));
+        Self::at(pool, size, Place::User, address, None, None, false)
+    }
+
+    /// `size` bytes of a memfd from `offset` on, which another driver exported.
+    pub(crate) fn imported(pool: &Arc<Pool>, size: u64, file: impl AsFd, offset: u64, gpu: usize) -> Result<Self> {
+        let (address, length) = map(size, file, offset)?;
+        let place = Place::Mapping { length, exported: None };
+        Ok(Self::at(pool, size, place, address, Some(gpu), None, true))
+    }
+
+    fn at(
+        pool: &Arc<Pool>,
+        size: u64,
+        place: Place,
+        address: *mut u8,
+        gpu: Option<usize>,
+        vram: Option<VramShare>,
+        imported: bool,
+    ) -> Self {
+        let (pool, address) = (Arc::clone(pool), AtomicPtr::new(address));
+        Self { pool, size, place: Mutex::new(place), address, gpu, imported, _vram: vram }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(crate) fn address(&self) -> *mut u8 {
+        self.address.load(Ordering::Relaxed)
+    }
+
+    /// Of which GPU's video memory it is.
+    pub(crate) fn gpu(&self) -> Option<usize> {
+        self.gpu
+    }
+
+    pub(crate) fn is_imported(&self) -> bool {
+        self.imported
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new mapping of the bytes from `offset` on, where and as the application asks for it.
+    ///
+    /// # Safety
+    ///
+    /// As for `mmap` with these arguments.
+    pub(crate) unsafe fn map_for_application(
+        &self,
+        address: *mut std::ffi::c_void,
+        length: usize,
+        protection: ProtFlags,
+        flags: MapFlags,
+        offset: u64,
+    ) -> Result<*mut std::ffi::c_void> {
+        let end = offset.checked_add(length as u64).ok_or(Errno::INVAL)?;
+        if end > self.size.next_multiple_of(4096) {
+            return Err(Errno::INVAL);
+        }
+        match &*self.place() {
+            Place::Pool { offset: start } => {
+                // SAFETY: the caller's word; the range of the file is within this object.
+                unsafe { rustix::mm::mmap(address, length, protection, flags, self.pool.file(), start + offset) }
+            }
+            Place::Mapping { .. } => {
+                let from = self.address().wrapping_add(usize::try_from(offset).map_err(|_| Errno::INVAL)?).cast();
+                let twin = if flags.contains(MapFlags::FIXED) {
+                    // SAFETY: with an old length of 0, a second mapping of the same shared pages is made, at an address
+                    // that is free to be replaced by the caller's word.
+                    unsafe { rustix::mm::mremap_fixed(from, 0, length, MremapFlags::MAYMOVE, address)? }
+                } else {
+                    // SAFETY: as above, at an address that the kernel chooses.
+                    unsafe { rustix::mm::mremap(from, 0, length, MremapFlags::MAYMOVE)? }
+                };
+                let protection = rustix::mm::MprotectFlags::from_bits_retain(protection.bits());
+                // SAFETY: the mapping was just made, and is nobody else's yet.
+                unsafe { rustix::mm::mprotect(twin, length, protection)? };
+                Ok(twin)
+            }
+            Place::User => Err(Errno::INVAL),
+        }
+    }
+
+    /// A descriptor of the memory. The first call moves the bytes from the pool to a memfd of their own, and every mapping of
+    /// them in this process with them.
+    ///
+    /// The caller keeps everybody from accessing the memory meanwhile.
+    pub(crate) fn export(&self) -> Result<OwnedFd> {
+        let mut place = self.place();
+        match &*place {
+            Place::Mapping { exported: Some(file), .. } => Ok(rustix::io::fcntl_dupfd_cloexec(file, 0)?),
+            // Its descriptor was the exporter's, and was not kept.
+            Place::Mapping { exported: None, .. } | Place::User => Err(Errno::INVAL),
+            Place::Pool { offset } => {
+                let offset = *offset;
+                let file = rustix::fs::memfd_create(c"emulated-amdgpu-dmabuf", MemfdFlags::CLOEXEC)?;
+                let size = self.size.next_multiple_of(4096);
+                rustix::fs::ftruncate(&file, size)?;
+                let (address, length) = map(size, &file, 0)?;
+                // SAFETY: both are mappings of `length` bytes, and they are different files.
+                unsafe { std::ptr::copy_nonoverlapping(self.address(), address, length) };
+                maps::replace(self.pool.file(), offset, size, &file)?;
+                self.address.store(address, Ordering::Relaxed);
+                let exported = Some(high_descriptor(rustix::io::fcntl_dupfd_cloexec(&file, 0)?));
+                *place = Place::Mapping { length, exported };
+                self.pool.give(offset, size);
+                Ok(file)
+            }
+        }
+    }
+}
+
+/// Maps `size` bytes of a file for the emulation's own use.
+fn map(size: u64, file: impl AsFd, offset: u64) -> Result<(*mut u8, usize)> {
+    let length = usize::try_from(size).map_err(|_| Errno::INVAL)?;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address that the kernel chooses disturbs no other.
+    let address =
+        unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, file, offset)? };
+    Ok((address.cast(), length))
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        match &*self.place() {
+            Place::Pool { offset } => self.pool.give(*offset, self.size),
+            Place::Mapping { length, .. } => {
+                // SAFETY: the mapping is this object's own, and nothing refers to the object any more.
+                _ = unsafe { rustix::mm::munmap(self.address().cast(), *length) };
+            }
+            Place::User => {}
+        }
+    }
+}

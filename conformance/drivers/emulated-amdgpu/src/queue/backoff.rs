@@ -1,0 +1,62 @@
+//! Waiting for memory that changes without notice: spins first, then sleeps longer and longer.
+
+use std::time::{Duration, Instant};
+
+/// The state of one wait.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    since: Instant,
+    rounds: u32,
+}
+
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Self { since: Instant::now(), rounds: 0 }
+    }
+
+    /// Starts again: something happened.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::new();
+    }
+
+    /// How long nothing has happened.
+    pub(crate) fn waited(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Passes some time.
+    pub(crate) fn pause(&mut self) {
+        self.rounds = self.rounds.saturating_add(1);
+        if self.rounds < 64 {
+            std::hint::spin_loop();
+            return;
+        }
+        match pause(self.waited()) {
+            None => std::thread::yield_now(),
+            Some(pause) => std::thread::sleep(pause),
+        }
+    }
+}
+
+/// How long to sleep after waiting for so long; none is not at all.
+fn pause(waited: Duration) -> Option<Duration> {
+    let micros = Duration::from_micros;
+    match waited {
+        short if short < micros(20) => None,
+        short if short < micros(2_000) => Some(micros(20)),
+        medium if medium < micros(50_000) => Some(micros(60)),
+        _ => Some(micros(200)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_have_a_limit() {
+        let pauses = [1, 100, 10_000, 1_000_000, 100_000_000].map(|micros| pause(Duration::from_micros(micros)));
+        assert!(pauses.is_sorted(), "{pauses:?}");
+        assert_eq!((pauses[0], pauses[4]), (None, Some(Duration::from_micros(200))));
+    }
+}

@@ -1,0 +1,70 @@
+//! Executes SDMA packets.
+
+use std::convert::Infallible;
+use std::sync::atomic::Ordering;
+
+use super::{Queue, Stop, clock};
+use crate::abi::sdma::{self, LONGEST, Packet, Side};
+use crate::emulation::Emulation;
+use crate::log::say;
+use crate::memory::Access;
+
+type Result<T> = std::result::Result<T, Stop>;
+
+/// Executes packets until the queue stops. The doorbell's value is the number of bytes written.
+pub(super) fn run(queue: &Queue, emulation: &'static Emulation) -> Result<Infallible> {
+    let memory = &emulation.memory;
+    let mut read = 0_u64;
+    loop {
+        queue.wait_for_packet(|| {
+            let written = queue.doorbell.load(Ordering::Acquire);
+            Ok((written != u64::MAX && written > read).then_some(()))
+        })?;
+        let (ring, size) = queue.ring();
+        let mut words = [0; LONGEST];
+        for (index, word) in (0_u64..).zip(&mut words) {
+            *word = memory.read_u32(queue.gpu, ring + (read + index * 4) % size)?;
+        }
+        let (packet, length) = sdma::decode(&words);
+        say!(2, "queue {} SDMA {packet:x?}", queue.id);
+        execute(queue, emulation, packet)?;
+        read += length * 4;
+        memory.write_u64(queue.gpu, queue.read_pointer, read)?;
+    }
+}
+
+fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Result<()> {
+    let (memory, gpu) = (&emulation.memory, queue.gpu);
+    match packet {
+        Packet::Nothing => {}
+        Packet::Copy { from, to, size } => memory.copy(gpu, to, from, size)?,
+        Packet::CopyRectangle { element, from, to, extent } => {
+            for slice in 0..extent[2] {
+                for row in 0..extent[1] {
+                    let at = |side: &Side| {
+                        let [x, y, z] = side.origin;
+                        let elements = x + (y + row) * side.pitch[0] + (z + slice) * side.pitch[1];
+                        side.address + elements * element
+                    };
+                    memory.copy(gpu, at(&to), at(&from), extent[0] * element)?;
+                }
+            }
+        }
+        Packet::Fence { address, value } => memory.write_u32(gpu, address, value)?,
+        // An event that was destroyed meanwhile has nobody to wake.
+        Packet::Trap { event } => _ = emulation.events.set(event),
+        Packet::Poll { address, function, reference, mask } => queue.wait(|| {
+            let found = memory.read_u32(gpu, address)? & mask;
+            Ok(sdma::holds(function, found, reference).then_some(()))
+        })?,
+        Packet::AtomicAdd { address, value } => {
+            memory.atomic_u64(gpu, address, Access::Write, |word| word.fetch_add(value, Ordering::SeqCst))?;
+        }
+        Packet::Fill { address, words, value } => memory.fill(gpu, address, words * 4, &value.to_le_bytes())?,
+        Packet::Timestamp { address } => memory.write_u64(gpu, address, clock::gpu())?,
+        Packet::Unknown { operation, sub } => {
+            return Err(Stop::Invalid(format!("unknown SDMA packet: operation {operation}, sub-operation {sub}")));
+        }
+    }
+    Ok(())
+}
