@@ -13,7 +13,8 @@ const NO_EXPORT: &str = "on Windows HIP makes no memory that can be exported: hi
                          allocate with Direct3D 12 or Vulkan, export that, and import it";
 /// Seen with 5.2.3: the first launch of a graph runs its kernels, every further one succeeds and runs none. 5.7.1 runs them
 /// each time; those between were not seen.
-const LAUNCHED_ONCE: &str = "HIP before 5.7 runs the kernels of a graph at its first launch only; launch them without a graph";
+const LAUNCHED_ONCE: &str =
+    "HIP before 5.7 runs the kernels of a graph at its first launch only; launch them without a graph";
 /// rocm-systems#8911. Seen with 5.2.3, 5.7.1, 6.4.3 and 7.2.4: a write in a recording has run before the recording ends.
 const NOT_RECORDED: &str = "HIP before 7.16 does not record waits for words and writes of words: it runs them at once, on \
                             the stream that records; enqueue them before and after the graph";

@@ -117,7 +117,8 @@ fn is_preparation(call: &Call, feature: Feature) -> bool {
     let records = matches!(call, Call::ImportSemaphore(_) | Call::BeginCapture(_) | Call::EndCapture(_));
     matches!(call, Call::ImportMemory { .. } | Call::CreateStream | Call::QueryStream(_) | Call::MapBuffer { .. })
         || (maps_image && feature != Feature::MappedMipmappedArray)
-        || (records && matches!(feature, Feature::GraphKernels | Feature::GraphSemaphores | Feature::GraphMemoryOperations))
+        || (records
+            && matches!(feature, Feature::GraphKernels | Feature::GraphSemaphores | Feature::GraphMemoryOperations))
         || (loads && feature == Feature::GraphKernels)
         || call.frees()
 }
