@@ -11,6 +11,10 @@ const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only: elsewh
 const NO_IMAGES: &str = "HIP maps images on Windows only; share a linear buffer";
 const NO_EXPORT: &str = "on Windows HIP makes no memory that can be exported: hipMemCreate refuses Win32 handles; \
                          allocate with Direct3D 12 or Vulkan, export that, and import it";
+/// Seen with 5.2.3: the first launch of a graph runs its kernels, every further one succeeds and runs none. 5.7.1 runs them
+/// each time; those between were not seen.
+const LAUNCHED_ONCE: &str =
+    "HIP before 5.7 runs the kernels of a graph at its first launch only; launch them without a graph";
 /// rocm-systems#8911. Seen with 5.2.3, 5.7.1, 6.4.3 and 7.2.4: a write in a recording has run before the recording ends.
 const NOT_RECORDED: &str = "HIP before 7.16 does not record waits for words and writes of words: it runs them at once, on \
                             the stream that records; enqueue them before and after the graph";
@@ -56,6 +60,9 @@ pub(crate) fn feature(driver: &Driver<Hip>, device: DeviceNumber, feature: Featu
             both(symbols, driver.flag(device, number, "virtual memory management"))
         }
         Feature::StreamMemoryOperations32 => both(both(own.stream_wait_value_32.support(version), symbols), words()),
+        Feature::GraphKernels if version.major > 0 && !version.is_at_least((5, 7)) => {
+            both(symbols, Support::DriverTooOld(LAUNCHED_ONCE.into()))
+        }
         Feature::GraphMemoryOperations => {
             let recorded = match version.is_at_least((7, 16)) {
                 true => Support::Native,

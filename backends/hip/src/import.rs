@@ -1,7 +1,11 @@
 //! Imports as the runtime takes them.
 
 use std::ffi::c_int;
+#[cfg(unix)]
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+#[cfg(unix)]
+use gpu_interop_core::handle::{FdKind, classify_fd};
 use gpu_interop_core::{Error, MemoryHandle, MemoryImport, Result, SemaphoreHandle, SemaphoreHandleKind};
 use gpu_interop_driver::ApiVersion;
 use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
@@ -37,42 +41,53 @@ pub(crate) fn check(operation: &'static str, version: ApiVersion, request: &Memo
         return Err(Error::unsupported(operation, message));
     }
     #[cfg(unix)]
-    if let Some(size) = dma_buf_size(request.handle()).filter(|size| *size < request.size()) {
-        return Err(Error::invalid(
-            operation,
-            "the dma-buf is smaller than the request says; pass the allocation's size",
-        )
-        .with_context("size", request.size())
-        .with_context("dma-buf's size", size));
+    if let MemoryHandle::OpaqueFd(fd) | MemoryHandle::DmaBufFd(fd) = request.handle() {
+        check_descriptor(operation, fd.as_fd(), request.size())?;
     }
     Ok(())
 }
 
-/// The size of a dma-buf in bytes, where the kernel tells it.
+/// Refuses descriptors that the runtime cannot import. It compares no sizes, and an import that fails ends in the free of a
+/// pointer that nobody set, which builds that assert do not survive (5.7.1, 6.4.3, 7.2.4).
 #[cfg(unix)]
-fn dma_buf_size(handle: &MemoryHandle) -> Option<u64> {
-    use rustix::fs::SeekFrom;
-    let fd = match handle {
-        MemoryHandle::DmaBufFd(fd) => fd,
-        MemoryHandle::OpaqueFd(fd) if is_dma_buf(fd) => fd,
-        _ => return None,
-    };
-    let size = rustix::fs::seek(fd, SeekFrom::End(0)).ok().filter(|size| *size > 0);
-    // As the kernel's documentation asks for. Nothing reads a dma-buf by its offset.
-    let _ = rustix::fs::seek(fd, SeekFrom::Start(0));
-    size
+fn check_descriptor(operation: &'static str, fd: BorrowedFd<'_>, size: u64) -> Result<()> {
+    match classify_fd(fd) {
+        // The latter are memory of an emulated kernel driver, which has no dma-bufs.
+        kind @ (FdKind::DmaBuf | FdKind::Memory) => match length(fd) {
+            Some(length) if length < size => Err(Error::invalid(
+                operation,
+                "the memory behind the descriptor is smaller than the request says; pass the allocation's size",
+            )
+            .with_context("the descriptor", kind)
+            .with_context("size", size)
+            .with_context("the descriptor's size", length)),
+            _ => Ok(()),
+        },
+        kind @ (FdKind::AnonymousInode | FdKind::EventFd) if !is_old_dma_buf(fd) => {
+            Err(Error::invalid(operation, "AMD's memory is a dma-buf; pass what vkGetMemoryFdKHR gave")
+                .with_context("the descriptor", kind))
+        }
+        _ => Ok(()),
+    }
 }
 
-#[cfg(target_os = "linux")]
-fn is_dma_buf(fd: &std::os::fd::OwnedFd) -> bool {
-    // DMA_BUF_MAGIC of linux/magic.h.
-    const MAGIC: u64 = 0x444d_4142;
-    rustix::fs::fstatfs(fd).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(MAGIC))
+/// The size in bytes, where the kernel tells it.
+#[cfg(unix)]
+fn length(fd: BorrowedFd<'_>) -> Option<u64> {
+    use rustix::fs::{SeekFrom, seek};
+    let before = seek(fd, SeekFrom::Current(0)).unwrap_or(0);
+    let length = seek(fd, SeekFrom::End(0)).ok().filter(|length| *length > 0);
+    // Nothing reads a dma-buf by its offset, but whoever shares this one may read memory.
+    let _ = seek(fd, SeekFrom::Start(before));
+    length
 }
 
-#[cfg(all(unix, not(target_os = "linux")))]
-fn is_dma_buf(_fd: &std::os::fd::OwnedFd) -> bool {
-    false
+/// Before Linux 5.3 a dma-buf is an anonymous object that only its link in `/proc` tells.
+#[cfg(unix)]
+fn is_old_dma_buf(fd: BorrowedFd<'_>) -> bool {
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+    // Where `/proc` is missing, nothing is refused.
+    link.map_or(true, |target| target.to_string_lossy().contains("dmabuf"))
 }
 
 #[cfg(test)]
@@ -122,7 +137,24 @@ mod tests {
         let error = check(MemoryHandle::DmaBufFd(file(4096)), 8192).expect_err("too small");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("4096") && error.to_string().contains("8192"), "{error}");
-        // Of another kind of memory only its exporter knows the size.
-        assert!(check(MemoryHandle::OpaqueFd(file(4096)), 8192).is_ok());
+        assert_eq!(check(MemoryHandle::OpaqueFd(file(4096)), 8192).expect_err("too small").kind(), error.kind());
+    }
+
+    #[test]
+    fn what_is_no_memory_is_refused() {
+        use rustix::event::{EventfdFlags, eventfd};
+        let other = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
+        let error = check("op", HIP_7, &MemoryImport::new(MemoryHandle::OpaqueFd(other), 4096)).expect_err("no memory");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("eventfd"), "{error}");
+    }
+
+    #[test]
+    fn a_descriptor_s_offset_stays() {
+        use rustix::fs::{SeekFrom, seek};
+        let file = file(4096);
+        seek(&file, SeekFrom::Start(100)).expect("seek");
+        check_descriptor("op", file.as_fd(), 4096).expect("large enough");
+        assert_eq!(seek(&file, SeekFrom::Current(0)).expect("seek"), 100);
     }
 }

@@ -54,6 +54,7 @@
 
 mod array;
 mod capabilities;
+mod code_object;
 mod image;
 mod import;
 mod properties;

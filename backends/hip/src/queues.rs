@@ -67,12 +67,17 @@ pub(crate) fn create_stream(
         }
     }
     let Some(units) = driver.attribute(device, attribute::MULTIPROCESSOR_COUNT) else {
-        return Err(Error::new(ErrorKind::Driver, CREATE, "the runtime does not tell how many compute units there are"));
+        return Err(Error::new(
+            ErrorKind::Driver,
+            CREATE,
+            "the runtime does not tell how many compute units there are",
+        ));
     };
     let mask = every_unit(units.unsigned_abs());
     let mut stream: Handle = 0;
-    let words = c_uint::try_from(mask.len())
-        .map_err(|_| Error::new(ErrorKind::Driver, CREATE, "the device has more compute units than the call can take"))?;
+    let words = c_uint::try_from(mask.len()).map_err(|_| {
+        Error::new(ErrorKind::Driver, CREATE, "the device has more compute units than the call can take")
+    })?;
     // SAFETY: both pointers are valid for the call, and the mask has that many words.
     driver.check(CREATE, unsafe { create.traced(CREATE, (&raw mut stream, words, mask.as_ptr())) })?;
     if stream == 0 {

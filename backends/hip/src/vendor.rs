@@ -9,12 +9,12 @@ use gpu_interop_core::{
 };
 use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
 use gpu_interop_driver::{
-    ApiVersion, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LibrarySearch, MissingSymbol, Naming,
-    REFUSED, Status, Vendor, WordWait, array as copies, text_at, text_in,
+    ApiVersion, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LibrarySearch, MissingSymbol,
+    Naming, REFUSED, Status, Vendor, WordWait, array as copies, text_at, text_in,
 };
 
 use crate::sys::{self, Functions, WHOLE_WORD_32, WHOLE_WORD_64, status};
-use crate::{array, capabilities, image, import, properties, queues, signal_memory};
+use crate::{array, capabilities, code_object, image, import, properties, queues, signal_memory};
 
 /// AMD.
 #[derive(Debug, Clone, Copy)]
@@ -213,6 +213,10 @@ impl Vendor for Hip {
             ModuleImage::Binary(image) => Some(image.bytes().as_ptr().cast()),
             _ => None,
         }
+    }
+
+    fn check_image(operation: &'static str, image: &[u8]) -> Result<()> {
+        code_object::check(operation, image)
     }
 
     fn copy_desc(operation: &'static str, copy: &ArrayCopy) -> Result<sys::array::Memcpy3d> {

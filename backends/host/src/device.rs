@@ -70,6 +70,7 @@ impl HostDevice {
             Feature::HostFunctions,
             Feature::Kernels,
             Feature::Graphs,
+            Feature::GraphKernels,
             Feature::GraphSemaphores,
             Feature::GraphMemoryOperations,
         ];

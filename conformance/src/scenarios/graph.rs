@@ -99,6 +99,7 @@ fn fills(context: &Context) -> Verdict {
 
 fn kernel(context: &Context) -> Verdict {
     context.need_feature(Feature::Graphs)?;
+    context.need_feature(Feature::GraphKernels)?;
     let module = context.kernels()?;
     let increment = module.kernel(INCREMENT.name)?;
     let (buffer, mapped) = cleared(context, SIZE)?;

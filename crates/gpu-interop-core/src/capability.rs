@@ -100,6 +100,8 @@ pub enum Feature {
     Kernels,
     /// Graphs: work that is recorded once and launched many times.
     Graphs,
+    /// Kernels in graphs.
+    GraphKernels,
     /// Signals of semaphores, and waits for them, in graphs.
     GraphSemaphores,
     /// Streams that wait for or write a word in memory, in graphs.
@@ -124,6 +126,7 @@ impl Feature {
         Self::HostFunctions,
         Self::Kernels,
         Self::Graphs,
+        Self::GraphKernels,
         Self::GraphSemaphores,
         Self::GraphMemoryOperations,
         Self::NvSciSyncAttributes,
@@ -144,6 +147,7 @@ impl fmt::Display for Feature {
             Self::HostFunctions => "host functions",
             Self::Kernels => "kernels",
             Self::Graphs => "graphs",
+            Self::GraphKernels => "kernels in graphs",
             Self::GraphSemaphores => "semaphores in graphs",
             Self::GraphMemoryOperations => "stream memory operations in graphs",
             Self::NvSciSyncAttributes => "NvSciSync attributes",

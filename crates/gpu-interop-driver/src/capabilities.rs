@@ -72,6 +72,7 @@ pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabil
                 both(semaphore.clone(), has!(stream_begin_capture, graph_instantiate, stream_get_capture_info)),
                 has!(graph_exec_set_signals, graph_exec_set_waits),
             ),
+            Feature::GraphKernels => has!(launch_kernel, module_load_data, stream_begin_capture, graph_instantiate),
             Feature::GraphMemoryOperations => {
                 both(has!(stream_write_value_32), has!(stream_begin_capture, graph_instantiate))
             }

@@ -443,6 +443,9 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     fn load_module(&self, image: ModuleImage<'_>) -> Result<RawModule> {
         let operation = self.context.driver.functions.module_load_data.operation;
         let data = V::module_data(image).ok_or_else(|| Error::unsupported(operation, V::MODULES))?;
+        if let ModuleImage::Binary(image) = image {
+            V::check_image(operation, image.bytes())?;
+        }
         // SAFETY: PTX has a NUL; whoever wrapped a compiled image vouched for it.
         let (module, operation) = unsafe { create!(self.module_load_data(data)) }?;
         not_null(operation, module).map(RawModule::new)

@@ -220,6 +220,14 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// Where the code of a module begins; `None` for sorts that the driver does not load.
     fn module_data(image: ModuleImage<'_>) -> Option<*const c_void>;
 
+    /// Refuses a compiled image that the driver would not survive.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn check_image(_operation: &'static str, _image: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
     /// What pinned memory needs beyond portable and mapped, so that host and streams see each other's writes at once.
     const PINNED_FLAGS: c_uint = 0;
 

@@ -10,7 +10,9 @@ use super::graph::Recording;
 use super::lifetime::Owned;
 use super::module::Kernel;
 use super::resource::Resource;
+use super::validate;
 use crate::backend::RawStream;
+use crate::capability::Feature;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{KernelArg, LaunchConfig};
 
@@ -49,6 +51,16 @@ impl Stream {
     #[inline]
     pub(super) fn runs(&self, operation: &'static str) -> Result<()> {
         if self.recording.is_none() { Ok(()) } else { Err(self.records(operation)) }
+    }
+
+    /// On a stream that records, checks that graphs have what is about to be recorded: a driver without it runs it at
+    /// once, or in the first launch only.
+    pub(super) fn records_with(&self, operation: &'static str, feature: Feature) -> Result<()> {
+        if self.recording.is_none() {
+            return Ok(());
+        }
+        let device = self.device();
+        validate::feature(operation, device.raw.capabilities(), feature).map_err(|error| device.decorate(error))
     }
 
     #[cold]
@@ -217,6 +229,7 @@ impl Stream {
         const OPERATION: &str = "Stream::launch";
         self.check_device(OPERATION, "kernel", &kernel.module.owned.device)?;
         let device = self.device();
+        self.records_with(OPERATION, Feature::GraphKernels)?;
         if config.grid.contains(&0) || config.block.contains(&0) {
             let error = Error::invalid(OPERATION, "every dimension of grid and block must be at least 1")
                 .with_context("grid", format_args!("{:?}", config.grid))

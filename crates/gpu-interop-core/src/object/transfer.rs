@@ -212,13 +212,8 @@ impl Stream {
 
     fn enter_word(&self, operation: &'static str, word: BufferSlice<'_>, size: u64, feature: Feature) -> Result<()> {
         let device = self.device();
-        let capabilities = device.raw.capabilities();
-        validate::feature(operation, capabilities, feature).map_err(|error| device.decorate(error))?;
-        if self.recording().is_some() {
-            // Without it the driver does not record the operation: it runs it at once.
-            let recorded = validate::feature(operation, capabilities, Feature::GraphMemoryOperations);
-            recorded.map_err(|error| device.decorate(error))?;
-        }
+        validate::feature(operation, device.raw.capabilities(), feature).map_err(|error| device.decorate(error))?;
+        self.records_with(operation, Feature::GraphMemoryOperations)?;
         if word.size != size {
             let error = Error::invalid(operation, format!("the word must be {size} bytes"))
                 .with_context("size", format_args!("{} bytes", word.size));

@@ -11,7 +11,7 @@ use crate::backend::WaitCondition;
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::NvSciSyncAttrList;
-use crate::kernel::ModuleImage;
+use crate::kernel::{LaunchConfig, ModuleImage};
 use crate::nv_sci::NvSciSyncUse;
 use crate::object::{Device, Stream, Timeline};
 use crate::texture::TextureDesc;
@@ -85,6 +85,13 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
                 ("Stream::wait", record(&|stream| stream.wait(&[semaphore.wait()]))),
             ]
         }
+        Feature::GraphKernels => {
+            let module = device.load_module(ModuleImage::Builtin).expect("module");
+            let kernel = module.kernel(c"kernel").expect("kernel");
+            // SAFETY: the recorder runs nothing.
+            let recorded = device.record(|stream| unsafe { stream.launch(&kernel, &LaunchConfig::linear(1), &[]) });
+            vec![("Stream::launch", recorded.err())]
+        }
         Feature::GraphMemoryOperations => {
             let record = |work: &dyn Fn(&Stream) -> Result<()>| device.record(work).err();
             vec![
@@ -106,10 +113,13 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
 /// Calls that belong to setting a test up, not to the feature.
 fn is_preparation(call: &Call, feature: Feature) -> bool {
     let maps_image = matches!(call, Call::MapMipmappedArray { .. } | Call::MipmappedArrayLevel { .. });
+    let loads = matches!(call, Call::LoadModule(_) | Call::ModuleKernel(..));
     let records = matches!(call, Call::ImportSemaphore(_) | Call::BeginCapture(_) | Call::EndCapture(_));
     matches!(call, Call::ImportMemory { .. } | Call::CreateStream | Call::QueryStream(_) | Call::MapBuffer { .. })
         || (maps_image && feature != Feature::MappedMipmappedArray)
-        || (records && matches!(feature, Feature::GraphSemaphores | Feature::GraphMemoryOperations))
+        || (records
+            && matches!(feature, Feature::GraphKernels | Feature::GraphSemaphores | Feature::GraphMemoryOperations))
+        || (loads && feature == Feature::GraphKernels)
         || call.frees()
 }
 
