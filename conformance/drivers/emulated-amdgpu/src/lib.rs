@@ -22,6 +22,7 @@ mod interpose;
 mod kernel;
 mod kfd;
 mod log;
+pub mod marker;
 mod memory;
 mod queue;
 pub mod report;
