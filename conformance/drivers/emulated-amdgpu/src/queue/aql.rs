@@ -60,6 +60,8 @@ fn execute(queue: &Queue, emulation: &'static Emulation, packet: Packet) -> Resu
             }
             Ok((all || any || signals == [0; 5]).then_some(()))
         }),
+        // A barrier that flushes caches only: the runtime dispatches such on gfx90a.
+        Packet::BarrierValue { signal: 0, .. } => Ok(()),
         Packet::BarrierValue { signal, value, mask, condition } => queue.wait(|| {
             let found = signal::value(emulation, gpu, signal)? & mask;
             let holds = match condition {
