@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
@@ -175,13 +174,12 @@ impl Storage {
             Place::Mapping { exported: None, .. } | Place::User => Err(Errno::INVAL),
             Place::Pool { offset } => {
                 let offset = *offset;
-                let file = rustix::fs::memfd_create(c"emulated-amdgpu-dmabuf", MemfdFlags::CLOEXEC)?;
                 let size = self.size.next_multiple_of(4096);
-                rustix::fs::ftruncate(&file, size)?;
-                let (address, length) = map(size, &file, 0)?;
+                let (file, start) = super::dmabuf::create(size)?;
+                let (address, length) = map(size, &file, start)?;
                 // SAFETY: both are mappings of `length` bytes, and they are different files.
                 unsafe { std::ptr::copy_nonoverlapping(self.address(), address, length) };
-                maps::replace(self.pool.file(), offset, size, &file)?;
+                maps::replace(self.pool.file(), offset, size, &file, start)?;
                 self.address.store(address, Ordering::Relaxed);
                 let exported = Some(high_descriptor(rustix::io::fcntl_dupfd_cloexec(&file, 0)?));
                 *place = Place::Mapping { length, exported };
