@@ -54,7 +54,6 @@ pub(crate) struct Storage {
     address: AtomicPtr<u8>,
     /// Of which GPU's video memory it is; none is system memory.
     gpu: Option<usize>,
-    imported: bool,
     _vram: Option<VramShare>,
 }
 
@@ -63,20 +62,20 @@ impl Storage {
     pub(crate) fn new(pool: &Arc<Pool>, size: u64, vram: Option<(usize, VramShare)>) -> Result<Arc<Self>> {
         let offset = pool.take(size)?;
         let (gpu, vram) = vram.unzip();
-        Ok(Self::at(pool, size, Place::Pool { offset }, pool.address(offset), gpu, vram, false))
+        Ok(Self::at(pool, size, Place::Pool { offset }, pool.address(offset), gpu, vram))
     }
 
     /// The application's own memory.
     pub(crate) fn user(pool: &Arc<Pool>, size: u64, address: u64) -> Arc<Self> {
         let address = std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0));
-        Self::at(pool, size, Place::User, address, None, None, false)
+        Self::at(pool, size, Place::User, address, None, None)
     }
 
     /// `size` bytes of a memfd from `offset` on, which another driver exported.
     pub(crate) fn imported(pool: &Arc<Pool>, size: u64, file: impl AsFd, offset: u64, gpu: usize) -> Result<Arc<Self>> {
         let (address, length) = map(size, file, offset)?;
         let place = Place::Mapping { length, exported: None };
-        Ok(Self::at(pool, size, place, address, Some(gpu), None, true))
+        Ok(Self::at(pool, size, place, address, Some(gpu), None))
     }
 
     fn at(
@@ -86,12 +85,11 @@ impl Storage {
         address: *mut u8,
         gpu: Option<usize>,
         vram: Option<VramShare>,
-        imported: bool,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| {
             let name = pool.names().insert(this.clone());
             let (pool, address) = (Arc::clone(pool), AtomicPtr::new(address));
-            Self { pool, size, name, place: Mutex::new(place), address, gpu, imported, _vram: vram }
+            Self { pool, size, name, place: Mutex::new(place), address, gpu, _vram: vram }
         })
     }
 
@@ -111,10 +109,6 @@ impl Storage {
     /// Of which GPU's video memory it is.
     pub(crate) fn gpu(&self) -> Option<usize> {
         self.gpu
-    }
-
-    pub(crate) fn is_imported(&self) -> bool {
-        self.imported
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {

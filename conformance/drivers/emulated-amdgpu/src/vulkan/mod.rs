@@ -17,6 +17,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ash::vk;
 use ash::vk::Handle as _;
 
+use crate::abi::native;
+
 use self::link::{GetDevice, GetInstance, Negotiate};
 
 /// The functions of the next layer, or of the driver, for an instance and its physical devices.
@@ -56,7 +58,7 @@ struct DeviceTable {
 /// The handle is of a dispatchable object.
 unsafe fn key(handle: u64) -> u64 {
     // SAFETY: a dispatchable handle is the address of a structure that begins with a pointer.
-    unsafe { std::ptr::with_exposed_provenance::<u64>(handle as usize).read() }
+    unsafe { std::ptr::with_exposed_provenance::<u64>(native(handle)).read() }
 }
 
 /// The table of an instance or a physical device.
