@@ -6,6 +6,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::abi::native;
 use crate::counters::Counters;
 use crate::event::Events;
 use crate::faults::Faults;
@@ -88,7 +89,7 @@ impl Emulation {
         let doorbells = gpus.iter().map(|_| {
             let page = memory.new_system(DOORBELL_BYTES)?;
             // SAFETY: the page was just made, has this many bytes, and nothing else refers to it.
-            unsafe { page.address().write_bytes(0xff, DOORBELL_BYTES as usize) };
+            unsafe { page.address().write_bytes(0xff, native(DOORBELL_BYTES)) };
             Ok(page)
         });
         let registers = gpus.iter().map(|_| memory.new_system(4096)).collect::<crate::abi::Result<_>>()?;

@@ -67,8 +67,8 @@ impl FromStr for Fault {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         let point = SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, long)| long);
-        let numbers = || (0..=u8::MAX).filter_map(|number| crate::abi::kfd::name(number));
-        let drm_numbers = || (0..=u8::MAX).filter_map(|number| crate::abi::drm::name(number));
+        let numbers = || (0..=u8::MAX).filter_map(crate::abi::kfd::name);
+        let drm_numbers = || (0..=u8::MAX).filter_map(crate::abi::drm::name);
         let known = match point.strip_prefix("ioctl-") {
             Some(ioctl) => numbers().chain(drm_numbers()).any(|known| known == ioctl),
             None => OTHERS.contains(&point),

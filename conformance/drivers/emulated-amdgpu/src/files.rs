@@ -71,8 +71,9 @@ impl Files {
         open.iter().filter(|inode| files.contains_key(inode)).count()
     }
 
-    /// All files.
-    pub(crate) fn all(&self) -> Vec<Arc<File>> {
-        self.lock().values().map(Arc::clone).collect()
+    /// How many GEM handles the open files have.
+    pub(crate) fn handles(&self) -> usize {
+        let count = |file: &Arc<File>| file.handles.lock().unwrap_or_else(PoisonError::into_inner).len();
+        self.lock().values().map(count).sum()
     }
 }

@@ -22,6 +22,7 @@ struct Left {
     mapped_ranges: usize,
     /// Bytes, by GPU.
     vram: Vec<u64>,
+    gem_handles: usize,
     queues: usize,
     events: usize,
     /// Descriptors of the devices.
@@ -54,6 +55,8 @@ fn left(emulation: &Emulation) -> Left {
     let (buffer_objects, mapped_buffer_objects, imported_buffer_objects) =
         (count(|_| true), count(|it| !it.mapped.is_empty()), count(|it| it.imported));
     drop(buffers);
+    // Forgets files that were closed, and their handles.
+    let descriptors = emulation.files.collect();
     Left {
         buffer_objects,
         mapped_buffer_objects,
@@ -62,7 +65,8 @@ fn left(emulation: &Emulation) -> Left {
         vram: emulation.gpus.iter().map(|gpu| emulation.memory.vram_used(gpu.index)).collect(),
         queues: emulation.queues.len(),
         events: emulation.events.len(),
-        descriptors: emulation.files.collect(),
+        gem_handles: emulation.files.handles(),
+        descriptors,
     }
 }
 

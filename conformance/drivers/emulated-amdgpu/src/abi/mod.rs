@@ -69,6 +69,12 @@ pub(crate) unsafe fn edit<T: Plain, R>(
     result
 }
 
+/// A number of 64 bits as this platform's own, which has as many.
+#[allow(clippy::cast_possible_truncation)]
+pub(crate) const fn native(number: u64) -> usize {
+    number as usize
+}
+
 /// Reads a value at an address of this process.
 ///
 /// # Safety
@@ -79,7 +85,7 @@ pub(crate) unsafe fn read_user<T: Plain>(address: u64) -> Result<T> {
         return Err(Errno::FAULT);
     }
     // SAFETY: the caller's word; the read needs no alignment.
-    Ok(unsafe { std::ptr::with_exposed_provenance::<T>(address as usize).read_unaligned() })
+    Ok(unsafe { std::ptr::with_exposed_provenance::<T>(native(address)).read_unaligned() })
 }
 
 /// Writes a value at an address of this process.
@@ -92,7 +98,7 @@ pub(crate) unsafe fn write_user<T: Plain>(address: u64, value: T) -> Result<()> 
         return Err(Errno::FAULT);
     }
     // SAFETY: the caller's word; the write needs no alignment.
-    unsafe { std::ptr::with_exposed_provenance_mut::<T>(address as usize).write_unaligned(value) };
+    unsafe { std::ptr::with_exposed_provenance_mut::<T>(native(address)).write_unaligned(value) };
     Ok(())
 }
 

@@ -53,15 +53,15 @@ fn wait_for(launch: &Launch<'_>, word: Word, condition: u64, value: u64, mask: u
 }
 
 /// Bytes of an operation of a batch.
-const OPERATION: u64 = 48;
+const OPERATION: usize = 48;
 
 /// (operations, how many): `hipStreamBatchMemOpParams`. Each work item executes one.
 pub(super) fn batch(launch: &Launch<'_>) -> Result<()> {
     let arguments = launch.arguments::<12>()?;
     let (memory, gpu) = (&launch.emulation.memory, launch.gpu);
     let count = u64::from(arguments.u32(8)).min(launch.items());
-    for operation in (arguments.u64(0)..).step_by(OPERATION as usize).take(usize::try_from(count).unwrap_or(0)) {
-        let words = memory.read::<{ OPERATION as usize }>(gpu, operation)?;
+    for operation in (arguments.u64(0)..).step_by(OPERATION).take(usize::try_from(count).unwrap_or(0)) {
+        let words = memory.read::<{ OPERATION }>(gpu, operation)?;
         let words = super::Arguments(words);
         let (address, value, flags) = (words.u64(8), words.u64(16), u64::from(words.u32(24)));
         match words.u32(0) {

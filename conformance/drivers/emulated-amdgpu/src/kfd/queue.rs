@@ -19,7 +19,7 @@ pub(super) fn create(emulation: &'static Emulation, value: &mut CreateQueue) -> 
         write_pointer: value.write_pointer_address,
     };
     value.queue_id = emulation.queues.create(emulation, &description)?;
-    value.doorbell_offset = doorbell_offset(gpu) | u64::from(value.queue_id) * 8;
+    value.doorbell_offset = doorbell_offset(gpu) | (u64::from(value.queue_id) * 8);
     Ok(())
 }
 

@@ -194,7 +194,13 @@ mod tests {
         let gpu = Gpu { index: 0, model: Model::named("gfx906").unwrap(), address, vram: 1 << 30, large_bar: true };
         let memory = Memory::new(&[gpu]).unwrap();
         for (start, length) in [(0x10000, 0x1000), (0x11000, 0x1000), (0x12000, 0x2000)] {
-            let span = Span { length, storage: memory.new_system(length).unwrap(), offset: 0, writable: true, owner: Owner::Kfd };
+            let span = Span {
+                length,
+                storage: memory.new_system(length).unwrap(),
+                offset: 0,
+                writable: true,
+                owner: Owner::Kfd,
+            };
             memory.map(0, start, span).unwrap();
         }
         memory
@@ -226,13 +232,19 @@ mod tests {
         let memory = memory();
         let storage = memory.new_system(8192).unwrap();
         let length = storage.size();
-        memory.map(0, 0x80000, Span { length, storage: Arc::clone(&storage), offset: 0, writable: true, owner: Owner::Kfd }).unwrap();
+        memory
+            .map(
+                0,
+                0x80000,
+                Span { length, storage: Arc::clone(&storage), offset: 0, writable: true, owner: Owner::Kfd },
+            )
+            .unwrap();
         memory.fill(0, 0x80000, 8192, &[5, 6]).unwrap();
         let file = memory.export(&storage).unwrap();
         let mut bytes = [0; 4];
-        rustix::io::pread(&file, &mut bytes, 4096).unwrap();
+        rustix::io::pread(&file, &mut bytes, 8192).unwrap();
         assert_eq!(bytes, [5, 6, 5, 6]);
-        rustix::io::pwrite(&file, &[9], 1).unwrap();
+        rustix::io::pwrite(&file, &[9], 4097).unwrap();
         assert_eq!(memory.read::<2>(0, 0x80000).unwrap(), [5, 9], "the GPU sees what is written to the file");
         assert!(Arc::ptr_eq(&memory.import(0, file.as_fd()).unwrap(), &storage));
         assert_eq!(

@@ -1,7 +1,9 @@
 //! Descriptors of other drivers' memory: memfds here, dma-bufs on a real machine.
 
-use rustix::fd::BorrowedFd;
-use rustix::fs::FileType;
+use std::ffi::{CStr, CString};
+
+use rustix::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, MemfdFlags};
 use rustix::io::Errno;
 
 use crate::abi::Result;
@@ -19,14 +21,40 @@ pub(crate) struct Dmabuf {
     pub(crate) size: u64,
 }
 
-/// What lavapipe's memory files begin with, and end with.
+/// What lavapipe's memory files begin with, and end with. What is exported here has the same form: lavapipe imports no other.
 const LAVAPIPE_HEADER: u64 = 4096;
 const LAVAPIPE_TRAILER: u64 = 40;
+/// The name of memfds that are exported here.
+const NAME: &CStr = c"emulated-amdgpu-dmabuf";
+
+/// A new memfd for `size` bytes of memory, and where in it they begin.
+///
+/// The header also has a number of the Vulkan driver, which the Vulkan layer writes when the memory is imported there.
+pub(super) fn create(size: u64) -> Result<(OwnedFd, u64)> {
+    let file = rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC)?;
+    let length = size.checked_add(LAVAPIPE_HEADER + LAVAPIPE_TRAILER).ok_or(Errno::NOMEM)?;
+    rustix::fs::ftruncate(&file, length)?;
+    rustix::io::pwrite(&file, &[length.to_le_bytes(), LAVAPIPE_HEADER.to_le_bytes()].concat(), 0)?;
+    // By the word before the memory lavapipe finds the header again.
+    rustix::io::pwrite(&file, &LAVAPIPE_HEADER.to_le_bytes(), LAVAPIPE_HEADER - 8)?;
+    Ok((file, LAVAPIPE_HEADER))
+}
+
+/// Whether a descriptor is of a memfd that was exported here or by another process in the same way.
+pub(crate) fn is_exported(file: BorrowedFd<'_>) -> bool {
+    link(file)
+        .is_ok_and(|link| link.as_bytes().strip_prefix(b"/memfd:").is_some_and(|it| it.starts_with(NAME.to_bytes())))
+}
+
+/// What `/proc` says that a descriptor is of.
+fn link(file: BorrowedFd<'_>) -> Result<CString> {
+    rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())
+}
 
 /// Looks at a descriptor. Whatever is not a memfd with memory in it is EINVAL, as what is not a dma-buf is to the kernel.
 pub(crate) fn inspect(file: BorrowedFd<'_>) -> Result<Dmabuf> {
     let status = rustix::fs::fstat(file)?;
-    let link = rustix::fs::readlink(format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&file)), Vec::new())?;
+    let link = link(file)?;
     if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile || !link.as_bytes().starts_with(b"/memfd:") {
         return Err(Errno::INVAL);
     }

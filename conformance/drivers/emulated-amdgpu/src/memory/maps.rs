@@ -31,10 +31,10 @@ fn parse(line: &str, inode: u64) -> Option<Mapping> {
     Some(Mapping { start: number(start)?, end: number(end)?, protection, offset: number(offset)? })
 }
 
-/// Replaces every mapping of `size` bytes of a file, from `offset` on, by the same of another file from its start on.
+/// Replaces every mapping of `size` bytes of a file, from `offset` on, by the same of another file from `start` on.
 ///
 /// Mappings larger than the range are left alone: one of them is the emulation's own of the whole file.
-pub(super) fn replace(old: BorrowedFd<'_>, offset: u64, size: u64, new: impl AsFd) -> Result<()> {
+pub(super) fn replace(old: BorrowedFd<'_>, offset: u64, size: u64, new: impl AsFd, start: u64) -> Result<()> {
     let inode = rustix::fs::fstat(old)?.st_ino;
     let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| Errno::IO)?;
     for mapping in maps.lines().filter_map(|line| parse(line, inode)) {
@@ -42,13 +42,14 @@ pub(super) fn replace(old: BorrowedFd<'_>, offset: u64, size: u64, new: impl AsF
         if mapping.offset < offset || mapping.offset + length > offset + size {
             continue;
         }
-        let (start, length) = (usize::try_from(mapping.start), usize::try_from(length));
-        let (Ok(start), Ok(length)) = (start, length) else { return Err(Errno::NOMEM) };
-        let start = std::ptr::with_exposed_provenance_mut(start);
+        let (Ok(at), Ok(length)) = (usize::try_from(mapping.start), usize::try_from(length)) else {
+            return Err(Errno::NOMEM);
+        };
+        let at = std::ptr::with_exposed_provenance_mut(at);
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         // SAFETY: the range is a mapping of the buffer object, which nobody accesses meanwhile, and the new file has the same
         // bytes: what replaces the mapping cannot be told from it.
-        unsafe { rustix::mm::mmap(start, length, mapping.protection, flags, &new, mapping.offset - offset)? };
+        unsafe { rustix::mm::mmap(at, length, mapping.protection, flags, &new, start + mapping.offset - offset)? };
     }
     Ok(())
 }

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
@@ -55,7 +54,6 @@ pub(crate) struct Storage {
     address: AtomicPtr<u8>,
     /// Of which GPU's video memory it is; none is system memory.
     gpu: Option<usize>,
-    imported: bool,
     _vram: Option<VramShare>,
 }
 
@@ -64,20 +62,20 @@ impl Storage {
     pub(crate) fn new(pool: &Arc<Pool>, size: u64, vram: Option<(usize, VramShare)>) -> Result<Arc<Self>> {
         let offset = pool.take(size)?;
         let (gpu, vram) = vram.unzip();
-        Ok(Self::at(pool, size, Place::Pool { offset }, pool.address(offset), gpu, vram, false))
+        Ok(Self::at(pool, size, Place::Pool { offset }, pool.address(offset), gpu, vram))
     }
 
     /// The application's own memory.
     pub(crate) fn user(pool: &Arc<Pool>, size: u64, address: u64) -> Arc<Self> {
         let address = std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0));
-        Self::at(pool, size, Place::User, address, None, None, false)
+        Self::at(pool, size, Place::User, address, None, None)
     }
 
     /// `size` bytes of a memfd from `offset` on, which another driver exported.
     pub(crate) fn imported(pool: &Arc<Pool>, size: u64, file: impl AsFd, offset: u64, gpu: usize) -> Result<Arc<Self>> {
         let (address, length) = map(size, file, offset)?;
         let place = Place::Mapping { length, exported: None };
-        Ok(Self::at(pool, size, place, address, Some(gpu), None, true))
+        Ok(Self::at(pool, size, place, address, Some(gpu), None))
     }
 
     fn at(
@@ -87,12 +85,11 @@ impl Storage {
         address: *mut u8,
         gpu: Option<usize>,
         vram: Option<VramShare>,
-        imported: bool,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| {
             let name = pool.names().insert(this.clone());
             let (pool, address) = (Arc::clone(pool), AtomicPtr::new(address));
-            Self { pool, size, name, place: Mutex::new(place), address, gpu, imported, _vram: vram }
+            Self { pool, size, name, place: Mutex::new(place), address, gpu, _vram: vram }
         })
     }
 
@@ -112,10 +109,6 @@ impl Storage {
     /// Of which GPU's video memory it is.
     pub(crate) fn gpu(&self) -> Option<usize> {
         self.gpu
-    }
-
-    pub(crate) fn is_imported(&self) -> bool {
-        self.imported
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {
@@ -175,13 +168,12 @@ impl Storage {
             Place::Mapping { exported: None, .. } | Place::User => Err(Errno::INVAL),
             Place::Pool { offset } => {
                 let offset = *offset;
-                let file = rustix::fs::memfd_create(c"emulated-amdgpu-dmabuf", MemfdFlags::CLOEXEC)?;
                 let size = self.size.next_multiple_of(4096);
-                rustix::fs::ftruncate(&file, size)?;
-                let (address, length) = map(size, &file, 0)?;
+                let (file, start) = super::dmabuf::create(size)?;
+                let (address, length) = map(size, &file, start)?;
                 // SAFETY: both are mappings of `length` bytes, and they are different files.
                 unsafe { std::ptr::copy_nonoverlapping(self.address(), address, length) };
-                maps::replace(self.pool.file(), offset, size, &file)?;
+                maps::replace(self.pool.file(), offset, size, &file, start)?;
                 self.address.store(address, Ordering::Relaxed);
                 let exported = Some(high_descriptor(rustix::io::fcntl_dupfd_cloexec(&file, 0)?));
                 *place = Place::Mapping { length, exported };

@@ -34,6 +34,8 @@ pub(super) fn add(tree: &mut Tree, gpus: &[Gpu]) {
 }
 
 fn processor(tree: &mut Tree, gpus: &[Gpu]) {
+    // The CPU has a link to the GPUs whose memory it can map. By it, younger runtimes decide whether they may.
+    let reached = || gpus.iter().filter(|gpu| gpu.large_bar);
     let node = format!("{ROOT}/nodes/0");
     // Not the standard library: it opens files below /sys, and would be asked for while this is built.
     // SAFETY: the call takes a number and returns one.
@@ -45,7 +47,7 @@ fn processor(tree: &mut Tree, gpus: &[Gpu]) {
         ("simd_count", 0),
         ("mem_banks_count", 1),
         ("caches_count", 0),
-        ("io_links_count", gpus.len() as u64),
+        ("io_links_count", reached().count() as u64),
         ("cpu_core_id_base", 0),
         ("simd_id_base", 0),
         ("max_waves_per_simd", 0),
@@ -66,7 +68,7 @@ fn processor(tree: &mut Tree, gpus: &[Gpu]) {
     tree.file(&format!("{node}/properties"), text(&properties));
     tree.folder(&format!("{node}/caches"));
     bank(tree, &node, HEAP_SYSTEM, 8 << 30, 72, 2400);
-    for (number, gpu) in gpus.iter().enumerate() {
+    for (number, gpu) in reached().enumerate() {
         link(tree, &node, "io_links", number, 0, gpu.node());
     }
 }
@@ -215,6 +217,9 @@ mod tests {
         );
         assert!(contents(&tree, "nodes/2/mem_banks/0/properties").starts_with("heap_type 2\n"));
         assert!(contents(&tree, "nodes/2/p2p_links/0/properties").contains("node_from 2\nnode_to 1\n"));
-        assert!(contents(&tree, "nodes/0/io_links/1/properties").contains("node_from 0\nnode_to 2\n"));
+        let processor = contents(&tree, "nodes/0/properties");
+        assert!(processor.contains("io_links_count 1\n"), "the second GPU has a small BAR: {processor}");
+        assert!(contents(&tree, "nodes/0/io_links/0/properties").contains("node_from 0\nnode_to 1\n"));
+        assert!(contents(&tree, "nodes/2/io_links/0/properties").contains("node_from 2\nnode_to 0\n"));
     }
 }

@@ -1,10 +1,13 @@
 //! The Vulkan layer `VK_LAYER_gpu_interop_emulated_amdgpu`: gives the Vulkan device of the CPU the PCI address of an emulated
 //! GPU, by `VK_EXT_pci_bus_info`.
 //!
+//! Memory that the emulated GPU exported gets what lavapipe demands of memory that it imports.
+//!
 //! The Vulkan loader finds this library by a manifest and calls [`vkNegotiateLoaderLayerInterfaceVersion`]. Physical devices
 //! of other kinds than CPU, and those that have an address of their own, are not changed.
 
 mod address;
+mod import;
 mod link;
 
 use std::collections::HashMap;
@@ -13,6 +16,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
 use ash::vk::Handle as _;
+
+use crate::abi::native;
 
 use self::link::{GetDevice, GetInstance, Negotiate};
 
@@ -30,10 +35,20 @@ struct InstanceTable {
 }
 
 static INSTANCES: Mutex<Option<HashMap<u64, InstanceTable>>> = Mutex::new(None);
-static DEVICES: Mutex<Option<HashMap<u64, GetDevice>>> = Mutex::new(None);
+static DEVICES: Mutex<Option<HashMap<u64, DeviceTable>>> = Mutex::new(None);
 
 fn lock<T>(table: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same of a device.
+#[derive(Clone, Copy)]
+struct DeviceTable {
+    get: GetDevice,
+    destroy: Option<vk::PFN_vkDestroyDevice>,
+    allocate: Option<vk::PFN_vkAllocateMemory>,
+    free: Option<vk::PFN_vkFreeMemory>,
+    descriptor: Option<vk::PFN_vkGetMemoryFdKHR>,
 }
 
 /// What an instance and its physical devices, or a device and its queues, have in common: their first word.
@@ -43,7 +58,7 @@ fn lock<T>(table: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
 /// The handle is of a dispatchable object.
 unsafe fn key(handle: u64) -> u64 {
     // SAFETY: a dispatchable handle is the address of a structure that begins with a pointer.
-    unsafe { std::ptr::with_exposed_provenance::<u64>(handle as usize).read() }
+    unsafe { std::ptr::with_exposed_provenance::<u64>(native(handle)).read() }
 }
 
 /// The table of an instance or a physical device.
@@ -86,6 +101,34 @@ impl InstanceTable {
                 properties: next(instance, get, c"vkGetPhysicalDeviceProperties"),
                 properties2,
                 extensions: next(instance, get, c"vkEnumerateDeviceExtensionProperties"),
+            }
+        }
+    }
+}
+
+impl DeviceTable {
+    /// # Safety
+    ///
+    /// `get` is the next layer's function, and is for this device.
+    unsafe fn new(device: vk::Device, get: GetDevice) -> Self {
+        /// # Safety
+        ///
+        /// `F` is the type of the function with this name.
+        unsafe fn next<F>(device: vk::Device, get: GetDevice, name: &CStr) -> Option<F> {
+            const { assert!(size_of::<F>() == size_of::<vk::PFN_vkVoidFunction>()) };
+            // SAFETY: the outer caller's word about the device; the name is a C string.
+            let function = unsafe { get(device, name.as_ptr()) };
+            // SAFETY: the sizes are equal, and the type is the caller's word.
+            function.map(|function| unsafe { std::mem::transmute_copy::<unsafe extern "system" fn(), F>(&function) })
+        }
+        // SAFETY: the types are those of the names.
+        unsafe {
+            Self {
+                get,
+                destroy: next(device, get, c"vkDestroyDevice"),
+                allocate: next(device, get, c"vkAllocateMemory"),
+                free: next(device, get, c"vkFreeMemory"),
+                descriptor: next(device, get, c"vkGetMemoryFdKHR"),
             }
         }
     }
@@ -140,16 +183,27 @@ unsafe extern "system" fn get_instance(instance: vk::Instance, name: *const c_ch
     }
 }
 
+/// The table of a device.
+///
+/// # Safety
+///
+/// The handle is of a device.
+unsafe fn device_table(device: vk::Device) -> Option<DeviceTable> {
+    // SAFETY: the caller's word.
+    lock(&DEVICES).as_ref()?.get(&unsafe { key(device.as_raw()) }).copied()
+}
+
 unsafe extern "system" fn get_device(device: vk::Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
     // SAFETY: the loader passes a C string.
-    if unsafe { CStr::from_ptr(name) } == c"vkGetDeviceProcAddr" {
-        return erased!(get_device, vk::PFN_vkGetDeviceProcAddr);
+    match unsafe { CStr::from_ptr(name) }.to_bytes() {
+        b"vkGetDeviceProcAddr" => erased!(get_device, vk::PFN_vkGetDeviceProcAddr),
+        b"vkDestroyDevice" => erased!(destroy_device, vk::PFN_vkDestroyDevice),
+        b"vkAllocateMemory" => erased!(import::allocate, vk::PFN_vkAllocateMemory),
+        _ => {
+            // SAFETY: the device is one that this layer made; both arguments are the loader's.
+            unsafe { (device_table(device)?.get)(device, name) }
+        }
     }
-    // SAFETY: the device is one that this layer made.
-    let key = unsafe { key(device.as_raw()) };
-    let next = *lock(&DEVICES).as_ref()?.get(&key)?;
-    // SAFETY: both are the loader's.
-    unsafe { next(device, name) }
 }
 
 unsafe extern "system" fn create_instance(
@@ -210,9 +264,22 @@ unsafe extern "system" fn create_device(
         next(physical, &raw const info, allocator, device)
     };
     if result == vk::Result::SUCCESS {
-        // SAFETY: the call above wrote the handle of a device.
-        let key = unsafe { key((*device).as_raw()) };
-        lock(&DEVICES).get_or_insert_default().insert(key, get_device);
+        // SAFETY: the call above wrote the handle of a device, which `get_device` is for.
+        let (key, table) = unsafe { (key((*device).as_raw()), DeviceTable::new(*device, get_device)) };
+        lock(&DEVICES).get_or_insert_default().insert(key, table);
     }
     result
+}
+
+unsafe extern "system" fn destroy_device(device: vk::Device, allocator: *const vk::AllocationCallbacks<'_>) {
+    if device.is_null() {
+        return;
+    }
+    // SAFETY: it is a device, and still there.
+    let key = unsafe { key(device.as_raw()) };
+    let table = lock(&DEVICES).get_or_insert_default().remove(&key);
+    if let Some(next) = table.and_then(|table| table.destroy) {
+        // SAFETY: the arguments are the caller's.
+        unsafe { next(device, allocator) };
+    }
 }
