@@ -121,4 +121,7 @@ fn show(environment: &Environment) {
     // As `Device::timeline_support` says it.
     row("timelines".into(), capabilities.timeline(Some(system::TIMELINE_SEMAPHORE)));
     say!("{table}");
+    for defect in capabilities.known_defects() {
+        say!("known defect of this driver: {defect}");
+    }
 }

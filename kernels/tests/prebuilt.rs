@@ -114,7 +114,11 @@ fn each_code_object_is_for_its_target_and_has_each_kernel() {
         for kernel in KERNELS.iter().filter(|kernel| !kernel.nvidia_only) {
             let name = kernel.name.to_str().expect("ASCII");
             expected.extend([name.to_owned(), format!("{name}.kd")]);
-            assert_eq!(kernarg_size(&file, name), expected_kernarg_size(kernel.parameters, version), "{target}: {name}");
+            assert_eq!(
+                kernarg_size(&file, name),
+                expected_kernarg_size(kernel.parameters, version),
+                "{target}: {name}"
+            );
         }
         assert_eq!(symbols, expected, "{target}");
         // AMD's loader finds these sections by name: HIP 5.2 to 6.4 crash without them, 7.2 rejects the object.

@@ -1,7 +1,7 @@
 //! What a device can do beyond what the runtime's symbols say: mostly what HIP declares and does not do.
 
 use gpu_interop_core::{Feature, MemoryHandleKind, SemaphoreHandleKind, Support};
-use gpu_interop_driver::{DeviceNumber, Driver, both};
+use gpu_interop_driver::{ApiVersion, DeviceNumber, Driver, both};
 
 use crate::sys::attribute;
 use crate::vendor::Hip;
@@ -75,9 +75,35 @@ pub(crate) fn feature(driver: &Driver<Hip>, device: DeviceNumber, feature: Featu
     }
 }
 
+/// What a version does wrong, as AMD's own runtimes showed.
+pub(crate) fn known_defects(version: ApiVersion) -> Vec<&'static str> {
+    const NEVER_RELEASED: &str = "HIP 7.2 never gives back the memory of an import that was mapped, although every call \
+                                  succeeds (rocm-systems#3528 mends it): import an allocation once, and keep the import";
+    const FILLS_BLOCK: &str = "HIP 5.2 blocks the calling thread in the 32nd fill, or the 31st copy from or to pinned \
+                               memory, that is enqueued behind a wait, until the wait is met: signal before, or from \
+                               another thread";
+    match (version.major, version.minor) {
+        (7, 2) => vec![NEVER_RELEASED],
+        (5, 2) => vec![FILLS_BLOCK],
+        _ => Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_have_the_defects_that_were_seen() {
+        let version = |major, minor| ApiVersion { api: "HIP", major, minor };
+        for (major, minor, expected) in [(5, 2, "32nd fill"), (7, 2, "never gives back")] {
+            let defects = known_defects(version(major, minor));
+            assert!(defects.len() == 1 && defects[0].contains(expected), "{defects:?}");
+        }
+        for (major, minor) in [(5, 7), (6, 4), (7, 1), (7, 3)] {
+            assert_eq!(known_defects(version(major, minor)), [""; 0]);
+        }
+    }
 
     #[test]
     #[cfg(not(windows))]

@@ -45,6 +45,13 @@
 //!   the import. Since 5.5 a mapping is one reference more to the import, and an import is mapped once here.
 //! * 5.2 fills no range that begins and ends within the same 8 bytes and does not begin with them: such fills are copies
 //!   here.
+//! * Words and, in 5.2, kernels are not recorded in graphs as they should be: both are refused there.
+//! * Calls that enqueue may block the calling thread behind a wait that is not met: copies of pageable memory at once (but
+//!   not those from the host in 6.4 and 7.2), in 5.2 the 32nd fill and the 31st copy of pinned memory, in 5.7 and 6.4
+//!   those after some thousand, when the hardware queue is full. So signal what is waited for before much is enqueued
+//!   behind the wait, or from another thread, and copy from pinned memory.
+//!
+//! What this does not show: caches, page tables, timing and the instruction set of a GPU.
 //!
 //! # Batches
 //! * HIP 5 takes one semaphore a call: a greater batch of signals or waits is `Unsupported` with it, and nothing of it

@@ -207,6 +207,10 @@ impl Vendor for Hip {
         capabilities::feature(driver, device, feature, symbols)
     }
 
+    fn known_defects(driver: &Driver<Self>) -> Vec<&'static str> {
+        capabilities::known_defects(driver.version)
+    }
+
     /// A code object says itself how long it is.
     fn module_data(image: ModuleImage<'_>) -> Option<*const c_void> {
         match image {

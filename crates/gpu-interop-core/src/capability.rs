@@ -163,6 +163,8 @@ pub struct Capabilities {
     memory: BTreeMap<MemoryHandleKind, Support>,
     semaphores: BTreeMap<SemaphoreHandleKind, Support>,
     features: BTreeMap<Feature, Support>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    known_defects: Vec<String>,
 }
 
 impl Capabilities {
@@ -191,6 +193,20 @@ impl Capabilities {
     pub fn with_feature(mut self, feature: Feature, support: Support) -> Self {
         self.features.insert(feature, support);
         self
+    }
+
+    /// Adds a defect of the driver that the backend cannot work around: a sentence that says what happens, with which
+    /// versions, and what to do about it.
+    #[must_use]
+    pub fn with_known_defect(mut self, defect: impl Into<String>) -> Self {
+        self.known_defects.push(defect.into());
+        self
+    }
+
+    /// Defects of the driver that the backend cannot work around, each as a sentence.
+    #[must_use]
+    pub fn known_defects(&self) -> &[String] {
+        &self.known_defects
     }
 
     /// Whether memory handles of this kind can be imported.
@@ -274,8 +290,15 @@ mod tests {
             .with_semaphore(SemaphoreHandleKind::TimelineFd, Support::Emulated("a futex".into()))
             .with_feature(Feature::HostFunctions, Support::DriverTooOld("no such function yet".into()))
             .with_feature(Feature::MappedBuffer, Support::SymbolMissing("no such function".into()))
-            .with_feature(Feature::Kernels, Support::no("no compiler"));
+            .with_feature(Feature::Kernels, Support::no("no compiler"))
+            .with_known_defect("memory is not given back");
         let json = serde_json::to_string(&capabilities).expect("serializes");
-        assert_eq!(serde_json::from_str::<Capabilities>(&json).expect("deserializes"), capabilities);
+        let read = serde_json::from_str::<Capabilities>(&json).expect("deserializes");
+        assert_eq!(read, capabilities);
+        assert_eq!(read.known_defects(), ["memory is not given back"]);
+        // Reports of earlier versions have none.
+        let none = serde_json::to_string(&Capabilities::none()).expect("serializes");
+        assert!(!none.contains("known_defects"), "{none}");
+        assert_eq!(serde_json::from_str::<Capabilities>(&none).expect("deserializes"), Capabilities::none());
     }
 }

@@ -83,5 +83,5 @@ pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabil
         };
         all = all.with_feature(*feature, V::feature(driver, device, *feature, symbols));
     }
-    all
+    V::known_defects(driver).into_iter().fold(all, Capabilities::with_known_defect)
 }

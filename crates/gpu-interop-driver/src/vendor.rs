@@ -159,6 +159,11 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// Whether a feature is there. `symbols` is what the driver's symbols say; `Native` if it needs none that both have.
     fn feature(driver: &Driver<Self>, device: DeviceNumber, feature: Feature, symbols: Support) -> Support;
 
+    /// Defects of this version of the driver that nothing here works around, each as a sentence.
+    fn known_defects(_driver: &Driver<Self>) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Encodes a memory import, with `fd` for fd-based kinds; `None` for kinds that the driver has no number for.
     fn memory_desc(_driver: &Driver<Self>, request: &MemoryImport, fd: c_int) -> Option<MemoryHandleDesc> {
         MemoryHandleDesc::new(request, fd)

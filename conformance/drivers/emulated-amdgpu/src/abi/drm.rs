@@ -2,10 +2,13 @@
 
 use super::plain;
 
-/// Names and numbers of the ioctls.
+/// Names and numbers of the ioctls. Not all are implemented: the others are reported by name.
 macro_rules! numbers {
     ($($name:ident = $number:literal),* $(,)?) => {
-        $(pub(crate) const $name: u8 = $number;)*
+        $(
+            #[allow(dead_code)]
+            pub(crate) const $name: u8 = $number;
+        )*
 
         /// The name of an ioctl in lower case with hyphens, as faults and reports use it.
         pub(crate) fn name(number: u8) -> Option<String> {
@@ -30,6 +33,8 @@ pub(crate) const MAJOR: u32 = 226;
 pub(crate) const FIRST_RENDER_MINOR: u32 = 128;
 
 pub(crate) const INFO_ACCEL_WORKING: u32 = 0x00;
+pub(crate) const INFO_HW_IP_INFO: u32 = 0x02;
+pub(crate) const INFO_HW_IP_COUNT: u32 = 0x03;
 pub(crate) const INFO_TIMESTAMP: u32 = 0x05;
 pub(crate) const INFO_VRAM_USAGE: u32 = 0x10;
 pub(crate) const INFO_GTT_USAGE: u32 = 0x11;
@@ -73,4 +78,104 @@ pub(crate) struct Info {
     pub(crate) rest: [u32; 4],
 }
 
-plain!(Version, Client, GetCap, Info);
+/// The memory that an object is made of.
+pub(crate) const DOMAIN_VRAM: u64 = 4;
+
+/// Operations of `GEM_VA`, and its flag for writing.
+pub(crate) const VA_MAP: u32 = 1;
+pub(crate) const VA_UNMAP: u32 = 2;
+pub(crate) const VA_CLEAR: u32 = 3;
+pub(crate) const VA_REPLACE: u32 = 4;
+pub(crate) const VA_WRITEABLE: u32 = 1 << 2;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GemClose {
+    pub(crate) handle: u32,
+    pub(crate) pad: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PrimeHandle {
+    pub(crate) handle: u32,
+    pub(crate) flags: u32,
+    pub(crate) descriptor: i32,
+}
+
+/// In: size, alignment, domains, flags. Out: the handle, in the first.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GemCreate {
+    pub(crate) words: [u64; 4],
+}
+
+/// In: the handle. Out: the offset.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GemMmap {
+    pub(crate) word: u64,
+}
+
+/// In: the handle, then a time limit. Out: whether it is busy.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GemWaitIdle {
+    pub(crate) words: [u64; 2],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GemVa {
+    pub(crate) handle: u32,
+    pub(crate) pad: u32,
+    pub(crate) operation: u32,
+    pub(crate) flags: u32,
+    pub(crate) address: u64,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+}
+
+/// Without the data that follow.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GemMetadata {
+    pub(crate) handle: u32,
+    pub(crate) operation: u32,
+    pub(crate) flags: u64,
+    pub(crate) tiling: u64,
+    pub(crate) bytes: u32,
+    pub(crate) first_word: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GemOp {
+    pub(crate) handle: u32,
+    pub(crate) operation: u32,
+    pub(crate) value: u64,
+}
+
+/// How an object was made.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct CreateInfo {
+    pub(crate) size: u64,
+    pub(crate) alignment: u64,
+    pub(crate) domains: u64,
+    pub(crate) flags: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GemUserptr {
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) flags: u32,
+    pub(crate) handle: u32,
+}
+
+plain!(
+    Version, Client, GetCap, Info, GemClose, PrimeHandle, GemCreate, GemMmap, GemWaitIdle, GemVa, GemMetadata, GemOp, CreateInfo,
+    GemUserptr,
+);

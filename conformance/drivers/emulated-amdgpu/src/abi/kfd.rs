@@ -2,10 +2,13 @@
 
 use super::plain;
 
-/// Names and numbers of the ioctls.
+/// Names and numbers of the ioctls. Not all are implemented: the others are reported by name.
 macro_rules! numbers {
     ($($name:ident = $number:literal),* $(,)?) => {
-        $(pub(crate) const $name: u8 = $number;)*
+        $(
+            #[allow(dead_code)]
+            pub(crate) const $name: u8 = $number;
+        )*
 
         /// The name of an ioctl in lower case with hyphens, as faults and reports use it.
         pub(crate) fn name(number: u8) -> Option<String> {

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use super::Caller;
 use crate::abi::drm::{
-    INFO_ACCEL_WORKING, INFO_DEV_INFO, INFO_GTT_USAGE, INFO_MEMORY, INFO_READ_MMR_REG, INFO_TIMESTAMP, INFO_VRAM_GTT,
+    INFO_ACCEL_WORKING, INFO_DEV_INFO, INFO_GTT_USAGE, INFO_HW_IP_COUNT, INFO_HW_IP_INFO, INFO_MEMORY, INFO_READ_MMR_REG, INFO_TIMESTAMP, INFO_VRAM_GTT,
     INFO_VRAM_USAGE, Info,
 };
 use crate::abi::{Result, write_user};
@@ -16,7 +16,7 @@ const GTT: u64 = 4 << 30;
 
 /// Answers a query with as many bytes as the caller has room for.
 pub(super) fn info(caller: Caller<'_>, value: &mut Info) -> Result<()> {
-    let answer = answer(caller, value.query)?;
+    let answer = answer(caller, value.query, value.rest)?;
     let room = usize::try_from(value.return_size).map_err(|_| Errno::INVAL)?;
     let bytes = answer.iter().copied().chain(std::iter::repeat(0));
     for (at, byte) in (value.return_pointer..).zip(bytes).take(room) {
@@ -26,13 +26,16 @@ pub(super) fn info(caller: Caller<'_>, value: &mut Info) -> Result<()> {
     Ok(())
 }
 
-fn answer(caller: Caller<'_>, query: u32) -> Result<Vec<u8>> {
+fn answer(caller: Caller<'_>, query: u32, detail: [u32; 4]) -> Result<Vec<u8>> {
     let Caller { emulation, gpu, .. } = caller;
     let used = emulation.memory.vram_used(gpu.index);
     let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let visible = if gpu.large_bar { gpu.vram } else { 0 };
     Ok(match query {
         INFO_ACCEL_WORKING => vec![1, 0, 0, 0],
+        // Rings for graphics, compute and copies; none for anything else.
+        INFO_HW_IP_INFO if detail[0] < 3 => engine(detail[0]),
+        INFO_HW_IP_COUNT => vec![u8::from(detail[0] < 3), 0, 0, 0],
         INFO_TIMESTAMP => words(&[clock::gpu()]),
         INFO_VRAM_USAGE => words(&[used]),
         INFO_GTT_USAGE => words(&[0]),
@@ -49,6 +52,12 @@ fn answer(caller: Caller<'_>, query: u32) -> Result<Vec<u8>> {
             return Err(Errno::INVAL);
         }
     })
+}
+
+/// `drm_amdgpu_info_hw_ip` of an engine: its version, alignments of commands, and which rings it has.
+fn engine(kind: u32) -> Vec<u8> {
+    let (major, minor) = if kind == 2 { (4, 0) } else { (9, 0) };
+    [major, minor, 0, 0, 32, 32, 1, 0].into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
 /// The beginning of `drm_amdgpu_info_device`; the rest is 0.

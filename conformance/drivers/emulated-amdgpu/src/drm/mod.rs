@@ -70,6 +70,16 @@ unsafe fn dispatch(caller: Caller<'_>, request: u64, argument: *mut c_void) -> R
         number::GET_CLIENT => call!(client),
         number::GET_CAP => call!(capability),
         number::INFO => call!(info::info),
+        number::GEM_CREATE => call!(gem::create),
+        number::GEM_USERPTR => call!(gem::userptr),
+        number::GEM_CLOSE => call!(gem::close),
+        number::GEM_MMAP => call!(gem::mmap_offset),
+        number::GEM_VA => call!(gem::address),
+        number::GEM_WAIT_IDLE => call!(gem::wait_idle),
+        number::GEM_METADATA => call!(gem::metadata),
+        number::GEM_OP => call!(gem::operation),
+        number::PRIME_FD_TO_HANDLE => call!(gem::import),
+        number::PRIME_HANDLE_TO_FD => call!(gem::export),
         _ => Err(Errno::NOTTY),
     }
 }

@@ -14,16 +14,6 @@ use crate::emulation::{self, Emulation};
 use crate::files::{Device, File};
 use crate::memory::Storage;
 
-/// Offsets of buffer objects on a render node: the low half of the handle, each with room for 1 TiB.
-const HANDLE_SHIFT: u32 = 40;
-/// Handles fit into what remains of an offset of 63 bits.
-const HANDLE_MASK: u64 = (1 << 22) - 1;
-
-/// The offset at which a render node maps a buffer object of KFD.
-pub(crate) fn buffer_offset(handle: u64) -> u64 {
-    (handle & HANDLE_MASK) << HANDLE_SHIFT
-}
-
 /// What an offset of a device is of, and the offset within it.
 fn object(emulation: &Emulation, file: &File, offset: u64) -> Result<(Arc<Storage>, u64)> {
     match file.device {
@@ -38,12 +28,7 @@ fn object(emulation: &Emulation, file: &File, offset: u64) -> Result<(Arc<Storag
             let page = pages.get(gpu.index).ok_or(Errno::INVAL)?;
             Ok((Arc::clone(page), offset & ((1 << MMAP_GPU_SHIFT) - 1)))
         }
-        Device::Render(_) => {
-            let (handle, within) = (offset >> HANDLE_SHIFT, offset & ((1 << HANDLE_SHIFT) - 1));
-            let buffers = emulation.memory.buffers();
-            let buffer = buffers.find(|known| known & HANDLE_MASK == handle).ok_or(Errno::INVAL)?;
-            Ok((Arc::clone(&buffer.storage), within))
-        }
+        Device::Render(_) => emulation.memory.at_mmap_offset(offset),
     }
 }
 
@@ -109,15 +94,3 @@ macro_rules! define_mmap {
 }
 
 define_mmap!(mmap, mmap64);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn offsets_of_different_objects_differ_and_are_no_negative_numbers() {
-        let (first, last) = (buffer_offset(0x4321_0000_0001), buffer_offset(HANDLE_MASK));
-        assert_eq!((first, first >> HANDLE_SHIFT), (1 << 40, 1));
-        assert!(last < 1 << 63, "{last:#x}");
-    }
-}

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod blit;
+mod layout;
 mod project;
 mod rocr;
 mod words;

@@ -22,22 +22,57 @@ pub(super) fn write(launch: &Launch<'_>) -> Result<()> {
     Ok(())
 }
 
+/// A word that is waited for: its address, and whether it has 64 bits.
+#[derive(Debug, Clone, Copy)]
+struct Word {
+    address: u64,
+    long: bool,
+}
+
 /// (32-bit word or null, 64-bit word or null, value, condition, mask)
 pub(super) fn wait(launch: &Launch<'_>) -> Result<()> {
     let arguments = launch.arguments::<40>()?;
     let [short, long, value, condition, mask] = [0, 8, 16, 24, 32].map(|offset| arguments.u64(offset));
+    let word = if short != 0 { Word { address: short, long: false } } else { Word { address: long, long: true } };
+    wait_for(launch, word, condition, value, mask)
+}
+
+fn wait_for(launch: &Launch<'_>, word: Word, condition: u64, value: u64, mask: u64) -> Result<()> {
     let (memory, gpu) = (&launch.emulation.memory, launch.gpu);
     if condition > 3 {
         return Err(Stop::Invalid(format!("a wait for a word with condition {condition}")));
     }
     wait_until(launch.queue, || {
-        let found = if short != 0 {
-            memory.atomic_u32(gpu, short, Access::Read, |word| u64::from(word.load(Ordering::SeqCst)))?
+        let found = if word.long {
+            memory.atomic_u64(gpu, word.address, Access::Read, |word| word.load(Ordering::SeqCst))?
         } else {
-            memory.atomic_u64(gpu, long, Access::Read, |word| word.load(Ordering::SeqCst))?
+            memory.atomic_u32(gpu, word.address, Access::Read, |word| u64::from(word.load(Ordering::SeqCst)))?
         };
         Ok(holds(condition, found & mask, value))
     })
+}
+
+/// Bytes of an operation of a batch.
+const OPERATION: u64 = 48;
+
+/// (operations, how many): `hipStreamBatchMemOpParams`. Each work item executes one.
+pub(super) fn batch(launch: &Launch<'_>) -> Result<()> {
+    let arguments = launch.arguments::<12>()?;
+    let (memory, gpu) = (&launch.emulation.memory, launch.gpu);
+    let count = u64::from(arguments.u32(8)).min(launch.items());
+    for operation in (arguments.u64(0)..).step_by(OPERATION as usize).take(usize::try_from(count).unwrap_or(0)) {
+        let words = memory.read::<{ OPERATION as usize }>(gpu, operation)?;
+        let words = super::Arguments(words);
+        let (address, value, flags) = (words.u64(8), words.u64(16), u64::from(words.u32(24)));
+        match words.u32(0) {
+            1 => wait_for(launch, Word { address, long: false }, flags, value & 0xffff_ffff, u64::from(u32::MAX))?,
+            2 => memory.write_u32(gpu, address, words.u32(16))?,
+            4 => wait_for(launch, Word { address, long: true }, flags, value, u64::MAX)?,
+            5 => memory.write_u64(gpu, address, value)?,
+            other => return Err(Stop::Invalid(format!("operation {other} in a batch of memory operations"))),
+        }
+    }
+    Ok(())
 }
 
 /// Whether a word's masked value ends a wait.

@@ -13,9 +13,8 @@ use crate::abi::kfd::{
 use crate::abi::{Result, read_user};
 use crate::emulation::Emulation;
 use crate::gpu::Gpu;
-use crate::interpose::map::buffer_offset;
 use crate::log::say;
-use crate::memory::Span;
+use crate::memory::{Owner, Span};
 use crate::memory::buffer::Buffer;
 
 pub(super) fn available(emulation: &Emulation, value: &mut AvailableMemory) -> Result<()> {
@@ -55,6 +54,7 @@ pub(super) fn allocate(emulation: &Emulation, value: &mut AllocMemory) -> Result
     } else {
         return Err(Errno::INVAL);
     };
+    value.mmap_offset = offset.unwrap_or_else(|| storage.mmap_offset());
     let buffer = Buffer {
         storage,
         address: value.va_addr,
@@ -63,7 +63,6 @@ pub(super) fn allocate(emulation: &Emulation, value: &mut AllocMemory) -> Result
         mapped: Vec::new(),
     };
     value.handle = memory.buffers().insert(gpu.id(), buffer);
-    value.mmap_offset = offset.unwrap_or_else(|| buffer_offset(value.handle));
     let AllocMemory { va_addr, size, flags, handle, .. } = value;
     say!(1, "buffer object {handle:#x}: {size:#x} bytes at {va_addr:#x}, flags {flags:#x}");
     Ok(())
@@ -108,7 +107,7 @@ pub(super) fn map(emulation: &Emulation, value: &mut MapMemory) -> Result<()> {
         if !buffer.mapped.contains(&gpu.index) {
             let length = buffer.storage.size().next_multiple_of(4096);
             let storage = Arc::clone(&buffer.storage);
-            let span = Span { length, storage, offset: 0, writable: buffer.writable };
+            let span = Span { length, storage, offset: 0, writable: buffer.writable, owner: Owner::Kfd };
             emulation.memory.map(gpu.index, buffer.address, span)?;
             buffer.mapped.push(gpu.index);
         }

@@ -48,11 +48,6 @@ impl Buffers {
         self.by_handle.remove(&handle)
     }
 
-    /// The object whose handle matches.
-    pub(crate) fn find(&self, matches: impl Fn(u64) -> bool) -> Option<&Buffer> {
-        self.by_handle.iter().find(|(handle, _)| matches(**handle)).map(|(_, buffer)| buffer)
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Buffer> {
         self.by_handle.values()
     }

@@ -5,6 +5,7 @@ pub(crate) mod buffer;
 pub(crate) mod dmabuf;
 mod extents;
 mod maps;
+mod names;
 mod pool;
 mod space;
 mod storage;
@@ -20,7 +21,7 @@ use self::buffer::Buffers;
 use self::dmabuf::Inode;
 use self::pool::Pool;
 use self::space::Space;
-pub(crate) use self::space::{Access, PageFault, Span};
+pub(crate) use self::space::{Access, Owner, PageFault, Span};
 pub(crate) use self::storage::Storage;
 use self::storage::VramShare;
 use crate::abi::Result;
@@ -78,17 +79,17 @@ impl Memory {
             return Err(Errno::NOMEM);
         }
         let share = VramShare::take(used, size, gpu.vram)?;
-        Storage::new(&self.pool, size, Some((gpu.index, share))).map(Arc::new)
+        Storage::new(&self.pool, size, Some((gpu.index, share)))
     }
 
     /// New system memory.
     pub(crate) fn new_system(&self, size: u64) -> Result<Arc<Storage>> {
-        Storage::new(&self.pool, size, None).map(Arc::new)
+        Storage::new(&self.pool, size, None)
     }
 
     /// Memory of the application.
     pub(crate) fn user(&self, size: u64, address: u64) -> Arc<Storage> {
-        Arc::new(Storage::user(&self.pool, size, address))
+        Storage::user(&self.pool, size, address)
     }
 
     /// What a dma-buf's descriptor refers to: an object of this process that was exported, or another driver's memory.
@@ -97,7 +98,7 @@ impl Memory {
         if let Some(own) = self.exports().get(&found.inode).and_then(Weak::upgrade) {
             return Ok(own);
         }
-        Storage::imported(&self.pool, found.size, file, found.offset, gpu).map(Arc::new)
+        Storage::imported(&self.pool, found.size, file, found.offset, gpu)
     }
 
     /// A dma-buf of an object.
@@ -124,6 +125,18 @@ impl Memory {
     pub(crate) fn clear(&self, gpu: usize, start: u64, length: u64) -> Result<()> {
         self.spaces_mut().get_mut(gpu).ok_or(Errno::INVAL)?.clear(start, length);
         Ok(())
+    }
+
+    /// Ends all mappings of an object that were made by its GEM handle.
+    pub(crate) fn unmap_object(&self, gpu: usize, storage: &Arc<Storage>) {
+        if let Some(space) = self.spaces_mut().get_mut(gpu) {
+            space.unmap_object(storage);
+        }
+    }
+
+    /// The object that a render node maps at an offset, and the offset within it.
+    pub(crate) fn at_mmap_offset(&self, offset: u64) -> Result<(Arc<Storage>, u64)> {
+        self.pool.names().find(offset).ok_or(Errno::INVAL)
     }
 
     /// How many ranges of addresses are mapped, all GPUs together.

@@ -1,7 +1,7 @@
 //! The memory that buffer objects are made of: one memfd, mapped once as a whole. A buffer object is a range of it.
 
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags};
@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::extents::Extents;
+use super::names::Names;
 use crate::abi::Result;
 
 /// Address space, not memory: pages exist once they are written.
@@ -21,6 +22,7 @@ pub(crate) struct Pool {
     file: OwnedFd,
     base: NonNull<u8>,
     extents: Mutex<Extents>,
+    names: Mutex<Names>,
 }
 
 // SAFETY: `base` is the address of a mapping that lives as long as the process; access to it is by raw pointers only.
@@ -55,11 +57,16 @@ impl Pool {
             unsafe { rustix::mm::madvise(base, capacity, advice)? };
         }
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { file, base, extents: Mutex::new(Extents::new(CAPACITY)) })
+        Ok(Self { file, base, extents: Mutex::new(Extents::new(CAPACITY)), names: Mutex::default() })
     }
 
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// The objects, by the offset that a render node maps them at.
+    pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A zeroed range of at least `size` bytes.

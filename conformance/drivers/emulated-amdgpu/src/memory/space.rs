@@ -27,6 +27,13 @@ pub(crate) enum Access {
     Write,
 }
 
+/// Who mapped a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Kfd,
+    Gem,
+}
+
 /// A range of addresses mapped to a part of an object.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
@@ -34,6 +41,7 @@ pub(crate) struct Span {
     pub(crate) storage: Arc<Storage>,
     pub(crate) offset: u64,
     pub(crate) writable: bool,
+    pub(crate) owner: Owner,
 }
 
 #[derive(Debug, Default)]
@@ -112,6 +120,11 @@ impl Space {
         (address < start + span.length).then_some((*start, span))
     }
 
+    /// Ends all mappings of an object that were made by its GEM handle.
+    pub(crate) fn unmap_object(&mut self, storage: &Arc<Storage>) {
+        self.0.retain(|_, span| span.owner != Owner::Gem || !Arc::ptr_eq(&span.storage, storage));
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -123,7 +136,7 @@ mod tests {
     use super::*;
 
     fn span(pool: &Arc<Pool>, size: u64, writable: bool) -> Span {
-        Span { length: size, storage: Arc::new(Storage::new(pool, size, None).unwrap()), offset: 0, writable }
+        Span { length: size, storage: Storage::new(pool, size, None).unwrap(), offset: 0, writable, owner: Owner::Kfd }
     }
 
     fn parts(

@@ -49,6 +49,7 @@ impl Drop for VramShare {
 pub(crate) struct Storage {
     pool: Arc<Pool>,
     size: u64,
+    name: u32,
     place: Mutex<Place>,
     /// Changed by an export only, while nothing accesses the memory (the lock of the address spaces).
     address: AtomicPtr<u8>,
@@ -60,20 +61,20 @@ pub(crate) struct Storage {
 
 impl Storage {
     /// New memory of the pool.
-    pub(crate) fn new(pool: &Arc<Pool>, size: u64, vram: Option<(usize, VramShare)>) -> Result<Self> {
+    pub(crate) fn new(pool: &Arc<Pool>, size: u64, vram: Option<(usize, VramShare)>) -> Result<Arc<Self>> {
         let offset = pool.take(size)?;
         let (gpu, vram) = vram.unzip();
         Ok(Self::at(pool, size, Place::Pool { offset }, pool.address(offset), gpu, vram, false))
     }
 
     /// The application's own memory.
-    pub(crate) fn user(pool: &Arc<Pool>, size: u64, address: u64) -> Self {
+    pub(crate) fn user(pool: &Arc<Pool>, size: u64, address: u64) -> Arc<Self> {
         let address = std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0));
         Self::at(pool, size, Place::User, address, None, None, false)
     }
 
     /// `size` bytes of a memfd from `offset` on, which another driver exported.
-    pub(crate) fn imported(pool: &Arc<Pool>, size: u64, file: impl AsFd, offset: u64, gpu: usize) -> Result<Self> {
+    pub(crate) fn imported(pool: &Arc<Pool>, size: u64, file: impl AsFd, offset: u64, gpu: usize) -> Result<Arc<Self>> {
         let (address, length) = map(size, file, offset)?;
         let place = Place::Mapping { length, exported: None };
         Ok(Self::at(pool, size, place, address, Some(gpu), None, true))
@@ -87,9 +88,17 @@ impl Storage {
         gpu: Option<usize>,
         vram: Option<VramShare>,
         imported: bool,
-    ) -> Self {
-        let (pool, address) = (Arc::clone(pool), AtomicPtr::new(address));
-        Self { pool, size, place: Mutex::new(place), address, gpu, imported, _vram: vram }
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|this| {
+            let name = pool.names().insert(this.clone());
+            let (pool, address) = (Arc::clone(pool), AtomicPtr::new(address));
+            Self { pool, size, name, place: Mutex::new(place), address, gpu, imported, _vram: vram }
+        })
+    }
+
+    /// The offset at which a render node maps it.
+    pub(crate) fn mmap_offset(&self) -> u64 {
+        super::names::offset(self.name)
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -195,6 +204,7 @@ fn map(size: u64, file: impl AsFd, offset: u64) -> Result<(*mut u8, usize)> {
 
 impl Drop for Storage {
     fn drop(&mut self) {
+        self.pool.names().remove(self.name);
         match &*self.place() {
             Place::Pool { offset } => self.pool.give(*offset, self.size),
             Place::Mapping { length, .. } => {
