@@ -12,6 +12,11 @@ const SESSION: &str = "GPU_INTEROP_EMULATE_SESSION";
 /// Which library the backend loads.
 const LIBRARY: &str = "GPU_INTEROP_HIP_LIBRARY";
 const PRELOAD: &str = "LD_PRELOAD";
+/// Which GPUs the driver emulates; the user's choice stays.
+const DEVICES: &str = "GPU_INTEROP_AMDGPU_DEVICES";
+/// Two, for scenarios of more than one device. HIP 5.2 denies the smaller gfx906 streams that wait for words, and with them
+/// timelines.
+const TWO_GPUS: &str = "gfx90a,gfx90a";
 /// What hides devices from AMD's runtime. Machines without an AMD GPU are often set up so.
 const HIDE_DEVICES: [&str; 4] =
     ["CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
@@ -43,6 +48,9 @@ pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Sessi
     command.args(std::env::args_os().skip(1)).env(SESSION, folder.path()).env(LIBRARY, &runtime.library);
     command.env(PRELOAD, vulkan::joined(file.as_os_str(), std::env::var_os(PRELOAD)));
     command.envs(vulkan::variables(&file, folder.path(), |name| std::env::var_os(name))?);
+    if std::env::var_os(DEVICES).is_none() {
+        command.env(DEVICES, TWO_GPUS);
+    }
     for name in HIDE_DEVICES {
         command.env_remove(name);
     }
