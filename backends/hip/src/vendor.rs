@@ -24,6 +24,7 @@ impl Vendor for Hip {
     const CONSUMES_DESCRIPTORS: bool = false;
     const MAPS_WHOLE_IMPORTS: bool = true;
     const KEEPS_MAPPINGS: bool = true;
+    const FREES_WAIT_FOR_STREAMS: bool = true;
     const REQUIRED_SINCE: (u32, u32) = (4, 2);
     const MODULES: &'static str = "HIP loads code objects, each for one architecture or family; it translates no PTX";
     const SEARCH: LibrarySearch = LibrarySearch {

@@ -138,6 +138,10 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         self.architecture.as_deref()
     }
 
+    fn frees_wait_for_streams(&self) -> bool {
+        V::FREES_WAIT_FOR_STREAMS
+    }
+
     unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
         let (driver, _current) = self.context.enter()?;
         let memory = import::memory(driver, request).map(RawMemory::new)?;

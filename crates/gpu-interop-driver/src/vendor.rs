@@ -83,6 +83,9 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// back.
     const KEEPS_MAPPINGS: bool = false;
 
+    /// Whether freeing memory or unloading a module waits for every stream of the device.
+    const FREES_WAIT_FOR_STREAMS: bool = false;
+
     /// The functions that only this vendor has, or that take other arguments than the other's.
     type Functions: fmt::Debug + Send + Sync;
     /// What a device's calls need to be current on the calling thread.

@@ -220,6 +220,14 @@ pub trait BackendDevice: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Whether freeing memory or a module waits for all streams of the device, as `hipFree` does. Then the safe objects do
+    /// not call [`destroy_memory`](Self::destroy_memory), [`destroy_exportable`](Self::destroy_exportable) and
+    /// [`unload_module`](Self::unload_module) while a stream waits for a timeline over a bridge: the calling thread may be
+    /// the one that is to signal it.
+    fn frees_wait_for_streams(&self) -> bool {
+        false
+    }
+
     /// Gives up on enqueued work that waits for something, where the driver can: the device is being closed and
     /// nothing will be enqueued any more. Does not block.
     ///

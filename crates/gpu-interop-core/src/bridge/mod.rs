@@ -34,7 +34,7 @@ mod words;
 use std::sync::{Arc, Weak};
 
 use machine::Machine;
-pub(crate) use outstanding::Order;
+pub(crate) use outstanding::{Order, UnmetWaits};
 pub use polling::PollingWaiter;
 pub(crate) use side::{Side, release};
 pub(crate) use threads::Threads;

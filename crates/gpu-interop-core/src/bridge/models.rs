@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use self::exporter::{Exporter, Mock};
 use super::side::Side;
 use super::words::Ticket;
-use super::{Bridge, Bridges, Order};
+use super::{Bridge, Bridges, Order, UnmetWaits};
 use crate::backend::{DevicePtr, SignalMemory};
 use crate::object::StreamFaults;
 use crate::sync::{AtomicU64, yield_now};
@@ -100,7 +100,8 @@ impl Device {
         timeline.bridge.prepare().expect("a thread");
         let (ticket, item) = self.ticket();
         let faults = Arc::<StreamFaults>::default();
-        timeline.bridge.submit(Order::Wait { side: timeline.side.clone(), value, ticket, faults: faults.clone() });
+        let (side, unmet) = (timeline.side.clone(), UnmetWaits::default().begin());
+        timeline.bridge.submit(Order::Wait { side, value, ticket, faults: faults.clone(), unmet });
         (item, faults)
     }
 

@@ -1,6 +1,8 @@
 //! What a bridge has been told and has not done yet.
 
 use std::sync::Arc;
+// Not loom's: what is counted orders nothing on a bridge.
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::side::{Side, release};
 use super::words::{Ticket, Words};
@@ -12,9 +14,35 @@ use crate::timeline::ExporterTimeline;
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Reach the ticket once the timeline has reached `value`: a stream waits for it.
-    Wait { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults> },
+    Wait { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, unmet: UnmetWait },
     /// Raise the timeline to `value` once a stream has reached the ticket. `told`: somebody will say so.
     Signal { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, told: bool },
+}
+
+/// How many streams' waits of a device are outstanding on its bridges.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UnmetWaits(Arc<AtomicUsize>);
+
+impl UnmetWaits {
+    /// Counts one more until the returned value is dropped.
+    pub(crate) fn begin(&self) -> UnmetWait {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        UnmetWait(self.0.clone())
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
+    }
+}
+
+/// A stream's wait that is not met.
+#[derive(Debug)]
+pub(crate) struct UnmetWait(Arc<AtomicUsize>);
+
+impl Drop for UnmetWait {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 #[derive(Debug)]
@@ -22,6 +50,8 @@ struct Wait {
     value: u64,
     ticket: Ticket,
     faults: Arc<StreamFaults>,
+    /// Dropped once the stream's word is written.
+    _unmet: UnmetWait,
 }
 
 #[derive(Debug)]
@@ -56,8 +86,8 @@ impl Outstanding {
             Order::Signal { side, value, ticket, faults, told } => {
                 self.signals.push(Signal { side, value, ticket, faults, told });
             }
-            Order::Wait { side, value, ticket, faults } => {
-                let wait = Wait { value, ticket, faults };
+            Order::Wait { side, value, ticket, faults, unmet } => {
+                let wait = Wait { value, ticket, faults, _unmet: unmet };
                 match self.groups.iter_mut().find(|group| Arc::ptr_eq(&group.side, &side)) {
                     Some(group) => group.waits.push(wait),
                     None => self.groups.push(Group { side, waits: vec![wait] }),

@@ -26,7 +26,7 @@ use super::device::DeviceInner;
 use super::host_function;
 use super::resource::{Import, Resource};
 use crate::backend::{BackendDevice, RawEvent, RawStream};
-use crate::bridge::{Bridges, Threads};
+use crate::bridge::{Bridges, Threads, UnmetWaits};
 use crate::error::Result;
 use crate::handle::Owner;
 
@@ -116,6 +116,9 @@ enum Wait {
     Event { event: RawEvent, slot: usize },
     /// The stream in this slot being idle, where no event could be recorded; the graph in it being gone.
     Idle(usize),
+    /// No stream of the device waiting on a bridge: freeing would block until that wait is met, and this thread may be the
+    /// one to signal it.
+    Unblocked,
 }
 
 #[derive(Debug)]
@@ -137,6 +140,8 @@ pub(super) struct Lifetimes {
     due: AtomicUsize,
     /// The threads that let streams go from failed timelines. They use this.
     pub(super) raisers: Threads,
+    /// The streams' waits that bridges have not met yet.
+    pub(super) unmet: UnmetWaits,
     /// The device is closed, and what is pending stays so.
     given_up: AtomicBool,
 }
@@ -188,7 +193,10 @@ impl Lifetimes {
             return self.free(device, resource).map(drop);
         }
         self.collect_if_due(device);
-        let waits = self.fence(device, used);
+        let mut waits = self.fence(device, used);
+        if device.frees_wait_for_streams() && resource.is_memory_or_module() && self.unmet.any() {
+            waits.push(Wait::Unblocked);
+        }
         if waits.is_empty() && !self.is_occupied(&resource) {
             return self.free(device, resource).map(drop);
         }
@@ -315,6 +323,7 @@ impl Lifetimes {
                 passed
             }
             Wait::Idle(slot) => self.is_idle(device, slot),
+            Wait::Unblocked => !self.unmet.any(),
         }
     }
 

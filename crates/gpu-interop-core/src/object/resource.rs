@@ -69,6 +69,11 @@ impl Resource {
         }
     }
 
+    /// Whether it is one of those whose end some drivers delay until every stream is idle.
+    pub(super) fn is_memory_or_module(&self) -> bool {
+        matches!(self, Self::Memory(_) | Self::Allocation(_) | Self::Module(_))
+    }
+
     /// What this lives in.
     pub(super) fn lives_in(&self) -> [Option<Container>; 2] {
         match self {

@@ -400,7 +400,8 @@ impl Stream {
             device.bridges.put(ticket);
             return Err(error);
         }
-        bridge.submit(Order::Wait { side: timeline.side.clone(), value, ticket, faults: self.faults().clone() });
+        let (side, faults, unmet) = (timeline.side.clone(), self.faults().clone(), device.lifetimes.unmet.begin());
+        bridge.submit(Order::Wait { side, value, ticket, faults, unmet });
         Ok(())
     }
 

@@ -72,6 +72,7 @@ struct State {
     lent: BTreeSet<u64>,
     leaks_expected: bool,
     cannot_cancel: bool,
+    frees_wait_for_streams: bool,
     #[cfg(unix)]
     failed_imports: usize,
     before_free_buffer: Option<Box<dyn FnOnce() + Send>>,
@@ -294,6 +295,11 @@ impl Recorder {
     /// The test makes frees fail, so objects stay.
     pub(super) fn expect_leaks(&self) {
         self.lock().leaks_expected = true;
+    }
+
+    /// From now on the device's frees would wait for all of its streams.
+    pub(super) fn frees_wait_for_streams(&self) {
+        self.lock().frees_wait_for_streams = true;
     }
 
     /// Makes `cancel_pending_work` do nothing.

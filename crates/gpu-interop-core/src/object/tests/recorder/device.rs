@@ -35,6 +35,10 @@ impl BackendDevice for Recorder {
         &self.capabilities
     }
 
+    fn frees_wait_for_streams(&self) -> bool {
+        self.lock().frees_wait_for_streams
+    }
+
     unsafe fn cancel_pending_work(&self) {
         let mut state = self.lock();
         state.calls.push(Call::CancelPendingWork);

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Call, Exporter, LONG, bridged, open, parts, parts_of};
 use crate::object::tests::recorder::Recorder;
+use crate::object::tests::{SIZE, opaque};
 
 /// How often signal memory was allocated and freed.
 fn memory(recorder: &Recorder) -> (usize, usize) {
@@ -37,6 +38,27 @@ fn an_idle_device_frees_its_words_in_every_order() {
         let position = |is: fn(&Call) -> bool| calls.iter().position(is).expect("called");
         let freed = position(|call| matches!(call, Call::FreeSignalMemory(_)));
         assert!(position(|call| matches!(call, Call::DestroyStream(_))) < freed, "{last}: the stream goes first");
+    }
+}
+
+/// A driver whose frees wait for every stream would block this thread, which is to signal what a stream waits for.
+#[test]
+fn memory_is_not_freed_while_a_stream_waits_where_frees_wait_for_streams() {
+    let (recorder, device) = open();
+    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    let destroyed = || recorder.calls().iter().any(|call| matches!(call, Call::DestroyMemory(_)));
+    recorder.frees_wait_for_streams();
+    stream.wait_timeline(&timeline, 1).expect("enqueues");
+    // Never used on the stream.
+    drop(device.import_memory(opaque(SIZE)).expect("imports"));
+    drop(device.create_stream().expect("a stream, which collects"));
+    assert!(!destroyed(), "freed while a stream waits");
+    exporter.set(1);
+    stream.synchronize_timeout(LONG).expect("the value is there");
+    let start = Instant::now();
+    while !destroyed() {
+        assert!(start.elapsed() < LONG, "never freed");
+        stream.synchronize_timeout(LONG).expect("idle; collects");
     }
 }
 
