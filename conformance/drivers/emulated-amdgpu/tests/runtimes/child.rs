@@ -26,7 +26,8 @@ fn start(test: &str, library: &Path, rest: &[String]) -> Result<String> {
     match test {
         "cycles" => cycles(&hip, rest.first().and_then(|count| count.parse().ok()).unwrap_or(1)),
         "copies" => copies(&hip),
-        "overrun" => overrun(&hip),
+        "exhaust" => exhaust(&hip),
+        "fills" => fills(&hip),
         "two_gpus" => two_gpus(&hip),
         other => Err(format!("there is no test {other}")),
     }
@@ -92,11 +93,29 @@ fn copies(hip: &Hip) -> Result<String> {
     Ok("copied".to_owned())
 }
 
-/// Fills more than there is: a page fault of the GPU, which ends the process.
-fn overrun(hip: &Hip) -> Result<String> {
+/// Allocates until there is no memory left, frees everything and copies.
+fn exhaust(hip: &Hip) -> Result<String> {
+    let mut pieces = Vec::new();
+    let error = loop {
+        match hip.malloc(128 << 20) {
+            Ok(piece) => pieces.push(piece),
+            Err(error) => break error,
+        }
+        if pieces.len() > 8 {
+            return Err("more was allocated than there is".to_owned());
+        }
+    };
+    for piece in pieces {
+        hip.free(piece)?;
+    }
+    copies(hip)?;
+    Ok(error)
+}
+
+/// Two fills, at whose second kernel the settings ask for a fault.
+fn fills(hip: &Hip) -> Result<String> {
     let address = hip.malloc(SIZE)?;
     hip.memset(address, 1, SIZE)?;
-    // The runtime checks sizes of addresses that it knows: the fault is asked for by the environment.
     hip.memset(address, 2, SIZE)?;
     Ok("filled".to_owned())
 }

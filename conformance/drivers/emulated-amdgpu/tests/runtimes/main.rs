@@ -46,7 +46,7 @@ fn main() {
             ("reset", root::reset),
             ("two_gpus", root::two_gpus),
             ("small_bar", root::small_bar),
-            ("failing_allocation", root::failing_allocation),
+            ("exhausted_vram", root::exhausted_vram),
         ];
         for (test, function) in tests {
             let root = root.clone();
