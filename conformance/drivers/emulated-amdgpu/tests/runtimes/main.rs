@@ -40,7 +40,8 @@ fn main() {
     let mut trials = Vec::new();
     for root in std::env::split_paths(&roots).filter(|root| root != &PathBuf::new()) {
         let name = root.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let tests: [(&str, fn(&root::Root) -> Result<(), String>); 6] = [
+        type Test = fn(&root::Root) -> Result<(), String>;
+        let tests: [(&str, Test); 6] = [
             ("cycles", root::cycles),
             ("page_fault", root::page_fault),
             ("reset", root::reset),
