@@ -45,7 +45,8 @@ fn pause(waited: Duration) -> Option<Duration> {
         short if short < micros(20) => None,
         short if short < micros(2_000) => Some(micros(20)),
         medium if medium < micros(50_000) => Some(micros(60)),
-        _ => Some(micros(200)),
+        long if long < micros(250_000) => Some(micros(200)),
+        _ => Some(micros(1000)),
     }
 }
 
@@ -57,6 +58,6 @@ mod tests {
     fn pauses_grow_and_have_a_limit() {
         let pauses = [1, 100, 10_000, 1_000_000, 100_000_000].map(|micros| pause(Duration::from_micros(micros)));
         assert!(pauses.is_sorted(), "{pauses:?}");
-        assert_eq!((pauses[0], pauses[4]), (None, Some(Duration::from_micros(200))));
+        assert_eq!((pauses[0], pauses[4]), (None, Some(Duration::from_millis(1))));
     }
 }

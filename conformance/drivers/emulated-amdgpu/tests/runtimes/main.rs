@@ -1,0 +1,58 @@
+//! Tests on AMD's own runtimes, above this emulated kernel driver.
+//!
+//! `GPU_INTEROP_AMDGPU_TEST_ROOTS` is a colon list of folders, each with the unpacked Debian packages of one runtime: HIP, ROCR,
+//! comgr, and their C library. Without it nothing is tested, and the output says so.
+//!
+//! Each test is a process of its own: this binary again, started by the root's dynamic linker with the emulation preloaded.
+#![cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), allow(unused))]
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod child;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod hip;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod root;
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn main() {}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn main() {
+    use std::path::PathBuf;
+
+    use libtest_mimic::{Arguments, Trial};
+
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some(root::CHILD) {
+        let arguments: Vec<_> = arguments.collect();
+        return child::run(&arguments);
+    }
+    const VARIABLE: &str = "GPU_INTEROP_AMDGPU_TEST_ROOTS";
+    let roots = std::env::var_os(VARIABLE).filter(|roots| !roots.is_empty());
+    let arguments = Arguments::from_args();
+    let Some(roots) = roots else {
+        if !arguments.list {
+            eprintln!("SKIPPED: no test ran on AMD's runtimes: {VARIABLE} names none");
+        }
+        let nothing = Trial::test("no_runtime", || Ok(())).with_ignored_flag(true);
+        libtest_mimic::run(&arguments, vec![nothing]).exit();
+    };
+    let mut trials = Vec::new();
+    for root in std::env::split_paths(&roots).filter(|root| root != &PathBuf::new()) {
+        let name = root.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        type Test = fn(&root::Root) -> Result<(), String>;
+        let tests: [(&str, Test); 6] = [
+            ("cycles", root::cycles),
+            ("page_fault", root::page_fault),
+            ("reset", root::reset),
+            ("two_gpus", root::two_gpus),
+            ("small_bar", root::small_bar),
+            ("exhausted_vram", root::exhausted_vram),
+        ];
+        for (test, function) in tests {
+            let root = root.clone();
+            trials.push(Trial::test(format!("{name}::{test}"), move || Ok(function(&root::Root::find(&root)?)?)));
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}
