@@ -176,6 +176,18 @@ pub(crate) struct GemUserptr {
 }
 
 plain!(
-    Version, Client, GetCap, Info, GemClose, PrimeHandle, GemCreate, GemMmap, GemWaitIdle, GemVa, GemMetadata, GemOp, CreateInfo,
+    Version,
+    Client,
+    GetCap,
+    Info,
+    GemClose,
+    PrimeHandle,
+    GemCreate,
+    GemMmap,
+    GemWaitIdle,
+    GemVa,
+    GemMetadata,
+    GemOp,
+    CreateInfo,
     GemUserptr,
 );

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 
 use super::Caller;
 use crate::abi::drm::{
-    CreateInfo, DOMAIN_VRAM, GemClose, GemCreate, GemMetadata, GemMmap, GemOp, GemUserptr, GemVa, GemWaitIdle, PrimeHandle,
-    VA_CLEAR, VA_MAP, VA_REPLACE, VA_UNMAP, VA_WRITEABLE,
+    CreateInfo, DOMAIN_VRAM, GemClose, GemCreate, GemMetadata, GemMmap, GemOp, GemUserptr, GemVa, GemWaitIdle,
+    PrimeHandle, VA_CLEAR, VA_MAP, VA_REPLACE, VA_UNMAP, VA_WRITEABLE,
 };
 use crate::abi::{Result, write_user};
 use crate::log::say;

@@ -14,8 +14,8 @@ use crate::abi::{Result, read_user};
 use crate::emulation::Emulation;
 use crate::gpu::Gpu;
 use crate::log::say;
-use crate::memory::{Owner, Span};
 use crate::memory::buffer::Buffer;
+use crate::memory::{Owner, Span};
 
 pub(super) fn available(emulation: &Emulation, value: &mut AvailableMemory) -> Result<()> {
     let gpu = emulation.gpu(value.gpu_id)?;

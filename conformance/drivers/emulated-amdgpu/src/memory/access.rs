@@ -194,7 +194,13 @@ mod tests {
         let gpu = Gpu { index: 0, model: Model::named("gfx906").unwrap(), address, vram: 1 << 30, large_bar: true };
         let memory = Memory::new(&[gpu]).unwrap();
         for (start, length) in [(0x10000, 0x1000), (0x11000, 0x1000), (0x12000, 0x2000)] {
-            let span = Span { length, storage: memory.new_system(length).unwrap(), offset: 0, writable: true, owner: Owner::Kfd };
+            let span = Span {
+                length,
+                storage: memory.new_system(length).unwrap(),
+                offset: 0,
+                writable: true,
+                owner: Owner::Kfd,
+            };
             memory.map(0, start, span).unwrap();
         }
         memory
@@ -226,7 +232,13 @@ mod tests {
         let memory = memory();
         let storage = memory.new_system(8192).unwrap();
         let length = storage.size();
-        memory.map(0, 0x80000, Span { length, storage: Arc::clone(&storage), offset: 0, writable: true, owner: Owner::Kfd }).unwrap();
+        memory
+            .map(
+                0,
+                0x80000,
+                Span { length, storage: Arc::clone(&storage), offset: 0, writable: true, owner: Owner::Kfd },
+            )
+            .unwrap();
         memory.fill(0, 0x80000, 8192, &[5, 6]).unwrap();
         let file = memory.export(&storage).unwrap();
         let mut bytes = [0; 4];
