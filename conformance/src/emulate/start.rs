@@ -16,7 +16,7 @@ const PRELOAD: &str = "LD_PRELOAD";
 const DEVICES: &str = "GPU_INTEROP_AMDGPU_DEVICES";
 /// Two, for scenarios of more than one device. HIP 5.2 denies the smaller gfx906 streams that wait for words, and with them
 /// timelines.
-const TWO_GPUS: &str = "gfx90a,gfx90a";
+const TWO_GPUS: &str = "gfx908,gfx908";
 /// What hides devices from AMD's runtime. Machines without an AMD GPU are often set up so.
 const HIDE_DEVICES: [&str; 4] =
     ["CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];

@@ -18,8 +18,10 @@ const RUNTIME: &str = "libamdhip64.so.5";
 /// What the first line of a run begins with.
 const EMULATED: &str = "EMULATED: AMD's HIP runtime 5.";
 
+type Test = fn() -> Result<(), Failed>;
+
 pub(crate) fn tests() -> Vec<Trial> {
-    let tests: [(&str, fn() -> Result<(), Failed>); 5] = [
+    let tests: [(&str, Test); 5] = [
         ("emulated_memory_and_imports_pass", memory_and_imports),
         ("emulated_reports_say_so", reports),
         ("emulated_doctor_says_so", doctor),
@@ -33,7 +35,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 /// Runs a test where the runtime is installed.
-fn with_runtime(test: fn() -> Result<(), Failed>) -> Result<Completion, Failed> {
+fn with_runtime(test: Test) -> Result<Completion, Failed> {
     if Path::new(SYSTEM).join(RUNTIME).is_file() {
         return test().map(|()| Completion::Completed);
     }
