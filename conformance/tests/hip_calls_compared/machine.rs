@@ -25,7 +25,7 @@ pub(crate) const END: &str = "end";
 type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u64;
 const ARGUMENTS: usize = 12;
 
-/// What a step needs more words than it has for.
+/// What a step gives, or why it cannot be done.
 type Step<T> = Result<T, String>;
 
 struct Machine {
@@ -192,9 +192,17 @@ impl Machine {
     }
 
     /// Looks up a function, and values its arguments.
-    fn ready(&self, call: &Call) -> Step<Option<Ready>> {
+    fn ready(&mut self, call: &Call) -> Step<Option<Ready>> {
         // SAFETY: every function of HIP's fits the type, as its documentation says.
-        let Ok(function) = (unsafe { self.library.get::<Function>(call.function.as_bytes()) }) else { return Ok(None) };
+        let Ok(function) = (unsafe { self.library.get::<Function>(call.function.as_bytes()) }) else {
+            // What it would have written is nothing.
+            let outs = call.arguments.iter().filter_map(|argument| match argument {
+                Expression::Out(name) => Some((name.clone(), 0)),
+                _ => None,
+            });
+            self.variables.extend(outs);
+            return Ok(None);
+        };
         let (mut arguments, mut results) = ([0; ARGUMENTS], Vec::new());
         for (argument, expression) in arguments.iter_mut().zip(&call.arguments) {
             *argument = self.evaluate(expression)?;

@@ -102,7 +102,9 @@ impl Runtime {
         let failed = |error: std::io::Error| error.to_string();
         let mut this = this_program().map_err(failed)?;
         let Some(real) = &self.real else {
-            this.env("SIM_VERSION", self.version.number.to_string()).env("SIM_ARCH", "gfx906:sramecc-:xnack-");
+            // The device of the emulated kernel driver.
+            this.env("SIM_ARCH", "gfx906:sramecc-:xnack-").env("SIM_PCI", "0:3:0");
+            this.env("SIM_VERSION", self.version.number.to_string());
             return Ok(this);
         };
         let Some(loader) = &real.loader else {
@@ -155,7 +157,8 @@ impl Runtime {
             Some(status) => match std::os::unix::process::ExitStatusExt::signal(&status) {
                 Some(signal) => answers.push(format!("{}{signal}", DIED_OR_NOT[1])),
                 None if answers.iter().any(|answer| answer == END) => {}
-                None => answers.push(format!("exits with {}", status.code().unwrap_or_default())),
+                None if status.success() => answers.push("exits".into()),
+                None => return Err(format!("{}: {status}: {errors}", script.name)),
             },
         }
         Ok(answers)

@@ -8,15 +8,19 @@
 
 #[cfg(windows)]
 pub mod array;
+mod capture;
 pub mod copy;
 pub mod device;
 pub mod external;
 pub mod graph;
 mod handle;
+mod memory;
+mod missing;
 pub mod module;
 pub mod order;
 pub mod physical;
 #[cfg(windows)]
 pub mod semaphore;
+mod streams;
 
 pub(crate) use gpu_interop_sim::work::{address, give};
