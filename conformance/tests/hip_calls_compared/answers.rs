@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::language::Script;
 use super::runtime::{DIED_OR_NOT, Version};
 
 /// What a script was answered, by its name.
@@ -29,11 +30,40 @@ pub(crate) struct Difference {
     pub(crate) reason: String,
 }
 
+/// Functions that only one of the two has: scripts that call them are not compared.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Differences {
+pub(crate) struct Absent {
+    functions: Vec<String>,
+    versions: Vec<String>,
+    pub(crate) reason: String,
+}
+
+/// All of them.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Differences {
     #[serde(default)]
-    difference: Vec<Difference>,
+    pub(crate) difference: Vec<Difference>,
+    #[serde(default)]
+    pub(crate) absent: Vec<Absent>,
+}
+
+impl Differences {
+    /// What the simulator is to answer otherwise.
+    pub(crate) fn of(&self, script: &Script, version: Version) -> Option<&Difference> {
+        let of_it = |it: &&Difference| it.script == script.name && it.versions.iter().any(|name| name == version.name);
+        self.difference.iter().find(of_it)
+    }
+
+    /// Whether a script calls what only one of the two has.
+    pub(crate) fn cannot_compare(&self, script: &Script, version: Version) -> bool {
+        let calls = |function: &String| script.steps.iter().any(|step| step.contains(&format!("{function}(")));
+        let of_it = |absent: &Absent| {
+            absent.versions.iter().any(|name| name == version.name) && absent.functions.iter().any(calls)
+        };
+        self.absent.iter().any(of_it)
+    }
 }
 
 fn folder() -> PathBuf {
@@ -60,9 +90,9 @@ pub(crate) fn record(version: Version, answers: Answers) -> Result<(), String> {
 }
 
 /// The differences between the simulator and the runtimes that have a reason.
-pub(crate) fn differences() -> Result<Vec<Difference>, String> {
+pub(crate) fn differences() -> Result<Differences, String> {
     let text = std::fs::read_to_string(folder().join("differences.toml")).map_err(|error| error.to_string())?;
-    toml::from_str::<Differences>(&text).map(|all| all.difference).map_err(|error| error.to_string())
+    toml::from_str(&text).map_err(|error| error.to_string())
 }
 
 /// Whether answers are the same. By which signal a process dies is not: a simulator that finds out ends it with another

@@ -1,9 +1,9 @@
 //! Memory that is not shared, copies and fills.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::ptr::with_exposed_provenance_mut as to;
+use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut as to};
 
-use gpu_interop_sim::{code, entries, work};
+use gpu_interop_sim::{code, entries, lost, work};
 use gpu_interop_stand_in::hip::allocation;
 use gpu_interop_stand_in::hip::era::Era;
 
@@ -21,12 +21,20 @@ fn allocate(size: usize) -> Result<*mut c_void, u32> {
 
 /// Frees; nothing is freed where there is nothing.
 fn free(pointer: usize, function: Function) -> Result<(), u32> {
+    if pointer == 0 && Era::now() == Era::Early {
+        return Ok(());
+    }
     need()?;
     capture::allow()?;
     memory::free(pointer, function)
 }
 
-/// Enqueues a copy.
+/// The most bytes of the host's own memory that the runtime copies aside at once, so that they need not be waited for:
+/// since HIP 6.
+const STAGED: usize = 1 << 20;
+
+/// Enqueues a copy. One to or from memory that the runtime does not know waits until it has run, behind all that the
+/// stream has; but for what is staged.
 ///
 /// # Safety
 /// What the runtime does not know is there until it has run.
@@ -44,8 +52,24 @@ unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> Resu
     if !to_known && !from_known {
         return Err(code::INVALID_VALUE);
     }
+    let recorded = found.recording().is_some();
+    if !from_known && !recorded && size <= STAGED && Era::now() >= Era::Six {
+        // SAFETY: the caller's promise.
+        let staged = unsafe { std::slice::from_raw_parts(with_exposed_provenance::<u8>(source), size) }.to_vec();
+        found.enqueue(move || {
+            // SAFETY: the runtime knows the memory, which is as long.
+            lost::touch(|| unsafe { to::<u8>(target).copy_from(staged.as_ptr(), size) });
+            Ok(())
+        });
+        return Ok(());
+    }
     // SAFETY: known memory is as long; for the rest the caller promised it.
-    unsafe { work::copy(target, source, size, here) }
+    unsafe { work::copy(target, source, size, here) }?;
+    // Memory that is not pinned is not left to the device.
+    if !(from_known && to_known) && !recorded {
+        found.drain();
+    }
+    Ok(())
 }
 
 /// Enqueues a fill.

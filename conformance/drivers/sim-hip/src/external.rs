@@ -81,6 +81,7 @@ pub(crate) fn find(address: usize) -> Option<Found> {
 pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
     let Some(base) = own(address) else { return Err(code::INVALID_VALUE) };
     if Era::now() == Era::Early {
+        streams::drain(None);
         die_because("before HIP 5.5 hipFree of a mapping ends the process");
     }
     if function == Function::Host {

@@ -67,7 +67,7 @@ pub(crate) fn find(address: usize) -> Option<Found> {
 pub(crate) fn word(address: usize, size: usize) -> Result<usize, u32> {
     let found = find(address).filter(|_| address != 0).ok_or(code::INVALID_VALUE)?;
     if found.rest() < size {
-        die_because("a word is partly outside of its memory: a device has a page fault there");
+        die_because("a word is partly outside of its memory, where a device has nothing");
     }
     Ok(found.address)
 }
