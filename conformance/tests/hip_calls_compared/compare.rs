@@ -37,7 +37,8 @@ pub(crate) fn main() -> ExitCode {
     if arguments.next().as_deref() == Some(COMMAND) {
         return one(&arguments.next().unwrap_or_default());
     }
-    let mut tests = vec![Trial::test("scripts_are_sound", sound)];
+    let mut tests =
+        vec![Trial::test("scripts_are_sound", sound), Trial::test("what_dies_may_do_so_a_call_earlier", dies_earlier)];
     for version in VERSIONS {
         tests.push(Trial::test(format!("the_simulator_answers_as_{}", version.name), move || simulated(version)));
         let (real, missing) = match Runtime::real(version) {
@@ -106,12 +107,29 @@ fn run_all(runtime: &Runtime, scripts: &[Script]) -> Result<Answers, String> {
     Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// Runs once more, one after another, those scripts whose answers are not accepted: on a loaded machine what only takes
+/// long looks as if it did not happen.
+fn once_more(
+    runtime: &Runtime,
+    scripts: &[Script],
+    found: &mut Answers,
+    accepted: impl Fn(&Script, &[String]) -> bool,
+) -> Result<(), String> {
+    for script in scripts {
+        if found.get(&script.name).is_some_and(|answers| !accepted(script, answers)) {
+            found.insert(script.name.clone(), runtime.run(script)?);
+        }
+    }
+    Ok(())
+}
+
 /// Enough scripts, none twice, and no record of one that is no more.
 fn sound() -> Result<(), Failed> {
     let scripts = scripts()?;
     let names: BTreeSet<_> = scripts.iter().map(|script| script.name.as_str()).collect();
     if names.len() != scripts.len() {
-        let twice = scripts.iter().filter(|script| scripts.iter().filter(|other| other.name == script.name).count() > 1);
+        let twice =
+            scripts.iter().filter(|script| scripts.iter().filter(|other| other.name == script.name).count() > 1);
         return Err(format!("twice: {:?}", twice.map(|script| &script.name).collect::<Vec<_>>()).into());
     }
     if std::env::var_os("GPU_INTEROP_SCRIPTS").is_some() {
@@ -142,6 +160,25 @@ fn sound() -> Result<(), Failed> {
     }
 }
 
+fn dies_earlier() -> Result<(), Failed> {
+    let all = |answers: &[&str]| answers.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let died = all(&["0", "dies of signal 6"]);
+    for (other, alike) in [
+        (all(&["0", "dies of signal 11"]), true),
+        (all(&["dies of signal 11"]), true),
+        (all(&["0", "1", "dies of signal 7"]), true),
+        (all(&["0", "1", "2", "dies of signal 6"]), false),
+        (all(&["1", "dies of signal 6"]), false),
+        (all(&["0"]), false),
+        (all(&["0", "end"]), false),
+    ] {
+        if answers::alike(&died, &other) != alike || answers::alike(&other, &died) != alike {
+            return Err(format!("{other:?}").into());
+        }
+    }
+    Ok(())
+}
+
 /// Steps and answers side by side, as far as they go: for people.
 fn side_by_side(script: &Script, expected: &[String], found: &[String]) -> String {
     let mut text = format!("{}\n    {}\n", script.name, script.steps.join("\n    "));
@@ -155,10 +192,16 @@ fn side_by_side(script: &Script, expected: &[String], found: &[String]) -> Strin
 
 fn simulated(version: Version) -> Result<(), Failed> {
     static BUILT: OnceLock<Result<std::path::PathBuf, String>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| build("gpu-interop-sim-hip").map_err(|failed| failed.message().unwrap_or("").into()));
+    let built =
+        BUILT.get_or_init(|| build("gpu-interop-sim-hip").map_err(|failed| failed.message().unwrap_or("").into()));
     let simulator = Runtime::simulator(built.as_ref()?, version);
     let (scripts, recorded, differences) = (scripts()?, answers::recorded(version)?, answers::differences()?);
-    let found = run_all(&simulator, &scripts)?;
+    let mut found = run_all(&simulator, &scripts)?;
+    once_more(&simulator, &scripts, &mut found, |script, found| {
+        let expected = differences.of(script, version).map(|difference| &difference.simulator);
+        expected.or(recorded.get(&script.name)).is_some_and(|expected| answers::alike(expected, found))
+            || differences.cannot_compare(script, version)
+    })?;
     let mut wrong = Vec::new();
     for script in &scripts {
         let (Some(expected), Some(found)) = (recorded.get(&script.name), found.get(&script.name)) else { continue };
@@ -177,7 +220,7 @@ fn simulated(version: Version) -> Result<(), Failed> {
 
 fn real_one(version: Version, real: &Runtime) -> Result<(), Failed> {
     let scripts = scripts()?;
-    let found = run_all(real, &scripts)?;
+    let mut found = run_all(real, &scripts)?;
     if std::env::var_os("GPU_INTEROP_RECORD").is_some() {
         let mut all = answers::recorded(version).unwrap_or_default();
         if std::env::var_os("GPU_INTEROP_SCRIPTS").is_none() {
@@ -187,6 +230,9 @@ fn real_one(version: Version, real: &Runtime) -> Result<(), Failed> {
         return Ok(answers::record(version, all)?);
     }
     let recorded = answers::recorded(version)?;
+    once_more(real, &scripts, &mut found, |script, found| {
+        recorded.get(&script.name).is_some_and(|expected| answers::alike(expected, found))
+    })?;
     let mut wrong = Vec::new();
     for script in &scripts {
         let found = found.get(&script.name).ok_or("not run")?;

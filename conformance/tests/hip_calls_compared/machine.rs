@@ -62,12 +62,8 @@ fn status(returned: u64) -> u32 {
 pub(crate) fn run(script: &Script, library: &OsStr, major: u32) -> Step<()> {
     // SAFETY: a library of this workspace, or what the user named as AMD's runtime.
     let library = unsafe { Library::new(library) }.map_err(|error| error.to_string())?;
-    let mut machine = Machine {
-        library: Box::leak(Box::new(library)),
-        major,
-        variables: HashMap::new(),
-        files: HashMap::new(),
-    };
+    let mut machine =
+        Machine { library: Box::leak(Box::new(library)), major, variables: HashMap::new(), files: HashMap::new() };
     for step in &script.steps {
         if let Some(answer) = machine.step(step).map_err(|error| format!("{step}: {error}"))? {
             say(&answer);

@@ -52,9 +52,8 @@ static EVENTS_CAPTURED: Mutex<BTreeMap<usize, Captured>> = Mutex::new(BTreeMap::
 /// freed, or another stream is waited for.
 pub(crate) fn allow() -> Result<(), u32> {
     let here = thread::current().id();
-    let forbids = |capture: &&Capture| {
-        capture.mode == GLOBAL || (capture.mode == THREAD_LOCAL && capture.thread == here)
-    };
+    let forbids =
+        |capture: &&Capture| capture.mode == GLOBAL || (capture.mode == THREAD_LOCAL && capture.thread == here);
     forbidden(&lock(&CAPTURES).iter().filter(forbids).collect::<Vec<_>>())
 }
 

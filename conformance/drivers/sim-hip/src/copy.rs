@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut as to};
+use std::time::Duration;
 
 use gpu_interop_sim::{code, entries, lost, work};
 use gpu_interop_stand_in::hip::allocation;
@@ -33,17 +34,35 @@ fn free(pointer: usize, function: Function) -> Result<(), u32> {
 /// since HIP 6.
 const STAGED: usize = 1 << 20;
 
+/// Between what a function copies. Before HIP 6 no hardware queue has part in it if one is the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sides {
+    HostAndDevice,
+    Devices,
+}
+
 /// Enqueues a copy. One to or from memory that the runtime does not know waits until it has run, behind all that the
 /// stream has; but for what is staged.
 ///
 /// # Safety
 /// What the runtime does not know is there until it has run.
-unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> Result<(), u32> {
+unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, sides: Sides) -> Result<(), u32> {
     need()?;
-    let (here, found) = streams::for_work(stream, &Missing::COPY)?;
+    let (here, found) = if sides == Sides::HostAndDevice && Era::now() < Era::Six {
+        streams::for_copy(stream, &Missing::COPY)?
+    } else {
+        streams::for_work(stream, &Missing::COPY)?
+    };
     if size == 0 {
-        let refused = found.recording().is_some() && Era::now() >= Era::Seven;
-        return if refused { Err(code::INVALID_VALUE) } else { Ok(()) };
+        return match (found.recording().is_some(), Era::now()) {
+            (true, Era::Seven) => Err(code::INVALID_VALUE),
+            // What is recorded never ends.
+            (true, Era::Early | Era::Five) => {
+                found.enqueue(hang);
+                Ok(())
+            }
+            _ => Ok(()),
+        };
     }
     if target == 0 || source == 0 {
         return Err(code::INVALID_VALUE);
@@ -72,6 +91,14 @@ unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> Resu
     Ok(())
 }
 
+/// Never ends, unless the device is lost.
+fn hang() -> Result<(), u32> {
+    while !lost::is_lost() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
 /// Enqueues a fill.
 fn fill<T: Copy + Send + Sync + 'static>(target: u64, value: T, count: usize, stream: usize) -> Result<(), u32> {
     need()?;
@@ -79,16 +106,31 @@ fn fill<T: Copy + Send + Sync + 'static>(target: u64, value: T, count: usize, st
     let (_, found) = streams::for_work(stream, &Missing::FILL)?;
     // The product wraps around.
     let size = count.wrapping_mul(size_of::<T>());
+    let recorded = found.recording().is_some();
     if size == 0 {
-        let refused = found.recording().is_some() && era > Era::Early;
-        return if refused { Err(code::INVALID_VALUE) } else { Ok(()) };
+        return match (recorded, era) {
+            (true, Era::Early) => {
+                found.enqueue(|| die_because("HIP 5.2 launches a graph in which nothing is filled"));
+                Ok(())
+            }
+            (true, _) => Err(code::INVALID_VALUE),
+            (false, _) => Ok(()),
+        };
     }
-    let target = memory::fill(target, size)?;
+    let Some(target) = memory::fill(target, size)? else {
+        found.enqueue(|| memory::page_fault("memory is filled that the import does not have").map(drop));
+        return Ok(());
+    };
     if !target.is_multiple_of(size_of::<T>()) && era < Era::Six {
         die_because("before HIP 6 a fill with words needs an address that is a multiple of one");
     }
     if era == Era::Early && !target.is_multiple_of(8) && size < 8 - target % 8 {
-        die_because("HIP 5.2 fills 2^64 bytes where a fill neither begins nor ends at a multiple of 8");
+        let die = || die_because("HIP 5.2 fills 2^64 bytes where a fill neither begins nor ends at a multiple of 8");
+        if recorded {
+            found.enqueue(die);
+            return Ok(());
+        }
+        return die();
     }
     // SAFETY: the runtime knows the memory, which is as long.
     unsafe { work::fill_anywhere(&found, target, value, size / size_of::<T>()) };
@@ -147,15 +189,15 @@ entries! {
     }
 
     fn hipMemcpyDtoDAsync(target: u64, source: u64, size: usize, stream: usize) {
-        copy(address(target), address(source), size, stream)
+        copy(address(target), address(source), size, stream, Sides::Devices)
     }
 
     fn hipMemcpyDtoHAsync(target: *mut c_void, source: u64, size: usize, stream: usize) {
-        copy(target.expose_provenance(), address(source), size, stream)
+        copy(target.expose_provenance(), address(source), size, stream, Sides::HostAndDevice)
     }
 
     fn hipMemcpyHtoDAsync(target: u64, source: *const c_void, size: usize, stream: usize) {
-        copy(address(target), source.expose_provenance(), size, stream)
+        copy(address(target), source.expose_provenance(), size, stream, Sides::HostAndDevice)
     }
 
     fn hipMemsetD8Async(target: u64, value: u8, count: usize, stream: usize) {

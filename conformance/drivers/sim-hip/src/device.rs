@@ -94,9 +94,7 @@ impl Runtime for Sim {
             // HIP 5.2 has the functions, which work, and denies it.
             hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue => Era::now().pick([0, 1, 1, 1]),
             // Younger than HIP 5.2.
-            hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported
-                if Era::now() > Era::Early =>
-            {
+            hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported if Era::now() > Era::Early => {
                 has_virtual_memory().into()
             }
             _ => return Err(code::INVALID_VALUE),

@@ -58,21 +58,22 @@ pub(crate) fn find(address: usize) -> Option<Found> {
     if let Some((mapping, import)) = mapping.and_then(|(mapping, base)| Some((mapping, own.get(&base)?))) {
         let (base, offset) = (import.memory.first(), address - mapping);
         if era < Era::Seven && offset < import.size {
-            return Some(Found { address: base + offset, size: import.size, offset });
+            return Some(Found { address: base + offset, size: import.size, offset, real: import.real });
         }
     }
     let (base, import) = own.range(..=address).next_back()?;
     let offset = address - base;
     match era {
-        Era::Early => (offset < import.size).then_some(Found { address, size: import.size, offset }),
+        Era::Early => (offset < import.size).then_some(Found { address, size: import.size, offset, real: import.real }),
         Era::Seven => (offset < import.size.max(import.real)).then_some(Found {
             address,
             size: import.size.max(import.real),
             offset,
+            real: import.real,
         }),
-        _ if offset < import.real => {
-            die_because("memory of an import is used without a mapping: hipFree has ended it, or it is not mapped so far")
-        }
+        _ if offset < import.real => die_because(
+            "memory of an import is used without a mapping: hipFree has ended it, or it is not mapped so far",
+        ),
         _ => None,
     }
 }

@@ -19,6 +19,7 @@ mod missing;
 pub mod module;
 pub mod order;
 pub mod physical;
+mod queue;
 #[cfg(windows)]
 pub mod semaphore;
 mod streams;

@@ -10,7 +10,7 @@ use gpu_interop_stand_in::hip::era::Era;
 use gpu_interop_stand_in::lock;
 
 use crate::missing::die_because;
-use crate::{external, streams};
+use crate::{external, physical, streams};
 
 /// What was allocated.
 #[derive(Debug, Clone, Copy)]
@@ -27,9 +27,10 @@ static ALLOCATIONS: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::ne
 pub(crate) struct Found {
     /// Where the runtime's own copies, fills and words go, which is not always the address.
     pub(crate) address: usize,
-    /// Bytes of the memory, and before the address.
+    /// Bytes of the memory as the runtime has it, before the address, and of the memory as it is.
     pub(crate) size: usize,
     pub(crate) offset: usize,
+    pub(crate) real: usize,
 }
 
 impl Found {
@@ -58,18 +59,43 @@ fn allocation(address: usize) -> Option<(usize, Allocation)> {
 /// What is at an address; `None` if the runtime does not know it.
 pub(crate) fn find(address: usize) -> Option<Found> {
     match allocation(address) {
-        Some((base, allocation)) => Some(Found { address, size: allocation.size, offset: address - base }),
-        None => external::find(address).or_else(|| crate::physical::find(address)),
+        Some((base, allocation)) => {
+            Some(Found { address, size: allocation.size, offset: address - base, real: allocation.size })
+        }
+        None => external::find(address).or_else(|| physical::find(address)),
     }
 }
 
-/// The word at an address that a stream writes or waits for.
-pub(crate) fn word(address: usize, size: usize) -> Result<usize, u32> {
-    let found = find(address).filter(|_| address != 0).ok_or(code::INVALID_VALUE)?;
-    if found.rest() < size {
-        die_because("a word is partly outside of its memory, where a device has nothing");
+/// A word that a stream writes or waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Word {
+    address: usize,
+    /// All of it is in one piece of memory, and it lies as words do.
+    reachable: bool,
+}
+
+impl Word {
+    /// The address; the device has a page fault where it cannot reach the word.
+    pub(crate) fn reachable(self) -> Result<usize, u32> {
+        if self.reachable {
+            Ok(self.address)
+        } else {
+            page_fault("a word is partly outside of its memory, or not aligned")
+        }
     }
-    Ok(found.address)
+}
+
+/// The word of `size` bytes at an address. The runtime looks only whether it begins in memory.
+pub(crate) fn word(address: usize, size: usize) -> Result<Word, u32> {
+    let found = find(address).filter(|_| address != 0).ok_or(code::INVALID_VALUE)?;
+    Ok(Word { address: found.address, reachable: found.rest() >= size && found.address.is_multiple_of(size) })
+}
+
+/// The device accesses what is not there: the process ends, and since HIP 7.2 the work fails.
+pub(crate) fn page_fault(what: &str) -> Result<usize, u32> {
+    /// `hipErrorIllegalAddress`.
+    const ILLEGAL_ADDRESS: u32 = 700;
+    if Era::now() >= Era::Seven { Err(ILLEGAL_ADDRESS) } else { die_because(what) }
 }
 
 /// Who frees.
@@ -87,17 +113,20 @@ pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
     if address == 0 {
         return Ok(());
     }
-    let Some((base, allocation)) = allocation(address) else { return external::free(address, function) };
+    let Some((base, allocation)) = allocation(address) else {
+        // Success, though it is not to be freed so; whoever unmaps it afterwards succeeds too.
+        return if physical::is_mapped(address) { Ok(()) } else { external::free(address, function) };
+    };
     streams::drain(Some(allocation.device));
     lock(&ALLOCATIONS).remove(&base);
     if memory::free(base) { Ok(()) } else { Err(code::INVALID_VALUE) }
 }
 
-/// What a fill of `size` bytes at an address fills.
-pub(crate) fn fill(address: usize, size: usize) -> Result<usize, u32> {
+/// What a fill of `size` bytes at an address fills; `None` if the device meets nothing there.
+pub(crate) fn fill(address: usize, size: usize) -> Result<Option<usize>, u32> {
     let found = find(address).filter(|_| address != 0).ok_or(code::INVALID_VALUE)?;
     if size <= found.rest() {
-        return Ok(found.address);
+        return Ok((found.offset + size <= found.real).then_some(found.address));
     }
     if Era::now() > Era::Early || size > found.size {
         return Err(code::INVALID_VALUE);

@@ -44,7 +44,8 @@ impl Missing {
     pub(crate) const STREAM: Self = Self { destroyed: [GONE, GONE, GONE, Dies], unknown: [GONE, GONE, GONE, Dies] };
     pub(crate) const WAIT_EVENT: Self =
         Self { destroyed: [GONE, NO_HANDLE, NO_HANDLE, Dies], unknown: [GONE, NO_HANDLE, NO_HANDLE, Dies] };
-    pub(crate) const RECORD_EVENT: Self = Self { destroyed: [Dies, GONE, GONE, Dies], unknown: [Dies, GONE, GONE, Dies] };
+    pub(crate) const RECORD_EVENT: Self =
+        Self { destroyed: [Dies, GONE, GONE, Dies], unknown: [Dies, GONE, GONE, Dies] };
     pub(crate) const HOST_FUNCTION: Self = Self { destroyed: [Dies, GONE, GONE, Dies], unknown: [Dies; 4] };
     pub(crate) const CAPTURE: Self = Self { destroyed: [WRONG, GONE, GONE, Dies], unknown: [WRONG, GONE, GONE, Dies] };
     pub(crate) const GRAPH: Self = Self { destroyed: [WRONG, GONE, GONE, GONE], unknown: [WRONG, GONE, GONE, GONE] };
@@ -52,8 +53,11 @@ impl Missing {
 
     /// The code for a handle, unless the process ends.
     pub(crate) fn answer(&self, was_one: bool) -> u32 {
-        let (answers, what) =
-            if was_one { (self.destroyed, "a destroyed stream is used") } else { (self.unknown, "there is no such stream") };
+        let (answers, what) = if was_one {
+            (self.destroyed, "a destroyed stream is used")
+        } else {
+            (self.unknown, "there is no such stream")
+        };
         match Era::now().pick(answers) {
             Code(code) => code,
             Dies => die_because(what),

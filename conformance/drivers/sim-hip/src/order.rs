@@ -12,6 +12,7 @@ use gpu_interop_stand_in::hip::generation::Generation;
 
 use crate::device::need;
 use crate::missing::{DESTROYED, Missing, die_because};
+use crate::queue::Sort;
 use crate::{address, capture, give, memory, streams};
 
 /// `hipEventBlockingSync`, `hipEventDisableTiming`, `hipEventInterprocess`, and two flags of releases.
@@ -46,7 +47,7 @@ unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) 
     let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
         // SAFETY: the caller's promise.
-        unsafe { value.wait(word, mask, condition) };
+        unsafe { value.wait(word.reachable()?, mask, condition) };
         Ok(())
     });
     Ok(())
@@ -61,6 +62,7 @@ unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
     let word = memory::word(address(pointer), value.size())?;
     let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
+        let word = word.reachable()?;
         // SAFETY: the caller's promise.
         lost::touch(|| unsafe { value.store(word) });
         Ok(())
@@ -87,16 +89,16 @@ entries! {
         if stream.is_null() {
             return Err(code::INVALID_VALUE);
         }
-        give(stream, streams::create(flags)?)
+        give(stream, streams::create(flags, Sort::Priority(0))?)
     }
 
     // Any number will do: it is brought between those that there are.
-    fn hipStreamCreateWithPriority(stream: *mut usize, flags: c_uint, _priority: c_int) gives stream {
+    fn hipStreamCreateWithPriority(stream: *mut usize, flags: c_uint, priority: c_int) gives stream {
         need()?;
         if stream.is_null() {
             return Err(code::INVALID_VALUE);
         }
-        give(stream, streams::create(flags)?)
+        give(stream, streams::create(flags, Sort::Priority(priority))?)
     }
 
     fn hipExtStreamCreateWithCUMask(stream: *mut usize, size: u32, mask: *const u32) gives stream {
@@ -105,7 +107,7 @@ entries! {
             return Err(code::INVALID_HANDLE);
         }
         check_mask(size, mask)?;
-        give(stream, streams::create(0)?)
+        give(stream, streams::create(0, Sort::Own)?)
     }
 
     fn hipStreamDestroy(stream: usize) {
@@ -115,7 +117,7 @@ entries! {
 
     fn hipStreamSynchronize(stream: usize) {
         need()?;
-        let (here, found) = streams::for_work(stream, &Missing::STREAM)?;
+        let (here, found) = streams::find(stream, &Missing::STREAM)?;
         if here != 0 {
             capture::allow_stream(&found)?;
         }
@@ -123,7 +125,10 @@ entries! {
             found.drain();
             return Ok(());
         }
-        found.synchronize()
+        streams::ask(here, &found);
+        let done = found.synchronize();
+        streams::known(here);
+        done
     }
 
     fn hipStreamQuery(stream: usize) {
@@ -132,6 +137,7 @@ entries! {
         if here != 0 {
             capture::allow_stream(&found)?;
         }
+        streams::ask(here, &found);
         let idle = if found.recording().is_some() { !found.is_busy() } else { found.is_idle()? };
         if idle { Ok(()) } else { Err(code::NOT_READY) }
     }

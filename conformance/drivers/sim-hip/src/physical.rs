@@ -1,12 +1,15 @@
 //! Virtual memory management: memory that can be exported, on Linux only. What asks for Win32 handles is refused.
 
+use std::collections::BTreeSet;
 use std::ffi::c_uint;
+use std::sync::Mutex;
 
 use cubecl_hip_sys as hip;
 use gpu_interop_sim::system::Export;
-use gpu_interop_sim::{code, entries, physical};
+use gpu_interop_sim::{code, device, entries, physical};
 use gpu_interop_stand_in::hip::era::Era;
 use gpu_interop_stand_in::hip::physical::{Access, Prop, access, numbers};
+use gpu_interop_stand_in::lock;
 
 use crate::device::{has_virtual_memory, need};
 use crate::memory::Found;
@@ -16,13 +19,28 @@ use crate::{address, give};
 const NO_HANDLE: u32 = hip::hipMemAllocationHandleType_hipMemHandleTypeNone;
 const DESCRIPTOR: u32 = hip::hipMemAllocationHandleType_hipMemHandleTypePosixFileDescriptor;
 
+const DEVICE: u32 = hip::hipMemLocationType_hipMemLocationTypeDevice;
+const NO_ACCESS: u32 = hip::hipMemAccessFlags_hipMemAccessFlagsProtNone;
+const READ: u32 = hip::hipMemAccessFlags_hipMemAccessFlagsProtRead;
+const READ_WRITE: u32 = hip::hipMemAccessFlags_hipMemAccessFlagsProtReadWrite;
+
+/// Where memory is mapped, by its first address.
+static MAPPED: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+/// Whether memory is mapped there, from this address on.
+pub(crate) fn is_mapped(address: usize) -> bool {
+    lock(&MAPPED).contains(&(address as u64))
+}
+
+/// More than any device has, bytes.
+const MOST: usize = 1 << 40;
 /// `hipMemLocationTypeHost`: since HIP 7 memory can be there.
 const HOST: u32 = 2;
 
 /// What copies and fills find at an address of reserved ones.
 pub(crate) fn find(address: usize) -> Option<Found> {
     let (address, range) = physical::reserved(address as u64).ok()?;
-    Some(Found { address, size: range.length(), offset: address - range.base() })
+    Some(Found { address, size: range.length(), offset: address - range.base(), real: range.length() })
 }
 
 /// Fails on devices without virtual memory management.
@@ -70,6 +88,9 @@ entries! {
             return Err(code::NOT_SUPPORTED);
         }
         physical::check([kind, handles, location, device])?;
+        if size > MOST {
+            return Err(code::OUT_OF_MEMORY);
+        }
         give(handle, physical::create(size, flags)?)
     }
 
@@ -110,11 +131,22 @@ entries! {
 
     fn hipMemMap(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) {
         need_virtual_memory()?;
-        physical::map(pointer, size, offset, handle, flags)
+        physical::map(pointer, size, offset, handle, flags)?;
+        lock(&MAPPED).insert(pointer);
+        Ok(())
     }
 
     fn hipMemUnmap(pointer: u64, size: usize) {
         need_virtual_memory()?;
+        if pointer == 0 || size == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        if !lock(&MAPPED).remove(&pointer) {
+            if Era::now() == Era::Six {
+                die_because("before HIP 7.2 hipMemUnmap follows what is not mapped");
+            }
+            return Err(code::INVALID_VALUE);
+        }
         physical::unmap(pointer, size)
     }
 
@@ -123,12 +155,22 @@ entries! {
         if desc.is_null() || count != 1 {
             return Err(code::INVALID_VALUE);
         }
-        let [location, _device, flags] = access(desc);
-        physical::allow(pointer, size, [location, flags])
+        let [location, device, flags] = access(desc);
+        let known = [NO_ACCESS, READ, READ_WRITE].contains(&flags) && location == DEVICE;
+        if !device::exists(device.cast_signed()) || (Era::now() >= Era::Seven && !known) {
+            return Err(code::INVALID_VALUE);
+        }
+        if flags == NO_ACCESS {
+            return Ok(());
+        }
+        physical::allow(pointer, size, [DEVICE, READ_WRITE])
     }
 
     fn hipMemExportToShareableHandle(shareable: *mut Export, handle: u64, kind: c_uint, flags: u64) {
         need_virtual_memory()?;
+        if shareable.is_null() && kind == DESCRIPTOR && flags == 0 && Era::now() == Era::Six {
+            die_because("HIP 6 follows NULL where a handle is exported to");
+        }
         // There is no memory that was made for another kind.
         if shareable.is_null() || kind != DESCRIPTOR {
             return Err(code::INVALID_VALUE);

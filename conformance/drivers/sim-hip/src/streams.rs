@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use gpu_interop_sim::event::Event;
 use gpu_interop_sim::stream::{STREAMS, Stream};
@@ -12,6 +12,7 @@ use gpu_interop_stand_in::hip::era::Era;
 use gpu_interop_stand_in::lock;
 
 use crate::missing::{DESTROYED, Missing, die_because};
+use crate::queue::{self, Sort};
 
 /// `hipStreamLegacy`, since HIP 6, and `hipStreamPerThread`: numbers in place of handles.
 const LEGACY: usize = 1;
@@ -26,14 +27,18 @@ struct Made {
     blocking: bool,
     device: c_int,
     destroyed: bool,
+    /// The runtime does not know whether its last work is done: it asks the hardware queue.
+    in_doubt: bool,
 }
 
 static MADE: Mutex<BTreeMap<usize, Made>> = Mutex::new(BTreeMap::new());
 
-/// Makes a stream.
-pub(crate) fn create(flags: u32) -> Result<usize, u32> {
+/// Makes a stream, with a hardware queue of this sort.
+pub(crate) fn create(flags: u32, sort: Sort) -> Result<usize, u32> {
     let handle = work::create_stream(flags)?;
-    let made = Made { blocking: flags & NON_BLOCKING == 0, device: device::current(), destroyed: false };
+    queue::join(handle, sort);
+    let made =
+        Made { blocking: flags & NON_BLOCKING == 0, device: device::current(), destroyed: false, in_doubt: false };
     lock(&MADE).insert(handle, made);
     Ok(handle)
 }
@@ -48,6 +53,7 @@ pub(crate) fn destroy(handle: usize) -> Result<(), u32> {
     let (_, stream) = find(handle, &Missing::STREAM)?;
     crate::capture::forget(handle);
     stream.drain();
+    queue::leave(handle);
     if let Some(made) = lock(&MADE).get_mut(&handle) {
         made.destroyed = true;
     }
@@ -69,11 +75,49 @@ pub(crate) fn find(handle: usize, missing: &Missing) -> Result<(usize, Arc<Strea
 
 /// The stream of a handle, to which work is added next: it waits for what is to run before that.
 pub(crate) fn for_work(handle: usize, missing: &Missing) -> Result<(usize, Arc<Stream>), u32> {
+    let (here, stream) = for_copy(handle, missing)?;
+    // A hardware queue is worked off in its order.
+    behind_mates(here, &stream);
+    doubt(here, true);
+    Ok((here, stream))
+}
+
+/// Has a stream wait for what is in its hardware queue.
+fn behind_mates(here: usize, stream: &Stream) {
+    for mate in queue::mates(here).into_iter().filter_map(Stream::of) {
+        after(stream, &mate);
+    }
+}
+
+fn doubt(here: usize, in_doubt: bool) {
+    if let Some(made) = lock(&MADE).get_mut(&here) {
+        made.in_doubt = in_doubt;
+    }
+}
+
+/// Has a stream's hardware queue asked whether its work is done, where that is not known otherwise. What asks waits in the
+/// queue, too.
+pub(crate) fn ask(here: usize, stream: &Stream) {
+    if here == 0 || lock(&MADE).get(&here).is_some_and(|made| made.in_doubt) {
+        behind_mates(here, stream);
+    }
+}
+
+/// A stream's work is known to be done.
+pub(crate) fn known(here: usize) {
+    doubt(here, false);
+}
+
+/// As [`for_work`], for work that takes no hardware queue: an engine of its own does it.
+pub(crate) fn for_copy(handle: usize, missing: &Missing) -> Result<(usize, Arc<Stream>), u32> {
     let (here, stream) = find(handle, missing)?;
+    doubt(here, false);
     if stream.recording().is_some_and(|recording| recording.is_spoilt()) {
         return Err(code::CAPTURE_INVALIDATED);
     }
     if here == 0 {
+        static DEFAULT: Once = Once::new();
+        DEFAULT.call_once(|| queue::join(0, Sort::Priority(0)));
         blocking().iter().for_each(|other| after(&stream, other));
     } else if lock(&MADE).get(&here).is_some_and(|made| made.blocking) {
         if let Some(default) = Stream::of(0) {

@@ -25,8 +25,12 @@ const PROCESSORS: &[(&str, u8)] = &[
 
 /// Processors in code objects of families, which HIP loads since version 6: the architectures that are of one, and the low
 /// byte of the flags.
-const FAMILIES: &[(&[&str], u8)] =
-    &[(&["gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"], 0x51), (&["gfx1030"], 0x53), (&["gfx1100"], 0x54), (&["gfx1201"], 0x59)];
+const FAMILIES: &[(&[&str], u8)] = &[
+    (&["gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"], 0x51),
+    (&["gfx1030"], 0x53),
+    (&["gfx1100"], 0x54),
+    (&["gfx1201"], 0x59),
+];
 
 /// More than any code object of the project's kernels has, bytes.
 const LONGEST: u64 = 1 << 24;

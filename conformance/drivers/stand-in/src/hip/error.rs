@@ -59,7 +59,10 @@ const NAMES: &[(u32, &CStr, &CStr)] = &[
 
 /// The name of a code, and its text. One that is not known has those of the code for unknown errors.
 fn known(code: u32) -> (&'static CStr, &'static CStr) {
-    NAMES.iter().find(|(known, ..)| *known == code).map_or((UNKNOWN, c"unknown error"), |(_, name, text)| (*name, *text))
+    NAMES
+        .iter()
+        .find(|(known, ..)| *known == code)
+        .map_or((UNKNOWN, c"unknown error"), |(_, name, text)| (*name, *text))
 }
 
 /// The name of a code.
