@@ -22,6 +22,9 @@ pub(crate) struct Script {
     pub(crate) steps: Vec<String>,
 }
 
+/// Values with names; those of calls and arrays have none.
+pub(crate) type Fields = Vec<(String, Expression)>;
+
 /// An argument of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expression {
@@ -36,7 +39,7 @@ pub(crate) enum Expression {
     /// `@name`: a function of the host.
     Function(String),
     /// `kind(field=value, ...)`: a struct, or `array(value, ...)`.
-    Made(String, Vec<(String, Expression)>),
+    Made(String, Fields),
 }
 
 /// A call: a function and its arguments.
@@ -170,7 +173,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What stands in parentheses, with names or without.
-    fn fields(self) -> Result<(Vec<(String, Expression)>, &'a str), String> {
+    fn fields(self) -> Result<(Fields, &'a str), String> {
         let (mut fields, mut text) = (Vec::new(), self.0.trim_start());
         while !text.starts_with(')') {
             let named = text.split_once('=').filter(|(name, _)| {

@@ -85,7 +85,7 @@ unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, sides: 
     // SAFETY: known memory is as long; for the rest the caller promised it.
     unsafe { work::copy(target, source, size, here) }?;
     // Memory that is not pinned is not left to the device.
-    if !(from_known && to_known) && !recorded {
+    if !(recorded || from_known && to_known) {
         found.drain();
     }
     Ok(())

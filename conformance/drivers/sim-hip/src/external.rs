@@ -153,8 +153,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         let era = Era::now();
-        let of_none = || die_because("there is no such external memory");
-        let memory = IMPORTED.get(memory).unwrap_or_else(|| of_none());
+        let Some(memory) = IMPORTED.get(memory) else { die_because("there is no such external memory") };
         let base = memory.first();
         if era == Era::Early {
             if pointer.is_null() {
@@ -189,8 +188,9 @@ entries! {
         if memory == 0 {
             return Err(code::INVALID_VALUE);
         }
-        let of_none = || die_because("hipDestroyExternalMemory of what is no external memory, or not any more");
-        let memory = IMPORTED.remove(memory).unwrap_or_else(|| of_none());
+        let Some(memory) = IMPORTED.remove(memory) else {
+            die_because("hipDestroyExternalMemory of what is no external memory, or not any more");
+        };
         release(memory.first());
         Ok(())
     }

@@ -119,8 +119,9 @@ pub(crate) fn for_copy(handle: usize, missing: &Missing) -> Result<(usize, Arc<S
         static DEFAULT: Once = Once::new();
         DEFAULT.call_once(|| queue::join(0, Sort::Priority(0)));
         blocking().iter().for_each(|other| after(&stream, other));
-    } else if lock(&MADE).get(&here).is_some_and(|made| made.blocking) {
-        if let Some(default) = Stream::of(0) {
+    } else {
+        let blocking = lock(&MADE).get(&here).is_some_and(|made| made.blocking);
+        if let Some(default) = blocking.then(|| Stream::of(0)).flatten() {
             after(&stream, &default);
         }
     }

@@ -28,11 +28,14 @@ impl Era {
     }
 
     fn of(version: c_int) -> Self {
-        match version {
-            ..50_500_000 => Self::Early,
-            ..60_000_000 => Self::Five,
-            ..70_200_000 => Self::Six,
-            _ => Self::Seven,
+        if version < 50_500_000 {
+            Self::Early
+        } else if version < 60_000_000 {
+            Self::Five
+        } else if version < 70_200_000 {
+            Self::Six
+        } else {
+            Self::Seven
         }
     }
 
