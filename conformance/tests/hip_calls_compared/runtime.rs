@@ -104,7 +104,7 @@ impl Runtime {
         let Some(real) = &self.real else {
             // The device of the emulated kernel driver.
             this.env("SIM_ARCH", "gfx906:sramecc-:xnack-").env("SIM_PCI", "0:3:0");
-            this.env("SIM_VERSION", self.version.number.to_string()).env("GPU_MAX_HW_QUEUES", "4");
+            this.env("SIM_VERSION", self.version.number.to_string());
             return Ok(this);
         };
         let Some(loader) = &real.loader else {

@@ -1,7 +1,7 @@
 //! Hardware queues: what streams share, so that one which waits holds others back.
 //!
 //! A device has a few, and every stream is given one of them when it is made: while there are fewer than
-//! `GPU_MAX_HW_QUEUES` (which is 4 with the runtime, and here as many as are wanted), a new one; then the one that the fewest streams have, of these the youngest. What is in a queue is
+//! `GPU_MAX_HW_QUEUES`, a new one; then the one that the fewest streams have, of these the youngest. What is in a queue is
 //! done in its order, host functions and waits for events included. Streams of each of three priorities have queues of
 //! their own, and a stream with a mask of compute units has one for itself. So it was recorded on Linux; for Windows it is
 //! not known, and nothing is shared.
@@ -12,7 +12,7 @@ use gpu_interop_sim::settings;
 use gpu_interop_stand_in::lock;
 
 /// As many queues as there are, unless the environment says otherwise.
-const MOST: usize = usize::MAX;
+const MOST: usize = 4;
 
 /// The streams of a queue, by handle.
 type Queue = Vec<usize>;

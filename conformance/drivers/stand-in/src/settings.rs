@@ -9,7 +9,7 @@
 //! | `SIM_DEVICES` | how many devices there are: 1 |
 //! | `SIM_ALIKE` | 1: all of them have the UUID and PCI address of the first |
 //! | `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES` | which of them there are, by number, and in which order; as the vendors read it, without names |
-//! | `GPU_MAX_HW_QUEUES` | sim-hip, Linux: how many hardware queues there are of each priority, which streams share: as many as streams |
+//! | `GPU_MAX_HW_QUEUES` | sim-hip, Linux: how many hardware queues there are of each priority, which streams share: 4 |
 //! | `SIM_NAME` | their name |
 //! | `SIM_UUID` | 32 hexadecimal digits. The exporter's, to be the device that it runs on. Zeros: not known. That of the first device: each other's last byte differs |
 //! | `SIM_LUID` | Windows: 16 hexadecimal digits, the exporter's. That of the first device, as above |
