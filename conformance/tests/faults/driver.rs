@@ -64,8 +64,8 @@ pub(crate) const DRIVERS: [Driver; 3] = [
         name: "hip 5",
         vendor: Vendor::Hip,
         ordinal: 0,
-        // The attribute is younger than HIP 5.2, and the exercise has exportable memory.
-        environment: &[("SIM_HIP_LAYOUT", "5"), ("SIM_ATTRIBUTES", "89:1")],
+        // HIP 5.2 has neither attribute, and the exercise has exportable memory and timelines.
+        environment: &[("SIM_HIP_LAYOUT", "5"), ("SIM_ATTRIBUTES", "89:1,10013:1")],
         // What came with HIP 6, and the memory in whose place there is pinned memory.
         without: &["hipGetDevicePropertiesR0600", "hipExtMallocWithFlags"],
         spared: &[

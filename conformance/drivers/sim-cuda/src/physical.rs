@@ -34,7 +34,7 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         physical::check(numbers(prop))?;
-        give(granularity, physical::GRANULARITY)
+        give(granularity, physical::granularity())
     }
 
     fn cuMemCreate(handle: *mut u64, size: usize, prop: *const Prop, flags: u64) gives handle {

@@ -3,10 +3,13 @@
 use std::ffi::{c_int, c_uint};
 
 use cubecl_hip_sys as hip;
-use gpu_interop_sim::{code, device, settings, stream, work};
+use gpu_interop_sim::{code, device, physical, settings};
 use gpu_interop_stand_in::hip::device::Runtime;
-use gpu_interop_stand_in::hip::generation::Generation;
+use gpu_interop_stand_in::hip::era::Era;
 use gpu_interop_stand_in::hip_entries;
+
+use crate::missing::die_because;
+use crate::{capture, streams};
 
 /// The runtime on the CPU.
 #[derive(Debug)]
@@ -23,15 +26,39 @@ fn physical(device: c_int) -> Result<c_int, u32> {
     usize::try_from(device).ok().and_then(|device| visible().get(device).copied()).ok_or(code::INVALID_DEVICE)
 }
 
-/// Any function initialises the runtime. Fails without a device.
+/// Any function initialises the runtime. Fails without a device; before HIP 5.5 the process ends.
 pub(crate) fn need() -> Result<(), u32> {
+    ready().inspect_err(|_| {
+        if Era::now() == Era::Early {
+            die_because("before HIP 5.5 nothing but what asks for devices works without one");
+        }
+    })
+}
+
+/// As [`need`], for what fails in every version.
+fn ready() -> Result<(), u32> {
     device::initialise();
+    // As the runtimes answered above an emulated kernel driver.
+    physical::choose_granularity(4096);
     if visible().is_empty() { Err(code::NO_DEVICE) } else { Ok(()) }
+}
+
+/// Whether there is virtual memory management, unless the environment says otherwise: since HIP 6.
+pub(crate) fn has_virtual_memory() -> bool {
+    let attribute = hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported;
+    let given = c_int::try_from(attribute).ok().and_then(device::attribute);
+    given.map_or(Era::now() >= Era::Six, |given| given != 0)
 }
 
 impl Runtime for Sim {
     fn ready(&self) -> Result<(), u32> {
-        need()
+        ready()
+    }
+
+    /// It fails without a GPU, and not if all are hidden.
+    fn ready_early(&self) -> Result<(), u32> {
+        device::initialise();
+        if settings::number("SIM_DEVICES", 1) == 0 { Err(code::INVALID_DEVICE) } else { Ok(()) }
     }
 
     fn count(&self) -> c_int {
@@ -64,12 +91,11 @@ impl Runtime for Sim {
             hip::hipDeviceAttribute_t_hipDeviceAttributePciDomainId => domain,
             hip::hipDeviceAttribute_t_hipDeviceAttributePciBusId => bus,
             hip::hipDeviceAttribute_t_hipDeviceAttributePciDeviceId => slot,
-            hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue => 1,
+            // HIP 5.2 has the functions, which work, and denies it.
+            hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue => Era::now().pick([0, 1, 1, 1]),
             // Younger than HIP 5.2.
-            hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported
-                if Generation::now() == Generation::Six =>
-            {
-                1
+            hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported if Era::now() > Era::Early => {
+                has_virtual_memory().into()
             }
             _ => return Err(code::INVALID_VALUE),
         };
@@ -77,11 +103,12 @@ impl Runtime for Sim {
     }
 
     fn synchronize(&self) -> Result<(), u32> {
-        stream::synchronize_all()
+        capture::allow_device()?;
+        streams::synchronize_all()
     }
 
     fn has_stream(&self, stream: usize) -> bool {
-        work::stream_of(stream).is_ok()
+        streams::exists(stream)
     }
 }
 

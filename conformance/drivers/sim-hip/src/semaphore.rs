@@ -5,12 +5,14 @@ use std::slice;
 
 use cubecl_hip_sys as hip;
 use gpu_interop_sim::semaphore::{Point, SEMAPHORES, Semaphore, batch};
-use gpu_interop_sim::{code, die, entries, graph, work};
+use gpu_interop_sim::{code, die, entries, graph};
+use gpu_interop_stand_in::hip::era::Era;
 use gpu_interop_stand_in::hip::generation::Generation;
 
 use crate::device::need;
-use crate::give;
 use crate::handle::given;
+use crate::missing::Missing;
+use crate::{give, streams};
 
 /// `hipStreamCaptureStatusActive`.
 const ACTIVE: u32 = hip::hipStreamCaptureStatus_hipStreamCaptureStatusActive;
@@ -22,27 +24,32 @@ const KINDS: [u32; 3] = [
     hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeD3D12Fence,
 ];
 
-/// The semaphores of a batch.
+/// The semaphores of a batch. As the runtime's source has it (`hipSignalExternalSemaphoresAsync` of CLR 6), NULL and any
+/// flag are refused; as Linux was recorded to do, also before anything else is looked at.
 ///
 /// # Safety
-/// The array is NULL, or has as many elements, which are there as long as what is answered.
+/// The arrays are NULL, or have as many elements, which are there as long as what is answered.
 unsafe fn all<'a>(semaphores: *const usize, params: *const c_void, count: c_uint) -> Result<&'a [usize], u32> {
     if semaphores.is_null() || params.is_null() {
         return Err(code::INVALID_VALUE);
     }
     // SAFETY: the caller's promise.
-    Ok(unsafe { slice::from_raw_parts(semaphores, count as usize) })
+    let semaphores = unsafe { slice::from_raw_parts(semaphores, count as usize) };
+    let refuses_flags = Era::now() >= Era::Six;
+    // SAFETY: the caller's promise.
+    let flags = |index| unsafe { Generation::now().flags(params, index) };
+    let wrong = |(index, semaphore): (usize, &usize)| *semaphore == 0 || (refuses_flags && flags(index) != 0);
+    if semaphores.iter().enumerate().any(wrong) { Err(code::INVALID_VALUE) } else { Ok(semaphores) }
 }
 
-/// The point and the flags of an element: no runtime has keyed mutexes.
+/// The point of an element, whose flags were looked at: no runtime has keyed mutexes.
 ///
 /// # Safety
 /// There is such an element.
 unsafe fn point(params: *const c_void, index: usize) -> (Point, u32) {
-    let generation = Generation::now();
     // SAFETY: the caller's promise.
-    let ([value, key], flags) = unsafe { (generation.value_and_key(params, index), generation.flags(params, index)) };
-    (Point { value, key, timeout_ms: 0 }, flags)
+    let [value, key] = unsafe { Generation::now().value_and_key(params, index) };
+    (Point { value, key, timeout_ms: 0 }, 0)
 }
 
 /// What a batch of signals does.
@@ -77,8 +84,9 @@ entries! {
         if semaphore.is_null() || desc.is_null() {
             return Err(code::INVALID_VALUE);
         }
-        let (kind, handle, flags) = Generation::now().semaphore(desc);
-        if flags != 0 || !KINDS.contains(&kind) {
+        // The flags are never looked at, and names are never used (CLR, `hipImportExternalSemaphore`).
+        let (kind, handle, _flags) = Generation::now().semaphore(desc);
+        if !KINDS.contains(&kind) || handle.object()[0].is_null() {
             return Err(code::INVALID_VALUE);
         }
         let imported = Semaphore::open(given(kind, handle)).ok_or(code::OUT_OF_MEMORY)?;
@@ -87,6 +95,9 @@ entries! {
 
     fn hipDestroyExternalSemaphore(semaphore: usize) {
         need()?;
+        if semaphore == 0 {
+            return Err(code::INVALID_VALUE);
+        }
         SEMAPHORES.remove(semaphore).unwrap_or_else(|| die());
         Ok(())
     }
@@ -98,7 +109,11 @@ entries! {
         stream: usize,
     ) {
         need()?;
-        work::stream_of(stream)?.enqueue(signals(semaphores, params, count)?);
+        let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
+        if count == 0 {
+            return all(semaphores, params, count).map(drop);
+        }
+        stream.enqueue(signals(semaphores, params, count)?);
         Ok(())
     }
 
@@ -109,7 +124,11 @@ entries! {
         stream: usize,
     ) {
         need()?;
-        work::stream_of(stream)?.enqueue(waits(semaphores, params, count)?);
+        let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
+        if count == 0 {
+            return all(semaphores, params, count).map(drop);
+        }
+        stream.enqueue(waits(semaphores, params, count)?);
         Ok(())
     }
 

@@ -18,23 +18,26 @@ pub struct Kernel {
     run: fn(&[u64]),
 }
 
-/// Every kernel there is. Its place, and 1, is the handle.
+/// Every kernel there is. Its place makes the handle.
 pub const KERNELS: &[Kernel] = &[
     Kernel { signature: FILL_PATTERN, run: fill_pattern },
     Kernel { signature: VERIFY_PATTERN, run: verify_pattern },
     Kernel { signature: INCREMENT, run: increment },
 ];
 
+/// The handle of the first: it looks like a pointer.
+const FIRST: usize = 0x53_0000_1000;
+
 /// The handle of the kernel with this name.
 #[must_use]
 pub fn find(name: &CStr) -> Option<usize> {
-    KERNELS.iter().position(|kernel| kernel.signature.name == name).map(|place| place + 1)
+    KERNELS.iter().position(|kernel| kernel.signature.name == name).map(|place| FIRST + 16 * place)
 }
 
 /// The kernel of a handle.
 #[must_use]
 pub fn of(handle: usize) -> Option<&'static Kernel> {
-    KERNELS.get(handle.checked_sub(1)?)
+    KERNELS.get(handle.checked_sub(FIRST).filter(|offset| offset % 16 == 0)? / 16)
 }
 
 impl Kernel {
@@ -122,6 +125,6 @@ mod tests {
         assert_eq!((data[0], data[1], data[8]), (pattern_word(7, 0), pattern_word(7, 1) + 1, 0));
         assert_eq!(mismatches, 3 + 2);
         assert_eq!(find(c"surface_fill"), None);
-        assert!(of(0).is_none() && of(4).is_none());
+        assert!(of(0).is_none() && of(FIRST + 8).is_none() && of(FIRST + 48).is_none());
     }
 }

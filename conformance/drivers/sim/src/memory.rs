@@ -118,16 +118,14 @@ impl Imported {
         Some(address)
     }
 
-    /// The address of a range in the mapping that the import made. `None` if the range is not inside, or empty.
+    /// The first address of the mapping that the import made.
     #[must_use]
-    pub fn address(&self, offset: u64, size: u64) -> Option<usize> {
-        let inside = size > 0 && offset.checked_add(size).is_some_and(|end| end <= self.size);
-        let start = self.file.base() + self.header;
-        if inside { start.checked_add(usize::try_from(offset).ok()?) } else { None }
+    pub fn first(&self) -> usize {
+        self.file.base() + self.header
     }
 
-    /// Notes an address of [`Imported::address`], which [`free`] forgets; until then the memory lives. There is one
-    /// entry for each address, however often it is noted.
+    /// Notes an address in the mapping that the import made, which [`free`] forgets; until then the memory lives. There is
+    /// one entry for each address, however often it is noted.
     pub fn note(self: Arc<Self>, address: usize) {
         MAPPED.insert_as(address, Buffer { _keeps: Kept::Import { _import: self }, imported: true });
     }

@@ -1,7 +1,7 @@
 //! Memory that can be exported: memory files, and the ranges of addresses at which they are mapped.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::objects::Objects;
 use crate::system::{EXPORTED_AS, Export, Mapping, Shared};
@@ -20,8 +20,19 @@ pub static PHYSICAL: Objects<Physical> = Objects::new();
 /// Reserved addresses by the first of them.
 pub static RESERVED: Objects<Mapping> = Objects::new();
 
-/// Bytes, as on the GPU that was measured.
-pub const GRANULARITY: usize = 2 << 20;
+/// What sizes are multiples of: bytes, as on NVIDIA's GPU that was measured, unless a driver has chosen otherwise.
+static GRANULARITY: OnceLock<usize> = OnceLock::new();
+
+/// What sizes are multiples of, bytes.
+#[must_use]
+pub fn granularity() -> usize {
+    *GRANULARITY.get_or_init(|| 2 << 20)
+}
+
+/// Chooses what sizes are multiples of, once, before anything asks for it.
+pub fn choose_granularity(bytes: usize) {
+    GRANULARITY.get_or_init(|| bytes);
+}
 
 impl Physical {
     /// Maps a part of it into reserved addresses, not accessible yet.
@@ -53,11 +64,14 @@ pub fn check([kind, handles, location, number]: [u32; 4]) -> Result<(), u32> {
 
 /// A size that is a multiple of the granularity, and not 0.
 fn whole(size: usize) -> Result<usize, u32> {
-    if size == 0 || !size.is_multiple_of(GRANULARITY) { Err(code::INVALID_VALUE) } else { Ok(size) }
+    if size == 0 || !size.is_multiple_of(granularity()) { Err(code::INVALID_VALUE) } else { Ok(size) }
 }
 
 /// The reserved range that an address is in.
-fn reserved(pointer: u64) -> Result<(usize, Arc<Mapping>), u32> {
+///
+/// # Errors
+/// [`code::INVALID_VALUE`].
+pub fn reserved(pointer: u64) -> Result<(usize, Arc<Mapping>), u32> {
     let pointer = address(pointer);
     let inside = |range: &Arc<Mapping>| (range.base()..range.base() + range.length()).contains(&pointer);
     RESERVED.all().into_iter().find(inside).map(|range| (pointer, range)).ok_or(code::INVALID_VALUE)

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::code;
@@ -43,11 +43,46 @@ impl Work {
     }
 }
 
-/// A graph that is recorded.
+/// A graph that is being recorded, by one stream or several: what they enqueue, in the order in which they do.
 #[derive(Default)]
-struct Capture {
+pub struct Recording {
+    state: Mutex<Recorded>,
+}
+
+#[derive(Default)]
+struct Recorded {
     work: Vec<Work>,
     spoilt: bool,
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Recording")
+    }
+}
+
+impl Recording {
+    /// Has its end fail.
+    pub fn spoil(&self) {
+        lock(&self.state).spoilt = true;
+    }
+
+    /// Whether its end fails.
+    #[must_use]
+    pub fn is_spoilt(&self) -> bool {
+        lock(&self.state).spoilt
+    }
+
+    /// How much was recorded.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        lock(&self.state).work.len()
+    }
+
+    fn end(&self) -> Result<Vec<Work>, u32> {
+        let mut state = lock(&self.state);
+        if state.spoilt { Err(code::CAPTURE_INVALIDATED) } else { Ok(std::mem::take(&mut state.work)) }
+    }
 }
 
 /// A stream.
@@ -61,7 +96,7 @@ pub struct Stream {
 struct Queue {
     waiting: VecDeque<Work>,
     /// What is enqueued goes here instead.
-    capture: Option<Capture>,
+    capture: Option<Arc<Recording>>,
     enqueued: u64,
     done: u64,
     failure: Option<u32>,
@@ -136,10 +171,16 @@ impl Stream {
         self.push(Work::new(Order::Overtaking, work));
     }
 
+    /// Enqueues work that is run also where a graph is recorded, and is not part of it.
+    pub fn enqueue_now(&self, work: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
+        Self::append(&mut lock(&self.queue), Work::new(Order::Plain, work));
+        self.changed.notify_all();
+    }
+
     fn push(&self, work: Work) {
         let mut queue = lock(&self.queue);
         match &mut queue.capture {
-            Some(capture) => capture.work.push(work),
+            Some(capture) => lock(&capture.state).work.push(work),
             None => Self::append(&mut queue, work),
         }
         drop(queue);
@@ -165,12 +206,31 @@ impl Stream {
     /// # Errors
     /// If it does already.
     pub fn begin_capture(&self) -> Result<(), u32> {
+        self.join(Arc::default())
+    }
+
+    /// As [`Stream::begin_capture`], together with the streams that record into the same.
+    ///
+    /// # Errors
+    /// If it records already.
+    pub fn join(&self, recording: Arc<Recording>) -> Result<(), u32> {
         let mut queue = lock(&self.queue);
         if queue.capture.is_some() {
             return Err(code::ILLEGAL_STATE);
         }
-        queue.capture = Some(Capture::default());
+        queue.capture = Some(recording);
         Ok(())
+    }
+
+    /// What it records into, if it does.
+    #[must_use]
+    pub fn recording(&self) -> Option<Arc<Recording>> {
+        lock(&self.queue).capture.clone()
+    }
+
+    /// Records no longer, and leaves what was recorded.
+    pub fn leave(&self) {
+        lock(&self.queue).capture = None;
     }
 
     /// How much was recorded.
@@ -178,7 +238,7 @@ impl Stream {
     /// # Errors
     /// If nothing is.
     pub fn captured(&self) -> Result<usize, u32> {
-        lock(&self.queue).capture.as_ref().map(|capture| capture.work.len()).ok_or(code::ILLEGAL_STATE)
+        self.recording().map(|recording| recording.length()).ok_or(code::ILLEGAL_STATE)
     }
 
     /// Ends a recording.
@@ -187,7 +247,7 @@ impl Stream {
     /// If there is none, or it was spoilt.
     pub(crate) fn end_capture(&self) -> Result<Vec<Work>, u32> {
         let capture = lock(&self.queue).capture.take().ok_or(code::ILLEGAL_STATE)?;
-        if capture.spoilt { Err(code::CAPTURE_INVALIDATED) } else { Ok(capture.work) }
+        capture.end()
     }
 
     /// Enqueues recorded work, or records it once more.
@@ -199,7 +259,7 @@ impl Stream {
     fn need_no_capture(queue: &mut Queue) -> Result<(), u32> {
         match &mut queue.capture {
             Some(capture) => {
-                capture.spoilt = true;
+                capture.spoil();
                 Err(code::CAPTURE_UNSUPPORTED)
             }
             None => Ok(()),
@@ -227,6 +287,27 @@ impl Stream {
         Ok(())
     }
 
+    /// Whether something has not run.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        let queue = lock(&self.queue);
+        queue.done < queue.enqueued
+    }
+
+    /// Waits until everything that is enqueued now has run, whether a graph is recorded or not. What failed is left to
+    /// others.
+    pub fn drain(&self) {
+        drop(self.wait(lock(&self.queue)));
+    }
+
+    fn wait<'a>(&self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        let target = queue.enqueued;
+        while queue.done < target {
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue
+    }
+
     /// Whether everything has run; the code of what failed.
     ///
     /// # Errors
@@ -247,11 +328,7 @@ impl Stream {
     pub fn synchronize(&self) -> Result<(), u32> {
         let mut queue = lock(&self.queue);
         Self::need_no_capture(&mut queue)?;
-        let target = queue.enqueued;
-        while queue.done < target {
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        }
-        queue.failure.take().map_or(Ok(()), Err)
+        self.wait(queue).failure.take().map_or(Ok(()), Err)
     }
 
     /// Lets the thread end once everything has run. If it has, the thread ends before this returns.

@@ -47,20 +47,25 @@ impl Word {
         }
     }
 
-    /// The bits that a word of this width has at `address`.
+    /// Whether the word at this address lies as processors have their words.
+    fn is_aligned(self, address: usize) -> bool {
+        address.is_multiple_of(self.size())
+    }
+
+    /// The bits that a word of this width has at `address`. Where it is not aligned, others may see half of a write, as
+    /// with a device.
     ///
     /// # Safety
-    /// There is a word of this width, aligned.
+    /// There is a word of this width.
     unsafe fn load(self, address: usize) -> u64 {
+        let aligned = self.is_aligned(address);
         // SAFETY: the caller's promise. Whoever else writes it does so as a device does.
         unsafe {
             match self {
-                Self::Narrow(_) => u64::from(
-                    AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)).load(Ordering::Acquire),
-                ),
-                Self::Wide(_) => {
-                    AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address)).load(Ordering::Acquire)
-                }
+                Self::Narrow(_) if aligned => AtomicU32::from_ptr(at(address)).load(Ordering::Acquire).into(),
+                Self::Wide(_) if aligned => AtomicU64::from_ptr(at(address)).load(Ordering::Acquire),
+                Self::Narrow(_) => u32::from_ne_bytes(at::<[u8; 4]>(address).read_volatile()).into(),
+                Self::Wide(_) => u64::from_ne_bytes(at::<[u8; 8]>(address).read_volatile()),
             }
         }
     }
@@ -68,17 +73,16 @@ impl Word {
     /// Writes the value.
     ///
     /// # Safety
-    /// There is a word of this width at `address`, aligned.
+    /// There is a word of this width at `address`.
     pub unsafe fn store(self, address: usize) {
+        let aligned = self.is_aligned(address);
         // SAFETY: as in `load`.
         unsafe {
             match self {
-                Self::Narrow(value) => {
-                    AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(address)).store(value, Ordering::Release)
-                }
-                Self::Wide(value) => {
-                    AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address)).store(value, Ordering::Release)
-                }
+                Self::Narrow(value) if aligned => AtomicU32::from_ptr(at(address)).store(value, Ordering::Release),
+                Self::Wide(value) if aligned => AtomicU64::from_ptr(at(address)).store(value, Ordering::Release),
+                Self::Narrow(value) => at::<[u8; 4]>(address).write_volatile(value.to_ne_bytes()),
+                Self::Wide(value) => at::<[u8; 8]>(address).write_volatile(value.to_ne_bytes()),
             }
         }
     }
@@ -87,7 +91,7 @@ impl Word {
     /// more rarely.
     ///
     /// # Safety
-    /// There is a word of this width at `address`, aligned, until this returns.
+    /// There is a word of this width at `address` until this returns.
     pub unsafe fn wait(self, address: usize, mask: u64, condition: Condition) {
         let mut pause = Duration::from_micros(1);
         // SAFETY: the caller's promise. Who loses the device frees nothing.
@@ -110,6 +114,10 @@ impl Word {
             Condition::Nor => !(word | value) & all != 0,
         }
     }
+}
+
+fn at<T>(address: usize) -> *mut T {
+    std::ptr::with_exposed_provenance_mut(address)
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ pub fn query_event(event: usize) -> Result<(), u32> {
 /// What is wrong.
 ///
 /// # Safety
-/// The ranges are there, and apart, until it has run.
+/// The ranges are there until it has run.
 pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> Result<(), u32> {
     let stream = stream_of(stream)?;
     if size > 0 && (target == 0 || source == 0) {
@@ -111,7 +111,7 @@ pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> 
     }
     stream.enqueue(move || {
         // SAFETY: the caller's promise. An exporter that writes at the same time can make the copy torn, never invalid.
-        lost::touch(|| unsafe { to::<u8>(target).copy_from_nonoverlapping(from(source), size) });
+        lost::touch(|| unsafe { to::<u8>(target).copy_from(from(source), size) });
         Ok(())
     });
     Ok(())
@@ -137,21 +137,30 @@ pub unsafe fn fill<T: Copy + Send + Sync + 'static>(
     if count > 0 && (target == 0 || !target.is_multiple_of(size_of::<T>())) {
         return Err(code::INVALID_VALUE);
     }
+    // SAFETY: the caller's promise.
+    unsafe { fill_anywhere(&stream, target, value, count) };
+    Ok(())
+}
+
+/// As [`fill`], also where the address is no multiple of the value's size.
+///
+/// # Safety
+/// The range is there until it has run.
+pub unsafe fn fill_anywhere<T: Copy + Send + Sync + 'static>(stream: &Stream, target: usize, value: T, count: usize) {
     let fill = move || {
         lost::touch(|| {
             for index in 0..count {
-                // SAFETY: the caller's promise; aligned, as was checked.
-                unsafe { to::<T>(target).add(index).write(value) };
+                // SAFETY: the caller's promise.
+                unsafe { to::<T>(target).add(index).write_unaligned(value) };
             }
         });
         Ok(())
     };
     if count.saturating_mul(size_of::<T>()) <= SLOW_FILL {
-        stream.enqueue_slow(fill)
+        stream.enqueue_slow(fill);
     } else {
-        stream.enqueue(fill)
+        stream.enqueue(fill);
     }
-    Ok(())
 }
 
 /// A word's address.
@@ -177,7 +186,7 @@ pub unsafe fn wait_value(
     let (stream, pointer) = (stream_of(stream)?, word(pointer, value)?);
     let condition = condition.ok_or(code::INVALID_VALUE)?;
     stream.enqueue(move || {
-        // SAFETY: the caller's promise; it is aligned.
+        // SAFETY: the caller's promise.
         unsafe { value.wait(pointer, mask, condition) };
         Ok(())
     });
@@ -194,7 +203,7 @@ pub unsafe fn wait_value(
 pub unsafe fn write_value(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
     let (stream, pointer) = (stream_of(stream)?, word(pointer, value)?);
     stream.enqueue(move || {
-        // SAFETY: the caller's promise; it is aligned.
+        // SAFETY: the caller's promise.
         lost::touch(|| unsafe { value.store(pointer) });
         Ok(())
     });

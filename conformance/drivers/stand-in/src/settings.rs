@@ -5,10 +5,11 @@
 //! | `SIM_FAIL` | faults, separated by commas: `function:use:answer`. The use is counted from 1; `3+` is the third and every later one, `*` every one. The answer is a code, `null`: success and a null result, `abort`: the process ends there, or `hang`: it never returns. `cuMemFree_v2:3:700`. The function `*` is every one that touches the device, counted together: `*:57+:719` loses the device at the 57th call |
 //! | `SIM_LATENCY` | `function:microseconds`, separated by commas; `*` is every function. How long a call sleeps |
 //! | `SIM_FD_ON_FAILURE` | what an import that `SIM_FAIL` fails does with the descriptor: `measured` (the default: CUDA closes it if the answer is 999, HIP never), `closed` or `open` |
-//! | `SIM_VERSION` | what the driver says of its version: 13000, HIP 60443484 |
+//! | `SIM_VERSION` | what the driver says of its version: 13000, HIP 60443484. sim-hip answers as that version: as 5.2.3 before 50500000, as 5.7.1 before 60000000, as 6.4.3 before 70200000, else as 7.2.4 |
 //! | `SIM_DEVICES` | how many devices there are: 1 |
 //! | `SIM_ALIKE` | 1: all of them have the UUID and PCI address of the first |
 //! | `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES` | which of them there are, by number, and in which order; as the vendors read it, without names |
+//! | `GPU_MAX_HW_QUEUES` | sim-hip, Linux: how many hardware queues there are of each priority, which streams share: 4 |
 //! | `SIM_NAME` | their name |
 //! | `SIM_UUID` | 32 hexadecimal digits. The exporter's, to be the device that it runs on. Zeros: not known. That of the first device: each other's last byte differs |
 //! | `SIM_LUID` | Windows: 16 hexadecimal digits, the exporter's. That of the first device, as above |
@@ -18,7 +19,7 @@
 //! | `SIM_EXPORT` | Linux: how exported memory looks: `lavapipe` (the default), whose header is read from `SIM_EXPORT_HEADER`; or `plain`: data from the first byte on, which SwiftShader imports |
 //! | `SIM_EXPORT_HEADER` | the 16 bytes, hexadecimal, by which lavapipe recognises memory of its own: bytes 16 to 31 of what it exports |
 //! | `SIM_SEMAPHORES` | HIP, Linux: `stub` (the default), or `abort`: importing one ends the process, as a runtime with assertions does |
-//! | `SIM_HIP_LAYOUT` | HIP: 6 (the default), or 5: the structs of HIP 5 |
+//! | `SIM_HIP_LAYOUT` | HIP: 5 or 6: the structs of HIP 5, or of HIP 6 and later. Those of `SIM_VERSION` by default |
 //! | `SIM_ARCH` | HIP: the architecture, which code objects must be built for: `gfx90a:sramecc+:xnack-` |
 //! | `HIP_ON_CUDA_LIBRARY` | hip-on-cuda: the library that it takes for NVIDIA's driver: `libcuda.so.1`. sim-cuda will do |
 //! | `SIM_NVSCI` | sim-nvsci: what is unusual about it, as its front page says |

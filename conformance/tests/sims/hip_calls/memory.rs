@@ -53,7 +53,9 @@ pub(crate) fn imports(hip: &Hip) {
             for flags in [0, 1] {
                 let memory = import(hip, desc(kind, number, size, flags)).expect("imports");
                 assert_eq!(call!(hip.hipDestroyExternalMemory(memory)), SUCCESS);
-                assert_eq!(call!(hip.hipDestroyExternalMemory(memory)), INVALID_VALUE, "ended already");
+                if hip.is_on_cuda() {
+                    assert_eq!(call!(hip.hipDestroyExternalMemory(memory)), INVALID_VALUE, "ended already");
+                }
             }
         }
         for wrong in [

@@ -54,7 +54,7 @@ pub(crate) fn both_sides(hip: &Hip) {
         assert_eq!(unsafe { std::slice::from_raw_parts(to::<u8>(host), 4096) }, bytes);
         assert_eq!(call!(hip.hipHostFree(host)), SUCCESS);
     }
-    assert_eq!(call!(hip.hipHostMalloc(&mut 0, 4096, 8)), INVALID_VALUE, "no such flag");
+    assert_eq!(call!(hip.hipHostMalloc(&mut 0, 4096, 0xc000_0000)), INVALID_VALUE, "coherent and not");
     assert_eq!(call!(hip.hipHostMalloc(ptr::null_mut(), 4096, 0)), INVALID_VALUE);
     assert_eq!(call!(hip.hipHostGetDevicePointer(&mut 0, 0, 0)), INVALID_VALUE);
 }

@@ -2,6 +2,7 @@
 
 use cubecl_hip_sys as hip;
 
+use super::era::Era;
 use crate::code;
 
 /// Where memory is to be.
@@ -19,29 +20,22 @@ pub enum Place {
 /// [`code::INVALID_VALUE`] for flags that there are not, and for signal memory that is not one word of 64 bits.
 pub fn extended(size: usize, flags: u32) -> Result<Place, u32> {
     match flags {
-        hip::hipDeviceMallocDefault
-        | hip::hipDeviceMallocFinegrained
-        | hip::hipDeviceMallocUncached
-        | hip::hipDeviceMallocContiguous => Ok(Place::Device),
+        hip::hipDeviceMallocDefault | hip::hipDeviceMallocFinegrained => Ok(Place::Device),
+        hip::hipDeviceMallocUncached if Era::now() >= Era::Five => Ok(Place::Device),
+        hip::hipDeviceMallocContiguous if Era::now() >= Era::Six => Ok(Place::Device),
         hip::hipMallocSignalMemory if size == 8 => Ok(Place::Host),
         _ => Err(code::INVALID_VALUE),
     }
 }
 
-/// Fails for flags of `hipHostMalloc` that there are not. Those that there are ask for what every such allocation has, or
-/// only hint at its use.
+/// Fails for memory that is to be coherent and not to be: the one thing about flags of `hipHostMalloc` that any version
+/// looks at. The rest ask for what every such allocation has, hint at its use, or mean nothing.
 ///
 /// # Errors
 /// [`code::INVALID_VALUE`].
 pub fn check_host(flags: u32) -> Result<(), u32> {
-    const KNOWN: u32 = hip::hipHostMallocPortable
-        | hip::hipHostMallocMapped
-        | hip::hipHostMallocWriteCombined
-        | hip::hipHostMallocUncached
-        | hip::hipHostMallocNumaUser
-        | hip::hipHostMallocCoherent
-        | hip::hipHostMallocNonCoherent;
-    if flags & !KNOWN == 0 { Ok(()) } else { Err(code::INVALID_VALUE) }
+    const BOTH: u32 = hip::hipHostMallocCoherent | hip::hipHostMallocNonCoherent;
+    if flags & BOTH == BOTH { Err(code::INVALID_VALUE) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -55,6 +49,7 @@ mod tests {
         // Not a bit: 3 is memory without a cache.
         assert_eq!([extended(4096, 0), extended(4096, 1), extended(4096, 3)], [Ok(Place::Device); 3]);
         assert_eq!(extended(8, 5), Err(code::INVALID_VALUE));
-        assert_eq!((check_host(0x4000_0003), check_host(8)), (Ok(()), Err(code::INVALID_VALUE)));
+        assert_eq!([check_host(0x4000_0003), check_host(8), check_host(0x8000_0000)], [Ok(()); 3]);
+        assert_eq!(check_host(0xc000_0000), Err(code::INVALID_VALUE));
     }
 }

@@ -3,10 +3,12 @@
 use std::ffi::c_void;
 use std::slice;
 
+use cubecl_hip_sys as hip;
 use gpu_interop_kernels::KERNELS;
 use object::read::elf::{ElfFile64, FileHeader as _};
 use object::{LittleEndian, Object as _, ObjectSymbol as _, elf};
 
+use super::era::Era;
 use super::error::NO_BINARY_FOR_GPU;
 use crate::{code, settings};
 
@@ -19,6 +21,15 @@ const PROCESSORS: &[(&str, u8)] = &[
     ("gfx1030", 0x36),
     ("gfx1100", 0x41),
     ("gfx1201", 0x4e),
+];
+
+/// Processors in code objects of families, which HIP loads since version 6: the architectures that are of one, and the low
+/// byte of the flags.
+const FAMILIES: &[(&[&str], u8)] = &[
+    (&["gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"], 0x51),
+    (&["gfx1030"], 0x53),
+    (&["gfx1100"], 0x54),
+    (&["gfx1201"], 0x59),
 ];
 
 /// More than any code object of the project's kernels has, bytes.
@@ -35,14 +46,56 @@ pub fn architecture() -> String {
 /// Whether a code object of this processor runs on an architecture.
 fn runs_on(architecture: &str, processor: u8) -> bool {
     let name = architecture.split(':').next().unwrap_or_default();
-    PROCESSORS.contains(&(name, processor))
+    let family = |(starts, of_family): &(&[&str], u8)| *of_family == processor && starts.contains(&name);
+    PROCESSORS.contains(&(name, processor)) || (Era::now() >= Era::Six && FAMILIES.iter().any(family))
+}
+
+/// `hipErrorSharedObjectInitFailed`, `hipErrorInvalidKernelFile`.
+pub const SHARED_OBJECT_INIT_FAILED: u32 = hip::hipError_t_hipErrorSharedObjectInitFailed;
+const INVALID_KERNEL_FILE: u32 = hip::hipError_t_hipErrorInvalidKernelFile;
+
+/// What the runtime misses in a code object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Damage {
+    /// No section `.strtab`.
+    NoNames,
+    /// No section `.symtab`.
+    NoSymbols,
+}
+
+/// What is missing in a code object: the runtime looks for sections by their names, though it needs no more of them than
+/// the dynamic ones have.
+///
+/// # Safety
+/// [`check`] has not refused it.
+#[must_use]
+pub unsafe fn damage(image: *const c_void) -> Option<Damage> {
+    // SAFETY: the caller's promise: it begins with a header.
+    let header = unsafe { slice::from_raw_parts(image.cast::<u8>(), size_of::<Header>()) };
+    // SAFETY: as `check`.
+    let image = unsafe { slice::from_raw_parts(image.cast::<u8>(), length(header)?) };
+    let file = ElfFile64::<LittleEndian>::parse(image).ok()?;
+    if file.section_by_name(".strtab").is_none() {
+        return Some(Damage::NoNames);
+    }
+    file.section_by_name(".symtab").is_none().then_some(Damage::NoSymbols)
+}
+
+/// What an image is answered that is no code object.
+fn no_code_object() -> u32 {
+    if Era::now() < Era::Six { INVALID_KERNEL_FILE } else { code::INVALID_IMAGE }
+}
+
+/// What a code object of another architecture is answered.
+fn of_another() -> u32 {
+    if Era::now() < Era::Six { SHARED_OBJECT_INIT_FAILED } else { NO_BINARY_FOR_GPU }
 }
 
 /// Fails unless an image is a code object that runs on the device, and has the project's kernels.
 ///
 /// # Errors
 /// [`code::INVALID_VALUE`] for NULL, [`code::INVALID_IMAGE`] for what is no code object, `hipErrorNoBinaryForGpu` for one
-/// of another architecture, [`code::NOT_SUPPORTED`] for one of other kernels: a stand-in has nothing to run for them.
+/// of another architecture (before HIP 6 `hipErrorInvalidKernelFile` and `hipErrorSharedObjectInitFailed`), [`code::NOT_SUPPORTED`] for one of other kernels: a stand-in has nothing to run for them.
 ///
 /// # Safety
 /// `image` is NULL, or has 4 bytes, and as many as its header says if they begin one.
@@ -54,11 +107,11 @@ pub unsafe fn check(image: *const c_void) -> Result<(), u32> {
     // Only as far as it is known to be a code object: what is none may be shorter than the header.
     // SAFETY: the caller's promise.
     if unsafe { slice::from_raw_parts(image, 4) } != elf::ELFMAG {
-        return Err(code::INVALID_IMAGE);
+        return Err(no_code_object());
     }
     // SAFETY: the caller's promise.
     let header = unsafe { slice::from_raw_parts(image, size_of::<Header>()) };
-    let length = length(header).ok_or(code::INVALID_IMAGE)?;
+    let length = length(header).ok_or_else(no_code_object)?;
     // SAFETY: the caller's promise: the header says so.
     check_bytes(unsafe { slice::from_raw_parts(image, length) }, &architecture())
 }
@@ -73,13 +126,13 @@ fn length(header: &[u8]) -> Option<usize> {
 }
 
 fn check_bytes(image: &[u8], architecture: &str) -> Result<(), u32> {
-    let file = ElfFile64::<LittleEndian>::parse(image).map_err(|_| code::INVALID_IMAGE)?;
+    let file = ElfFile64::<LittleEndian>::parse(image).map_err(|_| no_code_object())?;
     let (header, endian) = (file.elf_header(), file.endian());
     if header.e_machine(endian) != elf::EM_AMDGPU {
-        return Err(code::INVALID_IMAGE);
+        return Err(no_code_object());
     }
     if !runs_on(architecture, header.e_flags(endian).0.to_le_bytes()[0]) {
-        return Err(NO_BINARY_FOR_GPU);
+        return Err(of_another());
     }
     let has = |kernel: &str| {
         let is_descriptor = |name: &str| name.strip_suffix(".kd") == Some(kernel);

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use cubecl_hip_sys as hip;
 
 use super::code_object::architecture;
-use super::generation::Generation;
+use super::era::Era;
 use crate::{code, give, write_text};
 
 thread_local! {
@@ -27,6 +27,14 @@ pub trait Runtime {
     /// # Errors
     /// [`code::NO_DEVICE`], or why it cannot start.
     fn ready(&self) -> Result<(), u32>;
+
+    /// `hipInit` before HIP 5.5.
+    ///
+    /// # Errors
+    /// [`code::INVALID_DEVICE`] where HIP has no device, as measured of HIP 5.2.
+    fn ready_early(&self) -> Result<(), u32> {
+        self.ready().map_err(|error| if error == code::NO_DEVICE { code::INVALID_DEVICE } else { error })
+    }
 
     /// How many devices there are.
     fn count(&self) -> c_int;
@@ -78,7 +86,10 @@ pub fn current() -> c_int {
 
 /// Fails unless there is such a device.
 fn check(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
-    runtime.ready()?;
+    runtime.ready().map_err(|error| match (error, Era::now()) {
+        (code::NO_DEVICE, Era::Early) => code::INVALID_DEVICE,
+        _ => error,
+    })?;
     if (0..runtime.count()).contains(&device) { Ok(()) } else { Err(code::INVALID_DEVICE) }
 }
 
@@ -92,6 +103,11 @@ unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Result<()
     if written { Ok(()) } else { Err(code::INVALID_VALUE) }
 }
 
+/// Whether a text and its NUL have room.
+fn fits(text: &str, length: c_int) -> bool {
+    usize::try_from(length).is_ok_and(|length| text.len() < length)
+}
+
 // What the functions do; each is called by the one that `hip_entries!` exports, and keeps its promises.
 
 /// `hipInit`.
@@ -99,14 +115,13 @@ unsafe fn give_text(target: *mut c_char, length: c_int, text: &str) -> Result<()
 /// # Errors
 /// What is wrong.
 pub fn init(runtime: &impl Runtime, flags: c_uint) -> Result<(), u32> {
+    if Era::now() == Era::Early {
+        return runtime.ready_early();
+    }
     if flags != 0 {
         return Err(code::INVALID_VALUE);
     }
-    runtime.ready().map_err(|error| match (error, Generation::now()) {
-        // As measured of HIP 5.
-        (code::NO_DEVICE, Generation::Five) => code::INVALID_DEVICE,
-        _ => error,
-    })
+    runtime.ready()
 }
 
 /// `hipGetDeviceCount`.
@@ -132,6 +147,9 @@ pub unsafe fn count(runtime: &impl Runtime, count: *mut c_int) -> Result<(), u32
 /// `device` is NULL or valid.
 pub unsafe fn get(runtime: &impl Runtime, device: *mut c_int, ordinal: c_int) -> Result<(), u32> {
     check(runtime, ordinal)?;
+    if device.is_null() && Era::now() == Era::Early {
+        return Err(code::INVALID_DEVICE);
+    }
     // SAFETY: the caller's promise.
     unsafe { give(device, ordinal) }
 }
@@ -167,8 +185,12 @@ pub fn set_current(runtime: &impl Runtime, device: c_int) -> Result<(), u32> {
 /// `text` is NULL, or has `length` bytes.
 pub unsafe fn name(runtime: &impl Runtime, text: *mut c_char, length: c_int, device: c_int) -> Result<(), u32> {
     check(runtime, device)?;
+    let name = runtime.name(device)?;
+    if Era::now() == Era::Early && !fits(&name, length) {
+        return Err(code::INVALID_VALUE);
+    }
     // SAFETY: the caller's promise.
-    unsafe { give_text(text, length, &runtime.name(device)?) }
+    unsafe { give_text(text, length, &name) }
 }
 
 /// `hipDeviceGetPCIBusId`.
@@ -181,8 +203,11 @@ pub unsafe fn name(runtime: &impl Runtime, text: *mut c_char, length: c_int, dev
 pub unsafe fn pci(runtime: &impl Runtime, text: *mut c_char, length: c_int, device: c_int) -> Result<(), u32> {
     check(runtime, device)?;
     let [domain, bus, slot] = runtime.pci(device)?;
+    let address = format!("{domain:04x}:{bus:02x}:{slot:02x}.0");
     // SAFETY: the caller's promise.
-    unsafe { give_text(text, length, &format!("{domain:04x}:{bus:02x}:{slot:02x}.0")) }
+    unsafe { give_text(text, length, &address) }?;
+    // Cut all the same.
+    if Era::now() == Era::Early || fits(&address, length) { Ok(()) } else { Err(code::INVALID_VALUE) }
 }
 
 /// `hipDeviceGetUuid`.
@@ -209,6 +234,18 @@ pub unsafe fn attribute(runtime: &impl Runtime, value: *mut c_int, number: c_uin
     check(runtime, device)?;
     // SAFETY: the caller's promise.
     unsafe { give(value, runtime.attribute(device, number)?) }
+}
+
+/// `hipDeviceSynchronize`.
+///
+/// # Errors
+/// What is wrong, or what failed.
+pub fn synchronize(runtime: &impl Runtime) -> Result<(), u32> {
+    runtime.ready().map_err(|error| match (error, Era::now()) {
+        (code::NO_DEVICE, Era::Early) => code::OUT_OF_MEMORY,
+        _ => error,
+    })?;
+    runtime.synchronize()
 }
 
 /// `hipGetDevicePropertiesR0600`: name, architecture, PCI address and LUID; the rest is 0.

@@ -56,7 +56,7 @@ const _: () = assert!(size_of::<Memory6>() == 104 && size_of::<Buffer6>() == 88 
 const _: () = assert!(size_of::<Signal6>() == 144 && size_of::<Wait6>() == 144);
 const _: () = assert!(offset_of!(Signal6, flags) == offset_of!(Wait6, flags));
 
-/// Which layout callers use: `SIM_HIP_LAYOUT`.
+/// Which layout callers use: `SIM_HIP_LAYOUT`, else that of `SIM_VERSION`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generation {
     /// HIP 5.
@@ -108,12 +108,14 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What the runtime looks at before it tries.
+    /// What the runtime looks at before it tries: nothing before HIP 5.5, and not the kind before HIP 5.7.
     ///
     /// # Errors
     /// [`code::INVALID_VALUE`].
     pub fn checked(self) -> Result<Self, u32> {
-        let sound = self.size > 0 && self.flags <= 1 && (1..=LAST_MEMORY).contains(&self.kind);
+        let version = Generation::now().version();
+        let kind = version < 50_700_000 || (1..=LAST_MEMORY).contains(&self.kind);
+        let sound = version < 50_500_000 || (self.size > 0 && self.flags <= 1 && kind);
         if sound { Ok(self) } else { Err(code::INVALID_VALUE) }
     }
 }
@@ -122,7 +124,12 @@ impl Generation {
     /// What the environment says.
     #[must_use]
     pub fn now() -> Self {
-        if settings::number("SIM_HIP_LAYOUT", 6) == 5 { Self::Five } else { Self::Six }
+        match settings::number("SIM_HIP_LAYOUT", 0) {
+            5 => Self::Five,
+            6 => Self::Six,
+            _ if settings::number("SIM_VERSION", c_int::MAX) < 60_000_000 => Self::Five,
+            _ => Self::Six,
+        }
     }
 
     /// What the runtime says of its version.
@@ -138,10 +145,10 @@ impl Generation {
         )
     }
 
-    /// Whether `hipFree` knows mapped imports: since HIP 5.6.
+    /// Whether `hipFree` knows mapped imports: since HIP 5.5.
     #[must_use]
     pub fn frees_mappings(self) -> bool {
-        self.version() >= 50_600_000
+        self.version() >= 50_500_000
     }
 
     /// An import. Reads as much as the layout has, and no more.
@@ -169,7 +176,7 @@ impl Generation {
     /// Offset and size of a mapping.
     ///
     /// # Errors
-    /// [`code::INVALID_VALUE`] for flags: there are none.
+    /// [`code::INVALID_VALUE`] for flags: there are none. Before HIP 5.5 they are not looked at.
     ///
     /// # Safety
     /// `desc` is valid.
@@ -187,7 +194,7 @@ impl Generation {
                 }
             }
         };
-        if flags == 0 { Ok((offset, size)) } else { Err(code::INVALID_VALUE) }
+        if flags == 0 || !self.frees_mappings() { Ok((offset, size)) } else { Err(code::INVALID_VALUE) }
     }
 
     /// Kind, handle and flags of a semaphore.

@@ -6,6 +6,7 @@
 pub mod allocation;
 pub mod code_object;
 pub mod device;
+pub mod era;
 pub mod error;
 pub mod generation;
 pub mod physical;
@@ -86,8 +87,7 @@ macro_rules! hip_entries {
             }
 
             fn hipDeviceSynchronize() {
-                $crate::hip::device::Runtime::ready(&$runtime)?;
-                $crate::hip::device::Runtime::synchronize(&$runtime)
+                $crate::hip::device::synchronize(&$runtime)
             }
         }
 
@@ -95,14 +95,14 @@ macro_rules! hip_entries {
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the vendor's interface")]
         pub extern "C" fn hipGetErrorName(code: u32) -> *const ::std::ffi::c_char {
-            $crate::hip::error::answer("hipGetErrorName", code)
+            $crate::hip::error::answer("hipGetErrorName", $crate::hip::error::name(code))
         }
 
         /// Plays `hipGetErrorString`.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the vendor's interface")]
         pub extern "C" fn hipGetErrorString(code: u32) -> *const ::std::ffi::c_char {
-            $crate::hip::error::answer("hipGetErrorString", code)
+            $crate::hip::error::answer("hipGetErrorString", $crate::hip::error::text(code))
         }
     };
 }

@@ -6,6 +6,7 @@ use std::ffi::{c_uint, c_void};
 use cubecl_hip_sys as hip;
 
 use super::device::Runtime;
+use super::era::Era;
 use super::generation::Generation;
 use crate::{code, descriptor, settings};
 
@@ -54,21 +55,22 @@ pub unsafe fn import(runtime: &impl Runtime, semaphore: *mut usize, desc: *const
         return Err(code::INVALID_VALUE);
     }
     // SAFETY: the caller's promise.
-    let (kind, fd, flags) = unsafe {
-        let (kind, handle, flags) = Generation::now().semaphore(desc);
-        (kind, handle.fd(), flags)
+    let (kind, fd) = unsafe {
+        let (kind, handle, _flags) = Generation::now().semaphore(desc);
+        (kind, handle.fd())
     };
-    if !(1..=LAST).contains(&kind) || flags != 0 || fd == 0 {
+    let era = Era::now();
+    if !(1..=LAST).contains(&kind) || (fd == 0 && era >= Era::Six) {
         return Err(code::INVALID_VALUE);
     }
     should_not_reach_here();
-    Err(code::NOT_SUPPORTED)
+    Err(if era == Era::Early { code::INVALID_VALUE } else { code::NOT_SUPPORTED })
 }
 
 /// `hipSignalExternalSemaphoresAsync` and its twin: success, and nothing happens.
 ///
 /// # Errors
-/// [`code::INVALID_VALUE`] for NULL, for a stream that there is not, and for flags.
+/// [`code::INVALID_VALUE`] for NULL, for a stream that there is not, and since HIP 6 for flags.
 ///
 /// # Safety
 /// Both arrays are NULL, or have as many elements.
@@ -86,7 +88,7 @@ pub unsafe fn ignore(
     for index in 0..count as usize {
         // SAFETY: the caller's promise.
         let (semaphore, flags) = unsafe { (semaphores.add(index).read(), Generation::now().flags(params, index)) };
-        if semaphore == 0 || flags != 0 {
+        if semaphore == 0 || (flags != 0 && Era::now() >= Era::Six) {
             return Err(code::INVALID_VALUE);
         }
     }

@@ -1,0 +1,66 @@
+//! Which of AMD's runtimes is simulated, as far as they differ.
+//!
+//! The answers of four versions were recorded (`conformance/tests/hip_calls_compared`). A version between two of them
+//! answers as the older one, but where the source of the younger one says since when it does so.
+
+use std::ffi::c_int;
+
+use super::generation::Generation;
+
+/// Versions that answer alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Era {
+    /// As 5.2.3: before 5.5.
+    Early,
+    /// As 5.7.1.
+    Five,
+    /// As 6.4.3: before 7.2.
+    Six,
+    /// As 7.2.4, and later.
+    Seven,
+}
+
+impl Era {
+    /// Of the version that the environment names.
+    #[must_use]
+    pub fn now() -> Self {
+        Self::of(Generation::now().version())
+    }
+
+    fn of(version: c_int) -> Self {
+        if version < 50_500_000 {
+            Self::Early
+        } else if version < 60_000_000 {
+            Self::Five
+        } else if version < 70_200_000 {
+            Self::Six
+        } else {
+            Self::Seven
+        }
+    }
+
+    /// What this version has of four things.
+    #[must_use]
+    pub fn pick<T: Copy>(self, [early, five, six, seven]: [T; 4]) -> T {
+        match self {
+            Self::Early => early,
+            Self::Five => five,
+            Self::Six => six,
+            Self::Seven => seven,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_versions_are_each_of_their_own() {
+        let eras = [50_221_153, 50_731_921, 60_443_484, 70_253_211].map(Era::of);
+        assert_eq!(eras, [Era::Early, Era::Five, Era::Six, Era::Seven]);
+        assert_eq!([50_500_000, 70_100_000, 80_000_000].map(Era::of), [Era::Five, Era::Six, Era::Seven]);
+        assert_eq!(Era::Six.pick([0, 1, 2, 3]), 2);
+        assert!(Era::Early < Era::Seven);
+    }
+}
