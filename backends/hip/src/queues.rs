@@ -54,7 +54,10 @@ pub(crate) fn create_stream(
 ) -> Result<Handle> {
     // Elsewhere the runtime has other queues below it, and it is not known which streams share one.
     let with_mask = driver.own.stream_create_with_cu_mask.get().filter(|_| cfg!(target_os = "linux"));
-    let Some(create) = with_mask else { return ordinary() };
+    let Some(create) = with_mask else {
+        tracing::debug!("streams share hardware queues: a wait of one may hold back others");
+        return ordinary();
+    };
     let capacity = capacity(std::env::var(VARIABLE).ok().as_deref());
     {
         // Held during the call: of two threads, one would take the last queue twice.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{BackendName, ErrorKind, Feature, MappedBuffer, Stream, WaitCondition};
 
-use super::expect_error;
+use super::{cleared, expect_error};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::ExportedBuffer;
 use crate::outcome::Verdict;
@@ -33,6 +33,9 @@ scenarios! {
     "stream.host_function_panics", Any, "A panic in a host function is reported once, and the stream goes on.",
         host_function_panics;
     "stream.many", Any, "Of 100 streams, more than there are slots, 99 finish while one is blocked.", many;
+    "stream.waits_apart", Any,
+        "While 15 streams wait for words, a 16th runs; the 15 go on one by one, the one made last first.", waits_apart
+        [many_streams];
 }
 
 const SIZE: u64 = 64 << 10;
@@ -286,6 +289,42 @@ fn host_function_panics(context: &Context) -> Verdict {
     expect_error(stream.synchronize_timeout(PATIENCE), ErrorKind::HostFunctionPanicked, "a panic")?;
     stream.synchronize()?;
     ensure_eq!(after.load(Ordering::SeqCst), 1, "the function behind the one that panicked");
+    Ok(())
+}
+
+fn waits_apart(context: &Context) -> Verdict {
+    const WAITING: u64 = 15;
+    const WORD: u64 = 4;
+    context.need_feature(Feature::StreamMemoryOperations32)?;
+    let ((words_side, words), (data_side, data)) = (cleared(context, 4096)?, cleared(context, 4096)?);
+    let word = |number: u64| words.slice(number * WORD..(number + 1) * WORD);
+    let device = context.device();
+    let waiting = (0..WAITING).map(|_| device.create_stream()).collect::<gpu_interop::Result<Vec<_>>>()?;
+    let free = device.create_stream()?;
+    for (number, stream) in (0..).zip(&waiting) {
+        stream.wait_value_u32(word(number)?, 1, WaitCondition::Equal)?;
+        stream.fill(data.slice(number * WORD..(number + 1) * WORD)?, context.pattern().byte(number))?;
+    }
+    free.fill(data.slice(WAITING * WORD..)?, context.pattern().byte(WAITING))?;
+    free.synchronize_timeout(PATIENCE)?;
+    let expect = |released: u64| -> Verdict {
+        let mut found = vec![0; 4096];
+        data_side.read(0, &mut found)?;
+        for (number, found) in (0..).zip(found.chunks_exact(4)) {
+            let done = number >= WAITING - released;
+            let byte = if done { context.pattern().byte(number.min(WAITING)) } else { 0 };
+            ensure!(found.iter().all(|found| *found == byte), "word {number} after {released} streams were released");
+        }
+        Ok(())
+    };
+    expect(0)?;
+    for (released, number) in (1..).zip((0..WAITING).rev()) {
+        let stream = &waiting[usize::try_from(number).unwrap_or(0)];
+        ensure!(!stream.is_idle()?, "stream {number} did not wait");
+        words_side.write(number * WORD, &1_u32.to_ne_bytes())?;
+        stream.synchronize_timeout(PATIENCE)?;
+        expect(released)?;
+    }
     Ok(())
 }
 

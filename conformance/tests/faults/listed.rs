@@ -95,6 +95,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600, which is asked first"),
     ("cuStreamBatchMemOp_v2", "cuLaunchHostFunc, behind which a signal waits as well"),
     ("hipExtMallocWithFlags", "hipHostMalloc, as pinned memory does for signal memory"),
+    ("hipExtStreamCreateWithCUMask", "hipStreamCreateWithFlags, whose streams share hardware queues"),
 ];
 
 /// How a fault must be told.

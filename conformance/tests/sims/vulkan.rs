@@ -3,7 +3,7 @@
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::cuda::{NO_NVSCI, NO_SECOND_DEVICE, NO_SURFACES, NO_TEXTURES};
-use crate::hip::{NO_IMAGES, NO_RAW_CALLS, NO_SEMAPHORES, bridged};
+use crate::hip::{NO_IMAGES, NO_RAW_CALLS, NO_RECORDED_WORDS, NO_SEMAPHORES, bridged};
 use crate::peer::{self, Peer};
 use crate::run::Run;
 
@@ -27,6 +27,7 @@ const NO_GREAT_BUFFERS: &str = "vkCreateBuffer: out of memory";
 pub(crate) const UNSUPPORTED_VULKAN: &[&str] = &[
     NO_SEMAPHORES,
     NO_IMAGES,
+    NO_RECORDED_WORDS,
     NO_RAW_CALLS,
     NO_SEMAPHORES_OF_VULKAN,
     NO_TIMELINES_OF_VULKAN,

@@ -299,9 +299,11 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     fn create_stream(&self) -> Result<RawStream> {
         let (driver, _current) = self.context.enter()?;
         let ordinary = || {
-            // SAFETY: takes no more than the flag.
-            let (stream, operation) = unsafe { create!(self.stream_create(STREAM_NON_BLOCKING)) }?;
-            not_null(operation, stream)
+            let (entry, mut stream) = (&driver.functions.stream_create, 0);
+            let arguments = (&raw mut stream, STREAM_NON_BLOCKING);
+            // SAFETY: the pointer is valid for the call; the device is current.
+            driver.check(entry.operation, unsafe { entry.get().traced(entry.operation, arguments) })?;
+            not_null(entry.operation, stream)
         };
         V::create_stream(driver, self.context.device, ordinary).map(RawStream::new)
     }
@@ -375,8 +377,10 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
         if !V::fills_within_words(&self.context.driver) && small_fill::is_within_a_word(target.get(), size) {
-            let (driver, _current) = self.context.enter()?;
-            let source = self.small_fills.of(driver, value)?;
+            let source = {
+                let (driver, _current) = self.context.enter()?;
+                self.small_fills.of(driver, value)?
+            };
             // SAFETY: the target is live and of this size, by contract; the source has 8 bytes until the device is dropped.
             return unsafe { self.copy_from_host(stream, target, source, size) };
         }

@@ -14,12 +14,13 @@ use crate::signal_memory;
 use crate::vendor::Vendor;
 
 /// Bytes of each value.
-const WORD: u64 = 8;
+const WORD: u8 = 8;
 
 /// Whether a range ends within the 8 bytes in which it begins, and does not begin or end with them.
 pub(crate) fn is_within_a_word(target: DeviceAddress, size: u64) -> bool {
-    let first = target % WORD;
-    first != 0 && size < WORD - first
+    let word = u64::from(WORD);
+    let first = target % word;
+    first != 0 && size < word - first
 }
 
 /// Eight bytes of every value.
@@ -39,14 +40,16 @@ impl Values {
                 let page = signal_memory::allocate(driver)?;
                 for value in 0..=u8::MAX {
                     // SAFETY: the page has 4096 bytes, which nothing else knows yet: 256 times 8 are within it.
-                    unsafe { page.host.add(usize::from(value) * WORD as usize).write_bytes(value, WORD as usize) };
+                    unsafe {
+                        page.host.add(usize::from(value) * usize::from(WORD)).write_bytes(value, usize::from(WORD))
+                    };
                 }
                 *values = Some(page);
                 page
             }
         };
         // SAFETY: within the page, as above.
-        Ok(unsafe { page.host.add(usize::from(value) * WORD as usize) }.as_ptr())
+        Ok(unsafe { page.host.add(usize::from(value) * usize::from(WORD)) }.as_ptr())
     }
 
     /// Frees the page.

@@ -91,6 +91,8 @@ impl Runtime for Sim {
             hip::hipDeviceAttribute_t_hipDeviceAttributePciDomainId => domain,
             hip::hipDeviceAttribute_t_hipDeviceAttributePciBusId => bus,
             hip::hipDeviceAttribute_t_hipDeviceAttributePciDeviceId => slot,
+            // As the emulated GPUs that the answers were recorded on.
+            hip::hipDeviceAttribute_t_hipDeviceAttributeMultiprocessorCount => 4,
             // HIP 5.2 has the functions, which work, and denies it.
             hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue => Era::now().pick([0, 1, 1, 1]),
             // Younger than HIP 5.2.

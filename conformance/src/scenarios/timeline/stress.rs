@@ -19,6 +19,10 @@ by_strategy! {
         "64 timelines on 16 streams with random dependencies, every stream enqueued whole before what it waits for, end \
          with every task's data.",
         dependencies [many_streams];
+    "chain",
+        "16 streams, each of which waits for the one made after it, pass a value on from the last to the first, with its \
+         data.",
+        chain [many_streams];
     "create_and_destroy",
         "8 threads make, use and drop timelines 100 times each, then devices too, 50 times: descriptors, threads and \
          mappings are as before.",
@@ -122,6 +126,36 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
     }
     // All of them: which are wrong tells apart what is late and what never came.
     ensure!(wrong.is_empty(), "{} parts are not what a task made: {}", wrong.len(), wrong.join("; "));
+    Ok(())
+}
+
+/// Streams that share a hardware queue, which works in order, would wait for each other for ever.
+fn chain<S: Strategy>(context: &Context) -> Verdict {
+    const CELL: usize = 64;
+    let links = (0..=STREAMS).map(|_| Shared::new::<S>(context, 0)).collect::<Verdict<Vec<_>>>()?;
+    let (buffer, mapped) = cleared(context, CELL * (STREAMS + 1))?;
+    let cell = |number: usize| mapped.slice((number * CELL) as u64..((number + 1) * CELL) as u64);
+    let streams = (0..STREAMS).map(|_| context.device().create_stream()).collect::<gpu_interop::Result<Vec<_>>>()?;
+    for (number, stream) in streams.iter().enumerate() {
+        stream.wait_timeline(&links[number + 1].device, 1)?;
+        stream.copy(cell(number)?, cell(number + 1)?)?;
+        stream.signal_timeline(&links[number].device, 1)?;
+    }
+    let data = context.pattern().bytes(0, CELL);
+    buffer.write((STREAMS * CELL) as u64, &data)?;
+    for (number, stream) in streams.iter().enumerate() {
+        ensure!(!stream.is_idle()?, "stream {number} did not wait");
+    }
+    links[STREAMS].exporter.signal(1)?;
+    for (number, stream) in streams.iter().enumerate() {
+        stream.synchronize_timeout(PATIENCE).map_err(|error| Stop::Failed(format!("stream {number}: {error}")))?;
+    }
+    links[0].exporter.wait(1, PATIENCE)?;
+    let mut found = vec![0; CELL * (STREAMS + 1)];
+    buffer.read(0, &mut found)?;
+    for (number, found) in found.chunks_exact(CELL).enumerate() {
+        context.pattern().verify(0, found, &format!("cell {number}"))?;
+    }
     Ok(())
 }
 

@@ -35,6 +35,13 @@ pub(super) fn streams_and_events(bench: &Bench<'_>) -> Result<()> {
     bench.check(seen(&file, 8) == [3; 8], "the second stream did not wait for the first");
     bench.closed(Sort::Streams, first.close());
     drop((event, second));
+    // More than share AMD's hardware queues: those beyond get one of their own.
+    let streams = (0..5).map(|_| bench.device.create_stream()).collect::<Result<Vec<_>>>()?;
+    for (stream, value) in streams.iter().zip(40..) {
+        stream.fill(buffer.slice(..8)?, value)?;
+        stream.synchronize()?;
+        bench.check(seen(&file, 0) == [value; 8], "a stream beyond the first has not run");
+    }
     Ok(())
 }
 

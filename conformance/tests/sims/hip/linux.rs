@@ -16,6 +16,7 @@ pub(super) fn own_tests() -> Vec<Trial> {
 pub(crate) const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only";
 pub(crate) const NO_IMAGES: &str = "HIP maps images on Windows only";
 pub(crate) const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
+pub(crate) const NO_RECORDED_WORDS: &str = "HIP before 7.16 does not record waits for words and writes of words";
 const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
 /// Of the exporter, which is the runtime's own memory.
 pub(super) const NO_FORMS: &str = NO_NATIVE_FORMS;
@@ -23,6 +24,7 @@ pub(super) const NO_FORMS: &str = NO_NATIVE_FORMS;
 pub(crate) const UNSUPPORTED_NATIVE: &[&str] = &[
     NO_SEMAPHORES,
     NO_IMAGES,
+    NO_RECORDED_WORDS,
     NO_RAW_CALLS,
     NO_SEMAPHORES_OF_HIP,
     NO_NATIVE_FORMS,
