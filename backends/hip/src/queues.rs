@@ -19,12 +19,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gpu_interop_core::{Error, ErrorKind, Result};
 use gpu_interop_driver::{DeviceNumber, Driver, DriverFunction, Handle};
 
-use crate::sys::attribute;
 use crate::vendor::Hip;
 
 const CREATE: &str = "hipExtStreamCreateWithCUMask";
 /// What sets the number of shared queues, read by the runtime when it starts.
 const VARIABLE: &str = "GPU_MAX_HW_QUEUES";
+/// The words of [`EVERY_UNIT`]: the kernel's driver takes 1024 bits, which no GPU fills.
+const WORDS: c_uint = 32;
+/// A mask with every compute unit. Bits without a unit are ignored.
+static EVERY_UNIT: [u32; WORDS as usize] = [u32::MAX; WORDS as usize];
 /// The runtime's own default.
 const DEFAULT_QUEUES: usize = 4;
 
@@ -69,20 +72,10 @@ pub(crate) fn create_stream(
             return Ok(stream);
         }
     }
-    let Some(units) = driver.attribute(device, attribute::MULTIPROCESSOR_COUNT) else {
-        return Err(Error::new(
-            ErrorKind::Driver,
-            CREATE,
-            "the runtime does not tell how many compute units there are",
-        ));
-    };
-    let mask = every_unit(units.unsigned_abs());
     let mut stream: Handle = 0;
-    let words = c_uint::try_from(mask.len()).map_err(|_| {
-        Error::new(ErrorKind::Driver, CREATE, "the device has more compute units than the call can take")
-    })?;
+    let arguments = (&raw mut stream, WORDS, EVERY_UNIT.as_ptr());
     // SAFETY: both pointers are valid for the call, and the mask has that many words.
-    driver.check(CREATE, unsafe { create.traced(CREATE, (&raw mut stream, words, mask.as_ptr())) })?;
+    driver.check(CREATE, unsafe { create.traced(CREATE, arguments) })?;
     if stream == 0 {
         return Err(Error::new(ErrorKind::Driver, CREATE, "the runtime reported success but gave no stream"));
     }
@@ -96,12 +89,6 @@ pub(crate) fn forget_stream(device: DeviceNumber, stream: Handle) {
     }
 }
 
-/// A mask with the bits of all compute units set. RDNA's GPUs have two units where the runtime counts one; bits without a
-/// unit are ignored.
-fn every_unit(count: u32) -> Vec<u32> {
-    vec![u32::MAX; count.max(1).saturating_mul(2).div_ceil(u32::BITS) as usize]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,13 +99,6 @@ mod tests {
             [(None, 3), (Some("32"), 31), (Some(" 8 "), 7), (Some("1"), 0), (Some("0"), 0), (Some("many"), 3)]
         {
             assert_eq!(capacity(variable), expected, "{variable:?}");
-        }
-    }
-
-    #[test]
-    fn a_mask_covers_twice_the_units_that_the_runtime_counts() {
-        for (count, words) in [(0, 1), (1, 1), (16, 1), (17, 2), (104, 7), (304, 19)] {
-            assert_eq!(every_unit(count), vec![u32::MAX; words], "{count} units");
         }
     }
 }

@@ -25,7 +25,6 @@ pub(crate) mod attribute {
     /// Not in the header of HIP 5.2, whose runtime refuses the number.
     pub(crate) const VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: c_int = 89;
     pub(crate) const CAN_USE_STREAM_WAIT_VALUE: c_int = 10013;
-    pub(crate) const MULTIPROCESSOR_COUNT: c_int = 63;
 }
 
 /// `hipExternalMemoryHandleTypeOpaqueFd`: for dma-bufs too, which have no number of their own. On Linux the runtime looks
@@ -97,7 +96,6 @@ mod tests {
                 hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported,
             ),
             (attribute::CAN_USE_STREAM_WAIT_VALUE, hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue),
-            (attribute::MULTIPROCESSOR_COUNT, hip::hipDeviceAttribute_t_hipDeviceAttributeMultiprocessorCount),
         ];
         for (ours, theirs) in attributes {
             assert_eq!(u32::try_from(ours), Ok(theirs));

@@ -75,6 +75,7 @@ pub(crate) fn reported(notices: &[Notice]) -> Live {
 fn of(notice: &Notice) -> Option<Sort> {
     match notice.message.as_str() {
         "freeing a driver object failed; it is leaked" => resource(notice),
+        "freeing a mapping failed; it is leaked" => Some(Sort::Mappings),
         "freeing device memory failed; it is leaked" => of_allocation(operation(notice)),
         "destroying what a graph was made of failed" => Some(Sort::Graphs),
         "ending a recording that was given up failed" => {

@@ -159,7 +159,13 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         };
         // SAFETY: live and freed once, by contract.
         let destroyed = unsafe { call!(self.destroy_external_memory(memory.get())) };
-        freed.and(destroyed)
+        match (freed, destroyed) {
+            (Err(mapping), Err(error)) => {
+                tracing::error!(error = %mapping, "freeing a mapping failed; it is leaked");
+                Err(error)
+            }
+            (freed, destroyed) => freed.and(destroyed),
+        }
     }
 
     unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {
