@@ -116,9 +116,6 @@ enum Wait {
     Event { event: RawEvent, slot: usize },
     /// The stream in this slot being idle, where no event could be recorded; the graph in it being gone.
     Idle(usize),
-    /// No stream of the device waiting on a bridge: freeing would block until that wait is met, and this thread may be the
-    /// one to signal it.
-    Unblocked,
 }
 
 #[derive(Debug)]
@@ -193,15 +190,17 @@ impl Lifetimes {
             return self.free(device, resource).map(drop);
         }
         self.collect_if_due(device);
-        let mut waits = self.fence(device, used);
-        if device.frees_wait_for_streams() && resource.is_memory_or_module() && self.unmet.any() {
-            waits.push(Wait::Unblocked);
-        }
-        if waits.is_empty() && !self.is_occupied(&resource) {
+        let waits = self.fence(device, used);
+        if waits.is_empty() && !self.would_block(device, &resource) && !self.is_occupied(&resource) {
             return self.free(device, resource).map(drop);
         }
         lock(&self.retired).push(Retired { resource, waits });
         Ok(())
+    }
+
+    /// Whether freeing would block until a stream's wait is met, which this thread may be the one to signal.
+    fn would_block(&self, device: &dyn BackendDevice, resource: &Resource) -> bool {
+        device.frees_wait_for_streams() && resource.is_memory_or_module() && self.unmet.any()
     }
 
     /// Whether something that lives in `resource` is still kept. Returns only after what another thread is freeing is
@@ -288,7 +287,8 @@ impl Lifetimes {
         let mut busy = BTreeSet::new();
         for entry in std::mem::take(&mut *retired) {
             let is_occupied = entry.resource.container().is_some_and(|container| occupied.contains(&container));
-            if is_occupied || !entry.waits.iter().all(|wait| self.passed(device, *wait, &mut busy)) {
+            let stays = is_occupied || self.would_block(device, &entry.resource);
+            if stays || !entry.waits.iter().all(|wait| self.passed(device, *wait, &mut busy)) {
                 occupied.extend(entry.resource.lives_in().into_iter().flatten());
                 retired.push(entry);
                 continue;
@@ -323,7 +323,6 @@ impl Lifetimes {
                 passed
             }
             Wait::Idle(slot) => self.is_idle(device, slot),
-            Wait::Unblocked => !self.unmet.any(),
         }
     }
 

@@ -49,8 +49,15 @@ fn memory_is_not_freed_while_a_stream_waits_where_frees_wait_for_streams() {
     let destroyed = || recorder.calls().iter().any(|call| matches!(call, Call::DestroyMemory(_)));
     recorder.frees_wait_for_streams();
     stream.wait_timeline(&timeline, 1).expect("enqueues");
-    // Never used on the stream.
+    // Never used on the stream; and used on one that has run it since.
     drop(device.import_memory(opaque(SIZE)).expect("imports"));
+    let other = device.create_stream().expect("stream");
+    recorder.hold(other.as_raw());
+    let memory = device.import_memory(opaque(SIZE)).expect("imports");
+    let mapped = memory.map_buffer(0, SIZE).expect("maps");
+    other.fill(&mapped, 1).expect("enqueues");
+    drop((mapped, memory));
+    recorder.finish(other.as_raw());
     drop(device.create_stream().expect("a stream, which collects"));
     assert!(!destroyed(), "freed while a stream waits");
     exporter.set(1);
