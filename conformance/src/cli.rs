@@ -87,7 +87,7 @@ enum Command {
     /// List the scenarios: id and purpose, one a line.
     List(ListArgs),
     /// Run the scenarios. Also what happens without a subcommand.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Measure what the library costs beside the driver called directly, another binding, and no interop at all.
     ///
     /// Prints ratios first, each with its limit and the 95 % interval of its median, then every measurement. The variants
@@ -207,7 +207,7 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         Ok(session) => session,
         Err(stop) => return not_run(&stop),
     };
-    let done = match cli.command.unwrap_or(Command::Run(cli.run)) {
+    let done = match cli.command.unwrap_or(Command::Run(Box::new(cli.run))) {
         Command::Doctor(args) => doctor::run(suite, args.json).map(|()| 0),
         Command::List(args) => list(suite, &args).map(|()| 0),
         Command::Run(args) => run(suite, &args),

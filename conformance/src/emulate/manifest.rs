@@ -34,6 +34,7 @@ impl Manifest {
     }
 
     /// The version of the C library.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
     pub(super) fn c_library(&self) -> Option<String> {
         self.packages.iter().find(|(name, _)| name == "libc6").map(|(_, version)| upstream(version))
     }

@@ -152,13 +152,13 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()> {
-        let freed = match self.imports.remove(memory) {
-            // SAFETY: mapped as a whole, and no range of it is in use: they end before their import, by contract.
-            Some(whole) if V::frees_mappings(&self.context.driver) => unsafe { call!(self.mem_free(whole)) },
-            _ => Ok(()),
-        };
+        // SAFETY: mapped as a whole, and no range of it is in use: they end before their import, by contract.
+        let free = |whole| unsafe { call!(self.mem_free(whole)) };
         // SAFETY: live and freed once, by contract.
-        let destroyed = unsafe { call!(self.destroy_external_memory(memory.get())) };
+        let destroy = || unsafe { call!(self.destroy_external_memory(memory.get())) };
+        let whole = self.imports.remove(memory).filter(|_| V::frees_mappings(&self.context.driver));
+        let freed = whole.map_or(Ok(()), free);
+        let destroyed = destroy();
         match (freed, destroyed) {
             (Err(mapping), Err(error)) => {
                 tracing::error!(error = %mapping, "freeing a mapping failed; it is leaked");
