@@ -157,15 +157,11 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         // SAFETY: live and freed once, by contract.
         let destroy = || unsafe { call!(self.destroy_external_memory(memory.get())) };
         let whole = self.imports.remove(memory).filter(|_| V::frees_mappings(&self.context.driver));
-        let freed = whole.map_or(Ok(()), free);
-        let destroyed = destroy();
-        match (freed, destroyed) {
-            (Err(mapping), Err(error)) => {
-                tracing::error!(error = %mapping, "freeing a mapping failed; it is leaked");
-                Err(error)
-            }
-            (freed, destroyed) => freed.and(destroyed),
+        if let Err(error) = whole.map_or(Ok(()), free) {
+            // The import ends all the same, and its result is the caller's.
+            tracing::error!(%error, "freeing a mapping failed; it is leaked");
         }
+        destroy()
     }
 
     unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {
