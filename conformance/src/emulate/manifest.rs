@@ -34,7 +34,10 @@ impl Manifest {
     }
 
     /// The version of the C library.
-    #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+    #[cfg_attr(
+        not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")),
+        allow(dead_code, reason = "elsewhere no program is changed for it")
+    )]
     pub(super) fn c_library(&self) -> Option<String> {
         self.packages.iter().find(|(name, _)| name == "libc6").map(|(_, version)| upstream(version))
     }

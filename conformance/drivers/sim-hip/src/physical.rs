@@ -126,7 +126,10 @@ entries! {
         if physical::RESERVED.get(address(pointer)).is_none() {
             die_because("hipMemAddressFree of what was not reserved");
         }
-        physical::unreserve(pointer, size)
+        physical::unreserve(pointer, size)?;
+        // What was not unmapped goes with its addresses, which other memory may get.
+        lock(&MAPPED).remove(&pointer);
+        Ok(())
     }
 
     fn hipMemMap(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) {
