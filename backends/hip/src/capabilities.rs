@@ -18,6 +18,10 @@ const LAUNCHED_ONCE: &str =
 /// rocm-systems#8911. Seen with 5.2.3, 5.7.1, 6.4.3 and 7.2.4: a write in a recording has run before the recording ends.
 const NOT_RECORDED: &str = "HIP before 7.16 does not record waits for words and writes of words: it runs them at once, on \
                             the stream that records; enqueue them before and after the graph";
+/// The kinds that have names drop them (`hipImportExternalSemaphore` of CLR, every version).
+const NO_SEMAPHORE_NAMES: &str = "HIP ignores the names of semaphores; pass a handle";
+/// In CLR since 2023-12-14.
+const NO_MEMORY_NAMES: &str = "HIP before 6.1 ignores the names of memory; pass a handle";
 const NO_NV_SCI: &str = "NvSci objects exist on NVIDIA's embedded systems only";
 
 pub(crate) fn memory(kind: MemoryHandleKind, symbols: Support) -> Support {
@@ -42,6 +46,7 @@ fn refused(feature: Feature) -> Option<&'static str> {
         // Surfaces and textures are made of mapped images.
         Feature::MappedMipmappedArray | Feature::Surfaces | Feature::Textures if cfg!(not(windows)) => Some(NO_IMAGES),
         Feature::GraphSemaphores if cfg!(not(windows)) => Some(NO_SEMAPHORES),
+        Feature::NamedSemaphores if cfg!(windows) => Some(NO_SEMAPHORE_NAMES),
         Feature::ExportableMemory if cfg!(windows) => Some(NO_EXPORT),
         Feature::NvSciSyncAttributes => Some(NO_NV_SCI),
         _ => None,
@@ -62,6 +67,9 @@ pub(crate) fn feature(driver: &Driver<Hip>, device: DeviceNumber, feature: Featu
         Feature::StreamMemoryOperations32 => both(both(own.stream_wait_value_32.support(version), symbols), words()),
         Feature::GraphKernels if version.major > 0 && !version.is_at_least((5, 7)) => {
             both(symbols, Support::DriverTooOld(LAUNCHED_ONCE.into()))
+        }
+        Feature::NamedMemory if !version.is_at_least((6, 1)) => {
+            both(symbols, Support::DriverTooOld(NO_MEMORY_NAMES.into()))
         }
         Feature::GraphMemoryOperations => {
             let recorded = match version.is_at_least((7, 16)) {
@@ -122,7 +130,7 @@ mod tests {
         let refused: Vec<Feature> =
             Feature::ALL.iter().copied().filter(|feature| refused(*feature).is_some()).collect();
         let expected: &[Feature] = if cfg!(windows) {
-            &[Feature::ExportableMemory, Feature::NvSciSyncAttributes]
+            &[Feature::ExportableMemory, Feature::NamedSemaphores, Feature::NvSciSyncAttributes]
         } else {
             &[
                 Feature::MappedMipmappedArray,

@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 #[cfg(unix)]
 use gpu_interop_core::handle::{FdKind, classify_fd};
-use gpu_interop_core::{Error, MemoryHandle, MemoryImport, Result, SemaphoreHandle, SemaphoreHandleKind};
+#[cfg(unix)]
+use gpu_interop_core::{Error, Result};
+use gpu_interop_core::{MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreHandleKind};
 use gpu_interop_driver::ApiVersion;
 use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
 
@@ -32,19 +34,15 @@ pub(crate) fn semaphore(handle: &SemaphoreHandle, fd: c_int) -> Option<Semaphore
     Some(desc)
 }
 
-/// Refuses what the runtime gets wrong: it maps as much as it is told, whatever the memory has, and versions before 6.2
-/// drop names.
-pub(crate) fn check(operation: &'static str, version: ApiVersion, request: &MemoryImport) -> Result<()> {
-    let named = request.handle().as_win32().is_some_and(|object| object.name().is_some());
-    if named && !version.is_at_least((6, 2)) {
-        let message = format!("{version} opens no objects by name, HIP 6.2 and later do; pass a handle");
-        return Err(Error::unsupported(operation, message));
+/// Refuses what the runtime gets wrong: it maps as much as it is told, whatever the memory has.
+#[cfg(unix)]
+pub(crate) fn check(operation: &'static str, request: &MemoryImport) -> Result<()> {
+    match request.handle() {
+        MemoryHandle::OpaqueFd(fd) | MemoryHandle::DmaBufFd(fd) => {
+            check_descriptor(operation, fd.as_fd(), request.size())
+        }
+        _ => Ok(()),
     }
-    #[cfg(unix)]
-    if let MemoryHandle::OpaqueFd(fd) | MemoryHandle::DmaBufFd(fd) = request.handle() {
-        check_descriptor(operation, fd.as_fd(), request.size())?;
-    }
-    Ok(())
 }
 
 /// Refuses descriptors that the runtime cannot import. It compares no sizes, and an import that fails ends in the free of a
@@ -124,15 +122,11 @@ mod tests {
         let timeline = semaphore(&SemaphoreHandle::TimelineWin32(name()), -1).expect("encodes");
         assert_eq!(timeline.kind, 2, "its own number is refused");
         assert_eq!(semaphore(&SemaphoreHandle::D3d12Fence(name()), -1).expect("encodes").kind, 4);
-        let request = MemoryImport::new(MemoryHandle::D3d12Heap(name()), 4096);
-        let error = check("op", HIP_5, &request).expect_err("names are dropped");
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(check("op", HIP_7, &request).is_ok());
     }
 
     #[test]
     fn a_dma_buf_smaller_than_the_request_is_refused() {
-        let check = |handle, size| check("op", HIP_7, &MemoryImport::new(handle, size));
+        let check = |handle, size| check("op", &MemoryImport::new(handle, size));
         assert!(check(MemoryHandle::DmaBufFd(file(4096)), 4096).is_ok());
         let error = check(MemoryHandle::DmaBufFd(file(4096)), 8192).expect_err("too small");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -144,7 +138,7 @@ mod tests {
     fn what_is_no_memory_is_refused() {
         use rustix::event::{EventfdFlags, eventfd};
         let other = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
-        let error = check("op", HIP_7, &MemoryImport::new(MemoryHandle::OpaqueFd(other), 4096)).expect_err("no memory");
+        let error = check("op", &MemoryImport::new(MemoryHandle::OpaqueFd(other), 4096)).expect_err("no memory");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("eventfd"), "{error}");
     }

@@ -157,8 +157,9 @@ impl Vendor for Hip {
         import::memory(driver.version, request, fd)
     }
 
-    fn check_memory(driver: &Driver<Self>, operation: &'static str, request: &MemoryImport) -> Result<()> {
-        import::check(operation, driver.version, request)
+    #[cfg(unix)]
+    fn check_memory(_driver: &Driver<Self>, operation: &'static str, request: &MemoryImport) -> Result<()> {
+        import::check(operation, request)
     }
 
     fn semaphore(

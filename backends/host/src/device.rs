@@ -49,6 +49,7 @@ impl HostDevice {
         header: ExporterHeader,
         kernels: Arc<BTreeMap<CString, HostKernel>>,
     ) -> Self {
+        let names = if cfg!(windows) { Support::Native } else { Support::no("objects have names on Windows only") };
         let capabilities = Capabilities::none()
             .with_memory(sys::MEMORY, Support::Native)
             .with_memory(
@@ -60,6 +61,8 @@ impl HostDevice {
             .with_feature(Feature::MappedMipmappedArray, Support::no("the host backend maps linear memory only"))
             .with_feature(Feature::Surfaces, Support::no("the host backend maps no images"))
             .with_feature(Feature::Textures, Support::no("the host backend maps no images"))
+            .with_feature(Feature::NamedMemory, names.clone())
+            .with_feature(Feature::NamedSemaphores, names)
             .with_feature(Feature::NvSciSyncAttributes, Support::no("the host backend knows no NvSci"));
         let native = [
             Feature::MappedBuffer,

@@ -25,6 +25,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     own_tests().into_iter().chain(everywhere).collect()
 }
 
+pub(crate) const NO_RECORDED_WORDS: &str = "HIP before 7.16 does not record waits for words and writes of words";
 /// HIP 5.2 says so, though it has the functions.
 const NO_WORDS: &str = "the device says that it has no streams that wait for values in memory";
 

@@ -106,6 +106,10 @@ pub enum Feature {
     GraphSemaphores,
     /// Streams that wait for or write a word in memory, in graphs.
     GraphMemoryOperations,
+    /// Imports of memory by the name of an object of Windows, instead of by a handle.
+    NamedMemory,
+    /// Imports of semaphores by the name of an object of Windows, instead of by a handle.
+    NamedSemaphores,
     /// Attribute lists of NvSciSync that the device fills with what it needs: [`Device::fill_nv_sci_sync_attributes`].
     ///
     /// [`Device::fill_nv_sci_sync_attributes`]: crate::Device::fill_nv_sci_sync_attributes
@@ -129,6 +133,8 @@ impl Feature {
         Self::GraphKernels,
         Self::GraphSemaphores,
         Self::GraphMemoryOperations,
+        Self::NamedMemory,
+        Self::NamedSemaphores,
         Self::NvSciSyncAttributes,
     ];
 }
@@ -150,6 +156,8 @@ impl fmt::Display for Feature {
             Self::GraphKernels => "kernels in graphs",
             Self::GraphSemaphores => "semaphores in graphs",
             Self::GraphMemoryOperations => "stream memory operations in graphs",
+            Self::NamedMemory => "imports of memory by name",
+            Self::NamedSemaphores => "imports of semaphores by name",
             Self::NvSciSyncAttributes => "NvSciSync attributes",
         })
     }

@@ -12,6 +12,11 @@ pub fn both(first: Support, second: Support) -> Support {
     if first.is_supported() { second } else { first }
 }
 
+/// Names are for objects of Windows.
+fn on_windows(symbols: Support) -> Support {
+    if cfg!(windows) { symbols } else { Support::no("objects have names on Windows only") }
+}
+
 pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabilities {
     let functions = &driver.functions;
     // What cannot be destroyed is not made.
@@ -76,6 +81,8 @@ pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabil
             Feature::GraphMemoryOperations => {
                 both(has!(stream_write_value_32), has!(stream_begin_capture, graph_instantiate))
             }
+            Feature::NamedMemory => on_windows(memory.clone()),
+            Feature::NamedSemaphores => on_windows(semaphore.clone()),
             // No function that both vendors have.
             Feature::NvSciSyncAttributes => Support::Native,
             // A feature of a later version, which nothing here implements.

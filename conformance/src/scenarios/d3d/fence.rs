@@ -56,6 +56,7 @@ fn by_handle(context: &Context) -> Verdict {
 
 fn by_name(context: &Context) -> Verdict {
     context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
+    context.need_feature(Feature::NamedSemaphores)?;
     let (gpu, buffer, mapped) = shared(context)?;
     let fence = ExportableFence::new(gpu.interop(), 0)?;
     let (kept, request) = fence.import_request_by_name(&name("fence")?)?;

@@ -8,7 +8,7 @@ use gpu_interop::d3d::d3d11::KeyedMutex;
 use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::IDXGIKeyedMutex;
 use gpu_interop::d3d::windows::core::Interface;
 use gpu_interop::handle::Win32Object;
-use gpu_interop::{ErrorKind, MappedBuffer, MemoryHandle, SemaphoreImport};
+use gpu_interop::{ErrorKind, Feature, MappedBuffer, MemoryHandle, SemaphoreImport};
 
 use super::{SIZE, buffer11, name, need_mutexes, open11};
 use crate::context::{Context, PATIENCE, WATCH};
@@ -95,6 +95,8 @@ fn hand_over(context: &Context) -> Verdict {
 }
 
 fn by_name(context: &Context) -> Verdict {
+    context.need_feature(Feature::NamedMemory)?;
+    context.need_feature(Feature::NamedSemaphores)?;
     let sharing = Sharing::NtHandleKeyedMutex;
     need_mutexes(context, &[sharing])?;
     let gpu = open11(context, &[sharing])?;

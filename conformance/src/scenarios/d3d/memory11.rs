@@ -48,6 +48,7 @@ fn buffers(context: &Context) -> Verdict {
 }
 
 fn by_name(context: &Context) -> Verdict {
+    context.need_feature(Feature::NamedMemory)?;
     let gpu = open11(context, &[Sharing::NtHandle])?;
     let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
     let name = name("buffer-11")?;

@@ -2,7 +2,7 @@
 
 use gpu_interop::d3d::ResourceFlags;
 use gpu_interop::d3d::d3d12::{ExportableHeap, ExportableResource, HeapContents, HeapOptions};
-use gpu_interop::{ErrorKind, MemoryHandleKind};
+use gpu_interop::{ErrorKind, Feature, MemoryHandleKind};
 
 use super::{SIZE, import, name, open12};
 use crate::context::Context;
@@ -86,6 +86,7 @@ fn committed(context: &Context) -> Verdict {
 }
 
 fn named(context: &Context) -> Verdict {
+    context.need_feature(Feature::NamedMemory)?;
     let gpu = open12(context, &[MemoryHandleKind::D3d12Resource, MemoryHandleKind::D3d12Heap])?;
     let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
     let (of_buffer, of_heap) = (name("buffer")?, name("heap")?);

@@ -2,7 +2,7 @@
 
 use libtest_mimic::{Failed, Trial};
 
-use super::bridged;
+use super::{NO_RECORDED_WORDS, bridged};
 use crate::cuda::{NO_GL_OF_NATIVE, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_NVSCI, NO_SECOND_DEVICE};
 use crate::run::{Run, check};
 
@@ -16,7 +16,6 @@ pub(super) fn own_tests() -> Vec<Trial> {
 pub(crate) const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only";
 pub(crate) const NO_IMAGES: &str = "HIP maps images on Windows only";
 pub(crate) const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
-pub(crate) const NO_RECORDED_WORDS: &str = "HIP before 7.16 does not record waits for words and writes of words";
 const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
 /// Of the exporter, which is the runtime's own memory.
 pub(super) const NO_FORMS: &str = NO_NATIVE_FORMS;

@@ -4,6 +4,7 @@ use std::ops::{Bound, RangeBounds};
 
 use crate::capability::{Capabilities, Feature};
 use crate::error::{Error, Result};
+use crate::handle::Win32Object;
 use crate::identity::DeviceIdentity;
 use crate::import::{MemoryImport, SemaphoreImport};
 
@@ -65,6 +66,7 @@ pub(super) fn memory_import(
     if let Some(error) = capabilities.memory(kind).refusal(OPERATION, "memory of this kind cannot be imported") {
         return Err(error);
     }
+    by_name(OPERATION, capabilities, request.handle().as_win32(), Feature::NamedMemory)?;
     request.validate(OPERATION, importer)
 }
 
@@ -79,7 +81,21 @@ pub(super) fn semaphore_import(
     if let Some(error) = capabilities.semaphore(kind).refusal(OPERATION, "semaphores of this kind cannot be imported") {
         return Err(error);
     }
+    by_name(OPERATION, capabilities, request.handle().as_win32(), Feature::NamedSemaphores)?;
     request.validate(OPERATION, importer)
+}
+
+/// Refuses an object's name where the device needs a handle.
+fn by_name(
+    operation: &'static str,
+    capabilities: &Capabilities,
+    object: Option<&Win32Object>,
+    needed: Feature,
+) -> Result<()> {
+    match object {
+        Some(Win32Object::Name(_)) => feature(operation, capabilities, needed),
+        _ => Ok(()),
+    }
 }
 
 /// A feature that the device must have.

@@ -10,7 +10,8 @@ use crate::array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedAr
 use crate::backend::WaitCondition;
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
-use crate::handle::NvSciSyncAttrList;
+use crate::handle::{MemoryHandle, NvSciSyncAttrList, ObjectName, SemaphoreHandle, Win32Object};
+use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::{LaunchConfig, ModuleImage};
 use crate::nv_sci::NvSciSyncUse;
 use crate::object::{Device, Stream, Timeline};
@@ -33,6 +34,10 @@ impl ExporterTimeline for Zero {
     fn wait(&self, _value: u64, _timeout: Duration) -> Result<()> {
         Err(Error::new(ErrorKind::Timeout, "Zero::wait", "it stays 0"))
     }
+}
+
+fn named() -> Win32Object {
+    Win32Object::Name(ObjectName::new("Local\\object").expect("a name"))
 }
 
 /// Every operation that needs `feature`, tried on `device`.
@@ -100,6 +105,19 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
                 ("Stream::write_value_u32", record(&|stream| stream.write_value_u32(&word(4), 0))),
                 ("Stream::write_value_u64", record(&|stream| stream.write_value_u64(&word(8), 0))),
             ]
+        }
+        // Elsewhere there are no kinds that have names.
+        Feature::NamedMemory | Feature::NamedSemaphores if cfg!(not(windows)) => Vec::new(),
+        Feature::NamedMemory => {
+            let request = MemoryImport::new(MemoryHandle::OpaqueWin32(named()), SIZE);
+            vec![("Device::import_memory", device.import_memory(request).err().map(|failure| failure.into_parts().0))]
+        }
+        Feature::NamedSemaphores => {
+            let request = SemaphoreImport::new(SemaphoreHandle::OpaqueWin32(named()));
+            vec![(
+                "Device::import_semaphore",
+                device.import_semaphore(request).err().map(|failure| failure.into_parts().0),
+            )]
         }
         Feature::NvSciSyncAttributes => {
             // SAFETY: the recorder does not follow it.
