@@ -24,6 +24,8 @@ impl Vendor for Hip {
     const CONSUMES_DESCRIPTORS: bool = false;
     const MAPS_WHOLE_IMPORTS: bool = true;
     const KEEPS_MAPPINGS: bool = true;
+    /// Seen with 6.4.3: two launches on two streams run at once.
+    const ORDERS_LAUNCHES: bool = false;
     const FREES_WAIT_FOR_STREAMS: bool = true;
     const REQUIRED_SINCE: (u32, u32) = (4, 2);
     const MODULES: &'static str = "HIP loads code objects, each for one architecture or family; it translates no PTX";
@@ -191,6 +193,16 @@ impl Vendor for Hip {
     fn frees_mappings(driver: &Driver<Self>) -> bool {
         // One that does not say its version is known by what came with HIP 6.
         driver.version.is_at_least((5, 5)) || (driver.version.major == 0 && driver.own.get_properties.get().is_some())
+    }
+
+    /// HIP 6 releases what a copy used on a thread of its own, which may come to it after the stream was found idle. If that
+    /// is the last that holds a mapping of reserved addresses, after `hipMemUnmap`, the runtime forgets the reservation too,
+    /// and `hipMemAddressFree` follows a null pointer. Seen with 6.4.3, without this library: a copy of 4096 bytes,
+    /// `hipStreamSynchronize`, `hipMemUnmap` and `hipMemAddressFree` crash within 2,000 cycles, with
+    /// `hipDeviceSynchronize` between them too; behind a function of the host they do not. 7.2.4 does not crash. Those
+    /// between were not seen.
+    fn releases_late(driver: &Driver<Self>) -> bool {
+        driver.version.is_at_least((6, 0)) && !driver.version.is_at_least((7, 2))
     }
 
     /// 5.2.3 dispatches a kernel that fills nearly all of the address space; 5.7.1 fills them. Those between were not seen.

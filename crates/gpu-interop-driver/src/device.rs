@@ -520,8 +520,9 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     unsafe fn launch_graph(&self, stream: RawStream, graph: RawGraph) -> Result<()> {
         // It may end with a fill.
         self.fills(stream, 0);
-        // SAFETY: live and used by nobody else, by contract.
-        unsafe { call!(self.graph_launch(graph.get(), stream.get())) }
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and used by nobody else, by contract; the device is current.
+        unsafe { self.graphs.launch(driver, stream, graph) }
     }
 
     unsafe fn destroy_graph(&self, graph: RawGraph) -> Result<()> {

@@ -9,6 +9,7 @@ use gpu_interop_core::{Error, ErrorKind, MemoryHandle, Result};
 
 use crate::driver::{Driver, null};
 use crate::functions::DeviceAddress;
+use crate::late_release;
 use crate::trace::DriverFunction;
 use crate::vendor::{Context, Vendor};
 
@@ -218,11 +219,15 @@ impl<V: Vendor> Allocation<V> {
     fn undo(&mut self) -> Result<()> {
         let (driver, size) = (&*self.context.driver, self.size);
         let (reserved, physical) = (self.reserved.take(), self.physical.take());
+        let mapped = std::mem::take(&mut self.mapped);
+        let settled = if mapped && V::releases_late(driver) { late_release::wait(driver) } else { Ok(()) };
         let unmapped = match reserved {
-            Some(address) if std::mem::take(&mut self.mapped) => unmap(driver, address.get(), size),
+            Some(address) if mapped => unmap(driver, address.get(), size),
             _ => Ok(()),
         };
-        let unreserved = reserved.map_or(Ok(()), |address| unreserve(driver, address.get(), size));
+        // Where it is not known to be safe, the addresses stay reserved; the memory is given back all the same.
+        let unreserved =
+            settled.and_then(|()| reserved.map_or(Ok(()), |address| unreserve(driver, address.get(), size)));
         let released = physical.map_or(Ok(()), |handle| release(driver, handle.get()));
         let mut failed = [unmapped, unreserved, released].into_iter().filter_map(Result::err);
         let first = failed.next();

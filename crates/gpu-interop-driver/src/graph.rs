@@ -13,16 +13,26 @@ use crate::abi::SemaphoreNodeParams;
 use crate::batch::{one_call, with_signals, with_waits};
 use crate::driver::{Driver, not_null, null};
 use crate::functions::Handle;
+use crate::launch_order::Launches;
 use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
 
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`, `hipStreamCaptureModeRelaxed`: other calls go on as ever, of this thread and others.
 const RELAXED: c_uint = 2;
 
-/// The recorded graphs by those that are launched.
+/// What belongs to a graph that is launched.
+#[derive(Debug)]
+struct Recorded {
+    /// The graph that was recorded.
+    graph: Handle,
+    /// From its first launch, unless the driver keeps them in order.
+    launches: Option<Launches>,
+}
+
+/// Each graph that is launched.
 #[derive(Debug, Default)]
 pub(crate) struct Graphs {
-    recorded: Mutex<HashMap<Handle, Handle>>,
+    recorded: Mutex<HashMap<Handle, Recorded>>,
 }
 
 /// Calls a function of the driver, and looks at its status. In an unsafe block.
@@ -68,7 +78,7 @@ pub(crate) unsafe fn last<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> R
 
 impl Graphs {
     /// Nothing under the lock can be left half-done by a panic.
-    fn recorded(&self) -> MutexGuard<'_, HashMap<Handle, Handle>> {
+    fn recorded(&self) -> MutexGuard<'_, HashMap<Handle, Recorded>> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,7 +95,7 @@ impl Graphs {
         let made = unsafe { call!(driver.graph_instantiate(&raw mut ready, graph, 0)) };
         match made.and_then(|()| not_null(driver.functions.graph_instantiate.operation, ready)) {
             Ok(ready) => {
-                self.recorded().insert(ready, graph);
+                self.recorded().insert(ready, Recorded { graph, launches: None });
                 Ok(RawGraph::new(ready))
             }
             Err(error) => {
@@ -98,6 +108,36 @@ impl Graphs {
         }
     }
 
+    /// Enqueues what was recorded.
+    ///
+    /// # Safety
+    /// Graph and stream are live, no other thread uses the graph, and its device is current.
+    pub(crate) unsafe fn launch<V: Vendor>(
+        &self,
+        driver: &Driver<V>,
+        stream: RawStream,
+        graph: RawGraph,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        let launch = || unsafe { call!(driver.graph_launch(graph.get(), stream.get())) };
+        if V::ORDERS_LAUNCHES {
+            return launch();
+        }
+        // Out of the table, so that no lock is held over calls of the driver.
+        let kept = self.recorded().get_mut(&graph.get()).and_then(|recorded| recorded.launches.take());
+        let mut launches = kept.map_or_else(|| Launches::new(driver), Ok)?;
+        // SAFETY: the caller's promise.
+        let launched = unsafe { launches.before(driver, stream.get()) }.and_then(|()| launch());
+        if launched.is_ok() {
+            // SAFETY: the caller's promise.
+            unsafe { launches.after(driver, stream.get()) };
+        }
+        if let Some(recorded) = self.recorded().get_mut(&graph.get()) {
+            recorded.launches = Some(launches);
+        }
+        launched
+    }
+
     /// Destroys a graph.
     ///
     /// # Safety
@@ -106,14 +146,13 @@ impl Graphs {
         // SAFETY: the caller's promise.
         let destroyed = unsafe { call!(driver.graph_exec_destroy(graph.get())) };
         let Some(recorded) = self.recorded().remove(&graph.get()) else { return destroyed };
+        let ended = recorded.launches.map_or(Ok(()), |launches| launches.end(driver));
         // SAFETY: recorded for this graph alone.
-        match (destroyed, unsafe { call!(driver.graph_destroy(recorded)) }) {
-            (Err(first), Err(error)) => {
-                tracing::warn!(%error, "destroying what a graph was made of failed");
-                Err(first)
-            }
-            (first, second) => first.and(second),
-        }
+        let parts = [destroyed, unsafe { call!(driver.graph_destroy(recorded.graph)) }, ended];
+        let mut failed = parts.into_iter().filter_map(Result::err);
+        let first = failed.next();
+        failed.for_each(|error| tracing::warn!(%error, "destroying what a graph was made of failed"));
+        first.map_or(Ok(()), Err)
     }
 }
 

@@ -37,6 +37,8 @@ pub mod exportable;
 mod functions;
 mod graph;
 mod import;
+mod late_release;
+mod launch_order;
 mod lending;
 mod library;
 mod mapping;

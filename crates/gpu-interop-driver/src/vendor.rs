@@ -83,6 +83,9 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// back.
     const KEEPS_MAPPINGS: bool = false;
 
+    /// Whether the driver runs the launches of one graph one after another, also on different streams.
+    const ORDERS_LAUNCHES: bool = true;
+
     /// Whether freeing memory or unloading a module waits for every stream of the device.
     const FREES_WAIT_FOR_STREAMS: bool = false;
 
@@ -205,6 +208,12 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// their import.
     fn frees_mappings(_driver: &Driver<Self>) -> bool {
         true
+    }
+
+    /// Whether memory that a copy used may be released after the copy is reported as done, by the thread that runs
+    /// functions of the host. Reserved addresses are then given back only behind such a function.
+    fn releases_late(_driver: &Driver<Self>) -> bool {
+        false
     }
 
     /// How many semaphores one call takes. A greater batch is refused.
