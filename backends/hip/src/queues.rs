@@ -9,8 +9,12 @@
 //! runtime gives a new stream the queue with the fewest streams, and the one left over is the null stream's. Every further
 //! stream is made with a mask of all compute units, which in those runtimes gives it a hardware queue of its own.
 //!
-//! Called by the vendor's [`create_stream`](gpu_interop_driver::Vendor::create_stream). The counts are the process's: a
-//! device that is opened twice has its queues once.
+//! A stream with a queue of its own is kept when it ends, for the next one, until the device is closed: 5.7 never gives
+//! its memory back, and on 7.2 threads that make and destroy such streams at the same time hang (seen with 5.7.1 and
+//! 7.2.4, calling the runtime without this library; with streams that are made once they do not).
+//!
+//! Called by the vendor's [`create_stream`](gpu_interop_driver::Vendor::create_stream). What is counted here is the
+//! process's: a device that is opened twice has its queues once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_uint;
@@ -31,12 +35,63 @@ static EVERY_UNIT: [u32; WORDS as usize] = [u32::MAX; WORDS as usize];
 /// The runtime's own default.
 const DEFAULT_QUEUES: usize = 4;
 
-/// The streams made here that are on one of the shared queues, by device.
-static SHARED: Mutex<BTreeMap<DeviceNumber, BTreeSet<Handle>>> = Mutex::new(BTreeMap::new());
+/// What is known of a device's streams that were made here.
+#[derive(Debug, Default)]
+struct Streams {
+    /// How many times the device is open.
+    opened: usize,
+    /// How many are on a shared queue, or about to be.
+    shared: usize,
+    /// Those that are.
+    on_shared: BTreeSet<Handle>,
+    /// Those in use that have a queue of their own.
+    own: BTreeSet<Handle>,
+    /// Idle ones with a queue of their own, for those that come.
+    kept: Vec<Handle>,
+}
 
-fn shared() -> MutexGuard<'static, BTreeMap<DeviceNumber, BTreeSet<Handle>>> {
-    // Insertions and removals are single calls: a panic leaves nothing half-done.
-    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+static STREAMS: Mutex<BTreeMap<DeviceNumber, Streams>> = Mutex::new(BTreeMap::new());
+
+/// Looks at a device's streams. No function of the runtime is called meanwhile.
+fn with<T>(device: DeviceNumber, work: impl FnOnce(&mut Streams) -> T) -> T {
+    // Each change leaves it as it should be: a panic leaves nothing half-done.
+    let mut all: MutexGuard<'_, _> = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    work(all.entry(device).or_default())
+}
+
+/// Where a new stream comes from.
+#[derive(Debug, PartialEq, Eq)]
+enum Source {
+    /// It is an ordinary one, and was counted.
+    Shared,
+    /// One that was kept.
+    Kept(Handle),
+    /// It is made, with a queue of its own.
+    Own,
+}
+
+impl Streams {
+    fn take(&mut self, capacity: usize) -> Source {
+        if self.shared < capacity {
+            self.shared += 1;
+            return Source::Shared;
+        }
+        match self.kept.pop() {
+            Some(stream) => {
+                self.own.insert(stream);
+                Source::Kept(stream)
+            }
+            None => Source::Own,
+        }
+    }
+
+    /// Whether the stream has a queue of its own. It is in use no more.
+    fn release(&mut self, stream: Handle) -> bool {
+        if self.on_shared.remove(&stream) {
+            self.shared = self.shared.saturating_sub(1);
+        }
+        self.own.remove(&stream)
+    }
 }
 
 /// How many streams may be on shared queues and have one each.
@@ -62,15 +117,17 @@ pub(crate) fn create_stream(
         return ordinary();
     };
     let capacity = capacity(std::env::var(VARIABLE).ok().as_deref());
-    {
-        // Held during the call: of two threads, one would take the last queue twice.
-        let mut shared = shared();
-        let streams = shared.entry(device).or_default();
-        if streams.len() < capacity {
-            let stream = ordinary()?;
-            streams.insert(stream);
-            return Ok(stream);
+    match with(device, |streams| streams.take(capacity)) {
+        Source::Kept(stream) => return Ok(stream),
+        Source::Shared => {
+            let stream = ordinary();
+            with(device, |streams| match &stream {
+                Ok(stream) => drop(streams.on_shared.insert(*stream)),
+                Err(_) => streams.shared = streams.shared.saturating_sub(1),
+            });
+            return stream;
         }
+        Source::Own => {}
     }
     let mut stream: Handle = 0;
     let arguments = (&raw mut stream, WORDS, EVERY_UNIT.as_ptr());
@@ -79,13 +136,45 @@ pub(crate) fn create_stream(
     if stream == 0 {
         return Err(Error::new(ErrorKind::Driver, CREATE, "the runtime reported success but gave no stream"));
     }
+    with(device, |streams| streams.own.insert(stream));
     Ok(stream)
 }
 
-/// Notes that a stream is about to be destroyed: its queue is free for another.
-pub(crate) fn forget_stream(device: DeviceNumber, stream: Handle) {
-    if let Some(streams) = shared().get_mut(&device) {
-        streams.remove(&stream);
+/// Ends a stream: destroys it, or keeps it if it is idle and has a queue of its own.
+///
+/// # Errors
+/// What the runtime answers.
+///
+/// # Safety
+/// The stream is live, nobody uses it any more, and its device is current.
+pub(crate) unsafe fn end_stream(driver: &Driver<Hip>, device: DeviceNumber, stream: Handle) -> Result<()> {
+    // Before it is destroyed: another thread may be given its address then.
+    let own = with(device, |streams| streams.release(stream));
+    // SAFETY: the caller's promise. A stream of which nothing is known is not for anyone else.
+    if own && matches!(unsafe { driver.is_idle(stream) }, Ok(true)) {
+        with(device, |streams| streams.kept.push(stream));
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { driver.destroy_stream(stream) }
+}
+
+/// Notes that a device was opened, once more.
+pub(crate) fn opened(device: DeviceNumber) {
+    with(device, |streams| streams.opened += 1);
+}
+
+/// Notes that a device was closed. The last one who closes it destroys the streams that were kept.
+pub(crate) fn closed(driver: &Driver<Hip>, device: DeviceNumber) {
+    let kept = with(device, |streams| {
+        streams.opened = streams.opened.saturating_sub(1);
+        if streams.opened == 0 { std::mem::take(&mut streams.kept) } else { Vec::new() }
+    });
+    for stream in kept {
+        // SAFETY: made here, idle, and in nobody's use since it was kept.
+        if let Err(error) = unsafe { driver.destroy_stream(stream) } {
+            tracing::warn!(%error, "a stream that was kept could not be destroyed");
+        }
     }
 }
 
@@ -100,5 +189,20 @@ mod tests {
         {
             assert_eq!(capacity(variable), expected, "{variable:?}");
         }
+    }
+
+    #[test]
+    fn shared_queues_come_first_then_kept_streams_then_new_ones() {
+        let mut streams = Streams::default();
+        assert_eq!([streams.take(1), streams.take(1)], [Source::Shared, Source::Own]);
+        streams.on_shared.insert(10);
+        streams.own.insert(11);
+        assert!(streams.release(11), "it has its own queue");
+        streams.kept.push(11);
+        assert_eq!([streams.take(1), streams.take(1)], [Source::Kept(11), Source::Own]);
+        assert!(!streams.release(10), "its queue is shared");
+        assert_eq!([streams.take(1), streams.take(1)], [Source::Shared, Source::Own]);
+        assert!(!streams.release(99), "a stream that is not from here");
+        assert_eq!(streams.shared, 1);
     }
 }

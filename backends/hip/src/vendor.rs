@@ -102,11 +102,14 @@ impl Vendor for Hip {
         }
     }
 
-    fn open(_driver: &Driver<Self>, _device: DeviceNumber) -> Result<()> {
+    fn open(_driver: &Driver<Self>, device: DeviceNumber) -> Result<()> {
+        queues::opened(device);
         Ok(())
     }
 
-    fn close(_driver: &Driver<Self>, _device: DeviceNumber, (): &()) {}
+    fn close(driver: &Driver<Self>, device: DeviceNumber, (): &()) {
+        queues::closed(driver, device);
+    }
 
     #[inline]
     fn enter(driver: &Driver<Self>, device: DeviceNumber, (): &()) -> Result<Option<c_int>> {
@@ -185,8 +188,9 @@ impl Vendor for Hip {
         queues::create_stream(driver, device, ordinary)
     }
 
-    fn forget_stream(device: DeviceNumber, stream: Handle) {
-        queues::forget_stream(device, stream);
+    unsafe fn end_stream(driver: &Driver<Self>, device: DeviceNumber, stream: Handle) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { queues::end_stream(driver, device, stream) }
     }
 
     /// Runtimes before HIP 5.5 have no entry for them that `hipFree` could find: it aborts the process (5.2.3).

@@ -312,9 +312,9 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn destroy_stream(&self, stream: RawStream) -> Result<()> {
         self.unfenced.take(stream.get());
-        V::forget_stream(self.context.device, stream.get());
-        // SAFETY: live and freed once, by contract.
-        unsafe { call!(self.stream_destroy(stream.get())) }
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and freed once, by contract; the device is current.
+        unsafe { V::end_stream(driver, self.context.device, stream.get()) }
     }
 
     unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()> {

@@ -167,6 +167,35 @@ impl<V: Vendor> Driver<V> {
         self.check(entry.operation, unsafe { launch.traced(entry.operation, (stream, nothing, std::ptr::null_mut())) })
     }
 
+    /// Whether a stream has no work left (`cuStreamQuery`, `hipStreamQuery`).
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// The stream is live, and its device is current.
+    pub unsafe fn is_idle(&self, stream: Handle) -> Result<bool> {
+        let function = self.functions.stream_query;
+        // SAFETY: the caller's promise.
+        match unsafe { function.get().traced(function.operation, (stream,)) } {
+            Status::NOT_READY => Ok(false),
+            answer => self.check(function.operation, answer).map(|()| true),
+        }
+    }
+
+    /// Destroys a stream (`cuStreamDestroy`, `hipStreamDestroy`).
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// The stream is live, and nothing uses it any more.
+    pub unsafe fn destroy_stream(&self, stream: Handle) -> Result<()> {
+        let function = self.functions.stream_destroy;
+        // SAFETY: the caller's promise.
+        self.check(function.operation, unsafe { function.get().traced(function.operation, (stream,)) })
+    }
+
     /// Frees device memory (`cuMemFree`, `hipFree`).
     ///
     /// # Errors

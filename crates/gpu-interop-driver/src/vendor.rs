@@ -201,8 +201,17 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         ordinary()
     }
 
-    /// Called before a stream that [`Vendor::create_stream`] made is destroyed.
-    fn forget_stream(_device: DeviceNumber, _stream: Handle) {}
+    /// Ends a stream that [`Vendor::create_stream`] made: destroys it, or keeps it for the next one.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// The stream is live, nobody uses it any more, and its device is current.
+    unsafe fn end_stream(driver: &Driver<Self>, _device: DeviceNumber, stream: Handle) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { driver.destroy_stream(stream) }
+    }
 
     /// Whether mapped imports are freed like memory, where [`Vendor::MAPS_WHOLE_IMPORTS`]. Otherwise they end with
     /// their import.
