@@ -87,15 +87,15 @@ pub(crate) fn feature(driver: &Driver<Hip>, device: DeviceNumber, feature: Featu
 pub(crate) fn known_defects(version: ApiVersion) -> Vec<&'static str> {
     const NEVER_RELEASED: &str = "HIP 7.2 never gives back the memory of an import that was mapped, although every call \
                                   succeeds (rocm-systems#3528 mends it): import an allocation once, and keep the import";
-    const FILLS_BLOCK: &str = "HIP 5.2 blocks the calling thread in the 32nd fill, or the 31st copy from or to pinned \
-                               memory, that is enqueued behind a wait, until the wait is met: signal before, or from \
-                               another thread";
+    const COPIES_BLOCK: &str = "HIP 5.2 blocks the calling thread in the 31st copy from or to pinned memory, or the 32nd \
+                                fill with four different bytes, that is enqueued behind a wait, until the wait is met: \
+                                signal before, or from another thread";
     const QUEUES_STAY: &str = "HIP 5.7 keeps the memory of streams beyond the third when their device is closed: open a \
                                device once, and keep it";
     match (version.major, version.minor) {
         (7, 2) => vec![NEVER_RELEASED],
         (5, 7) => vec![QUEUES_STAY],
-        (5, 2) => vec![FILLS_BLOCK],
+        (5, 2) => vec![COPIES_BLOCK],
         _ => Vec::new(),
     }
 }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn versions_have_the_defects_that_were_seen() {
         let version = |major, minor| ApiVersion { api: "HIP", major, minor };
-        for (major, minor, expected) in [(5, 2, "32nd fill"), (5, 7, "closed"), (7, 2, "never gives back")] {
+        for (major, minor, expected) in [(5, 2, "31st copy"), (5, 7, "closed"), (7, 2, "never gives back")] {
             let defects = known_defects(version(major, minor));
             assert!(defects.len() == 1 && defects[0].contains(expected), "{defects:?}");
         }

@@ -43,12 +43,13 @@
 //! * Copies and fills take the addresses of mappings, in 5.2 too.
 //! * 7.2 never gives back an import that was mapped, whatever is freed (rocm-systems#3528 mends it): import once, and keep
 //!   the import. Since 5.5 a mapping is one reference more to the import, and an import is mapped once here.
-//! * 5.2 fills no range that begins and ends within the same 8 bytes and does not begin with them: such fills are copies
-//!   here.
+//! * 5.2 fills no range that begins and ends within the same 8 bytes and does not begin with them, and its 32nd fill of a
+//!   stream blocks the calling thread: before 5.7 fills with a byte are copies here, of which a large one takes some
+//!   (twelve for 1 MiB). Fills with four different bytes are not, and block.
 //! * Words and, in 5.2, kernels are not recorded in graphs as they should be: both are refused there.
 //! * Calls that enqueue may block the calling thread behind a wait that is not met: copies of pageable memory at once (but
-//!   not those from the host in 6.4 and 7.2), in 5.2 the 32nd fill and the 31st copy of pinned memory, in 5.7 and 6.4
-//!   those after some thousand, when the hardware queue is full. So signal what is waited for before much is enqueued
+//!   not those from the host in 6.4 and 7.2), in 5.2 the 31st copy of pinned memory, in all those
+//!   after some thousand, when the hardware queue is full. So signal what is waited for before much is enqueued
 //!   behind the wait, or from another thread, and copy from pinned memory.
 //!
 //! What this does not show: caches, page tables, timing and the instruction set of a GPU.
@@ -64,9 +65,9 @@ mod capabilities;
 mod code_object;
 mod image;
 mod import;
+mod memory;
 mod properties;
 mod queues;
-mod signal_memory;
 mod sys;
 mod vendor;
 

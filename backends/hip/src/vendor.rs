@@ -9,12 +9,12 @@ use gpu_interop_core::{
 };
 use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
 use gpu_interop_driver::{
-    ApiVersion, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LibrarySearch, MissingSymbol,
-    Naming, REFUSED, Status, Vendor, WordWait, array as copies, text_at, text_in,
+    ApiVersion, DeviceAddress, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LibrarySearch,
+    MissingSymbol, Naming, REFUSED, Status, Vendor, WordWait, array as copies, text_at, text_in,
 };
 
 use crate::sys::{self, Functions, WHOLE_WORD_32, WHOLE_WORD_64, status};
-use crate::{array, capabilities, code_object, image, import, properties, queues, signal_memory};
+use crate::{array, capabilities, code_object, image, import, memory, properties, queues};
 
 /// AMD.
 #[derive(Debug, Clone, Copy)]
@@ -209,10 +209,15 @@ impl Vendor for Hip {
         driver.version.is_at_least((6, 0)) && !driver.version.is_at_least((7, 2))
     }
 
-    /// 5.2.3 dispatches a kernel that fills nearly all of the address space; 5.7.1 fills them. Those between were not seen.
-    #[inline]
-    fn fills_within_words(driver: &Driver<Self>) -> bool {
-        driver.version.is_at_least((5, 7))
+    /// 5.2.3 fills nearly all of the address space for a range that begins and ends within the same 8 bytes, and blocks the
+    /// calling thread in every 32nd fill of a stream until the stream's earlier work is done, in copies between memory of
+    /// the device only in the 4,088th. 5.7.1 does neither. Those between were not seen.
+    fn fills_by_copies(driver: &Driver<Self>) -> bool {
+        !driver.version.is_at_least((5, 7)) && driver.version.major > 0
+    }
+
+    fn allocate(driver: &Driver<Self>, size: usize) -> Result<DeviceAddress> {
+        memory::allocate_ordinary(driver, size)
     }
 
     /// The elements of HIP 5's arrays have another size, so that only the first is where it should be.
@@ -266,12 +271,12 @@ impl Vendor for Hip {
     }
 
     fn allocate_signal_memory(driver: &Driver<Self>) -> Result<Option<SignalMemory>> {
-        signal_memory::allocate(driver)
+        memory::allocate(driver)
     }
 
     unsafe fn free_signal_memory(driver: &Driver<Self>, memory: SignalMemory) -> Option<Result<()>> {
         // SAFETY: the caller's promise.
-        unsafe { signal_memory::free(driver, memory) }
+        unsafe { memory::free(driver, memory) }
     }
 }
 

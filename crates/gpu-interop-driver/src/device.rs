@@ -19,6 +19,7 @@ use crate::abi::MemoryBufferDesc;
 use crate::arguments::{count, kernel_arguments, number};
 use crate::batch::{one_call, with_signals, with_waits};
 use crate::capabilities;
+use crate::copied_fill::Values;
 use crate::driver::{Driver, not_null};
 use crate::exportable::Allocation;
 use crate::functions::{DeviceNumber, EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING};
@@ -26,7 +27,6 @@ use crate::graph::{self, Graphs};
 use crate::import;
 use crate::mapping::Imports;
 use crate::signal_memory;
-use crate::small_fill::{self, Values};
 use crate::status::Status;
 use crate::texture;
 use crate::trace::DriverFunction;
@@ -46,15 +46,22 @@ pub(crate) struct VendorDevice<V: Vendor> {
     graphs: Graphs,
     /// Those that are mapped as a whole.
     imports: Imports,
-    small_fills: Values,
+    /// Where the driver's own fills are not to be used.
+    copied_fills: Option<Values>,
 }
 
 impl<V: Vendor> VendorDevice<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber, identity: DeviceIdentity) -> Result<Self> {
         let (capabilities, architecture) = (capabilities::of(&driver, device), V::architecture(&driver, device));
         let context = Arc::new(Context::open(driver, device)?);
-        let (allocations, unfenced, graphs, imports, small_fills) = Default::default();
-        Ok(Self { context, identity, capabilities, architecture, allocations, unfenced, graphs, imports, small_fills })
+        let copied_fills = if V::fills_by_copies(&context.driver) {
+            let (driver, _current) = context.enter()?;
+            Some(Values::new(driver)?)
+        } else {
+            None
+        };
+        let (allocations, unfenced, graphs, imports) = Default::default();
+        Ok(Self { context, identity, capabilities, architecture, allocations, unfenced, graphs, imports, copied_fills })
     }
 
     /// A fill of so many bytes is about to be enqueued.
@@ -74,12 +81,12 @@ impl<V: Vendor> Drop for VendorDevice<V> {
     fn drop(&mut self) {
         // Those that were to be freed when the device could not be made current.
         let left = std::mem::take(&mut *self.allocations());
-        if !left.is_empty() || self.small_fills.is_allocated() {
+        if !left.is_empty() || self.copied_fills.is_some() {
             let entered = self.context.enter();
             drop(left);
-            if let Ok((driver, _current)) = entered {
+            if let (Ok((driver, _current)), Some(values)) = (entered, &self.copied_fills) {
                 // SAFETY: a device is dropped once its streams are idle, by contract; it is current.
-                unsafe { self.small_fills.free(driver) };
+                unsafe { values.free(driver) };
             }
         }
     }
@@ -378,13 +385,11 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
-        if !V::fills_within_words(&self.context.driver) && small_fill::is_within_a_word(target.get(), size) {
-            let source = {
-                let (driver, _current) = self.context.enter()?;
-                self.small_fills.of(driver, value)?
-            };
-            // SAFETY: the target is live and of this size, by contract; the source has 8 bytes until the device is dropped.
-            return unsafe { self.copy_from_host(stream, target, source, size) };
+        if let Some(values) = &self.copied_fills {
+            let (driver, _current) = self.context.enter()?;
+            let size = count(driver.functions.memcpy_dtod_async.operation, size)?;
+            // SAFETY: live and of this size, by contract; the device is current.
+            return unsafe { values.fill(driver, stream.get(), target.get(), value, size) };
         }
         self.fills(stream, size);
         // SAFETY: live and of this size, by contract.
@@ -392,6 +397,11 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, words: u64) -> Result<()> {
+        let [byte, others @ ..] = value.to_ne_bytes();
+        if self.copied_fills.is_some() && others == [byte; 3] {
+            // SAFETY: the caller's promise.
+            return unsafe { self.fill_u8(stream, target, byte, words.saturating_mul(4)) };
+        }
         self.fills(stream, words.saturating_mul(4));
         // SAFETY: live, aligned and of this size, by contract.
         unsafe { call!(self.memset_d32_async | name | (target.get(), value, count(name, words)?, stream.get())) }

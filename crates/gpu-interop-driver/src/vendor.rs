@@ -290,10 +290,17 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         Err(Error::unsupported("Vendor::fill_nv_sci_sync_attributes", "this vendor has no NvSciSync"))
     }
 
-    /// Whether the driver fills ranges that begin and end inside of the same 8 bytes. Otherwise they are copied.
-    #[inline]
-    fn fills_within_words(_driver: &Driver<Self>) -> bool {
-        true
+    /// Whether the driver's fills with a byte are not to be used. Copies of [`Vendor::allocate`]d memory take their place.
+    fn fills_by_copies(_driver: &Driver<Self>) -> bool {
+        false
+    }
+
+    /// Memory of the current device, freed with [`Driver::free`]. Only for vendors with [`Vendor::fills_by_copies`].
+    ///
+    /// # Errors
+    /// What the driver answers.
+    fn allocate(_driver: &Driver<Self>, _size: usize) -> Result<DeviceAddress> {
+        Err(Error::unsupported("Vendor::allocate", "this vendor's fills are not copies"))
     }
 
     /// A signal of a semaphore may overtake a fill of fewer bytes than this that was enqueued before it.

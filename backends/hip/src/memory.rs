@@ -1,17 +1,19 @@
-//! Words that streams wait for: HIP has memory of its own for them.
+//! Memory of the runtime, by one function: words that streams wait for, of which HIP has its own sort, and any other.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr::NonNull;
 
 use gpu_interop_core::backend::SignalMemory;
 use gpu_interop_core::{DevicePtr, Error, ErrorKind, Result};
-use gpu_interop_driver::{Driver, DriverFunction, Status};
+use gpu_interop_driver::{DeviceAddress, Driver, DriverFunction, Status};
 
 use crate::vendor::Hip;
 
 const OPERATION: &str = "hipExtMallocWithFlags";
 /// `hipMallocSignalMemory`: the only memory that older runtimes let streams wait for, in pieces of just one word.
 const SIGNAL_MEMORY: c_uint = 2;
+/// `hipDeviceMallocDefault`.
+const ORDINARY: c_uint = 0;
 const WORD: usize = 8;
 
 /// A word of signal memory, cleared; `None` where the runtime has no such memory. Newer ones wait for words in any.
@@ -32,6 +34,18 @@ pub(crate) fn allocate(driver: &Driver<Hip>) -> Result<Option<SignalMemory>> {
     // SAFETY: the runtime gave a word, which nothing else knows yet; the host accesses signal memory by its address.
     unsafe { word.cast::<u64>().write(0) };
     Ok(Some(SignalMemory { host: word, ptr: DevicePtr::new(host.addr() as u64), size: WORD }))
+}
+
+/// Memory of the current device that is for nothing special.
+pub(crate) fn allocate_ordinary(driver: &Driver<Hip>, size: usize) -> Result<DeviceAddress> {
+    let allocate = driver.own.ext_malloc.require(&driver.version)?;
+    let mut memory: *mut c_void = std::ptr::null_mut();
+    // SAFETY: the pointer is valid for the call.
+    driver.check(OPERATION, unsafe { allocate.traced(OPERATION, (&raw mut memory, size, ORDINARY)) })?;
+    if memory.is_null() {
+        return Err(Error::new(ErrorKind::Driver, OPERATION, "the runtime reported success but gave no memory"));
+    }
+    Ok(memory.addr() as u64)
 }
 
 /// Frees what [`allocate`] gave; `None` if it came from elsewhere.

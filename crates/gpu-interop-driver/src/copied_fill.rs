@@ -1,0 +1,108 @@
+//! Fills as copies, for drivers whose fills are not to be used ([`Vendor::fills_by_copies`]).
+//!
+//! A device keeps memory of its own with some bytes of every value. A fill copies those to the beginning of its target,
+//! and then what is filled behind itself, twice as much each time.
+
+use gpu_interop_core::{Error, ErrorKind, Result};
+
+use crate::driver::{Driver, not_null};
+use crate::functions::{DeviceAddress, Handle, STREAM_NON_BLOCKING};
+use crate::trace::DriverFunction;
+use crate::vendor::Vendor;
+
+/// Bytes of each value.
+const RUN: usize = 256;
+/// There is one for each value of a byte.
+const VALUES: usize = 256;
+
+/// Calls a function of the driver that is always there, and looks at its status. In an unsafe block.
+macro_rules! call {
+    ($driver:ident.$function:ident($($argument:expr),*)) => {{
+        let entry = &$driver.functions.$function;
+        $driver.check(entry.operation, entry.get().traced(entry.operation, ($($argument,)*)))
+    }};
+}
+
+/// Memory of the device with [`RUN`] bytes of every value.
+#[derive(Debug)]
+pub(crate) struct Values(DeviceAddress);
+
+impl Values {
+    /// Allocates and writes them. The device is current.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub(crate) fn new<V: Vendor>(driver: &Driver<V>) -> Result<Self> {
+        let values = Self(V::allocate(driver, RUN * VALUES)?);
+        let written = values.write(driver);
+        match written {
+            Ok(()) => Ok(values),
+            Err(error) => {
+                // SAFETY: a copy that may be pending is of this memory alone, which the driver frees behind it.
+                unsafe { values.free(driver) };
+                Err(error)
+            }
+        }
+    }
+
+    fn write<V: Vendor>(&self, driver: &Driver<V>) -> Result<()> {
+        let bytes: Vec<u8> = (0..=u8::MAX).flat_map(|value| [value; RUN]).collect();
+        let mut stream: Handle = 0;
+        // SAFETY: the pointer is valid for the call.
+        unsafe { call!(driver.stream_create(&raw mut stream, STREAM_NON_BLOCKING)) }?;
+        let stream = not_null(driver.functions.stream_create.operation, stream)?;
+        // SAFETY: the memory is as large, and the bytes are there until the stream is done.
+        let copied = unsafe { call!(driver.memcpy_htod_async(self.0, bytes.as_ptr().cast(), bytes.len(), stream)) };
+        // SAFETY: the stream is live.
+        let done = copied.and_then(|()| unsafe { call!(driver.stream_synchronize(stream)) });
+        if done.is_err() {
+            // The copy may still read them.
+            std::mem::forget(bytes);
+        }
+        // SAFETY: the stream is live, and nobody else knows it.
+        done.and(unsafe { driver.destroy_stream(stream) })
+    }
+
+    /// Fills `size` bytes at `target`, in the order of `stream`.
+    ///
+    /// # Errors
+    /// What the driver answers. Part of it may have been enqueued.
+    ///
+    /// # Safety
+    /// Stream and target are live and of this device, which is current, until the fill has run.
+    pub(crate) unsafe fn fill<V: Vendor>(
+        &self,
+        driver: &Driver<V>,
+        stream: Handle,
+        target: DeviceAddress,
+        value: u8,
+        size: usize,
+    ) -> Result<()> {
+        let mut filled = size.min(RUN);
+        let run = self.0 + (usize::from(value) * RUN) as u64;
+        // SAFETY: the caller's promise; the run is within this memory.
+        unsafe { call!(driver.memcpy_dtod_async(target, run, filled, stream)) }?;
+        while filled < size {
+            let more = filled.min(size - filled);
+            let behind = target.checked_add(filled as u64).ok_or_else(|| {
+                let operation = driver.functions.memcpy_dtod_async.operation;
+                Error::new(ErrorKind::InvalidArgument, operation, "the range ends behind the last address")
+            })?;
+            // SAFETY: the caller's promise; both are within the target, and do not overlap.
+            unsafe { call!(driver.memcpy_dtod_async(behind, target, more, stream)) }?;
+            filled += more;
+        }
+        Ok(())
+    }
+
+    /// Frees the memory.
+    ///
+    /// # Safety
+    /// No fill is pending, the device is current, and nothing is filled afterwards.
+    pub(crate) unsafe fn free<V: Vendor>(&self, driver: &Driver<V>) {
+        // SAFETY: the caller's promise.
+        if let Err(error) = unsafe { driver.free(self.0) } {
+            tracing::warn!(%error, "freeing the source of fills failed");
+        }
+    }
+}
