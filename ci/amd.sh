@@ -55,6 +55,9 @@ for version in "${versions[@]}"; do
     report=$results/$version
     "$target/release/conformance" run --emulate "amd:$version" --emulate-root "$target/amd" --require hip,vulkan --quiet \
         --json "$report.json" --junit "$report.xml" --html "$report.html" || failed+=("$version")
+    # Streams that wait for each other, 16 of them on 4 hardware queues: what goes on depends on the order of events.
+    "$target/release/conformance" run --emulate "amd:$version" --emulate-root "$target/amd" --require hip,vulkan --quiet \
+        --exporter vulkan --filter 'timeline.{dependencies,chain}.bridge' --repeat 100 || failed+=("$version, 100 times")
 done
 
 printf '\n'
