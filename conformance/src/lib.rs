@@ -45,6 +45,7 @@ mod doctor;
 mod emulate;
 mod expectations;
 mod exporter;
+mod foreign_recording;
 #[cfg(unix)]
 mod gl;
 mod image;

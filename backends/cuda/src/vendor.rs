@@ -11,7 +11,7 @@ use gpu_interop_core::{
     Result, SemaphoreHandleKind, Support, Uuid,
 };
 use gpu_interop_driver::{
-    ApiVersion, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LibrarySearch, MissingSymbol,
+    ApiVersion, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LOST, LibrarySearch, MissingSymbol,
     Naming, REFUSED, Status, Vendor, WordWait, array as copies, text_at,
 };
 
@@ -95,6 +95,7 @@ impl Vendor for Cuda {
                 "the kernel's driver and this library do not fit together; restart the machine if the driver was updated, or \
                  give the container the machine's library",
             ),
+            code if code.says_lost() => LOST,
             _ if doing == Doing::Importing => REFUSED,
             _ => (ErrorKind::Driver, "the driver reported a failure"),
         }

@@ -9,7 +9,7 @@ use gpu_interop_core::{
 };
 use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
 use gpu_interop_driver::{
-    ApiVersion, DeviceAddress, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LibrarySearch,
+    ApiVersion, DeviceAddress, DeviceNumber, Doing, Driver, DriverFunction, DriverLibrary, Handle, LOST, LibrarySearch,
     MissingSymbol, Naming, REFUSED, Status, Vendor, WordWait, array as copies, text_at, text_in,
 };
 
@@ -86,6 +86,7 @@ impl Vendor for Hip {
         );
         match (doing, code) {
             (Doing::Initialising, Status::NO_DEVICE | status::INVALID_DEVICE) | (_, Status::NO_DEVICE) => no_device,
+            (_, code) if code.says_lost() => LOST,
             // Among them "out of memory", which every failed import ends with.
             (Doing::Importing, code) if code != Status::NOT_SUPPORTED => REFUSED,
             (_, Status::NOT_SUPPORTED) => {

@@ -20,6 +20,11 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
     ),
     ("semaphore", "The driver's own external semaphores: that they order the two sides, and what is refused."),
     ("graph", "Work that is recorded once and launched many times."),
+    (
+        "capture",
+        "Another thread records a graph by the driver's own functions, as PyTorch does, in each of the three modes: nothing \
+         of the library minds, nor does the recording.",
+    ),
     ("graph_semaphore", "Signals of and waits for semaphores in what is recorded, with other values at each launch."),
     (
         "timeline",

@@ -1,6 +1,7 @@
 //! The scenarios, one file a group.
 
 mod accounting;
+mod capture;
 #[cfg(windows)]
 mod d3d;
 mod environment;
@@ -82,6 +83,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         semaphore_order::SCENARIOS,
         semaphore_process::SCENARIOS,
         graph::SCENARIOS,
+        capture::SCENARIOS,
         graph_semaphores::SCENARIOS,
         &timeline::scenarios(),
         #[cfg(unix)]

@@ -77,6 +77,9 @@ pub(crate) const FEWEST: &[u32] = &[2, 719, 123_456];
 /// What a lost device answers: `CUDA_ERROR_LAUNCH_FAILED`, `hipErrorLaunchFailure`.
 pub(crate) const LOST: u32 = 719;
 
+/// What says that nothing runs any more.
+const SAYS_LOST: &[u32] = &[4, 700, 709, 719];
+
 /// What a driver answers to what it does not know.
 pub(crate) const INVALID_VALUE: u32 = 1;
 /// `CUDA_ERROR_NOT_SUPPORTED`, `hipErrorNotSupported`.
@@ -104,6 +107,7 @@ pub(crate) fn documented(function: &str) -> &str {
 pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
     let importing = function.contains("ImportExternal");
     match vendor {
+        _ if SAYS_LOST.contains(&code) => ErrorKind::DeviceLost,
         Vendor::Cuda => match code {
             2 => ErrorKind::OutOfMemory,
             34 => ErrorKind::DriverNotFound,

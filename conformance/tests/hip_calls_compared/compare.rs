@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = &[
     ("word", include_str!("scripts/word.calls")),
     ("queue", include_str!("scripts/queue.calls")),
     ("graph", include_str!("scripts/graph.calls")),
+    ("mode", include_str!("scripts/mode.calls")),
     ("module", include_str!("scripts/module.calls")),
     ("virtual", include_str!("scripts/virtual.calls")),
 ];

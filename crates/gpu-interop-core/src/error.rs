@@ -44,6 +44,9 @@ pub enum ErrorKind {
     HostFunctionPanicked,
     /// The operating system refused a call (descriptor limit, mapping limit, ...).
     System,
+    /// The driver says that nothing runs on the device any more: a kernel accessed memory that is not there, the device fell
+    /// off the bus. Everything on it fails from now on; most drivers need a new process.
+    DeviceLost,
     /// The driver failed in a way this library has no narrower kind for; see [`Error::code`].
     Driver,
 }
@@ -65,6 +68,7 @@ impl fmt::Display for ErrorKind {
             Self::Cancelled => "cancelled",
             Self::HostFunctionPanicked => "host function panicked",
             Self::System => "system error",
+            Self::DeviceLost => "device lost",
             Self::Driver => "driver error",
         })
     }

@@ -26,10 +26,10 @@ codes! {
     DXGI_ERROR_INVALID_CALL = 0x887a_0001 => Driver, "the call was refused; Direct3D's debug layer says why";
     DXGI_ERROR_NOT_FOUND = 0x887a_0002 => Driver, "there is no such object";
     DXGI_ERROR_UNSUPPORTED = 0x887a_0004 => Unsupported, "the device does not have this";
-    DXGI_ERROR_DEVICE_REMOVED = 0x887a_0005 => Driver, "the device is lost: it was removed, or its driver was replaced";
-    DXGI_ERROR_DEVICE_HUNG = 0x887a_0006 => Driver, "the device is lost: an earlier command hung";
-    DXGI_ERROR_DEVICE_RESET = 0x887a_0007 => Driver, "the device is lost: it was reset after a bad command";
-    DXGI_ERROR_DRIVER_INTERNAL_ERROR = 0x887a_0020 => Driver, "the device is lost: its driver failed";
+    DXGI_ERROR_DEVICE_REMOVED = 0x887a_0005 => DeviceLost, "the device is lost: it was removed, or its driver was replaced";
+    DXGI_ERROR_DEVICE_HUNG = 0x887a_0006 => DeviceLost, "the device is lost: an earlier command hung";
+    DXGI_ERROR_DEVICE_RESET = 0x887a_0007 => DeviceLost, "the device is lost: it was reset after a bad command";
+    DXGI_ERROR_DRIVER_INTERNAL_ERROR = 0x887a_0020 => DeviceLost, "the device is lost: its driver failed";
     DXGI_ERROR_ACCESS_DENIED = 0x887a_002b => System, "access was denied; does another user own the object?";
     DXGI_ERROR_NAME_ALREADY_EXISTS = 0x887a_002c => InvalidArgument, "the name is taken; choose another";
     DXGI_ERROR_SDK_COMPONENT_MISSING = 0x887a_002d => Unsupported, "a part of Windows is missing: the debug layer \

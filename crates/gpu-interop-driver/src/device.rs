@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_interop_core::backend::{
@@ -26,6 +27,7 @@ use crate::functions::{DeviceNumber, EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING};
 use crate::graph::{self, Graphs};
 use crate::import;
 use crate::mapping::Imports;
+use crate::progress;
 use crate::signal_memory;
 use crate::status::Status;
 use crate::texture;
@@ -48,6 +50,8 @@ pub(crate) struct VendorDevice<V: Vendor> {
     imports: Imports,
     /// Where the driver's own fills are not to be used.
     copied_fills: Option<Values>,
+    /// Work may be pending for ever: drivers that wait for all of it before they free anything would, too.
+    abandoned: AtomicBool,
 }
 
 impl<V: Vendor> VendorDevice<V> {
@@ -60,8 +64,18 @@ impl<V: Vendor> VendorDevice<V> {
         } else {
             None
         };
-        let (allocations, unfenced, graphs, imports) = Default::default();
-        Ok(Self { context, identity, capabilities, architecture, allocations, unfenced, graphs, imports, copied_fills })
+        Ok(Self {
+            context,
+            identity,
+            capabilities,
+            architecture,
+            allocations: Mutex::default(),
+            unfenced: Unfenced::default(),
+            graphs: Graphs::default(),
+            imports: Imports::default(),
+            copied_fills,
+            abandoned: AtomicBool::new(false),
+        })
     }
 
     /// A fill of so many bytes is about to be enqueued.
@@ -84,7 +98,8 @@ impl<V: Vendor> Drop for VendorDevice<V> {
         if !left.is_empty() || self.copied_fills.is_some() {
             let entered = self.context.enter();
             drop(left);
-            if let (Ok((driver, _current)), Some(values)) = (entered, &self.copied_fills) {
+            let waits_for_ever = V::FREES_WAIT_FOR_STREAMS && self.abandoned.load(Ordering::Relaxed);
+            if let (Ok((driver, _current)), Some(values), false) = (entered, &self.copied_fills, waits_for_ever) {
                 // SAFETY: a device is dropped once its streams are idle, by contract; it is current.
                 unsafe { values.free(driver) };
             }
@@ -105,6 +120,21 @@ macro_rules! call {
     }};
     ($device:ident.$function:ident($($argument:expr),* $(,)?)) => {
         call!($device.$function |operation| ($($argument),*))
+    };
+}
+
+/// As `call`, for functions that only enqueue work. In an unsafe block.
+macro_rules! enqueue {
+    ($device:ident.$function:ident |$operation:ident| ($($argument:expr),* $(,)?)) => {{
+        let (driver, _current) = $device.context.enter_to_enqueue()?;
+        let entry = &driver.functions.$function;
+        let function = entry.require(&driver.version)?;
+        #[allow(unused_variables, reason = "most arguments have no errors")]
+        let $operation = entry.operation;
+        driver.check(entry.operation, function.traced(entry.operation, ($($argument,)*)))
+    }};
+    ($device:ident.$function:ident($($argument:expr),* $(,)?)) => {
+        enqueue!($device.$function |operation| ($($argument),*))
     };
 }
 
@@ -278,7 +308,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
-        let (driver, _current) = self.context.enter()?;
+        let (driver, _current) = self.context.enter_to_enqueue()?;
         let entry = &driver.functions.signal_external_semaphores;
         let signal = entry.require(&driver.version)?;
         one_call(entry.operation, signals.len(), V::semaphores_per_call(driver))?;
@@ -294,7 +324,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
-        let (driver, _current) = self.context.enter()?;
+        let (driver, _current) = self.context.enter_to_enqueue()?;
         let entry = &driver.functions.wait_external_semaphores;
         let wait = entry.require(&driver.version)?;
         one_call(entry.operation, waits.len(), V::semaphores_per_call(driver))?;
@@ -325,13 +355,15 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()> {
-        // SAFETY: live, by contract.
-        unsafe { call!(self.stream_synchronize(stream.get())) }
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live, by contract; the device is current.
+        unsafe { progress::synchronize(driver, stream.get()) }
     }
 
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool> {
-        // SAFETY: live, by contract.
-        unsafe { query!(self.stream_query(stream.get())) }
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live, by contract; the device is current.
+        unsafe { progress::is_idle(driver, stream.get()) }
     }
 
     fn create_event(&self) -> Result<RawEvent> {
@@ -347,7 +379,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()> {
         // SAFETY: live, by contract.
-        unsafe { call!(self.event_record(event.get(), stream.get())) }
+        unsafe { enqueue!(self.event_record(event.get(), stream.get())) }
     }
 
     unsafe fn query_event(&self, event: RawEvent) -> Result<bool> {
@@ -357,13 +389,13 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {
         // SAFETY: live, by contract.
-        unsafe { call!(self.stream_wait_event(stream.get(), event.get(), 0)) }
+        unsafe { enqueue!(self.stream_wait_event(stream.get(), event.get(), 0)) }
     }
 
     unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {
         let (target, source) = (target.get(), source.get());
         // SAFETY: live, of this size and disjoint, by contract.
-        unsafe { call!(self.memcpy_dtod_async | name | (target, source, count(name, size)?, stream.get())) }
+        unsafe { enqueue!(self.memcpy_dtod_async | name | (target, source, count(name, size)?, stream.get())) }
     }
 
     unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
@@ -386,14 +418,14 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
         if let Some(values) = &self.copied_fills {
-            let (driver, _current) = self.context.enter()?;
+            let (driver, _current) = self.context.enter_to_enqueue()?;
             let size = count(driver.functions.memcpy_dtod_async.operation, size)?;
             // SAFETY: live and of this size, by contract; the device is current.
             return unsafe { values.fill(driver, stream.get(), target.get(), value, size) };
         }
         self.fills(stream, size);
         // SAFETY: live and of this size, by contract.
-        unsafe { call!(self.memset_d8_async | name | (target.get(), value, count(name, size)?, stream.get())) }
+        unsafe { enqueue!(self.memset_d8_async | name | (target.get(), value, count(name, size)?, stream.get())) }
     }
 
     unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, words: u64) -> Result<()> {
@@ -404,7 +436,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         }
         self.fills(stream, words.saturating_mul(4));
         // SAFETY: live, aligned and of this size, by contract.
-        unsafe { call!(self.memset_d32_async | name | (target.get(), value, count(name, words)?, stream.get())) }
+        unsafe { enqueue!(self.memset_d32_async | name | (target.get(), value, count(name, words)?, stream.get())) }
     }
 
     unsafe fn wait_value_u32(
@@ -414,7 +446,7 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         value: u32,
         condition: WaitCondition,
     ) -> Result<()> {
-        let (driver, _current) = self.context.enter()?;
+        let (driver, _current) = self.context.enter_to_enqueue()?;
         // SAFETY: live and aligned, by contract; the device is current.
         unsafe { V::wait_value_u32(driver, WordWait::new(stream, word, value, condition)) }
     }
@@ -426,19 +458,19 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         value: u64,
         condition: WaitCondition,
     ) -> Result<()> {
-        let (driver, _current) = self.context.enter()?;
+        let (driver, _current) = self.context.enter_to_enqueue()?;
         // SAFETY: as in `wait_value_u32`.
         unsafe { V::wait_value_u64(driver, WordWait::new(stream, word, value, condition)) }
     }
 
     unsafe fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32) -> Result<()> {
         // SAFETY: live and aligned, by contract.
-        unsafe { call!(self.stream_write_value_32(stream.get(), word.get(), value, 0)) }
+        unsafe { enqueue!(self.stream_write_value_32(stream.get(), word.get(), value, 0)) }
     }
 
     unsafe fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64) -> Result<()> {
         // SAFETY: live and aligned, by contract.
-        unsafe { call!(self.stream_write_value_64(stream.get(), word.get(), value, 0)) }
+        unsafe { enqueue!(self.stream_write_value_64(stream.get(), word.get(), value, 0)) }
     }
 
     fn allocate_signal_memory(&self) -> Result<SignalMemory> {
@@ -533,6 +565,11 @@ impl<V: Vendor> BackendDevice for VendorDevice<V> {
         let (driver, _current) = self.context.enter()?;
         // SAFETY: live and used by nobody else, by contract; the device is current.
         unsafe { self.graphs.launch(driver, stream, graph) }
+    }
+
+    /// No driver can cancel work.
+    unsafe fn cancel_pending_work(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
     }
 
     unsafe fn destroy_graph(&self, graph: RawGraph) -> Result<()> {

@@ -7,6 +7,7 @@ use gpu_interop_core::{DeviceIdentity, DeviceKind, DriverCode, Error, ErrorKind,
 
 use crate::functions::{DeviceAddress, DeviceNumber, Functions, Handle};
 use crate::library::DriverLibrary;
+use crate::progress;
 use crate::status::Status;
 use crate::symbol::ApiVersion;
 use crate::trace::DriverFunction;
@@ -175,12 +176,8 @@ impl<V: Vendor> Driver<V> {
     /// # Safety
     /// The stream is live, and its device is current.
     pub unsafe fn is_idle(&self, stream: Handle) -> Result<bool> {
-        let function = self.functions.stream_query;
         // SAFETY: the caller's promise.
-        match unsafe { function.get().traced(function.operation, (stream,)) } {
-            Status::NOT_READY => Ok(false),
-            answer => self.check(function.operation, answer).map(|()| true),
-        }
+        unsafe { progress::is_idle(self, stream) }
     }
 
     /// Destroys a stream (`cuStreamDestroy`, `hipStreamDestroy`).

@@ -259,6 +259,8 @@ functions! {
             stream_get_capture_info(Handle, *mut c_uint, *mut u64, *mut Handle, *mut *const Handle, *mut usize)
                 = cuStreamGetCaptureInfo_v2 as "cuStreamGetCaptureInfo" since (11, 3),
                   hipStreamGetCaptureInfo_v2 since (4, 5);
+            thread_exchange_capture_mode(*mut c_uint)
+                = cuThreadExchangeStreamCaptureMode since (10, 1), hipThreadExchangeStreamCaptureMode since (4, 3);
             graph_instantiate(*mut Handle, Handle, u64)
                 = cuGraphInstantiateWithFlags since (11, 4), hipGraphInstantiateWithFlags since (4, 5);
             graph_launch(Handle, Handle) = cuGraphLaunch since (10, 0), hipGraphLaunch since (4, 3);

@@ -2,7 +2,6 @@
 //! together.
 
 use std::collections::HashMap;
-use std::ffi::c_uint;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,14 +10,12 @@ use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::abi::SemaphoreNodeParams;
 use crate::batch::{one_call, with_signals, with_waits};
+use crate::capture_mode::RELAXED;
 use crate::driver::{Driver, not_null, null};
 use crate::functions::Handle;
 use crate::launch_order::Launches;
 use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
-
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`, `hipStreamCaptureModeRelaxed`: other calls go on as ever, of this thread and others.
-const RELAXED: c_uint = 2;
 
 /// What belongs to a graph that is launched.
 #[derive(Debug)]
@@ -50,6 +47,7 @@ macro_rules! call {
 /// # Safety
 /// The stream is live and idle, and its device current.
 pub(crate) unsafe fn begin<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> Result<()> {
+    // Other calls go on as ever, of this thread and others.
     // SAFETY: the caller's promise.
     unsafe { call!(driver.stream_begin_capture(stream.get(), RELAXED)) }
 }

@@ -13,6 +13,7 @@ use gpu_interop_core::{
 };
 
 use crate::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
+use crate::capture_mode;
 use crate::driver::Driver;
 use crate::functions::{DeviceAddress, DeviceNumber, Handle, Naming};
 use crate::library::{DriverLibrary, LibrarySearch};
@@ -354,12 +355,21 @@ impl<V: Vendor> Context<V> {
         Ok(Self { driver, device, vendor })
     }
 
-    /// The driver, with the device current on this thread until the second value is dropped.
+    /// The driver, with the device current on this thread until the second value is dropped, and no recording of another
+    /// thread in the way.
     #[inline]
     pub(crate) fn enter(&self) -> Result<(&Driver<V>, Current<'_, V>)> {
+        let (driver, mut current) = self.enter_to_enqueue()?;
+        current.mode = capture_mode::relax(driver);
+        Ok((driver, current))
+    }
+
+    /// As [`Context::enter`], for functions that only enqueue work: recordings of other threads never mind those.
+    #[inline]
+    pub(crate) fn enter_to_enqueue(&self) -> Result<(&Driver<V>, Current<'_, V>)> {
         let driver = &*self.driver;
         let previous = V::enter(driver, self.device, &self.vendor)?;
-        Ok((driver, Current { driver, previous }))
+        Ok((driver, Current { driver, previous, mode: None }))
     }
 }
 
@@ -375,11 +385,16 @@ impl<V: Vendor> Drop for Context<V> {
 pub(crate) struct Current<'a, V: Vendor> {
     driver: &'a Driver<V>,
     previous: Option<V::Previous>,
+    /// The thread's capture mode, to be restored.
+    mode: Option<c_uint>,
 }
 
 impl<V: Vendor> Drop for Current<'_, V> {
     #[inline]
     fn drop(&mut self) {
+        if let Some(mode) = self.mode {
+            capture_mode::restore(self.driver, mode);
+        }
         if let Some(previous) = self.previous {
             // On the same thread as `enter`: a `Current` never leaves the call that made it. Pairs nest.
             V::leave(self.driver, previous);

@@ -27,7 +27,7 @@ pub(crate) fn driver(operation: &'static str, code: vk::Result) -> Error {
             },
         ),
         vk::Result::ERROR_DEVICE_LOST => {
-            (ErrorKind::Driver, "the device is lost: an earlier command crashed or ran too long")
+            (ErrorKind::DeviceLost, "the device is lost: an earlier command crashed or ran too long")
         }
         vk::Result::TIMEOUT | vk::Result::NOT_READY => (ErrorKind::Timeout, "the wait ran out of time"),
         _ => (ErrorKind::Driver, "the driver reported a failure"),
@@ -40,7 +40,6 @@ pub(crate) fn driver(operation: &'static str, code: vk::Result) -> Error {
 pub(crate) fn import(operation: &'static str, code: vk::Result) -> Error {
     let general = driver(operation, code);
     match (general.kind(), code) {
-        (ErrorKind::Driver, lost) if lost == vk::Result::ERROR_DEVICE_LOST => general,
         (ErrorKind::Driver, _) => {
             Error::new(ErrorKind::ImportRejected, operation, "the request is well-formed, but the driver refused it")
                 .with_code(i64::from(code.as_raw()), name(code))
@@ -76,7 +75,7 @@ mod tests {
         let kind = |code| driver("vkAllocateMemory", code).kind();
         assert_eq!(kind(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY), ErrorKind::OutOfMemory);
         assert_eq!(kind(vk::Result::ERROR_INVALID_EXTERNAL_HANDLE), ErrorKind::ImportRejected);
-        assert_eq!(kind(vk::Result::ERROR_DEVICE_LOST), ErrorKind::Driver);
+        assert_eq!(kind(vk::Result::ERROR_DEVICE_LOST), ErrorKind::DeviceLost);
         assert_eq!(kind(vk::Result::from_raw(-12345)), ErrorKind::Driver);
     }
 
@@ -86,7 +85,7 @@ mod tests {
         assert_eq!(kind(vk::Result::ERROR_UNKNOWN), ErrorKind::ImportRejected);
         assert_eq!(kind(vk::Result::ERROR_INITIALIZATION_FAILED), ErrorKind::ImportRejected);
         assert_eq!(kind(vk::Result::ERROR_OUT_OF_HOST_MEMORY), ErrorKind::OutOfMemory);
-        assert_eq!(kind(vk::Result::ERROR_DEVICE_LOST), ErrorKind::Driver);
+        assert_eq!(kind(vk::Result::ERROR_DEVICE_LOST), ErrorKind::DeviceLost);
     }
 
     #[test]

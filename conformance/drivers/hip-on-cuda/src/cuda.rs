@@ -83,6 +83,7 @@ functions! {
     cuStreamWriteValue64_v2(CUstream, CUdeviceptr, u64, c_uint);
     cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode);
     cuStreamEndCapture(CUstream, *mut CUgraph);
+    cuThreadExchangeStreamCaptureMode(*mut CUstreamCaptureMode);
     cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, c_ulonglong);
     cuGraphLaunch(CUgraphExec, CUstream);
     cuGraphExecDestroy(CUgraphExec);

@@ -33,6 +33,16 @@ entries! {
         give(graph, made)
     }
 
+    fn hipThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
+        if mode.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        let mut exchanged = self::mode(mode.read())?;
+        call!(cuThreadExchangeStreamCaptureMode(&raw mut exchanged))?;
+        mode.write(exchanged as c_uint);
+        Ok(())
+    }
+
     fn hipGraphInstantiateWithFlags(ready: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong) gives ready {
         if ready.is_null() {
             return Err(INVALID_VALUE);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpu_interop_sim::stream::Stream;
 use gpu_interop_sim::{entries, memory, work};
 
-use crate::{address, code, context, give};
+use crate::{address, capture, code, context, give};
 
 /// The stream of a handle, with a context current.
 pub(crate) fn stream_of(handle: usize) -> Result<Arc<Stream>, u32> {
@@ -18,6 +18,7 @@ pub(crate) fn stream_of(handle: usize) -> Result<Arc<Stream>, u32> {
 entries! {
     fn cuMemAlloc_v2(pointer: *mut u64, size: usize) gives pointer {
         context::need()?;
+        capture::allow()?;
         if size == 0 {
             return Err(code::INVALID_VALUE);
         }
@@ -26,11 +27,13 @@ entries! {
 
     fn cuMemFree_v2(pointer: u64) {
         context::need()?;
+        capture::allow()?;
         if memory::free(address(pointer)) { Ok(()) } else { Err(code::INVALID_VALUE) }
     }
 
     fn cuMemHostAlloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
         context::need()?;
+        capture::allow()?;
         if size == 0 || flags & !7 != 0 {
             return Err(code::INVALID_VALUE);
         }
@@ -47,6 +50,7 @@ entries! {
 
     fn cuMemFreeHost(pointer: *mut c_void) {
         context::need()?;
+        capture::allow()?;
         if memory::free(pointer.expose_provenance()) { Ok(()) } else { Err(code::INVALID_VALUE) }
     }
 

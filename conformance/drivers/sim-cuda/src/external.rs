@@ -14,7 +14,7 @@ use crate::handle::{
     MemoryDesc, SemaphoreDesc, failed_memory, failed_semaphore, memory as import_memory, memory_kind,
     semaphore as import_semaphore, semaphore_kind,
 };
-use crate::{code, context, give, nvsci};
+use crate::{capture, code, context, give, nvsci};
 
 type SignalParams = cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
 type WaitParams = cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
@@ -102,6 +102,7 @@ entries! {
 
     fn cuDestroyExternalMemory(memory: usize) {
         context::need()?;
+        capture::allow()?;
         IMPORTED.remove(memory).unwrap_or_else(|| die());
         Ok(())
     }
@@ -139,6 +140,7 @@ entries! {
 
     fn cuDestroyExternalSemaphore(semaphore: usize) {
         context::need()?;
+        capture::allow()?;
         if nvsci::SYNCS.remove(semaphore).is_none() {
             SEMAPHORES.remove(semaphore).unwrap_or_else(|| die());
         }

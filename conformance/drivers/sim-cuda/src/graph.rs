@@ -7,7 +7,7 @@ use gpu_interop_sim::entries;
 use gpu_interop_sim::graph::{self, GRAPHS, READY};
 
 use crate::external::{signals, waits};
-use crate::{code, context, give};
+use crate::{capture, code, context, give};
 
 /// `CU_STREAM_CAPTURE_STATUS_ACTIVE`.
 const ACTIVE: u32 = cuda::CUstreamCaptureStatus_enum::CU_STREAM_CAPTURE_STATUS_ACTIVE as u32;
@@ -15,7 +15,7 @@ const ACTIVE: u32 = cuda::CUstreamCaptureStatus_enum::CU_STREAM_CAPTURE_STATUS_A
 entries! {
     fn cuStreamBeginCapture_v2(stream: usize, mode: c_uint) {
         context::need()?;
-        graph::begin(stream, mode)
+        capture::begin(stream, mode)
     }
 
     fn cuStreamEndCapture(stream: usize, graph: *mut usize) gives graph {
@@ -23,7 +23,7 @@ entries! {
         if graph.is_null() {
             return Err(code::INVALID_VALUE);
         }
-        give(graph, graph::end(stream)?)
+        give(graph, capture::end(stream)?)
     }
 
     // The one dependency that the next work of a stream has: with a single stream there is no other.
@@ -42,6 +42,15 @@ entries! {
         give(status, ACTIVE)?;
         give(count, 1)?;
         give(nodes, graph::last_kept(stream)?)
+    }
+
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
+        crate::driver::initialised()?;
+        if mode.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        mode.write(capture::exchange(mode.read())?);
+        Ok(())
     }
 
     fn cuGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) gives ready {

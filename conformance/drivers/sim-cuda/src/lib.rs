@@ -7,6 +7,7 @@
 #![cfg(any(target_os = "linux", windows))]
 
 pub mod array;
+mod capture;
 pub mod code;
 pub mod context;
 pub mod copy;

@@ -8,7 +8,7 @@ use gpu_interop_sim::word::{Condition, Word};
 use gpu_interop_sim::work::HostFunction;
 use gpu_interop_sim::{entries, work};
 
-use crate::{code, context, give};
+use crate::{capture, code, context, give};
 
 /// The one operation of batches that is played.
 const BARRIER: u32 = cuda::CUstreamBatchMemOpType::CU_STREAM_MEM_OP_BARRIER as u32;
@@ -34,16 +34,19 @@ entries! {
 
     fn cuStreamDestroy_v2(stream: usize) {
         context::need()?;
+        capture::forget(stream);
         work::destroy_stream(stream)
     }
 
     fn cuStreamSynchronize(stream: usize) {
         context::need()?;
+        capture::allow()?;
         work::stream_of(stream)?.synchronize()
     }
 
     fn cuStreamQuery(stream: usize) {
         context::need()?;
+        capture::allow()?;
         work::query_stream(stream)
     }
 
@@ -72,11 +75,13 @@ entries! {
 
     fn cuEventQuery(event: usize) {
         context::need()?;
+        capture::allow()?;
         work::query_event(event)
     }
 
     fn cuEventSynchronize(event: usize) {
         context::need()?;
+        capture::allow()?;
         if let Some(record) = work::event_of(event)?.last() {
             record.wait();
         }

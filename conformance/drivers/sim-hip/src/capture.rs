@@ -1,5 +1,6 @@
 //! Which streams record graphs, and what cannot be done meanwhile.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, ThreadId};
@@ -16,7 +17,7 @@ use crate::streams;
 /// `hipStreamCaptureModeGlobal` and `hipStreamCaptureModeThreadLocal`; the third forbids nothing.
 const GLOBAL: u32 = 0;
 const THREAD_LOCAL: u32 = 1;
-const RELAXED: u32 = 2;
+pub(crate) const RELAXED: u32 = 2;
 
 const UNMATCHED: u32 = 903;
 const UNJOINED: u32 = 904;
@@ -36,6 +37,16 @@ struct Capture {
     others: BTreeMap<usize, bool>,
 }
 
+thread_local! {
+    /// What this thread heeds.
+    static MODE: Cell<u32> = const { Cell::new(GLOBAL) };
+}
+
+/// Gives this thread another mode: the one before.
+pub(crate) fn exchange(mode: u32) -> u32 {
+    MODE.replace(mode)
+}
+
 static CAPTURES: Mutex<Vec<Capture>> = Mutex::new(Vec::new());
 
 /// A record of an event that is part of a graph: whose, and of which stream after how much.
@@ -51,9 +62,17 @@ static EVENTS_CAPTURED: Mutex<BTreeMap<usize, Captured>> = Mutex::new(BTreeMap::
 /// Fails, and since HIP 6 spoils the graph, where one is recorded that forbids this to this thread: memory is allocated or
 /// freed, or another stream is waited for.
 pub(crate) fn allow() -> Result<(), u32> {
+    allow_in(MODE.get())
+}
+
+fn allow_in(mode: u32) -> Result<(), u32> {
     let here = thread::current().id();
-    let forbids =
-        |capture: &&Capture| capture.mode == GLOBAL || (capture.mode == THREAD_LOCAL && capture.thread == here);
+    let own = |capture: &Capture| capture.mode != RELAXED && capture.thread == here;
+    let forbids = |capture: &&Capture| match mode {
+        GLOBAL => capture.mode == GLOBAL || own(capture),
+        THREAD_LOCAL => own(capture),
+        _ => false,
+    };
     forbidden(&lock(&CAPTURES).iter().filter(forbids).collect::<Vec<_>>())
 }
 
@@ -76,6 +95,10 @@ fn forbidden(captures: &[&Capture]) -> Result<(), u32> {
 pub(crate) fn allow_stream(stream: &Stream) -> Result<(), u32> {
     match (Era::now(), stream.recording()) {
         (Era::Early, _) => Ok(()),
+        // As if no thread had another mode.
+        (Era::Five, None) => allow_in(GLOBAL),
+        // As if there were two modes.
+        (Era::Six, None) if MODE.get() == THREAD_LOCAL => allow_in(GLOBAL),
         (_, None) => allow(),
         (era, Some(recording)) => {
             if era >= Era::Six {
@@ -165,6 +188,7 @@ pub(crate) fn allow_query(event: usize) -> Result<(), u32> {
             recording.spoil();
             Err(CAPTURED_EVENT)
         }
+        _ if Era::now() >= Era::Seven => allow(),
         _ => Ok(()),
     }
 }

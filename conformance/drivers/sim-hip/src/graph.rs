@@ -49,6 +49,15 @@ entries! {
         give(graph, ended)
     }
 
+    fn hipThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
+        need()?;
+        if mode.is_null() || mode.read() > capture::RELAXED {
+            return Err(code::INVALID_VALUE);
+        }
+        mode.write(capture::exchange(mode.read()));
+        Ok(())
+    }
+
     fn hipGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) gives ready {
         need()?;
         let known = if Era::now() >= Era::Six { [0, FLAGS, PRIORITY] } else { [0, FLAGS, FLAGS] };

@@ -7,7 +7,8 @@
 //! one load, and freeing an idle one costs nothing.
 //!
 //! A driver that cannot say whether work has run is asked in another way: of a stream by an event, of an event by its
-//! stream. Only if that fails too is the device taken for lost, on which nothing runs any more.
+//! stream. Work counts as pending until the driver has said that it has run, or that the device is lost, on which nothing
+//! runs any more; no other error says that.
 //!
 //! A graph has a slot, too, for as long as it lives: what was recorded in it may run at any time until then.
 //!
@@ -27,7 +28,7 @@ use super::host_function;
 use super::resource::{Import, Resource};
 use crate::backend::{BackendDevice, RawEvent, RawStream};
 use crate::bridge::{Bridges, Threads, UnmetWaits};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Owner;
 
 /// How long a device that is being closed waits for work to end.
@@ -230,21 +231,19 @@ impl Lifetimes {
                 }
             };
             // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-            let busy = match unsafe { device.query_stream(raw) } {
+            match unsafe { device.query_stream(raw) } {
                 Ok(true) => continue,
-                Ok(false) => true,
-                Err(error) => {
-                    tracing::warn!(%error, "asking a stream failed; what is freed waits for an event");
-                    false
-                }
-            };
+                Ok(false) => {}
+                Err(error) if is_lost(&error) => continue,
+                Err(error) => tracing::warn!(%error, "asking a stream failed; what is freed waits for an event"),
+            }
             match record(device, raw) {
                 Ok(event) => waits.push(Wait::Event { event, slot }),
-                Err(error) if busy => {
+                Err(error) if is_lost(&error) => {}
+                Err(error) => {
                     tracing::warn!(%error, "recording an event failed; what is freed waits for an idle stream");
                     waits.push(Wait::Idle(slot));
                 }
-                Err(error) => tracing::warn!(%error, "recording an event failed; the stream counts as lost"),
             }
         }
         waits
@@ -315,7 +314,7 @@ impl Lifetimes {
                 // SAFETY: retired entries own their events.
                 let passed = unsafe { device.query_event(event) }.unwrap_or_else(|error| {
                     tracing::warn!(%error, "asking an event failed; what is freed waits for an idle stream");
-                    self.is_idle(device, slot)
+                    is_lost(&error) || self.is_idle(device, slot)
                 });
                 if !passed {
                     busy.insert(slot);
@@ -327,19 +326,35 @@ impl Lifetimes {
     }
 
     /// Whether the stream in a slot is idle, or was when it left, or its graph has left. Another one in the slot only makes
-    /// this more careful. What asks of a stream has failed to learn it from an event; if the stream does not answer either,
-    /// it runs nothing any more.
+    /// this more careful.
     fn is_idle(&self, device: &dyn BackendDevice, slot: usize) -> bool {
         match lock(&self.slots)[slot] {
             Slot::Free => true,
             // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-            Slot::Stream(raw) => unsafe { device.query_stream(raw) }.unwrap_or(true),
+            Slot::Stream(raw) => unsafe { device.query_stream(raw) }.unwrap_or_else(|error| is_lost(&error)),
             Slot::Graph => false,
         }
     }
 
-    /// Which of the streams in `used` have something left to run; none of a device that was closed and given up. One that
-    /// does not answer when it is asked twice runs nothing any more.
+    /// Whether everything enqueued on a stream so far has run, asked again if the driver does not say. The stream is live.
+    pub(super) fn has_run(&self, device: &dyn BackendDevice, raw: RawStream) -> bool {
+        // SAFETY: the caller's promise.
+        match unsafe { device.query_stream(raw) } {
+            Ok(idle) => return idle,
+            Err(error) if is_lost(&error) => return true,
+            Err(error) => tracing::warn!(%error, "asking a stream failed; an event is asked"),
+        }
+        let Ok(event) = record(device, raw) else { return false };
+        // SAFETY: the event was just recorded, and nothing else knows it.
+        let passed = unsafe { device.query_event(event) }.unwrap_or_else(|error| is_lost(&error));
+        // SAFETY: as above; drivers keep what a pending event needs.
+        if let Err(error) = unsafe { device.destroy_event(event) } {
+            tracing::warn!(%error, "destroying an event failed");
+        }
+        passed
+    }
+
+    /// Which of the streams in `used` have something left to run; none of a device that was closed and given up.
     pub(super) fn busy(&self, device: &dyn BackendDevice, used: u64) -> u64 {
         if used == 0 || self.given_up.load(Ordering::Relaxed) {
             return 0;
@@ -348,8 +363,8 @@ impl Lifetimes {
         slots.iter().enumerate().fold(0, |busy, (slot, user)| {
             let bit = 1 << (slot % 64);
             // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-            let ask = |raw| unsafe { device.query_stream(raw) };
-            let runs = |raw| ask(raw).or_else(|_| ask(raw)).is_ok_and(|idle| !idle);
+            let idle = |raw| unsafe { device.query_stream(raw) }.unwrap_or_else(|error| is_lost(&error));
+            let runs = |raw| !idle(raw);
             if used & bit != 0 && user.stream().is_some_and(runs) { busy | bit } else { busy }
         })
     }
@@ -447,6 +462,11 @@ impl Lifetimes {
             }
         }
     }
+}
+
+/// Whether a driver that answers this runs nothing any more.
+fn is_lost(error: &Error) -> bool {
+    error.kind() == ErrorKind::DeviceLost
 }
 
 /// A new event, recorded on `raw`.

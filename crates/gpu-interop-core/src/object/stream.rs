@@ -114,33 +114,35 @@ impl Stream {
     /// waited for then.
     #[cold]
     fn look_after(&self, error: &Error) {
-        /// The numbers of both vendors for a stream, or another of the thread, that records a graph.
-        const RECORDS: std::ops::RangeInclusive<i64> = 900..=910;
-        let is_lost = |error: &Error| {
-            error.kind() == ErrorKind::Driver && error.code().is_none_or(|code| !RECORDS.contains(&code.value))
-        };
-        if !is_lost(error) {
+        if error.kind() != ErrorKind::DeviceLost {
             return;
         }
         // What a lost device answers once, it answers always.
         // SAFETY: the stream is live.
         if let Err(error) = unsafe { self.device().raw.query_stream(self.raw) }
-            && is_lost(&error)
+            && error.kind() == ErrorKind::DeviceLost
         {
             self.device().bridges.lose(error);
         }
     }
 
     /// [`Stream::synchronize`] for work that uses the caller's memory: returns, also with an error, only when the
-    /// driver no longer says that work is pending.
+    /// driver has said that the work has run, or that the device is lost.
     pub(super) fn finish(&self) -> Result<()> {
-        let done = self.synchronize();
-        if done.is_err() {
-            while let Ok(false) = self.is_idle() {
-                std::thread::sleep(Duration::from_micros(100));
+        let device = self.device();
+        // SAFETY: the stream is live.
+        let failure = match unsafe { device.raw.synchronize_stream(self.raw) } {
+            Ok(()) => None,
+            Err(error) => {
+                self.look_after(&error);
+                while !device.lifetimes.has_run(&*device.raw, self.raw) {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                Some(error)
             }
-        }
-        done
+        };
+        device.lifetimes.collect(&*device.raw);
+        failure.map_or_else(|| self.faults.take(), Err).map_err(|error| device.decorate(error))
     }
 
     /// Like [`Stream::synchronize`], but gives up after `timeout`. Polls: first busily, then at most every

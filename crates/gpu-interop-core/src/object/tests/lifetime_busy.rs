@@ -1,12 +1,14 @@
 //! Objects that are let go while work that uses them is pending: freed later, never too early.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::lifetime::{drop_in_order, orders};
 use super::recorder::{Call, Recorder};
-use super::{binary, import, mapped, open};
+use super::{SIZE, binary, import, mapped, open};
 use crate::backend::RawStream;
+use crate::error::ErrorKind;
 use crate::kernel::{LaunchConfig, ModuleImage};
 use crate::object::{Device, MappedBuffer, Stream};
 
@@ -250,9 +252,9 @@ fn one_failed_question_frees_nothing_that_is_in_use() {
         let (recorder, device) = open();
         let stream = held_stream(&recorder, &device);
         let buffer = busy_buffer(&device, &stream);
-        recorder.fail_next(before, crate::ErrorKind::Driver);
+        recorder.fail_next(before, ErrorKind::Driver);
         buffer.close().expect("deferred");
-        after.iter().for_each(|call| recorder.fail_next(call, crate::ErrorKind::Driver));
+        after.iter().for_each(|call| recorder.fail_next(call, ErrorKind::Driver));
         device.collect();
         assert_eq!(recorder.frees(), [], "{before}, {after:?}: too early");
         recorder.finish(stream.as_raw());
@@ -261,16 +263,53 @@ fn one_failed_question_frees_nothing_that_is_in_use() {
     }
 }
 
-/// A stream of which neither tells anything runs nothing any more.
+/// Only a lost device runs nothing any more; other errors say nothing, however many there are.
 #[test]
-fn a_lost_stream_keeps_nothing() {
+fn an_error_is_no_answer_unless_the_device_is_lost() {
+    for kind in [ErrorKind::Driver, ErrorKind::OutOfMemory] {
+        let (recorder, device) = open();
+        let stream = held_stream(&recorder, &device);
+        let buffer = busy_buffer(&device, &stream);
+        // At the release: the stream, and recording an event. Then the stream, whenever somebody looks.
+        for call in ["QueryStream", "CreateEvent", "QueryStream", "QueryStream", "QueryStream"] {
+            recorder.fail_next(call, kind);
+        }
+        drop(buffer);
+        (0..3).for_each(|_| device.collect());
+        assert_eq!(recorder.frees(), [], "{kind}");
+        recorder.finish(stream.as_raw());
+        (0..2).for_each(|_| device.collect());
+        assert_eq!(recorder.frees().len(), 2, "{kind}");
+    }
     let (recorder, device) = open();
     let stream = device.create_stream().expect("stream");
     let buffer = mapped(&device);
     stream.fill(&buffer, 1).expect("fill");
-    for call in ["QueryStream", "CreateEvent"] {
-        recorder.fail_next(call, crate::ErrorKind::Driver);
-    }
+    recorder.fail_next("QueryStream", ErrorKind::DeviceLost);
     drop(buffer);
-    assert_eq!(recorder.frees().len(), 2);
+    assert_eq!(recorder.frees().len(), 2, "the device is lost");
+}
+
+/// What borrows the caller's memory returns once it is done, not once the driver refuses to tell.
+#[test]
+fn a_read_that_fails_returns_after_its_copy_only() {
+    for kind in [ErrorKind::Driver, ErrorKind::OutOfMemory] {
+        let (recorder, device) = open();
+        let stream = held_stream(&recorder, &device);
+        let buffer = mapped(&device);
+        for call in ["SynchronizeStream", "QueryStream", "CreateEvent", "QueryStream", "QueryStream", "CreateEvent"] {
+            recorder.fail_next(call, kind);
+        }
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reads = scope.spawn(|| {
+                let found = stream.read(&buffer, &mut vec![0; usize::try_from(SIZE).expect("a size")]);
+                (found.expect_err("told to fail").kind(), done.load(Ordering::SeqCst))
+            });
+            std::thread::sleep(Duration::from_millis(30));
+            done.store(true, Ordering::SeqCst);
+            recorder.finish(stream.as_raw());
+            assert_eq!(reads.join().expect("no panic"), (kind, true), "returned while its copy was pending");
+        });
+    }
 }
