@@ -358,10 +358,10 @@ impl<V: Vendor> Context<V> {
     /// The driver, with the device current on this thread until the second value is dropped, and no recording of another
     /// thread in the way.
     #[inline]
-    pub(crate) fn enter(&self) -> Result<(&Driver<V>, Current<'_, V>)> {
-        let (driver, mut current) = self.enter_to_enqueue()?;
-        current.mode = capture_mode::relax(driver);
-        Ok((driver, current))
+    pub(crate) fn enter(&self) -> Result<(&Driver<V>, Undisturbed<'_, V>)> {
+        let (driver, current) = self.enter_to_enqueue()?;
+        let mode = capture_mode::relax(driver);
+        Ok((driver, Undisturbed { mode, current }))
     }
 
     /// As [`Context::enter`], for functions that only enqueue work: recordings of other threads never mind those.
@@ -369,7 +369,7 @@ impl<V: Vendor> Context<V> {
     pub(crate) fn enter_to_enqueue(&self) -> Result<(&Driver<V>, Current<'_, V>)> {
         let driver = &*self.driver;
         let previous = V::enter(driver, self.device, &self.vendor)?;
-        Ok((driver, Current { driver, previous, mode: None }))
+        Ok((driver, Current { driver, previous }))
     }
 }
 
@@ -385,16 +385,29 @@ impl<V: Vendor> Drop for Context<V> {
 pub(crate) struct Current<'a, V: Vendor> {
     driver: &'a Driver<V>,
     previous: Option<V::Previous>,
+}
+
+/// A device is current, and the thread heeds no recording of another, while this lives.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Undisturbed<'a, V: Vendor> {
     /// The thread's capture mode, to be restored.
     mode: Option<c_uint>,
+    current: Current<'a, V>,
+}
+
+impl<V: Vendor> Drop for Undisturbed<'_, V> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(mode) = self.mode {
+            capture_mode::restore(self.current.driver, mode);
+        }
+    }
 }
 
 impl<V: Vendor> Drop for Current<'_, V> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(mode) = self.mode {
-            capture_mode::restore(self.driver, mode);
-        }
         if let Some(previous) = self.previous {
             // On the same thread as `enter`: a `Current` never leaves the call that made it. Pairs nest.
             V::leave(self.driver, previous);

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 use gpu_interop_sim::kernel::MODULES;
 use gpu_interop_sim::{entries, work};
 
-use crate::{code, context, give};
+use crate::{capture, code, context, give};
 
 entries! {
     fn cuModuleLoadData(module: *mut usize, image: *const c_void) gives module {
@@ -26,6 +26,7 @@ entries! {
 
     fn cuModuleUnload(module: usize) {
         context::need()?;
+        capture::allow()?;
         MODULES.remove(module).map(drop).ok_or(code::INVALID_HANDLE)
     }
 
