@@ -165,7 +165,8 @@ unsafe fn waits(waits: &[RawWait]) -> impl ExactSizeIterator<Item = Op> {
 
 // SAFETY (of the unsafe methods below): the caller keeps the contract of `gpu_interop_core::backend`: raw values are
 // live, came from this device and are freed once; ranges are valid until the enqueued work has run.
-impl BackendDevice for HostDevice {
+// SAFETY: every raw value is an `Arc` of an object here, ranges are checked when they are mapped, and work is counted by its stream.
+unsafe impl BackendDevice for HostDevice {
     fn identity(&self) -> &DeviceIdentity {
         &self.identity
     }

@@ -218,7 +218,8 @@ macro_rules! pass_on {
     )+ };
 }
 
-impl BackendDevice for SabotagedDevice {
+// SAFETY: it wraps a backend, and what it does wrong on purpose stays within the ranges that it is given.
+unsafe impl BackendDevice for SabotagedDevice {
     pass_on! { safe
         fn identity(&self) -> &DeviceIdentity;
         fn capabilities(&self) -> &Capabilities;

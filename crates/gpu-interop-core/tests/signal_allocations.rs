@@ -59,7 +59,8 @@ fn unused<T>() -> Result<T> {
     Err(Error::unsupported("Trivial", "this test needs semaphores only"))
 }
 
-impl BackendDevice for Trivial {
+// SAFETY: it runs nothing, and has no signal memory.
+unsafe impl BackendDevice for Trivial {
     fn identity(&self) -> &DeviceIdentity {
         &self.identity
     }

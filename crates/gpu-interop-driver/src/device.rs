@@ -159,10 +159,12 @@ macro_rules! query {
     }};
 }
 
-// SAFETY (of the unsafe methods below): the caller keeps the contract of `gpu_interop_core::backend`: raw values are
-// live, came from this device and are freed once; ranges are valid until the enqueued work has run. Out pointers are
-// valid for the call they are passed to. The table has the types of the vendor's header.
-impl<V: Vendor> BackendDevice for VendorDevice<V> {
+// SAFETY: the drivers' own contract is the trait's: pinned memory lives until it is freed, a query answers success when the
+// work has run, and only codes of a lost context become `DeviceLost`. As for the unsafe methods, the caller keeps the
+// contract of `gpu_interop_core::backend`: raw values are live, came from this device and are freed once; ranges are valid
+// until the enqueued work has run. Out pointers are valid for the call they are passed to. The table has the types of the
+// vendor's header.
+unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     fn identity(&self) -> &DeviceIdentity {
         &self.identity
     }

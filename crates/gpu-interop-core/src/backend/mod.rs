@@ -206,8 +206,26 @@ fn missing(operation: &'static str) -> Error {
 ///
 /// # Safety of the unsafe methods
 /// The caller keeps the promises of the [module documentation](self); each method names what goes beyond them.
+///
+/// # Safety
+/// Safe objects rely on what an implementation answers, whoever calls it:
+/// * [`allocate_signal_memory`](Self::allocate_signal_memory) gives memory of the host that is live, aligned to 8 bytes and as
+///   large as it says until [`free_signal_memory`](Self::free_signal_memory), and that nobody accesses but by atomics;
+/// * [`query_stream`](Self::query_stream), [`query_event`](Self::query_event) and
+///   [`synchronize_stream`](Self::synchronize_stream) answer that work has run only when it has, and an error of kind
+///   [`DeviceLost`](crate::ErrorKind::DeviceLost) only when nothing runs any more;
+/// * what is imported, mapped or allocated is as large as was asked for, and stays until it is freed;
+/// * imports keep the request's handle open, and neither close nor keep it themselves;
+/// * host functions run once, and copies touch the ranges that they are given and no others.
+///
+/// ```compile_fail,E0200
+/// # use gpu_interop_core::BackendDevice;
+/// #[derive(Debug)]
+/// struct Mine;
+/// impl BackendDevice for Mine {} // `unsafe impl` is what it takes
+/// ```
 #[allow(clippy::missing_safety_doc, clippy::missing_errors_doc)] // Said once, above.
-pub trait BackendDevice: Send + Sync + fmt::Debug {
+pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     /// Which device this is.
     fn identity(&self) -> &DeviceIdentity;
 

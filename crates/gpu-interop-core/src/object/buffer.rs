@@ -8,7 +8,7 @@ use super::lifetime::{InFlight, Owned};
 use super::memory::MemoryInner;
 use super::resource::Resource;
 use super::validate;
-use crate::backend::DevicePtr;
+use crate::backend::{DevicePtr, RawMemory};
 use crate::error::Result;
 
 /// A range of imported memory, mapped into the device's address space. Keeps the import alive.
@@ -76,11 +76,13 @@ pub struct BufferSlice<'a> {
     pub(super) size: u64,
     /// The exporter allows no writes.
     pub(super) read_only: bool,
+    /// The import that it is of, and where in it, if it is of one.
+    imported: Option<(RawMemory, u64)>,
 }
 
 impl<'a> BufferSlice<'a> {
     pub(super) fn of(owned: &'a Owned, ptr: DevicePtr, size: u64) -> Self {
-        Self { device: &owned.device, in_flight: &owned.in_flight, ptr, size, read_only: false }
+        Self { device: &owned.device, in_flight: &owned.in_flight, ptr, size, read_only: false, imported: None }
     }
 
     /// The first byte's address on the device.
@@ -102,12 +104,28 @@ impl<'a> BufferSlice<'a> {
     pub fn slice(&self, range: impl RangeBounds<u64>) -> Result<Self> {
         let (offset, size) =
             validate::range("BufferSlice::slice", range, self.size).map_err(|error| self.device.decorate(error))?;
-        Ok(Self { ptr: self.ptr.offset(offset), size, ..*self })
+        let imported = self.imported.map(|(memory, start)| (memory, start + offset));
+        Ok(Self { ptr: self.ptr.offset(offset), size, imported, ..*self })
+    }
+
+    /// Whether some byte is in both, as far as can be told: by their addresses, and by where they are in one import, of
+    /// which mappings may have addresses of their own.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        let meet = |one: u64, other_start: u64| match one.checked_sub(other_start) {
+            Some(behind) => behind < other.size,
+            None => other_start - one < self.size,
+        };
+        let in_one_import = match (self.imported, other.imported) {
+            (Some((memory, start)), Some((same, other_start))) => memory == same && meet(start, other_start),
+            _ => false,
+        };
+        in_one_import || meet(self.ptr.get(), other.ptr.get())
     }
 }
 
 impl<'a> From<&'a MappedBuffer> for BufferSlice<'a> {
     fn from(buffer: &'a MappedBuffer) -> Self {
-        Self { read_only: buffer.memory.is_read_only(), ..Self::of(&buffer.owned, buffer.ptr, buffer.size) }
+        let imported = Some((buffer.memory.raw, buffer.offset));
+        Self { read_only: buffer.memory.is_read_only(), imported, ..Self::of(&buffer.owned, buffer.ptr, buffer.size) }
     }
 }

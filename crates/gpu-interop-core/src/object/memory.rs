@@ -78,7 +78,8 @@ impl ExternalMemory {
 
     /// Maps `size` bytes from `offset` as a linear buffer (`cuExternalMemoryGetMappedBuffer`).
     ///
-    /// May be called several times; the mappings may overlap, and see each other's writes.
+    /// May be called several times. Of ranges that overlap, each mapping may have addresses of its own, and a kernel that
+    /// writes at one need not see it at another: map the whole range once, and take slices of it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty or not inside the

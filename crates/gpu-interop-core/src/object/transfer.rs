@@ -15,13 +15,15 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ, ranges that overlap
-    /// in device addresses, or memory of another device; else what the driver answers.
+    /// in device addresses or in one import, or memory of another device; else what the driver answers. That two imports
+    /// are of the same memory, or an import and what it was exported from, cannot be seen: with ranges that overlap there,
+    /// the data are not defined.
     pub fn copy<'a>(&self, target: impl Into<BufferSlice<'a>>, source: impl Into<BufferSlice<'a>>) -> Result<()> {
         const OPERATION: &str = "Stream::copy";
         let (target, source) = (target.into(), source.into());
         self.enter(OPERATION, source, source.size)?;
         self.enter_target(OPERATION, target, source.size)?;
-        if target.ptr.get().abs_diff(source.ptr.get()) < source.size {
+        if target.overlaps(&source) {
             let error = Error::invalid(OPERATION, "the ranges overlap")
                 .with_context("target", format_args!("{:?}", target.ptr))
                 .with_context("source", format_args!("{:?}", source.ptr))

@@ -110,6 +110,21 @@ fn overlapping_copies_are_refused() {
 }
 
 proptest! {
+    /// As below, of two mappings of one import.
+    #[test]
+    fn overlap_in_one_import_is_exact(first in 0..24_u64, second in 0..24_u64, size in 1..12_u64) {
+        let (_recorder, device) = open();
+        let memory = import(&device);
+        let (stream, other) = (device.create_stream().expect("stream"), import(&device));
+        let map = |offset: u64| memory.map_buffer(offset, 64).expect("map");
+        let (one, two) = (map(0), map(10));
+        let (target, source) = (one.slice(first..first + size).expect("in it"), two.slice(second..second + size).expect("in it"));
+        let overlap = (first..first + size).any(|byte| (10 + second..10 + second + size).contains(&byte));
+        prop_assert_eq!(stream.copy(target, source).is_err(), overlap);
+        let elsewhere = other.map_buffer(0, 64).expect("map");
+        prop_assert!(stream.copy(elsewhere.slice(first..first + size).expect("in it"), target).is_ok());
+    }
+
     /// Two ranges of one length overlap exactly if some byte is in both.
     #[test]
     fn overlap_is_exact(target in 0..24_u64, source in 0..24_u64, size in 1..12_u64) {
