@@ -1,4 +1,4 @@
-//! Memory of the runtime, by one function: words that streams wait for, of which HIP has its own sort, and any other.
+//! Memory of the runtime: words that streams wait for, of which HIP has its own sort, and any other.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr::NonNull;
@@ -10,10 +10,9 @@ use gpu_interop_driver::{DeviceAddress, Driver, DriverFunction, Status};
 use crate::vendor::Hip;
 
 const OPERATION: &str = "hipExtMallocWithFlags";
+const ALLOCATE: &str = "hipMalloc";
 /// `hipMallocSignalMemory`: the only memory that older runtimes let streams wait for, in pieces of just one word.
 const SIGNAL_MEMORY: c_uint = 2;
-/// `hipDeviceMallocDefault`.
-const ORDINARY: c_uint = 0;
 const WORD: usize = 8;
 
 /// A word of signal memory, cleared; `None` where the runtime has no such memory. Newer ones wait for words in any.
@@ -38,14 +37,14 @@ pub(crate) fn allocate(driver: &Driver<Hip>) -> Result<Option<SignalMemory>> {
 
 /// Memory of the current device that is for nothing special.
 pub(crate) fn allocate_ordinary(driver: &Driver<Hip>, size: usize) -> Result<DeviceAddress> {
-    let allocate = driver.own.ext_malloc.require(&driver.version)?;
-    let mut memory: *mut c_void = std::ptr::null_mut();
+    let allocate = driver.own.malloc.require(&driver.version)?;
+    let mut memory: DeviceAddress = 0;
     // SAFETY: the pointer is valid for the call.
-    driver.check(OPERATION, unsafe { allocate.traced(OPERATION, (&raw mut memory, size, ORDINARY)) })?;
-    if memory.is_null() {
-        return Err(Error::new(ErrorKind::Driver, OPERATION, "the runtime reported success but gave no memory"));
+    driver.check(ALLOCATE, unsafe { allocate.traced(ALLOCATE, (&raw mut memory, size)) })?;
+    if memory == 0 {
+        return Err(Error::new(ErrorKind::Driver, ALLOCATE, "the runtime reported success but gave no memory"));
     }
-    Ok(memory.addr() as u64)
+    Ok(memory)
 }
 
 /// Frees what [`allocate`] gave; `None` if it came from elsewhere.

@@ -57,6 +57,7 @@ driver_table! {
                 = c"hipGetDeviceProperties" since (4, 2);
             ext_malloc: fn(memory: *mut *mut c_void, size: usize, flags: c_uint) -> Status
                 = c"hipExtMallocWithFlags" since (4, 2);
+            malloc: fn(memory: *mut DeviceAddress, size: usize) -> Status = c"hipMalloc" since (4, 2);
             stream_create_with_cu_mask: fn(stream: *mut Handle, words: c_uint, mask: *const u32) -> Status
                 = c"hipExtStreamCreateWithCUMask" since (4, 2);
             stream_wait_value_32: fn(stream: Handle, address: DeviceAddress, value: u32, flags: c_uint, mask: u32)

@@ -85,6 +85,9 @@ pub(crate) const INVALID_VALUE: u32 = 1;
 /// `CUDA_ERROR_NOT_SUPPORTED`, `hipErrorNotSupported`.
 pub(crate) const NOT_SUPPORTED: u32 = 801;
 
+/// What a driver answers beside a recording: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, `hipErrorStreamCaptureUnsupported`.
+pub(crate) const CAPTURE_UNSUPPORTED: u32 = 900;
+
 /// What a query answers while work is pending. Not a failure.
 pub(crate) const NOT_READY: u32 = 600;
 

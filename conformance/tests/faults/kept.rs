@@ -81,7 +81,10 @@ fn of(notice: &Notice) -> Option<Sort> {
         "ending a recording that was given up failed" => {
             by(operation(notice)).contains(&Sort::Graphs).then_some(Sort::Graphs)
         }
+        "freeing a graph that was given up failed" => Some(Sort::Graphs),
         "destroying an event failed" => Some(Sort::Events),
+        "a stream that was kept could not be destroyed" => Some(Sort::Streams),
+        "freeing the source of fills failed" => Some(Sort::Allocations),
         "releasing the primary context failed" => Some(Sort::Contexts),
         "freeing signal memory failed; it is leaked" | "freeing pinned memory failed" => Some(Sort::Allocations),
         _ => None,

@@ -38,6 +38,8 @@ const CODES: &[(&str, Told, &str)] = &[
     ("hipDeviceGetPCIBusId", Facts, "a device without a PCI address"),
     ("hipGetDevicePropertiesR0600", Facts, "a device that does not say its architecture"),
     ("hipGetDeviceProperties", Facts, "as above"),
+    ("cuThreadExchangeStreamCaptureMode", Nothing, "the mode stays, which matters beside a recording only"),
+    ("hipThreadExchangeStreamCaptureMode", Nothing, "as with CUDA"),
     ("cuGetErrorName", Facts, "a code without a name"),
     ("cuGetErrorString", Facts, "a code without a text"),
     ("hipGetErrorName", Facts, "a code without a name"),
@@ -45,12 +47,18 @@ const CODES: &[(&str, Told, &str)] = &[
 ];
 
 /// One code only.
-const ONE_CODE: &[(&str, u32, Told, &str)] = &[(
-    "cuStreamBatchMemOp_v2",
-    code::NOT_SUPPORTED,
-    Nothing,
-    "as where stream memory operations are switched off: cuLaunchHostFunc takes its place",
-)];
+const ONE_CODE: &[(&str, u32, Told, &str)] = &[
+    (
+        "cuStreamBatchMemOp_v2",
+        code::NOT_SUPPORTED,
+        Nothing,
+        "as where stream memory operations are switched off: cuLaunchHostFunc takes its place",
+    ),
+    ("cuStreamQuery", code::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("cuStreamSynchronize", code::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("hipStreamQuery", code::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("hipStreamSynchronize", code::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+];
 
 /// Where success with a null result is not an error either, or means something.
 const NULLS: &[(&str, Told, &str)] = &[
@@ -85,6 +93,7 @@ const NEVER_CALLED: &[(&str, &str)] = &[
     ("hipTexObjectDestroy", IMAGES),
 ];
 
+const EVENT: &str = "another thread records a graph: an event tells instead";
 const SEMAPHORES: &str = "HIP has external semaphores on Windows only; refused before the runtime is called";
 const IMAGES: &str = "HIP maps images on Windows only; refused before the runtime is called";
 
@@ -95,6 +104,9 @@ const REPLACED: &[(&str, &str)] = &[
     ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600, which is asked first"),
     ("cuStreamBatchMemOp_v2", "cuLaunchHostFunc, behind which a signal waits as well"),
     ("hipExtMallocWithFlags", "hipHostMalloc, as pinned memory does for signal memory"),
+    ("cuThreadExchangeStreamCaptureMode", "none: older drivers have no recordings that mind other threads"),
+    ("hipThreadExchangeStreamCaptureMode", "none, as with CUDA"),
+    ("hipMalloc", "none, from HIP 5.7 on: fills are copies before"),
     ("hipExtStreamCreateWithCUMask", "hipStreamCreateWithFlags, whose streams share hardware queues"),
 ];
 

@@ -5,8 +5,8 @@
 
 use gpu_interop_core::{Error, ErrorKind, Result};
 
-use crate::driver::{Driver, not_null};
-use crate::functions::{DeviceAddress, Handle, STREAM_NON_BLOCKING};
+use crate::driver::Driver;
+use crate::functions::{DeviceAddress, Handle};
 use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
 
@@ -47,10 +47,7 @@ impl Values {
 
     fn write<V: Vendor>(&self, driver: &Driver<V>) -> Result<()> {
         let bytes: Vec<u8> = (0..=u8::MAX).flat_map(|value| [value; RUN]).collect();
-        let mut stream: Handle = 0;
-        // SAFETY: the pointer is valid for the call.
-        unsafe { call!(driver.stream_create(&raw mut stream, STREAM_NON_BLOCKING)) }?;
-        let stream = not_null(driver.functions.stream_create.operation, stream)?;
+        let stream = driver.create_stream()?;
         // SAFETY: the memory is as large, and the bytes are there until the stream is done.
         let copied = unsafe { call!(driver.memcpy_htod_async(self.0, bytes.as_ptr().cast(), bytes.len(), stream)) };
         // SAFETY: the stream is live.
@@ -60,7 +57,10 @@ impl Values {
             std::mem::forget(bytes);
         }
         // SAFETY: the stream is live, and nobody else knows it.
-        done.and(unsafe { driver.destroy_stream(stream) })
+        if let Err(error) = unsafe { driver.destroy_stream(stream) } {
+            tracing::warn!(%error, "a stream that was kept could not be destroyed");
+        }
+        done
     }
 
     /// Fills `size` bytes at `target`, in the order of `stream`.
@@ -102,7 +102,12 @@ impl Values {
     pub(crate) unsafe fn free<V: Vendor>(&self, driver: &Driver<V>) {
         // SAFETY: the caller's promise.
         if let Err(error) = unsafe { driver.free(self.0) } {
-            tracing::warn!(%error, "freeing the source of fills failed");
+            report(&error);
         }
     }
+}
+
+/// Says that a device's values stay.
+pub(crate) fn report(error: &Error) {
+    tracing::warn!(%error, "freeing the source of fills failed");
 }

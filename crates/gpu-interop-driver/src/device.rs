@@ -20,10 +20,10 @@ use crate::abi::MemoryBufferDesc;
 use crate::arguments::{count, kernel_arguments, number};
 use crate::batch::{one_call, with_signals, with_waits};
 use crate::capabilities;
-use crate::copied_fill::Values;
+use crate::copied_fill::{self, Values};
 use crate::driver::{Driver, not_null};
 use crate::exportable::Allocation;
-use crate::functions::{DeviceNumber, EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING};
+use crate::functions::{DeviceNumber, EVENT_DISABLE_TIMING};
 use crate::graph::{self, Graphs};
 use crate::import;
 use crate::mapping::Imports;
@@ -99,9 +99,13 @@ impl<V: Vendor> Drop for VendorDevice<V> {
             let entered = self.context.enter();
             drop(left);
             let waits_for_ever = V::FREES_WAIT_FOR_STREAMS && self.abandoned.load(Ordering::Relaxed);
-            if let (Ok((driver, _current)), Some(values), false) = (entered, &self.copied_fills, waits_for_ever) {
-                // SAFETY: a device is dropped once its streams are idle, by contract; it is current.
-                unsafe { values.free(driver) };
+            match (entered, &self.copied_fills) {
+                (Ok((driver, _current)), Some(values)) if !waits_for_ever => {
+                    // SAFETY: a device is dropped once its streams are idle, by contract; it is current.
+                    unsafe { values.free(driver) };
+                }
+                (Err(error), Some(_)) => copied_fill::report(&error),
+                _ => {}
             }
         }
     }
@@ -339,14 +343,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     fn create_stream(&self) -> Result<RawStream> {
         let (driver, _current) = self.context.enter()?;
-        let ordinary = || {
-            let (entry, mut stream) = (&driver.functions.stream_create, 0);
-            let arguments = (&raw mut stream, STREAM_NON_BLOCKING);
-            // SAFETY: the pointer is valid for the call; the device is current.
-            driver.check(entry.operation, unsafe { entry.get().traced(entry.operation, arguments) })?;
-            not_null(entry.operation, stream)
-        };
-        V::create_stream(driver, self.context.device, ordinary).map(RawStream::new)
+        V::create_stream(driver, self.context.device, || driver.create_stream()).map(RawStream::new)
     }
 
     unsafe fn destroy_stream(&self, stream: RawStream) -> Result<()> {
@@ -575,8 +572,13 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn destroy_graph(&self, graph: RawGraph) -> Result<()> {
-        let (driver, _current) = self.context.enter()?;
-        // SAFETY: live and freed once, by contract; the device is current.
-        unsafe { self.graphs.destroy(driver, graph) }
+        match self.context.enter() {
+            // SAFETY: live and freed once, by contract; the device is current.
+            Ok((driver, _current)) => unsafe { self.graphs.destroy(driver, graph) },
+            Err(error) => {
+                self.graphs.forget(&self.context.driver, graph);
+                Err(error)
+            }
+        }
     }
 }

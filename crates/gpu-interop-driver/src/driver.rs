@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use gpu_interop_core::{DeviceIdentity, DeviceKind, DriverCode, Error, ErrorKind, Result, Support};
 
-use crate::functions::{DeviceAddress, DeviceNumber, Functions, Handle};
+use crate::functions::{DeviceAddress, DeviceNumber, Functions, Handle, STREAM_NON_BLOCKING};
 use crate::library::DriverLibrary;
 use crate::progress;
 use crate::status::Status;
@@ -178,6 +178,19 @@ impl<V: Vendor> Driver<V> {
     pub unsafe fn is_idle(&self, stream: Handle) -> Result<bool> {
         // SAFETY: the caller's promise.
         unsafe { progress::is_idle(self, stream) }
+    }
+
+    /// Makes a stream that does not wait for the default one (`cuStreamCreate`, `hipStreamCreateWithFlags`). The device is
+    /// current.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn create_stream(&self) -> Result<Handle> {
+        let (entry, mut stream) = (&self.functions.stream_create, 0);
+        let arguments = (&raw mut stream, STREAM_NON_BLOCKING);
+        // SAFETY: the pointer is valid for the call.
+        self.check(entry.operation, unsafe { entry.get().traced(entry.operation, arguments) })?;
+        not_null(entry.operation, stream)
     }
 
     /// Destroys a stream (`cuStreamDestroy`, `hipStreamDestroy`).

@@ -9,7 +9,6 @@ use gpu_interop_core::{Error, ErrorKind, MemoryHandle, Result};
 
 use crate::driver::{Driver, null};
 use crate::functions::DeviceAddress;
-use crate::late_release;
 use crate::trace::DriverFunction;
 use crate::vendor::{Context, Vendor};
 
@@ -220,14 +219,23 @@ impl<V: Vendor> Allocation<V> {
         let (driver, size) = (&*self.context.driver, self.size);
         let (reserved, physical) = (self.reserved.take(), self.physical.take());
         let mapped = std::mem::take(&mut self.mapped);
-        let settled = if mapped && V::releases_late(driver) { late_release::wait(driver) } else { Ok(()) };
+        let (late, device) = (&self.context.late, self.context.device);
+        let settled = !(mapped && V::releases_late(driver)) || late.settle(driver, device);
         let unmapped = match reserved {
             Some(address) if mapped => unmap(driver, address.get(), size),
             _ => Ok(()),
         };
-        // Where it is not known to be safe, the addresses stay reserved; the memory is given back all the same.
-        let unreserved =
-            settled.and_then(|()| reserved.map_or(Ok(()), |address| unreserve(driver, address.get(), size)));
+        let unreserved = match reserved {
+            Some(address) if settled => unreserve(driver, address.get(), size),
+            Some(address) => {
+                late.keep(address.get(), size);
+                Ok(())
+            }
+            None => Ok(()),
+        };
+        if settled {
+            late.free(driver, device);
+        }
         let released = physical.map_or(Ok(()), |handle| release(driver, handle.get()));
         let mut failed = [unmapped, unreserved, released].into_iter().filter_map(Result::err);
         let first = failed.next();
@@ -310,7 +318,7 @@ fn round_up<V: Vendor>(driver: &Driver<V>, prop: &MemAllocationProp, size: u64) 
 }
 
 /// Reports what cannot be returned.
-fn report(error: &Error) {
+pub(crate) fn report(error: &Error) {
     tracing::error!(%error, "freeing device memory failed; it is leaked");
 }
 
@@ -319,7 +327,7 @@ fn unmap<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> 
     unsafe { call!(driver, mem_unmap(address, size)) }.map(drop)
 }
 
-fn unreserve<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> Result<()> {
+pub(crate) fn unreserve<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> Result<()> {
     // SAFETY: reserved by `Allocation::reserve`, whole, and unmapped by now.
     unsafe { call!(driver, mem_address_free(address, size)) }.map(drop)
 }

@@ -136,6 +136,12 @@ impl Graphs {
         launched
     }
 
+    /// Leaves a graph alone whose device cannot be made current. What needs no device ends.
+    pub(crate) fn forget<V: Vendor>(&self, driver: &Driver<V>, graph: RawGraph) {
+        let recorded = self.recorded().remove(&graph.get());
+        end_launches(driver, recorded.and_then(|recorded| recorded.launches));
+    }
+
     /// Destroys a graph.
     ///
     /// # Safety
@@ -144,13 +150,21 @@ impl Graphs {
         // SAFETY: the caller's promise.
         let destroyed = unsafe { call!(driver.graph_exec_destroy(graph.get())) };
         let Some(recorded) = self.recorded().remove(&graph.get()) else { return destroyed };
-        let ended = recorded.launches.map_or(Ok(()), |launches| launches.end(driver));
+        end_launches(driver, recorded.launches);
         // SAFETY: recorded for this graph alone.
-        let parts = [destroyed, unsafe { call!(driver.graph_destroy(recorded.graph)) }, ended];
-        let mut failed = parts.into_iter().filter_map(Result::err);
-        let first = failed.next();
-        failed.for_each(|error| tracing::warn!(%error, "destroying what a graph was made of failed"));
-        first.map_or(Ok(()), Err)
+        match (destroyed, unsafe { call!(driver.graph_destroy(recorded.graph)) }) {
+            (Err(first), Err(error)) => {
+                tracing::warn!(%error, "destroying what a graph was made of failed");
+                Err(first)
+            }
+            (first, second) => first.and(second),
+        }
+    }
+}
+
+fn end_launches<V: Vendor>(driver: &Driver<V>, launches: Option<Launches>) {
+    if let Some(Err(error)) = launches.map(|launches| launches.end(driver)) {
+        tracing::warn!(%error, "destroying an event failed");
     }
 }
 

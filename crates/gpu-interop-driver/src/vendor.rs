@@ -16,6 +16,7 @@ use crate::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
 use crate::capture_mode;
 use crate::driver::Driver;
 use crate::functions::{DeviceAddress, DeviceNumber, Handle, Naming};
+use crate::late_release::Late;
 use crate::library::{DriverLibrary, LibrarySearch};
 use crate::status::Status;
 use crate::symbol::{ApiVersion, MissingSymbol};
@@ -347,12 +348,13 @@ pub(crate) struct Context<V: Vendor> {
     pub(crate) driver: Arc<Driver<V>>,
     pub(crate) device: DeviceNumber,
     vendor: V::Context,
+    pub(crate) late: Late,
 }
 
 impl<V: Vendor> Context<V> {
     pub(crate) fn open(driver: Arc<Driver<V>>, device: DeviceNumber) -> Result<Self> {
         let vendor = V::open(&driver, device)?;
-        Ok(Self { driver, device, vendor })
+        Ok(Self { driver, device, vendor, late: Late::default() })
     }
 
     /// The driver, with the device current on this thread until the second value is dropped, and no recording of another
@@ -375,6 +377,15 @@ impl<V: Vendor> Context<V> {
 
 impl<V: Vendor> Drop for Context<V> {
     fn drop(&mut self) {
+        if !self.late.is_empty()
+            && let Ok((driver, _current)) = self.enter()
+            && self.late.settle(driver, self.device)
+        {
+            self.late.free(driver, self.device);
+        }
+        if !self.late.is_empty() {
+            tracing::error!("reserved addresses of a closed device are leaked: the driver still uses them");
+        }
         V::close(&self.driver, self.device, &self.vendor);
     }
 }

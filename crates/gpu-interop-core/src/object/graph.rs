@@ -156,12 +156,15 @@ impl<'a> Capture<'a> {
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
         if self.capturing {
-            // SAFETY: the stream is live and records; nothing else knows the graph, which was never launched.
-            let ended = unsafe {
-                self.device.raw.end_capture(self.stream.as_raw()).and_then(|graph| self.device.raw.destroy_graph(graph))
-            };
-            if let Err(error) = ended {
-                tracing::warn!(%error, "ending a recording that was given up failed");
+            // SAFETY: the stream is live and records.
+            match unsafe { self.device.raw.end_capture(self.stream.as_raw()) } {
+                Err(error) => tracing::warn!(%error, "ending a recording that was given up failed"),
+                Ok(graph) => {
+                    // SAFETY: nothing else knows the graph, which was never launched.
+                    if let Err(error) = unsafe { self.device.raw.destroy_graph(graph) } {
+                        tracing::warn!(%error, "freeing a graph that was given up failed");
+                    }
+                }
             }
         }
         if self.slot != usize::MAX {

@@ -7,8 +7,8 @@
 //! one load, and freeing an idle one costs nothing.
 //!
 //! A driver that cannot say whether work has run is asked in another way: of a stream by an event, of an event by its
-//! stream. Work counts as pending until the driver has said that it has run, or that the device is lost, on which nothing
-//! runs any more; no other error says that.
+//! stream. Work counts as pending until the driver has said that it has run, or, asked in both ways, that the device is
+//! lost, on which nothing runs any more; no other error says that.
 //!
 //! A graph has a slot, too, for as long as it lives: what was recorded in it may run at any time until then.
 //!
@@ -231,15 +231,19 @@ impl Lifetimes {
                 }
             };
             // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-            match unsafe { device.query_stream(raw) } {
+            let says_lost = match unsafe { device.query_stream(raw) } {
                 Ok(true) => continue,
-                Ok(false) => {}
-                Err(error) if is_lost(&error) => continue,
-                Err(error) => tracing::warn!(%error, "asking a stream failed; what is freed waits for an event"),
-            }
+                Ok(false) => false,
+                Err(error) => {
+                    tracing::warn!(%error, "asking a stream failed; what is freed waits for an event");
+                    is_lost(&error)
+                }
+            };
             match record(device, raw) {
                 Ok(event) => waits.push(Wait::Event { event, slot }),
-                Err(error) if is_lost(&error) => {}
+                Err(error) if says_lost && is_lost(&error) => {
+                    tracing::warn!(%error, "recording an event failed; the device is lost");
+                }
                 Err(error) => {
                     tracing::warn!(%error, "recording an event failed; what is freed waits for an idle stream");
                     waits.push(Wait::Idle(slot));
@@ -314,7 +318,7 @@ impl Lifetimes {
                 // SAFETY: retired entries own their events.
                 let passed = unsafe { device.query_event(event) }.unwrap_or_else(|error| {
                     tracing::warn!(%error, "asking an event failed; what is freed waits for an idle stream");
-                    is_lost(&error) || self.is_idle(device, slot)
+                    self.is_idle(device, slot)
                 });
                 if !passed {
                     busy.insert(slot);
@@ -330,8 +334,10 @@ impl Lifetimes {
     fn is_idle(&self, device: &dyn BackendDevice, slot: usize) -> bool {
         match lock(&self.slots)[slot] {
             Slot::Free => true,
-            // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-            Slot::Stream(raw) => unsafe { device.query_stream(raw) }.unwrap_or_else(|error| is_lost(&error)),
+            Slot::Stream(raw) => {
+                // SAFETY: a stream is in the table, which is locked, exactly while it is live.
+                unsafe { device.query_stream(raw) }.unwrap_or_else(|error| confirms(device, raw, &error))
+            }
             Slot::Graph => false,
         }
     }
@@ -341,12 +347,12 @@ impl Lifetimes {
         // SAFETY: the caller's promise.
         match unsafe { device.query_stream(raw) } {
             Ok(idle) => return idle,
-            Err(error) if is_lost(&error) => return true,
+            Err(error) if confirms(device, raw, &error) => return true,
             Err(error) => tracing::warn!(%error, "asking a stream failed; an event is asked"),
         }
         let Ok(event) = record(device, raw) else { return false };
         // SAFETY: the event was just recorded, and nothing else knows it.
-        let passed = unsafe { device.query_event(event) }.unwrap_or_else(|error| is_lost(&error));
+        let passed = unsafe { device.query_event(event) }.unwrap_or(false);
         // SAFETY: as above; drivers keep what a pending event needs.
         if let Err(error) = unsafe { device.destroy_event(event) } {
             tracing::warn!(%error, "destroying an event failed");
@@ -363,7 +369,7 @@ impl Lifetimes {
         slots.iter().enumerate().fold(0, |busy, (slot, user)| {
             let bit = 1 << (slot % 64);
             // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-            let idle = |raw| unsafe { device.query_stream(raw) }.unwrap_or_else(|error| is_lost(&error));
+            let idle = |raw| unsafe { device.query_stream(raw) }.unwrap_or_else(|error| confirms(device, raw, &error));
             let runs = |raw| !idle(raw);
             if used & bit != 0 && user.stream().is_some_and(runs) { busy | bit } else { busy }
         })
@@ -467,6 +473,23 @@ impl Lifetimes {
 /// Whether a driver that answers this runs nothing any more.
 fn is_lost(error: &Error) -> bool {
     error.kind() == ErrorKind::DeviceLost
+}
+
+/// Whether a device is lost, whose stream answered `error`: if events are answered so, too. The stream is live.
+fn confirms(device: &dyn BackendDevice, raw: RawStream, error: &Error) -> bool {
+    if !is_lost(error) {
+        return false;
+    }
+    match record(device, raw) {
+        Err(error) => is_lost(&error),
+        Ok(event) => {
+            // SAFETY: nothing else knows the event; drivers keep what a pending one needs.
+            if let Err(error) = unsafe { device.destroy_event(event) } {
+                tracing::warn!(%error, "destroying an event failed");
+            }
+            false
+        }
+    }
 }
 
 /// A new event, recorded on `raw`.
