@@ -426,7 +426,7 @@ unsafe impl BackendDevice for HostDevice {
         stream: RawStream,
         kernel: RawKernel,
         config: &LaunchConfig,
-        args: &[KernelArg],
+        args: &[KernelArg<'static>],
     ) -> Result<()> {
         // SAFETY: the kernel lives as long as its module, which is live by contract.
         let kernel = unsafe { borrow::<HostKernel>(kernel.get()) }.clone();

@@ -37,7 +37,7 @@ pub struct KernelCall<'a> {
     /// The size of the launch.
     pub config: &'a LaunchConfig,
     /// The arguments as they were launched.
-    pub args: &'a [KernelArg],
+    pub args: &'a [KernelArg<'static>],
 }
 
 impl KernelCall<'_> {
@@ -148,7 +148,7 @@ mod tests {
         for kernel in twins {
             let mut word = 0_u32;
             let address = DevicePtr::new(std::ptr::from_mut(&mut word).expose_provenance() as u64);
-            let mut args: Vec<KernelArg> = kernel
+            let mut args: Vec<KernelArg<'static>> = kernel
                 .parameters
                 .iter()
                 .map(|parameter| match parameter.ty {

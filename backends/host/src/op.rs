@@ -33,7 +33,7 @@ unsafe impl<T> Send for Carried<T> {}
 pub(crate) struct Launch {
     pub(crate) kernel: HostKernel,
     pub(crate) config: LaunchConfig,
-    pub(crate) args: Vec<KernelArg>,
+    pub(crate) args: Vec<KernelArg<'static>>,
 }
 
 /// One operation of a stream.

@@ -179,7 +179,7 @@ impl Increment {
     /// Gives it to a stream, for the first `size` bytes of a buffer. Does not wait.
     pub(crate) fn run(&self, stream: &Stream, buffer: &MappedBuffer, size: u64) -> Verdict {
         ensure!(size <= buffer.size(), "the buffer has not the {size} bytes to add to");
-        let args = [KernelArg::Ptr(buffer.as_raw()), KernelArg::U64(size / 4)];
+        let args = [KernelArg::from(buffer), KernelArg::U64(size / 4)];
         // SAFETY: the arguments are those of the kernel, and the buffer has so many words; the scenarios that own it wait
         // for the stream before they drop it, and the library frees what is dropped with work pending after that work.
         Ok(unsafe { stream.launch(&self.0, &LaunchConfig::linear(size / 4), &args) }?)

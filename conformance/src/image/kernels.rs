@@ -128,7 +128,7 @@ impl<'a> ImageKernels<'a> {
 }
 
 /// What both surface kernels take first, and the number of texels.
-fn surface_args(surface: &Surface, spec: &ImageSpec, level: u32) -> Verdict<(Vec<KernelArg>, u64)> {
+fn surface_args(surface: &Surface, spec: &ImageSpec, level: u32) -> Verdict<(Vec<KernelArg<'static>>, u64)> {
     let shape = match spec.shape {
         ArrayShape::D1 { .. } => SurfaceShape::D1,
         ArrayShape::D1Layered { .. } => SurfaceShape::D1Layered,

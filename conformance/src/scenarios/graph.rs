@@ -104,7 +104,7 @@ fn kernel(context: &Context) -> Verdict {
     let increment = module.kernel(INCREMENT.name)?;
     let (buffer, mapped) = cleared(context, SIZE)?;
     let words = SIZE as u64 / 4;
-    let args = [KernelArg::Ptr(mapped.as_raw()), KernelArg::U64(words)];
+    let args = [KernelArg::from(&mapped), KernelArg::U64(words)];
     let graph = record(context.device(), |stream| {
         for _ in 0..3 {
             // SAFETY: the arguments are those of the kernel, and the mapping outlives the graph.

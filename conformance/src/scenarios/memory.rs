@@ -157,12 +157,8 @@ fn kernel_reads(context: &Context) -> Verdict {
         data[SIZE / 2] ^= planted;
         buffer.write(0, &data)?;
         counter.write(0, &[0; 4096])?;
-        let args = [
-            KernelArg::Ptr(mapped.as_raw()),
-            KernelArg::U64(words),
-            KernelArg::U32(pattern.seed()),
-            KernelArg::Ptr(count.as_raw()),
-        ];
+        let args =
+            [KernelArg::from(&mapped), KernelArg::U64(words), KernelArg::U32(pattern.seed()), KernelArg::from(&count)];
         // SAFETY: the arguments are those of `verify_pattern`, and both mappings outlive the synchronisation.
         unsafe { stream.launch(&verify, &LaunchConfig::linear(words), &args) }?;
         stream.synchronize()?;
@@ -181,7 +177,7 @@ fn kernel_writes(context: &Context) -> Verdict {
     let stream = context.device().create_stream()?;
     let words = SIZE as u64 / 4;
     let config = LaunchConfig::linear(words);
-    let args = [KernelArg::Ptr(mapped.as_raw()), KernelArg::U64(words), KernelArg::U32(pattern.seed())];
+    let args = [KernelArg::from(&mapped), KernelArg::U64(words), KernelArg::U32(pattern.seed())];
     // SAFETY: the arguments are those of the kernels, and the mapping outlives the synchronisation.
     unsafe { stream.launch(&module.kernel(FILL_PATTERN.name)?, &config, &args) }?;
     stream.synchronize()?;

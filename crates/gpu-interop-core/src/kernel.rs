@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::DevicePtr;
+use crate::object::BufferSlice;
 
 /// The code of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +64,12 @@ impl LaunchConfig {
 /// One argument of a kernel, passed by value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub enum KernelArg {
-    /// A device address.
+pub enum KernelArg<'a> {
+    /// The address of a buffer, or of a part of one. The mapping stays until the kernel has run, also if it is dropped
+    /// before.
+    Buffer(BufferSlice<'a>),
+    /// A device address. Whose memory it is in is not known: that must stay until the kernel has run.
+    /// [`KernelArg::Buffer`] sees to it, and [`Stream::keep`](crate::Stream::keep).
     Ptr(DevicePtr),
     /// A 32-bit integer.
     U32(u32),

@@ -26,7 +26,10 @@ pub(crate) fn no_number(operation: &'static str, api: &str) -> Error {
 }
 
 /// A pointer to each argument of a kernel: the driver reads as many bytes there as the kernel declares.
-pub(crate) fn kernel_arguments(operation: &'static str, args: &[KernelArg]) -> Result<SmallVec<[*mut c_void; 16]>> {
+pub(crate) fn kernel_arguments(
+    operation: &'static str,
+    args: &[KernelArg<'static>],
+) -> Result<SmallVec<[*mut c_void; 16]>> {
     args.iter()
         .map(|arg| match arg {
             KernelArg::Ptr(value) => Ok(std::ptr::from_ref(value).cast_mut().cast()),

@@ -518,7 +518,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         stream: RawStream,
         kernel: RawKernel,
         config: &LaunchConfig,
-        args: &[KernelArg],
+        args: &[KernelArg<'static>],
     ) -> Result<()> {
         let mut pointers = kernel_arguments(self.context.driver.functions.launch_kernel.operation, args)?;
         let ([gx, gy, gz], [bx, by, bz], shared) = (config.grid, config.block, config.shared_bytes);

@@ -254,9 +254,10 @@ mod tests {
         let error = DriverLibrary::find(&LibrarySearch { names: &[PLANTED], ..SEARCH });
         // What any other way of loading does: the file is a library.
         // SAFETY: one of the system's own, without initialisers that do anything.
-        let loaded = unsafe { Library::new(PLANTED) };
-        let by_path = sys::open(planted.as_os_str());
-        std::fs::remove_file(&planted).ok();
+        let loaded = unsafe { Library::new(PLANTED) }.map(drop);
+        let by_path = sys::open(planted.as_os_str()).map(drop);
+        // Closed by now: a file that is loaded cannot be removed.
+        std::fs::remove_file(&planted).expect("nothing is left behind");
         assert_eq!(error.expect_err("it is not the system's").kind(), ErrorKind::DriverNotFound);
         loaded.expect("the file can be loaded by whoever looks in the current folder");
         by_path.expect("a whole path names it");

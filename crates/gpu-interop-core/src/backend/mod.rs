@@ -476,7 +476,7 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         _stream: RawStream,
         _kernel: RawKernel,
         _config: &LaunchConfig,
-        _args: &[KernelArg],
+        _args: &[KernelArg<'static>],
     ) -> Result<()> {
         Err(missing("BackendDevice::launch_kernel"))
     }

@@ -10,6 +10,7 @@ use super::resource::Resource;
 use super::validate;
 use crate::backend::{DevicePtr, RawMemory};
 use crate::error::Result;
+use crate::kernel::KernelArg;
 
 /// A range of imported memory, mapped into the device's address space. Keeps the import alive.
 ///
@@ -80,6 +81,13 @@ pub struct BufferSlice<'a> {
     imported: Option<(RawMemory, u64)>,
 }
 
+/// The same bytes by the same addresses.
+impl PartialEq for BufferSlice<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.device, other.device) && (self.ptr, self.size) == (other.ptr, other.size)
+    }
+}
+
 impl<'a> BufferSlice<'a> {
     pub(super) fn of(owned: &'a Owned, ptr: DevicePtr, size: u64) -> Self {
         Self { device: &owned.device, in_flight: &owned.in_flight, ptr, size, read_only: false, imported: None }
@@ -127,5 +135,11 @@ impl<'a> From<&'a MappedBuffer> for BufferSlice<'a> {
     fn from(buffer: &'a MappedBuffer) -> Self {
         let imported = Some((buffer.memory.raw, buffer.offset));
         Self { read_only: buffer.memory.is_read_only(), imported, ..Self::of(&buffer.owned, buffer.ptr, buffer.size) }
+    }
+}
+
+impl<'a, T: Into<BufferSlice<'a>>> From<T> for KernelArg<'a> {
+    fn from(buffer: T) -> Self {
+        Self::Buffer(buffer.into())
     }
 }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
+use super::buffer::BufferSlice;
 use super::device::DeviceInner;
 use super::event::Event;
 use super::fault::StreamFaults;
@@ -225,9 +228,9 @@ impl Stream {
     ///
     /// # Safety
     /// `args` must have the number and types that the kernel takes, and the kernel may only touch memory that stays
-    /// valid until it has run: an address argument does not keep its buffer alive, nor a surface or texture its object.
-    /// In a graph, until the graph is gone and has run.
-    pub unsafe fn launch(&self, kernel: &Kernel, config: &LaunchConfig, args: &[KernelArg]) -> Result<()> {
+    /// valid until it has run: an argument that is a buffer keeps it, one that is an address does not, nor one that is a
+    /// surface or texture its object. In a graph, until the graph is gone and has run.
+    pub unsafe fn launch(&self, kernel: &Kernel, config: &LaunchConfig, args: &[KernelArg<'_>]) -> Result<()> {
         const OPERATION: &str = "Stream::launch";
         self.check_device(OPERATION, "kernel", &kernel.module.owned.device)?;
         let device = self.device();
@@ -238,9 +241,38 @@ impl Stream {
                 .with_context("block", format_args!("{:?}", config.block));
             return Err(device.decorate(error));
         }
+        let args = args.iter().map(|arg| self.by_value(OPERATION, *arg)).collect::<Result<SmallVec<[_; 8]>>>()?;
         kernel.module.owned.in_flight.mark(self.slot);
         // SAFETY: stream and kernel are live and of this device; the caller vouches for the arguments.
-        unsafe { device.raw.launch_kernel(self.raw, kernel.raw, config, args) }.map_err(|error| device.decorate(error))
+        unsafe { device.raw.launch_kernel(self.raw, kernel.raw, config, &args) }.map_err(|error| device.decorate(error))
+    }
+
+    /// An argument as backends take it. A buffer is noted as used.
+    fn by_value(&self, operation: &'static str, arg: KernelArg<'_>) -> Result<KernelArg<'static>> {
+        Ok(match arg {
+            KernelArg::Buffer(slice) => {
+                self.check_device(operation, "buffer", slice.device)?;
+                slice.in_flight.mark(self.slot);
+                KernelArg::Ptr(slice.ptr)
+            }
+            KernelArg::Ptr(address) => KernelArg::Ptr(address),
+            KernelArg::U32(value) => KernelArg::U32(value),
+            KernelArg::U64(value) => KernelArg::U64(value),
+            KernelArg::F32(value) => KernelArg::F32(value),
+        })
+    }
+
+    /// Notes that work of this stream uses a buffer, where the stream cannot see it: a kernel that was given its address, or
+    /// what another library enqueues on [`Stream::as_raw`]. If the buffer is dropped, it is unmapped only once what is
+    /// enqueued by then has run. May be called before or after the work is enqueued.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a buffer of another device.
+    pub fn keep<'a>(&self, used: impl Into<BufferSlice<'a>>) -> Result<()> {
+        let used = used.into();
+        self.check_device("Stream::keep", "buffer", used.device)?;
+        used.in_flight.mark(self.slot);
+        Ok(())
     }
 
     /// Destroys the stream, and says if that failed. Work already enqueued still runs.

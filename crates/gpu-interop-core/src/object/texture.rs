@@ -33,7 +33,7 @@ impl Surface {
     /// The surface as an argument of a kernel, which takes it as a 64-bit integer. Does not keep it alive: the kernel must
     /// have run before `self` is dropped.
     #[must_use]
-    pub fn as_arg(&self) -> KernelArg {
+    pub fn as_arg(&self) -> KernelArg<'static> {
         KernelArg::U64(self.raw.get() as u64)
     }
 
@@ -66,7 +66,7 @@ impl Texture {
     /// The texture as an argument of a kernel, which takes it as a 64-bit integer. Does not keep it alive: the kernel must
     /// have run before `self` is dropped.
     #[must_use]
-    pub fn as_arg(&self) -> KernelArg {
+    pub fn as_arg(&self) -> KernelArg<'static> {
         KernelArg::U64(self.raw.get() as u64)
     }
 

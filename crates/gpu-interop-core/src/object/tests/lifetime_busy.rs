@@ -9,7 +9,7 @@ use super::recorder::{Call, Recorder};
 use super::{SIZE, binary, import, mapped, open};
 use crate::backend::RawStream;
 use crate::error::ErrorKind;
-use crate::kernel::{LaunchConfig, ModuleImage};
+use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
 use crate::object::{Device, MappedBuffer, Stream};
 
 fn held_stream(recorder: &Recorder, device: &Device) -> Stream {
@@ -313,5 +313,37 @@ fn a_read_that_fails_returns_after_its_copy_only() {
             recorder.finish(stream.as_raw());
             assert_eq!(reads.join().expect("no panic"), (kind, true), "returned while its copy was pending");
         });
+    }
+}
+
+/// The kernel's own arguments keep what they point to, and so does what the application says.
+#[test]
+fn a_buffer_that_a_kernel_was_given_stays_until_it_has_run() {
+    for (kept, how) in [(true, "argument"), (true, "keep"), (false, "address")] {
+        let (recorder, device) = open();
+        let stream = held_stream(&recorder, &device);
+        let (buffer, other) = (mapped(&device), mapped(&open().1));
+        let module = device.load_module(ModuleImage::Builtin).expect("module");
+        let kernel = module.kernel(c"kernel").expect("kernel");
+        let launch = |arg: KernelArg<'_>| {
+            // SAFETY: the recorder runs nothing.
+            unsafe { stream.launch(&kernel, &LaunchConfig::linear(1), &[arg, KernelArg::U32(7)]) }
+        };
+        let address = KernelArg::Ptr(buffer.as_raw());
+        launch(if how == "argument" { KernelArg::from(&buffer) } else { address }).expect("launches");
+        if how == "keep" {
+            stream.keep(&buffer).expect("keeps");
+        }
+        for error in [launch(KernelArg::from(&other)).err(), stream.keep(&other).err()] {
+            assert_eq!(error.expect("of another device").kind(), ErrorKind::InvalidArgument);
+        }
+        let told = |call: &Call| matches!(call, Call::LaunchKernel { args, .. } if args[0] == address);
+        assert!(recorder.calls().iter().any(told), "{how}: backends take addresses");
+        drop(buffer);
+        let freed = recorder.frees().iter().any(|call| matches!(call, Call::FreeBuffer(_)));
+        assert_eq!(freed, !kept, "{how}");
+        recorder.finish(stream.as_raw());
+        device.collect();
+        assert!(recorder.frees().iter().any(|call| matches!(call, Call::FreeBuffer(_))), "{how}");
     }
 }

@@ -77,7 +77,7 @@ pub(in super::super) enum Call {
     LoadModule(Vec<u8>),
     UnloadModule(RawModule),
     ModuleKernel(RawModule, String),
-    LaunchKernel { stream: RawStream, kernel: RawKernel, config: LaunchConfig, args: Vec<KernelArg> },
+    LaunchKernel { stream: RawStream, kernel: RawKernel, config: LaunchConfig, args: Vec<KernelArg<'static>> },
     BeginCapture(RawStream),
     LastCaptured(RawStream),
     EndCapture(RawStream),

@@ -416,7 +416,7 @@ unsafe impl BackendDevice for Recorder {
         stream: RawStream,
         kernel: RawKernel,
         config: &LaunchConfig,
-        args: &[KernelArg],
+        args: &[KernelArg<'static>],
     ) -> Result<()> {
         let call = Call::LaunchKernel { stream, kernel, config: *config, args: args.to_vec() };
         let mut state = self.begin(call)?;
