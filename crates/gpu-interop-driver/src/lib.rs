@@ -51,6 +51,7 @@ mod symbol;
 mod table;
 pub mod texture;
 mod trace;
+mod trusted_environment;
 mod unfenced;
 mod vendor;
 

@@ -1,11 +1,12 @@
 //! Finding a driver's library.
 
-use std::env;
 use std::error::Error as StdError;
 use std::ffi::{CStr, OsStr, c_void};
 use std::path::{Path, PathBuf};
 
 use gpu_interop_core::{Error, ErrorKind, LoadAttempt, Result};
+
+use crate::trusted_environment;
 
 #[cfg(unix)]
 use libloading::os::unix::Library;
@@ -36,14 +37,15 @@ pub struct DriverLibrary {
 }
 
 impl DriverLibrary {
-    /// Finds and loads a library: the file that the variable names, and only that; else one that is in the process
+    /// Finds and loads a library: the file that the variable names, and only that (but not in a process with more rights
+    /// than its caller, as setuid programs are: variables are ignored there); else one that is in the process
     /// already, so that no second copy of a driver's runtime is loaded; else by name; else in the folders.
     ///
     /// # Errors
     /// [`ErrorKind::DriverNotFound`] with every path tried and why it was not loaded.
     pub fn find(search: &LibrarySearch) -> Result<Self> {
         let mut attempts = Vec::new();
-        let named = env::var_os(search.variable).filter(|value| !value.is_empty());
+        let named = trusted_environment::variable(search.variable);
         let found = match &named {
             Some(file) => Self::open(file, &mut attempts),
             None => (search.names.iter().find_map(|name| Self::already_loaded(name)))
@@ -60,9 +62,16 @@ impl DriverLibrary {
                     )
                 }
             };
-            Error::new(ErrorKind::DriverNotFound, "dlopen", message)
+            let error = Error::new(ErrorKind::DriverNotFound, "dlopen", message)
                 .with_context("variable that names the file", search.variable)
-                .with_attempts(attempts)
+                .with_attempts(attempts);
+            let folders = search.folders.iter().filter_map(|(variable, _)| *variable);
+            std::iter::once(search.variable)
+                .chain(folders)
+                .filter(|name| trusted_environment::is_ignored(name))
+                .fold(error, |error, name| {
+                    error.with_context("ignored in a process with more rights than its caller", name)
+                })
         })
     }
 
@@ -114,7 +123,7 @@ impl DriverLibrary {
 /// Files in the search's folders that exist.
 fn candidates(search: &LibrarySearch) -> impl Iterator<Item = PathBuf> {
     let folder = |(variable, folder): &(Option<&'static str>, &'static str)| match variable {
-        Some(variable) => env::var_os(variable).map(|value| Path::new(&value).join(folder)),
+        Some(variable) => trusted_environment::variable(variable).map(|value| Path::new(&value).join(folder)),
         None => Some(PathBuf::from(folder)),
     };
     search
@@ -248,8 +257,8 @@ mod tests {
     #[test]
     fn a_library_planted_in_the_current_folder_is_not_loaded() {
         const PLANTED: &str = "gpu-interop-planted.dll";
-        let planted = env::current_dir().expect("a folder").join(PLANTED);
-        let system = env::var_os("SystemRoot").expect("Windows has a folder");
+        let planted = std::env::current_dir().expect("a folder").join(PLANTED);
+        let system = std::env::var_os("SystemRoot").expect("Windows has a folder");
         std::fs::copy(Path::new(&system).join("system32/version.dll"), &planted).expect("copies");
         let error = DriverLibrary::find(&LibrarySearch { names: &[PLANTED], ..SEARCH });
         // What any other way of loading does: the file is a library.

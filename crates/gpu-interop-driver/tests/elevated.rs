@@ -1,0 +1,78 @@
+//! A program with more rights than its caller loads nothing that the environment names.
+#![cfg(target_os = "linux")]
+#![allow(clippy::expect_used, clippy::panic, reason = "this is a test")]
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use gpu_interop_driver::{DriverLibrary, LibrarySearch};
+
+const VARIABLE: &str = "GPU_INTEROP_TEST_ELEVATED_LIBRARY";
+const FOLDER: &str = "GPU_INTEROP_TEST_ELEVATED_FOLDER";
+/// No library of any system.
+const NAME: &str = "libgpu-interop-elevated.so";
+/// Somebody who is not root.
+const NOBODY: u32 = 65534;
+
+/// What the program does: says what it finds.
+#[test]
+#[ignore = "started by the test below"]
+fn the_program() {
+    let search = LibrarySearch {
+        driver: "test library",
+        variable: VARIABLE,
+        names: &[NAME],
+        folders: &[(Some(FOLDER), "lib")],
+        install: "install nothing",
+    };
+    match DriverLibrary::find(&search) {
+        Ok(library) => println!("FOUND {}", library.name().display()),
+        Err(error) => println!("NOT FOUND {error}"),
+    }
+}
+
+fn run(program: &Path, user: Option<u32>, variable: &str, value: &Path) -> String {
+    let mut command = Command::new(program);
+    command.args(["--exact", "the_program", "--ignored", "--nocapture"]).env(variable, value).current_dir("/");
+    if let Some(user) = user {
+        command.uid(user);
+    }
+    let output = command.output().expect("the program starts");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn variables_are_followed_in_programs_without_other_rights_only() {
+    let itself = std::env::current_exe().expect("a path");
+    // Beside this program, where others may read, and files may have other rights.
+    let place = itself.with_extension(format!("elevated-{}", std::process::id()));
+    let (folder, copy) = (place.join("lib"), place.join("program"));
+    std::fs::create_dir_all(&folder).expect("makes folders");
+    let libm = ["/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib", "/lib", "/lib/aarch64-linux-gnu"];
+    let libm = libm.into_iter().map(|folder| Path::new(folder).join("libm.so.6")).find(|file| file.exists());
+    let file = folder.join(NAME);
+    std::fs::copy(libm.expect("every system has libm"), &file).expect("copies");
+    let variables = [(VARIABLE, file.as_path()), (FOLDER, place.as_path())];
+    let followed = variables.map(|(variable, value)| run(&itself, None, variable, value));
+    // SAFETY: it has no preconditions.
+    let ignored = (unsafe { libc::geteuid() } == 0).then(|| {
+        std::fs::copy(&itself, &copy).expect("copies");
+        std::fs::set_permissions(&copy, Permissions::from_mode(0o4755)).expect("sets the bit");
+        variables.map(|(variable, value)| run(&copy, Some(NOBODY), variable, value))
+    });
+    std::fs::remove_dir_all(&place).expect("nothing is left behind");
+    for said in followed {
+        assert!(said.contains("FOUND ") && !said.contains("NOT FOUND"), "{said}");
+    }
+    let Some(ignored) = ignored else {
+        println!("left out: only root can make a program that has more rights than its caller");
+        return;
+    };
+    for (said, (variable, _)) in ignored.iter().zip(variables) {
+        let told = format!("ignored in a process with more rights than its caller: {variable}");
+        assert!(said.contains("NOT FOUND") && said.contains(&told), "{variable}: {said}");
+    }
+}
