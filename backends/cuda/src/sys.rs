@@ -13,6 +13,9 @@ pub(crate) mod status {
     pub(crate) const STUB_LIBRARY: Status = Status(34);
     pub(crate) const SYSTEM_DRIVER_MISMATCH: Status = Status(803);
     pub(crate) const COMPAT_NOT_SUPPORTED_ON_DEVICE: Status = Status(804);
+    /// Beyond those of both vendors: `ECC_UNCORRECTABLE`, `NVLINK_UNCORRECTABLE`, `CONTEXT_IS_DESTROYED` (which HIP answers
+    /// for any stream that it does not know), `MPS_CLIENT_TERMINATED`, `EXTERNAL_DEVICE`.
+    pub(crate) const LOST_TOO: [Status; 5] = [Status(214), Status(220), Status(709), Status(810), Status(911)];
 }
 
 /// `CUdevice_attribute`.

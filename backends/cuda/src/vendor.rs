@@ -95,7 +95,7 @@ impl Vendor for Cuda {
                 "the kernel's driver and this library do not fit together; restart the machine if the driver was updated, or \
                  give the container the machine's library",
             ),
-            code if code.says_lost() => LOST,
+            code if code.says_lost() || status::LOST_TOO.contains(&code) => LOST,
             _ if doing == Doing::Importing => REFUSED,
             _ => (ErrorKind::Driver, "the driver reported a failure"),
         }

@@ -50,13 +50,16 @@ struct Streams {
     kept: Vec<Handle>,
 }
 
-static STREAMS: Mutex<BTreeMap<DeviceNumber, Streams>> = Mutex::new(BTreeMap::new());
+/// A device of a runtime, which is known by one of its functions: a process may have two.
+type Place = (usize, DeviceNumber);
+
+static STREAMS: Mutex<BTreeMap<Place, Streams>> = Mutex::new(BTreeMap::new());
 
 /// Looks at a device's streams. No function of the runtime is called meanwhile.
-fn with<T>(device: DeviceNumber, work: impl FnOnce(&mut Streams) -> T) -> T {
+fn with<T>(driver: &Driver<Hip>, device: DeviceNumber, work: impl FnOnce(&mut Streams) -> T) -> T {
     // Each change leaves it as it should be: a panic leaves nothing half-done.
     let mut all: MutexGuard<'_, _> = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
-    work(all.entry(device).or_default())
+    work(all.entry((driver.own.set_device as usize, device)).or_default())
 }
 
 /// Where a new stream comes from.
@@ -117,11 +120,11 @@ pub(crate) fn create_stream(
         return ordinary();
     };
     let capacity = capacity(std::env::var(VARIABLE).ok().as_deref());
-    match with(device, |streams| streams.take(capacity)) {
+    match with(driver, device, |streams| streams.take(capacity)) {
         Source::Kept(stream) => return Ok(stream),
         Source::Shared => {
             let stream = ordinary();
-            with(device, |streams| match &stream {
+            with(driver, device, |streams| match &stream {
                 Ok(stream) => drop(streams.on_shared.insert(*stream)),
                 Err(_) => streams.shared = streams.shared.saturating_sub(1),
             });
@@ -136,7 +139,7 @@ pub(crate) fn create_stream(
     if stream == 0 {
         return Err(Error::new(ErrorKind::Driver, CREATE, "the runtime reported success but gave no stream"));
     }
-    with(device, |streams| streams.own.insert(stream));
+    with(driver, device, |streams| streams.own.insert(stream));
     Ok(stream)
 }
 
@@ -149,24 +152,29 @@ pub(crate) fn create_stream(
 /// The stream is live, nobody uses it any more, and its device is current.
 pub(crate) unsafe fn end_stream(driver: &Driver<Hip>, device: DeviceNumber, stream: Handle) -> Result<()> {
     // Before it is destroyed: another thread may be given its address then.
-    let own = with(device, |streams| streams.release(stream));
+    let own = with(driver, device, |streams| streams.release(stream));
     // SAFETY: the caller's promise. A stream of which nothing is known is not for anyone else.
     if own && matches!(unsafe { driver.is_idle(stream) }, Ok(true)) {
-        with(device, |streams| streams.kept.push(stream));
+        with(driver, device, |streams| streams.kept.push(stream));
         return Ok(());
     }
     // SAFETY: the caller's promise.
     unsafe { driver.destroy_stream(stream) }
 }
 
+/// Notes that a stream may record for ever: it is not kept when it ends.
+pub(crate) fn spoilt(driver: &Driver<Hip>, device: DeviceNumber, stream: Handle) {
+    with(driver, device, |streams| streams.own.remove(&stream));
+}
+
 /// Notes that a device was opened, once more.
-pub(crate) fn opened(device: DeviceNumber) {
-    with(device, |streams| streams.opened += 1);
+pub(crate) fn opened(driver: &Driver<Hip>, device: DeviceNumber) {
+    with(driver, device, |streams| streams.opened += 1);
 }
 
 /// Notes that a device was closed. The last one who closes it destroys the streams that were kept.
 pub(crate) fn closed(driver: &Driver<Hip>, device: DeviceNumber) {
-    let kept = with(device, |streams| {
+    let kept = with(driver, device, |streams| {
         streams.opened = streams.opened.saturating_sub(1);
         if streams.opened == 0 { std::mem::take(&mut streams.kept) } else { Vec::new() }
     });

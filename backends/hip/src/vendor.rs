@@ -103,8 +103,8 @@ impl Vendor for Hip {
         }
     }
 
-    fn open(_driver: &Driver<Self>, device: DeviceNumber) -> Result<()> {
-        queues::opened(device);
+    fn open(driver: &Driver<Self>, device: DeviceNumber) -> Result<()> {
+        queues::opened(driver, device);
         Ok(())
     }
 
@@ -187,6 +187,10 @@ impl Vendor for Hip {
         ordinary: impl FnOnce() -> Result<Handle>,
     ) -> Result<Handle> {
         queues::create_stream(driver, device, ordinary)
+    }
+
+    fn spoilt(driver: &Driver<Self>, device: DeviceNumber, stream: Handle) {
+        queues::spoilt(driver, device, stream);
     }
 
     unsafe fn end_stream(driver: &Driver<Self>, device: DeviceNumber, stream: Handle) -> Result<()> {

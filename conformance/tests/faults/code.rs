@@ -78,7 +78,7 @@ pub(crate) const FEWEST: &[u32] = &[2, 719, 123_456];
 pub(crate) const LOST: u32 = 719;
 
 /// What says that nothing runs any more.
-const SAYS_LOST: &[u32] = &[4, 700, 709, 719];
+const SAYS_LOST: &[u32] = &[4, 700, 719];
 
 /// What a driver answers to what it does not know.
 pub(crate) const INVALID_VALUE: u32 = 1;
@@ -111,6 +111,8 @@ pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
     let importing = function.contains("ImportExternal");
     match vendor {
         _ if SAYS_LOST.contains(&code) => ErrorKind::DeviceLost,
+        // HIP answers it for a stream that it does not know.
+        Vendor::Cuda if code == 709 => ErrorKind::DeviceLost,
         Vendor::Cuda => match code {
             2 => ErrorKind::OutOfMemory,
             34 => ErrorKind::DriverNotFound,

@@ -24,9 +24,10 @@ const FREEING: &[(&str, &str, &[Sort])] = &[
     ("cuDevicePrimaryCtxRelease_v2", "", &[Sort::Contexts]),
 ];
 
-/// The functions that make a device current. If one fails, the function that it was called for is not called; if that
+/// The functions that make a device current, and those that find out whether HIP 6 still uses addresses. If one fails, the function that it was called for is not called; if that
 /// was to free something, it stays.
-const ENTERING: &[&str] = &["cuCtxPushCurrent_v2", "hipGetDevice", "hipSetDevice"];
+const ENTERING: &[&str] =
+    &["cuCtxPushCurrent_v2", "hipGetDevice", "hipSetDevice", "hipStreamCreateWithFlags", "hipLaunchHostFunc"];
 
 /// The functions that make current again what was, with no way around them.
 const LEAVING: &[&str] = &["cuCtxPopCurrent_v2", "hipSetDevice"];
@@ -81,6 +82,7 @@ fn of(notice: &Notice) -> Option<Sort> {
         "ending a recording that was given up failed" => {
             by(operation(notice)).contains(&Sort::Graphs).then_some(Sort::Graphs)
         }
+        "reserved addresses of a closed device are leaked" => Some(Sort::Reservations),
         "freeing a graph that was given up failed" => Some(Sort::Graphs),
         "destroying an event failed" => Some(Sort::Events),
         "a stream that was kept could not be destroyed" => Some(Sort::Streams),

@@ -247,7 +247,18 @@ impl Ran {
     /// driver without the library; and what belongs to work that never ends is kept.
     pub(crate) fn nothing_alive(&self) -> Result<(), Failed> {
         /// Scenarios whose work never ends, with how much of it is kept and what.
-        const WORK_THAT_NEVER_ENDS: [(&str, usize, &str); 3] = [
+        const WORK_THAT_NEVER_ENDS: [(&str, usize, &str); 5] = [
+            // With HIP before 5.7 also what fills are copied from, which cannot be freed while a stream waits.
+            (
+                "lifetime.drop_everything_with_work_pending",
+                6,
+                "imports: 1, mappings: 1, arrays: 0, semaphores: 0, streams: 1, events: 2, modules: 0, allocations: 1, ",
+            ),
+            (
+                "lifetime.drop_everything_with_work_pending",
+                5,
+                "imports: 1, mappings: 0, arrays: 0, semaphores: 0, streams: 1, events: 2, modules: 0, allocations: 1, ",
+            ),
             (
                 "lifetime.drop_everything_with_work_pending",
                 5,

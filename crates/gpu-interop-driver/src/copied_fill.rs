@@ -6,7 +6,8 @@
 use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::driver::Driver;
-use crate::functions::{DeviceAddress, Handle};
+use crate::functions::{DeviceAddress, DeviceNumber, Handle};
+use crate::progress;
 use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
 
@@ -32,9 +33,9 @@ impl Values {
     ///
     /// # Errors
     /// What the driver answers.
-    pub(crate) fn new<V: Vendor>(driver: &Driver<V>) -> Result<Self> {
+    pub(crate) fn new<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Result<Self> {
         let values = Self(V::allocate(driver, RUN * VALUES)?);
-        let written = values.write(driver);
+        let written = values.write(driver, device);
         match written {
             Ok(()) => Ok(values),
             Err(error) => {
@@ -45,19 +46,19 @@ impl Values {
         }
     }
 
-    fn write<V: Vendor>(&self, driver: &Driver<V>) -> Result<()> {
+    fn write<V: Vendor>(&self, driver: &Driver<V>, device: DeviceNumber) -> Result<()> {
         let bytes: Vec<u8> = (0..=u8::MAX).flat_map(|value| [value; RUN]).collect();
-        let stream = driver.create_stream()?;
+        let stream = V::create_stream(driver, device, || driver.create_stream())?;
         // SAFETY: the memory is as large, and the bytes are there until the stream is done.
         let copied = unsafe { call!(driver.memcpy_htod_async(self.0, bytes.as_ptr().cast(), bytes.len(), stream)) };
         // SAFETY: the stream is live.
-        let done = copied.and_then(|()| unsafe { call!(driver.stream_synchronize(stream)) });
+        let done = copied.and_then(|()| unsafe { progress::synchronize(driver, stream) });
         if done.is_err() {
             // The copy may still read them.
             std::mem::forget(bytes);
         }
         // SAFETY: the stream is live, and nobody else knows it.
-        if let Err(error) = unsafe { driver.destroy_stream(stream) } {
+        if let Err(error) = unsafe { V::end_stream(driver, device, stream) } {
             tracing::warn!(%error, "a stream that was kept could not be destroyed");
         }
         done

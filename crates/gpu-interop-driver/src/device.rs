@@ -60,7 +60,7 @@ impl<V: Vendor> VendorDevice<V> {
         let context = Arc::new(Context::open(driver, device)?);
         let copied_fills = if V::fills_by_copies(&context.driver) {
             let (driver, _current) = context.enter()?;
-            Some(Values::new(driver)?)
+            Some(Values::new(driver, context.device)?)
         } else {
             None
         };
@@ -95,6 +95,12 @@ impl<V: Vendor> Drop for VendorDevice<V> {
     fn drop(&mut self) {
         // Those that were to be freed when the device could not be made current.
         let left = std::mem::take(&mut *self.allocations());
+        if self.abandoned.load(Ordering::Relaxed) && !left.is_empty() {
+            // Work that uses them may still be pending, for ever.
+            tracing::error!(allocations = left.len(), "exportable memory of a device that was given up is leaked");
+            std::mem::forget(left);
+            return;
+        }
         if !left.is_empty() || self.copied_fills.is_some() {
             let entered = self.context.enter();
             drop(left);
@@ -543,7 +549,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     unsafe fn end_capture(&self, stream: RawStream) -> Result<RawGraph> {
         let (driver, _current) = self.context.enter()?;
         // SAFETY: as in `last_captured`.
-        unsafe { self.graphs.end(driver, stream) }
+        unsafe { self.graphs.end(driver, stream) }.inspect_err(|_| V::spoilt(driver, self.context.device, stream.get()))
     }
 
     unsafe fn set_captured_signals(&self, graph: RawGraph, node: RawGraphNode, signals: &[RawSignal]) -> Result<()> {

@@ -220,7 +220,16 @@ impl<V: Vendor> Allocation<V> {
         let (reserved, physical) = (self.reserved.take(), self.physical.take());
         let mapped = std::mem::take(&mut self.mapped);
         let (late, device) = (&self.context.late, self.context.device);
-        let settled = !(mapped && V::releases_late(driver)) || late.settle(driver, device);
+        let settled = !(mapped && V::releases_late(driver)) || {
+            let settled = late.settle(driver, device);
+            settled
+                .inspect_err(|error| match error.kind() {
+                    // Told once the device is closed, if they stay.
+                    ErrorKind::Timeout => tracing::debug!(%error, "reserved addresses are kept"),
+                    _ => tracing::warn!(%error, "reserved addresses are kept: whether they are in use is not known"),
+                })
+                .is_ok()
+        };
         let unmapped = match reserved {
             Some(address) if mapped => unmap(driver, address.get(), size),
             _ => Ok(()),
@@ -233,9 +242,6 @@ impl<V: Vendor> Allocation<V> {
             }
             None => Ok(()),
         };
-        if settled {
-            late.free(driver, device);
-        }
         let released = physical.map_or(Ok(()), |handle| release(driver, handle.get()));
         let mut failed = [unmapped, unreserved, released].into_iter().filter_map(Result::err);
         let first = failed.next();

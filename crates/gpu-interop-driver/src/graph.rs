@@ -147,9 +147,11 @@ impl Graphs {
     /// # Safety
     /// The graph is live, not pending and freed once, and its device is current.
     pub(crate) unsafe fn destroy<V: Vendor>(&self, driver: &Driver<V>, graph: RawGraph) -> Result<()> {
+        // Before it is destroyed: another thread may be given its address then.
+        let recorded = self.recorded().remove(&graph.get());
         // SAFETY: the caller's promise.
         let destroyed = unsafe { call!(driver.graph_exec_destroy(graph.get())) };
-        let Some(recorded) = self.recorded().remove(&graph.get()) else { return destroyed };
+        let Some(recorded) = recorded else { return destroyed };
         end_launches(driver, recorded.launches);
         // SAFETY: recorded for this graph alone.
         match (destroyed, unsafe { call!(driver.graph_destroy(recorded.graph)) }) {

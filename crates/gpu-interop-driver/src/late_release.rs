@@ -9,7 +9,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpu_interop_core::Result;
+use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::driver::Driver;
 use crate::exportable::{report, unreserve};
@@ -67,41 +67,66 @@ impl Late {
         self.held().ranges.push((address, size));
     }
 
-    /// Waits until the driver has released what work that ended before this call used: `false` if it did not come to it
-    /// within a second. Where the question itself fails, nothing is known, as without it. The device is current.
-    pub(crate) fn settle<V: Vendor>(&self, driver: &Driver<V>, device: DeviceNumber) -> bool {
-        let settled = wait(driver, device).unwrap_or_else(|error| {
-            tracing::warn!(%error, "what a driver releases late cannot be waited for");
-            None
-        });
-        if let Some(stream) = settled {
-            tracing::debug!("the driver did not run a function of the host within a second; do streams wait in vain?");
-            self.held().streams.push(stream);
-            return false;
-        }
-        true
-    }
-
-    /// Gives back what was kept, once [`Late::settle`] has succeeded: each with what the driver answered.
-    pub(crate) fn free<V: Vendor>(&self, driver: &Driver<V>, device: DeviceNumber) {
+    /// Waits until the driver has released what work that ended before this call used. What was kept before is given back
+    /// then. The device is current.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] if it did not come to it within a second; what it answered to the question.
+    pub(crate) fn settle<V: Vendor>(&self, driver: &Driver<V>, device: DeviceNumber) -> Result<()> {
+        // Not what others keep meanwhile: nobody has waited for that.
         let Held { ranges, streams } = std::mem::take(&mut *self.held());
+        // SAFETY: only kept here, and with nothing but a function on it.
+        let (idle, busy): (Vec<_>, Vec<_>) =
+            streams.into_iter().partition(|stream| unsafe { driver.is_idle(*stream) }.unwrap_or(false));
+        idle.into_iter().for_each(|stream| end(driver, device, stream));
+        // Behind one that has not run, another need not be tried.
+        let asked = if busy.is_empty() { wait(driver, device) } else { Ok(Asked::NotYet(None)) };
+        self.held().streams.extend(busy);
+        let settled = asked.and_then(|asked| match asked {
+            Asked::Told => Ok(()),
+            Asked::NotYet(stream) => {
+                self.held().streams.extend(stream);
+                let operation = driver.functions.launch_host_func.operation;
+                let message = "the driver has not run a function of the host within a second; do streams wait in vain?";
+                Err(Error::new(ErrorKind::Timeout, operation, message))
+            }
+        });
+        if let Err(error) = settled {
+            self.held().ranges.extend(ranges);
+            return Err(error);
+        }
         for (address, size) in ranges {
             if let Err(error) = unreserve(driver, address, size) {
                 report(&error);
             }
         }
-        // SAFETY: only kept here, and with nothing but a function on it.
-        let (idle, busy): (Vec<_>, _) =
-            streams.into_iter().partition(|stream| unsafe { driver.is_idle(*stream) }.unwrap_or(false));
-        idle.into_iter().for_each(|stream| end(driver, device, stream));
-        self.held().streams.extend(busy);
+        Ok(())
+    }
+
+    /// Reports what stays for ever: the device is closed.
+    pub(crate) fn leak(&self, error: &Error) {
+        let Held { ranges, streams } = std::mem::take(&mut *self.held());
+        for _ in ranges {
+            tracing::error!(%error, "reserved addresses of a closed device are leaked");
+        }
+        for _ in streams {
+            tracing::warn!(%error, "a stream that was kept could not be destroyed");
+        }
     }
 }
 
-/// Waits as [`Late::settle`] says. The stream whose function has not run, if it has not.
-fn wait<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Result<Option<Handle>> {
+/// What became of the question.
+enum Asked {
+    /// The driver has come to it.
+    Told,
+    /// The function on this stream has not run.
+    NotYet(Option<Handle>),
+}
+
+/// Waits as [`Late::settle`] says.
+fn wait<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Result<Asked> {
     // Drivers without host functions have no such thread.
-    let Ok(launch) = driver.functions.launch_host_func.require(&driver.version) else { return Ok(None) };
+    let Ok(launch) = driver.functions.launch_host_func.require(&driver.version) else { return Ok(Asked::Told) };
     let stream = V::create_stream(driver, device, || driver.create_stream())?;
     let (sender, receiver) = sync_channel::<()>(1);
     let data = Box::into_raw(Box::new(sender));
@@ -113,7 +138,7 @@ fn wait<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Result<Option<Ha
         drop(unsafe { Box::from_raw(data) });
     } else if receiver.recv_timeout(LIMIT).is_err() {
         // Destroying it would wait for the function.
-        return Ok(Some(stream));
+        return Ok(Asked::NotYet(Some(stream)));
     } else {
         // What is told before the function has returned.
         // SAFETY: the stream is live, and its device current.
@@ -122,7 +147,7 @@ fn wait<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Result<Option<Ha
         }
     }
     end(driver, device, stream);
-    launched.map(|()| None)
+    launched.map(|()| Asked::Told)
 }
 
 fn end<V: Vendor>(driver: &Driver<V>, device: DeviceNumber, stream: Handle) {

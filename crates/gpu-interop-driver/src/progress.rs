@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::Result;
+use gpu_interop_core::{ErrorKind, Result};
 
 use crate::driver::{Driver, not_null};
 use crate::functions::{EVENT_DISABLE_TIMING, Handle};
@@ -38,10 +38,15 @@ pub(crate) unsafe fn is_idle<V: Vendor>(driver: &Driver<V>, stream: Handle) -> R
     // SAFETY: the caller's promise.
     match unsafe { answer!(driver.stream_query(stream)) } {
         (_, Status::NOT_READY) => Ok(false),
-        (operation, Status::CAPTURE_UNSUPPORTED) => {
+        (operation, refused @ Status::CAPTURE_UNSUPPORTED) => {
             // SAFETY: the caller's promise.
-            let passed = unsafe { Marker::record(driver, stream) }.and_then(|marker| marker.passes_within(PROMPT));
-            passed.map_or_else(|_| driver.check(operation, Status::CAPTURE_UNSUPPORTED).map(|()| true), Ok)
+            let marker = unsafe { Marker::record(driver, stream) };
+            let passed = marker.and_then(|marker| marker.map(|marker| marker.passes_within(PROMPT)).transpose());
+            match passed {
+                Ok(Some(passed)) => Ok(passed),
+                Err(error) if error.kind() == ErrorKind::DeviceLost => Err(error),
+                _ => driver.check(operation, refused).map(|()| true),
+            }
         }
         (operation, code) => driver.check(operation, code).map(|()| true),
     }
@@ -60,13 +65,28 @@ pub(crate) unsafe fn synchronize<V: Vendor>(driver: &Driver<V>, stream: Handle) 
     if code != Status::CAPTURE_UNSUPPORTED {
         return driver.check(operation, code);
     }
-    let refused = || driver.check(operation, code);
     // SAFETY: the caller's promise.
-    let Ok(marker) = (unsafe { Marker::record(driver, stream) }) else { return refused() };
-    match marker.passes_within(Duration::MAX) {
-        Ok(_) => Ok(()),
-        Err(_) => refused(),
+    let marker = unsafe { Marker::record(driver, stream) };
+    match marker.and_then(|marker| marker.map(|marker| marker.passes_within(Duration::MAX)).transpose()) {
+        Ok(Some(_)) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::DeviceLost => Err(error),
+        _ => driver.check(operation, code),
     }
+}
+
+/// Whether a stream records a graph, or may: where the driver does not say, nothing is recorded on it.
+///
+/// # Safety
+/// As for [`is_idle`].
+unsafe fn records<V: Vendor>(driver: &Driver<V>, stream: Handle) -> Result<bool> {
+    let entry = &driver.functions.stream_get_capture_info;
+    let ask = entry.require(&driver.version)?;
+    let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, std::ptr::null(), 0);
+    let out = (stream, &raw mut status, &raw mut id, &raw mut graph, &raw mut nodes, &raw mut count);
+    // SAFETY: the caller's promise; the pointers are valid for the call.
+    driver.check(entry.operation, unsafe { ask.traced(entry.operation, out) })?;
+    // `CU_STREAM_CAPTURE_STATUS_NONE`, `hipStreamCaptureStatusNone`.
+    Ok(status != 0)
 }
 
 /// An event behind all that a stream had when it was recorded.
@@ -76,10 +96,16 @@ struct Marker<'a, V: Vendor> {
 }
 
 impl<'a, V: Vendor> Marker<'a, V> {
+    /// `None` on a stream that records itself: an event would be part of the graph, and say nothing.
+    ///
     /// # Safety
     /// As for [`is_idle`].
     #[cold]
-    unsafe fn record(driver: &'a Driver<V>, stream: Handle) -> Result<Self> {
+    unsafe fn record(driver: &'a Driver<V>, stream: Handle) -> Result<Option<Self>> {
+        // SAFETY: the caller's promise.
+        if unsafe { records(driver, stream) }? {
+            return Ok(None);
+        }
         let mut event = 0;
         // SAFETY: the pointer is valid for the call; the device is current.
         let (operation, code) = unsafe { answer!(driver.event_create(&raw mut event, EVENT_DISABLE_TIMING)) };
@@ -87,7 +113,7 @@ impl<'a, V: Vendor> Marker<'a, V> {
         let marker = Self { driver, event: not_null(operation, event)? };
         // SAFETY: both are live.
         let (operation, code) = unsafe { answer!(driver.event_record(marker.event, stream)) };
-        driver.check(operation, code).map(|()| marker)
+        driver.check(operation, code).map(|()| Some(marker))
     }
 
     fn passes_within(&self, limit: Duration) -> Result<bool> {

@@ -28,12 +28,11 @@ impl Status {
     pub const NOT_SUPPORTED: Self = Self(801);
 
     /// Whether nothing runs any more on what answers this: the driver ends, or what a kernel did ended it, and every later
-    /// call answers the same. Both vendors' numbers: `ILLEGAL_ADDRESS` (700), `LAUNCH_TIMEOUT` (702),
-    /// `CONTEXT_IS_DESTROYED` (709), `ASSERT` (710), and from `HARDWARE_STACK_ERROR` (714) to `LAUNCH_FAILED` (719).
-    /// `ECC_UNCORRECTABLE` (214) and `NVLINK_UNCORRECTABLE` (220) are NVIDIA's only; AMD has nothing there.
+    /// call answers the same. Both vendors' numbers: `ILLEGAL_ADDRESS` (700), `LAUNCH_TIMEOUT` (702), `ASSERT` (710), and
+    /// from `HARDWARE_STACK_ERROR` (714) to `LAUNCH_FAILED` (719).
     #[must_use]
     pub fn says_lost(self) -> bool {
-        self == Self::DEINITIALIZED || matches!(self.0, 214 | 220 | 700 | 702 | 709 | 710 | 714..=719)
+        self == Self::DEINITIALIZED || matches!(self.0, 700 | 702 | 710 | 714..=719)
     }
 }
 

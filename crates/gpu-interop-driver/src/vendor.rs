@@ -203,6 +203,9 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
         ordinary()
     }
 
+    /// Notes that a recording of a stream that [`Vendor::create_stream`] made did not end as it should.
+    fn spoilt(_driver: &Driver<Self>, _device: DeviceNumber, _stream: Handle) {}
+
     /// Ends a stream that [`Vendor::create_stream`] made: destroys it, or keeps it for the next one.
     ///
     /// # Errors
@@ -377,14 +380,11 @@ impl<V: Vendor> Context<V> {
 
 impl<V: Vendor> Drop for Context<V> {
     fn drop(&mut self) {
-        if !self.late.is_empty()
-            && let Ok((driver, _current)) = self.enter()
-            && self.late.settle(driver, self.device)
-        {
-            self.late.free(driver, self.device);
-        }
         if !self.late.is_empty() {
-            tracing::error!("reserved addresses of a closed device are leaked: the driver still uses them");
+            let settled = self.enter().and_then(|(driver, _current)| self.late.settle(driver, self.device));
+            if let Err(error) = settled {
+                self.late.leak(&error);
+            }
         }
         V::close(&self.driver, self.device, &self.vendor);
     }

@@ -11,6 +11,8 @@ use crate::{capture, code, context, give};
 
 /// `CU_STREAM_CAPTURE_STATUS_ACTIVE`.
 const ACTIVE: u32 = cuda::CUstreamCaptureStatus_enum::CU_STREAM_CAPTURE_STATUS_ACTIVE as u32;
+/// `CU_STREAM_CAPTURE_STATUS_NONE`, `hipStreamCaptureStatusNone`.
+const NONE: u32 = 0;
 
 entries! {
     fn cuStreamBeginCapture_v2(stream: usize, mode: c_uint) {
@@ -38,6 +40,9 @@ entries! {
         context::need()?;
         if status.is_null() || nodes.is_null() || count.is_null() {
             return Err(code::INVALID_VALUE);
+        }
+        if !graph::records(stream)? {
+            return give(status, NONE);
         }
         give(status, ACTIVE)?;
         give(count, 1)?;

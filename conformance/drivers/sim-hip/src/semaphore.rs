@@ -16,6 +16,8 @@ use crate::{give, streams};
 
 /// `hipStreamCaptureStatusActive`.
 const ACTIVE: u32 = hip::hipStreamCaptureStatus_hipStreamCaptureStatusActive;
+/// `CU_STREAM_CAPTURE_STATUS_NONE`, `hipStreamCaptureStatusNone`.
+const NONE: u32 = 0;
 
 /// The kinds that there are; the rest are refused.
 const KINDS: [u32; 3] = [
@@ -144,6 +146,9 @@ entries! {
         need()?;
         if status.is_null() || nodes.is_null() || count.is_null() {
             return Err(code::INVALID_VALUE);
+        }
+        if !graph::records(stream)? {
+            return give(status, NONE);
         }
         give(status, ACTIVE)?;
         give(count, 1)?;

@@ -55,6 +55,14 @@ pub fn end(stream: usize) -> Result<usize, u32> {
     Ok(GRAPHS.insert(Graph::of(stream_of(stream)?.end_capture()?)))
 }
 
+/// Whether a stream records a graph.
+///
+/// # Errors
+/// What is wrong.
+pub fn records(stream: usize) -> Result<bool, u32> {
+    Ok(stream_of(stream)?.recording().is_some())
+}
+
 /// The node that was recorded last, where it stays as long as the process: a few bytes for each batch that is recorded.
 ///
 /// # Errors

@@ -359,7 +359,8 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
 
     /// Whether everything enqueued has run. Does not block, and does not take the failure that a synchronisation
     /// reports. What may pass is `Ok(false)`. After an error the caller asks in another way ([`BackendDevice::query_event`],
-    /// and there this); if that fails too, nothing on the stream may run any more.
+    /// and there this), and takes the work for pending, unless both say
+    /// [`DeviceLost`](crate::ErrorKind::DeviceLost).
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool>;
 
     /// Creates an event without timing.

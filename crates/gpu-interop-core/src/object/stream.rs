@@ -138,8 +138,10 @@ impl Stream {
             Ok(()) => None,
             Err(error) => {
                 self.look_after(&error);
+                let mut pause = Duration::from_micros(100);
                 while !device.lifetimes.has_run(&*device.raw, self.raw) {
-                    std::thread::sleep(Duration::from_micros(100));
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(50));
                 }
                 Some(error)
             }
