@@ -47,6 +47,13 @@
 //!   stream blocks the calling thread: before 5.7 fills with a byte are copies here, of which a large one takes some
 //!   (twelve for 1 MiB). Fills with four different bytes are not, and block.
 //! * Words and, in 5.2, kernels are not recorded in graphs as they should be: both are refused there.
+//! * Two launches of one graph on two streams run at once; here the later one waits for the earlier.
+//! * HIP 6 may still use reserved addresses after the work that used them has run, and `hipMemAddressFree` then follows a
+//!   null pointer (6.4.3): here they are given back only behind a function of the host, and kept until then.
+//! * Threads of 7.2 that make and destroy streams with a hardware queue of their own at the same time hang: here such
+//!   streams are kept for the next one.
+//! * While another thread records a graph in global mode, 5.7 answers 900 to questions about streams whatever the calling
+//!   thread's mode is; the other versions heed it. Events are asked instead.
 //! * Calls that enqueue may block the calling thread behind a wait that is not met: copies of pageable memory at once (but
 //!   not those from the host in 6.4 and 7.2), in 5.2 the 31st copy of pinned memory, in all those
 //!   after some thousand, when the hardware queue is full. So signal what is waited for before much is enqueued
