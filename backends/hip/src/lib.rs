@@ -29,9 +29,10 @@
 //!   that waits on the device holds back all others of its queue. So streams made here ([`Device::create_stream`]) never
 //!   share a queue with each other: the first three (one less than there are queues) are ordinary, non-blocking streams,
 //!   and every further one has a hardware queue of its own (`hipExtStreamCreateWithCUMask`, all units).
-//! * Such a stream is kept when it is dropped, for the next one, until the device is closed. It costs a queue's memory, and the runtime orders it with the *null stream*: what another library enqueues
-//!   there waits for the stream, and on HIP 5.2 the enqueueing thread does. If the application, or PyTorch, uses the null
-//!   stream, keep to three streams, or start the process with `GPU_MAX_HW_QUEUES=32`, so that 31 are ordinary.
+//! * Such a stream is kept when it is dropped, for the next one, until the device is closed. It costs a queue's memory, and
+//!   the runtime orders it with the *null stream*: what another library enqueues there waits for the stream, and on HIP 5.2
+//!   the enqueueing thread does. If the application, or PyTorch, uses the null stream, keep to three streams, or start the
+//!   process with `GPU_MAX_HW_QUEUES=32`, so that 31 are ordinary.
 //! * Streams of the application ([`Device::stream_from_raw`]) stay where the runtime put them: a wait on one may hold back
 //!   others of the application. Start the process with more queues if several of them wait.
 //!
