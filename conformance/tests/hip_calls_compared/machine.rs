@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::Write as _;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use gpu_interop_kernels::CODE_OBJECTS;
@@ -18,6 +18,8 @@ use super::{memory, structs};
 pub(crate) const ANSWER: &str = "=> ";
 /// The last answer of a script that was done to its end.
 pub(crate) const END: &str = "end";
+/// How long a call that did not return in time is waited for at the end.
+const LATE: Duration = Duration::from_millis(300);
 
 /// Any function of HIP's. Every argument is a number of at most 64 bits or a pointer, which the C calling conventions of
 /// x86-64 and AArch64 pass in a register or a slot of the stack of 64 bits each, whatever its width; a function looks at
@@ -34,6 +36,8 @@ struct Machine {
     major: u32,
     variables: HashMap<String, u64>,
     files: HashMap<String, File>,
+    /// Calls that had not returned when they were waited for no longer.
+    late: Vec<Receiver<(Ready, u64)>>,
 }
 
 /// A call that is ready to be made.
@@ -62,13 +66,15 @@ fn status(returned: u64) -> u32 {
 pub(crate) fn run(script: &Script, library: &OsStr, major: u32) -> Step<()> {
     // SAFETY: a library of this workspace, or what the user named as AMD's runtime.
     let library = unsafe { Library::new(library) }.map_err(|error| error.to_string())?;
-    let mut machine =
-        Machine { library: Box::leak(Box::new(library)), major, variables: HashMap::new(), files: HashMap::new() };
+    let library = Box::leak(Box::new(library));
+    let mut machine = Machine { library, major, variables: HashMap::new(), files: HashMap::new(), late: Vec::new() };
     for step in &script.steps {
         if let Some(answer) = machine.step(step).map_err(|error| format!("{step}: {error}"))? {
             say(&answer);
         }
     }
+    // What a call does that has not returned yet is part of the answer: a process that it kills does not end well.
+    machine.late.iter().for_each(|ended| drop(ended.recv_timeout(LATE)));
     say(END);
     Ok(())
 }
@@ -169,11 +175,15 @@ impl Machine {
             // The limit may have passed.
             let _ = end.send((ready, returned));
         });
-        let ended = match limit {
+        let returned = match limit {
             None => ended.recv().ok(),
             Some(limit) => ended.recv_timeout(limit).ok(),
         };
-        Ok(Some(ended.map_or("does not return".into(), |(ready, returned)| self.answer(&ready, returned))))
+        let Some((ready, returned)) = returned else {
+            self.late.push(ended);
+            return Ok(Some("does not return".into()));
+        };
+        Ok(Some(self.answer(&ready, returned)))
     }
 
     /// What a call answered, and what it wrote.
