@@ -73,7 +73,7 @@ pub(crate) fn waited(operation: &'static str, code: i32) -> Result<(), Error> {
 pub(crate) fn lost(operation: &'static str, reason: i32) -> Error {
     if reason >= 0 {
         return Error::new(
-            ErrorKind::Driver,
+            ErrorKind::DeviceLost,
             operation,
             "the fence answers the greatest value, as it does once the device is lost; the device does not say why",
         );
@@ -83,7 +83,7 @@ pub(crate) fn lost(operation: &'static str, reason: i32) -> Error {
         return known;
     }
     let code = known.code().cloned();
-    Error::new(ErrorKind::Driver, operation, "the device is lost")
+    Error::new(ErrorKind::DeviceLost, operation, "the device is lost")
         .with_code(reason.into(), code.and_then(|code| code.name))
 }
 
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(kind(0x8007_000e), ErrorKind::OutOfMemory);
         assert_eq!(kind(0x8000_4001), ErrorKind::Unsupported);
         assert_eq!(kind(0x887a_002c), ErrorKind::InvalidArgument);
-        assert_eq!(kind(0x887a_0005), ErrorKind::Driver);
+        assert_eq!(kind(0x887a_0005), ErrorKind::DeviceLost);
         assert_eq!(kind(0xdead_beef), ErrorKind::Driver);
         // No code is listed twice.
         let mut numbers: Vec<_> = TABLE.iter().map(|row| row.0).collect();
@@ -128,14 +128,14 @@ mod tests {
         let abandoned = waited("op", 0x80).expect_err("abandoned");
         assert_eq!(abandoned.kind(), ErrorKind::Driver);
         assert!(abandoned.message().contains("abandoned") && abandoned.to_string().contains("WAIT_ABANDONED"));
-        assert_eq!(waited("op", code(0x887a_0005)).expect_err("lost").kind(), ErrorKind::Driver);
+        assert_eq!(waited("op", code(0x887a_0005)).expect_err("lost").kind(), ErrorKind::DeviceLost);
     }
 
     #[test]
     fn a_lost_device_is_called_so_whatever_the_reason() {
         for reason in [0, 0x887a_0005, 0x887a_0006, 0x887a_0007, 0x887a_0020, 0x8000_4005, 0x8007_000e] {
             let error = lost("ID3D12Fence::GetCompletedValue", code(reason));
-            assert_eq!(error.kind(), ErrorKind::Driver, "{reason:#x}");
+            assert_eq!(error.kind(), ErrorKind::DeviceLost, "{reason:#x}");
             assert!(error.message().contains("device is lost"), "{error}");
             assert_eq!(error.code().is_some(), reason != 0, "{reason:#x}");
         }

@@ -128,14 +128,14 @@ fn a_lost_device_is_a_typed_error_and_ends_waits() {
     });
     assert!(start.elapsed() < LONG / 2);
     for error in [error, fence.value().expect_err("lost"), fence.signal(2).expect_err("lost")] {
-        assert_eq!(error.kind(), ErrorKind::Driver);
+        assert_eq!(error.kind(), ErrorKind::DeviceLost);
         assert!(error.message().contains("device is lost"), "{error}");
         let code = error.code().expect("the reason");
         assert_eq!(code.name.as_deref(), Some("DXGI_ERROR_DEVICE_HUNG"));
         assert!(error.device().is_some(), "{error}");
     }
     let waiter = fence.waiter().expect("a waiter");
-    assert_eq!(waiter.wait_any(&[(&fence, 1)], LONG).expect_err("lost").kind(), ErrorKind::Driver);
+    assert_eq!(waiter.wait_any(&[(&fence, 1)], LONG).expect_err("lost").kind(), ErrorKind::DeviceLost);
 
     let (fence, state) = fence11(0);
     state.lost.store(true, Ordering::SeqCst);
