@@ -121,7 +121,7 @@ pub(crate) fn check_own_mode(context: &Context) -> Verdict {
     }
 }
 
-/// The thread, which records until it is told to end.
+/// The recording thread, until [`Recording::finish`].
 #[derive(Debug)]
 pub(crate) struct Recording {
     end: Sender<()>,
@@ -196,7 +196,7 @@ fn record(api: &Api, ordinal: usize, mode: Mode, fill: Fill, begun: &Sender<()>,
         check("fill", memset(fill.address, fill.value, fill.size, stream))?;
         let _ = begun.send(());
         if end.recv().is_err() {
-            // Nobody waits for this thread any more, so the range may be gone: nothing is launched.
+            // `Recording` was dropped, so the range may be unmapped: nothing is launched.
             check("end of a capture", finish(stream, &raw mut graph))?;
             check("end of a graph", end_graph(graph))?;
             return check("end of a stream", destroy(stream));

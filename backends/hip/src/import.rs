@@ -34,7 +34,7 @@ pub(crate) fn semaphore(handle: &SemaphoreHandle, fd: c_int) -> Option<Semaphore
     Some(desc)
 }
 
-/// Refuses what the runtime gets wrong: it maps as much as it is told, whatever the memory has.
+/// Rejects requests that the runtime would accept wrongly: it maps the requested size without checking the memory's.
 #[cfg(unix)]
 pub(crate) fn check(operation: &'static str, request: &MemoryImport) -> Result<()> {
     match request.handle() {

@@ -149,11 +149,11 @@ pub(crate) fn create_stream(
 /// What the runtime answers.
 ///
 /// # Safety
-/// The stream is live, nobody uses it any more, and its device is current.
+/// The stream is live, it is not used afterwards, and its device is current.
 pub(crate) unsafe fn end_stream(driver: &Driver<Hip>, device: DeviceNumber, stream: Handle) -> Result<()> {
     // Before it is destroyed: another thread may be given its address then.
     let own = with(driver, device, |streams| streams.release(stream));
-    // SAFETY: the caller's promise. A stream of which nothing is known is not for anyone else.
+    // SAFETY: the caller's promise. A stream in an unknown state is not reused.
     if own && matches!(unsafe { driver.is_idle(stream) }, Ok(true)) {
         with(driver, device, |streams| streams.kept.push(stream));
         return Ok(());
@@ -179,7 +179,7 @@ pub(crate) fn closed(driver: &Driver<Hip>, device: DeviceNumber) {
         if streams.opened == 0 { std::mem::take(&mut streams.kept) } else { Vec::new() }
     });
     for stream in kept {
-        // SAFETY: made here, idle, and in nobody's use since it was kept.
+        // SAFETY: made here and idle; kept streams are not handed out.
         if let Err(error) = unsafe { driver.destroy_stream(stream) } {
             tracing::warn!(%error, "a stream that was kept could not be destroyed");
         }

@@ -48,12 +48,12 @@ fn beside(context: &Context, work: impl Fn(Mode) -> Verdict) -> Verdict {
         let worked = work(mode);
         // In any case: it uses the target.
         let ended = recording.finish();
-        let told = |stop: Stop| match stop {
+        let in_mode = |stop: Stop| match stop {
             Stop::Failed(reason) => Stop::Failed(format!("beside a recording in mode {mode:?}: {reason}")),
             other => other,
         };
-        worked.map_err(told)?;
-        ended.map_err(told)?;
+        worked.map_err(in_mode)?;
+        ended.map_err(in_mode)?;
         let mut found = vec![0; 4096];
         buffer.read(0, &mut found)?;
         ensure!(found.iter().all(|byte| *byte == value), "the graph recorded in mode {mode:?} does not fill");

@@ -93,7 +93,7 @@ const NEVER_CALLED: &[(&str, &str)] = &[
     ("hipTexObjectDestroy", IMAGES),
 ];
 
-const EVENT: &str = "another thread records a graph: an event tells instead";
+const EVENT: &str = "an event is queried instead, as beside a recording of another thread";
 const SEMAPHORES: &str = "HIP has external semaphores on Windows only; refused before the runtime is called";
 const IMAGES: &str = "HIP maps images on Windows only; refused before the runtime is called";
 

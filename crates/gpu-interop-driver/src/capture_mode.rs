@@ -3,7 +3,7 @@
 //! While a thread records a graph in *global* mode, which is what PyTorch does, queries, synchronisations and frees of every
 //! other thread answer 900 (`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`), and make the recording invalid. A thread in relaxed
 //! mode is not concerned (`cuThreadExchangeStreamCaptureMode`, `hipThreadExchangeStreamCaptureMode`), nor is the recording:
-//! what is called here never touches a stream that records for somebody else.
+//! calls of this crate enqueue nothing on a stream that another thread records.
 
 use std::ffi::c_uint;
 

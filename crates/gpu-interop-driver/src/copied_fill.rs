@@ -35,8 +35,7 @@ impl Values {
     /// What the driver answers.
     pub(crate) fn new<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Result<Self> {
         let values = Self(V::allocate(driver, RUN * VALUES)?);
-        let written = values.write(driver, device);
-        match written {
+        match values.write(driver, device) {
             Ok(()) => Ok(values),
             Err(error) => {
                 // SAFETY: a copy that may be pending is of this memory alone, which the driver frees behind it.
@@ -57,7 +56,7 @@ impl Values {
             // The copy may still read them.
             std::mem::forget(bytes);
         }
-        // SAFETY: the stream is live, and nobody else knows it.
+        // SAFETY: the stream is live, and not used elsewhere.
         if let Err(error) = unsafe { V::end_stream(driver, device, stream) } {
             tracing::warn!(%error, "a stream that was kept could not be destroyed");
         }

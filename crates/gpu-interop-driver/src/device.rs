@@ -568,7 +568,7 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         // It may end with a fill.
         self.fills(stream, 0);
         let (driver, _current) = self.context.enter()?;
-        // SAFETY: live and used by nobody else, by contract; the device is current.
+        // SAFETY: live and not used concurrently, by contract; the device is current.
         unsafe { self.graphs.launch(driver, stream, graph) }
     }
 

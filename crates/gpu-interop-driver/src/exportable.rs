@@ -224,7 +224,7 @@ impl<V: Vendor> Allocation<V> {
             let settled = late.settle(driver, device);
             settled
                 .inspect_err(|error| match error.kind() {
-                    // Told once the device is closed, if they stay.
+                    // Reported when the device is closed, if they stay.
                     ErrorKind::Timeout => tracing::debug!(%error, "reserved addresses are kept"),
                     _ => tracing::warn!(%error, "reserved addresses are kept: whether they are in use is not known"),
                 })

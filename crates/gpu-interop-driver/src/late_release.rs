@@ -21,14 +21,14 @@ use crate::vendor::Vendor;
 /// Nothing but the function is on its stream, but others may hold the hardware queue back.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Says that it was run.
+/// Reports that it was run.
 ///
 /// # Safety
 /// `data` is from [`Box::into_raw`] of a sender, and given here once.
 unsafe extern "C" fn tell(data: *mut c_void) {
     // SAFETY: the caller's promise.
     let sender = unsafe { Box::from_raw(data.cast::<SyncSender<()>>()) };
-    // There is room for one, and nobody has to be there: this neither waits nor panics.
+    // The channel has room for one message; a dropped receiver is no error here.
     let _ = sender.try_send(());
 }
 
@@ -73,7 +73,7 @@ impl Late {
     /// # Errors
     /// [`ErrorKind::Timeout`] if it did not come to it within a second; what it answered to the question.
     pub(crate) fn settle<V: Vendor>(&self, driver: &Driver<V>, device: DeviceNumber) -> Result<()> {
-        // Not what others keep meanwhile: nobody has waited for that.
+        // Ranges kept from here on are not covered by this wait.
         let Held { ranges, streams } = std::mem::take(&mut *self.held());
         // SAFETY: only kept here, and with nothing but a function on it.
         let (idle, busy): (Vec<_>, Vec<_>) =
@@ -83,7 +83,7 @@ impl Late {
         let asked = if busy.is_empty() { wait(driver, device) } else { Ok(Asked::NotYet(None)) };
         self.held().streams.extend(busy);
         let settled = asked.and_then(|asked| match asked {
-            Asked::Told => Ok(()),
+            Asked::Completed => Ok(()),
             Asked::NotYet(stream) => {
                 self.held().streams.extend(stream);
                 let operation = driver.functions.launch_host_func.operation;
@@ -117,8 +117,8 @@ impl Late {
 
 /// What became of the question.
 enum Asked {
-    /// The driver has come to it.
-    Told,
+    /// The function has run.
+    Completed,
     /// The function on this stream has not run.
     NotYet(Option<Handle>),
 }
@@ -126,7 +126,7 @@ enum Asked {
 /// Waits as [`Late::settle`] says.
 fn wait<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Result<Asked> {
     // Drivers without host functions have no such thread.
-    let Ok(launch) = driver.functions.launch_host_func.require(&driver.version) else { return Ok(Asked::Told) };
+    let Ok(launch) = driver.functions.launch_host_func.require(&driver.version) else { return Ok(Asked::Completed) };
     let stream = V::create_stream(driver, device, || driver.create_stream())?;
     let (sender, receiver) = sync_channel::<()>(1);
     let data = Box::into_raw(Box::new(sender));
@@ -140,14 +140,14 @@ fn wait<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Result<Asked> {
         // Destroying it would wait for the function.
         return Ok(Asked::NotYet(Some(stream)));
     } else {
-        // What is told before the function has returned.
+        // The message is sent before the function returns.
         // SAFETY: the stream is live, and its device current.
         if let Err(error) = unsafe { progress::synchronize(driver, stream) } {
             tracing::warn!(%error, "what a driver releases late cannot be waited for");
         }
     }
     end(driver, device, stream);
-    launched.map(|()| Asked::Told)
+    launched.map(|()| Asked::Completed)
 }
 
 fn end<V: Vendor>(driver: &Driver<V>, device: DeviceNumber, stream: Handle) {

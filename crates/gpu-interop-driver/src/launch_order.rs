@@ -21,7 +21,7 @@ macro_rules! call {
 enum Last {
     /// Nowhere.
     Never,
-    /// On this stream, with the event behind it.
+    /// On this stream, with the event recorded after it.
     On(Handle),
     /// On this stream, but the driver did not take the event.
     Unmarked(Handle),

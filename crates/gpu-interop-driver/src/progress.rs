@@ -1,7 +1,7 @@
 //! How far a stream's work is.
 //!
 //! HIP 5.7 answers 900 to a stream's query and synchronisation while another thread records in global mode, whatever the
-//! mode of the calling thread (seen with 5.7.1; 5.2.3, 6.4.3 and 7.2.4 heed it). An event tells then.
+//! mode of the calling thread (seen with 5.7.1; 5.2.3, 6.4.3 and 7.2.4 heed it). An event is queried then.
 
 use std::time::{Duration, Instant};
 

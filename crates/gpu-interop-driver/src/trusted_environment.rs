@@ -1,7 +1,7 @@
 //! Variables of the environment that name what is loaded.
 //!
-//! A process that runs with more rights than whoever started it (setuid, setgid, capabilities of its file) must not load what
-//! that one names. The dynamic linker ignores its own variables then, and so do these.
+//! A process with more rights than its caller (setuid, setgid, capabilities of its file) must not load what the caller
+//! names. The dynamic linker ignores its own variables then, and so do these.
 
 use std::env;
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ fn value(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether the process has rights that whoever started it has not.
+/// Whether the process has more rights than its caller.
 #[cfg(target_os = "linux")]
 fn is_elevated() -> bool {
     // SAFETY: takes a number. 0 also where the kernel does not tell, which none since Linux 2.6 is.
@@ -34,7 +34,7 @@ fn is_elevated() -> bool {
     unsafe { libc::getuid() != libc::geteuid() || libc::getgid() != libc::getegid() }
 }
 
-/// As above. Programs have the rights of whoever starts them, or ask a person first, and get their environment anew.
+/// As above. Windows has no setuid: a program has its caller's rights, or is elevated by a prompt.
 #[cfg(windows)]
 fn is_elevated() -> bool {
     false

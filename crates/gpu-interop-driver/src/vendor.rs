@@ -212,7 +212,7 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// What the driver answers.
     ///
     /// # Safety
-    /// The stream is live, nobody uses it any more, and its device is current.
+    /// The stream is live, not used afterwards, and its device is current.
     unsafe fn end_stream(driver: &Driver<Self>, _device: DeviceNumber, stream: Handle) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { driver.destroy_stream(stream) }

@@ -14,13 +14,16 @@ const VARIABLE: &str = "GPU_INTEROP_TEST_ELEVATED_LIBRARY";
 const FOLDER: &str = "GPU_INTEROP_TEST_ELEVATED_FOLDER";
 /// No library of any system.
 const NAME: &str = "libgpu-interop-elevated.so";
-/// Somebody who is not root.
+/// The user `nobody`.
 const NOBODY: u32 = 65534;
 
-/// What the program does: says what it finds.
-#[test]
-#[ignore = "started by the test below"]
-fn the_program() {
+/// The test below.
+const TEST: &str = "variables_are_followed_in_programs_without_other_rights_only";
+/// Set in the processes that only print what they find.
+const CHILD: &str = "GPU_INTEROP_TEST_ELEVATED_CHILD";
+
+/// Prints whether the process is elevated, and what it finds.
+fn print_what_is_found() {
     let search = LibrarySearch {
         driver: "test library",
         variable: VARIABLE,
@@ -36,10 +39,10 @@ fn the_program() {
     }
 }
 
-/// What the program says; nothing if it cannot be started.
+/// The output of the program; empty if it cannot be started.
 fn run(program: &Path, user: Option<u32>, variable: &str, value: &Path) -> String {
     let mut command = Command::new(program);
-    command.args(["--exact", "the_program", "--ignored", "--nocapture"]).env(variable, value).current_dir("/");
+    command.args(["--exact", TEST, "--nocapture"]).env(CHILD, "1").env(variable, value).current_dir("/");
     if let Some(user) = user {
         command.uid(user);
     }
@@ -48,6 +51,9 @@ fn run(program: &Path, user: Option<u32>, variable: &str, value: &Path) -> Strin
 
 #[test]
 fn variables_are_followed_in_programs_without_other_rights_only() {
+    if std::env::var_os(CHILD).is_some() {
+        return print_what_is_found();
+    }
     let itself = std::env::current_exe().expect("a path");
     // Beside this program, where others may read, and files may have other rights.
     let place = itself.with_extension(format!("elevated-{}", std::process::id()));
@@ -60,7 +66,7 @@ fn variables_are_followed_in_programs_without_other_rights_only() {
     let variables = [(VARIABLE, file.as_path()), (FOLDER, place.as_path())];
     let followed = variables.map(|(variable, value)| run(&itself, None, variable, value));
     // SAFETY: it has no preconditions.
-    let ignored = (unsafe { libc::geteuid() } == 0).then(|| {
+    let elevated_runs = (unsafe { libc::geteuid() } == 0).then(|| {
         std::fs::copy(&itself, &copy).expect("copies");
         std::fs::set_permissions(&copy, Permissions::from_mode(0o4755)).expect("sets the bit");
         variables.map(|(variable, value)| run(&copy, Some(NOBODY), variable, value))
@@ -70,15 +76,15 @@ fn variables_are_followed_in_programs_without_other_rights_only() {
         assert!(said.contains("FOUND ") && !said.contains("NOT FOUND"), "{said}");
     }
     let elevated = |said: &[String; 2]| said.iter().all(|said| said.contains("SECURE 1"));
-    let Some(ignored) = ignored.filter(elevated) else {
+    let Some(elevated_runs) = elevated_runs.filter(elevated) else {
         println!(
             "left out: no program can be made here that has more rights than its caller (nosuid, not root, a folder \
                   that others cannot read)"
         );
         return;
     };
-    for (said, (variable, _)) in ignored.iter().zip(variables) {
-        let told = format!("ignored in a process with more rights than its caller: {variable}");
-        assert!(said.contains("NOT FOUND") && said.contains(&told), "{variable}: {said}");
+    for (said, (variable, _)) in elevated_runs.iter().zip(variables) {
+        let ignored = format!("ignored in a process with more rights than its caller: {variable}");
+        assert!(said.contains("NOT FOUND") && said.contains(&ignored), "{variable}: {said}");
     }
 }

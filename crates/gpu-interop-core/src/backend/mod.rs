@@ -208,9 +208,9 @@ fn missing(operation: &'static str) -> Error {
 /// The caller keeps the promises of the [module documentation](self); each method names what goes beyond them.
 ///
 /// # Safety
-/// Safe objects rely on what an implementation answers, whoever calls it:
+/// Safe objects rely on what an implementation returns:
 /// * [`allocate_signal_memory`](Self::allocate_signal_memory) gives memory of the host that is live, aligned to 8 bytes and as
-///   large as it says until [`free_signal_memory`](Self::free_signal_memory), and that nobody accesses but by atomics;
+///   large as it says until [`free_signal_memory`](Self::free_signal_memory), accessed by atomics only;
 /// * [`query_stream`](Self::query_stream), [`query_event`](Self::query_event) and
 ///   [`synchronize_stream`](Self::synchronize_stream) answer that work has run only when it has, and an error of kind
 ///   [`DeviceLost`](crate::ErrorKind::DeviceLost) only when nothing runs any more;

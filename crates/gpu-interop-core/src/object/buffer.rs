@@ -116,8 +116,8 @@ impl<'a> BufferSlice<'a> {
         Ok(Self { ptr: self.ptr.offset(offset), size, imported, ..*self })
     }
 
-    /// Whether some byte is in both, as far as can be told: by their addresses, and by where they are in one import, of
-    /// which mappings may have addresses of their own.
+    /// Compares addresses, and offsets in one import, whose mappings may have different addresses. Two imports of the
+    /// same memory are not detected.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let meet = |one: u64, other_start: u64| match one.checked_sub(other_start) {
             Some(behind) => behind < other.size,

@@ -270,7 +270,7 @@ fn an_error_is_no_answer_unless_the_device_is_lost() {
         let (recorder, device) = open();
         let stream = held_stream(&recorder, &device);
         let buffer = busy_buffer(&device, &stream);
-        // At the release: the stream, and recording an event. Then the stream, whenever somebody looks.
+        // At the release: the query of the stream and the record of an event. Then one query per collection.
         for call in ["QueryStream", "CreateEvent", "QueryStream", "QueryStream", "QueryStream"] {
             recorder.fail_next(call, kind);
         }
@@ -337,8 +337,8 @@ fn a_buffer_that_a_kernel_was_given_stays_until_it_has_run() {
         for error in [launch(KernelArg::from(&other)).err(), stream.keep(&other).err()] {
             assert_eq!(error.expect("of another device").kind(), ErrorKind::InvalidArgument);
         }
-        let told = |call: &Call| matches!(call, Call::LaunchKernel { args, .. } if args[0] == address);
-        assert!(recorder.calls().iter().any(told), "{how}: backends take addresses");
+        let launched = |call: &Call| matches!(call, Call::LaunchKernel { args, .. } if args[0] == address);
+        assert!(recorder.calls().iter().any(launched), "{how}: backends take addresses");
         drop(buffer);
         let freed = recorder.frees().iter().any(|call| matches!(call, Call::FreeBuffer(_)));
         assert_eq!(freed, !kept, "{how}");
