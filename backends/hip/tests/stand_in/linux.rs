@@ -191,7 +191,7 @@ fn a_device_that_does_not_answer_hides_no_other() {
     assert_line(&text, "open 0|ok", &[]);
     assert_line(&text, "device 1|a device that does not answer (", &["hipDeviceGetName", "code 719"]);
     assert_line(&text, "comparable 1|Unknown", &[]);
-    assert_line(&text, "open 1|Driver|", &["hipDeviceGetName", "code 719"]);
+    assert_line(&text, "open 1|DeviceLost|", &["hipDeviceGetName", "code 719"]);
     assert_line(&text, "open 2|NoDevice|", &["there are 2", "ordinal: 2"]);
     let sound = probe_with(&[], &[]);
     assert_line(&sound, "device 1|stand-in AMD GPU, pci 0001:c4:00.0", &[]);
