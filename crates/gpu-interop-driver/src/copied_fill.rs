@@ -5,24 +5,16 @@
 
 use gpu_interop_core::{Error, ErrorKind, Result};
 
+use crate::call::call;
 use crate::driver::Driver;
 use crate::functions::{DeviceAddress, DeviceNumber, Handle};
 use crate::progress;
-use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
 
 /// Bytes of each value.
 const RUN: usize = 256;
 /// There is one for each value of a byte.
 const VALUES: usize = 256;
-
-/// Calls a function of the driver that is always there, and looks at its status. In an unsafe block.
-macro_rules! call {
-    ($driver:ident.$function:ident($($argument:expr),*)) => {{
-        let entry = &$driver.functions.$function;
-        $driver.check(entry.operation, entry.get().traced(entry.operation, ($($argument,)*)))
-    }};
-}
 
 /// Memory of the device with [`RUN`] bytes of every value.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use gpu_interop_core::{DeviceIdentity, DeviceKind, DriverCode, Error, ErrorKind, Result, Support};
 
-use crate::functions::{DeviceAddress, DeviceNumber, Functions, Handle, STREAM_NON_BLOCKING};
+use crate::call::{answer, call};
+use crate::functions::{DeviceAddress, DeviceNumber, EVENT_DISABLE_TIMING, Functions, Handle, STREAM_NON_BLOCKING};
 use crate::library::DriverLibrary;
 use crate::progress;
 use crate::status::Status;
@@ -162,10 +163,8 @@ impl<V: Vendor> Driver<V> {
     /// The stream is live, and its device is current.
     pub unsafe fn launch_nothing(&self, stream: Handle) -> Result<()> {
         extern "C" fn nothing(_data: *mut c_void) {}
-        let entry = &self.functions.launch_host_func;
-        let launch = entry.require(&self.version)?;
         // SAFETY: the caller vouches for the stream; the function takes whatever it is given.
-        self.check(entry.operation, unsafe { launch.traced(entry.operation, (stream, nothing, std::ptr::null_mut())) })
+        unsafe { call!(self.launch_host_func(stream, nothing, std::ptr::null_mut())) }
     }
 
     /// Whether a stream has no work left (`cuStreamQuery`, `hipStreamQuery`).
@@ -186,11 +185,10 @@ impl<V: Vendor> Driver<V> {
     /// # Errors
     /// What the driver answers.
     pub fn create_stream(&self) -> Result<Handle> {
-        let (entry, mut stream) = (&self.functions.stream_create, 0);
-        let arguments = (&raw mut stream, STREAM_NON_BLOCKING);
+        let mut stream = 0;
         // SAFETY: the pointer is valid for the call.
-        self.check(entry.operation, unsafe { entry.get().traced(entry.operation, arguments) })?;
-        not_null(entry.operation, stream)
+        unsafe { call!(self.stream_create(&raw mut stream, STREAM_NON_BLOCKING)) }?;
+        not_null(self.functions.stream_create.operation, stream)
     }
 
     /// Destroys a stream (`cuStreamDestroy`, `hipStreamDestroy`).
@@ -201,9 +199,73 @@ impl<V: Vendor> Driver<V> {
     /// # Safety
     /// The stream is live, and nothing uses it any more.
     pub unsafe fn destroy_stream(&self, stream: Handle) -> Result<()> {
-        let function = self.functions.stream_destroy;
         // SAFETY: the caller's promise.
-        self.check(function.operation, unsafe { function.get().traced(function.operation, (stream,)) })
+        unsafe { call!(self.stream_destroy(stream)) }
+    }
+
+    /// Makes an event without times (`cuEventCreate`, `hipEventCreateWithFlags`). The device is current.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub(crate) fn create_event(&self) -> Result<Handle> {
+        let mut event = 0;
+        // SAFETY: the pointer is valid for the call.
+        unsafe { call!(self.event_create(&raw mut event, EVENT_DISABLE_TIMING)) }?;
+        not_null(self.functions.event_create.operation, event)
+    }
+
+    /// Records an event behind all that a stream has (`cuEventRecord`, `hipEventRecord`).
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// Both are live, and their device is current.
+    #[inline]
+    pub(crate) unsafe fn record_event(&self, event: Handle, stream: Handle) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { call!(self.event_record(event, stream)) }
+    }
+
+    /// Makes a stream wait for an event (`cuStreamWaitEvent`, `hipStreamWaitEvent`).
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// As for [`Driver::record_event`].
+    #[inline]
+    pub(crate) unsafe fn wait_event(&self, stream: Handle, event: Handle) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { call!(self.stream_wait_event(stream, event, 0)) }
+    }
+
+    /// Whether all has run that an event was recorded behind (`cuEventQuery`, `hipEventQuery`).
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// The event is live, and its device is current.
+    pub(crate) unsafe fn has_passed(&self, event: Handle) -> Result<bool> {
+        // SAFETY: the caller's promise.
+        match unsafe { answer!(self.event_query(event)) } {
+            (_, Status::NOT_READY) => Ok(false),
+            (operation, code) => self.check(operation, code).map(|()| true),
+        }
+    }
+
+    /// Destroys an event (`cuEventDestroy`, `hipEventDestroy`). The driver keeps what a pending one needs until it has
+    /// passed.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// The event is live.
+    pub(crate) unsafe fn destroy_event(&self, event: Handle) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { call!(self.event_destroy(event)) }
     }
 
     /// Frees device memory (`cuMemFree`, `hipFree`).
@@ -215,35 +277,29 @@ impl<V: Vendor> Driver<V> {
     /// `address` is the first of live memory that the driver allocated, nothing uses it any more, and its device is
     /// current.
     pub unsafe fn free(&self, address: DeviceAddress) -> Result<()> {
-        let function = self.functions.mem_free;
         // SAFETY: the caller's promise.
-        self.check(function.operation, unsafe { function.get().traced(function.operation, (address,)) })
+        unsafe { call!(self.mem_free(address)) }
     }
 
     pub(crate) fn device_count(&self) -> Result<c_int> {
-        let function = self.functions.device_get_count;
         let mut count: c_int = 0;
         // SAFETY: the pointer is valid for the call.
-        let answer = unsafe { function.get().traced(function.operation, (&raw mut count,)) };
-        self.check_for(Doing::Initialising, function.operation, answer)?;
+        let (operation, answer) = unsafe { answer!(self.device_get_count(&raw mut count)) };
+        self.check_for(Doing::Initialising, operation, answer)?;
         Ok(count)
     }
 
     pub(crate) fn device(&self, ordinal: c_int) -> Result<DeviceNumber> {
-        let function = self.functions.device_get;
         let mut device = 0;
         // SAFETY: the pointer is valid for the call.
-        let answer = unsafe { function.get().traced(function.operation, (&raw mut device, ordinal)) };
-        self.check(function.operation, answer)?;
+        unsafe { call!(self.device_get(&raw mut device, ordinal)) }?;
         Ok(device)
     }
 
     pub(crate) fn identity(&self, device: DeviceNumber) -> Result<DeviceIdentity> {
-        let function = self.functions.device_get_name;
         let mut name: [c_char; 256] = [0; 256];
         // SAFETY: the buffer is as long as the call is told.
-        let answer = unsafe { function.get().traced(function.operation, (name.as_mut_ptr(), 256, device)) };
-        self.check(function.operation, answer)?;
+        unsafe { call!(self.device_get_name(name.as_mut_ptr(), 256, device)) }?;
         Ok(DeviceIdentity {
             name: text_in(&mut name),
             kind: self.kind,

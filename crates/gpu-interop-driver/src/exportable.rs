@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use gpu_interop_core::{Error, ErrorKind, MemoryHandle, Result};
 
+use crate::call::call;
 use crate::driver::{Driver, null};
 use crate::functions::DeviceAddress;
-use crate::trace::DriverFunction;
 use crate::vendor::{Context, Vendor};
 
 /// The structs and numbers of virtual memory management, which are the same in both headers.
@@ -113,16 +113,6 @@ use abi::{
     MemAccessDesc, MemAllocationProp, MemLocation, ObjectAttributes,
 };
 
-/// Calls a function of the driver, looks at its status, and gives the function's name in errors. In an unsafe block.
-macro_rules! call {
-    ($driver:expr, $function:ident($($argument:expr),* $(,)?)) => {{
-        let driver = $driver;
-        let function = &driver.functions.$function;
-        let result = function.require(&driver.version)?.traced(function.operation, ($($argument,)*));
-        driver.check(function.operation, result).map(|()| function.operation)
-    }};
-}
-
 /// What the driver is told of the objects behind Win32 handles. It may look again when it exports, and nothing says that
 /// it only reads: so this is there until the process ends, in memory that can be written.
 struct Nameless(UnsafeCell<ObjectAttributes>);
@@ -177,35 +167,37 @@ impl<V: Vendor> Allocation<V> {
 
     fn create(&mut self, prop: &MemAllocationProp) -> Result<()> {
         let mut handle = 0;
+        let driver = &*self.context.driver;
         // SAFETY: both pointers are valid for the call; the size is a multiple of the granularity.
-        let operation = unsafe { call!(&*self.context.driver, mem_create(&raw mut handle, self.size, prop, 0)) }?;
+        unsafe { call!(driver.mem_create(&raw mut handle, self.size, prop, 0)) }?;
+        let operation = driver.functions.mem_create.operation;
         self.physical = Some(NonZeroU64::new(handle).ok_or_else(|| null(operation))?);
         Ok(())
     }
 
     fn reserve(&mut self) -> Result<()> {
         let mut address = 0;
+        let driver = &*self.context.driver;
         // SAFETY: the pointer is valid for the call; the size is a multiple of the granularity.
-        let reserved =
-            unsafe { call!(&*self.context.driver, mem_address_reserve(&raw mut address, self.size, 0, 0, 0)) };
-        let operation = reserved?;
+        unsafe { call!(driver.mem_address_reserve(&raw mut address, self.size, 0, 0, 0)) }?;
+        let operation = driver.functions.mem_address_reserve.operation;
         self.reserved = Some(NonZeroU64::new(address).ok_or_else(|| null(operation))?);
         Ok(())
     }
 
     fn map(&mut self) -> Result<()> {
-        let (address, handle) = (self.address(), self.handle());
+        let (driver, address, handle) = (&*self.context.driver, self.address(), self.handle());
         // SAFETY: the range was reserved for this, whole, and the memory is as large.
-        unsafe { call!(&*self.context.driver, mem_map(address, self.size, 0, handle, 0)) }?;
+        unsafe { call!(driver.mem_map(address, self.size, 0, handle, 0)) }?;
         self.mapped = true;
         Ok(())
     }
 
     fn allow(&self, location: MemLocation) -> Result<()> {
+        let driver = &*self.context.driver;
         let access = MemAccessDesc { location, flags: MEM_ACCESS_READ_WRITE };
         // SAFETY: the range was just mapped, and there is one description.
-        unsafe { call!(&*self.context.driver, mem_set_access(self.address(), self.size, &raw const access, 1)) }
-            .map(drop)
+        unsafe { call!(driver.mem_set_access(self.address(), self.size, &raw const access, 1)) }
     }
 
     /// Frees it. The device is current, and no work uses it.
@@ -255,9 +247,9 @@ impl<V: Vendor> Allocation<V> {
         let mut exported = NOTHING;
         let (target, handle) = ((&raw mut exported).cast::<c_void>(), self.handle());
         // SAFETY: the allocation is live and was made for export as such a handle; the pointer is to what that kind takes.
-        let answer = unsafe { call!(driver, mem_export_to_shareable_handle(target, handle, MEM_HANDLE_TYPE, 0)) };
+        unsafe { call!(driver.mem_export_to_shareable_handle(target, handle, MEM_HANDLE_TYPE, 0)) }?;
         // SAFETY: a successful export makes a new handle for the caller.
-        unsafe { own(answer?, exported) }
+        unsafe { own(driver.functions.mem_export_to_shareable_handle.operation, exported) }
     }
 }
 
@@ -312,9 +304,8 @@ unsafe fn own(operation: &'static str, handle: Exported) -> Result<MemoryHandle>
 fn round_up<V: Vendor>(driver: &Driver<V>, prop: &MemAllocationProp, size: u64) -> Result<usize> {
     let mut granularity = 0;
     // SAFETY: both pointers are valid for the call.
-    let asked =
-        unsafe { call!(driver, mem_get_allocation_granularity(&raw mut granularity, prop, GRANULARITY_MINIMUM)) };
-    let operation = asked?;
+    unsafe { call!(driver.mem_get_allocation_granularity(&raw mut granularity, prop, GRANULARITY_MINIMUM)) }?;
+    let operation = driver.functions.mem_get_allocation_granularity.operation;
     if granularity == 0 {
         return Err(Error::new(ErrorKind::Driver, operation, "the driver reported success but gave no granularity"));
     }
@@ -330,17 +321,17 @@ pub(crate) fn report(error: &Error) {
 
 fn unmap<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> Result<()> {
     // SAFETY: mapped by `Allocation::map`, whole, and no work uses it: the owner's promise.
-    unsafe { call!(driver, mem_unmap(address, size)) }.map(drop)
+    unsafe { call!(driver.mem_unmap(address, size)) }
 }
 
 pub(crate) fn unreserve<V: Vendor>(driver: &Driver<V>, address: DeviceAddress, size: usize) -> Result<()> {
     // SAFETY: reserved by `Allocation::reserve`, whole, and unmapped by now.
-    unsafe { call!(driver, mem_address_free(address, size)) }.map(drop)
+    unsafe { call!(driver.mem_address_free(address, size)) }
 }
 
 fn release<V: Vendor>(driver: &Driver<V>, handle: u64) -> Result<()> {
     // SAFETY: created by `Allocation::create`, and released once.
-    unsafe { call!(driver, mem_release(handle)) }.map(drop)
+    unsafe { call!(driver.mem_release(handle)) }
 }
 
 impl<V: Vendor> Drop for Allocation<V> {

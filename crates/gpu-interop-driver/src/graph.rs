@@ -2,6 +2,7 @@
 //! together.
 
 use std::collections::HashMap;
+use std::ffi::c_uint;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,11 +11,11 @@ use gpu_interop_core::{Error, ErrorKind, Result};
 
 use crate::abi::SemaphoreNodeParams;
 use crate::batch::{one_call, with_signals, with_waits};
+use crate::call::call;
 use crate::capture_mode::RELAXED;
 use crate::driver::{Driver, not_null, null};
 use crate::functions::Handle;
 use crate::launch_order::Launches;
-use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
 
 /// What belongs to a graph that is launched.
@@ -32,16 +33,6 @@ pub(crate) struct Graphs {
     recorded: Mutex<HashMap<Handle, Recorded>>,
 }
 
-/// Calls a function of the driver, and looks at its status. In an unsafe block.
-macro_rules! call {
-    ($driver:ident.$function:ident($($argument:expr),*)) => {{
-        let entry = &$driver.functions.$function;
-        let name = entry.operation;
-        let call = |function| $driver.check(name, DriverFunction::traced(function, name, ($($argument,)*)));
-        entry.require(&$driver.version).and_then(call)
-    }};
-}
-
 /// Begins a recording.
 ///
 /// # Safety
@@ -52,15 +43,45 @@ pub(crate) unsafe fn begin<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> 
     unsafe { call!(driver.stream_begin_capture(stream.get(), RELAXED)) }
 }
 
+/// What a stream records (`cuStreamGetCaptureInfo`, `hipStreamGetCaptureInfo_v2`).
+#[derive(Debug)]
+pub(crate) struct Recording {
+    /// `CU_STREAM_CAPTURE_STATUS_NONE`, `hipStreamCaptureStatusNone`: nothing.
+    status: c_uint,
+    /// What the next work would wait for, in an array of the graph.
+    nodes: *const Handle,
+    count: usize,
+}
+
+impl Recording {
+    /// Asks the driver.
+    ///
+    /// # Errors
+    /// What the driver answers, or that it lacks the function.
+    ///
+    /// # Safety
+    /// The stream is live, and its device is current.
+    pub(crate) unsafe fn of<V: Vendor>(driver: &Driver<V>, stream: Handle) -> Result<Self> {
+        let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, ptr::null(), 0);
+        let out = (&raw mut status, &raw mut id, &raw mut graph, &raw mut nodes, &raw mut count);
+        // SAFETY: the caller's promise; the pointers are valid for the call.
+        unsafe { call!(driver.stream_get_capture_info(stream, out.0, out.1, out.2, out.3, out.4)) }?;
+        Ok(Self { status, nodes, count })
+    }
+
+    /// Whether the stream records.
+    pub(crate) fn is_active(&self) -> bool {
+        self.status != 0
+    }
+}
+
 /// What was recorded last: what the next work would wait for.
 ///
 /// # Safety
 /// The stream is live and records, and its device is current.
 pub(crate) unsafe fn last<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> Result<RawGraphNode> {
-    let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, ptr::null(), 0);
-    let out = (&raw mut status, &raw mut id, &raw mut graph, &raw mut nodes, &raw mut count);
-    // SAFETY: the caller's promise; the pointers are valid for the call.
-    unsafe { call!(driver.stream_get_capture_info(stream.get(), out.0, out.1, out.2, out.3, out.4)) }?;
+    // SAFETY: the caller's promise.
+    let Recording { status, nodes, count } = unsafe { Recording::of(driver, stream.get()) }?;
     let operation = driver.functions.stream_get_capture_info.operation;
     if nodes.is_null() {
         return Err(null(operation));

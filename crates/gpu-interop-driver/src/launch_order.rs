@@ -3,18 +3,9 @@
 
 use gpu_interop_core::{Error, ErrorKind, Result};
 
-use crate::driver::{Driver, not_null};
-use crate::functions::{EVENT_DISABLE_TIMING, Handle};
-use crate::trace::DriverFunction;
+use crate::driver::Driver;
+use crate::functions::Handle;
 use crate::vendor::Vendor;
-
-/// Calls a function of the driver that is always there, and looks at its status. In an unsafe block.
-macro_rules! call {
-    ($driver:ident.$function:ident($($argument:expr),*)) => {{
-        let entry = &$driver.functions.$function;
-        $driver.check(entry.operation, entry.get().traced(entry.operation, ($($argument,)*)))
-    }};
-}
 
 /// Where a graph was launched last.
 #[derive(Debug, Clone, Copy)]
@@ -40,11 +31,7 @@ impl Launches {
     /// # Errors
     /// What the driver answers.
     pub(crate) fn new<V: Vendor>(driver: &Driver<V>) -> Result<Self> {
-        let mut event = 0;
-        // SAFETY: the pointer is valid for the call; the device is current.
-        unsafe { call!(driver.event_create(&raw mut event, EVENT_DISABLE_TIMING)) }?;
-        let event = not_null(driver.functions.event_create.operation, event)?;
-        Ok(Self { event, last: Last::Never })
+        Ok(Self { event: driver.create_event()?, last: Last::Never })
     }
 
     /// Makes the stream wait for the launch before this one.
@@ -57,7 +44,7 @@ impl Launches {
     pub(crate) unsafe fn before<V: Vendor>(&self, driver: &Driver<V>, stream: Handle) -> Result<()> {
         match self.last {
             // SAFETY: the caller's promise; the event is live as long as this.
-            Last::On(last) if last != stream => unsafe { call!(driver.stream_wait_event(stream, self.event, 0)) },
+            Last::On(last) if last != stream => unsafe { driver.wait_event(stream, self.event) },
             Last::Unmarked(last) if last != stream => {
                 let message =
                     "the driver did not mark the end of the launch before on another stream; make another graph";
@@ -73,7 +60,7 @@ impl Launches {
     /// As for [`Launches::before`].
     pub(crate) unsafe fn after<V: Vendor>(&mut self, driver: &Driver<V>, stream: Handle) {
         // SAFETY: as in `before`.
-        self.last = match unsafe { call!(driver.event_record(self.event, stream)) } {
+        self.last = match unsafe { driver.record_event(self.event, stream) } {
             Ok(()) => Last::On(stream),
             Err(error) => {
                 tracing::warn!(%error, "the end of a graph's launch has no event: it can be launched on its stream only");
@@ -88,6 +75,6 @@ impl Launches {
     /// What the driver answers.
     pub(crate) fn end<V: Vendor>(self, driver: &Driver<V>) -> Result<()> {
         // SAFETY: live, and freed once. The driver keeps what a pending wait needs.
-        unsafe { call!(driver.event_destroy(self.event)) }
+        unsafe { driver.destroy_event(self.event) }
     }
 }

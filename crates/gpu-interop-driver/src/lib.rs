@@ -30,6 +30,7 @@ mod arguments;
 pub mod array;
 mod backend;
 mod batch;
+mod call;
 mod capabilities;
 mod capture_mode;
 mod copied_fill;

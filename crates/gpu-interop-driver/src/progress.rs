@@ -7,24 +7,17 @@ use std::time::{Duration, Instant};
 
 use gpu_interop_core::{ErrorKind, Result};
 
-use crate::driver::{Driver, not_null};
-use crate::functions::{EVENT_DISABLE_TIMING, Handle};
+use crate::call::answer;
+use crate::driver::Driver;
+use crate::functions::Handle;
+use crate::graph::Recording;
 use crate::status::Status;
-use crate::trace::DriverFunction;
 use crate::vendor::Vendor;
 
 /// The first pause between two looks at an event, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
 /// How soon a stream without work comes to an event.
 const PROMPT: Duration = Duration::from_millis(5);
-
-/// Calls a function of the driver that is always there. In an unsafe block.
-macro_rules! answer {
-    ($driver:ident.$function:ident($($argument:expr),*)) => {{
-        let entry = &$driver.functions.$function;
-        (entry.operation, entry.get().traced(entry.operation, ($($argument,)*)))
-    }};
-}
 
 /// Whether a stream has no work left.
 ///
@@ -74,21 +67,6 @@ pub(crate) unsafe fn synchronize<V: Vendor>(driver: &Driver<V>, stream: Handle) 
     }
 }
 
-/// Whether a stream records a graph, or may: where the driver does not say, nothing is recorded on it.
-///
-/// # Safety
-/// As for [`is_idle`].
-unsafe fn records<V: Vendor>(driver: &Driver<V>, stream: Handle) -> Result<bool> {
-    let entry = &driver.functions.stream_get_capture_info;
-    let ask = entry.require(&driver.version)?;
-    let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, std::ptr::null(), 0);
-    let out = (stream, &raw mut status, &raw mut id, &raw mut graph, &raw mut nodes, &raw mut count);
-    // SAFETY: the caller's promise; the pointers are valid for the call.
-    driver.check(entry.operation, unsafe { ask.traced(entry.operation, out) })?;
-    // `CU_STREAM_CAPTURE_STATUS_NONE`, `hipStreamCaptureStatusNone`.
-    Ok(status != 0)
-}
-
 /// An event behind all that a stream had when it was recorded.
 struct Marker<'a, V: Vendor> {
     driver: &'a Driver<V>,
@@ -102,24 +80,21 @@ impl<'a, V: Vendor> Marker<'a, V> {
     /// As for [`is_idle`].
     #[cold]
     unsafe fn record(driver: &'a Driver<V>, stream: Handle) -> Result<Option<Self>> {
+        // Where the driver does not tell, the stream may record.
         // SAFETY: the caller's promise.
-        if unsafe { records(driver, stream) }? {
+        if unsafe { Recording::of(driver, stream) }?.is_active() {
             return Ok(None);
         }
-        let mut event = 0;
-        // SAFETY: the pointer is valid for the call; the device is current.
-        let (operation, code) = unsafe { answer!(driver.event_create(&raw mut event, EVENT_DISABLE_TIMING)) };
-        driver.check(operation, code)?;
-        let marker = Self { driver, event: not_null(operation, event)? };
+        let marker = Self { driver, event: driver.create_event()? };
         // SAFETY: both are live.
-        let (operation, code) = unsafe { answer!(driver.event_record(marker.event, stream)) };
-        driver.check(operation, code).map(|()| Some(marker))
+        unsafe { driver.record_event(marker.event, stream) }.map(|()| Some(marker))
     }
 
     fn passes_within(&self, limit: Duration) -> Result<bool> {
         let start = Instant::now();
         let [mut pause, longest] = PAUSES;
-        while !self.has_passed()? {
+        // SAFETY: the event is live.
+        while !unsafe { self.driver.has_passed(self.event) }? {
             if start.elapsed() >= limit {
                 return Ok(false);
             }
@@ -128,23 +103,12 @@ impl<'a, V: Vendor> Marker<'a, V> {
         }
         Ok(true)
     }
-
-    fn has_passed(&self) -> Result<bool> {
-        let driver = self.driver;
-        // SAFETY: the event is live.
-        match unsafe { answer!(driver.event_query(self.event)) } {
-            (_, Status::NOT_READY) => Ok(false),
-            (operation, code) => driver.check(operation, code).map(|()| true),
-        }
-    }
 }
 
 impl<V: Vendor> Drop for Marker<'_, V> {
     fn drop(&mut self) {
-        let driver = self.driver;
-        // SAFETY: live, and destroyed once. The driver keeps what a pending event needs.
-        let (operation, code) = unsafe { answer!(driver.event_destroy(self.event)) };
-        if let Err(error) = driver.check(operation, code) {
+        // SAFETY: live, and destroyed once.
+        if let Err(error) = unsafe { self.driver.destroy_event(self.event) } {
             tracing::warn!(%error, "destroying an event failed");
         }
     }

@@ -2,16 +2,12 @@
 //! `cuThreadExchangeStreamCaptureMode`, and as driver 580 was seen to do: what is forbidden answers 900 and spoils the
 //! recordings that forbid it.
 
-use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
+use gpu_interop_sim::capture_mode::{self, GLOBAL, RELAXED};
 use gpu_interop_sim::stream::{Recording, Stream};
 use gpu_interop_sim::{code, graph};
-
-/// `CU_STREAM_CAPTURE_MODE_GLOBAL` and the two others.
-const GLOBAL: u32 = 0;
-const RELAXED: u32 = 2;
 
 /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
 const WRONG_THREAD: u32 = 908;
@@ -32,19 +28,14 @@ fn captures() -> MutexGuard<'static, Vec<Capture>> {
     CAPTURES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-thread_local! {
-    /// What this thread heeds.
-    static MODE: Cell<u32> = const { Cell::new(GLOBAL) };
-}
-
 /// Gives this thread another mode: the one before.
 pub(crate) fn exchange(mode: u32) -> Result<u32, u32> {
-    if mode > RELAXED { Err(code::INVALID_VALUE) } else { Ok(MODE.replace(mode)) }
+    if mode > RELAXED { Err(code::INVALID_VALUE) } else { Ok(capture_mode::exchange(mode)) }
 }
 
 /// Fails, and spoils the recordings, where one forbids this thread to ask for progress, to allocate and to free.
 pub(crate) fn allow() -> Result<(), u32> {
-    let (here, mode) = (thread::current().id(), MODE.get());
+    let (here, mode) = (thread::current().id(), capture_mode::now());
     if mode == RELAXED {
         return Ok(());
     }

@@ -1,10 +1,10 @@
 //! Which streams record graphs, and what cannot be done meanwhile.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, ThreadId};
 
+use gpu_interop_sim::capture_mode::{self, GLOBAL, RELAXED, THREAD_LOCAL};
 use gpu_interop_sim::event::EVENTS;
 use gpu_interop_sim::stream::{Recording, Stream};
 use gpu_interop_sim::{code, graph};
@@ -13,11 +13,6 @@ use gpu_interop_stand_in::lock;
 
 use crate::missing::Missing;
 use crate::streams;
-
-/// `hipStreamCaptureModeGlobal` and `hipStreamCaptureModeThreadLocal`; the third forbids nothing.
-const GLOBAL: u32 = 0;
-const THREAD_LOCAL: u32 = 1;
-pub(crate) const RELAXED: u32 = 2;
 
 const UNMATCHED: u32 = 903;
 const UNJOINED: u32 = 904;
@@ -37,16 +32,6 @@ struct Capture {
     others: BTreeMap<usize, bool>,
 }
 
-thread_local! {
-    /// What this thread heeds.
-    static MODE: Cell<u32> = const { Cell::new(GLOBAL) };
-}
-
-/// Gives this thread another mode: the one before.
-pub(crate) fn exchange(mode: u32) -> u32 {
-    MODE.replace(mode)
-}
-
 static CAPTURES: Mutex<Vec<Capture>> = Mutex::new(Vec::new());
 
 /// A record of an event that is part of a graph: whose, and of which stream after how much.
@@ -62,7 +47,7 @@ static EVENTS_CAPTURED: Mutex<BTreeMap<usize, Captured>> = Mutex::new(BTreeMap::
 /// Fails, and since HIP 6 spoils the graph, where one is recorded that forbids this to this thread: memory is allocated or
 /// freed, or another stream is waited for.
 pub(crate) fn allow() -> Result<(), u32> {
-    allow_in(MODE.get())
+    allow_in(capture_mode::now())
 }
 
 fn allow_in(mode: u32) -> Result<(), u32> {
@@ -98,7 +83,7 @@ pub(crate) fn allow_stream(stream: &Stream) -> Result<(), u32> {
         // As if no thread had another mode.
         (Era::Five, None) => allow_in(GLOBAL),
         // As if there were two modes.
-        (Era::Six, None) if MODE.get() == THREAD_LOCAL => allow_in(GLOBAL),
+        (Era::Six, None) if capture_mode::now() == THREAD_LOCAL => allow_in(GLOBAL),
         (_, None) => allow(),
         (era, Some(recording)) => {
             if era >= Era::Six {

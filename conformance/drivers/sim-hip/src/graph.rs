@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use gpu_interop_sim::graph::{self, GRAPHS, READY};
 use gpu_interop_sim::stream::Stream;
-use gpu_interop_sim::{code, entries};
+use gpu_interop_sim::{capture_mode, code, entries};
 use gpu_interop_stand_in::hip::era::Era;
 use gpu_interop_stand_in::lock;
 
@@ -51,10 +51,10 @@ entries! {
 
     fn hipThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
         need()?;
-        if mode.is_null() || mode.read() > capture::RELAXED {
+        if mode.is_null() || mode.read() > capture_mode::RELAXED {
             return Err(code::INVALID_VALUE);
         }
-        mode.write(capture::exchange(mode.read()));
+        mode.write(capture_mode::exchange(mode.read()));
         Ok(())
     }
 

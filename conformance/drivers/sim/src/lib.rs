@@ -12,6 +12,7 @@
 #![cfg(any(target_os = "linux", windows))]
 
 pub mod array;
+pub mod capture_mode;
 pub mod device;
 pub mod event;
 pub mod graph;

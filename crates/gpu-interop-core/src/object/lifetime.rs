@@ -25,10 +25,11 @@ use smallvec::SmallVec;
 
 use super::device::DeviceInner;
 use super::host_function;
+use super::progress::{self, is_lost};
 use super::resource::{Import, Resource};
 use crate::backend::{BackendDevice, RawEvent, RawStream};
 use crate::bridge::{Bridges, Threads, UnmetWaits};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::handle::Owner;
 
 /// How long a device that is being closed waits for work to end.
@@ -239,7 +240,8 @@ impl Lifetimes {
                     is_lost(&error)
                 }
             };
-            match record(device, raw) {
+            // SAFETY: as above.
+            match unsafe { progress::record(device, raw) } {
                 Ok(event) => waits.push(Wait::Event { event, slot }),
                 Err(error) if says_lost && is_lost(&error) => {
                     tracing::warn!(%error, "recording an event failed; the device is lost");
@@ -336,28 +338,10 @@ impl Lifetimes {
             Slot::Free => true,
             Slot::Stream(raw) => {
                 // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-                unsafe { device.query_stream(raw) }.unwrap_or_else(|error| confirms(device, raw, &error))
+                unsafe { progress::is_idle(device, raw) }
             }
             Slot::Graph => false,
         }
-    }
-
-    /// Whether everything enqueued on a stream so far has run, asked again if the driver does not say. The stream is live.
-    pub(super) fn has_run(&self, device: &dyn BackendDevice, raw: RawStream) -> bool {
-        // SAFETY: the caller's promise.
-        match unsafe { device.query_stream(raw) } {
-            Ok(idle) => return idle,
-            Err(error) if confirms(device, raw, &error) => return true,
-            Err(error) => tracing::warn!(%error, "asking a stream failed; an event is asked"),
-        }
-        let Ok(event) = record(device, raw) else { return false };
-        // SAFETY: the event was just recorded, and nothing else knows it.
-        let passed = unsafe { device.query_event(event) }.unwrap_or(false);
-        // SAFETY: as above; drivers keep what a pending event needs.
-        if let Err(error) = unsafe { device.destroy_event(event) } {
-            tracing::warn!(%error, "destroying an event failed");
-        }
-        passed
     }
 
     /// Which of the streams in `used` have something left to run; none of a device that was closed and given up.
@@ -369,8 +353,7 @@ impl Lifetimes {
         slots.iter().enumerate().fold(0, |busy, (slot, user)| {
             let bit = 1 << (slot % 64);
             // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-            let idle = |raw| unsafe { device.query_stream(raw) }.unwrap_or_else(|error| confirms(device, raw, &error));
-            let runs = |raw| !idle(raw);
+            let runs = |raw| !unsafe { progress::is_idle(device, raw) };
             if used & bit != 0 && user.stream().is_some_and(runs) { busy | bit } else { busy }
         })
     }
@@ -468,42 +451,6 @@ impl Lifetimes {
             }
         }
     }
-}
-
-/// Whether a driver that answers this runs nothing any more.
-fn is_lost(error: &Error) -> bool {
-    error.kind() == ErrorKind::DeviceLost
-}
-
-/// Whether a device is lost, whose stream answered `error`: if events are answered so, too. The stream is live.
-fn confirms(device: &dyn BackendDevice, raw: RawStream, error: &Error) -> bool {
-    if !is_lost(error) {
-        return false;
-    }
-    match record(device, raw) {
-        Err(error) => is_lost(&error),
-        Ok(event) => {
-            // SAFETY: nothing else knows the event; drivers keep what a pending one needs.
-            if let Err(error) = unsafe { device.destroy_event(event) } {
-                tracing::warn!(%error, "destroying an event failed");
-            }
-            false
-        }
-    }
-}
-
-/// A new event, recorded on `raw`.
-fn record(device: &dyn BackendDevice, raw: RawStream) -> Result<RawEvent> {
-    let event = device.create_event()?;
-    // SAFETY: the event was just created; the stream is in the table, which the caller has locked.
-    if let Err(error) = unsafe { device.record_event(event, raw) } {
-        // SAFETY: nothing else knows the event.
-        if let Err(error) = unsafe { device.destroy_event(event) } {
-            tracing::warn!(%error, "destroying an event failed");
-        }
-        return Err(error);
-    }
-    Ok(event)
 }
 
 /// The data under these locks is valid at every step, so a panic elsewhere does not spoil it.

@@ -13,6 +13,7 @@ mod let_go;
 mod lifetime;
 mod memory;
 mod module;
+mod progress;
 mod resource;
 mod semaphore;
 mod stream;

@@ -12,6 +12,7 @@ use super::fault::StreamFaults;
 use super::graph::Recording;
 use super::lifetime::Owned;
 use super::module::Kernel;
+use super::progress;
 use super::resource::Resource;
 use super::validate;
 use crate::backend::RawStream;
@@ -139,7 +140,8 @@ impl Stream {
             Err(error) => {
                 self.look_after(&error);
                 let mut pause = Duration::from_micros(100);
-                while !device.lifetimes.has_run(&*device.raw, self.raw) {
+                // SAFETY: the stream is live.
+                while !unsafe { progress::has_run(&*device.raw, self.raw) } {
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(Duration::from_millis(50));
                 }

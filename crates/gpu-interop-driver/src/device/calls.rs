@@ -1,0 +1,488 @@
+//! What a device does: each method is one or two driver calls.
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::Ordering;
+
+use gpu_interop_core::backend::{
+    ArrayCopy, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawEvent, RawGraph, RawGraphNode,
+    RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture,
+    RawWait, SignalMemory, TextureSource,
+};
+use gpu_interop_core::handle::NvSciSyncAttrList;
+use gpu_interop_core::{
+    BackendDevice, Capabilities, DeviceIdentity, DevicePtr, Error, KernelArg, LaunchConfig, MemoryHandle, MemoryImport,
+    MipmappedArrayDesc, ModuleImage, NvSciSyncUse, Result, SemaphoreImport, TextureDesc, WaitCondition,
+};
+
+use super::VendorDevice;
+use crate::abi::MemoryBufferDesc;
+use crate::arguments::{count, kernel_arguments, number};
+use crate::batch::{one_call, with_signals, with_waits};
+use crate::call::call;
+use crate::driver::not_null;
+use crate::exportable::Allocation;
+use crate::graph::{self};
+use crate::import;
+use crate::progress;
+use crate::signal_memory;
+use crate::texture;
+use crate::trace::DriverFunction;
+use crate::vendor::{Vendor, WordWait};
+
+/// Calls a function of the driver with the device current, as `call` does. In an unsafe block.
+macro_rules! current {
+    ($device:ident.$enter:ident().$function:ident $($rest:tt)*) => {{
+        let (driver, _current) = $device.context.$enter()?;
+        call!(driver.$function $($rest)*)
+    }};
+}
+
+/// As `current`, for functions that write what they made to their first argument: the number and the function's name.
+macro_rules! create {
+    ($device:ident.$function:ident($($argument:expr),* $(,)?)) => {{
+        let mut made = 0;
+        current!($device.enter().$function(&raw mut made $(, $argument)*))
+            .map(|()| (made, $device.context.driver.functions.$function.operation))
+    }};
+}
+
+// SAFETY: the drivers' own contract is the trait's: pinned memory lives until it is freed, a query answers success when the
+// work has run, and only codes of a lost context become `DeviceLost`. As for the unsafe methods, the caller keeps the
+// contract of `gpu_interop_core::backend`: raw values are live, came from this device and are freed once; ranges are valid
+// until the enqueued work has run. Out pointers are valid for the call they are passed to. The table has the types of the
+// vendor's header.
+unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
+    fn identity(&self) -> &DeviceIdentity {
+        &self.identity
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn architecture(&self) -> Option<&str> {
+        self.architecture.as_deref()
+    }
+
+    fn frees_wait_for_streams(&self) -> bool {
+        V::FREES_WAIT_FOR_STREAMS
+    }
+
+    unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
+        let (driver, _current) = self.context.enter()?;
+        let memory = import::memory(driver, request).map(RawMemory::new)?;
+        if V::MAPS_WHOLE_IMPORTS || (V::MAPS_WHOLE_DEDICATED && request.is_dedicated()) {
+            self.imports.add(memory, request.size());
+        }
+        Ok(memory)
+    }
+
+    unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()> {
+        // SAFETY: mapped as a whole, and no range of it is in use: they end before their import, by contract.
+        let free = |whole| unsafe { current!(self.enter().mem_free(whole)) };
+        // SAFETY: live and freed once, by contract.
+        let destroy = || unsafe { current!(self.enter().destroy_external_memory(memory.get())) };
+        let whole = self.imports.remove(memory).filter(|_| V::frees_mappings(&self.context.driver));
+        if let Err(error) = whole.map_or(Ok(()), free) {
+            // The import ends all the same, and its result is the caller's.
+            tracing::error!(%error, "freeing a mapping failed; it is leaked");
+        }
+        destroy()
+    }
+
+    unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {
+        let map = |offset, size| {
+            let desc = MemoryBufferDesc::new(offset, size);
+            // SAFETY: live, and the range is inside it, by contract.
+            let (address, operation) = unsafe { create!(self.get_mapped_buffer(memory.get(), &raw const desc)) }?;
+            number(operation, address).map(|address| address as u64)
+        };
+        let address = self.imports.map(memory, offset, |all| map(0, all)).unwrap_or_else(|| map(offset, size));
+        address.map(DevicePtr::new)
+    }
+
+    unsafe fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()> {
+        // SAFETY: mapped by `map_buffer` and freed once, by contract.
+        let free = |address| unsafe { current!(self.enter().mem_free(address)) };
+        let frees = V::frees_mappings(&self.context.driver);
+        let whole = (!V::KEEPS_MAPPINGS).then_some(|address| if frees { free(address) } else { Ok(()) });
+        self.imports.free(memory, whole).unwrap_or_else(|| free(buffer.get()))
+    }
+
+    unsafe fn map_mipmapped_array(&self, memory: RawMemory, desc: &MipmappedArrayDesc) -> Result<RawMipmappedArray> {
+        let desc = V::image_desc(self.context.driver.functions.get_mapped_mipmapped_array.operation, desc)?;
+        let desc = (&raw const desc).cast();
+        // SAFETY: live, and the description, which is of the vendor's type, was validated, by contract.
+        let (array, operation) = unsafe { create!(self.get_mapped_mipmapped_array(memory.get(), desc)) }?;
+        not_null(operation, array).map(RawMipmappedArray::new)
+    }
+
+    unsafe fn mipmapped_array_level(&self, array: RawMipmappedArray, level: u32) -> Result<RawArray> {
+        // SAFETY: live, by contract.
+        let (array, operation) = unsafe { create!(self.mipmapped_array_get_level(array.get(), level)) }?;
+        not_null(operation, array).map(RawArray::new)
+    }
+
+    unsafe fn free_mipmapped_array(&self, array: RawMipmappedArray) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { current!(self.enter().mipmapped_array_destroy(array.get())) }
+    }
+
+    unsafe fn create_surface(&self, array: RawArray) -> Result<RawSurface> {
+        let resource = texture::resource(TextureSource::Array(array));
+        // SAFETY: the array is live and was mapped for surfaces, by contract.
+        let (surface, operation) = unsafe { create!(self.surface_create(&raw const resource)) }?;
+        number(operation, surface).map(RawSurface::new)
+    }
+
+    unsafe fn destroy_surface(&self, surface: RawSurface) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { current!(self.enter().surface_destroy(surface.get() as u64)) }
+    }
+
+    unsafe fn create_texture(&self, source: TextureSource, desc: &TextureDesc) -> Result<RawTexture> {
+        let resource = texture::resource(source);
+        let desc = texture::sampling(self.context.driver.functions.texture_create.operation, source, desc)?;
+        let no_view = std::ptr::null();
+        // SAFETY: the array is live and the description fits it, by contract. A view is optional.
+        let made = unsafe { create!(self.texture_create(&raw const resource, &raw const desc, no_view)) };
+        let (texture, operation) = made?;
+        number(operation, texture).map(RawTexture::new)
+    }
+
+    unsafe fn destroy_texture(&self, texture: RawTexture) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { current!(self.enter().texture_destroy(texture.get() as u64)) }
+    }
+
+    fn create_exportable(&self, size: u64) -> Result<ExportableAllocation> {
+        let (driver, _current) = self.context.enter()?;
+        let allocation = Allocation::new(&self.context, size)?;
+        let (ptr, size) = (DevicePtr::new(allocation.address()), allocation.size());
+        let key = count(driver.functions.mem_address_reserve.operation, ptr.get())?;
+        self.allocations().insert(key, allocation);
+        Ok(ExportableAllocation { raw: RawAllocation::new(key), ptr, size })
+    }
+
+    unsafe fn export_allocation(&self, allocation: &ExportableAllocation) -> Result<MemoryHandle> {
+        let (driver, _current) = self.context.enter()?;
+        let operation = driver.functions.mem_export_to_shareable_handle.operation;
+        match self.allocations().get(&allocation.raw.get()) {
+            Some(allocation) => allocation.export(),
+            None => Err(Error::invalid(operation, "there is no such allocation")),
+        }
+    }
+
+    unsafe fn destroy_exportable(&self, allocation: &ExportableAllocation) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        let removed = self.allocations().remove(&allocation.raw.get());
+        let operation = driver.functions.mem_release.operation;
+        removed.ok_or_else(|| Error::invalid(operation, "there is no such allocation"))?.free()
+    }
+
+    unsafe fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore> {
+        let (driver, _current) = self.context.enter()?;
+        import::semaphore(driver, request).map(RawSemaphore::new)
+    }
+
+    unsafe fn destroy_semaphore(&self, semaphore: RawSemaphore) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { current!(self.enter().destroy_external_semaphore(semaphore.get())) }
+    }
+
+    unsafe fn fill_nv_sci_sync_attributes(&self, list: NvSciSyncAttrList, uses: NvSciSyncUse) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: valid and used by nobody else, by contract; the device is current.
+        unsafe { V::fill_nv_sci_sync_attributes(driver, self.context.device, list, uses) }
+    }
+
+    unsafe fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) -> Result<()> {
+        let (driver, _current) = self.context.enter_to_enqueue()?;
+        let entry = &driver.functions.signal_external_semaphores;
+        let signal = entry.require(&driver.version)?;
+        one_call(entry.operation, signals.len(), V::semaphores_per_call(driver))?;
+        if V::OVERTAKEN_FILLS > 0 && self.unfenced.take(stream.get()) {
+            // SAFETY: live, by contract; the device is current.
+            unsafe { V::fence(driver, stream.get()) }.inspect_err(|_| self.unfenced.add(stream.get()))?;
+        }
+        // SAFETY: both arrays have this many elements during the call; stream and semaphores are live, by contract.
+        let result = with_signals(entry.operation, signals, |semaphores, params, count| unsafe {
+            signal.traced(entry.operation, (semaphores, params, count, stream.get()))
+        })?;
+        driver.check(entry.operation, result)
+    }
+
+    unsafe fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) -> Result<()> {
+        let (driver, _current) = self.context.enter_to_enqueue()?;
+        let entry = &driver.functions.wait_external_semaphores;
+        let wait = entry.require(&driver.version)?;
+        one_call(entry.operation, waits.len(), V::semaphores_per_call(driver))?;
+        // SAFETY: as in `signal_semaphores`.
+        let result = with_waits(entry.operation, waits, |semaphores, params, count| unsafe {
+            wait.traced(entry.operation, (semaphores, params, count, stream.get()))
+        })?;
+        driver.check(entry.operation, result)
+    }
+
+    fn create_stream(&self) -> Result<RawStream> {
+        let (driver, _current) = self.context.enter()?;
+        V::create_stream(driver, self.context.device, || driver.create_stream()).map(RawStream::new)
+    }
+
+    unsafe fn destroy_stream(&self, stream: RawStream) -> Result<()> {
+        self.unfenced.take(stream.get());
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and freed once, by contract; the device is current.
+        unsafe { V::end_stream(driver, self.context.device, stream.get()) }
+    }
+
+    unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live, by contract; the device is current.
+        unsafe { progress::synchronize(driver, stream.get()) }
+    }
+
+    unsafe fn query_stream(&self, stream: RawStream) -> Result<bool> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live, by contract; the device is current.
+        unsafe { progress::is_idle(driver, stream.get()) }
+    }
+
+    fn create_event(&self) -> Result<RawEvent> {
+        let (driver, _current) = self.context.enter()?;
+        driver.create_event().map(RawEvent::new)
+    }
+
+    unsafe fn destroy_event(&self, event: RawEvent) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and freed once, by contract; the device is current.
+        unsafe { driver.destroy_event(event.get()) }
+    }
+
+    unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()> {
+        let (driver, _current) = self.context.enter_to_enqueue()?;
+        // SAFETY: live, by contract; the device is current.
+        unsafe { driver.record_event(event.get(), stream.get()) }
+    }
+
+    unsafe fn query_event(&self, event: RawEvent) -> Result<bool> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live, by contract; the device is current.
+        unsafe { driver.has_passed(event.get()) }
+    }
+
+    unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()> {
+        let (driver, _current) = self.context.enter_to_enqueue()?;
+        // SAFETY: live, by contract; the device is current.
+        unsafe { driver.wait_event(stream.get(), event.get()) }
+    }
+
+    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {
+        let (target, source) = (target.get(), source.get());
+        // SAFETY: live, of this size and disjoint, by contract.
+        unsafe {
+            current!(
+                self.enter_to_enqueue().memcpy_dtod_async | name | (target, source, count(name, size)?, stream.get())
+            )
+        }
+    }
+
+    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
+        let (target, source) = (target.cast(), source.get());
+        // SAFETY: live and of this size until the copy has run, by contract.
+        unsafe { current!(self.enter().memcpy_dtoh_async | name | (target, source, count(name, size)?, stream.get())) }
+    }
+
+    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
+        let (target, source) = (target.get(), source.cast());
+        // SAFETY: live and of this size until the copy has run, by contract.
+        unsafe { current!(self.enter().memcpy_htod_async | name | (target, source, count(name, size)?, stream.get())) }
+    }
+
+    unsafe fn copy_array(&self, stream: RawStream, copy: &ArrayCopy) -> Result<()> {
+        let desc = V::copy_desc(self.context.driver.functions.memcpy_3d_async.operation, copy)?;
+        // SAFETY: both sides are live and hold the extent until the copy has run, by contract; the vendor's type.
+        unsafe { current!(self.enter().memcpy_3d_async((&raw const desc).cast(), stream.get())) }
+    }
+
+    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
+        if let Some(values) = &self.copied_fills {
+            let (driver, _current) = self.context.enter_to_enqueue()?;
+            let size = count(driver.functions.memcpy_dtod_async.operation, size)?;
+            // SAFETY: live and of this size, by contract; the device is current.
+            return unsafe { values.fill(driver, stream.get(), target.get(), value, size) };
+        }
+        self.fills(stream, size);
+        // SAFETY: live and of this size, by contract.
+        unsafe {
+            current!(
+                self.enter_to_enqueue().memset_d8_async
+                    | name
+                    | (target.get(), value, count(name, size)?, stream.get())
+            )
+        }
+    }
+
+    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, words: u64) -> Result<()> {
+        let [byte, others @ ..] = value.to_ne_bytes();
+        if self.copied_fills.is_some() && others == [byte; 3] {
+            // SAFETY: the caller's promise.
+            return unsafe { self.fill_u8(stream, target, byte, words.saturating_mul(4)) };
+        }
+        self.fills(stream, words.saturating_mul(4));
+        // SAFETY: live, aligned and of this size, by contract.
+        unsafe {
+            current!(
+                self.enter_to_enqueue().memset_d32_async
+                    | name
+                    | (target.get(), value, count(name, words)?, stream.get())
+            )
+        }
+    }
+
+    unsafe fn wait_value_u32(
+        &self,
+        stream: RawStream,
+        word: DevicePtr,
+        value: u32,
+        condition: WaitCondition,
+    ) -> Result<()> {
+        let (driver, _current) = self.context.enter_to_enqueue()?;
+        // SAFETY: live and aligned, by contract; the device is current.
+        unsafe { V::wait_value_u32(driver, WordWait::new(stream, word, value, condition)) }
+    }
+
+    unsafe fn wait_value_u64(
+        &self,
+        stream: RawStream,
+        word: DevicePtr,
+        value: u64,
+        condition: WaitCondition,
+    ) -> Result<()> {
+        let (driver, _current) = self.context.enter_to_enqueue()?;
+        // SAFETY: as in `wait_value_u32`.
+        unsafe { V::wait_value_u64(driver, WordWait::new(stream, word, value, condition)) }
+    }
+
+    unsafe fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32) -> Result<()> {
+        // SAFETY: live and aligned, by contract.
+        unsafe { current!(self.enter_to_enqueue().stream_write_value_32(stream.get(), word.get(), value, 0)) }
+    }
+
+    unsafe fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64) -> Result<()> {
+        // SAFETY: live and aligned, by contract.
+        unsafe { current!(self.enter_to_enqueue().stream_write_value_64(stream.get(), word.get(), value, 0)) }
+    }
+
+    fn allocate_signal_memory(&self) -> Result<SignalMemory> {
+        let (driver, _current) = self.context.enter()?;
+        match V::allocate_signal_memory(driver)? {
+            Some(memory) => Ok(memory),
+            None => signal_memory::allocate(driver),
+        }
+    }
+
+    unsafe fn free_signal_memory(&self, memory: SignalMemory) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and freed once, by contract; the device is current.
+        unsafe { V::free_signal_memory(driver, memory).unwrap_or_else(|| signal_memory::free(driver, memory)) }
+    }
+
+    unsafe fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void) -> Result<()> {
+        // SAFETY: live, and the function fits its data and does not unwind, by contract.
+        unsafe { current!(self.enter().launch_host_func(stream.get(), function, data)) }
+    }
+
+    fn load_module(&self, image: ModuleImage<'_>) -> Result<RawModule> {
+        let operation = self.context.driver.functions.module_load_data.operation;
+        let data = V::module_data(image).ok_or_else(|| Error::unsupported(operation, V::MODULES))?;
+        if let ModuleImage::Binary(image) = image {
+            V::check_image(operation, image.bytes())?;
+        }
+        // SAFETY: PTX has a NUL; whoever wrapped a compiled image vouched for it.
+        let (module, operation) = unsafe { create!(self.module_load_data(data)) }?;
+        not_null(operation, module).map(RawModule::new)
+    }
+
+    unsafe fn unload_module(&self, module: RawModule) -> Result<()> {
+        // SAFETY: live and freed once, by contract.
+        unsafe { current!(self.enter().module_unload(module.get())) }
+    }
+
+    unsafe fn module_kernel(&self, module: RawModule, name: &CStr) -> Result<RawKernel> {
+        // SAFETY: live, by contract.
+        let (kernel, operation) = unsafe { create!(self.module_get_function(module.get(), name.as_ptr())) }?;
+        not_null(operation, kernel).map(RawKernel::new)
+    }
+
+    unsafe fn launch_kernel(
+        &self,
+        stream: RawStream,
+        kernel: RawKernel,
+        config: &LaunchConfig,
+        args: &[KernelArg<'static>],
+    ) -> Result<()> {
+        let mut pointers = kernel_arguments(self.context.driver.functions.launch_kernel.operation, args)?;
+        let ([gx, gy, gz], [bx, by, bz], shared) = (config.grid, config.block, config.shared_bytes);
+        let (params, no_extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
+        let (kernel, stream) = (kernel.get(), stream.get());
+        // SAFETY: live, by contract; the arguments are copied during the call and only read.
+        unsafe {
+            current!(self.enter().launch_kernel(kernel, gx, gy, gz, bx, by, bz, shared, stream, params, no_extra))
+        }
+    }
+
+    unsafe fn begin_capture(&self, stream: RawStream) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and idle, by contract; the device is current.
+        unsafe { graph::begin(driver, stream) }
+    }
+
+    unsafe fn last_captured(&self, stream: RawStream) -> Result<RawGraphNode> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and recording, by contract; the device is current.
+        unsafe { graph::last(driver, stream) }
+    }
+
+    unsafe fn end_capture(&self, stream: RawStream) -> Result<RawGraph> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: as in `last_captured`.
+        unsafe { self.graphs.end(driver, stream) }.inspect_err(|_| V::spoilt(driver, self.context.device, stream.get()))
+    }
+
+    unsafe fn set_captured_signals(&self, graph: RawGraph, node: RawGraphNode, signals: &[RawSignal]) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and used by nobody else, by contract; the device is current.
+        unsafe { graph::set_signals(driver, graph, node, signals) }
+    }
+
+    unsafe fn set_captured_waits(&self, graph: RawGraph, node: RawGraphNode, waits: &[RawWait]) -> Result<()> {
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: as in `set_captured_signals`.
+        unsafe { graph::set_waits(driver, graph, node, waits) }
+    }
+
+    unsafe fn launch_graph(&self, stream: RawStream, graph: RawGraph) -> Result<()> {
+        // It may end with a fill.
+        self.fills(stream, 0);
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live and not used concurrently, by contract; the device is current.
+        unsafe { self.graphs.launch(driver, stream, graph) }
+    }
+
+    /// No driver can cancel work.
+    unsafe fn cancel_pending_work(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    unsafe fn destroy_graph(&self, graph: RawGraph) -> Result<()> {
+        match self.context.enter() {
+            // SAFETY: live and freed once, by contract; the device is current.
+            Ok((driver, _current)) => unsafe { self.graphs.destroy(driver, graph) },
+            Err(error) => {
+                self.graphs.forget(&self.context.driver, graph);
+                Err(error)
+            }
+        }
+    }
+}
