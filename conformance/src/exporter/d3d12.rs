@@ -72,8 +72,9 @@ impl Exporter for D3d12Exporter {
         Err(Stop::Unsupported("Direct3D 12 imports nothing that compute drivers export".into()))
     }
 
-    fn sent_memory(&self, handle: OsHandle) -> MemoryHandle {
-        MemoryHandle::D3d12Heap(Win32Object::Handle(handle.into()))
+    fn sent_memory(&self, handle: OsHandle, size: u64) -> MemoryImport {
+        let handle = MemoryHandle::D3d12Heap(Win32Object::Handle(handle.into()));
+        MemoryImport::new(handle, size).exported_by(self.identity().clone())
     }
 
     fn sent_timeline(&self, handle: OsHandle) -> SemaphoreHandle {

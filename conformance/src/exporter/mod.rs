@@ -10,9 +10,7 @@ mod vulkan;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop::{
-    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryHandle, MemoryImport, SemaphoreHandle,
-};
+use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryImport, SemaphoreHandle};
 pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -174,10 +172,10 @@ pub trait Exporter: Send + Sync {
         u64::MAX
     }
 
-    /// Memory that this exporter's like in another process exported and sent, as what can be imported. Of a buffer that is
-    /// not dedicated.
-    fn sent_memory(&self, handle: OsHandle) -> MemoryHandle {
-        system::memory(handle)
+    /// A request for memory that this exporter's like in another process exported and sent, of `size` bytes. Of a buffer
+    /// that is not dedicated.
+    fn sent_memory(&self, handle: OsHandle, size: u64) -> MemoryImport {
+        MemoryImport::new(system::memory(handle), size).exported_by(self.identity().clone())
     }
 
     /// As [`sent_memory`](Self::sent_memory), of a timeline.

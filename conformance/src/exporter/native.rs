@@ -81,8 +81,11 @@ impl Exporter for NativeExporter {
             stream: self.stream.clone(),
             queue: self.queue.clone(),
             size: spec.size,
-            identity: self.device.identity().clone(),
         }))
+    }
+
+    fn sent_memory(&self, handle: OsHandle, size: u64) -> MemoryImport {
+        MemoryImport::new(system::memory(handle), size).native(true).exported_by(self.identity().clone())
     }
 
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
@@ -133,7 +136,6 @@ struct NativeBuffer {
     stream: Arc<Stream>,
     queue: Arc<Queue>,
     size: u64,
-    identity: DeviceIdentity,
 }
 
 impl BufferAccess for NativeBuffer {
@@ -152,8 +154,7 @@ impl BufferAccess for NativeBuffer {
 
 impl ExportedBuffer for NativeBuffer {
     fn import_request(&self) -> Verdict<MemoryImport> {
-        let handle = self.memory.export()?;
-        Ok(MemoryImport::new(handle, self.memory.size()).exported_by(self.identity.clone()))
+        Ok(self.memory.import_request()?)
     }
 
     fn exchange(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {

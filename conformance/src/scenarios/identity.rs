@@ -1,7 +1,7 @@
 //! Which device is it, and what does it say it can do.
 
 use gpu_interop::{
-    Device, DeviceIdentity, DeviceKind, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, MemoryImport, PciAddress,
+    Device, DeviceIdentity, DeviceKind, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, PciAddress,
     SemaphoreHandleKind, Uuid,
 };
 
@@ -157,12 +157,9 @@ fn second_device(context: &Context) -> Verdict {
         return Ok(());
     }
     let memory = second.allocate_exportable(SIZE)?;
-    let request = || -> Verdict<MemoryImport> {
-        Ok(MemoryImport::new(memory.export()?, memory.size()).exported_by(second.identity().clone()))
-    };
-    let first = context.device().import_memory(request()?);
+    let first = context.device().import_memory(memory.import_request()?);
     refused(first, &[ErrorKind::DeviceMismatch], "the second's memory")?;
-    let there = second.import_memory(request()?)?.map_buffer(0, SIZE)?;
+    let there = second.import_memory(memory.import_request()?)?.map_buffer(0, SIZE)?;
     let stream_there = second.create_stream()?;
     let (mut ours, mut theirs) = (pattern.other(), pattern.other().other());
     for turn in 0..4 {

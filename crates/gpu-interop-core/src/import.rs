@@ -14,6 +14,7 @@ pub struct MemoryImport {
     pub(crate) handle: MemoryHandle,
     pub(crate) size: u64,
     pub(crate) dedicated: bool,
+    pub(crate) native: bool,
     pub(crate) exporter: Option<DeviceIdentity>,
 }
 
@@ -22,7 +23,7 @@ impl MemoryImport {
     /// not of the payload; a part of it can be mapped later.
     #[must_use]
     pub fn new(handle: MemoryHandle, size: u64) -> Self {
-        Self { handle, size, dedicated: false, exporter: None }
+        Self { handle, size, dedicated: false, native: false, exporter: None }
     }
 
     /// Says that the memory is a dedicated allocation. Set it exactly if the exporter used
@@ -30,6 +31,19 @@ impl MemoryImport {
     #[must_use]
     pub fn dedicated(mut self, dedicated: bool) -> Self {
         self.dedicated = dedicated;
+        self
+    }
+
+    /// Says that the memory is [`ExportableMemory`](crate::ExportableMemory) of the backend that imports it, in this process
+    /// or another, and not of another API. What another process exported so, it must say to the one that imports.
+    /// [`ExportableMemory::import_request`](crate::ExportableMemory::import_request) says it itself.
+    ///
+    /// Descriptors do not tell, and the difference matters with CUDA: on hosts with several GPUs the driver (580.159.04)
+    /// ends the process with SIGSEGV when `cuImportExternalMemory` gets 512 MiB or more of its own memory. What is said to
+    /// be native goes through `cuMemImportFromShareableHandle` instead. Such an import has buffers, and no images.
+    #[must_use]
+    pub fn native(mut self, native: bool) -> Self {
+        self.native = native;
         self
     }
 
@@ -64,6 +78,12 @@ impl MemoryImport {
         self.dedicated
     }
 
+    /// Whether the memory is the importing backend's own.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        self.native
+    }
+
     /// The exporting device, if the application said which.
     #[must_use]
     pub fn exporter(&self) -> Option<&DeviceIdentity> {
@@ -71,7 +91,7 @@ impl MemoryImport {
     }
 
     /// Checks everything about the request that can be known without a driver: the size, the dedicated flag where
-    /// the kind demands it, whether the descriptor or NT handle is open and can be memory at all, and whether `importer` is
+    /// the kind demands it, whether a native handle is opaque, whether the descriptor or NT handle is open and can be memory at all, and whether `importer` is
     /// the exporter.
     ///
     /// [`Device`](crate::Device) does this itself; importers of other APIs call it. `operation` goes into the error.
@@ -90,6 +110,12 @@ impl MemoryImport {
             return Err(Error::invalid(
                 operation,
                 "memory of this kind is always a dedicated allocation; set the dedicated flag",
+            ));
+        }
+        if self.native && !self.handle.kind().is_opaque() {
+            return Err(Error::invalid(
+                operation,
+                "a backend exports its own memory as an opaque handle, which this is not; leave out `native`",
             ));
         }
         #[cfg(unix)]

@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gpu_interop_core::backend::RawStream;
+use gpu_interop_core::backend::{RawMemory, RawStream};
 use gpu_interop_core::{Capabilities, DeviceIdentity, Result};
 
 use crate::capabilities;
 use crate::copied_fill::{self, Values};
 use crate::driver::Driver;
 use crate::exportable::Allocation;
-use crate::functions::DeviceNumber;
+use crate::functions::{DeviceAddress, DeviceNumber};
 use crate::graph::Graphs;
 use crate::mapping::Imports;
 use crate::unfenced::Unfenced;
@@ -26,7 +26,7 @@ pub(crate) struct VendorDevice<V: Vendor> {
     identity: DeviceIdentity,
     capabilities: Capabilities,
     architecture: Option<String>,
-    /// Exportable allocations by their first address.
+    /// Exportable allocations, and imports of such, by their first address.
     allocations: Mutex<HashMap<usize, Allocation<V>>>,
     unfenced: Unfenced,
     graphs: Graphs,
@@ -68,6 +68,12 @@ impl<V: Vendor> VendorDevice<V> {
         if size < V::OVERTAKEN_FILLS {
             self.unfenced.add(stream.get());
         }
+    }
+
+    /// The first address of an import by the driver's own function.
+    fn native(&self, memory: RawMemory) -> Option<DeviceAddress> {
+        let of = || self.allocations().get(&memory.get()).map(Allocation::address);
+        if V::IMPORTS_NATIVE_MEMORY { of() } else { None }
     }
 
     fn allocations(&self) -> MutexGuard<'_, HashMap<usize, Allocation<V>>> {

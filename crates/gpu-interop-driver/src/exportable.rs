@@ -9,8 +9,9 @@ use gpu_interop_core::{Error, ErrorKind, MemoryHandle, Result};
 
 use crate::call::call;
 use crate::driver::{Driver, null};
-use crate::functions::DeviceAddress;
-use crate::vendor::{Context, Vendor};
+use crate::functions::{DeviceAddress, DeviceNumber};
+use crate::trace::DriverFunction;
+use crate::vendor::{Context, Doing, Vendor};
 
 /// The structs and numbers of virtual memory management, which are the same in both headers.
 pub mod abi {
@@ -136,20 +137,30 @@ pub(crate) struct Allocation<V: Vendor> {
 impl<V: Vendor> Allocation<V> {
     /// At least `size` bytes on the context's device, readable and writable by it. The device is current.
     pub(crate) fn new(context: &Arc<Context<V>>, size: u64) -> Result<Self> {
-        let location = MemLocation { kind: MEM_LOCATION_TYPE_DEVICE, id: context.device };
-        let prop = MemAllocationProp {
-            kind: MEM_ALLOCATION_TYPE_PINNED,
-            requested_handle_types: MEM_HANDLE_TYPE,
-            location,
-            win32_handle_metadata: if cfg!(windows) { NAMELESS.0.get().cast() } else { std::ptr::null_mut() },
-            alloc_flags: [0; 8],
-        };
+        let prop = properties(context.device);
         let size = round_up(&context.driver, &prop, size)?;
+        Self::made_by(context, size, |made| made.create(&prop))
+    }
+
+    /// What the driver has exported, once more: `size` bytes, all of it. The handle stays the caller's. The device is
+    /// current.
+    pub(crate) fn imported(context: &Arc<Context<V>>, size: u64, handle: *mut c_void) -> Result<Self> {
+        let rounded = round_up(&context.driver, &properties(context.device), size)?;
+        if rounded as u64 != size {
+            let operation = context.driver.functions.mem_import_from_shareable_handle.operation;
+            return Err(Error::invalid(operation, "this is no size of native memory; pass `ExportableMemory::size`")
+                .with_context("next size", rounded));
+        }
+        Self::made_by(context, rounded, |made| made.import(handle))
+    }
+
+    /// Maps what `physical` makes.
+    fn made_by(context: &Arc<Context<V>>, size: usize, physical: impl FnOnce(&mut Self) -> Result<()>) -> Result<Self> {
         let mut made = Self { context: context.clone(), size, physical: None, reserved: None, mapped: false };
-        made.create(&prop)?;
+        physical(&mut made)?;
         made.reserve()?;
         made.map()?;
-        made.allow(location)?;
+        made.allow(MemLocation { kind: MEM_LOCATION_TYPE_DEVICE, id: context.device })?;
         Ok(made)
     }
 
@@ -171,6 +182,17 @@ impl<V: Vendor> Allocation<V> {
         // SAFETY: both pointers are valid for the call; the size is a multiple of the granularity.
         unsafe { call!(driver.mem_create(&raw mut handle, self.size, prop, 0)) }?;
         let operation = driver.functions.mem_create.operation;
+        self.physical = Some(NonZeroU64::new(handle).ok_or_else(|| null(operation))?);
+        Ok(())
+    }
+
+    fn import(&mut self, exported: *mut c_void) -> Result<()> {
+        let (driver, mut handle) = (&*self.context.driver, 0);
+        let entry = &driver.functions.mem_import_from_shareable_handle;
+        let (import, operation) = (entry.require(&driver.version)?, entry.operation);
+        // SAFETY: the pointer is valid for the call, and the handle open; the driver looks at what it is.
+        let result = unsafe { import.traced(operation, (&raw mut handle, exported, MEM_HANDLE_TYPE)) };
+        driver.check_for(Doing::Importing, operation, result)?;
         self.physical = Some(NonZeroU64::new(handle).ok_or_else(|| null(operation))?);
         Ok(())
     }
@@ -299,6 +321,17 @@ unsafe fn own(operation: &'static str, handle: Exported) -> Result<MemoryHandle>
         Error::new(ErrorKind::Driver, operation, "the driver reported success but gave no handle").with_source(error)
     })?;
     Ok(MemoryHandle::OpaqueWin32(handle.into()))
+}
+
+/// Pinned memory of a device, which can be exported.
+fn properties(device: DeviceNumber) -> MemAllocationProp {
+    MemAllocationProp {
+        kind: MEM_ALLOCATION_TYPE_PINNED,
+        requested_handle_types: MEM_HANDLE_TYPE,
+        location: MemLocation { kind: MEM_LOCATION_TYPE_DEVICE, id: device },
+        win32_handle_metadata: if cfg!(windows) { NAMELESS.0.get().cast() } else { std::ptr::null_mut() },
+        alloc_flags: [0; 8],
+    }
 }
 
 fn round_up<V: Vendor>(driver: &Driver<V>, prop: &MemAllocationProp, size: u64) -> Result<usize> {

@@ -286,6 +286,8 @@ functions! {
                 = cuMemSetAccess since (10, 2), hipMemSetAccess since (5, 1);
             mem_export_to_shareable_handle(*mut c_void, u64, c_uint, u64)
                 = cuMemExportToShareableHandle since (10, 2), hipMemExportToShareableHandle since (5, 1);
+            mem_import_from_shareable_handle(*mut u64, *mut c_void, c_uint)
+                = cuMemImportFromShareableHandle since (10, 2), hipMemImportFromShareableHandle since (5, 1);
         }
     }
 }

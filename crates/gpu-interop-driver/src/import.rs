@@ -1,13 +1,38 @@
 //! Imports of memory and semaphores.
 
+use std::sync::Arc;
+
+#[cfg(windows)]
+use gpu_interop_core::handle::Win32Object;
 use gpu_interop_core::{MemoryImport, Result, SemaphoreImport};
 
 use crate::arguments::no_number;
 use crate::driver::{Driver, not_null};
+use crate::exportable::Allocation;
 use crate::functions::Handle;
 use crate::lending::Lend;
 use crate::trace::DriverFunction;
-use crate::vendor::{Doing, Vendor};
+use crate::vendor::{Context, Doing, Vendor};
+
+/// Imports memory of the driver's own by its own function, on the current device; `None` for other memory, and where there
+/// is no such function. The request keeps its handle.
+pub(crate) fn native<V: Vendor>(context: &Arc<Context<V>>, request: &MemoryImport) -> Option<Result<Allocation<V>>> {
+    let has = context.driver.functions.mem_import_from_shareable_handle.function.get().is_some();
+    if !(V::IMPORTS_NATIVE_MEMORY && request.is_native() && has) {
+        return None;
+    }
+    #[cfg(unix)]
+    let imported = request.handle().lend(false, |fd| {
+        Allocation::imported(context, request.size(), std::ptr::without_provenance_mut(fd.cast_unsigned() as usize))
+    });
+    #[cfg(windows)]
+    let imported = match request.handle().as_win32()? {
+        Win32Object::Handle(handle) => Allocation::imported(context, request.size(), handle.as_raw().cast()),
+        // The function takes no names.
+        Win32Object::Name(_) => return None,
+    };
+    Some(imported)
+}
 
 /// Imports memory, on the current device. The request keeps its handle.
 pub(crate) fn memory<V: Vendor>(driver: &Driver<V>, request: &MemoryImport) -> Result<Handle> {

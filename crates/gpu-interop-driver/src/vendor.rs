@@ -80,6 +80,8 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     const MAPS_WHOLE_IMPORTS: bool = false;
     /// Whether the driver maps dedicated allocations from their first byte on only. Then it is asked for all of them, too.
     const MAPS_WHOLE_DEDICATED: bool = false;
+    /// Whether memory that is said to be the driver's own is imported by the driver's own function.
+    const IMPORTS_NATIVE_MEMORY: bool = false;
 
     /// Whether an import that is mapped as a whole stays mapped until it ends, because some drivers never give a mapping
     /// back.

@@ -1,9 +1,9 @@
 //! Virtual memory management: memory that can be exported.
 
-use std::ffi::c_uint;
+use std::ffi::{c_uint, c_void};
 
 use cudarc::driver::sys as cuda;
-use gpu_interop_sim::system::Export;
+use gpu_interop_sim::system::{self, Export};
 use gpu_interop_sim::{entries, physical};
 
 use crate::{code, context, give};
@@ -87,6 +87,14 @@ entries! {
         }
         let location = (&raw const (*desc).location).cast::<u32>().read();
         physical::allow(pointer, size, [location, (&raw const (*desc).flags).cast::<u32>().read()])
+    }
+
+    fn cuMemImportFromShareableHandle(handle: *mut u64, exported: *mut c_void, kind: c_uint) gives handle {
+        context::need()?;
+        if handle.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        give(handle, physical::import(system::given(exported), kind)?)
     }
 
     fn cuMemExportToShareableHandle(shareable: *mut Export, handle: u64, kind: c_uint, flags: u64) {

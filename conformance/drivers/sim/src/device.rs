@@ -38,6 +38,12 @@ pub fn retained() -> u64 {
     RETAINED.load(Ordering::SeqCst)
 }
 
+/// Whether there is more than one device in the machine, shown or not.
+#[must_use]
+pub fn has_others() -> bool {
+    settings::number("SIM_DEVICES", 1) > 1
+}
+
 /// The devices that a list of numbers shows, by their numbers without it.
 #[must_use]
 pub fn visible(list: Option<&str>) -> Vec<c_int> {

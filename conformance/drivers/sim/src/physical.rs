@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use crate::objects::Objects;
-use crate::system::{EXPORTED_AS, Export, Mapping, Shared};
+use crate::system::{EXPORTED_AS, Export, Given, Mapping, Shared};
 use crate::work::address;
 use crate::{code, device};
 
@@ -159,6 +159,18 @@ pub fn allow(pointer: u64, size: usize, [location, flags]: [u32; 2]) -> Result<(
     }
     let (pointer, range) = reserved(pointer)?;
     range.allow(pointer, whole(size)?).map_err(|_| code::INVALID_VALUE)
+}
+
+/// Makes a handle of memory that was exported, by whichever process. What was given stays the caller's.
+///
+/// # Errors
+/// What is wrong.
+pub fn import(given: Given, kind: u32) -> Result<u64, u32> {
+    if kind != EXPORTED_AS {
+        return Err(code::INVALID_VALUE);
+    }
+    let (memory, size) = Shared::open(given).ok_or(code::INVALID_VALUE)?;
+    Ok(PHYSICAL.insert(Physical { memory, size }) as u64)
 }
 
 /// Exports memory: a handle that is the caller's.

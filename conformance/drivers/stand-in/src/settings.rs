@@ -6,7 +6,7 @@
 //! | `SIM_LATENCY` | `function:microseconds`, separated by commas; `*` is every function. How long a call sleeps |
 //! | `SIM_FD_ON_FAILURE` | what an import that `SIM_FAIL` fails does with the descriptor: `measured` (the default: CUDA closes it if the answer is 999, HIP never), `closed` or `open` |
 //! | `SIM_VERSION` | what the driver says of its version: 13000, HIP 60443484. sim-hip answers as that version: as 5.2.3 before 50500000, as 5.7.1 before 60000000, as 6.4.3 before 70200000, else as 7.2.4 |
-//! | `SIM_DEVICES` | how many devices there are: 1 |
+//! | `SIM_DEVICES` | how many devices there are: 1. With more than one sim-cuda dies as driver 580 does on such a host: of an import by `cuImportExternalMemory` of 512 MiB or more that it exported itself |
 //! | `SIM_ALIKE` | 1: all of them have the UUID and PCI address of the first |
 //! | `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES` | which of them there are, by number, and in which order; as the vendors read it, without names |
 //! | `GPU_MAX_HW_QUEUES` | sim-hip, Linux: how many hardware queues there are of each priority, which streams share: 4 |

@@ -8,6 +8,7 @@ mod descriptor;
 mod dma_buf;
 mod import;
 mod mapping;
+mod native;
 mod semaphore;
 mod sort;
 
@@ -24,6 +25,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         descriptor::SCENARIOS,
         import::SCENARIOS,
         mapping::SCENARIOS,
+        native::SCENARIOS,
         sort::SCENARIOS,
         semaphore::SCENARIOS,
         dma_buf::SCENARIOS,

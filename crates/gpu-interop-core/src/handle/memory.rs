@@ -33,6 +33,12 @@ impl MemoryHandleKind {
     pub const fn requires_dedicated(self) -> bool {
         matches!(self, Self::D3d12Resource | Self::D3d11Resource | Self::D3d11ResourceKmt)
     }
+
+    /// Whether it is of no graphics API: the kinds that a backend exports its own memory as.
+    #[must_use]
+    pub const fn is_opaque(self) -> bool {
+        matches!(self, Self::OpaqueFd | Self::OpaqueWin32)
+    }
 }
 
 /// Memory that another API exported, owned.

@@ -10,6 +10,7 @@ use super::resource::Resource;
 use crate::backend::{DevicePtr, ExportableAllocation};
 use crate::error::Result;
 use crate::handle::MemoryHandle;
+use crate::import::MemoryImport;
 
 /// Memory of this device that can be exported. Handles exported from it outlive it.
 #[derive(Debug)]
@@ -35,7 +36,18 @@ impl ExportableMemory {
         self.allocation.ptr
     }
 
-    /// Exports the memory. Each call gives a new handle, owned by the caller.
+    /// Exports the memory, for an import by this backend: on this device, opened once more or in the same process. Each
+    /// call gives a request with a new handle. For another process send its handle and its size, and build the request there,
+    /// with [`MemoryImport::native`].
+    ///
+    /// # Errors
+    /// As for [`ExportableMemory::export`].
+    pub fn import_request(&self) -> Result<MemoryImport> {
+        let exporter = self.owned.device.raw.identity().clone();
+        Ok(MemoryImport::new(self.export()?, self.size()).native(true).exported_by(exporter))
+    }
+
+    /// Exports the memory, for an import by whichever API. Each call gives a new handle, owned by the caller.
     ///
     /// # Errors
     /// What the driver answers.

@@ -70,6 +70,13 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
         let (driver, _current) = self.context.enter()?;
+        if let Some(imported) = import::native(&self.context, request) {
+            let allocation = imported?;
+            // An address: no driver's handle is the same.
+            let key = count(driver.functions.mem_address_reserve.operation, allocation.address())?;
+            self.allocations().insert(key, allocation);
+            return Ok(RawMemory::new(key));
+        }
         let memory = import::memory(driver, request).map(RawMemory::new)?;
         if V::MAPS_WHOLE_IMPORTS || (V::MAPS_WHOLE_DEDICATED && request.is_dedicated()) {
             self.imports.add(memory, request.size());
@@ -78,6 +85,13 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()> {
+        if V::IMPORTS_NATIVE_MEMORY {
+            let (_driver, _current) = self.context.enter()?;
+            let native = self.allocations().remove(&memory.get());
+            if let Some(allocation) = native {
+                return allocation.free();
+            }
+        }
         // SAFETY: mapped as a whole, and no range of it is in use: they end before their import, by contract.
         let free = |whole| unsafe { current!(self.enter().mem_free(whole)) };
         // SAFETY: live and freed once, by contract.
@@ -91,6 +105,9 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {
+        if let Some(all) = self.native(memory) {
+            return Ok(DevicePtr::new(all.wrapping_add(offset)));
+        }
         let map = |offset, size| {
             let desc = MemoryBufferDesc::new(offset, size);
             // SAFETY: live, and the range is inside it, by contract.
@@ -102,6 +119,9 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()> {
+        if self.native(memory).is_some() {
+            return Ok(());
+        }
         // SAFETY: mapped by `map_buffer` and freed once, by contract.
         let free = |address| unsafe { current!(self.enter().mem_free(address)) };
         let frees = V::frees_mappings(&self.context.driver);
@@ -110,6 +130,10 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn map_mipmapped_array(&self, memory: RawMemory, desc: &MipmappedArrayDesc) -> Result<RawMipmappedArray> {
+        if self.native(memory).is_some() {
+            let operation = self.context.driver.functions.get_mapped_mipmapped_array.operation;
+            return Err(Error::unsupported(operation, "native imports have no images; import it without `native`"));
+        }
         let desc = V::image_desc(self.context.driver.functions.get_mapped_mipmapped_array.operation, desc)?;
         let desc = (&raw const desc).cast();
         // SAFETY: live, and the description, which is of the vendor's type, was validated, by contract.

@@ -6,7 +6,7 @@ use cudarc::driver::sys as cuda;
 use gpu_interop_sim::descriptor::close;
 use gpu_interop_sim::memory::Imported;
 use gpu_interop_sim::semaphore::Semaphore;
-use gpu_interop_sim::settings;
+use gpu_interop_sim::{device, die, settings, system};
 
 use super::{MemoryDesc, SemaphoreDesc, memory_kind, semaphore_kind};
 use crate::code;
@@ -16,6 +16,9 @@ const MEMORY_FD: u32 = cuda::CUexternalMemoryHandleType_enum::CU_EXTERNAL_MEMORY
 const BINARY_FD: u32 = cuda::CUexternalSemaphoreHandleType_enum::CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD as u32;
 const TIMELINE_FD: u32 =
     cuda::CUexternalSemaphoreHandleType_enum::CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD as u32;
+
+/// On a host with several devices the driver dies of an import of this much of its own memory, bytes.
+const TOO_MUCH_OF_ITS_OWN: u64 = 512 << 20;
 
 /// What a failed import does with the descriptor, as measured: UNKNOWN closes it, INVALID_VALUE and NOT_SUPPORTED leave
 /// it open.
@@ -73,6 +76,10 @@ pub(crate) unsafe fn memory(desc: *const MemoryDesc) -> Result<Imported, u32> {
     unsafe {
         if memory_kind(desc) != MEMORY_FD {
             return Err(code::NOT_SUPPORTED);
+        }
+        // As driver 580.159.04 on a host with two H200.
+        if (*desc).size >= TOO_MUCH_OF_ITS_OWN && device::has_others() && system::is_own((*desc).handle.fd) {
+            die();
         }
         take((*desc).handle.fd, Imported::open)
     }

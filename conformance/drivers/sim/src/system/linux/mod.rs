@@ -19,6 +19,12 @@ pub type Given = RawFd;
 /// What an export gives: a descriptor that is the caller's.
 pub type Export = RawFd;
 
+/// What a handle stands for that comes as a pointer.
+#[must_use]
+pub fn given(pointer: *mut std::ffi::c_void) -> Given {
+    RawFd::try_from(pointer.addr()).unwrap_or(-1)
+}
+
 /// The number of both vendors for what is exported.
 pub const EXPORTED_AS: u32 = 1;
 /// What offsets of mappings are multiples of, bytes.
@@ -67,6 +73,16 @@ fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
         && words[8..] == LAVAPIPE_HEADER.to_ne_bytes()
 }
 
+/// The name of memory files that these libraries export.
+const NAME: &str = "stand-in GPU memory";
+
+/// Whether a descriptor is of memory that one of these libraries exported.
+#[must_use]
+pub fn is_own(fd: Given) -> bool {
+    let link = rustix::fs::readlink(format!("/proc/self/fd/{fd}"), Vec::new());
+    link.is_ok_and(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))
+}
+
 /// A memory file that can be exported.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -79,7 +95,7 @@ impl Shared {
     pub(crate) fn new(size: usize) -> io::Result<Self> {
         let plain = settings::text("SIM_EXPORT").is_some_and(|kind| kind == "plain");
         let header = if plain { 0 } else { LAVAPIPE_HEADER };
-        let file = rustix::fs::memfd_create("stand-in GPU memory", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let file = rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         let length = (size.checked_add(header)).ok_or(rustix::io::Errno::FBIG)?;
         rustix::fs::ftruncate(&file, length as u64)?;
         if header > 0 {
@@ -91,6 +107,19 @@ impl Shared {
             rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW)?;
         }
         Ok(Self { file, header })
+    }
+
+    /// Opens one that was exported, by whichever process, and says how large it is; `None` if it is none. The descriptor
+    /// stays the caller's.
+    pub(crate) fn open(fd: Given) -> Option<(Self, usize)> {
+        if !is_own(fd) {
+            return None;
+        }
+        let mapping = map(fd)?;
+        let fd = descriptor::borrow(fd)?;
+        let header = if is_lavapipe(fd, &mapping) { LAVAPIPE_HEADER } else { 0 };
+        let file = rustix::io::fcntl_dupfd_cloexec(fd, 0).ok()?;
+        Some((Self { file, header }, mapping.length() - header))
     }
 
     /// A new descriptor.

@@ -34,6 +34,12 @@ pub enum Given {
 /// What an export gives: an NT handle that is the caller's.
 pub type Export = RawHandle;
 
+/// What a handle stands for that comes as a pointer.
+#[must_use]
+pub fn given(handle: *mut c_void) -> Given {
+    Given::Object { handle, name: std::ptr::null() }
+}
+
 /// The number of both vendors for what is exported.
 pub const EXPORTED_AS: u32 = 2;
 /// What offsets of mappings are multiples of, bytes.
@@ -98,6 +104,13 @@ impl Shared {
         }
         // SAFETY: a new handle.
         Ok(Self(unsafe { OwnedHandle::from_raw_handle(made) }))
+    }
+
+    /// Opens one by its handle, and says how large it is; `None` if it is none. The handle stays the caller's.
+    pub(crate) fn open(given: Given) -> Option<(Self, usize)> {
+        let section = section(given)?;
+        let size = map(given)?.length();
+        Some((Self(section), size))
     }
 
     /// A new handle.

@@ -1,0 +1,54 @@
+//! The driver's own memory, which must not be imported as another API's.
+
+use gpu_interop::Feature;
+
+use super::Rows;
+use crate::context::Context;
+use crate::ensure;
+use crate::outcome::Verdict;
+use crate::raw_cuda::{OPAQUE_FD, RawCall};
+use crate::scenario::scenarios;
+
+scenarios! {
+    "misbehaviour.native_memory", None,
+        "512 MiB that the driver exported itself: imported as native memory they work, wherever the driver dies of importing \
+         them as another API's.",
+        native;
+}
+
+/// From here on the driver dies, on hosts with two GPUs: bytes.
+const SIZE: u64 = 512 << 20;
+/// What is looked at of its beginning and its end, bytes.
+const PART: u64 = 64 << 10;
+
+fn native(context: &Context) -> Verdict {
+    let mut rows = Rows::new(context)?;
+    context.need_feature(Feature::ExportableMemory)?;
+    let device = context.device();
+    let memory = device.allocate_exportable(SIZE)?;
+    let request = memory.import_request()?;
+    ensure!(request.is_native(), "what the device exported is not said to be native");
+    let raw = rows.with_memory(&RawCall::ImportMemory { kind: OPAQUE_FD, size: request.size(), flags: 0 }, &request)?;
+    let library = || {
+        let imported = device.import_memory(request)?;
+        let (stream, part, last) = (device.create_stream()?, PART as usize, SIZE - PART);
+        let (pattern, other) = (context.pattern(), context.pattern().other());
+        for (offset, pattern) in [(0, &pattern), (last, &other)] {
+            stream.write(memory.slice(offset..offset + PART)?, &pattern.bytes(0, part))?;
+            let mapped = imported.map_buffer(offset, PART)?;
+            pattern.verify(0, &context.read(&stream, &mapped)?, "data through the import")?;
+            let back = pattern.other().other();
+            stream.write(&mapped, &back.bytes(0, part))?;
+            let mut found = vec![0; part];
+            stream.read(memory.slice(offset..offset + PART)?, &mut found)?;
+            back.verify(0, &found, "data written through the import")?;
+        }
+        imported.close()?;
+        Ok("imported as native memory: data right at both ends, both ways".to_owned())
+    };
+    rows.row("import 512 MiB that the driver itself exported as another API's memory", raw, library())?;
+    if rows.raw.is_running() {
+        rows.hand_on();
+    }
+    Ok(())
+}
