@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -30,7 +31,7 @@ use crate::output::{error_has_colours, say};
 use crate::report::merge::{self, MergeArgs};
 use crate::report::schema::{self, SchemaArgs};
 use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
-use crate::runner::{self, Isolation, Plan, Progress, child};
+use crate::runner::{self, Case, Isolation, Plan, Progress, child};
 use crate::scenario::Exporters;
 use crate::suite::{BACKEND_NAMES, Suite};
 use crate::system::{self, raise_handle_limit};
@@ -138,9 +139,9 @@ struct RunArgs {
     backend: Option<String>,
     #[command(flatten)]
     emulation: EmulateArgs,
-    /// The device under test, by its number in `conformance doctor`.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    device: usize,
+    /// The device under test, by its number in `conformance doctor`; `all` for every device, one after another.
+    #[arg(long, value_name = "NUMBER", default_value = "0")]
+    device: Devices,
     /// Only this exporter; may be repeated. Without it, every exporter.
     #[arg(long)]
     exporter: Vec<ExporterName>,
@@ -151,7 +152,7 @@ struct RunArgs {
     /// comma separates several.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     require: Vec<String>,
-    /// Write the report as JSON.
+    /// Write the report as JSON; with `--device all` the reports of all devices, as `merge` writes them.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write the report as JUnit XML.
@@ -287,6 +288,24 @@ fn no_match(filter: Option<&str>, exporters: &[ExporterName]) -> Stop {
     ))
 }
 
+/// Which devices a run is for.
+#[derive(Debug, Clone, Copy)]
+enum Devices {
+    One(usize),
+    All,
+}
+
+impl FromStr for Devices {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            number => number.parse().map(Self::One).map_err(|error| format!("neither a number nor `all`: {error}")),
+        }
+    }
+}
+
 fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     let required = check_required_names(suite, &args.require)?;
     let (backend, passed_over) = match args.emulation.backend(args.backend.as_deref())? {
@@ -302,8 +321,8 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         (false, true) => Isolation::Scenario,
         (false, false) => Isolation::Shared,
     };
-    let plan = Plan {
-        device: args.device,
+    let mut plan = Plan {
+        device: if let Devices::One(number) = args.device { number } else { 0 },
         seeds: Seeds { first: args.seed, count: args.repeat },
         filter: args.filter.as_deref().map(glob).transpose()?,
         exporters,
@@ -322,40 +341,66 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         check_writable(path)?;
     }
     let under_test = suite.backend(&backend)?;
-    let environment = if plan.isolation != Isolation::None {
-        Environment { passed_over, ..runner::discover(&backend, plan.device, &plan.exporters)? }
-    } else {
-        child::discover(under_test, plan.device, &plan.exporters, passed_over)?
-    };
-    check_requirements(&required, &environment)?;
+    interrupt::listen()?;
+    let mut reports = Vec::new();
+    loop {
+        let passed_over = passed_over.clone();
+        let environment = if plan.isolation != Isolation::None {
+            Environment { passed_over, ..runner::discover(&backend, plan.device, &plan.exporters)? }
+        } else {
+            child::discover(under_test, plan.device, &plan.exporters, passed_over)?
+        };
+        check_requirements(&required, &environment)?;
+        reports.push(run_on(suite, args, &plan, &environment, &cases)?);
+        plan.device += 1;
+        let is_last = matches!(args.device, Devices::One(_)) || plan.device >= environment.devices.len();
+        if is_last || interrupt::is_interrupted() {
+            break;
+        }
+    }
+    let merged = Merged::of_devices(reports);
+    if let Some(path) = &args.json {
+        let text = match (args.device, merged.reports.as_slice()) {
+            (Devices::One(_), [only]) => to_json(&only.report),
+            _ => to_json(&merged),
+        };
+        write_file(path, &text?)?;
+    }
+    if let Some(path) = &args.junit {
+        write_file(path, &junit::render(&merged.reports)?)?;
+    }
+    if let Some(path) = &args.html {
+        write_file(path, &html::render(&merged))?;
+    }
+    let status = merge::judge(&merged, &required);
+    if interrupt::is_interrupted() && !matches!(status, Ok(FAILED)) {
+        return Err(Stop::Failed("interrupted: what was left is counted as skipped".into()));
+    }
+    status
+}
+
+/// Runs the cases on one device, and says what came of it.
+fn run_on(
+    suite: &Suite,
+    args: &RunArgs,
+    plan: &Plan,
+    environment: &Environment,
+    cases: &[Case<'_>],
+) -> Verdict<Report> {
     if !args.quiet {
-        say!("{}", text::heading(&environment));
+        say!("{}", text::heading(environment));
     }
     let progress = Progress::new(cases.len(), args.quiet, args.verbose);
-    interrupt::listen()?;
-    let report = plan.run(under_test, &environment, &cases, &progress);
+    let report = plan.run(suite.backend(&environment.backend.name)?, environment, cases, &progress);
     progress.done();
-    for stale in plan.stale_expectations(&environment, suite.scenarios()) {
+    for stale in plan.stale_expectations(environment, suite.scenarios()) {
         eprintln!("conformance: an expectation for this machine matches no scenario; correct or remove it: {stale}");
     }
     if args.quiet && text::mark(&environment.backend, environment.emulated.as_ref()).is_some() {
-        say!("{}", text::heading(&environment));
+        say!("{}", text::heading(environment));
     }
     crate::output::print(format_args!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet)));
-    if let Some(path) = &args.json {
-        write_file(path, &to_json(&report)?)?;
-    }
-    if let Some(path) = &args.junit {
-        write_file(path, &junit::render(&report)?)?;
-    }
-    let mut status = status_of(&report, &required);
-    if interrupt::is_interrupted() && !matches!(status, Ok(FAILED)) {
-        status = Err(Stop::Failed("interrupted: what was left is counted as skipped".into()));
-    }
-    if let Some(path) = &args.html {
-        write_file(path, &html::render(&Merged::single(report)))?;
-    }
-    status
+    Ok(report)
 }
 
 /// Half of the cores: most scenarios have a second process or a busy driver thread.

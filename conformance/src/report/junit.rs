@@ -4,16 +4,29 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report as JunitReport, TestCase, TestCaseStatus, TestSuite};
 
-use super::{Report, text};
+use super::{Report, Sourced, text};
 use crate::outcome::{Outcome, Stop, Verdict};
 
-/// The report as JUnit XML: one suite a scenario group.
-pub(crate) fn render(report: &Report) -> Verdict<String> {
-    let mark = text::mark(&report.backend, report.emulated.as_ref()).map(|mark| format!(" {mark}")).unwrap_or_default();
-    let mut junit = JunitReport::new(format!("gpu-interop conformance, {}{mark}", report.backend.name));
+/// The reports of one run as JUnit XML: one suite a scenario group, and a device where there are several.
+pub(crate) fn render(reports: &[Sourced<Report>]) -> Verdict<String> {
+    let first = reports.first().map(|sourced| &sourced.report);
+    let mark = first.and_then(|report| text::mark(&report.backend, report.emulated.as_ref()));
+    let mark = mark.map(|mark| format!(" {mark}")).unwrap_or_default();
+    let backend = first.map(|report| report.backend.name.as_str()).unwrap_or_default();
+    let mut junit = JunitReport::new(format!("gpu-interop conformance, {backend}{mark}"));
+    for Sourced { source, report } in reports {
+        junit.add_test_suites(suites(source, report));
+    }
+    junit.set_time(Duration::from_micros(reports.iter().map(|sourced| sourced.report.duration_us).sum()));
+    junit.to_string().map_err(|error| Stop::Failed(format!("cannot write JUnit XML: {error}")))
+}
+
+/// The suites of one device.
+fn suites(device: &str, report: &Report) -> impl Iterator<Item = TestSuite> {
     let mut groups: Vec<(String, TestSuite)> = Vec::new();
     for result in &report.results {
-        let group = result.id.split('.').next().unwrap_or_default().to_owned();
+        let group = result.id.split('.').next().unwrap_or_default();
+        let group = if device.is_empty() { group.to_owned() } else { format!("{device}.{group}") };
         let reason = result.reason.clone().unwrap_or_default();
         let mut status = match result.outcome {
             Outcome::Passed | Outcome::ExpectedFailure => TestCaseStatus::success(),
@@ -48,7 +61,5 @@ pub(crate) fn render(report: &Report) -> Verdict<String> {
             }
         }
     }
-    junit.add_test_suites(groups.into_iter().map(|(_, suite)| suite));
-    junit.set_time(Duration::from_micros(report.duration_us));
-    junit.to_string().map_err(|error| Stop::Failed(format!("cannot write JUnit XML: {error}")))
+    groups.into_iter().map(|(_, suite)| suite)
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Emulated, Report, SCHEMA, Tool, html, text};
 use crate::bench::{BENCH_SCHEMA, BenchReport};
-use crate::cli::{FAILED, check_writable, status_of, to_json, write_file};
+use crate::cli::{FAILED, Requirement, check_writable, status_of, to_json, write_file};
 use crate::outcome::{Stop, Verdict};
 use crate::output::say;
 
@@ -71,9 +71,12 @@ impl Merged {
         Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
     }
 
-    /// One run that is in no file yet.
-    pub(crate) fn single(report: Report) -> Self {
-        Self { reports: vec![Sourced { source: String::new(), report }], ..Self::empty() }
+    /// One run that is in no file yet: its report on each device, in the order of the devices.
+    pub(crate) fn of_devices(reports: Vec<Report>) -> Self {
+        let only = reports.len() == 1;
+        let source = |number| if only { String::new() } else { format!("device {number}") };
+        let sourced = |(number, report)| Sourced { source: source(number), report };
+        Self { reports: reports.into_iter().enumerate().map(sourced).collect(), ..Self::empty() }
     }
 }
 
@@ -130,7 +133,7 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     if let Some(path) = &args.json {
         write_file(path, &to_json(&merged)?)?;
     }
-    let status = if args.fail { judge(&merged)? } else { 0 };
+    let status = if args.fail { judge(&merged, &[])? } else { 0 };
     match merged.not_read.len() {
         0 => Ok(status),
         _ if status == FAILED => Ok(FAILED),
@@ -139,12 +142,13 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
 }
 
 /// What the runs themselves ended with, the worst first.
-fn judge(merged: &Merged) -> Verdict<u8> {
+pub(crate) fn judge(merged: &Merged, required: &[Requirement]) -> Verdict<u8> {
     let mut not_run = None;
     for Sourced { source, report } in &merged.reports {
-        match status_of(report, &[]) {
+        match status_of(report, required) {
             Ok(0) => {}
             Ok(_) => return Ok(FAILED),
+            Err(stop) if source.is_empty() => not_run = not_run.or(Some(stop)),
             Err(stop) => not_run = not_run.or_else(|| Some(Stop::Failed(format!("{source}: {}", stop.reason())))),
         }
     }

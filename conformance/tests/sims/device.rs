@@ -1,5 +1,8 @@
 //! The suite on another device than the first.
 
+use std::collections::BTreeSet;
+
+use gpu_interop_conformance::{Merged, Outcome};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::NO_NATIVE_FORMS;
@@ -10,6 +13,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("the_device_under_test_is_the_one_that_was_named", named),
         Trial::test("other_processes_use_the_named_device", other_processes),
         Trial::test("a_device_that_is_not_there_is_refused", missing),
+        Trial::test("every_device_has_a_report_of_its_own", all),
     ]
 }
 
@@ -36,8 +40,30 @@ fn other_processes() -> Result<(), Failed> {
     let run = on("1").exporter("native").filter("{process,misbehaviour}.*");
     let report = run.run()?;
     report.passed("process.", 3)?;
-    report.passed("misbehaviour.", if cfg!(unix) { 10 } else { 0 })?;
+    report.passed("misbehaviour.", if cfg!(unix) { 11 } else { 0 })?;
     report.only_unsupported(&[NO_NATIVE_FORMS])
+}
+
+/// Side by side, in one file each of JSON and JUnit XML. The simulated driver dies of its own memory where it is not told
+/// that it is.
+fn all() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let (json, junit) = (folder.path().join("report.json"), folder.path().join("report.xml"));
+    let filter = if cfg!(unix) { "{identity.second_device,misbehaviour.native_memory}*" } else { "identity.second_device*" };
+    let run = on("all").exporter("native").filter(filter).arg("--junit").arg(&junit.display().to_string());
+    let output = run.command(&json)?.output()?;
+    check(output.status.success(), String::from_utf8_lossy(&output.stdout))?;
+    let merged: Merged = serde_json::from_str(&std::fs::read_to_string(&json)?)?;
+    let addresses: BTreeSet<_> = merged.reports.iter().map(|sourced| sourced.report.device.pci).collect();
+    check(addresses.len() == 2 && merged.reports.len() == 2, format!("{addresses:?}"))?;
+    for (number, sourced) in merged.reports.iter().enumerate() {
+        check(sourced.source == format!("device {number}"), &sourced.source)?;
+        let passed = sourced.report.results.iter().filter(|case| case.outcome == Outcome::Passed).count();
+        check(passed == if cfg!(unix) { 2 } else { 1 }, format!("{:?}", sourced.report.results))?;
+        let text = std::fs::read_to_string(&junit)?;
+        check(text.contains(&format!("cuda.device {number}.identity")), text)?;
+    }
+    Ok(())
 }
 
 fn missing() -> Result<(), Failed> {
