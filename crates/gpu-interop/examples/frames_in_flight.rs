@@ -1,0 +1,102 @@
+//! Three frames in flight between Vulkan and the compute side, with one timeline a direction.
+//!
+//! Each frame has a buffer of its own. Vulkan fills it (`rendered`), a stream works on it (`computed`), and Vulkan copies it
+//! to where the host looks at it. No side waits for the other between frames: with one counter for both directions Vulkan's
+//! value of a later frame would overtake the stream's of an earlier one.
+//!
+//! The argument: how many frames (300).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpu_interop::vulkan::{
+    BufferOptions, Context, ContextOptions, ExportableBuffer, ExportableSemaphore, MemoryPlacement, OwnedBuffer,
+    OwnedSemaphore, SemaphoreOp, ash::vk::BufferUsageFlags,
+};
+use gpu_interop::{Device, MappedBuffer, Timeline};
+
+const SIZE: u64 = 64 << 10;
+const IN_FLIGHT: usize = 3;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a frame needs, used again by every third one.
+struct Frame {
+    shared: ExportableBuffer,
+    mapped: MappedBuffer,
+    seen: OwnedBuffer,
+}
+
+/// A timeline of Vulkan's, and the same for streams.
+fn timeline(vulkan: &Context, device: &Device) -> Result<(OwnedSemaphore, Timeline), Box<dyn std::error::Error>> {
+    // One that cannot be exported will do, too: then the host carries its values.
+    match ExportableSemaphore::timeline(vulkan.interop(), 0) {
+        Ok(exported) => Ok((exported.semaphore().clone(), Timeline::new(device, Arc::new(exported))?)),
+        Err(_) => {
+            let semaphore = OwnedSemaphore::timeline(vulkan.interop(), 0)?;
+            Ok((semaphore.clone(), Timeline::new(device, Arc::new(semaphore))?))
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let frames = std::env::args().nth(1).map_or(Ok(300), |frames| frames.parse::<u32>())?;
+    let vulkan = Context::new(&ContextOptions::default())?;
+    let device = gpu_interop::device_for(vulkan.identity())?;
+    let stream = device.create_stream()?;
+    let usage = BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST;
+    let mut ring = Vec::with_capacity(IN_FLIGHT);
+    for _ in 0..IN_FLIGHT {
+        let shared = ExportableBuffer::new(vulkan.interop(), &BufferOptions::new(SIZE, usage))?;
+        let mapped = device.import_memory(shared.import_request()?)?.map_buffer(0, SIZE)?;
+        let seen = OwnedBuffer::new(vulkan.interop(), SIZE, usage, MemoryPlacement::HostVisible)?;
+        ring.push(Frame { shared, mapped, seen });
+    }
+    // Vulkan signals these, and streams wait for them.
+    let (rendered, renders) = timeline(&vulkan, &device)?;
+    // The other way: streams signal these.
+    let (computed, computes) = timeline(&vulkan, &device)?;
+    // Of Vulkan alone: when a frame's slot may be used again.
+    let finished = OwnedSemaphore::timeline(vulkan.interop(), 0)?;
+
+    let verify = |number: u32| -> Result<(), Box<dyn std::error::Error>> {
+        finished.wait(u64::from(number), PATIENCE)?;
+        let mut words = [[0; 4]; 2];
+        let seen = &ring[number as usize % IN_FLIGHT].seen;
+        seen.read(0, &mut words[0])?;
+        seen.read(SIZE - 4, &mut words[1])?;
+        assert_eq!(words.map(u32::from_ne_bytes), [number, !number], "frame {number}");
+        Ok(())
+    };
+    let start = Instant::now();
+    let in_flight = u32::try_from(IN_FLIGHT)?;
+    for number in 1..=frames {
+        let value = u64::from(number);
+        if number > in_flight {
+            verify(number - in_flight)?;
+        }
+        let frame = &ring[number as usize % IN_FLIGHT];
+        // Vulkan fills the buffer and hands it over.
+        vulkan.submit(&[], &[SemaphoreOp { semaphore: &rendered, value }], |commands| {
+            commands.fill(frame.shared.buffer(), 0, SIZE, number)?;
+            commands.release(frame.shared.buffer())
+        })?;
+        // The stream waits for this frame, overwrites the second half, and hands it back.
+        stream.wait_timeline(&renders, value)?;
+        stream.fill_u32(frame.mapped.slice(SIZE / 2..)?, !number)?;
+        stream.signal_timeline(&computes, value)?;
+        // Vulkan takes it back and copies it to where the host can read.
+        let waits = [SemaphoreOp { semaphore: &computed, value }];
+        vulkan.submit(&waits, &[SemaphoreOp { semaphore: &finished, value }], |commands| {
+            commands.acquire(frame.shared.buffer())?;
+            commands.copy(frame.shared.buffer(), 0, &frame.seen, 0, SIZE)
+        })?;
+    }
+    for number in frames.saturating_sub(in_flight) + 1..=frames {
+        verify(number)?;
+    }
+    // What a stream could not deliver would be an error here.
+    stream.synchronize_timeout(PATIENCE)?;
+    let each = start.elapsed() / frames.max(1);
+    println!("{frames} frames by strategy {}, {each:?} each, with {}", renders.strategy(), device.identity());
+    Ok(())
+}
