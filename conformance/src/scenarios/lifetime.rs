@@ -21,6 +21,10 @@ scenarios! {
     "lifetime.drop_with_work_pending", Any,
         "A mapping dropped while a stream still uses it is written as enqueued, and gone afterwards.",
         drop_with_work_pending;
+    "lifetime.free_while_a_stream_waits", Any,
+        "What no work uses is let go while a stream waits for what this thread does next: nothing blocks, and it is all gone \
+         afterwards.",
+        free_while_a_stream_waits [own_process];
     "lifetime.drop_everything_with_work_pending", Any,
         "Dropping everything with a wait that is never satisfied ends in bounded time.",
         drop_everything_with_work_pending [own_process];
@@ -179,6 +183,40 @@ fn drop_with_work_pending(context: &Context) -> Verdict {
         stream.synchronize_timeout(PATIENCE)?;
         buffer.read(0, &mut found)?;
         ensure!(found.iter().all(|byte| *byte == 0x77), "round {round}: the dropped mapping's fill did not arrive");
+        Ok(())
+    })
+}
+
+fn free_while_a_stream_waits(context: &Context) -> Verdict {
+    context.need_feature(Feature::StreamMemoryOperations32)?;
+    let device = context.device();
+    let (buffer, gate_buffer) = (context.buffer(SIZE as u64)?, context.buffer(4096)?);
+    let gate = context.import(&*gate_buffer)?;
+    let (waiting, other) = (device.create_stream()?, device.create_stream()?);
+    Holdings::unchanged_by(20, |round| {
+        gate_buffer.write(0, &[0; 4096])?;
+        let mapped = context.import(&*buffer)?;
+        other.fill(&mapped, 0x11)?;
+        let exports = context.need_feature(Feature::ExportableMemory).is_ok();
+        let exportable = exports.then(|| device.allocate_exportable(SIZE as u64)).transpose()?;
+        let kernels = context.kernels().ok();
+        other.synchronize_timeout(PATIENCE)?;
+        block(&waiting, &gate)?;
+        waiting.fill(gate.slice(8..)?, 0x77)?;
+        // Drivers wait for every stream before they free, and the gate is this thread's to open.
+        let start = std::time::Instant::now();
+        drop((mapped, exportable, kernels));
+        drop(device.create_stream()?);
+        other.synchronize_timeout(PATIENCE)?;
+        device.collect();
+        let taken = start.elapsed();
+        ensure!(taken < PATIENCE, "round {round}: letting go took {taken:?}");
+        ensure!(!waiting.is_idle()?, "round {round}: the stream did not wait");
+        gate_buffer.write(0, &1_u32.to_ne_bytes())?;
+        waiting.synchronize_timeout(PATIENCE)?;
+        let mut found = vec![0; 4096 - 8];
+        gate_buffer.read(8, &mut found)?;
+        ensure!(found.iter().all(|byte| *byte == 0x77), "round {round}: what the stream did next did not arrive");
         Ok(())
     })
 }

@@ -40,6 +40,9 @@ pub enum ErrorKind {
     Timeout,
     /// The work was abandoned because its device was closed.
     Cancelled,
+    /// A timeline was further on already when a stream came to raise it, so that nobody can wait for the stream's value any
+    /// more: whoever waits for it went on too early. Use one timeline a direction.
+    Overtaken,
     /// A function of the application, run in stream order, panicked.
     HostFunctionPanicked,
     /// The operating system refused a call (descriptor limit, mapping limit, ...).
@@ -66,6 +69,7 @@ impl fmt::Display for ErrorKind {
             Self::OutOfMemory => "out of memory",
             Self::Timeout => "timeout",
             Self::Cancelled => "cancelled",
+            Self::Overtaken => "overtaken",
             Self::HostFunctionPanicked => "host function panicked",
             Self::System => "system error",
             Self::DeviceLost => "device lost",

@@ -147,6 +147,7 @@ entries! {
 
     fn cuMipmappedArrayDestroy(array: usize) {
         context::need()?;
+        context::drain();
         MIPMAPPED.remove(array).map(drop).ok_or(code::INVALID_HANDLE)
     }
 

@@ -48,6 +48,12 @@ pub fn need() -> Result<(), u32> {
     if current == Some(PRIMARY) && device::retained() > 0 { Ok(()) } else { Err(code::INVALID_CONTEXT) }
 }
 
+/// Waits as driver 580 does in `cuMemFree`, `cuMemFreeHost`, `cuMipmappedArrayDestroy`, `cuModuleUnload` and
+/// `cuModuleLoadData`: until every stream has run what it has.
+pub(crate) fn drain() {
+    stream::drain_all();
+}
+
 /// Fails unless the handle is that of the primary context, retained.
 fn check(context: usize) -> Result<(), u32> {
     initialised()?;

@@ -28,6 +28,7 @@ entries! {
     fn cuMemFree_v2(pointer: u64) {
         context::need()?;
         capture::allow()?;
+        context::drain();
         if memory::free(address(pointer)) { Ok(()) } else { Err(code::INVALID_VALUE) }
     }
 
@@ -51,6 +52,7 @@ entries! {
     fn cuMemFreeHost(pointer: *mut c_void) {
         context::need()?;
         capture::allow()?;
+        context::drain();
         if memory::free(pointer.expose_provenance()) { Ok(()) } else { Err(code::INVALID_VALUE) }
     }
 

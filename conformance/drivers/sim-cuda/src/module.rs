@@ -13,6 +13,7 @@ entries! {
         if module.is_null() || image.is_null() {
             return Err(code::INVALID_VALUE);
         }
+        context::drain();
         // A compiled image would end at its first NUL.
         let text = CStr::from_ptr(image.cast::<c_char>()).to_bytes();
         if text.starts_with(b"\x7fELF") {
@@ -27,6 +28,7 @@ entries! {
     fn cuModuleUnload(module: usize) {
         context::need()?;
         capture::allow()?;
+        context::drain();
         MODULES.remove(module).map(drop).ok_or(code::INVALID_HANDLE)
     }
 

@@ -354,6 +354,11 @@ pub fn synchronize_all() -> Result<(), u32> {
     streams.map(|stream| stream.synchronize()).fold(Ok(()), Result::and)
 }
 
+/// Waits until every stream has run what it has now. What failed is left to others.
+pub fn drain_all() {
+    STREAMS.all().into_iter().chain(Stream::of(0)).for_each(|stream| stream.drain());
+}
+
 /// Waits until everything that is enqueued now has run. Not a call of a driver: no fault befalls it.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_settle() {

@@ -123,5 +123,5 @@ unsafe impl Send for SignalMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SignalMemory {}
 
-/// The function that a stream calls: [`BackendDevice::launch_host_function`].
+/// The function that a stream calls: [`BackendDevice::launch_host_function`](super::BackendDevice::launch_host_function).
 pub type HostFunction = unsafe extern "C" fn(*mut c_void);

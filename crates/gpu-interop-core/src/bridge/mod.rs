@@ -34,7 +34,7 @@ mod words;
 use std::sync::{Arc, Weak};
 
 use machine::Machine;
-pub(crate) use outstanding::{Order, UnmetWaits};
+pub(crate) use outstanding::Order;
 pub use polling::PollingWaiter;
 pub(crate) use side::{Side, release};
 pub(crate) use threads::Threads;
@@ -93,8 +93,10 @@ impl Bridges {
         self.live().iter().for_each(|machine| machine.wake());
     }
 
-    /// Ends the bridges whatever is outstanding. The words that streams may still write stay where they are.
-    pub(crate) fn abandon(&self) {
+    /// Ends the bridges whatever is outstanding. The words that streams may still write stay where they are, and the device
+    /// that they are of stays as long as a thread may read one: it may be inside the exporter.
+    pub(crate) fn abandon(&self, device: &Arc<dyn BackendDevice>) {
+        self.words.keep(device.clone());
         self.live().iter().for_each(|machine| machine.abandon());
     }
 
@@ -170,6 +172,11 @@ impl Bridge {
 
 impl Drop for Bridge {
     fn drop(&mut self) {
-        self.machine.leave();
+        if self.threads.are_of_this_process() {
+            self.machine.leave();
+        } else {
+            // The lock may be held for ever: whoever held it is not here.
+            std::mem::forget(self.machine.clone());
+        }
     }
 }

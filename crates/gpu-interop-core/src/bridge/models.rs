@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use self::exporter::{Exporter, Mock};
 use super::side::Side;
 use super::words::Ticket;
-use super::{Bridge, Bridges, Order, UnmetWaits};
+use super::{Bridge, Bridges, Order};
 use crate::backend::{DevicePtr, SignalMemory};
 use crate::object::StreamFaults;
 use crate::sync::{AtomicU64, yield_now};
@@ -100,8 +100,8 @@ impl Device {
         timeline.bridge.prepare().expect("a thread");
         let (ticket, item) = self.ticket();
         let faults = Arc::<StreamFaults>::default();
-        let (side, unmet) = (timeline.side.clone(), UnmetWaits::default().begin());
-        timeline.bridge.submit(Order::Wait { side, value, ticket, faults: faults.clone(), unmet });
+        let side = timeline.side.clone();
+        timeline.bridge.submit(Order::Wait { side, value, ticket, faults: faults.clone() });
         (item, faults)
     }
 

@@ -1,8 +1,6 @@
 //! What a bridge has been told and has not done yet.
 
 use std::sync::Arc;
-// Not loom's: what is counted orders nothing on a bridge.
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::side::{Side, release};
 use super::words::{Ticket, Words};
@@ -14,35 +12,9 @@ use crate::timeline::ExporterTimeline;
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Reach the ticket once the timeline has reached `value`: a stream waits for it.
-    Wait { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, unmet: UnmetWait },
+    Wait { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults> },
     /// Raise the timeline to `value` once a stream has reached the ticket. `told`: somebody will say so.
     Signal { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, told: bool },
-}
-
-/// How many streams' waits of a device are outstanding on its bridges.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct UnmetWaits(Arc<AtomicUsize>);
-
-impl UnmetWaits {
-    /// Counts one more until the returned value is dropped.
-    pub(crate) fn begin(&self) -> UnmetWait {
-        self.0.fetch_add(1, Ordering::AcqRel);
-        UnmetWait(self.0.clone())
-    }
-
-    pub(crate) fn any(&self) -> bool {
-        self.0.load(Ordering::Acquire) > 0
-    }
-}
-
-/// A stream's wait that is not met.
-#[derive(Debug)]
-pub(crate) struct UnmetWait(Arc<AtomicUsize>);
-
-impl Drop for UnmetWait {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 #[derive(Debug)]
@@ -50,8 +22,6 @@ struct Wait {
     value: u64,
     ticket: Ticket,
     faults: Arc<StreamFaults>,
-    /// Dropped once the stream's word is written.
-    _unmet: UnmetWait,
 }
 
 #[derive(Debug)]
@@ -86,8 +56,8 @@ impl Outstanding {
             Order::Signal { side, value, ticket, faults, told } => {
                 self.signals.push(Signal { side, value, ticket, faults, told });
             }
-            Order::Wait { side, value, ticket, faults, unmet } => {
-                let wait = Wait { value, ticket, faults, _unmet: unmet };
+            Order::Wait { side, value, ticket, faults } => {
+                let wait = Wait { value, ticket, faults };
                 match self.groups.iter_mut().find(|group| Arc::ptr_eq(&group.side, &side)) {
                     Some(group) => group.waits.push(wait),
                     None => self.groups.push(Group { side, waits: vec![wait] }),
@@ -121,11 +91,13 @@ impl Outstanding {
         let before = self.signals.len();
         for signal in self.signals.extract_if(.., |signal| signal.ticket.is_reached()) {
             // Asked after the word was read.
-            if !words.are_worthless()
-                && let Err(error) = signal.side.raise(signal.value)
-            {
-                // The timeline has failed, now or before.
-                signal.faults.report_timeline(&signal.side, &error);
+            if !words.are_worthless() {
+                match signal.side.raise(signal.value) {
+                    Ok(true) => {}
+                    Ok(false) => signal.faults.report(overtaken(signal.value)),
+                    // The timeline has failed, now or before.
+                    Err(error) => signal.faults.report_timeline(&signal.side, &error),
+                }
             }
             words.put(signal.ticket);
             release(signal.side);
@@ -183,6 +155,12 @@ impl Outstanding {
         let smallest = |group: &Group| group.waits.iter().map(|wait| wait.value).min();
         self.groups.iter().filter_map(|group| Some((&*group.side.exporter, smallest(group)?))).collect()
     }
+}
+
+fn overtaken(value: u64) -> Error {
+    let message = "the timeline was as far already when the stream came to raise it: whoever waits for this value went on too \
+                   early; use one timeline a direction";
+    Error::new(ErrorKind::Overtaken, "Stream::signal_timeline", message).with_context("value", value)
 }
 
 fn closed() -> Error {

@@ -17,6 +17,8 @@ pub(crate) struct Side {
     failure: OnceLock<Error>,
     /// The greatest value that a stream waits for, or did; the greatest of all once they were let go.
     waited: AtomicU64,
+    /// The greatest value that was ever seen.
+    seen: AtomicU64,
     /// What streams waited for at most when they were let go.
     let_go: OnceLock<u64>,
     /// The process that signals it, if that is watched.
@@ -29,6 +31,7 @@ impl Side {
             exporter,
             failure: OnceLock::new(),
             waited: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
             let_go: OnceLock::new(),
             process: OnceLock::new(),
         }
@@ -64,10 +67,32 @@ impl Side {
     /// The present value, after a look whether there is still somebody who raises it.
     ///
     /// # Errors
-    /// Whatever made the timeline fail, now or before.
+    /// Whatever made the timeline fail, now or before. [`ErrorKind::Overtaken`] where the timeline is not as far as it was:
+    /// a driver has set it back to a signal that came too late.
     pub(crate) fn look(&self) -> Result<u64> {
         self.check()?;
-        self.noted(caught(|| self.exporter.value()))
+        let value = || self.noted(caught(|| self.exporter.value()));
+        let first = value()?;
+        if first >= self.seen.fetch_max(first, Ordering::AcqRel) {
+            return Ok(first);
+        }
+        // Another thread may have seen more meanwhile. What is read now is as far as that, or the timeline went back.
+        let seen = self.seen.load(Ordering::Acquire);
+        match value()? {
+            second if second >= seen => Ok(second),
+            second => Err(Error::new(
+                ErrorKind::Overtaken,
+                "Timeline::value",
+                "the timeline went back: a stream's signal came after a greater one; use one timeline a direction",
+            )
+            .with_context("value", second)
+            .with_context("it was", seen)),
+        }
+    }
+
+    /// Notes that somebody saw the timeline at `value`.
+    pub(crate) fn saw(&self, value: u64) {
+        self.seen.fetch_max(value, Ordering::AcqRel);
     }
 
     /// Notes a failure of the exporter.
@@ -78,13 +103,13 @@ impl Side {
         result
     }
 
-    /// Raises the value to `value`, unless it has come further by itself.
+    /// Raises the value to `value`, unless it has come as far or further by itself. Whether that had to be done.
     ///
     /// # Errors
     /// As [`Side::look`].
-    pub(crate) fn raise(&self, value: u64) -> Result<()> {
+    pub(crate) fn raise(&self, value: u64) -> Result<bool> {
         self.check()?;
-        self.noted(self.reach(value)).map(drop)
+        self.noted(self.reach(value))
     }
 
     /// Notes that a stream is about to wait for `value`. This fails once the timeline has, or else [`Side::let_go`] knows

@@ -7,17 +7,31 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicUsize, Builder};
 
 /// How many such threads there are. One counts until it has let go of everything.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Threads(Arc<AtomicUsize>);
+#[derive(Debug, Clone)]
+pub(crate) struct Threads {
+    count: Arc<AtomicUsize>,
+    process: u32,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self { count: Arc::default(), process: std::process::id() }
+    }
+}
 
 /// A thread, until this is dropped.
 #[derive(Debug)]
 struct Counted(Threads);
 
 impl Threads {
+    /// Whether this process was not forked since.
+    pub(crate) fn are_of_this_process(&self) -> bool {
+        self.process == std::process::id()
+    }
+
     /// Whether there are none: then nothing is outstanding, and no exporter in use.
     pub(crate) fn have_ended(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 0
+        self.count.load(Ordering::Acquire) == 0
     }
 
     /// Starts one, which ends by itself after `work`.
@@ -39,14 +53,14 @@ impl Threads {
     }
 
     fn count(&self) -> Counted {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
         Counted(self.clone())
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Release);
+        self.0.count.fetch_sub(1, Ordering::Release);
     }
 }
 

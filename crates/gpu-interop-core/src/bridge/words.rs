@@ -4,8 +4,8 @@
 //! at once, even if the stream that waits for an earlier ticket has not looked yet: it only ever finds more.
 
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use crate::backend::{BackendDevice, DevicePtr, SignalMemory};
 use crate::error::{Error, ErrorKind, Result};
@@ -101,6 +101,8 @@ pub(crate) struct Words {
     worthless: AtomicBool,
     /// Why streams write nothing any more.
     lost: OnceLock<Error>,
+    /// The device whose memory they are in, once it was closed without them.
+    device: OnceLock<Arc<dyn BackendDevice>>,
     /// After this a word is not used again.
     last_ticket: u64,
 }
@@ -113,7 +115,8 @@ impl Default for Words {
 
 impl Words {
     fn new(last_ticket: u64) -> Self {
-        Self { pool: Mutex::default(), worthless: AtomicBool::new(false), lost: OnceLock::new(), last_ticket }
+        let (worthless, lost, device) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
+        Self { pool: Mutex::default(), worthless, lost, device, last_ticket }
     }
 
     /// A use of a word. Allocates memory if all words are in use.
@@ -168,6 +171,13 @@ impl Words {
             if let Err(error) = unsafe { device.free_signal_memory(block) } {
                 tracing::error!(%error, "freeing signal memory failed; it is leaked");
             }
+        }
+    }
+
+    /// Keeps the device, which is closed, as long as somebody may read a word.
+    pub(super) fn keep(&self, device: Arc<dyn BackendDevice>) {
+        if self.device.set(device).is_err() {
+            tracing::debug!("the words of a closed device were kept before");
         }
     }
 

@@ -1,5 +1,6 @@
 //! An opened device.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use super::exportable::ExportableMemory;
@@ -8,7 +9,7 @@ use super::memory::ExternalMemory;
 use super::module::Module;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
-use super::{Event, host_function, validate};
+use super::{Event, host_function, neighbours, validate};
 use crate::backend::{Backend, BackendDevice, BackendInfo, RawStream};
 use crate::bridge::Bridges;
 use crate::capability::{Capabilities, Feature};
@@ -26,9 +27,30 @@ pub(super) struct DeviceInner {
     pub(super) raw: Arc<dyn BackendDevice>,
     pub(super) lifetimes: Arc<Lifetimes>,
     pub(super) bridges: Bridges,
+    /// The process that opened it.
+    process: u32,
 }
 
 impl DeviceInner {
+    /// Whether this process was forked from the one that opened the device. Nothing of it can be used here, and what
+    /// another thread had locked stays so.
+    pub(super) fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    /// Fails in a process that was forked.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`].
+    pub(super) fn check_process(&self, operation: &'static str) -> Result<()> {
+        if !self.is_forked() {
+            return Ok(());
+        }
+        let message = "this process was forked after the device was opened, and no driver goes on in a forked process; open \
+                       the device after the fork, or start another program";
+        Err(self.decorate(Error::new(ErrorKind::System, operation, message)))
+    }
+
     /// Adds to a backend's error where it happened.
     #[cold]
     pub(super) fn decorate(&self, error: Error) -> Error {
@@ -38,15 +60,24 @@ impl DeviceInner {
 
 impl Drop for DeviceInner {
     fn drop(&mut self) {
+        if self.is_forked() {
+            // Its threads are not here, and its driver must not be called.
+            std::mem::forget((
+                self.raw.clone(),
+                std::mem::take(&mut self.lifetimes),
+                std::mem::take(&mut self.bridges),
+            ));
+            return;
+        }
         if !host_function::running() {
-            self.lifetimes.drain(&*self.raw, &self.bridges);
+            self.lifetimes.drain(&self.raw, &self.bridges);
             return;
         }
         // Draining calls the driver and waits, maybe for this very thread.
         let (lifetimes, bridges) = (std::mem::take(&mut self.lifetimes), std::mem::take(&mut self.bridges));
         let raw = self.raw.clone();
         let closer = std::thread::Builder::new().name("gpu-interop close".into());
-        if let Err(error) = closer.spawn(move || lifetimes.drain(&*raw, &bridges)) {
+        if let Err(error) = closer.spawn(move || lifetimes.drain(&raw, &bridges)) {
             tracing::error!(%error, "a device was closed inside a host function, and no thread could be started to free its objects; they are leaked");
         }
     }
@@ -96,7 +127,12 @@ impl Device {
     /// `Device` made from `raw`: closing one cancels what is pending on all of them.
     #[must_use]
     pub fn from_backend_device(info: BackendInfo, raw: Arc<dyn BackendDevice>) -> Self {
-        Self { inner: Arc::new(DeviceInner { info, raw, lifetimes: Arc::default(), bridges: Bridges::default() }) }
+        let lifetimes = Arc::default();
+        if raw.frees_wait_for_streams() {
+            neighbours::join(&info.name, &raw, &lifetimes);
+        }
+        let process = std::process::id();
+        Self { inner: Arc::new(DeviceInner { info, raw, lifetimes, bridges: Bridges::default(), process }) }
     }
 
     /// Which device this is.
@@ -227,19 +263,34 @@ impl Device {
     pub fn create_stream(&self) -> Result<Stream> {
         self.inner.lifetimes.collect(&*self.inner.raw);
         let raw = self.inner.raw.create_stream().map_err(|error| self.inner.decorate(error))?;
-        Ok(Stream::new(self.inner.clone(), raw, true))
+        Ok(Stream::new(self.inner.clone(), raw, None))
     }
 
-    /// Uses a stream that the application created through its own driver bindings (cudarc's
-    /// `CudaStream::cu_stream`, say). Dropping the returned [`Stream`] does not destroy it.
+    /// Uses a stream that the application created through its own driver bindings, and keeps `owner`, which keeps that
+    /// stream: cudarc's `Arc<CudaStream>`, say, with `CudaStream::cu_stream` for `raw`. Dropping the returned [`Stream`] does
+    /// not destroy it.
+    ///
+    /// The owner is let go at the first call of [`Device::collect`], or of what collects by itself, after the returned stream
+    /// has been dropped and all that was enqueued has run; by whichever thread makes that call. A device that is closed while
+    /// work is pending for ever keeps it for good.
     ///
     /// # Safety
-    /// `raw` must be a live stream of this very device. It must stay live until the returned stream and every object
-    /// used on it have been dropped, the work enqueued through it has run, and [`Device::collect`] has been called after
-    /// that. It must not be capturing a graph while the returned stream or an object used on it is used or dropped.
+    /// `raw` is a stream of this very device, live as long as `owner`. It does not capture a graph while the returned stream
+    /// or an object that was used on it is used or dropped.
+    #[must_use]
+    pub unsafe fn stream_from_raw_with_owner(&self, raw: RawStream, owner: Arc<dyn Any + Send + Sync>) -> Stream {
+        Stream::new(self.inner.clone(), raw, Some(owner))
+    }
+
+    /// As [`Device::stream_from_raw_with_owner`], for a stream that nothing here can keep: one of another language, or the
+    /// driver's default stream.
+    ///
+    /// # Safety
+    /// As there; and the stream stays live until the returned one has been dropped, the work that was enqueued before has
+    /// run, and [`Device::collect`] has been called after that.
     #[must_use]
     pub unsafe fn stream_from_raw(&self, raw: RawStream) -> Stream {
-        Stream::new(self.inner.clone(), raw, false)
+        Stream::new(self.inner.clone(), raw, Some(Arc::new(())))
     }
 
     /// Frees what was dropped while work still used it and that work has run since. Also happens by itself, whenever

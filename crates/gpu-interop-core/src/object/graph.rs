@@ -168,7 +168,7 @@ impl Drop for Capture<'_> {
             }
         }
         if self.slot != usize::MAX {
-            self.device.lifetimes.leave(self.slot);
+            self.device.lifetimes.leave(&*self.device.raw, self.slot);
         }
     }
 }
@@ -231,6 +231,8 @@ impl Graph {
             // lives as long as the graph.
             unsafe { device.raw.launch_graph(stream.as_raw(), self.raw) }
         });
+        // It may have words and semaphores.
+        stream.waits_outside();
         launched.map_err(|error| {
             // Backwards, for a timeline that is signalled twice.
             let begun: SmallVec<[_; INLINE]> = timelines().zip(&previous).collect();

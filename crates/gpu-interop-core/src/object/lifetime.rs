@@ -13,9 +13,14 @@
 //! A graph has a slot, too, for as long as it lives: what was recorded in it may run at any time until then.
 //!
 //! Memory never goes before its mappings, nor an image before its surfaces and textures, even if the work ends while
-//! the question is being asked: it waits for those of them that are still kept, and what is kept is freed under one
-//! lock, in the order it was let go.
+//! the question is being asked, or another thread is freeing them: it waits for those of them that are not gone.
+//!
+//! A driver may wait for streams before it frees ([`BackendDevice::frees_wait_for_streams`]). Where one of them waits for
+//! something outside, a word or another API's semaphore, the calling thread may be the one to bring that about: what is let
+//! go meanwhile is kept until none does, or until much is kept and those waits have been met. No lock is held over a call of the driver, but one that keeps a stream from being
+//! destroyed under the call.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,33 +29,19 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::device::DeviceInner;
-use super::host_function;
 use super::progress::{self, is_lost};
-use super::resource::{Import, Resource};
+use super::resource::{Borrower, Container, Resource};
+use super::slots::{Live, Met, Slots, User, Waiting};
+use super::{host_function, neighbours};
 use crate::backend::{BackendDevice, RawEvent, RawStream};
-use crate::bridge::{Bridges, Threads, UnmetWaits};
+use crate::bridge::{Bridges, Threads};
 use crate::error::Result;
 use crate::handle::Owner;
 
-/// How long a device that is being closed waits for work to end.
+/// How long a device that is being closed waits for work to end, and once more after it has cancelled what it can.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Who may use an object.
-#[derive(Debug, Clone, Copy)]
-enum Slot {
-    Free,
-    Stream(RawStream),
-    Graph,
-}
-
-impl Slot {
-    fn stream(self) -> Option<RawStream> {
-        match self {
-            Self::Stream(raw) => Some(raw),
-            Self::Free | Self::Graph => None,
-        }
-    }
-}
+/// How long it waits at the most for threads that were told to end.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// The streams an object was used on, one bit a slot.
 #[derive(Debug, Default)]
@@ -92,6 +83,8 @@ impl Owned {
     /// Frees the resource now, or once the work that uses it has run.
     pub(super) fn release(&mut self) -> Result<()> {
         match self.resource.take() {
+            // It is the other process's.
+            Some(_) if self.device.is_forked() => Ok(()),
             Some(resource) => self
                 .device
                 .lifetimes
@@ -124,61 +117,105 @@ enum Wait {
 struct Retired {
     resource: Resource,
     waits: SmallVec<[Wait; 2]>,
+    /// What streams waited for when it could have gone first, and freeing would have blocked.
+    behind: Option<Behind>,
+}
+
+/// Waits for something outside that a free would wait for, too.
+#[derive(Debug, Clone)]
+struct Behind {
+    own: Waiting,
+    /// Also streams of other devices that are the same hardware.
+    others: bool,
+}
+
+/// What was let go and is not gone.
+#[derive(Debug, Default)]
+struct Kept {
+    /// What waits, in the order in which it was let go.
+    retired: Vec<Retired>,
+    /// How much of what was let go lives in which container, until it is gone: also what a thread is freeing.
+    occupants: BTreeMap<Container, usize>,
+    /// How many threads are looking at what waits, which is not in `retired` then, or free something.
+    at_work: usize,
+}
+
+impl Kept {
+    fn enter(&mut self, resource: &Resource) {
+        for container in resource.lives_in().into_iter().flatten() {
+            *self.occupants.entry(container).or_default() += 1;
+        }
+    }
+
+    fn leave(&mut self, resource: &Resource) {
+        for container in resource.lives_in().into_iter().flatten() {
+            if let Entry::Occupied(mut count) = self.occupants.entry(container) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+    }
+
+    /// Notes that a thread is done with its work, and has freed these. Whether something may go now that was kept for one of
+    /// them.
+    fn finish(&mut self, freed: &[Resource]) -> bool {
+        self.at_work -= 1;
+        let lived_in = |container| freed.iter().any(|resource| resource.lives_in().contains(&Some(container)));
+        let may_go =
+            |entry: &Retired| entry.resource.container().is_some_and(lived_in) && !self.is_occupied(&entry.resource);
+        self.retired.iter().any(|entry| entry.waits.is_empty() && entry.behind.is_none() && may_go(entry))
+    }
+
+    /// Whether something that lives in `resource` is not gone.
+    fn is_occupied(&self, resource: &Resource) -> bool {
+        resource.container().is_some_and(|container| self.occupants.contains_key(&container))
+    }
 }
 
 /// The streams of a device and the objects that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Lifetimes {
-    slots: Mutex<Vec<Slot>>,
-    retired: Mutex<Vec<Retired>>,
+    slots: Slots,
+    kept: Mutex<Kept>,
     /// What was let go inside a host function, where no driver may be called, and the streams it was used on.
     deferred: Mutex<Vec<(Resource, u64)>>,
-    /// What imports borrow from, until the driver has ended them.
-    owners: Mutex<BTreeMap<Import, Owner>>,
+    /// What imports and lent streams borrow from, until they have ended.
+    owners: Mutex<BTreeMap<Borrower, Owner>>,
     /// How many retired objects make a release collect.
     due: AtomicUsize,
     /// The threads that let streams go from failed timelines. They use this.
     pub(super) raisers: Threads,
-    /// The streams' waits that bridges have not met yet.
-    pub(super) unmet: UnmetWaits,
     /// The device is closed, and what is pending stays so.
     given_up: AtomicBool,
 }
 
 impl Lifetimes {
     /// Gives a stream its slot.
-    pub(super) fn add_stream(&self, raw: RawStream) -> usize {
-        self.add(Slot::Stream(raw))
+    pub(super) fn add_stream(&self, raw: RawStream) -> (usize, Arc<Live>) {
+        self.slots.add_stream(raw)
     }
 
     /// Gives a graph its slot.
     pub(super) fn add_graph(&self) -> usize {
-        self.add(Slot::Graph)
+        self.slots.add_graph()
     }
 
-    fn add(&self, user: Slot) -> usize {
-        let mut slots = lock(&self.slots);
-        match slots.iter().position(|slot| matches!(slot, Slot::Free)) {
-            Some(slot) => {
-                slots[slot] = user;
-                slot
-            }
-            None => {
-                slots.push(user);
-                slots.len() - 1
-            }
-        }
+    /// Takes back a slot that no object came to have.
+    pub(super) fn leave(&self, device: &dyn BackendDevice, slot: usize) {
+        self.slots.leave(device, slot);
     }
 
-    /// Takes a slot back. What waits for it may go.
-    pub(super) fn leave(&self, slot: usize) {
-        lock(&self.slots)[slot] = Slot::Free;
+    /// The streams that may wait for something outside.
+    pub(super) fn waiting(&self, device: &dyn BackendDevice) -> Waiting {
+        self.slots.waiting(device)
     }
 
-    /// Keeps what a new import borrows from.
+    /// Keeps what a new import or lent stream borrows from.
     pub(super) fn keep(&self, resource: Resource, owner: Option<&Owner>) {
-        if let (Some(import), Some(owner)) = (resource.import(), owner) {
-            lock(&self.owners).insert(import, owner.clone());
+        if let (Some(borrower), Some(owner)) = (resource.borrower(), owner) {
+            lock(&self.owners).insert(borrower, owner.clone());
         }
     }
 
@@ -193,63 +230,62 @@ impl Lifetimes {
         }
         self.collect_if_due(device);
         let waits = self.fence(device, used);
-        if waits.is_empty() && !self.would_block(device, &resource) && !self.is_occupied(&resource) {
-            return self.free(device, resource).map(drop);
+        let entry = Retired { resource, waits, behind: None };
+        let behind = if entry.waits.is_empty() { self.blocks(device, &entry, 0) } else { None };
+        {
+            let mut kept = lock(&self.kept);
+            kept.enter(&resource);
+            if behind.is_some() || !entry.waits.is_empty() || kept.is_occupied(&resource) {
+                kept.retired.push(Retired { behind, ..entry });
+                return Ok(());
+            }
+            kept.at_work += 1;
         }
-        lock(&self.retired).push(Retired { resource, waits });
-        Ok(())
+        let freed = self.free(device, resource).map(drop);
+        let again = {
+            let mut kept = lock(&self.kept);
+            kept.leave(&resource);
+            kept.finish(&[resource])
+        };
+        if again {
+            self.collect(device);
+        }
+        freed
     }
 
-    /// Whether freeing would block until a stream's wait is met, which this thread may be the one to signal.
-    fn would_block(&self, device: &dyn BackendDevice, resource: &Resource) -> bool {
-        device.frees_wait_for_streams() && resource.is_memory_or_module() && self.unmet.any()
-    }
-
-    /// Whether something that lives in `resource` is still kept. Returns only after what another thread is freeing is
-    /// gone.
-    fn is_occupied(&self, resource: &Resource) -> bool {
-        let container = resource.container();
-        container.is_some() && lock(&self.retired).iter().any(|entry| entry.resource.lives_in().contains(&container))
+    /// Whether freeing would block until streams' waits are met, which this thread may be the one to bring about: what is
+    /// waited for. A wait that another thread enqueues at this moment is not seen. `kept` are those that stay already.
+    ///
+    /// Where something outside is always waited for, as by a stream that is given frame after frame, more and more would be
+    /// kept. Of many that are, one goes all the same once everything has been met that was waited for when it was let go:
+    /// whoever brings that about is at work.
+    fn blocks(&self, device: &dyn BackendDevice, entry: &Retired, kept: usize) -> Option<Behind> {
+        const MANY: usize = 64;
+        if !device.frees_wait_for_streams() || !entry.resource.may_wait_to_end() {
+            return None;
+        }
+        let own = self.waiting(device);
+        let others = neighbours::wait_outside(device, self);
+        if own.is_empty() && !others {
+            return None;
+        }
+        let Some(behind) = &entry.behind else { return Some(Behind { own, others }) };
+        // The marker of that time may be of before the last of those waits, so the one after it counts.
+        let follows = |met: Met, then: Met| met.zip(then).is_some_and(|(met, then)| met > then + 1);
+        let is_met = |(slot, then): &(usize, Met)| own.iter().all(|(now, met)| now != slot || follows(*met, *then));
+        let lets_go = kept >= MANY && !others && !behind.others && behind.own.iter().all(is_met);
+        (!lets_go).then(|| behind.clone())
     }
 
     /// Records an event on each busy stream in `used`.
     fn fence(&self, device: &dyn BackendDevice, used: u64) -> SmallVec<[Wait; 2]> {
         let mut waits = SmallVec::new();
-        if used == 0 {
-            return waits;
-        }
-        let slots = lock(&self.slots);
-        for (slot, user) in slots.iter().enumerate() {
-            if used & (1 << (slot % 64)) == 0 {
-                continue;
-            }
-            let raw = match *user {
-                Slot::Free => continue,
-                Slot::Stream(raw) => raw,
-                Slot::Graph => {
-                    waits.push(Wait::Idle(slot));
-                    continue;
-                }
-            };
-            // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-            let says_lost = match unsafe { device.query_stream(raw) } {
-                Ok(true) => continue,
-                Ok(false) => false,
-                Err(error) => {
-                    tracing::warn!(%error, "asking a stream failed; what is freed waits for an event");
-                    is_lost(&error)
-                }
-            };
-            // SAFETY: as above.
-            match unsafe { progress::record(device, raw) } {
-                Ok(event) => waits.push(Wait::Event { event, slot }),
-                Err(error) if says_lost && is_lost(&error) => {
-                    tracing::warn!(%error, "recording an event failed; the device is lost");
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "recording an event failed; what is freed waits for an idle stream");
-                    waits.push(Wait::Idle(slot));
-                }
+        for (slot, user) in self.slots.users(used) {
+            match user {
+                User::Free => {}
+                User::Graph => waits.push(Wait::Idle(slot)),
+                // SAFETY: `with` calls with live streams of this device only.
+                User::Stream(live) => waits.extend(live.with(|raw| unsafe { fence(device, raw, slot) }).flatten()),
             }
         }
         waits
@@ -258,22 +294,22 @@ impl Lifetimes {
     /// Collects, unless much is kept and little was added: dropping n objects behind busy work takes n steps, not n².
     fn collect_if_due(&self, device: &dyn BackendDevice) {
         const FEW: usize = 32;
-        let kept = {
-            let mut retired = lock(&self.retired);
-            // Always: a mapping let go inside a host function must come before its memory.
-            self.adopt(device, &mut retired);
-            retired.len()
-        };
+        // Always: a mapping let go inside a host function must come before its memory.
+        self.adopt(device);
+        let kept = lock(&self.kept).retired.len();
         if kept <= FEW || kept >= self.due.load(Ordering::Relaxed) {
             self.collect(device);
-            self.due.store(2 * lock(&self.retired).len(), Ordering::Relaxed);
+            self.due.store(2 * lock(&self.kept).retired.len(), Ordering::Relaxed);
         }
     }
 
     /// Retires what was let go inside host functions.
-    fn adopt(&self, device: &dyn BackendDevice, retired: &mut Vec<Retired>) {
+    fn adopt(&self, device: &dyn BackendDevice) {
         for (resource, used) in std::mem::take(&mut *lock(&self.deferred)) {
-            retired.push(Retired { resource, waits: self.fence(device, used) });
+            let waits = self.fence(device, used);
+            let mut kept = lock(&self.kept);
+            kept.enter(&resource);
+            kept.retired.push(Retired { resource, waits, behind: None });
         }
     }
 
@@ -282,27 +318,40 @@ impl Lifetimes {
         if host_function::running() {
             return;
         }
-        // Let go when nothing is locked: it may have objects of this device itself.
+        self.adopt(device);
+        // Let go when everything else is done: it may have objects of this device itself.
         let mut owners = Vec::new();
-        // Locked until everything is freed: another thread must not free memory while its mapping is under way.
-        let mut retired = lock(&self.retired);
-        self.adopt(device, &mut retired);
-        let mut occupied = BTreeSet::new();
+        while self.collect_once(device, &mut owners) {}
+    }
+
+    /// Whether it must be done again, because of what others let go meanwhile.
+    fn collect_once(&self, device: &dyn BackendDevice, owners: &mut Vec<Owner>) -> bool {
+        let entries = {
+            let mut kept = lock(&self.kept);
+            if kept.retired.is_empty() {
+                return false;
+            }
+            kept.at_work += 1;
+            std::mem::take(&mut kept.retired)
+        };
         // A stream's events pass in order, so behind one that has not passed no other need be asked.
         let mut busy = BTreeSet::new();
-        for entry in std::mem::take(&mut *retired) {
-            let is_occupied = entry.resource.container().is_some_and(|container| occupied.contains(&container));
-            let stays = is_occupied || self.would_block(device, &entry.resource);
-            if stays || !entry.waits.iter().all(|wait| self.passed(device, *wait, &mut busy)) {
-                occupied.extend(entry.resource.lives_in().into_iter().flatten());
-                retired.push(entry);
+        let (mut stay, mut freed) = (Vec::new(), Vec::new());
+        let count = entries.len();
+        for mut entry in entries {
+            let occupied = lock(&self.kept).is_occupied(&entry.resource);
+            if occupied || !entry.waits.iter().all(|wait| self.passed(device, *wait, &mut busy)) {
+                stay.push(entry);
+                continue;
+            }
+            entry.behind = self.blocks(device, &entry, count - freed.len());
+            if entry.behind.is_some() {
+                stay.push(entry);
                 continue;
             }
             for wait in entry.waits {
-                let Wait::Event { event, .. } = wait else { continue };
-                // SAFETY: the event was created for this entry alone, and has passed.
-                if let Err(error) = unsafe { device.destroy_event(event) } {
-                    tracing::warn!(%error, "destroying an event failed");
+                if let Wait::Event { event, .. } = wait {
+                    progress::destroy(device, event);
                 }
             }
             let resource = entry.resource;
@@ -310,7 +359,14 @@ impl Lifetimes {
                 Ok(owner) => owners.extend(owner),
                 Err(error) => tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked"),
             }
+            // At once: what it lived in may be next.
+            lock(&self.kept).leave(&resource);
+            freed.push(resource);
         }
+        let mut kept = lock(&self.kept);
+        stay.append(&mut kept.retired);
+        kept.retired = stay;
+        kept.finish(&freed)
     }
 
     fn passed(&self, device: &dyn BackendDevice, wait: Wait, busy: &mut BTreeSet<usize>) -> bool {
@@ -334,13 +390,13 @@ impl Lifetimes {
     /// Whether the stream in a slot is idle, or was when it left, or its graph has left. Another one in the slot only makes
     /// this more careful.
     fn is_idle(&self, device: &dyn BackendDevice, slot: usize) -> bool {
-        match lock(&self.slots)[slot] {
-            Slot::Free => true,
-            Slot::Stream(raw) => {
-                // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-                unsafe { progress::is_idle(device, raw) }
+        match self.slots.get(slot) {
+            User::Free => true,
+            User::Stream(live) => {
+                // SAFETY: `with` calls with live streams of this device only.
+                live.with(|raw| unsafe { progress::is_idle(device, raw) }).unwrap_or(true)
             }
-            Slot::Graph => false,
+            User::Graph => false,
         }
     }
 
@@ -349,20 +405,20 @@ impl Lifetimes {
         if used == 0 || self.given_up.load(Ordering::Relaxed) {
             return 0;
         }
-        let slots = lock(&self.slots);
-        slots.iter().enumerate().fold(0, |busy, (slot, user)| {
-            let bit = 1 << (slot % 64);
-            // SAFETY: a stream is in the table, which is locked, exactly while it is live.
-            let runs = |raw| !unsafe { progress::is_idle(device, raw) };
-            if used & bit != 0 && user.stream().is_some_and(runs) { busy | bit } else { busy }
+        self.slots.users(used).into_iter().fold(0, |busy, (slot, user)| {
+            let User::Stream(live) = user else { return busy };
+            // SAFETY: `with` calls with live streams of this device only.
+            let idle = live.with(|raw| unsafe { progress::is_idle(device, raw) }).unwrap_or(true);
+            if idle { busy } else { busy | 1 << (slot % 64) }
         })
     }
 
     /// Frees what is left when the device goes: gives enqueued work a moment to run, then cancels what the backend and the
     /// bridges can cancel, then waits another moment.
-    pub(super) fn drain(&self, device: &dyn BackendDevice, bridges: &Bridges) {
+    pub(super) fn drain(&self, raw: &Arc<dyn BackendDevice>, bridges: &Bridges) {
         /// Tests close many devices whose streams never go idle.
         const UNCANCELLED: Duration = if cfg!(test) { Duration::from_millis(20) } else { PATIENCE };
+        let device = &**raw;
         let mut collected = self.collected_within(device, bridges, UNCANCELLED);
         if !collected {
             // SAFETY: the device is being closed: no object is left that could enqueue anything.
@@ -374,15 +430,16 @@ impl Lifetimes {
             // SAFETY: every stream has been freed, so all were idle.
             unsafe { bridges.free(device) };
         } else {
-            bridges.abandon();
+            bridges.abandon(raw);
             self.given_up.store(true, Ordering::Relaxed);
             // What is leaked still borrows from these.
             std::mem::forget(std::mem::take(&mut *lock(&self.owners)));
-            let deadline = Instant::now() + PATIENCE;
+            // What they read stays; this only lets most of them end before the exporter does.
+            let deadline = Instant::now() + MOMENT;
             while !self.is_at_rest(bridges) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let objects = lock(&self.retired).len();
+            let objects = lock(&self.kept).retired.len();
             tracing::warn!(objects, "work is still pending on a closed device; its objects are leaked");
         }
     }
@@ -393,8 +450,13 @@ impl Lifetimes {
         let start = Instant::now();
         loop {
             self.collect(device);
-            let freed = lock(&self.retired).is_empty();
-            if freed && self.is_at_rest(bridges) {
+            let freed = {
+                let kept = lock(&self.kept);
+                kept.retired.is_empty() && kept.at_work == 0
+            };
+            // The words are freed next.
+            let blocks = device.frees_wait_for_streams() && neighbours::wait_outside(device, self);
+            if freed && self.is_at_rest(bridges) && !blocks {
                 return true;
             }
             if start.elapsed() >= if freed { PATIENCE } else { patience } {
@@ -409,10 +471,10 @@ impl Lifetimes {
         bridges.are_at_rest() && self.raisers.have_ended()
     }
 
-    /// Gives what an import borrowed from, which nothing needs any more.
+    /// Gives what it borrowed from, which nothing needs any more.
     fn free(&self, device: &dyn BackendDevice, resource: Resource) -> Result<Option<Owner>> {
-        // Taken first: once the import has ended, its number may be another's.
-        let owner = resource.import().and_then(|import| lock(&self.owners).remove(&import));
+        // Taken first: once it has ended, its number may be another's.
+        let owner = resource.borrower().and_then(|borrower| lock(&self.owners).remove(&borrower));
         match self.destroy(device, resource) {
             Ok(()) => Ok(owner),
             Err(error) => {
@@ -439,16 +501,44 @@ impl Lifetimes {
                 Resource::Module(raw) => device.unload_module(raw),
                 Resource::Event(raw) => device.destroy_event(raw),
                 Resource::Stream { raw, slot, owned } => {
-                    self.leave(slot);
+                    self.leave(device, slot);
                     if owned { device.destroy_stream(raw) } else { Ok(()) }
                 }
                 Resource::Recorder(raw) => device.destroy_stream(raw),
                 Resource::Graph { raw, slot } => {
                     let destroyed = device.destroy_graph(raw);
-                    self.leave(slot);
+                    self.leave(device, slot);
                     destroyed
                 }
             }
+        }
+    }
+}
+
+/// An event on a stream that is busy.
+///
+/// # Safety
+/// The stream is live, and of this device.
+unsafe fn fence(device: &dyn BackendDevice, raw: RawStream, slot: usize) -> Option<Wait> {
+    // SAFETY: the caller's promise.
+    let says_lost = match unsafe { device.query_stream(raw) } {
+        Ok(true) => return None,
+        Ok(false) => false,
+        Err(error) => {
+            tracing::warn!(%error, "asking a stream failed; what is freed waits for an event");
+            is_lost(&error)
+        }
+    };
+    // SAFETY: the caller's promise.
+    match unsafe { progress::record(device, raw) } {
+        Ok(event) => Some(Wait::Event { event, slot }),
+        Err(error) if says_lost && is_lost(&error) => {
+            tracing::warn!(%error, "recording an event failed; the device is lost");
+            None
+        }
+        Err(error) => {
+            tracing::warn!(%error, "recording an event failed; what is freed waits for an idle stream");
+            Some(Wait::Idle(slot))
         }
     }
 }

@@ -13,9 +13,11 @@ mod let_go;
 mod lifetime;
 mod memory;
 mod module;
+mod neighbours;
 mod progress;
 mod resource;
 mod semaphore;
+mod slots;
 mod stream;
 #[cfg(test)]
 #[cfg(not(loom))]

@@ -71,7 +71,7 @@ pub(super) unsafe fn record(device: &dyn BackendDevice, raw: RawStream) -> Resul
 }
 
 /// Destroys an event that nothing else knows.
-fn destroy(device: &dyn BackendDevice, event: RawEvent) {
+pub(super) fn destroy(device: &dyn BackendDevice, event: RawEvent) {
     // SAFETY: live, and destroyed once; drivers keep what a pending one needs.
     if let Err(error) = unsafe { device.destroy_event(event) } {
         tracing::warn!(%error, "destroying an event failed");

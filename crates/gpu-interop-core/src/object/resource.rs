@@ -52,26 +52,29 @@ pub(super) enum Container {
     Array(RawMipmappedArray),
 }
 
-/// What may borrow from something of the exporter's.
+/// What may borrow from something of the exporter's or the application's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Import {
+pub(super) enum Borrower {
     Memory(RawMemory),
     Semaphore(RawSemaphore),
+    /// A stream that the application lent, by its slot.
+    Stream(usize),
 }
 
 impl Resource {
-    /// The import that this is, if it is one.
-    pub(super) fn import(&self) -> Option<Import> {
+    /// The borrower that this is, if it may be one.
+    pub(super) fn borrower(&self) -> Option<Borrower> {
         match self {
-            Self::Memory(raw) => Some(Import::Memory(*raw)),
-            Self::Semaphore(raw) => Some(Import::Semaphore(*raw)),
+            Self::Memory(raw) => Some(Borrower::Memory(*raw)),
+            Self::Semaphore(raw) => Some(Borrower::Semaphore(*raw)),
+            Self::Stream { slot, owned: false, .. } => Some(Borrower::Stream(*slot)),
             _ => None,
         }
     }
 
     /// Whether it is one of those whose end some drivers delay until every stream is idle.
-    pub(super) fn is_memory_or_module(&self) -> bool {
-        matches!(self, Self::Memory(_) | Self::Allocation(_) | Self::Module(_))
+    pub(super) fn may_wait_to_end(&self) -> bool {
+        !matches!(self, Self::Event(_) | Self::Stream { .. } | Self::Recorder(_) | Self::Graph { .. })
     }
 
     /// What this lives in.

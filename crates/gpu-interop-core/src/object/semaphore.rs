@@ -352,6 +352,7 @@ impl Stream {
             }),
             _ => self.wait_batch(waits),
         };
+        self.waits_outside();
         waited.map_err(|error| self.device().decorate(error))
     }
 

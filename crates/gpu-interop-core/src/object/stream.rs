@@ -14,10 +14,12 @@ use super::lifetime::Owned;
 use super::module::Kernel;
 use super::progress;
 use super::resource::Resource;
+use super::slots::Live;
 use super::validate;
 use crate::backend::RawStream;
 use crate::capability::Feature;
 use crate::error::{Error, ErrorKind, Result};
+use crate::handle::Owner;
 use crate::kernel::{KernelArg, LaunchConfig};
 
 /// A queue of work that runs in order, asynchronously to the host.
@@ -28,22 +30,35 @@ pub struct Stream {
     owned: Owned,
     raw: RawStream,
     slot: usize,
+    /// Not of a stream that records.
+    live: Option<Arc<Live>>,
     faults: Arc<StreamFaults>,
     /// What it is given goes into a graph.
     recording: Option<Recording>,
 }
 
 impl Stream {
-    pub(super) fn new(device: Arc<DeviceInner>, raw: RawStream, owned: bool) -> Self {
-        let slot = device.lifetimes.add_stream(raw);
-        let owned = Owned::new(device, Resource::Stream { raw, slot, owned });
-        Self { owned, raw, slot, faults: Arc::default(), recording: None }
+    /// A stream of this crate's own, or one that the application lent, with what keeps it.
+    pub(super) fn new(device: Arc<DeviceInner>, raw: RawStream, lender: Option<Owner>) -> Self {
+        let (slot, live) = device.lifetimes.add_stream(raw);
+        let resource = Resource::Stream { raw, slot, owned: lender.is_none() };
+        device.lifetimes.keep(resource, lender.as_ref());
+        let owned = Owned::new(device, resource);
+        Self { owned, raw, slot, live: Some(live), faults: Arc::default(), recording: None }
     }
 
     /// A stream that records the graph in `slot`.
     pub(super) fn recorder(device: Arc<DeviceInner>, raw: RawStream, slot: usize) -> Self {
         let owned = Owned::new(device, Resource::Recorder(raw));
-        Self { owned, raw, slot, faults: Arc::default(), recording: Some(Recording::default()) }
+        Self { owned, raw, slot, live: None, faults: Arc::default(), recording: Some(Recording::default()) }
+    }
+
+    /// Notes that the stream was given something to wait for that other streams need not bring about.
+    #[inline]
+    pub(super) fn waits_outside(&self) {
+        if let Some(live) = &self.live {
+            live.waits();
+        }
     }
 
     #[inline]
@@ -106,6 +121,7 @@ impl Stream {
     pub fn synchronize(&self) -> Result<()> {
         self.runs("Stream::synchronize")?;
         let device = self.device();
+        device.check_process("Stream::synchronize")?;
         // SAFETY: the stream is live.
         let done = unsafe { device.raw.synchronize_stream(self.raw) };
         device.lifetimes.collect(&*device.raw);
@@ -134,6 +150,7 @@ impl Stream {
     /// driver has said that the work has run, or that the device is lost.
     pub(super) fn finish(&self) -> Result<()> {
         let device = self.device();
+        device.check_process("Stream::synchronize")?;
         // SAFETY: the stream is live.
         let failure = match unsafe { device.raw.synchronize_stream(self.raw) } {
             Ok(()) => None,
@@ -161,6 +178,7 @@ impl Stream {
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
         const SPINS: u32 = 200;
         self.runs("Stream::synchronize_timeout")?;
+        self.device().check_process("Stream::synchronize_timeout")?;
         let start = Instant::now();
         let mut pause = Duration::from_micros(20);
         for round in 0_u32.. {

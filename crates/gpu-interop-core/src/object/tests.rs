@@ -12,6 +12,7 @@ mod import;
 mod import_win32;
 mod lifetime;
 mod lifetime_busy;
+mod lifetime_outside;
 mod lifetime_race;
 mod map;
 mod nv_sci;

@@ -40,8 +40,11 @@ impl Path {
 /// as well as time: once one side sees a value, it sees what the other wrote before it signalled that. What the
 /// exporting API asks for besides (Vulkan: releasing and acquiring ownership) is the application's part.
 ///
-/// Whoever signals a timeline from several threads, or from both sides, must order the signals: it only grows
-/// ([`Stream::signal_timeline`] says what becomes of one that comes too late).
+/// **Use one timeline a direction as soon as more than one frame is in flight**: one that the exporter signals and streams
+/// wait for, one the other way. A counter that both sides signal is for strictly taking turns. With several frames in flight
+/// a later value of one side overtakes an earlier one of the other, and whoever waits for that goes on too early, with
+/// pixels that are not there yet. Whoever signals one timeline from several threads must order the signals, too: it only
+/// grows. A signal that comes too late is an error ([`ErrorKind::Overtaken`]), as [`Stream::signal_timeline`] says.
 ///
 /// # Waits before their signals
 /// A stream may wait long before somebody signals, but a driver may let others wait with it. Measured of CUDA (driver
@@ -49,9 +52,9 @@ impl Path {
 /// * Streams share queues of the hardware, 8 unless the environment variable `CUDA_DEVICE_MAX_CONNECTIONS` says up to 32.
 ///   A wait holds back the streams on the same queue, so where streams wait for each other's later work, there must be a
 ///   queue for each.
-/// * Freeing mapped memory, closing a device, and importing or destroying semaphores may block until every stream of the
-///   GPU in this process has run what it waits for, and block the calls of other threads with it. Do these while nothing
-///   waits for a signal that such a thread is to give.
+/// * Importing semaphores and loading modules may block until every stream of the GPU in this process has run what it waits
+///   for, and block the calls of other threads with it. Do these while nothing waits for a signal that such a thread is to
+///   give. What is freed meanwhile is kept (see the front page).
 ///
 /// All methods may be called from any thread. Dropping a timeline does not wait: what is enqueued stays valid, and keeps the
 /// exporter's timeline. Over a bridge, or once the timeline has failed, a thread may use the exporter until all of that has
@@ -147,7 +150,8 @@ impl Timeline {
     /// The present value, as the exporter has it.
     ///
     /// # Errors
-    /// Why the timeline failed, if it did; else what the exporter answers.
+    /// Why the timeline failed, if it did; [`ErrorKind::Overtaken`] if it is not as far as it was when somebody looked before;
+    /// else what the exporter answers.
     pub fn value(&self) -> Result<u64> {
         self.checked(self.side.look())
     }
@@ -155,14 +159,15 @@ impl Timeline {
     /// Blocks until the timeline is at least `value`, whoever raises it.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] after `timeout`; the call may be repeated. [`ErrorKind::Cancelled`] if the process that
+    /// [`ErrorKind::Timeout`] after `timeout`; the call may be repeated. [`ErrorKind::Overtaken`] instead, if the timeline is
+    /// not as far as it was when somebody looked before. [`ErrorKind::Cancelled`] if the process that
     /// [`Timeline::watch_process`] watches has ended; what the exporter answers.
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
         /// How late the end of a watched process is noticed.
         const SLICE: Duration = Duration::from_millis(50);
         self.checked(self.side.check())?;
         if !self.side.is_watched() {
-            return self.checked(self.side.exporter.wait(value, timeout));
+            return self.checked(self.waited(value, self.side.exporter.wait(value, timeout)));
         }
         let start = Instant::now();
         loop {
@@ -175,11 +180,23 @@ impl Timeline {
                         return self.checked(Err(failure));
                     }
                     if left <= SLICE {
-                        return self.checked(Err(error));
+                        return self.checked(self.waited(value, Err(error)));
                     }
                 }
-                waited => return self.checked(waited),
+                waited => return self.checked(self.waited(value, waited)),
             }
+        }
+    }
+
+    /// What a wait of the host ended with: its time may be over because the timeline went back.
+    fn waited(&self, value: u64, waited: Result<()>) -> Result<()> {
+        match waited {
+            Ok(()) => {
+                self.side.saw(value);
+                Ok(())
+            }
+            Err(error) if error.kind() == ErrorKind::Timeout => self.side.look().and(Err(error)),
+            failed => failed,
         }
     }
 
@@ -338,9 +355,12 @@ impl Stream {
     /// The value must be greater than the timeline's present one at that time: whoever signals orders the signals. What was
     /// signalled through the same [`Timeline`] is compared here; what the exporter, another process or another `Timeline`
     /// signalled since is not, for that would cost every signal a call of the exporter. If such a value is greater already:
-    /// * Over a bridge the timeline stays where it is, and nobody is told.
+    /// * Over a bridge the timeline stays where it is, and the stream's next synchronisation after it was to be carried fails
+    ///   with [`ErrorKind::Overtaken`].
     /// * Natively it is the driver's matter. CUDA's sets the timeline **back** to `value`: whoever waits for what was
-    ///   reached before waits again. The host backend leaves it, and the stream's next synchronisation fails.
+    ///   reached before waits again, which [`Stream::synchronize_timeout`] finds out by its timeout, and [`Timeline::value`]
+    ///   and [`Timeline::wait`] by [`ErrorKind::Overtaken`] if one of them saw the greater value. The host backend leaves it,
+    ///   and the stream's next synchronisation fails.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value not greater than one already signalled
@@ -400,8 +420,8 @@ impl Stream {
             device.bridges.put(ticket);
             return Err(error);
         }
-        let (side, faults, unmet) = (timeline.side.clone(), self.faults().clone(), device.lifetimes.unmet.begin());
-        bridge.submit(Order::Wait { side, value, ticket, faults, unmet });
+        self.waits_outside();
+        bridge.submit(Order::Wait { side: timeline.side.clone(), value, ticket, faults: self.faults().clone() });
         Ok(())
     }
 

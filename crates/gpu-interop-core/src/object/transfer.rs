@@ -142,7 +142,9 @@ impl Stream {
         let word = word.into();
         self.enter_word("Stream::wait_value_u32", word, 4, Feature::StreamMemoryOperations32)?;
         // SAFETY: the word is live on this device and naturally aligned.
-        self.call(|device, stream| unsafe { device.wait_value_u32(stream, word.ptr, value, condition) })
+        self.call(|device, stream| unsafe { device.wait_value_u32(stream, word.ptr, value, condition) })?;
+        self.waits_outside();
+        Ok(())
     }
 
     /// The 64-bit twin of [`Stream::wait_value_u32`].
@@ -158,7 +160,9 @@ impl Stream {
         let word = word.into();
         self.enter_word("Stream::wait_value_u64", word, 8, Feature::StreamMemoryOperations64)?;
         // SAFETY: the word is live on this device and naturally aligned.
-        self.call(|device, stream| unsafe { device.wait_value_u64(stream, word.ptr, value, condition) })
+        self.call(|device, stream| unsafe { device.wait_value_u64(stream, word.ptr, value, condition) })?;
+        self.waits_outside();
+        Ok(())
     }
 
     /// Writes a 32-bit word in device memory once everything enqueued before has run (`cuStreamWriteValue32`).

@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::exporter::Mock;
 use super::{Exporter, Item, Memory, check};
-use crate::bridge::outstanding::{Order, Outstanding, UnmetWaits};
+use crate::bridge::outstanding::{Order, Outstanding};
 use crate::bridge::side::Side;
 use crate::bridge::words::{Ticket, Words};
 use crate::error::{Error, ErrorKind};
@@ -48,7 +48,7 @@ fn nothing_is_carried_behind_what_cancelling_lets_go() {
         let order = |timeline: &Arc<Mock>| (Arc::new(Side::new(timeline.clone())), Arc::<StreamFaults>::default());
         let (mut first, mut second) = (Outstanding::default(), Outstanding::default());
         let (side, faults) = order(&waited_for);
-        first.add(Order::Wait { side, value: 1, ticket: waited, faults, unmet: UnmetWaits::default().begin() });
+        first.add(Order::Wait { side, value: 1, ticket: waited, faults });
         let (side, faults) = order(&signalled);
         second.add(Order::Signal { side, value: 1, ticket: written, faults, told: false });
         let shared = words.clone();

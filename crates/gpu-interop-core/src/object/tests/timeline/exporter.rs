@@ -32,6 +32,7 @@ struct State {
     /// How many waiters there are.
     waiters: usize,
     on_drop: Option<Box<dyn FnOnce() + Send>>,
+    on_signal: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// The test's view of a timeline.
@@ -102,6 +103,11 @@ impl Exporter {
         self.lock().waiters
     }
 
+    /// Runs `hook` on the thread that signals next, before it does.
+    pub(super) fn on_signal(&self, hook: impl FnOnce() + Send + 'static) {
+        self.lock().on_signal = Some(Box::new(hook));
+    }
+
     /// Runs `hook` when the library drops its timeline.
     pub(super) fn on_drop(&self, hook: impl FnOnce() + Send + 'static) {
         self.lock().on_drop = Some(Box::new(hook));
@@ -127,6 +133,10 @@ impl ExporterTimeline for Exported {
     }
 
     fn signal(&self, value: u64) -> Result<()> {
+        let hook = self.exporter.lock().on_signal.take();
+        if let Some(hook) = hook {
+            hook();
+        }
         let mut state = self.exporter.lock();
         if state.mood == Mood::Late {
             state.value = state.value.max(value);

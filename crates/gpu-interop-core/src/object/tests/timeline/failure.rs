@@ -1,6 +1,7 @@
 //! Exporters that fail, and timelines that are given up.
 
 use std::sync::mpsc;
+use std::time::Instant;
 
 use super::{Exporter, LONG, Mood, assert_refused, bridged, open, parts, parts_of};
 use crate::error::ErrorKind;
@@ -144,17 +145,33 @@ fn an_abandoned_timeline_is_not_signalled() {
     assert_eq!(exporter.signals(), [0; 0]);
 }
 
+/// The stream hears of it; the timeline goes on.
 #[test]
-fn a_value_that_somebody_else_reached_is_no_failure() {
+fn a_signal_that_somebody_else_overtook_is_an_error_of_the_stream() {
     let (recorder, exporter, timeline, stream) = parts();
-    recorder.hold(stream.as_raw());
-    exporter.set_mood(Mood::Late);
-    stream.signal_timeline(&timeline, 5).expect("enqueues");
-    recorder.finish(stream.as_raw());
-    exporter.expect(5);
-    exporter.set_mood(Mood::Well);
-    stream.wait_timeline(&timeline, 6).expect("the timeline is well");
-    exporter.set(6);
+    for (value, mood, reached) in [(5, Mood::Late, 5), (7, Mood::Well, 8)] {
+        recorder.hold(stream.as_raw());
+        exporter.set_mood(mood);
+        stream.signal_timeline(&timeline, value).expect("enqueues");
+        if mood == Mood::Well {
+            exporter.set(reached);
+        }
+        recorder.finish(stream.as_raw());
+        let start = Instant::now();
+        let error = loop {
+            match stream.synchronize_timeout(LONG) {
+                Ok(()) => assert!(start.elapsed() < LONG, "nobody is told"),
+                Err(error) => break error,
+            }
+        };
+        let words = ["one timeline a direction", &format!("value: {value}")];
+        assert_refused(&error, ErrorKind::Overtaken, "Stream::signal_timeline", &words);
+        assert_eq!((exporter.value(), exporter.signals()), (reached, vec![]));
+        exporter.set_mood(Mood::Well);
+        stream.synchronize_timeout(LONG).expect("it is told once");
+    }
+    stream.wait_timeline(&timeline, 9).expect("the timeline is well");
+    exporter.set(9);
     recorder.finish(stream.as_raw());
     stream.synchronize_timeout(LONG).expect("the value is there");
 }

@@ -192,3 +192,34 @@ fn the_last_device_may_go_with_an_exporter_on_the_bridge() {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
+
+/// A thread that is inside the exporter when the device is given up reads a word afterwards.
+#[test]
+fn a_device_that_was_given_up_stays_while_a_thread_may_read_its_words() {
+    let (recorder, device) = open();
+    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    recorder.expect_leaks();
+    recorder.cannot_cancel();
+    let (inside, is_inside) = std::sync::mpsc::channel();
+    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+    exporter.on_signal(move || {
+        inside.send(()).expect("the test listens");
+        may_go_on.recv().expect("the test says so");
+    });
+    stream.signal_timeline(&timeline, 1).expect("enqueues");
+    stream.signal_timeline(&timeline, 2).expect("enqueues");
+    is_inside.recv_timeout(LONG).expect("the bridge signals");
+    recorder.hold(stream.as_raw());
+    stream.signal_timeline(&timeline, 3).expect("enqueues");
+    let start = Instant::now();
+    let held = std::sync::Arc::strong_count(&recorder);
+    drop((stream, timeline, device));
+    assert!(start.elapsed() < LONG, "closing waits for the exporter");
+    // The device is the recorder here.
+    assert_eq!(std::sync::Arc::strong_count(&recorder), held, "the words' device is gone while a thread may read them");
+    go_on.send(()).expect("the bridge's thread waits");
+    while std::sync::Arc::strong_count(&recorder) > 1 {
+        assert!(start.elapsed() < LONG, "the device is kept");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,5 +1,7 @@
 //! Timelines that the driver imports.
 
+use std::time::Duration;
+
 use super::{Call, Exporter, Mood, assert_invalid, assert_refused, open, open_on};
 use crate::backend::{RawSemaphore, RawSignal, RawWait};
 use crate::capability::Support;
@@ -79,6 +81,28 @@ fn a_signal_that_is_not_enqueued_can_be_repeated() {
     assert_eq!(timeline.signal(9).expect_err("backwards").kind(), ErrorKind::InvalidArgument);
     timeline.signal(11).expect("signals");
     assert_eq!(exporter.signals(), [11]);
+}
+
+/// CUDA sets a timeline back to a signal that comes too late.
+#[test]
+fn a_timeline_that_goes_back_is_an_error() {
+    let (_recorder, device) = open();
+    let exporter = Exporter::default();
+    let timeline = native(&device, &exporter);
+    exporter.set(5);
+    assert_eq!(timeline.value().expect("a value"), 5);
+    exporter.set(3);
+    let words = ["went back", "value: 3", "it was: 5"];
+    assert_refused(&timeline.value().expect_err("back"), ErrorKind::Overtaken, "Timeline::value", &words);
+    let error = timeline.wait(4, Duration::from_millis(1)).expect_err("it never comes");
+    assert_refused(&error, ErrorKind::Overtaken, "Timeline::value", &words);
+    // It goes on.
+    exporter.set(6);
+    timeline.wait(6, Duration::ZERO).expect("reached");
+    exporter.set(5);
+    assert_eq!(timeline.value().expect_err("back from what a wait saw").kind(), ErrorKind::Overtaken);
+    exporter.set(7);
+    assert_eq!(timeline.value().expect("a value"), 7);
 }
 
 #[test]

@@ -1,0 +1,38 @@
+//! The devices of this process that are the same hardware. A driver that waits for streams before it frees something waits
+//! for those of all of them.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use super::lifetime::{Lifetimes, lock};
+use crate::backend::BackendDevice;
+
+/// One of them.
+#[derive(Debug)]
+struct Neighbour {
+    backend: String,
+    raw: Weak<dyn BackendDevice>,
+    lifetimes: Weak<Lifetimes>,
+}
+
+static ALL: Mutex<Vec<Neighbour>> = Mutex::new(Vec::new());
+
+/// Notes a device that was opened.
+pub(super) fn join(backend: &str, raw: &Arc<dyn BackendDevice>, lifetimes: &Arc<Lifetimes>) {
+    let mut all = lock(&ALL);
+    all.retain(|neighbour| neighbour.lifetimes.strong_count() > 0);
+    all.push(Neighbour { backend: backend.to_owned(), raw: Arc::downgrade(raw), lifetimes: Arc::downgrade(lifetimes) });
+}
+
+/// Whether a stream of another device that is the same hardware may wait for something outside.
+pub(super) fn wait_outside(device: &dyn BackendDevice, lifetimes: &Lifetimes) -> bool {
+    // Let go when nothing is locked: these may be the last to hold a device.
+    let others: Vec<_> = {
+        let all = lock(&ALL);
+        let is_own = |other: &&Neighbour| std::ptr::eq(other.lifetimes.as_ptr(), lifetimes);
+        let Some(own) = all.iter().find(is_own) else { return false };
+        let same = |other: &&Neighbour| other.backend == own.backend && !is_own(other);
+        all.iter().filter(same).filter_map(|other| Some((other.raw.upgrade()?, other.lifetimes.upgrade()?))).collect()
+    };
+    let same = |other: &Arc<dyn BackendDevice>| other.identity() == device.identity();
+    others.iter().any(|(raw, lifetimes)| same(raw) && !lifetimes.waiting(&**raw).is_empty())
+}
