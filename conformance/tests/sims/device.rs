@@ -49,7 +49,8 @@ fn other_processes() -> Result<(), Failed> {
 fn all() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let (json, junit) = (folder.path().join("report.json"), folder.path().join("report.xml"));
-    let filter = if cfg!(unix) { "{identity.second_device,misbehaviour.native_memory}*" } else { "identity.second_device*" };
+    let filter =
+        if cfg!(unix) { "{identity.second_device,misbehaviour.native_memory}*" } else { "identity.second_device*" };
     let run = on("all").exporter("native").filter(filter).arg("--junit").arg(&junit.display().to_string());
     let output = run.command(&json)?.output()?;
     check(output.status.success(), String::from_utf8_lossy(&output.stdout))?;
