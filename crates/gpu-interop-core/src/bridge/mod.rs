@@ -93,10 +93,13 @@ impl Bridges {
         self.live().iter().for_each(|machine| machine.wake());
     }
 
-    /// Ends the bridges whatever is outstanding. The words that streams may still write stay where they are, and the device
-    /// that they are of stays as long as a thread may read one: it may be inside the exporter.
-    pub(crate) fn abandon(&self, device: &Arc<dyn BackendDevice>) {
+    /// Keeps the device that the words are of, as long as a thread may read one: it may be inside the exporter.
+    pub(crate) fn keep(&self, device: &Arc<dyn BackendDevice>) {
         self.words.keep(device.clone());
+    }
+
+    /// Ends the bridges whatever is outstanding. The words that streams may still write stay where they are.
+    pub(crate) fn abandon(&self) {
         self.live().iter().for_each(|machine| machine.abandon());
     }
 

@@ -55,6 +55,8 @@ impl Memory {
 struct Device {
     bridges: Bridges,
     memory: Memory,
+    /// Of its signals.
+    faults: Arc<StreamFaults>,
 }
 
 /// A stream's view of a word.
@@ -80,7 +82,7 @@ impl Item {
 
 impl Device {
     fn new(words: usize) -> Self {
-        Self { bridges: Bridges::default(), memory: Memory::new(words) }
+        Self { bridges: Bridges::default(), memory: Memory::new(words), faults: Arc::default() }
     }
 
     fn timeline(&self, exporter: &Arc<Exporter>) -> Timeline {
@@ -113,7 +115,7 @@ impl Device {
             side: timeline.side.clone(),
             value,
             ticket,
-            faults: Arc::default(),
+            faults: self.faults.clone(),
             told: false,
         });
         item
@@ -128,7 +130,7 @@ impl Device {
             side: timeline.side.clone(),
             value,
             ticket,
-            faults: Arc::default(),
+            faults: self.faults.clone(),
             told: true,
         });
         move || {
@@ -137,11 +139,12 @@ impl Device {
         }
     }
 
-    /// Closes the device once the bridges have nothing left to do. Its timelines are gone.
+    /// Closes the device once the bridges have nothing left to do. Its timelines are gone, and no signal was late.
     fn close(&self) {
         while !self.bridges.are_at_rest() {
             yield_now();
         }
+        self.faults.take().expect("the signals were carried");
     }
 }
 

@@ -31,6 +31,8 @@ struct Signal {
     ticket: Ticket,
     faults: Arc<StreamFaults>,
     told: bool,
+    /// The ticket is.
+    reached: bool,
 }
 
 /// The waits for one timeline.
@@ -54,7 +56,7 @@ impl Outstanding {
     pub(super) fn add(&mut self, order: Order) {
         match order {
             Order::Signal { side, value, ticket, faults, told } => {
-                self.signals.push(Signal { side, value, ticket, faults, told });
+                self.signals.push(Signal { side, value, ticket, faults, told, reached: false });
             }
             Order::Wait { side, value, ticket, faults } => {
                 let wait = Wait { value, ticket, faults };
@@ -89,7 +91,10 @@ impl Outstanding {
 
     fn settle_signals(&mut self, words: &Words) -> bool {
         let before = self.signals.len();
-        for signal in self.signals.extract_if(.., |signal| signal.ticket.is_reached()) {
+        // The last first: a stream writes its words in order, so whoever has seen one finds those before. The other way about
+        // a later signal might be carried before an earlier one, and overtake it.
+        self.signals.iter_mut().rev().for_each(|signal| signal.reached = signal.ticket.is_reached());
+        for signal in self.signals.extract_if(.., |signal| signal.reached) {
             // Asked after the word was read.
             if !words.are_worthless() {
                 match signal.side.raise(signal.value) {

@@ -430,7 +430,8 @@ impl Lifetimes {
             // SAFETY: every stream has been freed, so all were idle.
             unsafe { bridges.free(device) };
         } else {
-            bridges.abandon(raw);
+            bridges.keep(raw);
+            bridges.abandon();
             self.given_up.store(true, Ordering::Relaxed);
             // What is leaked still borrows from these.
             std::mem::forget(std::mem::take(&mut *lock(&self.owners)));

@@ -40,6 +40,25 @@ fn a_written_word_becomes_a_signal() {
     });
 }
 
+/// Whatever the bridge sees when, it never carries the second before the first.
+#[test]
+fn signals_of_one_stream_are_carried_in_their_order() {
+    check(3, || {
+        let exporter = Exporter::new();
+        let device = Device::new(2);
+        let timeline = device.timeline(&exporter);
+        let (first, second) = (device.signal(&timeline, 1), device.signal(&timeline, 2));
+        let stream = thread::spawn(move || {
+            first.write();
+            second.write();
+        });
+        timeline.mock.wait_for(2);
+        stream.join().expect("join");
+        drop(timeline);
+        device.close();
+    });
+}
+
 /// Nobody looks at the word by himself: the function's wake-up must not get lost.
 #[test]
 fn a_host_function_becomes_a_signal() {
