@@ -258,9 +258,10 @@ bitflags! {
     pub struct ArrayUsage: u32 {
         /// Kernels read and write it as a surface.
         const SURFACE_LOAD_STORE = 1;
-        /// Kernels gather from it.
+        /// Kernels gather from it. Only from arrays of two dimensions without layers ([`ArrayShape::D2`]).
         const TEXTURE_GATHER = 2;
-        /// The exporter renders to it (`VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT`); drivers must be told.
+        /// The exporter may render to it (`VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT`); CUDA's driver must be told. HIP has no
+        /// flag for it, and its driver is not told.
         const COLOR_ATTACHMENT = 4;
     }
 }
@@ -300,7 +301,8 @@ impl MipmappedArrayDesc {
     }
 
     /// Checks everything that can be known without a driver: dimensions of 0, levels of 0 or more than the
-    /// dimensions allow, unknown usage bits. CUDA's driver has crashed on such requests.
+    /// dimensions allow, unknown usage bits, a use that the shape has not, texels that do not fit into the memory. CUDA's
+    /// driver has crashed on such requests.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) with the value and its bound.
@@ -329,6 +331,10 @@ impl MipmappedArrayDesc {
         if ArrayUsage::from_bits(self.usage.bits()).is_none() {
             return Err(Error::invalid(OPERATION, "the usage has bits that this version does not know")
                 .with_context("usage", format_args!("{:#x}", self.usage.bits())));
+        }
+        if self.usage.contains(ArrayUsage::TEXTURE_GATHER) && !matches!(self.shape, ArrayShape::D2 { .. }) {
+            return Err(Error::invalid(OPERATION, "only arrays of two dimensions without layers are gathered from")
+                .with_context("shape", format_args!("{:?}", self.shape)));
         }
         if self.offset >= memory_size {
             return Err(Error::invalid(OPERATION, "the array starts past the end of the memory")

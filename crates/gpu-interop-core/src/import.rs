@@ -1,5 +1,6 @@
 //! What an application asks to import.
 
+use crate::array::MipmappedArrayDesc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::{MemoryHandle, SemaphoreHandle};
 use crate::identity::{DeviceIdentity, IdentityMatch};
@@ -15,6 +16,7 @@ pub struct MemoryImport {
     pub(crate) size: u64,
     pub(crate) dedicated: bool,
     pub(crate) native: bool,
+    pub(crate) image: Option<MipmappedArrayDesc>,
     pub(crate) exporter: Option<DeviceIdentity>,
 }
 
@@ -23,11 +25,12 @@ impl MemoryImport {
     /// not of the payload; a part of it can be mapped later.
     #[must_use]
     pub fn new(handle: MemoryHandle, size: u64) -> Self {
-        Self { handle, size, dedicated: false, native: false, exporter: None }
+        Self { handle, size, dedicated: false, native: false, image: None, exporter: None }
     }
 
     /// Says that the memory is a dedicated allocation. Set it exactly if the exporter used
-    /// `VkMemoryDedicatedAllocateInfo` or a committed resource.
+    /// `VkMemoryDedicatedAllocateInfo` or a committed resource. On Windows 7 NVIDIA's driver imports no other memory of
+    /// Vulkan's.
     #[must_use]
     pub fn dedicated(mut self, dedicated: bool) -> Self {
         self.dedicated = dedicated;
@@ -47,7 +50,19 @@ impl MemoryImport {
         self
     }
 
+    /// Says that the memory holds this image and no other, or with `None` that this is not known. Mapping it as another image
+    /// is an error then ([`ExternalMemory::map_mipmapped_array`](crate::ExternalMemory::map_mipmapped_array)). gpu-interop's
+    /// exporters of images say it; a heap may hold several, and they say nothing of one.
+    #[must_use]
+    pub fn of_image(mut self, image: impl Into<Option<MipmappedArrayDesc>>) -> Self {
+        self.image = image.into();
+        self
+    }
+
     /// Says which device exported the memory, so that importing it on another one is refused with a clear error.
+    ///
+    /// NVIDIA's programming guide excludes Vulkan devices of a group with several physical devices
+    /// (`vkEnumeratePhysicalDeviceGroups`). The identity does not show the group: the application must check it.
     #[must_use]
     pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
         self.exporter = Some(exporter);
@@ -82,6 +97,12 @@ impl MemoryImport {
     #[must_use]
     pub fn is_native(&self) -> bool {
         self.native
+    }
+
+    /// The image that the memory holds, if the exporter said which.
+    #[must_use]
+    pub fn image(&self) -> Option<&MipmappedArrayDesc> {
+        self.image.as_ref()
     }
 
     /// The exporting device, if the application said which.
@@ -276,6 +297,33 @@ mod nt {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use crate::handle::{KmtHandle, ObjectName};
+
+    /// Objects of Windows are validated on every system, where a device refuses them for another reason.
+    #[test]
+    fn resources_of_direct3d_need_the_dedicated_flag() {
+        let name = || ObjectName::new("Local\\resource").expect("a name").into();
+        let kmt = KmtHandle::new(0x40).expect("a handle");
+        for (handle, needs_it) in [
+            (MemoryHandle::D3d12Resource(name()), true),
+            (MemoryHandle::D3d11Resource(name()), true),
+            (MemoryHandle::D3d11ResourceKmt(kmt), true),
+            (MemoryHandle::D3d12Heap(name()), false),
+            (MemoryHandle::OpaqueWin32(name()), false),
+            (MemoryHandle::OpaqueWin32Kmt(kmt), false),
+        ] {
+            let request = MemoryImport::new(handle, 4096);
+            let checked = request.validate("op", &DeviceIdentity::default());
+            match checked {
+                Ok(()) => assert!(!needs_it, "{:?}", request.handle),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+                    assert!(needs_it && error.message().contains("dedicated flag"), "{:?}: {error}", request.handle);
+                }
+            }
+            request.dedicated(true).validate("op", &DeviceIdentity::default()).expect("dedicated");
+        }
+    }
 
     #[test]
     fn sizes_that_no_device_can_address_are_refused() {

@@ -25,6 +25,8 @@
 //!   torn data.
 //! * Keep raw values ([`DevicePtr`], `as_raw`) no longer than the object they came from.
 //!
+//! [`rules`] has every rule of the vendors' references, and which of them the library keeps.
+//!
 //! # Timelines
 //! A [`Timeline`] is one counter that the streams of a device share with the exporting API. It works with every driver:
 //! natively where the driver imports the exporter's timeline semaphores, and elsewhere, as with HIP on Linux, over a
@@ -66,6 +68,8 @@ mod kernel;
 mod mapping;
 mod nv_sci;
 mod object;
+#[doc = include_str!("rules.md")]
+pub mod rules {}
 mod semaphore_ops;
 mod sync;
 #[cfg(unix)]

@@ -14,12 +14,17 @@ pub enum SignalParams {
     Value(u64),
     /// Releases a keyed mutex with this key.
     Key(u64),
-    /// Signals an NvSciSync object and writes its fence.
+    /// Signals an NvSciSync object and writes its fence, whose contents are lost.
+    ///
+    /// Each signal of an object with deterministic fences raises its value by 1: the application counts them for its waits,
+    /// and orders streams that signal one object, or waits end at the wrong signal.
     NvSciSync {
         /// Points at the `NvSciSyncFence` to fill in.
         fence: NvSciFence,
         /// Skips the synchronisation of NvSciBuf imports before the signal
-        /// (`CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC`).
+        /// (`CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC`). The data are undefined then for others that read an
+        /// import which [needs it](crate::NvSciBufGpu::needs_memsync). The library does not know which imports a signal is
+        /// for.
         skip_memsync: bool,
     },
 }
@@ -54,10 +59,11 @@ pub enum WaitParams {
     },
     /// Waits for an NvSciSync fence.
     NvSciSync {
-        /// Points at the `NvSciSyncFence` to wait for.
+        /// Points at the `NvSciSyncFence` to wait for: one that a signal of the same object has filled.
         fence: NvSciFence,
         /// Skips the synchronisation of NvSciBuf imports after the wait
-        /// (`CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC`).
+        /// (`CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC`). The data are undefined then for work behind the wait that
+        /// reads an import which [needs it](crate::NvSciBufGpu::needs_memsync).
         skip_memsync: bool,
     },
 }

@@ -54,6 +54,7 @@ fn buffers_are_shared_as_asked() {
         let request = buffer.import_request().expect("a request");
         assert_eq!(request.handle().kind(), sharing.memory_handle_kind());
         assert!(request.is_dedicated() && request.size() == 1000, "{sharing:?}");
+        assert_eq!(request.image(), None);
         request.validate("op", interop.identity()).expect("a request that devices take");
         match request.handle() {
             MemoryHandle::D3d11ResourceKmt(handle) => {
@@ -86,6 +87,7 @@ fn textures_are_described_as_they_are() {
         assert_eq!((array.shape, array.usage), (spec.shape().expect("a shape"), ArrayUsage::COLOR_ATTACHMENT));
         assert_eq!((array.levels, array.offset), (spec.levels.into(), 0));
         array.validate(resource.size()).expect("an array that fits");
+        assert_eq!(resource.import_request().expect("a request").image(), Some(&array));
     };
     make(texture(SrvDimension::TEXTURE1DARRAY, (16, 1, 3)));
     let desc = state.textures1d.lock().expect("no panic")[0];

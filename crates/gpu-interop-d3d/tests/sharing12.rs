@@ -82,7 +82,7 @@ fn a_committed_buffer_is_shared_dedicated_and_as_large_as_its_allocation() {
 
     let request = buffer.import_request().expect("a request");
     assert_eq!(request.handle().kind(), MemoryHandleKind::D3d12Resource);
-    assert_eq!((request.size(), request.is_dedicated()), (PAGE, true));
+    assert_eq!((request.size(), request.is_dedicated(), request.image()), (PAGE, true, None));
     request.validate("op", &compute(1)).expect("a request for the same device");
     let mismatch = request.validate("op", &compute(2)).expect_err("a request for another");
     assert_eq!(mismatch.kind(), ErrorKind::DeviceMismatch);
@@ -116,6 +116,7 @@ fn textures_are_described_as_they_are() {
         assert_eq!((array.shape, array.usage), (spec.shape().expect("a shape"), ArrayUsage::COLOR_ATTACHMENT));
         assert_eq!((array.levels, array.offset), (spec.levels.into(), 0));
         array.validate(resource.size()).expect("an array that fits");
+        assert_eq!(resource.import_request().expect("a request").image(), Some(&array));
     }
 }
 

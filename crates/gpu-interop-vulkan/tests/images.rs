@@ -128,7 +128,9 @@ fn the_array_is_what_the_image_is() {
     assert_eq!(desc.shape, ArrayShape::CubeLayered { width: 32, cubes: 2 });
     assert_eq!((desc.format.channel(), desc.format.channels()), (ChannelType::Float16, 2));
     assert_eq!((desc.offset, desc.levels, desc.usage), (0, 4, ArrayUsage::empty()));
-    desc.validate(exported.import_request().expect("export").size()).expect("it fits its own memory");
+    let request = exported.import_request().expect("export");
+    desc.validate(request.size()).expect("it fits its own memory");
+    assert_eq!(request.image(), Some(&desc));
     if exported.image().is_dedicated() {
         return;
     }
@@ -136,7 +138,9 @@ fn the_array_is_what_the_image_is() {
     let moved = behind.array_desc().expect("optimal tiling");
     assert!(moved.offset >= 5000 && moved.offset == behind.image().offset(), "{moved:?}");
     assert_eq!(MipmappedArrayDesc { offset: 0, ..moved }, desc);
-    moved.validate(behind.import_request().expect("export").size()).expect("it fits its own memory");
+    let request = behind.import_request().expect("export");
+    moved.validate(request.size()).expect("it fits its own memory");
+    assert_eq!(request.image(), Some(&moved));
 }
 
 /// One submission writes and releases, one acquires and reads, ordered by nothing but the host's wait.

@@ -165,6 +165,7 @@ fn each_tiling_is_mapped_in_its_own_way() {
     let error = optimal.image().subresource_layout(0, 0).expect_err("no layout");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(optimal.array_desc().expect("an array").levels, 1);
+    assert_eq!(linear.import_request().expect("export").image(), None);
     for (level, layer) in [(1, 0), (0, 1), (u32::MAX, 0)] {
         let error = linear.image().subresource_layout(level, layer).expect_err("no such part");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);

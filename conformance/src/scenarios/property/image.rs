@@ -1,9 +1,10 @@
 //! Images of any extent, and descriptions that are wrong in any way.
 
-use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, Feature, MipmappedArrayDesc};
+use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, ErrorKind, ExternalMemory, Feature, MipmappedArrayDesc};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::super::expect_error;
 use super::super::image_linear::LinearImage;
 use super::check;
 use crate::context::Context;
@@ -123,17 +124,35 @@ fn image(context: &Context, request: &Request) -> Verdict {
         return LinearImage::new(context, spec)?.goes_both_ways(context);
     }
     let image = SharedImage::new(context, spec)?;
-    let memory = context.device().import_memory(image.exported.import_request()?)?;
+    let right = image.array.desc();
+    let described = context.device().import_memory(image.exported.import_request()?)?;
+    let bare = context.device().import_memory(image.exported.import_request()?.of_image(None))?;
     for wrong in &request.wrong {
-        let desc = changed(image.array.desc(), *wrong);
-        // What fits into the memory may be mapped: nobody but the exporter knows what is in it.
-        if let Err(error) = memory.map_mipmapped_array(&desc) {
-            let fits = desc.validate(memory.size()).is_ok();
+        let desc = changed(right, *wrong);
+        let fits = desc.validate(bare.size()).is_ok();
+        // Without the exporter's description, what fits into the memory may be mapped.
+        if let Err(error) = bare.map_mipmapped_array(&desc) {
             ensure!(error.code().is_some() || !fits, "refused without asking the driver: {error}");
             ensure!(error.code().is_none() || fits, "the driver was asked for {desc:?}: {error}");
         }
+        let same_layout = MipmappedArrayDesc { layout_levels: right.layout_levels, ..desc };
+        if same_layout == *right && desc.driver_levels() == right.driver_levels() {
+            described.map_mipmapped_array(&desc)?;
+        } else {
+            is_another(&described, &desc)?;
+        }
     }
+    // This one fits into any memory.
+    is_another(&described, &MipmappedArrayDesc { usage: right.usage ^ ArrayUsage::COLOR_ATTACHMENT, ..*right })?;
     image.goes_both_ways(context)
+}
+
+/// Fails unless this is refused, by an import that knows its image, before the driver is asked.
+fn is_another(memory: &ExternalMemory, desc: &MipmappedArrayDesc) -> Verdict {
+    let mapped = memory.map_mipmapped_array(desc);
+    let error = expect_error(mapped, ErrorKind::InvalidArgument, "another image than the exporter's")?;
+    ensure!(error.code().is_none(), "the driver was asked for {desc:?}: {error}");
+    Ok(())
 }
 
 fn changed(desc: &MipmappedArrayDesc, wrong: Wrong) -> MipmappedArrayDesc {

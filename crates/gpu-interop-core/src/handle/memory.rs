@@ -54,13 +54,17 @@ pub enum MemoryHandle {
     OpaqueWin32(Win32Object),
     /// A KMT handle from `vkGetMemoryWin32HandleKHR`.
     OpaqueWin32Kmt(KmtHandle),
-    /// A shared `ID3D12Heap`.
+    /// An `ID3D12Heap` created with `D3D12_HEAP_FLAG_SHARED`: the NT handle from `ID3D12Device::CreateSharedHandle`, or the
+    /// name given there.
     D3d12Heap(Win32Object),
-    /// A shared committed `ID3D12Resource`.
+    /// A committed `ID3D12Resource` created with `D3D12_HEAP_FLAG_SHARED`: the NT handle from
+    /// `ID3D12Device::CreateSharedHandle`, or the name given there.
     D3d12Resource(Win32Object),
-    /// A shared `ID3D11Resource`, NT handle or name.
+    /// An `ID3D11Resource` created with `D3D11_RESOURCE_MISC_SHARED_NTHANDLE`: the NT handle from
+    /// `IDXGIResource1::CreateSharedHandle`, or the name given there.
     D3d11Resource(Win32Object),
-    /// A shared `ID3D11Resource`, KMT handle.
+    /// An `ID3D11Resource` created with `D3D11_RESOURCE_MISC_SHARED` or `D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX`: the KMT
+    /// handle from `IDXGIResource::GetSharedHandle`.
     D3d11ResourceKmt(KmtHandle),
     /// An `NvSciBufObj`.
     NvSciBuf(NvSciBufObject),

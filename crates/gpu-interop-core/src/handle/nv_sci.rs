@@ -82,7 +82,8 @@ macro_rules! objects {
 }
 
 objects! {
-    /// An NvSciBuf object, and what is known about it, which stays with it whatever becomes of the request to import it.
+    /// An NvSciBuf object, allocated by the reconciled attribute lists of all its users, and what is known about it, which stays
+    /// with it whatever becomes of the request to import it.
     NvSciBufObject { properties: Option<Arc<NvSciBufProperties>> = None }:
         "an `NvSciBufObj`", valid until "the imports of it and everything made from them are closed";
     /// An NvSciSync object.

@@ -220,7 +220,8 @@ impl Device {
     }
 
     /// Fills an NvSciSync attribute list with what this device needs to signal or wait for an object made from it
-    /// (`cuDeviceGetNvSciSyncAttributes`). The list must not have its permissions set yet.
+    /// (`cuDeviceGetNvSciSyncAttributes`). The list must not have its permissions set yet. Name every use that streams will
+    /// make of the object: the driver rejects other signals and waits with [`ErrorKind::Unsupported`].
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] where the device knows no NvSciSync, [`ErrorKind::InvalidArgument`] for no use at all;

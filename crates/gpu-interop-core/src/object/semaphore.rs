@@ -72,7 +72,7 @@ impl ExternalSemaphore {
         self.raw
     }
 
-    /// A signal of a binary semaphore.
+    /// A signal of a binary semaphore. A second one must not run before a wait has consumed the first.
     #[inline]
     pub fn signal(&self) -> SemaphoreSignal<'_> {
         self.signal_with(SignalParams::Binary)
@@ -84,7 +84,7 @@ impl ExternalSemaphore {
         self.signal_with(SignalParams::Value(value))
     }
 
-    /// A release of a keyed mutex.
+    /// A release of a keyed mutex that this device has acquired. The other side acquires it with the same key.
     pub fn release_key(&self, key: u64) -> SemaphoreSignal<'_> {
         self.signal_with(SignalParams::Key(key))
     }
@@ -95,7 +95,8 @@ impl ExternalSemaphore {
         SemaphoreSignal { semaphore: self, raw: RawSignal { semaphore: self.raw, params } }
     }
 
-    /// A wait for a binary semaphore; it consumes the signal.
+    /// A wait for a binary semaphore; it consumes the signal, so that there is one wait for each signal, here or in the
+    /// exporting API.
     #[inline]
     pub fn wait(&self) -> SemaphoreWait<'_> {
         self.wait_with(WaitParams::Binary)
@@ -107,7 +108,11 @@ impl ExternalSemaphore {
         self.wait_with(WaitParams::Value(value))
     }
 
-    /// An acquisition of a keyed mutex; `None` waits without end.
+    /// An acquisition of a keyed mutex, by the key that the other side releases it with; `None` waits without end.
+    ///
+    /// CUDA's reference does not say what happens to the work behind an acquisition that times out, and no call reports the
+    /// timeout. That work may run without the mutex: with a timeout, check by other means that the mutex was released in
+    /// time, before the results are used and before the mutex is released here.
     pub fn acquire_key(&self, key: u64, timeout: Option<Duration>) -> SemaphoreWait<'_> {
         self.wait_with(WaitParams::Key { key, timeout })
     }
@@ -279,6 +284,10 @@ impl Stream {
     /// Allocates nothing for up to 8 signals. Threads that signal one timeline must be ordered by the application, or
     /// its values may arrive out of order.
     ///
+    /// NVIDIA's programming guide demands that the wait for this signal is issued in the exporting API (Vulkan, Direct3D),
+    /// after this call. The library cannot see that API's calls. In the conformance suite streams also wait for signals of
+    /// their own device.
+    ///
     /// Drivers may let a signal overtake a fill. Backends keep that from happening to [`Stream::fill`] and its like, but
     /// not to a fill that the application enqueues by the driver's own functions.
     ///
@@ -335,6 +344,10 @@ impl Stream {
     }
 
     /// Makes everything enqueued from here on wait for semaphores (`cuWaitExternalSemaphoresAsync`).
+    ///
+    /// NVIDIA's programming guide demands that the signal is issued in the exporting API (Vulkan, Direct3D), before this
+    /// call. The library cannot see that API's calls. In the conformance suite waits also come first; what such a wait may
+    /// hold back is said at [`Timeline`](crate::Timeline).
     ///
     /// Allocates nothing for up to 8 waits. The wait itself has no time limit (except a keyed mutex's); bound it with
     /// [`Stream::synchronize_timeout`].

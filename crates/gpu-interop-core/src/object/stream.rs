@@ -251,7 +251,8 @@ impl Stream {
     /// # Safety
     /// `args` must have the number and types that the kernel takes, and the kernel may only touch memory that stays
     /// valid until it has run: an argument that is a buffer keeps it, one that is an address does not, nor one that is a
-    /// surface or texture its object. In a graph, until the graph is gone and has run.
+    /// surface or texture its object. In a graph, until the graph is gone and has run. It must not write memory that was
+    /// imported read-only ([`NvSciBufProperties::read_only`](crate::NvSciBufProperties::read_only)).
     pub unsafe fn launch(&self, kernel: &Kernel, config: &LaunchConfig, args: &[KernelArg<'_>]) -> Result<()> {
         const OPERATION: &str = "Stream::launch";
         self.check_device(OPERATION, "kernel", &kernel.module.owned.device)?;

@@ -130,7 +130,8 @@ impl ExportableResource {
         Ok(MemoryHandle::D3d11ResourceKmt(self.kmt_handle()?))
     }
 
-    /// Exports the memory as a complete request for an importer: handle, size, dedicated flag, identity.
+    /// Exports the memory as a complete request for an importer: handle, size, dedicated flag, identity, and for a texture
+    /// its description ([`array_desc`](Self::array_desc)).
     ///
     /// # Errors
     /// As [`export`](Self::export).
@@ -207,7 +208,9 @@ impl ExportableResource {
     }
 
     fn request(&self, handle: MemoryHandle) -> MemoryImport {
-        MemoryImport::new(handle, self.size).dedicated(true).exported_by(self.interop.identity().clone())
+        let request = MemoryImport::new(handle, self.size).dedicated(true).exported_by(self.interop.identity().clone());
+        // A buffer is no array.
+        request.of_image(self.array_desc().ok())
     }
 }
 

@@ -160,12 +160,15 @@ impl ExportableImage {
         self.image.inner.memory.export(self.handle)
     }
 
-    /// Exports the memory as a complete request for an importer: handle, allocation size, dedicated flag, identity.
+    /// Exports the memory as a complete request for an importer: handle, allocation size, dedicated flag, identity, and
+    /// for optimal tiling the image ([`array_desc`](Self::array_desc)).
     ///
     /// # Errors
     /// As [`export`](Self::export).
     pub fn import_request(&self) -> Result<MemoryImport> {
-        self.image.inner.memory.import_request(self.handle)
+        let request = self.image.inner.memory.import_request(self.handle)?;
+        // One of linear tiling is no array.
+        Ok(request.of_image(self.array_desc().ok()))
     }
 }
 

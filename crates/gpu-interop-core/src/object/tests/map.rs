@@ -125,7 +125,7 @@ fn impossible_images_are_refused() {
     let memory = import(&device);
     let square = rgba8(SQUARE);
     let unknown = ArrayUsage::from_bits_retain(0x8000_0001);
-    let table: [(MipmappedArrayDesc, &[&str]); 15] = [
+    let table: [(MipmappedArrayDesc, &[&str]); 16] = [
         (MipmappedArrayDesc { levels: 0, ..square }, &["from 1 to 7", "levels: 0", "width: 64"]),
         (MipmappedArrayDesc { levels: 8, ..square }, &["from 1 to 7", "levels: 8"]),
         (MipmappedArrayDesc { levels: u32::MAX, ..square }, &["from 1 to 7", "levels: 4294967295"]),
@@ -136,6 +136,13 @@ fn impossible_images_are_refused() {
         (rgba8(ArrayShape::D3 { width: 4, height: 4, depth: 0 }), &["at least 1", "depth: 0"]),
         (rgba8(ArrayShape::Cube { width: 0 }), &["at least 1", "width: 0"]),
         (MipmappedArrayDesc { usage: unknown, ..square }, &["does not know", "0x80000001"]),
+        (
+            MipmappedArrayDesc {
+                usage: ArrayUsage::TEXTURE_GATHER,
+                ..rgba8(ArrayShape::D2Layered { width: 4, height: 4, layers: 1 })
+            },
+            &["gathered", "layers: 1"],
+        ),
         (MipmappedArrayDesc { offset: SIZE, ..square }, &["past the end", "offset: 65536", "memory size: 65536"]),
         (MipmappedArrayDesc { offset: u64::MAX, ..square }, &["offset: 18446744073709551615", "memory size: 65536"]),
         (MipmappedArrayDesc { offset: SIZE - 1, ..square }, &["larger than the memory that is left", "offset: 65535"]),
@@ -171,6 +178,48 @@ fn images_reach_the_backend_as_described() {
     }
     array.close().expect("close");
     assert_eq!(recorder.calls().last(), Some(&Call::FreeMipmappedArray(raw)));
+}
+
+#[test]
+fn an_image_is_mapped_as_its_exporter_describes_it() {
+    let (recorder, device) = open();
+    let layered = ArrayShape::D2Layered { width: 32, height: 32, layers: 4 };
+    let image = MipmappedArrayDesc {
+        offset: 4096,
+        levels: 3,
+        layout_levels: Some(6),
+        usage: ArrayUsage::COLOR_ATTACHMENT,
+        ..rgba8(layered)
+    };
+    let request = opaque(SIZE).of_image(image);
+    assert_eq!(request.image(), Some(&image));
+    let memory = device.import_memory(request).expect("import");
+    assert_eq!(memory.image(), Some(&image));
+    let float = ArrayFormat::new(ChannelType::Float32, 1).expect("one channel");
+    let other_shape = ArrayShape::D2Layered { width: 32, height: 32, layers: 3 };
+    let added = ArrayUsage::SURFACE_LOAD_STORE;
+    for (desc, what) in [
+        (MipmappedArrayDesc { offset: 8192, ..image }, "offset"),
+        (MipmappedArrayDesc { shape: other_shape, ..image }, "shape"),
+        (MipmappedArrayDesc { shape: ArrayShape::D3 { width: 32, height: 32, depth: 4 }, ..image }, "shape"),
+        (MipmappedArrayDesc { format: float, ..image }, "format"),
+        (MipmappedArrayDesc { levels: 2, ..image }, "number of mip levels"),
+        (MipmappedArrayDesc { layout_levels: None, ..image }, "number of levels in the layout"),
+        (MipmappedArrayDesc { usage: ArrayUsage::empty(), ..image }, "use as a colour attachment"),
+        (MipmappedArrayDesc { usage: added, ..image }, "use as a colour attachment"),
+    ] {
+        let message = format!("the {what} is not that of the exporter's image");
+        let words = [message.as_str(), "image: MipmappedArrayDesc { offset: 4096", "description: MipmappedArrayDesc"];
+        assert_invalid(&recorder, ARRAY, &words, || memory.map_mipmapped_array(&desc));
+    }
+    for usage in [image.usage, image.usage | added] {
+        let desc = MipmappedArrayDesc { usage, ..image };
+        assert_eq!(memory.map_mipmapped_array(&desc).expect("what kernels do is theirs").desc(), &desc);
+    }
+    // The caller's word counts for an import that does not say what it holds.
+    let bare = import(&device);
+    assert_eq!(bare.image(), None);
+    bare.map_mipmapped_array(&MipmappedArrayDesc { format: float, ..image }).expect("it fits into the memory");
 }
 
 #[test]
