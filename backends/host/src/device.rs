@@ -415,7 +415,7 @@ unsafe impl BackendDevice for HostDevice {
             // The table is not changed once built, and the module keeps it.
             Some(kernel) => Ok(RawKernel::new(std::ptr::from_ref(kernel).expose_provenance())),
             None => Err(kernels.keys().fold(
-                Error::invalid("HostBackend::module_kernel", "there is no kernel of this name"),
+                Error::invalid("HostBackend::module_kernel", "the module has no kernel of this name"),
                 |error, name| error.with_context("present", name.to_string_lossy()),
             )),
         }

@@ -110,6 +110,19 @@ fn the_last_objects_may_be_dropped_in_a_host_function() {
     assert!(taken < Duration::from_millis(500), "dropping took {taken:?}: it waited for its own stream");
 }
 
+#[test]
+fn a_kernel_that_is_not_there_is_a_bad_argument() {
+    let module = open().load_module(ModuleImage::Builtin).expect("load");
+    for (name, operation, words) in [
+        (c"no_such_kernel", "HostBackend::module_kernel", "has no kernel of this name"),
+        (c"", "Module::kernel", "is empty"),
+    ] {
+        let error = module.kernel(name).expect_err("no such kernel");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, operation), "{error}");
+        assert!(error.message().contains(words) && error.device().is_some(), "{error}");
+    }
+}
+
 /// Panics again when it is dropped, as a payload may.
 struct Bomb;
 

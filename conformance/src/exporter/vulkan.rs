@@ -4,7 +4,7 @@ mod image;
 mod layer;
 mod timeline;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use gpu_interop::vulkan::{
@@ -218,8 +218,8 @@ impl VulkanAccess {
     /// Where the device has a queue that only copies, by that: the graphics and compute engine is the importer's, and to
     /// change its context takes longer than most copies here.
     fn owned(&self, transfer: impl FnOnce(&Context) -> gpu_interop::Result<()>) -> Verdict {
-        let context = self.context.copying().unwrap_or(&self.context);
-        let mut released = self.released.lock().map_err(|_| Stop::Failed("another transfer panicked".into()))?;
+        let context = self.queue();
+        let mut released = self.released()?;
         if *released {
             context.acquire(&self.buffer)?;
         }
@@ -228,6 +228,24 @@ impl VulkanAccess {
         context.release(&self.buffer)?;
         *released = true;
         Ok(())
+    }
+
+    /// Hands a new buffer over to the importer's side, which may be the first to write it.
+    fn hand_over(&self) -> Verdict {
+        let mut released = self.released()?;
+        if !*released {
+            self.queue().release(&self.buffer)?;
+            *released = true;
+        }
+        Ok(())
+    }
+
+    fn queue(&self) -> &Context {
+        self.context.copying().unwrap_or(&self.context)
+    }
+
+    fn released(&self) -> Verdict<MutexGuard<'_, bool>> {
+        self.released.lock().map_err(|_| Stop::Failed("another transfer panicked".into()))
     }
 }
 
@@ -272,6 +290,7 @@ impl BufferAccess for VulkanBuffer {
 
 impl ExportedBuffer for VulkanBuffer {
     fn import_request(&self) -> Verdict<MemoryImport> {
+        self.access.hand_over()?;
         Ok(self.exported.import_request()?)
     }
 

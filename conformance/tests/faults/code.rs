@@ -109,8 +109,11 @@ pub(crate) fn documented(function: &str) -> &str {
 /// The kind of error that a code of a function must become.
 pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
     let importing = function.contains("ImportExternal");
+    let finding = function.ends_with("ModuleGetFunction");
     match vendor {
         _ if SAYS_LOST.contains(&code) => ErrorKind::DeviceLost,
+        // There is no such kernel.
+        _ if finding && code == 500 => ErrorKind::InvalidArgument,
         // HIP answers it for a stream that it does not know.
         Vendor::Cuda if code == 709 => ErrorKind::DeviceLost,
         Vendor::Cuda => match code {

@@ -107,7 +107,7 @@ impl Counter {
     /// Blocks until the value is reached.
     pub(crate) fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
         let operation = self.fence.notifies_by();
-        check_value(operation, value)?;
+        check_value("ExportableFence::wait", value)?;
         let start = Instant::now();
         loop {
             let present = self.fence.value()?;

@@ -72,7 +72,8 @@ fn buffers_are_shared_as_asked() {
     }
     for size in [0, 1 << 32, u64::MAX] {
         let refused = ExportableResource::buffer(&interop, size, BindFlags::empty(), Sharing::NtHandle);
-        assert_eq!(refused.expect_err("no such size").kind(), ErrorKind::InvalidArgument, "{size}");
+        let error = refused.expect_err("no such size");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "ExportableResource::buffer"));
     }
     assert_eq!(state.buffers.lock().expect("no panic").len(), Sharing::ALL.len());
 }

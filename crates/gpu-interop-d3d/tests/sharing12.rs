@@ -199,6 +199,7 @@ fn heaps_hold_what_they_were_made_for() {
     ];
     for error in refused {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.operation().starts_with("ExportableHeap::place_"), "{error}");
     }
 
     let flat = texture(SrvDimension::TEXTURE2DARRAY, (16, 8, 2));

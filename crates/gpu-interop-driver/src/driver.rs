@@ -9,7 +9,7 @@ use crate::call::{answer, call};
 use crate::functions::{DeviceAddress, DeviceNumber, EVENT_DISABLE_TIMING, Functions, Handle, STREAM_NON_BLOCKING};
 use crate::library::DriverLibrary;
 use crate::progress;
-use crate::status::Status;
+use crate::status::{NO_KERNEL, Status};
 use crate::symbol::ApiVersion;
 use crate::trace::DriverFunction;
 use crate::vendor::{Doing, Vendor};
@@ -98,7 +98,10 @@ impl<V: Vendor> Driver<V> {
 
     #[cold]
     fn error(&self, doing: Doing, operation: &'static str, code: Status) -> Error {
-        let (kind, message) = V::meaning(doing, code);
+        let (kind, message) = match (doing, code) {
+            (Doing::FindingKernel, Status::NOT_FOUND) => NO_KERNEL,
+            _ => V::meaning(doing, code),
+        };
         let [name, text] = V::describe(&self.own, code);
         let error = Error::new(kind, operation, message).with_code(i64::from(code.0), name);
         match text {

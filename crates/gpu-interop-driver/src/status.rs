@@ -20,6 +20,8 @@ impl Status {
     pub const NO_DEVICE: Self = Self(100);
     /// The driver shuts down, as the process ends.
     pub const DEINITIALIZED: Self = Self(4);
+    /// What was named is not there.
+    pub const NOT_FOUND: Self = Self(500);
     /// Enqueued work has not run yet; not an error.
     pub const NOT_READY: Self = Self(600);
     /// A recording, of this thread or another, forbids the call. Nothing is known of the work that it was to ask for.
@@ -35,6 +37,12 @@ impl Status {
         self == Self::DEINITIALIZED || matches!(self.0, 700 | 702 | 710 | 714..=719)
     }
 }
+
+/// What [`Status::NOT_FOUND`] means to the user where a kernel was looked for.
+pub(crate) const NO_KERNEL: (ErrorKind, &str) = (
+    ErrorKind::InvalidArgument,
+    "the module has no kernel of this name; a C++ kernel needs extern \"C\" to keep its name",
+);
 
 /// What [`Status::says_lost`] means to the user.
 pub const LOST: (ErrorKind, &str) = (

@@ -28,6 +28,8 @@ pub enum Doing {
     Initialising,
     /// Importing a handle: drivers refuse one with whatever code their internals ran into.
     Importing,
+    /// Looking a kernel up by the name that the application gave.
+    FindingKernel,
     /// Anything else.
     Other,
 }

@@ -173,8 +173,9 @@ impl ImportedSemaphore {
     /// [`ErrorKind::InvalidArgument`] for a timeline or a fence, for what belongs to another context, and if the context is
     /// not current; [`ErrorKind::Driver`].
     pub fn signal(&self, barriers: &Barriers<'_>) -> Result<()> {
-        self.expect_binary("glSignalSemaphoreEXT")?;
-        self.signal_with(barriers)
+        const OPERATION: &str = "ImportedSemaphore::signal";
+        self.expect_binary(OPERATION)?;
+        self.signal_with(OPERATION, barriers)
     }
 
     /// As [`signal`](Self::signal), for a timeline or a fence of Direct3D 12, which gets this value. Rests on
@@ -184,7 +185,7 @@ impl ImportedSemaphore {
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore, and for a value that is not above the last that this object
     /// signalled; else as [`signal`](Self::signal).
     pub fn signal_value(&self, value: u64, barriers: &Barriers<'_>) -> Result<()> {
-        const OPERATION: &str = "glSignalSemaphoreEXT";
+        const OPERATION: &str = "ImportedSemaphore::signal_value";
         self.expect_values(OPERATION)?;
         let last = self.signalled.get();
         if value <= last {
@@ -193,7 +194,7 @@ impl ImportedSemaphore {
                 .with_context("last signalled", last));
         }
         self.set_value(OPERATION, value)?;
-        self.signal_with(barriers)?;
+        self.signal_with(OPERATION, barriers)?;
         self.signalled.set(value);
         Ok(())
     }
@@ -208,9 +209,10 @@ impl ImportedSemaphore {
     /// The signal that this waits for must have been submitted by the other API, or flushed by this one, since the last
     /// wait, or since the semaphore was made: the extension leaves a wait without one undefined.
     pub unsafe fn wait(&self, barriers: &Barriers<'_>) -> Result<()> {
-        self.expect_binary("glWaitSemaphoreEXT")?;
+        const OPERATION: &str = "ImportedSemaphore::wait";
+        self.expect_binary(OPERATION)?;
         // SAFETY: the caller's promise.
-        unsafe { self.wait_with(barriers) }
+        unsafe { self.wait_with(OPERATION, barriers) }
     }
 
     /// As [`wait`](Self::wait), until a timeline or a fence of Direct3D 12 is at least at this value.
@@ -221,11 +223,11 @@ impl ImportedSemaphore {
     /// # Safety
     /// A signal of this value or a greater one must have been submitted before.
     pub unsafe fn wait_value(&self, value: u64, barriers: &Barriers<'_>) -> Result<()> {
-        const OPERATION: &str = "glWaitSemaphoreEXT";
+        const OPERATION: &str = "ImportedSemaphore::wait_value";
         self.expect_values(OPERATION)?;
         self.set_value(OPERATION, value)?;
         // SAFETY: the caller's promise.
-        unsafe { self.wait_with(barriers) }
+        unsafe { self.wait_with(OPERATION, barriers) }
     }
 
     fn expect_binary(&self, operation: &'static str) -> Result<()> {
@@ -251,13 +253,12 @@ impl ImportedSemaphore {
         })
     }
 
-    fn signal_with(&self, barriers: &Barriers<'_>) -> Result<()> {
-        const OPERATION: &str = "glSignalSemaphoreEXT";
-        let names = Names::of(OPERATION, &self.interop, barriers)?;
-        let functions = need(&self.interop.functions().semaphore, OPERATION)?;
+    fn signal_with(&self, operation: &'static str, barriers: &Barriers<'_>) -> Result<()> {
+        let names = Names::of(operation, &self.interop, barriers)?;
+        let functions = need(&self.interop.functions().semaphore, operation)?;
         // SAFETY: the context is current; semaphore, buffers and textures are live and of this context; the lists have as
         // many entries as is said.
-        self.interop.call(OPERATION, error::driver, |all| unsafe {
+        self.interop.call("glSignalSemaphoreEXT", error::driver, |all| unsafe {
             let (buffers, textures) = names.counts();
             (functions.signal)(
                 self.name,
@@ -273,12 +274,11 @@ impl ImportedSemaphore {
 
     /// # Safety
     /// As [`Self::wait`].
-    unsafe fn wait_with(&self, barriers: &Barriers<'_>) -> Result<()> {
-        const OPERATION: &str = "glWaitSemaphoreEXT";
-        let names = Names::of(OPERATION, &self.interop, barriers)?;
-        let functions = need(&self.interop.functions().semaphore, OPERATION)?;
+    unsafe fn wait_with(&self, operation: &'static str, barriers: &Barriers<'_>) -> Result<()> {
+        let names = Names::of(operation, &self.interop, barriers)?;
+        let functions = need(&self.interop.functions().semaphore, operation)?;
         // SAFETY: as in `signal_with`; the signal has been submitted, by the caller's promise.
-        self.interop.call(OPERATION, error::driver, |_| unsafe {
+        self.interop.call("glWaitSemaphoreEXT", error::driver, |_| unsafe {
             let (buffers, textures) = names.counts();
             (functions.wait)(
                 self.name,

@@ -4,12 +4,13 @@ use ash::vk;
 use gpu_interop_core::{Error, MemoryHandleKind, Result};
 use gpu_interop_core::{MemoryHandle, MemoryImport};
 
-use crate::buffer::{OwnedBuffer, Unbound};
+use crate::buffer::{self, OwnedBuffer, Unbound};
 use crate::handles;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Sharing};
 use crate::placement::MemoryPlacement;
 use crate::query::{ExternalFeatures, memory_handle_type};
+use crate::tracking::State;
 
 /// What an [`ExportableBuffer`] is created with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,9 @@ pub struct ExportableBuffer {
 impl ExportableBuffer {
     /// Creates a buffer that can be exported. The device is asked first whether it can.
     ///
+    /// The buffer is this device's at first: release it ([`Recording::release`](crate::Recording::release)) before the
+    /// other side uses it, also if the other side is the first to write it.
+    ///
     /// Rests on `vkCreateBuffer` with `VkExternalMemoryBufferCreateInfo` and `vkAllocateMemory` with
     /// `VkExportMemoryAllocateInfo`, plus `VkMemoryDedicatedAllocateInfo` for dedicated allocations.
     ///
@@ -75,6 +79,7 @@ impl ExportableBuffer {
     /// as this kind, or has no memory in that place; `InvalidArgument` for a size of 0 or no usage; `OutOfMemory`.
     pub fn new(interop: &VulkanInterop, options: &BufferOptions) -> Result<Self> {
         const OPERATION: &str = "ExportableBuffer::new";
+        buffer::check(OPERATION, options.size, options.usage)?;
         let features = interop.buffer_features(options.handle, options.usage)?;
         let Some(types) = exportable_as(options.handle, &features) else {
             return Err(Error::unsupported(
@@ -88,7 +93,7 @@ impl ExportableBuffer {
         let buffer = Unbound::new(interop, options.size, options.usage, types)?;
         let dedicated = options.dedicated || features.dedicated_only;
         let memory = Memory::new(interop, &buffer.needs(), &Sharing::Export(types), options.memory, dedicated)?;
-        Ok(Self { buffer: buffer.bind(memory)?, handle: options.handle })
+        Ok(Self { buffer: buffer.bind(memory, Some(State::Owned))?, handle: options.handle })
     }
 
     /// The buffer itself.

@@ -20,11 +20,7 @@ use crate::interop::version;
 pub unsafe fn device_identity(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> DeviceIdentity {
     // SAFETY: the caller promises that both are live and belong together.
     let basic = unsafe { instance.get_physical_device_properties(physical_device) };
-    let mut identity = DeviceIdentity {
-        name: basic.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-        kind: device_kind(basic.device_type),
-        ..DeviceIdentity::default()
-    };
+    let mut identity = name_and_kind(&basic);
     if basic.api_version < vk::API_VERSION_1_1 {
         return identity;
     }
@@ -45,6 +41,15 @@ pub unsafe fn device_identity(instance: &ash::Instance, physical_device: vk::Phy
         (id.device_luid_valid == vk::TRUE).then_some(Luid { bytes: id.device_luid, node_mask: id.device_node_mask });
     identity.pci = has_pci.then(|| pci_address(&pci)).flatten();
     identity
+}
+
+/// What Vulkan 1.0 tells of a device.
+pub(crate) fn name_and_kind(basic: &vk::PhysicalDeviceProperties) -> DeviceIdentity {
+    DeviceIdentity {
+        name: basic.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        kind: device_kind(basic.device_type),
+        ..DeviceIdentity::default()
+    }
 }
 
 /// The driver behind a physical device, for reports: its name and version as its vendor writes them, and the Vulkan

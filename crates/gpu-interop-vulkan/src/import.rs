@@ -3,10 +3,11 @@
 use ash::vk;
 use gpu_interop_core::{Error, ImportError, MemoryImport, Result};
 
-use crate::buffer::{OwnedBuffer, Unbound};
+use crate::buffer::{self, OwnedBuffer, Unbound};
 use crate::import_memory::{self, Incoming};
 use crate::interop::VulkanInterop;
 use crate::placement::MemoryPlacement;
+use crate::tracking::State;
 
 const OPERATION: &str = "ImportedBuffer::new";
 
@@ -57,11 +58,14 @@ impl ImportedBuffer {
     /// Imports memory and binds a new buffer to it at offset 0. Rests on `vkAllocateMemory` with
     /// `VkImportMemoryFdInfoKHR`.
     ///
+    /// The buffer belongs to the other side at first: acquire it ([`Recording::acquire`](crate::Recording::acquire))
+    /// before commands use it, also to be the first to write it. The other side, if it is Vulkan, has released it by then.
+    ///
     /// On success the handle belongs to the import. On failure the request comes back with its handle open, whatever
     /// the driver did: it only ever gets a duplicate.
     ///
     /// # Errors
-    /// * `InvalidArgument`: a size of 0, a buffer greater than the allocation, a dedicated allocation of another size
+    /// * `InvalidArgument`: a size of 0 or no usage, a buffer greater than the allocation, a dedicated allocation of another size
     ///   than the buffer needs, a descriptor that is closed or can never be GPU memory, a missing dedicated flag
     ///   (the device or the driver demands one), an unfit memory type. The driver was not called.
     /// * `Unsupported`: the device does not import this kind. The driver was not called.
@@ -89,6 +93,7 @@ impl ImportedBuffer {
 
 fn import(interop: &VulkanInterop, request: &MemoryImport, options: &BufferImportOptions) -> Result<OwnedBuffer> {
     let incoming = Incoming::new(OPERATION, interop, request)?;
+    buffer::check(OPERATION, options.size, options.usage)?;
     if options.size > request.size() {
         return Err(Error::invalid(OPERATION, "the buffer is greater than the imported memory")
             .with_context("buffer", format_args!("{} bytes", options.size)));
@@ -99,5 +104,6 @@ fn import(interop: &VulkanInterop, request: &MemoryImport, options: &BufferImpor
         .map_err(|error| error.with_context("usage", format_args!("{:?}", options.usage)))?;
     let buffer = Unbound::new(interop, options.size, options.usage, types)?;
     let memory = incoming.allocate(&buffer.needs(), types, options.memory, options.memory_type)?;
-    buffer.bind(memory)
+    // Whoever has the memory has the buffer, until it is acquired.
+    buffer.bind(memory, Some(State::External))
 }

@@ -1,7 +1,7 @@
 //! A semaphore of another API, or of another Vulkan device.
 
 use ash::vk;
-use gpu_interop_core::{Error, ImportError, Result, SemaphoreImport};
+use gpu_interop_core::{Error, ImportError, Result, SemaphoreImport, SemaphorePayload};
 
 use crate::handles::{self, ImportableSemaphore};
 use crate::interop::VulkanInterop;
@@ -26,8 +26,8 @@ impl ImportedSemaphore {
     ///
     /// # Errors
     /// * `InvalidArgument`: the descriptor is closed or can never be a semaphore. The driver was not called.
-    /// * `Unsupported`: the device does not import this kind, or `VK_KHR_external_semaphore_fd` is not enabled. The
-    ///   driver was not called.
+    /// * `Unsupported`: the device does not import this kind, has no timeline semaphores, or
+    ///   `VK_KHR_external_semaphore_fd` is not enabled. The driver was not called.
     /// * `DeviceMismatch`: the request names another exporter. The driver was not called.
     /// * `ImportRejected` or `OutOfMemory`: the driver refused.
     pub fn new(interop: &VulkanInterop, request: SemaphoreImport) -> Result<Self, ImportError<SemaphoreImport>> {
@@ -55,12 +55,16 @@ fn import(interop: &VulkanInterop, request: &SemaphoreImport) -> Result<OwnedSem
     let kind = request.handle().kind();
     let handle = ImportableSemaphore::new(OPERATION, request.handle())?;
     request.validate(OPERATION, interop.identity())?;
+    if kind.payload() == SemaphorePayload::Timeline {
+        interop.timeline(OPERATION)?;
+    }
     let features = interop.semaphore_features(kind)?;
     let Some(types) = semaphore_handle_type(kind).filter(|_| features.importable) else {
         return Err(Error::unsupported(OPERATION, "the device does not import this kind of semaphore"));
     };
     handles::need_semaphores(OPERATION, interop)?;
-    let semaphore = OwnedSemaphore::create(interop, kind.payload(), 0, vk::ExternalSemaphoreHandleTypeFlags::empty())?;
+    let not_exported = vk::ExternalSemaphoreHandleTypeFlags::empty();
+    let semaphore = OwnedSemaphore::create(OPERATION, interop, kind.payload(), 0, not_exported)?;
     // SAFETY: the semaphore is live, of the payload that the handle's type states, and nothing else knows it yet.
     unsafe { handle.import(interop, semaphore.as_raw(), types) }?;
     Ok(semaphore)

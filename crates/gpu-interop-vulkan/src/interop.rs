@@ -9,7 +9,7 @@ use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
 
 use crate::handles::{self, Functions};
-use crate::identity::{device_identity, driver_description, is_nvidia_driver};
+use crate::identity::{device_identity, driver_description, has_extension, is_nvidia_driver, name_and_kind};
 
 /// What the library needs to know of a Vulkan device to share its objects: function tables, memory types, identity.
 ///
@@ -27,6 +27,8 @@ struct Shared {
     memory_types: vk::PhysicalDeviceMemoryProperties,
     identity: DeviceIdentity,
     functions: Functions,
+    /// What the physical device says of the feature `timelineSemaphore`.
+    has_timelines: bool,
     timeline: Option<ash::khr::timeline_semaphore::DeviceFn>,
     max_timeline_difference: u64,
     /// Keeps the device alive where somebody asked for that.
@@ -38,13 +40,24 @@ impl VulkanInterop {
     ///
     /// # Errors
     /// * [`ErrorKind::DriverTooOld`] if the physical device is below Vulkan 1.1.
+    /// * [`ErrorKind::InvalidArgument`] if the instance was created for Vulkan 1.0, as far as that can be found out:
+    ///   Vulkan cannot be asked, but loaders and drivers hide from such an instance what came with 1.1.
     /// * [`ErrorKind::Unsupported`] if the device has no `vkGetMemoryFdKHR` (`vkGetMemoryWin32HandleKHR`), which means that one of
     ///   [`required_device_extensions`](Self::required_device_extensions) was not enabled. Vulkan cannot be asked
     ///   what is enabled; what has no function of its own goes unnoticed.
     ///
+    /// A device without timeline semaphores is no error here: it shares memory and binary semaphores. What needs
+    /// timelines then fails with [`ErrorKind::Unsupported`], and says which feature or extension is missing.
+    ///
     /// # Safety
     /// * `physical_device` must be a device of `instance`, and `device` made from it.
-    /// * The instance's application must have asked for Vulkan 1.1 or later.
+    /// * The instance's application must have asked for Vulkan 1.1 or later (`VkApplicationInfo::apiVersion`), also
+    ///   where the check above does not find out that it has not.
+    /// * If timeline semaphores are made, exported or imported with this object, or a
+    ///   [`Timeline`](gpu_interop_core::Timeline) waits for one: `device` must have been created with the feature
+    ///   `timelineSemaphore` enabled. Vulkan can be asked whether the physical device has the feature, and is; which
+    ///   features a `VkDevice` was created with it cannot be asked. So too for `bufferDeviceAddress` and buffers of the
+    ///   usage `SHADER_DEVICE_ADDRESS`, and for `VK_EXT_external_memory_dma_buf` and dma-bufs.
     /// * Instance and device must outlive this object, its clones, and every buffer, image and semaphore made from
     ///   them; also those that a [`Timeline`](gpu_interop_core::Timeline) was given, which may be in use until the
     ///   compute device has been closed.
@@ -86,27 +99,40 @@ impl VulkanInterop {
     ) -> Result<Self> {
         const OPERATION: &str = "VulkanInterop::new";
         // SAFETY: the caller promises that the physical device belongs to the live instance.
-        let (properties, memory_types, identity) = unsafe {
-            (
-                instance.get_physical_device_properties(physical_device),
-                instance.get_physical_device_memory_properties(physical_device),
-                device_identity(instance, physical_device),
-            )
-        };
+        let properties = unsafe { instance.get_physical_device_properties(physical_device) };
         if properties.api_version < vk::API_VERSION_1_1 {
             return Err(Error::new(
                 ErrorKind::DriverTooOld,
                 OPERATION,
                 format!("the device is Vulkan {}, and sharing needs 1.1", version(properties.api_version)),
             )
-            .with_device(&identity));
+            .with_device(&name_and_kind(&properties)));
         }
         // SAFETY: the caller promises that the device is live and was made from this instance.
         let has = |name: &CStr| unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) }.is_some();
+        // SAFETY: the caller promises that the physical device belongs to the live instance. It is 1.1 or later, as is the
+        // instance if the device has these functions, or the loader answers in the device's place.
+        let shows_1_1 = CORE_1_1.iter().copied().all(has) && unsafe { fills_1_1(instance, physical_device) };
+        if !shows_1_1 {
+            return Err(Error::invalid(
+                OPERATION,
+                "the instance was created for Vulkan 1.0; set VkApplicationInfo::apiVersion to 1.1 or later, for timeline \
+                 semaphores to 1.2",
+            )
+            .with_device(&name_and_kind(&properties)));
+        }
+        // SAFETY: the caller promises that the physical device belongs to the live instance, which is 1.1 or later.
+        let (memory_types, identity, has_timelines) = unsafe {
+            (
+                instance.get_physical_device_memory_properties(physical_device),
+                device_identity(instance, physical_device),
+                has_timelines(instance, physical_device, &properties),
+            )
+        };
         let functions =
             Functions::load(OPERATION, instance, device, has).map_err(|error| error.with_device(&identity))?;
         // SAFETY: as above.
-        let timeline = unsafe { load_timeline(instance, device) };
+        let timeline = if has_timelines { unsafe { load_timeline(instance, device) } } else { None };
         let max_timeline_difference = match timeline {
             // SAFETY: the caller's promise; the device has timeline semaphores, and their properties with them.
             Some(_) => unsafe { max_timeline_difference(instance, physical_device) },
@@ -114,6 +140,7 @@ impl VulkanInterop {
         };
         let shared = Shared {
             functions,
+            has_timelines,
             timeline,
             max_timeline_difference,
             instance: instance.clone(),
@@ -209,13 +236,20 @@ impl VulkanInterop {
     /// The host operations on timeline semaphores, or the error that says that there are none.
     pub(crate) fn timeline(&self, operation: &'static str) -> Result<&ash::khr::timeline_semaphore::DeviceFn> {
         self.shared.timeline.as_ref().ok_or_else(|| {
-            Error::unsupported(
-                operation,
-                "the device has no timeline semaphores; create it with Vulkan 1.2 or VK_KHR_timeline_semaphore, and with \
-                 the feature timelineSemaphore",
-            )
-            .with_device(self.identity())
+            let message = if self.has_timelines() {
+                "the device was created without timeline semaphores; create instance and device for Vulkan 1.2, or the device \
+                 with VK_KHR_timeline_semaphore, and the device with the feature timelineSemaphore"
+            } else {
+                "the physical device does not have the feature timelineSemaphore; use binary semaphores, or install a newer \
+                 driver"
+            };
+            Error::unsupported(operation, message).with_device(self.identity())
         })
+    }
+
+    /// Whether the physical device has timeline semaphores, enabled or not.
+    pub(crate) fn has_timelines(&self) -> bool {
+        self.shared.has_timelines
     }
 
     /// Whether two are of the same `VkDevice`, so that their objects can meet in one command buffer.
@@ -231,6 +265,44 @@ impl fmt::Debug for VulkanInterop {
             .field("identity", self.identity())
             .finish_non_exhaustive()
     }
+}
+
+/// Functions of Vulkan 1.1 that this crate calls. A driver need not have them for an instance of 1.0.
+const CORE_1_1: [&CStr; 2] = [c"vkGetBufferMemoryRequirements2", c"vkGetImageMemoryRequirements2"];
+
+/// Whether the driver fills the structures of Vulkan 1.1: for an instance of 1.0 the loader answers in its place, and fills
+/// none.
+///
+/// # Safety
+/// `physical_device` must be a device of `instance`, of Vulkan 1.1 or later.
+unsafe fn fills_1_1(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> bool {
+    let mut limits = vk::PhysicalDeviceMaintenance3Properties::default();
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
+    // SAFETY: the caller's promise.
+    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
+    // Vulkan demands 2^30 bytes.
+    limits.max_memory_allocation_size != 0
+}
+
+/// Whether the physical device has the feature `timelineSemaphore`.
+///
+/// # Safety
+/// `physical_device` must be a device of `instance`, both of Vulkan 1.1 or later, and `basic` its properties.
+unsafe fn has_timelines(
+    instance: &ash::Instance,
+    physical_device: vk::PhysicalDevice,
+    basic: &vk::PhysicalDeviceProperties,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let listed = || unsafe { has_extension(instance, physical_device, vk::KHR_TIMELINE_SEMAPHORE_NAME) };
+    if basic.api_version < vk::API_VERSION_1_2 && !listed() {
+        return false;
+    }
+    let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut timeline);
+    // SAFETY: the caller's promise; the device knows the structure.
+    unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
+    timeline.timeline_semaphore == vk::TRUE
 }
 
 /// The host operations on timeline semaphores under their core names, or those of the extension.

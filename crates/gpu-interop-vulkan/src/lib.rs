@@ -31,14 +31,17 @@
 //!   duplicate it got.
 //! * **Bad requests never reach the driver**: sizes of 0, memory of the wrong size, closed descriptors, and
 //!   descriptors that cannot be GPU objects. Drivers block or crash on some of these.
+//! * **Forgotten transfers are errors**: a [`Context`] refuses commands on a shared buffer or image that is the other
+//!   side's, and a release or an acquisition out of order ([`OwnedBuffer`], [`OwnedImage`]).
 //! * **Objects free themselves**, children before parents, and their [`Drop`] never panics.
 //! * An error names the `vk*` function, the `VkResult`, the device and the values involved.
 //!
 //! # What the caller must do
 //! * Create the instance for Vulkan 1.1 or later, and the device with
 //!   [`VulkanInterop::required_device_extensions`]; for semaphores and dma-bufs also with those of
-//!   [`VulkanInterop::optional_device_extensions`] that it lists. Timeline semaphores need the feature
-//!   `timelineSemaphore`.
+//!   [`VulkanInterop::optional_device_extensions`] that it lists. Timeline semaphores need Vulkan 1.2, or the extension
+//!   `VK_KHR_timeline_semaphore`, and the feature `timelineSemaphore`. What can be found out is checked; which features
+//!   a device was created with cannot.
 //! * Keep instance and device alive as long as anything made from them, or hand over an owner
 //!   ([`VulkanInterop::with_owner`]).
 //! * Keep a buffer, image or semaphore as long as commands that were submitted through ash use it.
@@ -73,6 +76,7 @@ mod queue;
 mod semaphore;
 mod shape;
 mod timeline;
+mod tracking;
 
 pub use ash;
 pub use buffer::OwnedBuffer;

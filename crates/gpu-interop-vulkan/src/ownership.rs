@@ -16,7 +16,7 @@ use crate::interop::VulkanInterop;
 ///   Vulkan wrote.
 /// * **Acquire** before the first Vulkan access after the other side's last one, if Vulkan is to see what the other
 ///   side wrote. Before an access that overwrites all of a buffer it may be left out; the old contents are undefined
-///   then. [`Context`](crate::Context) insists on it for images.
+///   then. [`Context`](crate::Context) insists on it.
 /// * An importer acquires before it reads what the exporter wrote, even the first time, and the exporter releases
 ///   before that.
 ///

@@ -6,8 +6,8 @@
 use ash::vk;
 use gpu_interop_core::{Error, ErrorKind, MemoryHandleKind, Result, SemaphoreHandleKind, SemaphorePayload};
 
+use crate::buffer::NO_USAGE;
 use crate::error::Checked;
-use crate::identity::has_extension;
 use crate::interop::VulkanInterop;
 
 /// What a device does with handles of one kind. `K` is [`MemoryHandleKind`] or [`SemaphoreHandleKind`].
@@ -83,9 +83,9 @@ impl VulkanInterop {
         kind: MemoryHandleKind,
         usage: vk::BufferUsageFlags,
     ) -> Result<ExternalFeatures<MemoryHandleKind>> {
-        const OPERATION: &str = "vkGetPhysicalDeviceExternalBufferProperties";
+        const OPERATION: &str = "VulkanInterop::buffer_features";
         if usage.is_empty() {
-            return Err(Error::invalid(OPERATION, "the buffer has no usage"));
+            return Err(Error::invalid(OPERATION, NO_USAGE));
         }
         let info =
             vk::PhysicalDeviceExternalBufferInfo::default().usage(usage).handle_type(memory_flag(OPERATION, kind)?);
@@ -122,9 +122,9 @@ impl VulkanInterop {
         kind: MemoryHandleKind,
         image: &ImageQuery,
     ) -> Result<(ExternalFeatures<MemoryHandleKind>, vk::ImageFormatProperties)> {
-        const OPERATION: &str = "vkGetPhysicalDeviceImageFormatProperties2";
+        const OPERATION: &str = "VulkanInterop::image_features";
         if image.usage.is_empty() {
-            return Err(Error::invalid(OPERATION, "the image has no usage"));
+            return Err(Error::invalid(OPERATION, "the image has no usage; say what Vulkan uses it for"));
         }
         let mut external_info =
             vk::PhysicalDeviceExternalImageFormatInfo::default().handle_type(memory_flag(OPERATION, kind)?);
@@ -141,7 +141,7 @@ impl VulkanInterop {
         unsafe {
             self.instance().get_physical_device_image_format_properties2(self.physical_device(), &info, &mut properties)
         }
-        .checked(OPERATION)
+        .checked("vkGetPhysicalDeviceImageFormatProperties2")
         .map_err(|error| {
             error
                 .with_device(self.identity())
@@ -161,10 +161,10 @@ impl VulkanInterop {
     /// [`ErrorKind::Unsupported`] if Vulkan has no such kind of handle. A kind that Vulkan has and the device does
     /// not is no error: all features are `false`.
     pub fn semaphore_features(&self, kind: SemaphoreHandleKind) -> Result<ExternalFeatures<SemaphoreHandleKind>> {
-        const OPERATION: &str = "vkGetPhysicalDeviceExternalSemaphoreProperties";
+        const OPERATION: &str = "VulkanInterop::semaphore_features";
         let handle_type = semaphore_handle_type(kind).ok_or_else(|| no_twin(OPERATION, kind))?;
         let timeline = kind.payload() == SemaphorePayload::Timeline;
-        if timeline && !self.knows_timelines() {
+        if timeline && !self.has_timelines() {
             return Ok(ExternalFeatures {
                 exportable: false,
                 importable: false,
@@ -200,16 +200,6 @@ impl VulkanInterop {
                 })
                 .collect(),
         })
-    }
-
-    /// Whether the device has timeline semaphores at all, enabled or not.
-    fn knows_timelines(&self) -> bool {
-        // SAFETY: `VulkanInterop::new`'s caller promised that instance and device are live and belong together.
-        unsafe {
-            let properties = self.instance().get_physical_device_properties(self.physical_device());
-            properties.api_version >= vk::API_VERSION_1_2
-                || has_extension(self.instance(), self.physical_device(), vk::KHR_TIMELINE_SEMAPHORE_NAME)
-        }
     }
 }
 

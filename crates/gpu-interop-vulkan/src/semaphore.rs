@@ -34,32 +34,35 @@ impl OwnedSemaphore {
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].
     pub fn binary(interop: &VulkanInterop) -> Result<Self> {
-        Self::create(interop, SemaphorePayload::Binary, 0, vk::ExternalSemaphoreHandleTypeFlags::empty())
+        let kinds = vk::ExternalSemaphoreHandleTypeFlags::empty();
+        Self::create("OwnedSemaphore::binary", interop, SemaphorePayload::Binary, 0, kinds)
     }
 
-    /// A timeline semaphore at `initial` that is not shared. Rests on `vkCreateSemaphore`; the device must have the
-    /// feature `timelineSemaphore` enabled, which Vulkan cannot be asked.
+    /// A timeline semaphore at `initial` that is not shared. Rests on `vkCreateSemaphore`; that the feature
+    /// `timelineSemaphore` is enabled, which Vulkan cannot be asked, the caller of [`VulkanInterop::new`] has promised.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the device lacks the functions of timeline semaphores;
-    /// [`ErrorKind::OutOfMemory`].
+    /// [`ErrorKind::Unsupported`] if the physical device does not have the feature, or the device lacks the functions of
+    /// timeline semaphores; [`ErrorKind::OutOfMemory`].
     pub fn timeline(interop: &VulkanInterop, initial: u64) -> Result<Self> {
-        Self::create(interop, SemaphorePayload::Timeline, initial, vk::ExternalSemaphoreHandleTypeFlags::empty())
+        let kinds = vk::ExternalSemaphoreHandleTypeFlags::empty();
+        Self::create("OwnedSemaphore::timeline", interop, SemaphorePayload::Timeline, initial, kinds)
     }
 
+    /// `operation` is what was asked for.
     pub(crate) fn create(
+        operation: &'static str,
         interop: &VulkanInterop,
         payload: SemaphorePayload,
         initial: u64,
         export: vk::ExternalSemaphoreHandleTypeFlags,
     ) -> Result<Self> {
-        const OPERATION: &str = "vkCreateSemaphore";
         let mut type_info =
             vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE).initial_value(initial);
         let mut export_info = vk::ExportSemaphoreCreateInfo::default().handle_types(export);
         let mut info = vk::SemaphoreCreateInfo::default();
         if payload == SemaphorePayload::Timeline {
-            interop.timeline(OPERATION)?;
+            interop.timeline(operation)?;
             info = info.push_next(&mut type_info);
         }
         if !export.is_empty() {
@@ -68,7 +71,7 @@ impl OwnedSemaphore {
         // SAFETY: the device is live (`VulkanInterop::new`) and has timeline semaphores if one is asked for; the
         // caller has asked the device whether it exports such semaphores.
         let semaphore = unsafe { interop.device().create_semaphore(&info, None) }
-            .checked(OPERATION)
+            .checked("vkCreateSemaphore")
             .map_err(|error| error.with_device(interop.identity()))?;
         Ok(Self { inner: Arc::new(Inner { interop: interop.clone(), semaphore, payload }) })
     }
@@ -96,13 +99,12 @@ impl OwnedSemaphore {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore; [`ErrorKind::Driver`] if the device is lost.
     pub fn value(&self) -> Result<u64> {
-        const OPERATION: &str = "vkGetSemaphoreCounterValue";
-        let functions = self.timeline_functions(OPERATION)?;
+        let functions = self.timeline_functions("OwnedSemaphore::value")?;
         let mut value = 0;
         // SAFETY: device and semaphore are live, the semaphore is a timeline, the function was loaded from the device.
         unsafe { (functions.get_semaphore_counter_value_khr)(self.device(), self.inner.semaphore, &raw mut value) }
             .result()
-            .checked(OPERATION)?;
+            .checked("vkGetSemaphoreCounterValue")?;
         Ok(value)
     }
 
@@ -112,7 +114,7 @@ impl OwnedSemaphore {
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore, a value that is not above the present one, or one that is
     /// further above than the device allows ([`VulkanInterop::max_timeline_difference`]); [`ErrorKind::OutOfMemory`].
     pub fn signal(&self, value: u64) -> Result<()> {
-        const OPERATION: &str = "vkSignalSemaphore";
+        const OPERATION: &str = "OwnedSemaphore::signal";
         let functions = self.timeline_functions(OPERATION)?;
         let present = self.value()?;
         if value <= present {
@@ -123,7 +125,9 @@ impl OwnedSemaphore {
         self.within_reach(OPERATION, present, value)?;
         let info = vk::SemaphoreSignalInfo::default().semaphore(self.inner.semaphore).value(value);
         // SAFETY: as in `value`; the value was just seen to be greater than the present one.
-        unsafe { (functions.signal_semaphore_khr)(self.device(), &raw const info) }.result().checked(OPERATION)
+        unsafe { (functions.signal_semaphore_khr)(self.device(), &raw const info) }
+            .result()
+            .checked("vkSignalSemaphore")
     }
 
     /// Blocks until a timeline is at least `value`. Rests on `vkWaitSemaphores`, after a millisecond of looking: NVIDIA's
@@ -133,10 +137,9 @@ impl OwnedSemaphore {
     /// [`ErrorKind::Timeout`] after `timeout`; the wait may be repeated. [`ErrorKind::InvalidArgument`] for a binary
     /// semaphore; [`ErrorKind::Driver`] if the device is lost.
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        const OPERATION: &str = "vkWaitSemaphores";
         /// For how long it looks, and between which looks it sleeps.
         const LOOKS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(50));
-        let functions = self.timeline_functions(OPERATION)?;
+        let functions = self.timeline_functions("OwnedSemaphore::wait")?;
         let start = Instant::now();
         loop {
             if self.value()? >= value {
@@ -154,7 +157,7 @@ impl OwnedSemaphore {
         // SAFETY: as in `value`; one semaphore, one value.
         match unsafe { (functions.wait_semaphores_khr)(self.device(), &raw const info, nanoseconds(timeout)) } {
             vk::Result::SUCCESS => Ok(()),
-            code => Err(error::driver(OPERATION, code).with_context("value", value)),
+            code => Err(error::driver("vkWaitSemaphores", code).with_context("value", value)),
         }
     }
 
@@ -228,7 +231,7 @@ impl ExportableSemaphore {
     /// creation succeeds on some devices that do not) or `VK_KHR_external_semaphore_fd` is not enabled;
     /// [`ErrorKind::OutOfMemory`].
     pub fn binary(interop: &VulkanInterop) -> Result<Self> {
-        Self::new(interop, handles::BINARY_SEMAPHORE, 0)
+        Self::new("ExportableSemaphore::binary", interop, handles::BINARY_SEMAPHORE, 0)
     }
 
     /// A timeline semaphore at `initial`, to be exported as [`SemaphoreHandleKind::TimelineFd`], on Windows as
@@ -237,24 +240,31 @@ impl ExportableSemaphore {
     /// # Errors
     /// As [`binary`](Self::binary).
     pub fn timeline(interop: &VulkanInterop, initial: u64) -> Result<Self> {
-        Self::new(interop, handles::TIMELINE_SEMAPHORE, initial)
+        Self::new("ExportableSemaphore::timeline", interop, handles::TIMELINE_SEMAPHORE, initial)
     }
 
-    fn new(interop: &VulkanInterop, handle: SemaphoreHandleKind, initial: u64) -> Result<Self> {
-        const OPERATION: &str = "ExportableSemaphore::new";
+    fn new(
+        operation: &'static str,
+        interop: &VulkanInterop,
+        handle: SemaphoreHandleKind,
+        initial: u64,
+    ) -> Result<Self> {
+        if handle.payload() == SemaphorePayload::Timeline {
+            interop.timeline(operation)?;
+        }
         let features = interop.semaphore_features(handle)?;
         let types = semaphore_handle_type(handle).filter(|_| features.exportable);
         let Some(types) = types else {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                OPERATION,
+                operation,
                 "the device does not export this kind of semaphore",
             )
             .with_device(interop.identity())
             .with_context("handle", handle));
         };
-        handles::need_semaphores(OPERATION, interop).map_err(|error| error.with_device(interop.identity()))?;
-        let semaphore = OwnedSemaphore::create(interop, handle.payload(), initial, types)?;
+        handles::need_semaphores(operation, interop).map_err(|error| error.with_device(interop.identity()))?;
+        let semaphore = OwnedSemaphore::create(operation, interop, handle.payload(), initial, types)?;
         Ok(Self { semaphore, handle, exported: Arc::default() })
     }
 
@@ -300,15 +310,15 @@ mod tests {
     fn steps_are_as_long_as_the_device_allows() {
         const MOST: u64 = i32::MAX as u64;
         for (present, value) in [(0, 0), (0, MOST), (MOST, 0), (u64::MAX - MOST, u64::MAX), (7, 7 + MOST)] {
-            within_reach("vkSignalSemaphore", present, value, MOST).expect("within reach");
+            within_reach("op", present, value, MOST).expect("within reach");
         }
         for (present, value) in [(0, MOST + 1), (MOST + 1, 0), (0, u64::MAX), (6, 7 + MOST)] {
-            let error = within_reach("vkSignalSemaphore", present, value, MOST).expect_err("too far");
+            let error = within_reach("op", present, value, MOST).expect_err("too far");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             let text = error.to_string();
             let words = ["smaller steps", &format!("value: {value}"), "greatest difference: 2147483647"];
             assert!(words.into_iter().all(|word| text.contains(word)), "{text}");
         }
-        within_reach("vkSignalSemaphore", 0, u64::MAX, u64::MAX).expect("no limit");
+        within_reach("op", 0, u64::MAX, u64::MAX).expect("no limit");
     }
 }

@@ -118,7 +118,7 @@ impl TimelineWaiter for Waiter {
     }
 
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()> {
-        const OPERATION: &str = "vkWaitSemaphores";
+        const OPERATION: &str = "TimelineWaiter::wait_any";
         let interop = self.wake.interop();
         let mut semaphores = vec![self.wake.as_raw()];
         let mut values = vec![self.interruptions().seen + 1];
@@ -139,7 +139,7 @@ impl TimelineWaiter for Waiter {
         interruptions.seen = interruptions.sent;
         match waited {
             vk::Result::SUCCESS | vk::Result::TIMEOUT => Ok(()),
-            code => Err(error::driver(OPERATION, code)),
+            code => Err(error::driver("vkWaitSemaphores", code)),
         }
     }
 

@@ -10,8 +10,8 @@ use common::{USAGE, vulkan, vulkan_with};
 use gpu_interop_core::SemaphoreHandleKind;
 use gpu_interop_core::{DeviceKind, ErrorKind, IdentityMatch, MemoryHandleKind};
 use gpu_interop_vulkan::{
-    BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ImageQuery, QueueKind, VulkanInterop,
-    device_identity,
+    BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ImageQuery, MemoryPlacement, OwnedBuffer,
+    QueueKind, VulkanInterop, device_identity,
 };
 
 #[test]
@@ -93,11 +93,33 @@ fn buffer_creation_agrees_with_the_query() {
 #[test]
 fn bad_options_are_refused_before_the_driver() {
     let Some(context) = vulkan() else { return };
-    for options in [BufferOptions::new(0, USAGE), BufferOptions::new(64, vk::BufferUsageFlags::empty())] {
-        let Err(error) = ExportableBuffer::new(context.interop(), &options) else {
-            unreachable!("{options:?} was accepted")
-        };
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{options:?}");
+    let (interop, none) = (context.interop(), vk::BufferUsageFlags::empty());
+    for (size, usage, words) in [(0, USAGE, "at least one"), (64, none, "say what Vulkan uses it for")] {
+        let exported = ExportableBuffer::new(interop, &BufferOptions::new(size, usage)).map(drop);
+        let owned = OwnedBuffer::new(interop, size, usage, MemoryPlacement::DeviceLocal).map(drop);
+        for (outcome, operation) in [(exported, "ExportableBuffer::new"), (owned, "OwnedBuffer::new")] {
+            let error = outcome.expect_err(words);
+            assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, operation), "{error}");
+            assert!(error.message().contains(words), "{error}");
+        }
+    }
+    let error = interop.buffer_features(MemoryHandleKind::OpaqueFd, none).expect_err("no usage");
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "VulkanInterop::buffer_features"));
+}
+
+#[cfg(unix)]
+#[test]
+fn bad_imports_of_buffers_name_the_import() {
+    use gpu_interop_vulkan::{BufferImportOptions, ImportedBuffer};
+
+    let Some(context) = vulkan() else { return };
+    let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(64, USAGE)).expect("create");
+    for (size, usage) in [(0, USAGE), (64, vk::BufferUsageFlags::empty())] {
+        let request = exported.import_request().expect("export");
+        let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(size, usage))
+            .expect_err("refused");
+        let error = failure.error();
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "ImportedBuffer::new"), "{error}");
     }
 }
 
@@ -126,7 +148,7 @@ fn images_are_told_apart_by_format() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let unused = ImageQuery { usage: vk::ImageUsageFlags::empty(), ..query };
     let error = context.interop().image_features(MemoryHandleKind::OpaqueFd, &unused).expect_err("no usage");
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "VulkanInterop::image_features"));
 }
 
 #[test]
@@ -207,5 +229,49 @@ fn semaphores_that_the_device_does_not_import_come_back() {
         assert_eq!(failure.kind(), ErrorKind::Unsupported);
         let fd = failure.into_request().into_handle().into_fd().expect("the descriptor comes back");
         rustix::fs::fstat(&fd).expect("open");
+    }
+}
+
+/// Vulkan cannot be asked which version an instance was created for, but it shows.
+#[test]
+fn an_instance_of_vulkan_1_0_is_refused() {
+    let Some(context) = vulkan() else { return };
+    let entry = gpu_interop_vulkan::load().expect("Vulkan is there");
+    // What 1.1 has in its core, an application can have enabled with 1.0.
+    let extensions =
+        [vk::KHR_GET_PHYSICAL_DEVICE_PROPERTIES2_NAME.as_ptr(), vk::KHR_EXTERNAL_MEMORY_CAPABILITIES_NAME.as_ptr()];
+    for extensions in [&[][..], &extensions[..]] {
+        let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_0);
+        let info = vk::InstanceCreateInfo::default().application_info(&application).enabled_extension_names(extensions);
+        // SAFETY: the names are constants, and the instance is destroyed below.
+        let instance = unsafe { entry.create_instance(&info, None) }.expect("an instance");
+        // SAFETY: the instance is alive.
+        let devices = unsafe { instance.enumerate_physical_devices() }.expect("devices");
+        // SAFETY: as above.
+        let name =
+            |device: &vk::PhysicalDevice| unsafe { instance.get_physical_device_properties(*device) }.device_name;
+        // SAFETY: the context is alive.
+        let wanted =
+            unsafe { context.interop().instance().get_physical_device_properties(context.interop().physical_device()) };
+        let physical = devices.into_iter().find(|device| name(device) == wanted.device_name).expect("the same device");
+        let priorities = [1.0];
+        let queues = [vk::DeviceQueueCreateInfo::default()
+            .queue_family_index(context.queue_family())
+            .queue_priorities(&priorities)];
+        let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
+        // SAFETY: the family exists; the device is destroyed below, before the instance.
+        let device = unsafe { instance.create_device(physical, &info, None) }.expect("a device");
+        // SAFETY: both are alive until the result, an error, is dropped. That the instance is none of 1.1 is what is tested:
+        // nothing of 1.1 is called but what the loader answers in the driver's place.
+        let result = unsafe { VulkanInterop::new(&instance, physical, &device) };
+        let outcome = result.map(drop).map_err(|error| (error.kind(), error.to_string()));
+        // SAFETY: nothing was made from them.
+        unsafe {
+            device.destroy_device(None);
+            instance.destroy_instance(None);
+        }
+        let (kind, text) = outcome.expect_err("the instance is of 1.0");
+        assert_eq!(kind, ErrorKind::InvalidArgument, "{text}");
+        assert!(text.contains("apiVersion"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! What reaches the driver, and in which order: some of its functions are replaced by ones that take notes.
+//! In which order objects end: some functions of the driver are replaced by ones that take notes.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used)]
@@ -11,8 +11,7 @@ use ash::vk;
 use common::{IMAGE_USAGE, USAGE, vulkan};
 use gpu_interop_core::ErrorKind;
 use gpu_interop_vulkan::{
-    BufferOptions, Context, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec, OwnershipTransfer,
-    VulkanInterop,
+    BufferOptions, Context, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec, VulkanInterop,
 };
 
 thread_local! {
@@ -20,8 +19,6 @@ thread_local! {
     static REAL: RefCell<Option<ash::DeviceFnV1_0>> = const { RefCell::new(None) };
     /// The ends of objects on this thread, in order.
     static ENDS: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
-    /// The first and the second stages of the barriers on this thread.
-    static STAGES: RefCell<Vec<[vk::PipelineStageFlags; 2]>> = const { RefCell::new(Vec::new()) };
 }
 
 fn real<R>(call: impl FnOnce(&ash::DeviceFnV1_0) -> R) -> R {
@@ -70,28 +67,6 @@ unsafe extern "system" fn bind_image(_: vk::Device, _: vk::Image, _: vk::DeviceM
     vk::Result::ERROR_OUT_OF_DEVICE_MEMORY
 }
 
-unsafe extern "system" fn pipeline_barrier(
-    commands: vk::CommandBuffer,
-    before: vk::PipelineStageFlags,
-    after: vk::PipelineStageFlags,
-    flags: vk::DependencyFlags,
-    memory_count: u32,
-    memory: *const vk::MemoryBarrier<'_>,
-    buffer_count: u32,
-    buffers: *const vk::BufferMemoryBarrier<'_>,
-    image_count: u32,
-    images: *const vk::ImageMemoryBarrier<'_>,
-) {
-    STAGES.with_borrow_mut(|stages| stages.push([before, after]));
-    real(|real| {
-        let record = real.cmd_pipeline_barrier;
-        // SAFETY: the caller's call, passed on.
-        unsafe {
-            record(commands, before, after, flags, memory_count, memory, buffer_count, buffers, image_count, images);
-        }
-    });
-}
-
 /// The context's device, with some functions replaced. Works on the thread that it was made on.
 fn observed(context: &Context, replace: impl FnOnce(&mut ash::DeviceFnV1_0)) -> VulkanInterop {
     let interop = context.interop();
@@ -122,33 +97,4 @@ fn an_object_goes_before_its_memory_even_if_the_two_were_never_bound() {
     let error = ExportableImage::new(&device, &ImageOptions::new(image)).expect_err("not bound");
     assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
     assert_eq!(ENDS.take(), ["image", "memory"]);
-}
-
-/// A barrier comes after the semaphores that its submission waits for only if it names a stage that waits for them.
-#[test]
-fn an_acquire_waits_with_the_submission_that_it_is_in() {
-    let Some(context) = vulkan() else { return };
-    let device = observed(&context, |functions| functions.cmd_pipeline_barrier = pipeline_barrier);
-    let buffer = ExportableBuffer::new(&device, &BufferOptions::new(4096, USAGE)).expect("create");
-    let image = ImageSpec::new(vk::ImageViewType::TYPE_2D, [16, 8, 1], vk::Format::R8G8B8A8_UNORM, IMAGE_USAGE);
-    let image = ExportableImage::new(&device, &ImageOptions::new(image)).expect("create");
-    let (buffer, image) = (buffer.buffer(), image.image());
-    let all = OwnershipTransfer::all(context.queue_family());
-    let general = vk::ImageLayout::GENERAL;
-    context
-        .run(|recording| {
-            let commands = recording.as_raw();
-            // SAFETY: recording, outside a render pass, on the context's queue; both are of its device and outlive the
-            // run. They are released before they are acquired.
-            unsafe {
-                image.record_initialize(commands);
-                buffer.record_release(commands, all)?;
-                image.record_release(commands, all, general)?;
-                STAGES.take();
-                buffer.record_acquire(commands, all)?;
-                image.record_acquire(commands, all, general)
-            }
-        })
-        .expect("run");
-    assert_eq!(STAGES.take(), [[vk::PipelineStageFlags::ALL_COMMANDS; 2]; 2]);
 }

@@ -176,7 +176,11 @@ fn an_application_can_move_an_image_itself_and_say_so() {
     // SAFETY: the commands above have run.
     unsafe { image.assume_initialized() };
     upload_all(&context, image, 4);
-    context.release_image(image).expect("release");
+    // SAFETY: as above; the image is this device's own and in the layout `GENERAL`.
+    own(&|commands| unsafe { image.record_release(commands, all, vk::ImageLayout::GENERAL) }).expect("run");
+    refused(context.acquire_image(image), "this device's already");
+    // SAFETY: the commands above have run.
+    unsafe { image.assume_released() };
     // SAFETY: as above; the image was released, and nobody has imported it.
     own(&|commands| unsafe { image.record_acquire(commands, all, vk::ImageLayout::GENERAL) }).expect("run");
     refused(download(&context, image), "acquire it first");

@@ -131,7 +131,9 @@ fn host_and_device_see_each_others_writes() {
     let mut found = vec![0; data.len()];
     imported.buffer().read(0, &mut found).expect("read");
     assert_same(&found, &data, "host to host");
+    hand_over((&*first, &exported), (&*second, &imported), true);
     second.fill(imported.buffer(), 8, 4, 0x0403_0201).expect("fill");
+    hand_over((&*first, &exported), (&*second, &imported), false);
     let mut found = [0; 6];
     exported.buffer().read(7, &mut found).expect("read");
     assert_eq!(found, [data[7], 1, 2, 3, 4, data[12]], "device to host, unaligned");

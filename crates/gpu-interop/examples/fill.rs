@@ -7,6 +7,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let vulkan = Context::new(&ContextOptions::default())?;
     let usage = BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST;
     let exported = ExportableBuffer::new(vulkan.interop(), &BufferOptions::new(4096, usage))?;
+    // The compute side is the first to write.
+    vulkan.release(exported.buffer())?;
 
     // The importing side: the same hardware, through CUDA, HIP or the CPU.
     let device = gpu_interop::device_for(vulkan.identity())?;

@@ -74,7 +74,7 @@ impl Spare {
 impl VulkanAccess {
     /// One submission: waits, acquires, copies to and from staging memory, releases, signals.
     pub(super) fn exchange(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
-        let mut released = self.released.lock().map_err(|_| Stop::Failed("another transfer panicked".into()))?;
+        let mut released = self.released()?;
         let size = data.len() as u64;
         let staging = self.spare.take(&self.context, 2 * size)?;
         staging.write(size, data)?;

@@ -352,7 +352,8 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::unload_module"))
     }
 
-    /// Looks a kernel up by name. It lives as long as its module.
+    /// Looks a kernel up by name, which is not empty. It lives as long as its module. If there is none, the error is
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument).
     unsafe fn module_kernel(&self, _module: RawModule, _name: &CStr) -> Result<RawKernel> {
         Err(missing("BackendDevice::module_kernel"))
     }

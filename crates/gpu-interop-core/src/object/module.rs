@@ -7,7 +7,7 @@ use super::device::DeviceInner;
 use super::lifetime::Owned;
 use super::resource::Resource;
 use crate::backend::{RawKernel, RawModule};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 #[derive(Debug)]
 pub(super) struct ModuleInner {
@@ -29,9 +29,13 @@ impl Module {
     /// The kernel with this name.
     ///
     /// # Errors
-    /// What the driver answers if there is none.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the module has no kernel of this name, or the
+    /// name is empty, with every backend; else what the driver answers (`cuModuleGetFunction`, `hipModuleGetFunction`).
     pub fn kernel(&self, name: &CStr) -> Result<Kernel> {
         let device = &self.inner.owned.device;
+        if name.is_empty() {
+            return Err(device.decorate(Error::invalid("Module::kernel", "the name of the kernel is empty; say which")));
+        }
         // SAFETY: the module is live.
         unsafe { device.raw.module_kernel(self.inner.raw, name) }
             .map(|raw| Kernel { module: self.inner.clone(), raw })

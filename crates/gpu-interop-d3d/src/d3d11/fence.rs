@@ -38,7 +38,7 @@ impl ExportableFence {
     /// 10, version 1703); `InvalidArgument` for the greatest value; otherwise what the driver answers.
     pub fn new(interop: &D3d11Interop, initial: u64) -> Result<Self> {
         const OPERATION: &str = "ID3D11Device5::CreateFence";
-        check_value(OPERATION, initial)?;
+        check_value("ExportableFence::new", initial)?;
         let device: ID3D11Device5 = interop.query()?;
         let mut raw: Option<ID3D11Fence> = None;
         // SAFETY: the arguments are plain values; the fence is asked for by the interface that it is kept as.
@@ -84,10 +84,10 @@ impl ExportableFence {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise what the
     /// driver answers.
     pub fn context_signal(&self, context: &ID3D11DeviceContext, value: u64) -> Result<()> {
-        const OPERATION: &str = "ID3D11DeviceContext4::Signal";
-        let context = self.context(OPERATION, context, value)?;
+        let context = self.context("ExportableFence::context_signal", context, value)?;
         // SAFETY: context and fence are live objects.
-        unsafe { context.Signal(&self.raw, value) }.checked(OPERATION).map_err(|error| self.interop.failed(error))
+        let signalled = unsafe { context.Signal(&self.raw, value) };
+        signalled.checked("ID3D11DeviceContext4::Signal").map_err(|error| self.interop.failed(error))
     }
 
     /// Has the context wait for the value before it runs its next commands. Rests on `ID3D11DeviceContext4::Wait`. Call
@@ -96,10 +96,10 @@ impl ExportableFence {
     /// # Errors
     /// As [`context_signal`](Self::context_signal).
     pub fn context_wait(&self, context: &ID3D11DeviceContext, value: u64) -> Result<()> {
-        const OPERATION: &str = "ID3D11DeviceContext4::Wait";
-        let context = self.context(OPERATION, context, value)?;
+        let context = self.context("ExportableFence::context_wait", context, value)?;
         // SAFETY: context and fence are live objects.
-        unsafe { context.Wait(&self.raw, value) }.checked(OPERATION).map_err(|error| self.interop.failed(error))
+        let waits = unsafe { context.Wait(&self.raw, value) };
+        waits.checked("ID3D11DeviceContext4::Wait").map_err(|error| self.interop.failed(error))
     }
 
     fn context(

@@ -41,11 +41,10 @@ impl ExportableResource {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0 or of 4 GiB or
     /// more, `Unsupported` if the device has no such buffers, `OutOfMemory`, or what else the driver answers.
     pub fn buffer(interop: &D3d11Interop, size: u64, bind: BindFlags, sharing: Sharing) -> Result<Self> {
-        const OPERATION: &str = "ID3D11Device::CreateBuffer";
         let bytes = u32::try_from(size).ok().filter(|bytes| *bytes > 0);
         let desc = D3D11_BUFFER_DESC {
             ByteWidth: bytes.ok_or_else(|| {
-                Error::invalid(OPERATION, "a buffer of Direct3D 11 has from 1 to 2^32 - 1 bytes")
+                Error::invalid("ExportableResource::buffer", "a buffer of Direct3D 11 has from 1 to 2^32 - 1 bytes")
                     .with_context("size", size)
             })?,
             Usage: D3D11_USAGE_DEFAULT,
@@ -56,7 +55,7 @@ impl ExportableResource {
         let mut buffer: Option<ID3D11Buffer> = None;
         // SAFETY: the description is plain data that outlives the call, and there are no contents.
         let answer = unsafe { interop.device().CreateBuffer(&raw const desc, None, Some(&raw mut buffer)) };
-        let buffer = created(OPERATION, answer, buffer)
+        let buffer = created("ID3D11Device::CreateBuffer", answer, buffer)
             .map_err(|error| interop.failed(error).with_context("size", size).with_context("sharing", text(sharing)))?;
         Ok(Self { interop: interop.clone(), resource: buffer.into(), texture: None, sharing, size })
     }

@@ -33,7 +33,7 @@ impl ExportableFence {
     /// what the driver answers.
     pub fn new(interop: &D3d12Interop, initial: u64) -> Result<Self> {
         const OPERATION: &str = "ID3D12Device::CreateFence";
-        check_value(OPERATION, initial)?;
+        check_value("ExportableFence::new", initial)?;
         // SAFETY: the arguments are plain values.
         let raw: ID3D12Fence = unsafe { interop.device().CreateFence(initial, D3D12_FENCE_FLAG_SHARED) }
             .checked(OPERATION)
@@ -73,10 +73,12 @@ impl ExportableFence {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) unless `value` is above the present
     /// one and below 2^64 - 1; otherwise as [`value`](Self::value).
     pub fn signal(&self, value: u64) -> Result<()> {
-        const OPERATION: &str = "ID3D12Fence::Signal";
         // SAFETY: the fence is a live object, and the argument a plain value.
-        let signal = || unsafe { self.raw.Signal(value) }.checked(OPERATION);
-        self.counter.check_signal(OPERATION, value).and_then(|()| signal()).map_err(|error| self.interop.failed(error))
+        let signal = || unsafe { self.raw.Signal(value) }.checked("ID3D12Fence::Signal");
+        self.counter
+            .check_signal("ExportableFence::signal", value)
+            .and_then(|()| signal())
+            .map_err(|error| self.interop.failed(error))
     }
 
     /// Blocks until the value is at least `value`. Rests on `ID3D12Fence::SetEventOnCompletion`.
@@ -96,10 +98,10 @@ impl ExportableFence {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise what the
     /// driver answers.
     pub fn queue_signal(&self, queue: &ID3D12CommandQueue, value: u64) -> Result<()> {
-        const OPERATION: &str = "ID3D12CommandQueue::Signal";
-        check_value(OPERATION, value)?;
+        check_value("ExportableFence::queue_signal", value)?;
         // SAFETY: queue and fence are live objects.
-        unsafe { queue.Signal(&self.raw, value) }.checked(OPERATION).map_err(|error| self.interop.failed(error))
+        let signalled = unsafe { queue.Signal(&self.raw, value) };
+        signalled.checked("ID3D12CommandQueue::Signal").map_err(|error| self.interop.failed(error))
     }
 
     /// Has the queue wait for the value before it runs what is submitted next. Rests on `ID3D12CommandQueue::Wait`.
@@ -107,10 +109,10 @@ impl ExportableFence {
     /// # Errors
     /// As [`queue_signal`](Self::queue_signal).
     pub fn queue_wait(&self, queue: &ID3D12CommandQueue, value: u64) -> Result<()> {
-        const OPERATION: &str = "ID3D12CommandQueue::Wait";
-        check_value(OPERATION, value)?;
+        check_value("ExportableFence::queue_wait", value)?;
         // SAFETY: queue and fence are live objects.
-        unsafe { queue.Wait(&self.raw, value) }.checked(OPERATION).map_err(|error| self.interop.failed(error))
+        let waits = unsafe { queue.Wait(&self.raw, value) };
+        waits.checked("ID3D12CommandQueue::Wait").map_err(|error| self.interop.failed(error))
     }
 
     /// Exports the fence. Every call gives a new handle, owned by the caller, that keeps the fence. Rests on

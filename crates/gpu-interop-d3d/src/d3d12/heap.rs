@@ -160,7 +160,8 @@ impl ExportableHeap {
     /// the offset is not a multiple of what the device asks for, or the buffer ends behind the heap; otherwise as
     /// [`ExportableResource::buffer`](super::ExportableResource::buffer).
     pub fn place_buffer(&self, offset: u64, size: u64, flags: ResourceFlags) -> Result<PlacedResource> {
-        self.place(offset, Plan::buffer("ExportableHeap::place_buffer", size, flags)?)
+        const OPERATION: &str = "ExportableHeap::place_buffer";
+        self.place(OPERATION, offset, Plan::buffer(OPERATION, size, flags)?)
     }
 
     /// A texture at `offset`, which an importer of the heap maps there. Rests on `ID3D12Device::CreatePlacedResource`.
@@ -169,14 +170,14 @@ impl ExportableHeap {
     /// As [`place_buffer`](Self::place_buffer) and
     /// [`ExportableResource::texture`](super::ExportableResource::texture).
     pub fn place_texture(&self, offset: u64, texture: &TextureSpec, flags: ResourceFlags) -> Result<PlacedResource> {
-        self.place(offset, Plan::texture("ExportableHeap::place_texture", texture, flags)?)
+        const OPERATION: &str = "ExportableHeap::place_texture";
+        self.place(OPERATION, offset, Plan::texture(OPERATION, texture, flags)?)
     }
 
-    fn place(&self, offset: u64, plan: Plan) -> Result<PlacedResource> {
-        const OPERATION: &str = "ID3D12Device::CreatePlacedResource";
+    fn place(&self, operation: &'static str, offset: u64, plan: Plan) -> Result<PlacedResource> {
         let needs = self.interop.allocation(&plan.desc)?;
         let refused = |message: String| {
-            let error = Error::invalid(OPERATION, message).with_context("offset", offset);
+            let error = Error::invalid(operation, message).with_context("offset", offset);
             Err(error.with_context("size", needs.SizeInBytes).with_context("heap", format_args!("{:?}", self.options)))
         };
         if self.options.contents != HeapContents::Any && self.options.contents != HeapContents::of(&plan) {
@@ -201,7 +202,7 @@ impl ExportableHeap {
                 &raw mut resource,
             )
         };
-        let resource = created(OPERATION, answer, resource)
+        let resource = created("ID3D12Device::CreatePlacedResource", answer, resource)
             .map_err(|error| self.interop.failed(error).with_context("offset", offset))?;
         Ok(PlacedResource { resource, heap: self.clone(), plan, offset })
     }

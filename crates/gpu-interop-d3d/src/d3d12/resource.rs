@@ -36,7 +36,7 @@ const SINGLE_SAMPLE: DXGI_SAMPLE_DESC = DXGI_SAMPLE_DESC { Count: 1, Quality: 0 
 impl Plan {
     pub(super) fn buffer(operation: &'static str, size: u64, flags: ResourceFlags) -> Result<Self> {
         if size == 0 {
-            return Err(Error::invalid(operation, "the size is 0"));
+            return Err(Error::invalid(operation, "the size is 0 bytes; ask for at least one"));
         }
         check_flags(operation, flags, ResourceFlags::ALLOW_UNORDERED_ACCESS)?;
         let desc = D3D12_RESOURCE_DESC {

@@ -27,7 +27,7 @@ use crate::progress;
 use crate::signal_memory;
 use crate::texture;
 use crate::trace::DriverFunction;
-use crate::vendor::{Vendor, WordWait};
+use crate::vendor::{Doing, Vendor, WordWait};
 
 /// Calls a function of the driver with the device current, as `call` does. In an unsafe block.
 macro_rules! current {
@@ -434,8 +434,13 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn module_kernel(&self, module: RawModule, name: &CStr) -> Result<RawKernel> {
+        let (driver, _current) = self.context.enter()?;
+        let entry = &driver.functions.module_get_function;
+        let (find, operation) = (entry.require(&driver.version)?, entry.operation);
+        let mut kernel = 0;
         // SAFETY: live, by contract.
-        let (kernel, operation) = unsafe { create!(self.module_get_function(module.get(), name.as_ptr())) }?;
+        let found = unsafe { find.traced(operation, (&raw mut kernel, module.get(), name.as_ptr())) };
+        driver.check_for(Doing::FindingKernel, operation, found)?;
         not_null(operation, kernel).map(RawKernel::new)
     }
 

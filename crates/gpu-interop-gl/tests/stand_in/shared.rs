@@ -337,10 +337,15 @@ fn semaphores_name_what_they_hand_over() {
         unsafe { semaphore.wait(&barriers) }.expect("waited");
         with(|state| assert_eq!(state.barriers, expected));
     }
-    assert_eq!(semaphore.signal_value(1, &Barriers::NONE).expect_err("binary").kind(), ErrorKind::InvalidArgument);
+    let signalled = semaphore.signal_value(1, &Barriers::NONE);
     // SAFETY: refused.
     let waited = unsafe { semaphore.wait_value(1, &Barriers::NONE) };
-    assert_eq!(waited.expect_err("binary").kind(), ErrorKind::InvalidArgument);
+    for (outcome, operation) in
+        [(signalled, "ImportedSemaphore::signal_value"), (waited, "ImportedSemaphore::wait_value")]
+    {
+        let error = outcome.expect_err("binary");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, operation), "{error}");
+    }
 
     // What is of another context is no number of this one.
     // SAFETY: the thread's driver is current.

@@ -35,8 +35,8 @@ impl Context {
     /// The other API may use the targets once it has seen the signals, or the submission has been waited for.
     ///
     /// # Errors
-    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) without a copy; those of [`Recording::copy`] and
-    /// [`Context::submit`]. Nothing is submitted then.
+    /// [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) without a copy; those of [`Recording::acquire`],
+    /// of a target that was never released for one, [`Recording::copy`] and [`Context::submit`]. Nothing is submitted then.
     pub fn send(
         &self,
         copies: &[BufferCopy<'_>],

@@ -5,9 +5,10 @@ use gpu_interop_core::{Error, Result};
 
 use super::{Context, Recording};
 use crate::buffer::OwnedBuffer;
-use crate::image::{ImageCommand, OwnedImage};
+use crate::image::OwnedImage;
 use crate::ownership::OwnershipTransfer;
 use crate::placement::MemoryPlacement;
+use crate::tracking::Command;
 
 /// Vulkan wants a buffer's side of a copy aligned to this on queues that only copy, and to the texel on all.
 const COPY_ALIGNMENT: u64 = 4;
@@ -26,7 +27,7 @@ impl Recording<'_> {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
     /// or belongs to the other side: it was imported or released, and not acquired since.
     pub fn initialize_image(&mut self, image: &OwnedImage) -> Result<()> {
-        self.use_image("OwnedImage::record_initialize", image, ImageCommand::Initialize)?;
+        self.use_image("Recording::initialize_image", image, Command::Initialize)?;
         // SAFETY: recording, outside a render pass; the image is live, kept, of this device, and not the other side's,
         // so that nobody else uses it. What the queue did with it before is ordered by the barrier.
         unsafe { image.record_initialize(self.as_raw()) };
@@ -40,7 +41,7 @@ impl Recording<'_> {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
     /// was never initialised, or belongs to the other side already.
     pub fn release_image(&mut self, image: &OwnedImage) -> Result<()> {
-        self.use_image("OwnedImage::record_release", image, ImageCommand::Release)?;
+        self.use_image("Recording::release_image", image, Command::Release)?;
         let from = OwnershipTransfer::all(self.queue_family);
         // SAFETY: recording, outside a render pass; the image is live, kept, of this device and in the layout `GENERAL`.
         // It belongs to this family: no other has a queue of the device, or `Context::on_queue`'s caller has promised it.
@@ -54,7 +55,7 @@ impl Recording<'_> {
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the image is of another device,
     /// was exported and never released, or is this device's already.
     pub fn acquire_image(&mut self, image: &OwnedImage) -> Result<()> {
-        self.use_image("OwnedImage::record_acquire", image, ImageCommand::Acquire)?;
+        self.use_image("Recording::acquire_image", image, Command::Acquire)?;
         let to = OwnershipTransfer::all(self.queue_family);
         // SAFETY: recording, outside a render pass; the image is live, kept and of this device, and the queue of this
         // family. The image is the other side's: it was imported, or was released in `GENERAL`, which the other side
@@ -68,8 +69,8 @@ impl Recording<'_> {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if there is no such level or layer,
     /// the texels go past the end of the buffer, the offset is no multiple of 4 bytes and of the texel, one of the two
-    /// lacks `TRANSFER_SRC` or `TRANSFER_DST` or is of another device, or the image is not this device's: it was
-    /// never initialised, or was imported or released and not acquired since.
+    /// lacks `TRANSFER_SRC` or `TRANSFER_DST` or is of another device, or one is not this device's: the image was never
+    /// initialised, or one was imported or released and not acquired since.
     pub fn copy_to_image(
         &mut self,
         from: &OwnedBuffer,
@@ -78,13 +79,13 @@ impl Recording<'_> {
         level: u32,
         layer: u32,
     ) -> Result<()> {
-        const OPERATION: &str = "vkCmdCopyBufferToImage";
+        const OPERATION: &str = "Recording::copy_to_image";
         check_image_usage(OPERATION, image, vk::ImageUsageFlags::TRANSFER_DST)?;
         let size = self.check_copy(OPERATION, image, level, layer, offset)?;
         self.check(OPERATION, from, vk::BufferUsageFlags::TRANSFER_SRC, offset, size)?;
-        self.use_image(OPERATION, image, ImageCommand::Copy)?;
+        self.use_buffer(OPERATION, from)?;
+        self.use_image(OPERATION, image, Command::Use)?;
         self.order();
-        self.keep(from);
         let regions = [region(image, level, layer, offset)];
         let (commands, from, to) = (self.as_raw(), from.as_raw(), image.as_raw());
         let device = self.interop.device();
@@ -108,13 +109,13 @@ impl Recording<'_> {
         to: &OwnedBuffer,
         offset: u64,
     ) -> Result<()> {
-        const OPERATION: &str = "vkCmdCopyImageToBuffer";
+        const OPERATION: &str = "Recording::copy_from_image";
         check_image_usage(OPERATION, image, vk::ImageUsageFlags::TRANSFER_SRC)?;
         let size = self.check_copy(OPERATION, image, level, layer, offset)?;
         self.check(OPERATION, to, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
-        self.use_image(OPERATION, image, ImageCommand::Copy)?;
+        self.use_buffer(OPERATION, to)?;
+        self.use_image(OPERATION, image, Command::Use)?;
         self.order();
-        self.keep(to);
         let regions = [region(image, level, layer, offset)];
         let (commands, from, to) = (self.as_raw(), image.as_raw(), to.as_raw());
         let device = self.interop.device();
@@ -131,9 +132,11 @@ impl Recording<'_> {
     }
 
     /// Fails unless the image is of this device and in a state for the command, which is recorded next. Keeps it alive.
-    fn use_image(&mut self, operation: &'static str, image: &OwnedImage, command: ImageCommand) -> Result<()> {
+    fn use_image(&mut self, operation: &'static str, image: &OwnedImage, command: Command) -> Result<()> {
         self.check_image_device(operation, image)?;
-        self.flight.uses_image(operation, image, command)
+        self.flight.uses(operation, image.ownership(), command)?;
+        self.keep_image(image);
+        Ok(())
     }
 
     /// Checks the image's side of a copy, and tells how many bytes are copied.
@@ -146,7 +149,7 @@ impl Recording<'_> {
         offset: u64,
     ) -> Result<u64> {
         self.check_image_device(operation, image)?;
-        self.flight.check_state(operation, image, ImageCommand::Copy)?;
+        self.flight.check_state(operation, image.ownership(), Command::Use)?;
         image.check_subresource(operation, level, layer)?;
         let texel = u64::from(image.format().array.texel_size());
         if !(offset.is_multiple_of(texel) && offset.is_multiple_of(COPY_ALIGNMENT)) {

@@ -7,6 +7,7 @@ use super::submission::Flight;
 use crate::buffer::OwnedBuffer;
 use crate::interop::VulkanInterop;
 use crate::ownership::OwnershipTransfer;
+use crate::tracking::Command;
 
 /// Commands being recorded for one submission. What they use is kept alive until they have run.
 ///
@@ -39,17 +40,18 @@ impl<'a> Recording<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if offset or size are not multiples
-    /// of 4, the range is empty or goes past the end, or the buffer lacks `TRANSFER_DST` or is of another device.
+    /// of 4, the range is empty or goes past the end, the buffer lacks `TRANSFER_DST` or is of another device, or it is
+    /// the other side's: it was imported or released, and not acquired since.
     pub fn fill(&mut self, buffer: &OwnedBuffer, offset: u64, size: u64, word: u32) -> Result<()> {
-        const OPERATION: &str = "vkCmdFillBuffer";
+        const OPERATION: &str = "Recording::fill";
         self.check(OPERATION, buffer, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
         if !(offset.is_multiple_of(4) && size.is_multiple_of(4)) {
             return Err(Error::invalid(OPERATION, "offset and size must be multiples of 4 bytes")
                 .with_context("offset", offset)
                 .with_context("size", size));
         }
+        self.use_buffer(OPERATION, buffer)?;
         self.order();
-        self.keep(buffer);
         // SAFETY: recording, outside a render pass; the buffer is live, kept, of this device and usable as a
         // destination; the range is inside it and aligned.
         unsafe { self.interop.device().cmd_fill_buffer(self.as_raw(), buffer.as_raw(), offset, size, word) };
@@ -61,8 +63,8 @@ impl<'a> Recording<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if a range is empty or goes past the
-    /// end, the ranges overlap in one buffer, or a buffer lacks `TRANSFER_SRC` or `TRANSFER_DST` or is of another
-    /// device.
+    /// end, the ranges overlap in one buffer, or a buffer lacks `TRANSFER_SRC` or `TRANSFER_DST`, is of another device,
+    /// or is the other side's: it was imported or released, and not acquired since.
     pub fn copy(
         &mut self,
         from: &OwnedBuffer,
@@ -71,7 +73,7 @@ impl<'a> Recording<'a> {
         to_offset: u64,
         size: u64,
     ) -> Result<()> {
-        const OPERATION: &str = "vkCmdCopyBuffer";
+        const OPERATION: &str = "Recording::copy";
         self.check(OPERATION, from, vk::BufferUsageFlags::TRANSFER_SRC, from_offset, size)?;
         self.check(OPERATION, to, vk::BufferUsageFlags::TRANSFER_DST, to_offset, size)?;
         if from.as_raw() == to.as_raw() && from_offset.abs_diff(to_offset) < size {
@@ -80,9 +82,9 @@ impl<'a> Recording<'a> {
                 .with_context("to", to_offset)
                 .with_context("size", size));
         }
+        self.use_buffer(OPERATION, from)?;
+        self.use_buffer(OPERATION, to)?;
         self.order();
-        self.keep(from);
-        self.keep(to);
         let region = vk::BufferCopy { src_offset: from_offset, dst_offset: to_offset, size };
         // SAFETY: recording, outside a render pass; both buffers are live, kept, of this device and usable so; the
         // ranges are inside and do not overlap.
@@ -93,10 +95,10 @@ impl<'a> Recording<'a> {
     /// Releases the buffer to the other API; see [`OwnershipTransfer`]. Rests on `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device,
+    /// is not shared, or belongs to the other side already.
     pub fn release(&mut self, buffer: &OwnedBuffer) -> Result<()> {
-        self.check_device("OwnedBuffer::record_release", buffer)?;
-        self.keep(buffer);
+        self.move_buffer("Recording::release", buffer, Command::Release)?;
         // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device. It belongs to this
         // family: no other has a queue of the device, or `Context::on_queue`'s caller has promised it.
         unsafe { buffer.record_release(self.as_raw(), OwnershipTransfer::all(self.queue_family)) }
@@ -106,11 +108,13 @@ impl<'a> Recording<'a> {
     /// `vkCmdPipelineBarrier`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the buffer is of another device,
+    /// is not shared, or is this device's already: it was exported and never released, or acquired and not released
+    /// since.
     pub fn acquire(&mut self, buffer: &OwnedBuffer) -> Result<()> {
-        self.check_device("OwnedBuffer::record_acquire", buffer)?;
-        self.keep(buffer);
-        // SAFETY: as in `release`.
+        self.move_buffer("Recording::acquire", buffer, Command::Acquire)?;
+        // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device, and the queue of this
+        // family. The buffer is the other side's: it was imported or released.
         unsafe { buffer.record_acquire(self.as_raw(), OwnershipTransfer::all(self.queue_family)) }
     }
 
@@ -142,6 +146,32 @@ impl<'a> Recording<'a> {
                 &[],
             );
         }
+    }
+
+    /// Keeps a buffer of this device alive that a command reads or writes, which is recorded next. Fails if it is the
+    /// other side's.
+    pub(super) fn use_buffer(&mut self, operation: &'static str, buffer: &OwnedBuffer) -> Result<()> {
+        if let Some(ownership) = buffer.ownership() {
+            self.flight.uses(operation, ownership, Command::Use)?;
+        }
+        self.keep(buffer);
+        Ok(())
+    }
+
+    /// Keeps a buffer alive that changes sides by a command, which is recorded next. Fails unless it is of this device,
+    /// shared, and in a state for the command.
+    fn move_buffer(&mut self, operation: &'static str, buffer: &OwnedBuffer, command: Command) -> Result<()> {
+        self.check_device(operation, buffer)?;
+        let Some(ownership) = buffer.ownership() else {
+            return Err(Error::invalid(
+                operation,
+                "the buffer is not shared, so there is no other side; make it with ExportableBuffer::new or \
+                 ImportedBuffer::new",
+            ));
+        };
+        self.flight.uses(operation, ownership, command)?;
+        self.keep(buffer);
+        Ok(())
     }
 
     fn check_device(&self, operation: &'static str, buffer: &OwnedBuffer) -> Result<()> {

@@ -11,8 +11,12 @@ use super::spare::{Parts, Spare};
 use super::{Inner, lock};
 use crate::buffer::OwnedBuffer;
 use crate::error::{self, Checked};
-use crate::image::{ImageCommand, ImageState, OwnedImage};
+use crate::image::OwnedImage;
 use crate::semaphore::{OwnedSemaphore, nanoseconds};
+use crate::tracking::{Command, Ownership, State};
+
+/// What refuses bad submissions.
+const SUBMIT: &str = "Context::submit";
 
 /// A semaphore that a submission waits for or signals.
 #[derive(Debug, Clone, Copy)]
@@ -33,17 +37,22 @@ pub(super) struct Flight {
     pub(super) commands: vk::CommandBuffer,
     buffers: Vec<OwnedBuffer>,
     images: Vec<OwnedImage>,
-    /// Those that the commands use or move, and which state they found and leave them in.
-    moved: HashMap<vk::Image, Moved>,
+    /// The shared buffers and the images that the commands use or move, by the address of their [`Ownership`].
+    moved: HashMap<usize, Moved>,
     semaphores: Vec<OwnedSemaphore>,
 }
 
-/// An image with the state that the commands of a flight found it in, and the one that they leave it in.
+/// A buffer or an image with the state that the commands of a flight found it in, and the one that they leave it in.
 #[derive(Debug)]
 struct Moved {
-    image: OwnedImage,
-    found: ImageState,
-    left: ImageState,
+    ownership: Arc<Ownership>,
+    found: State,
+    left: State,
+}
+
+/// No other object's, as long as the object lives.
+fn key(ownership: &Arc<Ownership>) -> usize {
+    Arc::as_ptr(ownership).addr()
 }
 
 impl Flight {
@@ -75,38 +84,39 @@ impl Flight {
         self.images.push(image.clone());
     }
 
-    /// Fails unless the image is in a state for the command, after the ones recorded so far.
-    pub(super) fn check_state(&self, operation: &'static str, image: &OwnedImage, command: ImageCommand) -> Result<()> {
-        let state = self.moved.get(&image.as_raw()).map_or_else(|| image.state(), |moved| moved.left);
-        state.after(operation, command).map(drop)
+    /// Fails unless the object is in a state for the command, after the ones recorded so far.
+    pub(super) fn check_state(
+        &self,
+        operation: &'static str,
+        ownership: &Arc<Ownership>,
+        command: Command,
+    ) -> Result<()> {
+        let state = self.moved.get(&key(ownership)).map_or_else(|| ownership.get(), |moved| moved.left);
+        ownership.after(operation, state, command).map(drop)
     }
 
-    /// Notes a command that is recorded next, and keeps its image alive. Fails as [`check_state`](Self::check_state)
-    /// does; the command must not be recorded then.
-    pub(super) fn uses_image(
-        &mut self,
-        operation: &'static str,
-        image: &OwnedImage,
-        command: ImageCommand,
-    ) -> Result<()> {
-        if let Some(moved) = self.moved.get_mut(&image.as_raw()) {
-            moved.left = moved.left.after(operation, command)?;
+    /// Notes a command that is recorded next. Fails as [`check_state`](Self::check_state) does; the command must not be
+    /// recorded then.
+    pub(super) fn uses(&mut self, operation: &'static str, ownership: &Arc<Ownership>, command: Command) -> Result<()> {
+        if let Some(moved) = self.moved.get_mut(&key(ownership)) {
+            moved.left = ownership.after(operation, moved.left, command)?;
             return Ok(());
         }
-        let found = image.state();
-        let left = found.after(operation, command)?;
-        self.moved.insert(image.as_raw(), Moved { image: image.clone(), found, left });
+        let found = ownership.get();
+        let left = ownership.after(operation, found, command)?;
+        self.moved.insert(key(ownership), Moved { ownership: ownership.clone(), found, left });
         Ok(())
     }
 
-    /// Fails if other work was submitted since, after which the commands would not find an image as they must.
+    /// Fails if other work was submitted since, after which the commands would not find an object as they must.
     fn check_found(&self) -> Result<()> {
-        if self.moved.values().all(|moved| moved.image.state() == moved.found) {
+        if self.moved.values().all(|moved| moved.ownership.get() == moved.found) {
             return Ok(());
         }
         Err(Error::invalid(
-            "vkQueueSubmit",
-            "other work moved an image to or from this device while these commands were recorded; record them again",
+            SUBMIT,
+            "other work moved a buffer or an image to or from this device while these commands were recorded; record \
+             them again",
         ))
     }
 
@@ -119,9 +129,9 @@ impl Flight {
     ) -> Result<()> {
         for op in waits.iter().chain(signals) {
             if !op.semaphore.interop().is_same_device(self.spare.interop()) {
-                return Err(Error::invalid("vkQueueSubmit", "the semaphore belongs to another device"));
+                return Err(Error::invalid(SUBMIT, "the semaphore belongs to another device"));
             }
-            op.semaphore.check_submitted("vkQueueSubmit", op.value)?;
+            op.semaphore.check_submitted(SUBMIT, op.value)?;
             self.semaphores.push(op.semaphore.clone());
         }
         self.check_found()?;
@@ -148,7 +158,7 @@ impl Flight {
         // SAFETY: queue, commands, fence and semaphores are live and of one device; the fence is unsignalled; the
         // queue's lock is held; everything used is kept by this object until the fence is signalled.
         unsafe { device.queue_submit(queue, &[info], self.fence) }.checked("vkQueueSubmit")?;
-        self.moved.values().for_each(|moved| moved.image.set_state(moved.left));
+        self.moved.values().for_each(|moved| moved.ownership.set(moved.left));
         Ok(())
     }
 

@@ -3,12 +3,13 @@
 use gpu_interop_core::{Error, MemoryHandleKind, MipmappedArrayDesc, Result};
 use gpu_interop_core::{MemoryHandle, MemoryImport};
 
-use super::{ImageSpec, ImageState, OwnedImage, Unbound};
+use super::{ImageSpec, OwnedImage, Unbound};
 use crate::export::exportable_as;
 use crate::handles;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Sharing};
 use crate::placement::MemoryPlacement;
+use crate::tracking::State;
 
 /// What an [`ExportableImage`] is created with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +128,7 @@ impl ExportableImage {
             .map_err(|error| error.with_device(interop.identity()))?;
         let Some(needs) = needs.after(offset) else { return Err(past_any_memory(options.offset)) };
         let memory = Memory::new(interop, &needs, &Sharing::Export(types), options.memory, dedicated)?;
-        Ok(Self { image: image.bind(memory, offset, ImageState::New)?, handle: options.handle })
+        Ok(Self { image: image.bind(memory, offset, State::New)?, handle: options.handle })
     }
 
     /// The image itself.

@@ -2,10 +2,11 @@
 
 use gpu_interop_core::{ImportError, MemoryImport, Result};
 
-use super::{ImageSpec, ImageState, OwnedImage, Unbound};
+use super::{ImageSpec, OwnedImage, Unbound};
 use crate::import_memory::{self, Incoming};
 use crate::interop::VulkanInterop;
 use crate::placement::MemoryPlacement;
+use crate::tracking::State;
 
 const OPERATION: &str = "ImportedImage::new";
 
@@ -92,5 +93,5 @@ fn import(interop: &VulkanInterop, request: &MemoryImport, options: &ImageImport
     let image = Unbound::new(interop, &options.image, types)?;
     let memory = incoming.allocate(&image.needs(), types, options.memory, options.memory_type)?;
     // Whoever has the memory has the image, until it is acquired.
-    image.bind(memory, 0, ImageState::External)
+    image.bind(memory, 0, State::External)
 }

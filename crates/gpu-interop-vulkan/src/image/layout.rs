@@ -41,7 +41,7 @@ impl OwnedImage {
     /// driver's own business; [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if there is
     /// no such level or layer.
     pub fn subresource_layout(&self, level: u32, layer: u32) -> Result<SubresourceLayout> {
-        const OPERATION: &str = "vkGetImageSubresourceLayout";
+        const OPERATION: &str = "OwnedImage::subresource_layout";
         let spec = self.spec();
         if spec.tiling != vk::ImageTiling::LINEAR {
             return Err(Error::unsupported(

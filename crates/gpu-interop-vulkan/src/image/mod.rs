@@ -4,7 +4,6 @@ mod export;
 mod import;
 mod layout;
 mod spec;
-mod state;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -17,12 +16,11 @@ use crate::format::TexelFormat;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Needs};
 use crate::shape::array_usage;
+use crate::tracking::{Object, Ownership, State};
 pub use export::{ExportableImage, ImageOptions};
 pub use import::{ImageImportOptions, ImportedImage};
 pub use layout::SubresourceLayout;
 pub use spec::ImageSpec;
-use state::SharedState;
-pub(crate) use state::{ImageCommand, ImageState};
 
 /// A `VkImage` in a `VkDeviceMemory` of its own, at its beginning unless [`ImageOptions::offset`] says otherwise.
 /// Destroyed with its memory once the last clone is gone.
@@ -42,7 +40,7 @@ pub(crate) use state::{ImageCommand, ImageState};
 ///
 /// What is out of this order is refused before it is recorded. The state changes when commands are submitted, not when
 /// they are recorded. Commands that an application submits through ash change nothing in it; see
-/// [`assume_initialized`](Self::assume_initialized).
+/// [`assume_initialized`](Self::assume_initialized) and [`assume_released`](Self::assume_released).
 #[derive(Debug, Clone)]
 pub struct OwnedImage {
     inner: Arc<Inner>,
@@ -56,7 +54,7 @@ struct Inner {
     /// Where the image begins in the memory, bytes.
     offset: u64,
     /// Whose the image is after the commands that have been submitted.
-    state: SharedState,
+    ownership: Arc<Ownership>,
 }
 
 /// An image without memory: the state between `vkCreateImage` and `vkBindImageMemory`.
@@ -103,9 +101,10 @@ impl Unbound {
 
     /// Binds memory that was allocated for [`needs`](Self::needs), and for `offset` bytes before it: a multiple of the
     /// alignment that the image needs, and 0 if the allocation is dedicated.
-    fn bind(self, memory: Memory, offset: u64, state: ImageState) -> Result<OwnedImage> {
+    fn bind(self, memory: Memory, offset: u64, state: State) -> Result<OwnedImage> {
         // Put together first, so that a failure too drops them in the right order.
-        let inner = Inner { image: self, memory, offset, state: SharedState::new(state) };
+        let ownership = Arc::new(Ownership::new(Object::Image, state));
+        let inner = Inner { image: self, memory, offset, ownership };
         // SAFETY: both are this crate's own, of one device, and neither is bound yet; the memory's type and size fit
         // the image from the offset on, which the caller has aligned; the image was created for the memory's kind of
         // handle if that is shared; the memory is a dedicated allocation for this image, and then the offset is 0, or
@@ -209,16 +208,21 @@ impl OwnedImage {
     /// # Safety
     /// It must be true by the time the commands run that are recorded next.
     pub unsafe fn assume_initialized(&self) {
-        self.set_state(ImageState::Owned);
+        self.ownership().set(State::Owned);
     }
 
-    /// The caller has submitted the commands that make it true, and holds the queue's lock.
-    pub(crate) fn set_state(&self, state: ImageState) {
-        self.inner.state.set(state);
+    /// Says that the whole image is in `VK_IMAGE_LAYOUT_GENERAL` now and belongs to the other side, after a release of the
+    /// application's own ([`record_release`](Self::record_release)) that [`Context`](crate::Context) does not know of. It
+    /// can be acquired then. Otherwise as [`assume_initialized`](Self::assume_initialized).
+    ///
+    /// # Safety
+    /// As [`assume_initialized`](Self::assume_initialized).
+    pub unsafe fn assume_released(&self) {
+        self.ownership().set(State::External);
     }
 
-    pub(crate) fn state(&self) -> ImageState {
-        self.inner.state.get()
+    pub(crate) fn ownership(&self) -> &Arc<Ownership> {
+        &self.inner.ownership
     }
 
     /// Fails unless there is such a level and layer.

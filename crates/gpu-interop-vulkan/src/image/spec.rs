@@ -160,7 +160,7 @@ impl ImageSpec {
             | vk::ImageUsageFlags::COLOR_ATTACHMENT
             | vk::ImageUsageFlags::INPUT_ATTACHMENT;
         if self.usage.is_empty() {
-            return Err(Error::invalid(operation, "the image has no usage"));
+            return Err(Error::invalid(operation, "the image has no usage; say what Vulkan uses it for"));
         }
         if !known.contains(self.usage) {
             return Err(Error::unsupported(

@@ -1,0 +1,119 @@
+//! What the driver answers.
+
+use std::ffi::c_void;
+use std::os::fd::RawFd;
+
+use ash::vk;
+
+use crate::driver::settings;
+
+/// Bytes that each buffer and image needs, and their alignment.
+const NEEDS: (u64, u64) = (8192, 4096);
+
+/// None of device-local memory is the first, and no host-visible one the best by its place.
+pub(crate) fn memory_types() -> vk::PhysicalDeviceMemoryProperties {
+    let mut properties = vk::PhysicalDeviceMemoryProperties { memory_type_count: 4, ..Default::default() };
+    for (to, flags) in properties.memory_types.iter_mut().zip([0x0, 0x1, 0x6, 0xe]) {
+        to.property_flags = vk::MemoryPropertyFlags::from_raw(flags);
+    }
+    properties
+}
+
+pub(crate) fn external_memory() -> vk::ExternalMemoryProperties {
+    let features = if settings().dedicated_only { 0x7 } else { 0x6 };
+    vk::ExternalMemoryProperties {
+        external_memory_features: vk::ExternalMemoryFeatureFlags::from_raw(features),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn image_limits() -> vk::ImageFormatProperties {
+    vk::ImageFormatProperties {
+        max_extent: vk::Extent3D { width: 1024, height: 1024, depth: 1024 },
+        max_mip_levels: 11,
+        max_array_layers: 64,
+        sample_counts: vk::SampleCountFlags::TYPE_1,
+        max_resource_size: 1 << 30,
+    }
+}
+
+/// Fills what the driver knows of a chain.
+///
+/// # Safety
+/// The first of a chain of Vulkan's structures for answers.
+pub(crate) unsafe fn fill(first: *mut vk::BaseOutStructure<'_>) {
+    let mut next = first;
+    while !next.is_null() {
+        // SAFETY: a structure of the chain; each is of the type that its number says.
+        unsafe {
+            match (*next).s_type {
+                vk::StructureType::PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES if settings().fills_1_1 => {
+                    let limits = next.cast::<vk::PhysicalDeviceMaintenance3Properties<'_>>();
+                    (*limits).max_memory_allocation_size = 1 << 30;
+                }
+                vk::StructureType::PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES => {
+                    let features = next.cast::<vk::PhysicalDeviceTimelineSemaphoreFeatures<'_>>();
+                    (*features).timeline_semaphore = settings().timelines.into();
+                }
+                vk::StructureType::MEMORY_REQUIREMENTS_2 => {
+                    let (size, alignment) = NEEDS;
+                    (*next.cast::<vk::MemoryRequirements2<'_>>()).memory_requirements =
+                        vk::MemoryRequirements { size, alignment, memory_type_bits: 0xf };
+                }
+                vk::StructureType::MEMORY_DEDICATED_REQUIREMENTS => {
+                    let dedicated = next.cast::<vk::MemoryDedicatedRequirements<'_>>();
+                    (*dedicated).requires_dedicated_allocation = settings().requires_dedicated.into();
+                }
+                vk::StructureType::EXTERNAL_IMAGE_FORMAT_PROPERTIES => {
+                    let properties = next.cast::<vk::ExternalImageFormatProperties<'_>>();
+                    (*properties).external_memory_properties = external_memory();
+                }
+                _ => {}
+            }
+            next = (*next).p_next;
+        }
+    }
+}
+
+/// The descriptor that an allocation imports.
+///
+/// # Safety
+/// The first of a chain of Vulkan's structures.
+pub(crate) unsafe fn imported(first: *const c_void) -> Option<RawFd> {
+    let mut next = first.cast::<vk::BaseInStructure<'_>>();
+    while !next.is_null() {
+        // SAFETY: a structure of the chain, of the type that its number says.
+        unsafe {
+            if (*next).s_type == vk::StructureType::IMPORT_MEMORY_FD_INFO_KHR {
+                return Some((*next.cast::<vk::ImportMemoryFdInfoKHR<'_>>()).fd);
+            }
+            next = (*next).p_next;
+        }
+    }
+    None
+}
+
+/// Parts of images.
+pub(crate) fn regions(regions: &[vk::BufferImageCopy]) -> String {
+    let text = |region: &vk::BufferImageCopy| {
+        let of = region.image_subresource;
+        let (offset, extent) = (region.image_offset, region.image_extent);
+        format!(
+            "buffer {} {} {}, aspect {:#x}, level {}, layers {} {}, offset {} {} {}, extent {} {} {}",
+            region.buffer_offset,
+            region.buffer_row_length,
+            region.buffer_image_height,
+            of.aspect_mask.as_raw(),
+            of.mip_level,
+            of.base_array_layer,
+            of.layer_count,
+            offset.x,
+            offset.y,
+            offset.z,
+            extent.width,
+            extent.height,
+            extent.depth,
+        )
+    };
+    regions.iter().map(text).collect::<Vec<_>>().join(", ")
+}

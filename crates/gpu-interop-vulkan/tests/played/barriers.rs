@@ -1,0 +1,117 @@
+//! Transfers of ownership. A queue family, access and stage are numbers that no default has.
+//!
+//! The specification: both barriers of a transfer name the same two families and, of an image, the same two layouts; a
+//! release has a source access and no target one, an acquisition the other way round.
+
+use ash::vk::{self, Handle};
+use gpu_interop_vulkan::{
+    BufferOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec, OwnershipTransfer,
+};
+
+use crate::assert_calls;
+use crate::driver::{self, FAMILY, Settings, calls, start};
+
+/// `VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT`, `VK_ACCESS_SHADER_WRITE_BIT`.
+const SHADER: OwnershipTransfer = OwnershipTransfer {
+    queue_family: 5,
+    stages: vk::PipelineStageFlags::from_raw(0x800),
+    access: vk::AccessFlags::from_raw(0x40),
+};
+
+fn buffer() -> ExportableBuffer {
+    let interop = start(Settings::default());
+    let options = BufferOptions::new(64, vk::BufferUsageFlags::TRANSFER_DST);
+    let buffer = ExportableBuffer::new(&interop, &options).expect("a buffer");
+    calls();
+    buffer
+}
+
+fn image() -> ExportableImage {
+    let interop = start(Settings::default());
+    let usage = vk::ImageUsageFlags::TRANSFER_DST;
+    let spec = ImageSpec::new(vk::ImageViewType::TYPE_2D, [16, 8, 1], vk::Format::R8_UNORM, usage);
+    let image = ExportableImage::new(&interop, &ImageOptions::new(spec)).expect("an image");
+    calls();
+    image
+}
+
+#[test]
+fn a_buffer_is_released_and_acquired() {
+    let exported = buffer();
+    let commands = vk::CommandBuffer::from_raw(0xc9);
+    // SAFETY: the driver only takes notes.
+    unsafe {
+        exported.buffer().record_release(commands, SHADER).expect("recorded");
+        exported.buffer().record_acquire(commands, SHADER).expect("recorded");
+    }
+    assert_calls(&[
+        // To VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, VK_QUEUE_FAMILY_EXTERNAL.
+        "vkCmdPipelineBarrier stages 0x800 to 0x2000, flags 0x0, [] [44{access 0x40 to 0x0, family 0x5 to 0xfffffffe, \
+         buffer 0xb1, offset 0, size 0xffffffffffffffff}] []",
+        // From VK_PIPELINE_STAGE_ALL_COMMANDS_BIT.
+        "vkCmdPipelineBarrier stages 0x10000 to 0x800, flags 0x0, [] [44{access 0x0 to 0x40, family 0xfffffffe to 0x5, \
+         buffer 0xb1, offset 0, size 0xffffffffffffffff}] []",
+    ]);
+}
+
+#[test]
+fn an_image_is_initialised_released_and_acquired() {
+    let exported = image();
+    let commands = vk::CommandBuffer::from_raw(0xc9);
+    // VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL.
+    let layout = vk::ImageLayout::from_raw(5);
+    // SAFETY: the driver only takes notes.
+    unsafe {
+        exported.image().record_initialize(commands);
+        exported.image().record_release(commands, SHADER, layout).expect("recorded");
+        exported.image().record_acquire(commands, SHADER, layout).expect("recorded");
+    }
+    assert_calls(&[
+        // VK_ACCESS_MEMORY_WRITE_BIT, then VK_ACCESS_MEMORY_READ_BIT too; VK_QUEUE_FAMILY_IGNORED; from
+        // VK_IMAGE_LAYOUT_UNDEFINED to VK_IMAGE_LAYOUT_GENERAL; all levels and layers of VK_IMAGE_ASPECT_COLOR_BIT.
+        "vkCmdPipelineBarrier stages 0x10000 to 0x10000, flags 0x0, [] [] [45{access 0x10000 to 0x18000, layout 0 to 1, \
+         family 0xffffffff to 0xffffffff, image 0xa1, aspect 0x1, levels 0 0xffffffff, layers 0 0xffffffff}]",
+        "vkCmdPipelineBarrier stages 0x800 to 0x2000, flags 0x0, [] [] [45{access 0x40 to 0x0, layout 5 to 1, family 0x5 \
+         to 0xfffffffe, image 0xa1, aspect 0x1, levels 0 0xffffffff, layers 0 0xffffffff}]",
+        "vkCmdPipelineBarrier stages 0x10000 to 0x800, flags 0x0, [] [] [45{access 0x0 to 0x40, layout 1 to 5, family \
+         0xfffffffe to 0x5, image 0xa1, aspect 0x1, levels 0 0xffffffff, layers 0 0xffffffff}]",
+    ]);
+}
+
+/// What a context records: its own family, every access and stage.
+#[test]
+fn a_context_transfers_to_and_from_its_own_family() {
+    let exported = buffer();
+    let context = driver::context(exported.buffer().interop());
+    context.release(exported.buffer()).expect("released");
+    context.acquire(exported.buffer()).expect("acquired");
+    let found: Vec<String> = calls().into_iter().filter(|call| call.contains("[44{")).collect();
+    assert_eq!(FAMILY, 7);
+    assert_eq!(
+        found,
+        [
+            "vkCmdPipelineBarrier stages 0x10000 to 0x2000, flags 0x0, [] [44{access 0x18000 to 0x0, family 0x7 to \
+             0xfffffffe, buffer 0xb1, offset 0, size 0xffffffffffffffff}] []",
+            "vkCmdPipelineBarrier stages 0x10000 to 0x10000, flags 0x0, [] [44{access 0x0 to 0x18000, family 0xfffffffe to \
+             0x7, buffer 0xb1, offset 0, size 0xffffffffffffffff}] []",
+        ]
+    );
+    let exported = image();
+    let context = driver::context(exported.image().interop());
+    context.initialize_image(exported.image()).expect("initialised");
+    context.release_image(exported.image()).expect("released");
+    context.acquire_image(exported.image()).expect("acquired");
+    let found: Vec<String> = calls().into_iter().filter(|call| call.contains("[45{")).collect();
+    let range = "image 0xa1, aspect 0x1, levels 0 0xffffffff, layers 0 0xffffffff}]";
+    let barrier = |stages, access, families| {
+        format!(
+            "vkCmdPipelineBarrier stages {stages}, flags 0x0, [] [] [45{{access {access}, family {families}, {range}"
+        )
+    };
+    let expected = [
+        barrier("0x10000 to 0x10000", "0x10000 to 0x18000, layout 0 to 1", "0xffffffff to 0xffffffff"),
+        barrier("0x10000 to 0x2000", "0x18000 to 0x0, layout 1 to 1", "0x7 to 0xfffffffe"),
+        barrier("0x10000 to 0x10000", "0x0 to 0x18000, layout 1 to 1", "0xfffffffe to 0x7"),
+    ];
+    assert_eq!(found, expected);
+}

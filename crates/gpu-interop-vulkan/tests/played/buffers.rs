@@ -1,0 +1,135 @@
+//! Buffers and their memory.
+
+use ash::vk;
+use gpu_interop_core::{MemoryHandle, MemoryHandleKind, MemoryImport};
+use gpu_interop_vulkan::{
+    BufferImportOptions, BufferOptions, ExportableBuffer, ImportedBuffer, MemoryPlacement, OwnedBuffer, VulkanInterop,
+};
+use rustix::io::FdFlags;
+
+use crate::assert_calls;
+use crate::driver::{Settings, calls, file, lend, start};
+
+/// `VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT`.
+const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x21);
+
+fn export(interop: &VulkanInterop, options: BufferOptions) -> ExportableBuffer {
+    ExportableBuffer::new(interop, &options).expect("a buffer")
+}
+
+#[test]
+fn an_exportable_buffer() {
+    let interop = start(Settings::default());
+    let buffer = export(&interop, BufferOptions::new(4100, USAGE));
+    assert_calls(&[
+        "vkGetPhysicalDeviceExternalBufferProperties 1000071002{flags 0x0, usage 0x21, type 0x1}",
+        "vkCreateBuffer 12{flags 0x0, size 4100, usage 0x21, sharing 0, families 0} 1000072000{types 0x1}",
+        "vkGetBufferMemoryRequirements2 1000146000{buffer 0xb1}",
+        "vkAllocateMemory 5{size 8192, memory type 1} 1000072002{types 0x1}",
+        "vkBindBufferMemory 0xb1, 0xd1, 0",
+    ]);
+    let handle = buffer.export().expect("a descriptor");
+    assert_calls(&["vkGetMemoryFdKHR 1000074002{memory 0xd1, type 0x1}"]);
+    // The driver gave one that programs inherit.
+    let fd = handle.as_fd().expect("a descriptor");
+    assert!(rustix::io::fcntl_getfd(fd).expect("flags").contains(FdFlags::CLOEXEC), "programs inherit it");
+    drop(buffer);
+    assert_calls(&["vkDestroyBuffer 0xb1", "vkFreeMemory 0xd1"]);
+}
+
+#[test]
+fn dedicated_allocations_name_their_buffer() {
+    let dedicated =
+        "vkAllocateMemory 5{size 8192, memory type 1} 1000072002{types 0x1} 1000127001{image 0x0, buffer 0xb1}";
+    let default = Settings::default();
+    for (settings, asked) in [
+        (default, true),
+        (Settings { dedicated_only: true, ..default }, false),
+        (Settings { requires_dedicated: true, ..default }, false),
+    ] {
+        let interop = start(settings);
+        let buffer = export(&interop, BufferOptions::new(64, USAGE).dedicated(asked));
+        assert_eq!(calls()[3], dedicated, "{settings:?}");
+        assert!(buffer.import_request().expect("a request").is_dedicated());
+    }
+}
+
+#[test]
+fn memory_for_the_host_is_mapped_as_a_whole() {
+    let interop = start(Settings::default());
+    drop(export(&interop, BufferOptions::new(64, USAGE).memory(MemoryPlacement::HostVisible)));
+    let found = calls();
+    assert_eq!(found[3], "vkAllocateMemory 5{size 8192, memory type 3} 1000072002{types 0x1}");
+    assert_eq!(found[4], "vkMapMemory 0xd1, offset 0, size 0xffffffffffffffff, flags 0x0");
+}
+
+#[test]
+fn what_has_an_address_gets_memory_with_addresses() {
+    let interop = start(Settings::default());
+    // VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT.
+    let usage = vk::BufferUsageFlags::from_raw(0x0002_0001);
+    drop(export(&interop, BufferOptions::new(64, usage)));
+    let expected =
+        "vkAllocateMemory 5{size 8192, memory type 1} 1000072002{types 0x1} 1000060000{flags 0x2, devices 0x0}";
+    assert_eq!(calls()[3], expected);
+}
+
+#[test]
+fn dma_bufs_are_exported_as_such() {
+    let interop = start(Settings::default());
+    let buffer = export(&interop, BufferOptions::new(64, USAGE).handle(MemoryHandleKind::DmaBufFd));
+    buffer.export().expect("a descriptor");
+    assert_calls(&[
+        "vkGetPhysicalDeviceExternalBufferProperties 1000071002{flags 0x0, usage 0x21, type 0x200}",
+        "vkCreateBuffer 12{flags 0x0, size 64, usage 0x21, sharing 0, families 0} 1000072000{types 0x200}",
+        "vkGetBufferMemoryRequirements2 1000146000{buffer 0xb1}",
+        "vkAllocateMemory 5{size 8192, memory type 1} 1000072002{types 0x200}",
+        "vkBindBufferMemory 0xb1, 0xd1, 0",
+        "vkGetMemoryFdKHR 1000074002{memory 0xd1, type 0x200}",
+    ]);
+}
+
+#[test]
+fn a_buffer_that_is_not_shared() {
+    let interop = start(Settings::default());
+    drop(OwnedBuffer::new(&interop, 64, USAGE, MemoryPlacement::DeviceLocal).expect("a buffer"));
+    assert_calls(&[
+        "vkCreateBuffer 12{flags 0x0, size 64, usage 0x21, sharing 0, families 0}",
+        "vkGetBufferMemoryRequirements2 1000146000{buffer 0xb1}",
+        "vkAllocateMemory 5{size 8192, memory type 1}",
+        "vkBindBufferMemory 0xb1, 0xd1, 0",
+        "vkDestroyBuffer 0xb1",
+        "vkFreeMemory 0xd1",
+    ]);
+}
+
+#[test]
+fn an_imported_buffer() {
+    let interop = start(Settings::default());
+    let fd = file(8192);
+    rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC).expect("flags");
+    lend(&fd);
+    let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), 8192);
+    drop(ImportedBuffer::new(&interop, request, &BufferImportOptions::new(4100, USAGE)).expect("imported"));
+    assert_calls(&[
+        "vkGetPhysicalDeviceExternalBufferProperties 1000071002{flags 0x0, usage 0x21, type 0x1}",
+        "vkCreateBuffer 12{flags 0x0, size 4100, usage 0x21, sharing 0, families 0} 1000072000{types 0x1}",
+        "vkGetBufferMemoryRequirements2 1000146000{buffer 0xb1}",
+        "vkAllocateMemory 5{size 8192, memory type 1} 1000074000{type 0x1, a duplicate of the file, closed on exec}",
+        "vkBindBufferMemory 0xb1, 0xd1, 0",
+        "vkDestroyBuffer 0xb1",
+        "vkFreeMemory 0xd1",
+    ]);
+}
+
+#[test]
+fn an_imported_dedicated_allocation_names_its_buffer() {
+    let interop = start(Settings::default());
+    let fd = file(8192);
+    lend(&fd);
+    let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), 8192).dedicated(true);
+    drop(ImportedBuffer::new(&interop, request, &BufferImportOptions::new(64, USAGE)).expect("imported"));
+    let expected = "vkAllocateMemory 5{size 8192, memory type 1} 1000074000{type 0x1, a duplicate of the file, closed on \
+                    exec} 1000127001{image 0x0, buffer 0xb1}";
+    assert_eq!(calls()[3], expected);
+}

@@ -1,0 +1,229 @@
+//! Devices, buffers, images, memory and semaphores.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+use ash::vk::{self, Handle};
+
+use super::macros::{answer, functions, shown};
+use super::{address as any_address, file, give, note, settings};
+use crate::answers;
+
+type Physical = vk::PhysicalDevice;
+type Device = vk::Device;
+type Allocator<'a> = *const vk::AllocationCallbacks<'a>;
+
+/// What a driver takes over is its own.
+fn take(fd: RawFd) {
+    // SAFETY: the library gives the descriptor away.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+}
+
+functions! {
+    PFN_vkGetDeviceProcAddr vkGetDeviceProcAddr(device: Device, name: *const c_char) -> vk::PFN_vkVoidFunction {
+        // SAFETY: a string of the library's.
+        let name = unsafe { CStr::from_ptr(name) };
+        let text = name.to_str().unwrap_or_default();
+        let (core, timeline) = (text.ends_with("Requirements2"), text.contains("SemaphoreCounterValue"));
+        let hidden = (core && !settings().has_1_1) || (timeline && !settings().timeline_functions);
+        let address = if hidden { std::ptr::null() } else { any_address(name) };
+        // SAFETY: null, or a function that is called as what it is.
+        unsafe { std::mem::transmute::<*const c_void, vk::PFN_vkVoidFunction>(address) }
+    }
+    PFN_vkGetPhysicalDeviceProperties vkGetPhysicalDeviceProperties(
+        device: Physical, to: *mut vk::PhysicalDeviceProperties,
+    ) -> () {
+        answer!(to, vk::PhysicalDeviceProperties { api_version: settings().version, ..Default::default() });
+    }
+    PFN_vkGetPhysicalDeviceMemoryProperties vkGetPhysicalDeviceMemoryProperties(
+        device: Physical, to: *mut vk::PhysicalDeviceMemoryProperties,
+    ) -> () {
+        answer!(to, answers::memory_types());
+    }
+    PFN_vkEnumerateDeviceExtensionProperties vkEnumerateDeviceExtensionProperties(
+        device: Physical, layer: *const c_char, count: *mut u32, to: *mut vk::ExtensionProperties,
+    ) -> vk::Result {
+        answer!(count, 0);
+        vk::Result::SUCCESS
+    }
+    PFN_vkGetPhysicalDeviceProperties2 vkGetPhysicalDeviceProperties2(
+        device: Physical, to: *mut vk::PhysicalDeviceProperties2<'_>,
+    ) -> () {
+        // SAFETY: the library's structures.
+        unsafe { answers::fill(to.cast()) };
+    }
+    PFN_vkGetPhysicalDeviceFeatures2 vkGetPhysicalDeviceFeatures2(
+        device: Physical, to: *mut vk::PhysicalDeviceFeatures2<'_>,
+    ) -> () {
+        // SAFETY: the library's structures.
+        unsafe { answers::fill(to.cast()) };
+    }
+    PFN_vkGetPhysicalDeviceExternalBufferProperties vkGetPhysicalDeviceExternalBufferProperties(
+        device: Physical,
+        info: *const vk::PhysicalDeviceExternalBufferInfo<'_>,
+        to: *mut vk::ExternalBufferProperties<'_>,
+    ) -> () {
+        note("vkGetPhysicalDeviceExternalBufferProperties", shown!(info));
+        // SAFETY: the library's structure.
+        unsafe { (*to).external_memory_properties = answers::external_memory() };
+    }
+    PFN_vkGetPhysicalDeviceImageFormatProperties2 vkGetPhysicalDeviceImageFormatProperties2(
+        device: Physical,
+        info: *const vk::PhysicalDeviceImageFormatInfo2<'_>,
+        to: *mut vk::ImageFormatProperties2<'_>,
+    ) -> vk::Result {
+        note("vkGetPhysicalDeviceImageFormatProperties2", shown!(info));
+        // SAFETY: the library's structures.
+        unsafe {
+            (*to).image_format_properties = answers::image_limits();
+            answers::fill(to.cast());
+        }
+        vk::Result::SUCCESS
+    }
+    PFN_vkGetPhysicalDeviceExternalSemaphoreProperties vkGetPhysicalDeviceExternalSemaphoreProperties(
+        device: Physical,
+        info: *const vk::PhysicalDeviceExternalSemaphoreInfo<'_>,
+        to: *mut vk::ExternalSemaphoreProperties<'_>,
+    ) -> () {
+        note("vkGetPhysicalDeviceExternalSemaphoreProperties", shown!(info));
+        // SAFETY: the library's structure.
+        unsafe { (*to).external_semaphore_features = vk::ExternalSemaphoreFeatureFlags::from_raw(0x3) };
+    }
+
+    PFN_vkCreateBuffer vkCreateBuffer(
+        device: Device, info: *const vk::BufferCreateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::Buffer,
+    ) -> vk::Result {
+        note("vkCreateBuffer", shown!(info));
+        give(0xb, to)
+    }
+    PFN_vkDestroyBuffer vkDestroyBuffer(device: Device, buffer: vk::Buffer, allocator: Allocator<'_>) -> () {
+        note("vkDestroyBuffer", format!("{:#x}", buffer.as_raw()));
+    }
+    PFN_vkGetBufferMemoryRequirements2 vkGetBufferMemoryRequirements2(
+        device: Device, info: *const vk::BufferMemoryRequirementsInfo2<'_>, to: *mut vk::MemoryRequirements2<'_>,
+    ) -> () {
+        note("vkGetBufferMemoryRequirements2", shown!(info));
+        // SAFETY: the library's structures.
+        unsafe { answers::fill(to.cast()) };
+    }
+    PFN_vkBindBufferMemory vkBindBufferMemory(
+        device: Device, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64,
+    ) -> vk::Result {
+        note("vkBindBufferMemory", format!("{:#x}, {:#x}, {offset}", buffer.as_raw(), memory.as_raw()));
+        vk::Result::SUCCESS
+    }
+    PFN_vkCreateImage vkCreateImage(
+        device: Device, info: *const vk::ImageCreateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::Image,
+    ) -> vk::Result {
+        note("vkCreateImage", shown!(info));
+        give(0xa, to)
+    }
+    PFN_vkDestroyImage vkDestroyImage(device: Device, image: vk::Image, allocator: Allocator<'_>) -> () {
+        note("vkDestroyImage", format!("{:#x}", image.as_raw()));
+    }
+    PFN_vkGetImageMemoryRequirements2 vkGetImageMemoryRequirements2(
+        device: Device, info: *const vk::ImageMemoryRequirementsInfo2<'_>, to: *mut vk::MemoryRequirements2<'_>,
+    ) -> () {
+        note("vkGetImageMemoryRequirements2", shown!(info));
+        // SAFETY: the library's structures.
+        unsafe { answers::fill(to.cast()) };
+    }
+    PFN_vkBindImageMemory vkBindImageMemory(
+        device: Device, image: vk::Image, memory: vk::DeviceMemory, offset: u64,
+    ) -> vk::Result {
+        note("vkBindImageMemory", format!("{:#x}, {:#x}, {offset}", image.as_raw(), memory.as_raw()));
+        vk::Result::SUCCESS
+    }
+    PFN_vkGetImageSubresourceLayout vkGetImageSubresourceLayout(
+        device: Device, image: vk::Image, of: *const vk::ImageSubresource, to: *mut vk::SubresourceLayout,
+    ) -> () {
+        // SAFETY: the library's structure.
+        let of = unsafe { *of };
+        let aspect = of.aspect_mask.as_raw();
+        let with = format!("{:#x}, aspect {aspect:#x}, level {}, layer {}", image.as_raw(), of.mip_level, of.array_layer);
+        note("vkGetImageSubresourceLayout", with);
+        answer!(to, vk::SubresourceLayout::default());
+    }
+    PFN_vkAllocateMemory vkAllocateMemory(
+        device: Device, info: *const vk::MemoryAllocateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::DeviceMemory,
+    ) -> vk::Result {
+        note("vkAllocateMemory", shown!(info));
+        // SAFETY: the library's structures.
+        if let Some(fd) = unsafe { answers::imported(info.cast()) } {
+            take(fd);
+        }
+        give(0xd, to)
+    }
+    PFN_vkFreeMemory vkFreeMemory(device: Device, memory: vk::DeviceMemory, allocator: Allocator<'_>) -> () {
+        note("vkFreeMemory", format!("{:#x}", memory.as_raw()));
+    }
+    PFN_vkMapMemory vkMapMemory(
+        device: Device, memory: vk::DeviceMemory, offset: u64, size: u64, flags: vk::MemoryMapFlags, to: *mut *mut c_void,
+    ) -> vk::Result {
+        note("vkMapMemory", format!("{:#x}, offset {offset}, size {size:#x}, flags {:#x}", memory.as_raw(), flags.as_raw()));
+        // Leaked: nothing says when it was last used.
+        answer!(to, Box::leak(Box::new([0_u64; 1024])).as_mut_ptr().cast());
+        vk::Result::SUCCESS
+    }
+    PFN_vkGetMemoryFdKHR vkGetMemoryFdKHR(
+        device: Device, info: *const vk::MemoryGetFdInfoKHR<'_>, to: *mut RawFd,
+    ) -> vk::Result {
+        note("vkGetMemoryFdKHR", shown!(info));
+        answer!(to, file(8192).into_raw_fd());
+        vk::Result::SUCCESS
+    }
+    PFN_vkGetMemoryFdPropertiesKHR vkGetMemoryFdPropertiesKHR(
+        device: Device,
+        types: vk::ExternalMemoryHandleTypeFlags,
+        fd: RawFd,
+        to: *mut vk::MemoryFdPropertiesKHR<'_>,
+    ) -> vk::Result {
+        let with = format!("type {:#x}, {}", types.as_raw(), crate::show::descriptor(fd));
+        note("vkGetMemoryFdPropertiesKHR", with);
+        // SAFETY: the library's structure.
+        unsafe { (*to).memory_type_bits = 0x2 };
+        vk::Result::SUCCESS
+    }
+
+    PFN_vkCreateSemaphore vkCreateSemaphore(
+        device: Device, info: *const vk::SemaphoreCreateInfo<'_>, allocator: Allocator<'_>, to: *mut vk::Semaphore,
+    ) -> vk::Result {
+        note("vkCreateSemaphore", shown!(info));
+        give(0xe, to)
+    }
+    PFN_vkDestroySemaphore vkDestroySemaphore(device: Device, semaphore: vk::Semaphore, allocator: Allocator<'_>) -> () {
+        note("vkDestroySemaphore", format!("{:#x}", semaphore.as_raw()));
+    }
+    PFN_vkGetSemaphoreFdKHR vkGetSemaphoreFdKHR(
+        device: Device, info: *const vk::SemaphoreGetFdInfoKHR<'_>, to: *mut RawFd,
+    ) -> vk::Result {
+        note("vkGetSemaphoreFdKHR", shown!(info));
+        answer!(to, file(64).into_raw_fd());
+        vk::Result::SUCCESS
+    }
+    PFN_vkImportSemaphoreFdKHR vkImportSemaphoreFdKHR(
+        device: Device, info: *const vk::ImportSemaphoreFdInfoKHR<'_>,
+    ) -> vk::Result {
+        note("vkImportSemaphoreFdKHR", shown!(info));
+        // SAFETY: the library's structure.
+        take(unsafe { (*info).fd });
+        vk::Result::SUCCESS
+    }
+    PFN_vkGetSemaphoreCounterValue vkGetSemaphoreCounterValue(
+        device: Device, semaphore: vk::Semaphore, to: *mut u64,
+    ) -> vk::Result {
+        note("vkGetSemaphoreCounterValue", format!("{:#x}", semaphore.as_raw()));
+        answer!(to, 0);
+        vk::Result::SUCCESS
+    }
+    PFN_vkWaitSemaphores vkWaitSemaphores(
+        device: Device, info: *const vk::SemaphoreWaitInfo<'_>, timeout: u64,
+    ) -> vk::Result {
+        note("vkWaitSemaphores", format!("{}, {timeout} ns", shown!(info)));
+        vk::Result::SUCCESS
+    }
+    PFN_vkSignalSemaphore vkSignalSemaphore(device: Device, info: *const vk::SemaphoreSignalInfo<'_>) -> vk::Result {
+        note("vkSignalSemaphore", shown!(info));
+        vk::Result::SUCCESS
+    }
+}

@@ -1,0 +1,108 @@
+//! Semaphores.
+
+use std::time::Duration;
+
+use gpu_interop_core::{ExporterTimeline, SemaphoreHandle, SemaphoreImport};
+use gpu_interop_vulkan::{ExportableSemaphore, ImportedSemaphore, OwnedSemaphore};
+use rustix::io::FdFlags;
+
+use crate::assert_calls;
+use crate::driver::{Settings, calls, file, lend, start};
+
+fn closes_on_exec(handle: &SemaphoreHandle) {
+    let fd = handle.as_fd().expect("a descriptor");
+    assert!(rustix::io::fcntl_getfd(fd).expect("flags").contains(FdFlags::CLOEXEC), "programs inherit it");
+}
+
+#[test]
+fn exportable_semaphores() {
+    let interop = start(Settings::default());
+    let binary = ExportableSemaphore::binary(&interop).expect("a semaphore");
+    assert_calls(&[
+        "vkGetPhysicalDeviceExternalSemaphoreProperties 1000076000{type 0x1}",
+        "vkCreateSemaphore 9{flags 0x0} 1000077000{types 0x1}",
+    ]);
+    closes_on_exec(&binary.export().expect("a descriptor"));
+    assert_calls(&["vkGetSemaphoreFdKHR 1000079001{semaphore 0xe1, type 0x1}"]);
+    // VK_SEMAPHORE_TYPE_TIMELINE.
+    let timeline = ExportableSemaphore::timeline(&interop, 5).expect("a semaphore");
+    assert_calls(&[
+        "vkGetPhysicalDeviceExternalSemaphoreProperties 1000076000{type 0x1} 1000207002{semaphore type 1, initial 0}",
+        "vkCreateSemaphore 9{flags 0x0} 1000077000{types 0x1} 1000207002{semaphore type 1, initial 5}",
+    ]);
+    closes_on_exec(&timeline.export().expect("a descriptor"));
+    assert_calls(&["vkGetSemaphoreFdKHR 1000079001{semaphore 0xe2, type 0x1}"]);
+    drop((binary, timeline));
+    assert_calls(&["vkDestroySemaphore 0xe1", "vkDestroySemaphore 0xe2"]);
+}
+
+#[test]
+fn semaphores_that_are_not_shared() {
+    let interop = start(Settings::default());
+    let binary = OwnedSemaphore::binary(&interop).expect("a semaphore");
+    let timeline = OwnedSemaphore::timeline(&interop, 9).expect("a semaphore");
+    assert_calls(&[
+        "vkCreateSemaphore 9{flags 0x0}",
+        "vkCreateSemaphore 9{flags 0x0} 1000207002{semaphore type 1, initial 9}",
+    ]);
+    drop((binary, timeline));
+}
+
+/// The payload is shared for good: no `VK_SEMAPHORE_IMPORT_TEMPORARY_BIT`.
+#[test]
+fn imported_semaphores() {
+    for (make, question, creation) in [
+        (SemaphoreHandle::OpaqueFd as fn(_) -> _, "", ""),
+        (
+            SemaphoreHandle::TimelineFd as fn(_) -> _,
+            " 1000207002{semaphore type 1, initial 0}",
+            " 1000207002{semaphore type 1, initial 0}",
+        ),
+    ] {
+        let interop = start(Settings::default());
+        let fd = file(64);
+        lend(&fd);
+        drop(ImportedSemaphore::new(&interop, SemaphoreImport::new(make(fd))).expect("imported"));
+        assert_calls(&[
+            &format!("vkGetPhysicalDeviceExternalSemaphoreProperties 1000076000{{type 0x1}}{question}"),
+            &format!("vkCreateSemaphore 9{{flags 0x0}}{creation}"),
+            "vkImportSemaphoreFdKHR 1000079000{semaphore 0xe1, flags 0x0, type 0x1, a duplicate of the file, closed on \
+             exec}",
+            "vkDestroySemaphore 0xe1",
+        ]);
+    }
+}
+
+#[test]
+fn the_host_signals_and_waits() {
+    let interop = start(Settings::default());
+    let timeline = OwnedSemaphore::timeline(&interop, 0).expect("a semaphore");
+    calls();
+    assert_eq!(timeline.value().expect("a value"), 0);
+    timeline.signal(3).expect("above");
+    assert_calls(&[
+        "vkGetSemaphoreCounterValue 0xe1",
+        "vkGetSemaphoreCounterValue 0xe1",
+        "vkSignalSemaphore 1000207005{semaphore 0xe1, value 3}",
+    ]);
+    timeline.wait(4, Duration::ZERO).expect("the driver says so");
+    assert_calls(&[
+        "vkGetSemaphoreCounterValue 0xe1",
+        "vkWaitSemaphores 1000207004{flags 0x0, semaphores [0xe1], values [4]}, 0 ns",
+    ]);
+}
+
+/// The first is the waiter's own, by which it is interrupted.
+#[test]
+fn a_waiter_waits_for_any() {
+    let interop = start(Settings::default());
+    let timelines = [1, 2].map(|initial| OwnedSemaphore::timeline(&interop, initial).expect("a semaphore"));
+    let waiter = timelines[0].waiter().expect("a waiter");
+    calls();
+    waiter.wait_any(&[(&timelines[0], 7), (&timelines[1], 8)], Duration::from_micros(1)).expect("waited");
+    // VK_SEMAPHORE_WAIT_ANY_BIT.
+    let expected = "vkWaitSemaphores 1000207004{flags 0x1, semaphores [0xe3, 0xe1, 0xe2], values [1, 7, 8]}, 1000 ns";
+    assert_calls(&[expected]);
+    waiter.interrupt();
+    assert_calls(&["vkGetSemaphoreCounterValue 0xe3", "vkSignalSemaphore 1000207005{semaphore 0xe3, value 1}"]);
+}

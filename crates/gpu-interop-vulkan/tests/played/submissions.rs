@@ -1,0 +1,116 @@
+//! What a context records and submits.
+
+use ash::vk;
+use gpu_interop_vulkan::{
+    BufferCopy, BufferOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec, MemoryPlacement,
+    OwnedBuffer, OwnedSemaphore, SemaphoreOp,
+};
+
+use crate::assert_calls;
+use crate::driver::{Settings, calls, context, start};
+
+/// `VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT`.
+const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x3);
+
+/// Before each copy and fill: VK_ACCESS_MEMORY_WRITE_BIT to the accesses and the stage of transfers.
+const ORDER: &str = "vkCmdPipelineBarrier stages 0x10000 to 0x1000, flags 0x0, [46{access 0x10000 to 0x1800}] [] []";
+/// At the end: to VK_ACCESS_HOST_READ_BIT, VK_ACCESS_HOST_WRITE_BIT and VK_PIPELINE_STAGE_HOST_BIT.
+const TO_HOST: &str = "vkCmdPipelineBarrier stages 0x10000 to 0x4000, flags 0x0, [46{access 0x10000 to 0x6000}] [] []";
+
+#[test]
+fn a_submission_from_its_pool_to_its_fence() {
+    let interop = start(Settings::default());
+    let buffer = OwnedBuffer::new(&interop, 64, USAGE, MemoryPlacement::DeviceLocal).expect("a buffer");
+    let binary = OwnedSemaphore::binary(&interop).expect("a semaphore");
+    let timeline = OwnedSemaphore::timeline(&interop, 0).expect("a semaphore");
+    let context = context(&interop);
+    calls();
+    let waits = [SemaphoreOp { semaphore: &timeline, value: 8 }, SemaphoreOp { semaphore: &binary, value: 0 }];
+    let signals = [SemaphoreOp { semaphore: &timeline, value: 9 }];
+    let work = context.submit(&waits, &signals, |recording| recording.fill(&buffer, 4, 8, 0xabcd)).expect("submitted");
+    assert_calls(&[
+        // VK_COMMAND_POOL_CREATE_TRANSIENT_BIT.
+        "vkCreateCommandPool 39{flags 0x1, family 7}",
+        "vkCreateFence 8{flags 0x0}",
+        // VK_COMMAND_BUFFER_LEVEL_PRIMARY.
+        "vkAllocateCommandBuffers 40{pool 0x91, level 0, count 1}",
+        // VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT.
+        "vkBeginCommandBuffer 0xc1, 42{flags 0x1, inherited false}",
+        ORDER,
+        "vkCmdFillBuffer 0xb1, offset 4, size 8, word 0xabcd",
+        TO_HOST,
+        // How far the values are from the present one.
+        "vkGetSemaphoreCounterValue 0xe2",
+        "vkGetSemaphoreCounterValue 0xe2",
+        "vkEndCommandBuffer 0xc1",
+        "vkQueueSubmit 0x13, 4{wait [0xe2, 0xe1] at [0x10000, 0x10000], run [0xc1], signal [0xe2]} 1000207003{wait [8, 0], \
+         signal [9]}, fence 0xf1",
+    ]);
+    work.wait(std::time::Duration::from_nanos(25)).expect("ended");
+    drop(work);
+    assert_calls(&["vkWaitForFences [f1], all 1, 25 ns", "vkResetCommandPool 0x91, flags 0x0", "vkResetFences [f1]"]);
+    // Without a timeline there are no values.
+    let work = context.submit(&[], &[SemaphoreOp { semaphore: &binary, value: 4 }], |_| Ok(())).expect("submitted");
+    let found = calls();
+    let submitted = found.last().expect("calls");
+    assert_eq!(submitted, "vkQueueSubmit 0x13, 4{wait [] at [], run [0xc1], signal [0xe1]}, fence 0xf1");
+    drop((work, context));
+    assert_eq!(calls()[2..], ["vkDestroyFence 0xf1", "vkDestroyCommandPool 0x91"]);
+}
+
+#[test]
+fn copies_name_both_sides() {
+    let interop = start(Settings::default());
+    let new = || OwnedBuffer::new(&interop, 4096, USAGE, MemoryPlacement::DeviceLocal).expect("a buffer");
+    let (from, to) = (new(), new());
+    let usage = vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST;
+    let spec = ImageSpec::new(vk::ImageViewType::TYPE_2D_ARRAY, [16, 8, 1], vk::Format::R8G8B8A8_UNORM, usage);
+    let image = ExportableImage::new(&interop, &ImageOptions::new(spec.layers(5).levels(2))).expect("an image");
+    let (image, context) = (image.image(), context(&interop));
+    context.initialize_image(image).expect("initialised");
+    calls();
+    context
+        .run(|recording| {
+            recording.copy(&from, 12, &to, 20, 100)?;
+            recording.copy_to_image(&from, 32, image, 1, 3)?;
+            recording.copy_from_image(image, 1, 2, &to, 64)
+        })
+        .expect("run");
+    // Tightly packed: VkBufferImageCopy with a row length and height of 0. VK_IMAGE_LAYOUT_GENERAL.
+    assert_eq!(
+        calls()[1..8],
+        [
+            ORDER,
+            "vkCmdCopyBuffer 0xb1 to 0xb2, [(12, 20, 100)]",
+            ORDER,
+            "vkCmdCopyBufferToImage 0xb1 to 0xa1 in 1, buffer 32 0 0, aspect 0x1, level 1, layers 3 1, offset 0 0 0, extent 8 \
+             4 1",
+            ORDER,
+            "vkCmdCopyImageToBuffer 0xa1 in 1 to 0xb2, buffer 64 0 0, aspect 0x1, level 1, layers 2 1, offset 0 0 0, extent 8 \
+             4 1",
+            TO_HOST,
+        ]
+    );
+}
+
+/// The acquisition comes before the copy, the release behind it.
+#[test]
+fn a_hand_over_is_one_submission() {
+    let interop = start(Settings::default());
+    let own = OwnedBuffer::new(&interop, 64, USAGE, MemoryPlacement::DeviceLocal).expect("a buffer");
+    let shared = ExportableBuffer::new(&interop, &BufferOptions::new(64, USAGE)).expect("a buffer");
+    let (shared, context) = (shared.buffer(), context(&interop));
+    context.release(shared).expect("released");
+    let acquire = "vkCmdPipelineBarrier stages 0x10000 to 0x10000, flags 0x0, [] [44{access 0x0 to 0x18000, family 0xfffffffe \
+                   to 0x7, buffer 0xb2, offset 0, size 0xffffffffffffffff}] []";
+    let release = "vkCmdPipelineBarrier stages 0x10000 to 0x2000, flags 0x0, [] [44{access 0x18000 to 0x0, family 0x7 to \
+                   0xfffffffe, buffer 0xb2, offset 0, size 0xffffffffffffffff}] []";
+    let (there, back) = ("vkCmdCopyBuffer 0xb1 to 0xb2, [(0, 16, 8)]", "vkCmdCopyBuffer 0xb2 to 0xb1, [(16, 0, 8)]");
+    calls();
+    let copy = BufferCopy { from: &own, from_offset: 0, to: shared, to_offset: 16, size: 8 };
+    drop(context.send(&[copy], &[], &[]).expect("submitted"));
+    assert_eq!(calls()[1..6], [acquire, ORDER, there, release, TO_HOST]);
+    let copy = BufferCopy { from: shared, from_offset: 16, to: &own, to_offset: 0, size: 8 };
+    drop(context.receive(&[copy], &[], &[]).expect("submitted"));
+    assert_eq!(calls()[1..6], [acquire, ORDER, back, release, TO_HOST]);
+}
