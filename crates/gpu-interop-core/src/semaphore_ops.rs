@@ -16,7 +16,7 @@ pub enum SignalParams {
     Key(u64),
     /// Signals an NvSciSync object and writes its fence.
     NvSciSync {
-        /// Points at the `NvSciSyncFence` to fill in.
+        /// The address of the `NvSciSyncFence` to write, valid when the signal is enqueued.
         fence: NvSciFence,
         /// Skips the synchronisation of NvSciBuf imports before the signal
         /// (`CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC`).
@@ -54,7 +54,7 @@ pub enum WaitParams {
     },
     /// Waits for an NvSciSync fence.
     NvSciSync {
-        /// Points at the `NvSciSyncFence` to wait for.
+        /// The address of the `NvSciSyncFence` to wait for, valid when the wait is enqueued.
         fence: NvSciFence,
         /// Skips the synchronisation of NvSciBuf imports after the wait
         /// (`CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC`).
