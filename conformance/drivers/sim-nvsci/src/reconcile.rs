@@ -330,7 +330,11 @@ mod tests {
         let named = raw(&[(GPU_ID, &[1; 16])]);
         let own = raw(&[(GPU_ID, &[1; 16]), (VIDMEM_GPU_ID, &[1; 16])]);
         for (words, list, expected) in [("", &named, 1), ("discrete", &named, 0), ("discrete", &own, 1)] {
-            assert_eq!(value(words, &[list.clone()], ENABLE_GPU_CACHE), Some(cache(&[(1, expected)])), "{words}");
+            assert_eq!(
+                value(words, std::slice::from_ref(list), ENABLE_GPU_CACHE),
+                Some(cache(&[(1, expected)])),
+                "{words}"
+            );
         }
     }
 
@@ -373,7 +377,7 @@ mod tests {
             (SCAN_TYPE, 0),
         ];
         let image: Values = keys.into_iter().map(|(key, number)| (key, word(number))).collect();
-        assert_eq!(value("", &[image.clone()], IMAGE_COUNT), Some(1_u64.to_ne_bytes().to_vec()));
+        assert_eq!(value("", std::slice::from_ref(&image), IMAGE_COUNT), Some(1_u64.to_ne_bytes().to_vec()));
         assert_eq!(code("", &[image.clone(), raw(&[])]), Some(error::RECONCILIATION_FAILED), "two types");
         for (key, _) in keys {
             let mut without = image.clone();
