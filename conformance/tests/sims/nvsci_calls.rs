@@ -1,14 +1,17 @@
 //! What reaches the libraries that play NvSci and NVIDIA's driver, seen from a process that uses both through the library.
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{ExitCode, Output};
+use std::ptr::NonNull;
 
 use gpu_interop::cuda::CudaBackend;
+use gpu_interop::handle::NvSciFence;
 use gpu_interop::nvsci::{
     Buffer, BufferAttributeList, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout,
     ImportedSync, MemSync, NvSci, PlaneAttributes, SyncAttributeList, SyncModule, SyncOptions,
 };
-use gpu_interop::{Device, Error, ErrorKind, MemoryImport, NvSciSyncUse, Uuid};
+use gpu_interop::{Device, Error, ErrorKind, MemoryImport, NvSciSyncUse, SignalParams, Uuid, WaitParams};
 use libloading::Library;
 use libtest_mimic::{Failed, Trial};
 
@@ -21,7 +24,7 @@ pub(crate) const COMMAND: &str = "nvsci-calls";
 
 type Check = fn(&Rig) -> Result<(), Failed>;
 
-const CHECKS: [(&str, Check); 7] = [
+const CHECKS: [(&str, Check); 10] = [
     ("flags_of_skipped_memsync_reach_the_driver", skipped),
     ("a_read_only_duplicate_is_mapped_read_only", read_only),
     ("caches_are_flushed_where_needed", flushed),
@@ -29,6 +32,15 @@ const CHECKS: [(&str, Check); 7] = [
     ("everything_is_given_back_in_any_order", given_back),
     ("a_handle_keeps_its_object_and_what_is_known_of_it", handles_keep),
     ("a_second_free_ends_the_process", freed_twice),
+    ("a_use_that_no_list_asked_for_is_not_supported", unasked),
+    ("an_object_may_be_freed_while_it_is_imported", freed_early),
+    ("a_conflict_list_that_is_read_ends_the_process", conflict_read),
+];
+
+/// Checks that must end the process, and what is said then.
+const ENDED: [(&str, &str); 2] = [
+    ("a_second_free_ends_the_process", "an NvSciBufObj was freed twice"),
+    ("a_conflict_list_that_is_read_ends_the_process", "attributes of a conflict list were read"),
 ];
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -36,16 +48,21 @@ pub(crate) fn tests() -> Vec<Trial> {
         CHECKS.into_iter().map(|(name, _)| Trial::test(format!("nvsci_{name}"), move || start(name))).collect();
     tests.push(Trial::test("nvsci_what_is_not_given_back_is_counted", leaks_are_counted));
     tests.push(Trial::test("nvsci_libraries_that_do_not_load_are_named", not_loaded));
+    tests.push(Trial::test("nvsci_functions_that_a_library_lacks_are_named", lacking));
     tests
 }
 
 /// What a check did in a process of its own: whether it held, and what it said.
 fn run(name: &str, behaviour: &str) -> Result<Output, Failed> {
-    let nvsci = library::sim_nvsci()?;
+    run_with(&library::sim_nvsci()?, name, behaviour)
+}
+
+/// The same with this file as the libraries of NvSci.
+fn run_with(nvsci: &Path, name: &str, behaviour: &str) -> Result<Output, Failed> {
     let mut command = this_program()?;
     command.args([COMMAND, name]).env("SIM_ATTRIBUTES", "18:1").env("SIM_NVSCI", behaviour);
     command.env("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()?);
-    command.env("GPU_INTEROP_NVSCIBUF_LIBRARY", &nvsci).env("GPU_INTEROP_NVSCISYNC_LIBRARY", &nvsci);
+    command.env("GPU_INTEROP_NVSCIBUF_LIBRARY", nvsci).env("GPU_INTEROP_NVSCISYNC_LIBRARY", nvsci);
     Ok(command.output()?)
 }
 
@@ -63,18 +80,18 @@ fn leaks_are_counted() -> Result<(), Failed> {
 }
 
 fn start(name: &str) -> Result<(), Failed> {
-    let output = run(name, "flush")?;
+    let output = run(name, "iso_engine")?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    if name == "a_second_free_ends_the_process" {
+    if let Some((_, why)) = ENDED.into_iter().find(|(ended, _)| *ended == name) {
         let aborted = output.status.signal() == Some(6);
-        return check(aborted && text.contains("an NvSciBufObj was freed twice"), format!("{}: {text}", output.status));
+        return check(aborted && text.contains(why), format!("{}: {text}", output.status));
     }
     check(output.status.success(), format!("{}: {text}", output.status))
 }
 
 pub(crate) fn main() -> ExitCode {
     let name = std::env::args().nth(2).unwrap_or_default();
-    let known = CHECKS.into_iter().find(|(known, _)| *known == name);
+    let known = CHECKS.into_iter().chain([(LACKING, lacks as Check)]).find(|(known, _)| *known == name);
     let result =
         known.ok_or_else(|| format!("there is no check `{name}`").into()).and_then(|(_, check)| check(&Rig::open()?));
     match result {
@@ -123,7 +140,7 @@ impl Rig {
 
     fn buffer_for(&self, gpu: Uuid) -> Result<Buffer, Error> {
         let gpu = GpuAttributes::new(gpu);
-        let attributes = BufferAttributes::raw(8192).cpu_access(true).gpu(gpu);
+        let attributes = BufferAttributes::raw(8192).cpu_access(true).cpu_cache(true).gpu(gpu);
         let list = BufferAttributeList::new(&self.nv_sci.open_buffers()?, &attributes)?;
         BufferAttributeList::reconcile(&[&list])?.allocate()
     }
@@ -252,6 +269,138 @@ fn handles_keep(rig: &Rig) -> Result<(), Failed> {
     rig.device.collect();
     let left = rig.number("sim_nvsci_live")?;
     check(left == live, format!("{live} objects before, {left} after"))
+}
+
+/// An `NvSciSyncFence`, for calls that the library refuses to make.
+type RawFence = [u64; 6];
+
+/// What `Stream::signal` or `Stream::wait` answers for an object of these lists, past the library's own check.
+fn driver_use(rig: &Rig, uses: [NvSciSyncUse; 2], wanted: NvSciSyncUse) -> Result<Option<i64>, Failed> {
+    let options = SyncOptions::default();
+    let lists = (
+        SyncAttributeList::for_device(&rig.syncs, &rig.device, uses[0], options)?,
+        SyncAttributeList::for_cpu(&rig.syncs, uses[1], options)?,
+    );
+    let object = SyncAttributeList::reconcile(&[&lists.0, &lists.1])?.allocate()?.import(&rig.device)?;
+    let (semaphore, stream, mut fence) = (object.semaphore(), rig.device.create_stream()?, [0_u64; 6]);
+    let at = NonNull::from(&mut fence).cast();
+    let result = if wanted == NvSciSyncUse::SIGNAL {
+        // SAFETY: the fence is cleared, and valid during this one call.
+        let fence = unsafe { NvSciFence::from_raw(at) };
+        stream.signal(&[semaphore.signal_with(SignalParams::NvSciSync { fence, skip_memsync: true })])
+    } else {
+        // SAFETY: a function of NvSciSync's of this type.
+        let generate = unsafe {
+            rig.library.get::<unsafe extern "C" fn(usize, *mut RawFence) -> u32>("NvSciSyncObjGenerateFence")
+        }?;
+        // SAFETY: the object is live, and the fence cleared.
+        unsafe { generate(object.object().as_raw(), at.as_ptr().cast()) };
+        // SAFETY: as above.
+        let fence = unsafe { NvSciFence::from_raw(at) };
+        stream.wait(&[semaphore.wait_with(WaitParams::NvSciSync { fence, skip_memsync: true })])
+    };
+    // SAFETY: a function of NvSciSync's of this type.
+    let clear = unsafe { rig.library.get::<unsafe extern "C" fn(*mut RawFence)>("NvSciSyncFenceClear") }?;
+    if uses[1].contains(NvSciSyncUse::SIGNAL) {
+        // So that the stream ends, should it wait.
+        object.object().signal()?;
+    }
+    // SAFETY: the fence is cleared or filled, and nothing uses it any more.
+    unsafe { clear(&raw mut fence) };
+    stream.synchronize()?;
+    match result {
+        Ok(()) => Ok(None),
+        Err(error) => Ok(Some(error.code().ok_or_else(|| error.to_string())?.value)),
+    }
+}
+
+/// What the library refuses by itself the driver refuses as well.
+fn unasked(rig: &Rig) -> Result<(), Failed> {
+    let (signal, wait) = (NvSciSyncUse::SIGNAL, NvSciSyncUse::WAIT);
+    // `CUDA_ERROR_NOT_SUPPORTED`.
+    for (uses, wanted, expected) in [
+        ([signal, wait], signal, None),
+        ([wait, signal], signal, Some(801)),
+        ([wait, signal], wait, None),
+        ([signal, wait], wait, Some(801)),
+    ] {
+        let code = driver_use(rig, uses, wanted)?;
+        check(code == expected, format!("device and CPU {uses:?}, the device {wanted:?}: {code:?}"))?;
+    }
+    Ok(())
+}
+
+/// As with NVIDIA's driver, whose import holds a reference.
+fn freed_early(rig: &Rig) -> Result<(), Failed> {
+    let object = rig.object()?;
+    // SAFETY: a function of NvSciSync's of this type.
+    let free = unsafe { rig.library.get::<unsafe extern "C" fn(usize)>("NvSciSyncObjFree") }?;
+    // SAFETY: the object is live; its owner is leaked below, so that nothing else frees it.
+    unsafe { free(object.object().as_raw()) };
+    let (stream, mut fence) = (rig.device.create_stream()?, rig.syncs.fence());
+    object.signal(&stream, &mut fence, MemSync::Synchronize)?;
+    object.wait(&stream, &fence, MemSync::Synchronize)?;
+    stream.synchronize()?;
+    std::mem::forget((fence, object));
+    Ok(())
+}
+
+/// The library never does; the simulator would notice.
+fn conflict_read(rig: &Rig) -> Result<(), Failed> {
+    type Reconcile = unsafe extern "C" fn(*const usize, usize, *mut usize, *mut usize) -> u32;
+    type Pairs = unsafe extern "C" fn(usize, *mut [usize; 3], usize) -> u32;
+    let module = rig.nv_sci.open_buffers()?;
+    let list = |size| BufferAttributeList::new(&module, &BufferAttributes::raw(size));
+    let lists = (list(1)?, list(2)?);
+    let (mut reconciled, mut conflict) = (0, 0);
+    // SAFETY: functions of NvSciBuf's of these types.
+    let (reconcile, get) = unsafe {
+        (
+            rig.library.get::<Reconcile>("NvSciBufAttrListReconcile")?,
+            rig.library.get::<Pairs>("NvSciBufAttrListGetAttrs")?,
+        )
+    };
+    // SAFETY: two live lists; the outputs are valid for the call.
+    unsafe { reconcile([lists.0.as_raw(), lists.1.as_raw()].as_ptr(), 2, &raw mut reconciled, &raw mut conflict) };
+    check(reconciled == 0 && conflict != 0, "lists that differ have no conflict list")?;
+    let mut pair = [1, 0, 0];
+    // SAFETY: one pair, whose key is the first; the list is live, and must not be read, which is what is tested.
+    unsafe { get(conflict, &raw mut pair, 1) };
+    Err("a conflict list was read".into())
+}
+
+const LACKING: &str = "lacking";
+
+/// Libraries from before NvSciSync 2.3, and some after it, lack what makes and reads fences.
+fn lacking() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("libnvsci.so");
+    let mut bytes = std::fs::read(library::sim_nvsci()?)?;
+    for function in ["NvSciSyncFenceUpdateFence", "NvSciSyncFenceExtractFence"] {
+        // Between two NULs, in the table of names.
+        let name = [b"\0", function.as_bytes(), b"\0"].concat();
+        let places: Vec<usize> =
+            bytes.windows(name.len()).enumerate().filter(|(_, part)| *part == name).map(|(at, _)| at).collect();
+        check(!places.is_empty(), format!("no {function}"))?;
+        places.into_iter().for_each(|at| bytes[at + 1] = b'_');
+    }
+    std::fs::write(&file, bytes)?;
+    let output = run_with(&file, LACKING, "")?;
+    check(output.status.success(), format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
+}
+
+fn lacks(rig: &Rig) -> Result<(), Failed> {
+    let options = SyncOptions { deterministic_fences: true };
+    let both = NvSciSyncUse::SIGNAL | NvSciSyncUse::WAIT;
+    let list = SyncAttributeList::for_device(&rig.syncs, &rig.device, both, options)?;
+    let object = SyncAttributeList::reconcile(&[&list])?.allocate()?;
+    let mut fence = rig.syncs.fence();
+    for (what, result) in [("set", fence.set(&object, 0, 1)), ("read", fence.id_and_value().map(drop))] {
+        let error = result.err().ok_or_else(|| format!("a fence was {what} by a function that is not there"))?;
+        let named = error.kind() == ErrorKind::SymbolMissing && error.message().contains("NvSciSync 2.3 has it");
+        check(named, format!("{what}: {error}"))?;
+    }
+    Ok(())
 }
 
 /// The library never does; the stand-in would notice.

@@ -7,7 +7,9 @@
 //!
 //! # What this crate promises
 //! * **Handles are owned.** An import takes its handle by value. On success the handle belongs to the import;
-//!   on failure the whole request comes back, usable, in the [`ImportError`].
+//!   on failure the whole request comes back, usable, in the [`ImportError`]. Exceptions are NvSci's: an object without an
+//!   owner ([`NvSciBufObject::from_raw`](handle::NvSciBufObject::from_raw)) and a fence are addresses that stay the
+//!   application's.
 //! * **Bad requests never reach a driver.** Sizes of 0, ranges past the end, wrong kinds for the operating
 //!   system, descriptors that cannot be GPU memory, objects of another device, semaphore parameters of the wrong
 //!   sort and timeline values that go backwards are typed errors. Drivers have crashed on some of these.

@@ -19,7 +19,7 @@ pub enum SignalParams {
     /// Each signal of an object with deterministic fences raises its value by 1: the application counts them for its waits,
     /// and orders streams that signal one object, or waits end at the wrong signal.
     NvSciSync {
-        /// Points at the `NvSciSyncFence` to fill in.
+        /// The address of the `NvSciSyncFence` to write, valid when the signal is enqueued.
         fence: NvSciFence,
         /// Skips the synchronisation of NvSciBuf imports before the signal
         /// (`CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC`). The data are undefined then for others that read an
@@ -59,7 +59,8 @@ pub enum WaitParams {
     },
     /// Waits for an NvSciSync fence.
     NvSciSync {
-        /// Points at the `NvSciSyncFence` to wait for: one that a signal of the same object has filled.
+        /// The address of the `NvSciSyncFence` to wait for, valid when the wait is enqueued: one that a signal of the same
+        /// object has filled.
         fence: NvSciFence,
         /// Skips the synchronisation of NvSciBuf imports after the wait
         /// (`CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC`). The data are undefined then for work behind the wait that

@@ -10,6 +10,7 @@ use crate::sys::Handle;
 
 pub(crate) const NOT_IMPLEMENTED: u32 = 0x10;
 pub(crate) const NOT_SUPPORTED: u32 = 0x11;
+pub(crate) const INVALID_STATE: u32 = 0x22;
 pub(crate) const INSUFFICIENT_MEMORY: u32 = 0x30;
 pub(crate) const BAD_PARAMETER: u32 = 0x100;
 pub(crate) const TIMEOUT: u32 = 0x200;
@@ -24,7 +25,7 @@ const NAMES: [(u32, &str); 20] = [
     (NOT_SUPPORTED, "NvSciError_NotSupported"),
     (0x20, "NvSciError_AccessDenied"),
     (0x21, "NvSciError_NotPermitted"),
-    (0x22, "NvSciError_InvalidState"),
+    (INVALID_STATE, "NvSciError_InvalidState"),
     (0x23, "NvSciError_InvalidOperation"),
     (0x24, "NvSciError_NotInitialized"),
     (INSUFFICIENT_MEMORY, "NvSciError_InsufficientMemory"),
@@ -57,10 +58,34 @@ fn error(operation: &'static str, code: Status) -> Error {
             "no object satisfies all of the attribute lists; change one of them where they differ",
         ),
         BAD_PARAMETER => (ErrorKind::Driver, "the library refused a value"),
+        INVALID_STATE => (
+            ErrorKind::Driver,
+            "the library refuses the call in its present state, as in the system's runtime mode; make objects before that",
+        ),
         _ => (ErrorKind::Driver, "the library reported a failure"),
     };
+    failure(kind, operation, message, code)
+}
+
+/// An error with a status code and its name.
+pub(crate) fn failure(kind: ErrorKind, operation: &'static str, message: &'static str, code: Status) -> Error {
     let name = NAMES.iter().find(|(known, _)| *known == code.0).map(|(_, name)| (*name).to_owned());
     Error::new(kind, operation, message).with_code(i64::from(code.0), name)
+}
+
+/// As [`check`], for a function that reconciles attribute lists: two of its codes are about the lists.
+pub(crate) fn check_reconciled(operation: &'static str, code: Status) -> Result<()> {
+    let message = match code.0 {
+        NOT_SUPPORTED => {
+            "the library does not support this combination of attributes; change one of the attribute lists"
+        }
+        BAD_PARAMETER => {
+            "no attribute list sets an attribute that is mandatory, or a value is not supported for the type; set it, or \
+             change the value"
+        }
+        _ => return check(operation, code),
+    };
+    Err(failure(ErrorKind::ReconciliationFailed, operation, message, code))
 }
 
 /// A handle that the library gave with success, which does not keep every library from giving none.
@@ -76,7 +101,7 @@ pub(crate) fn not_null_pointer<T>(operation: &'static str, pointer: *mut T) -> R
 
 /// A function that an older library lacks.
 pub(crate) fn missing(operation: &'static str) -> Error {
-    Error::new(ErrorKind::SymbolMissing, operation, "the library lacks this function; NvSciSync 2.8 has it")
+    Error::new(ErrorKind::SymbolMissing, operation, "the library lacks this function; NvSciSync 2.3 has it")
 }
 
 #[cfg(test)]
@@ -100,5 +125,21 @@ mod tests {
             assert_eq!((told.value, told.name.as_deref()), (i64::from(code), name));
         }
         assert!(check("op", Status(0)).is_ok());
+    }
+
+    #[test]
+    fn codes_of_reconciliation_are_about_the_lists() {
+        for (code, kind, part) in [
+            (0x11, ErrorKind::ReconciliationFailed, "combination"),
+            (0x100, ErrorKind::ReconciliationFailed, "mandatory"),
+            (0x1_0100, ErrorKind::ReconciliationFailed, "satisfies"),
+            (0x22, ErrorKind::Driver, "runtime mode"),
+            (0x30, ErrorKind::OutOfMemory, "memory"),
+        ] {
+            let error = check_reconciled("NvSciBufAttrListReconcile", Status(code)).expect_err("a failure");
+            assert_eq!((error.kind(), error.code().map(|told| told.value)), (kind, Some(i64::from(code))));
+            assert!(error.message().contains(part), "{error}");
+        }
+        assert!(check_reconciled("op", Status(0)).is_ok());
     }
 }

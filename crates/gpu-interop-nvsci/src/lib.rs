@@ -47,27 +47,26 @@
 //! * **Bad requests are typed errors** before a library or driver sees them: lists of two modules, or of which none
 //!   names a size; a GPU that no list names, also where none names any
 //!   ([`ErrorKind::DeviceMismatch`](gpu_interop_core::ErrorKind::DeviceMismatch)); more mip levels than one, writes to what
-//!   may only be read, waits for a fence that nothing has filled, fences in graphs. Lists that do not go together are
-//!   [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed), with the attributes that the
-//!   library names.
+//!   may only be read, waits for a fence that nothing has filled, fences in graphs; a signal or wait of a device or the CPU
+//!   that no attribute list of its own asked for; a fence with a value that the object cannot hold. Lists that do not go
+//!   together are [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed), with the attributes
+//!   in which they differ. The library's own conflict list is freed and never read, as NVIDIA's guides ask.
 //! * Attributes that an older library does not know are unknown (`None`), not an error.
 //! * Every call that can fail is an event of `tracing`, as those of CUDA's driver are.
 //!
 //! # What the caller must do
 //! * Order the accesses of CPU and GPU, with fences or by waiting for the stream.
+//! * Ask to signal and to wait in the attribute list of the device or CPU that will do it:
+//!   [`SyncAttributeList::for_device`], [`SyncAttributeList::for_cpu`].
 //! * Leave [`MemSync::Skip`] alone unless [`needs_memsync`](gpu_interop_core::NvSciBufGpu::needs_memsync) says that memory
 //!   stays coherent without.
 //!
 //! # What was not seen
-//! No machine with these libraries was at hand. Numbers and layouts are those of NVIDIA's public headers (`nvscibuf.h` 2.0
-//! and 2.11, `nvscisync.h` 2.1 and 2.8, `nvscierror.h`); the tests run on a stand-in that was written from the same
-//! documents. Not in any of them, and assumed here:
-//! * that a C `enum` has 32 bits, as with every compiler for these systems;
-//! * that a library of version 2.0 answers `NvSciError_BadParameter` when it is asked for an attribute that came later;
-//! * that the version with which `NvSciSyncFenceUpdateFence` became public has it under that name, unchanged;
-//! * that a signal on a stream takes a cleared fence and fills it before the call returns, which the programming guide says
-//!   in other words;
-//! * that `NvSciBufObjGetCpuPtr` maps as many bytes as the reconciled size.
+//! No machine with these libraries was at hand. Numbers, layouts and signatures are those of NVIDIA's public headers
+//! (`nvscibuf.h` 2.0 to 2.11, `nvscisync.h` 2.0 to 2.8, `nvscierror.h`); the tests run on a simulator that was written from
+//! the same documents. Not in any of them, and assumed here:
+//! * that `NvSciBufObjGetCpuPtr` maps as many bytes as the reconciled size, as NVIDIA's samples use it;
+//! * that no library deviates from its header.
 //!
 //! # Threads and blocking
 //! Every object may be used from every thread. Only [`CpuWaitContext::wait`] blocks, and it has a time limit.

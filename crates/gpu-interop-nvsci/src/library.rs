@@ -8,7 +8,7 @@ use gpu_interop_core::{Error, ErrorKind, Result};
 use gpu_interop_driver::{ApiVersion, DriverFunction, DriverLibrary, LibrarySearch, MissingSymbol, Status};
 
 use crate::buffer::BufferModule;
-use crate::error::check;
+use crate::error::{BAD_PARAMETER, check, failure};
 use crate::sync::SyncModule;
 use crate::sys::{buf, sync};
 
@@ -17,10 +17,10 @@ pub const NVSCIBUF_VARIABLE: &str = "GPU_INTEROP_NVSCIBUF_LIBRARY";
 /// The variable that names the file of NvSciSync. If it is set, nothing else is tried.
 pub const NVSCISYNC_VARIABLE: &str = "GPU_INTEROP_NVSCISYNC_LIBRARY";
 
-/// Where Jetson's packages put their libraries, if the dynamic linker was not told: before and since L4T 36.
+/// Where Jetson's packages put their libraries, if the dynamic linker was not told: since L4T 36, and before.
 const FOLDERS: &[(Option<&str>, &str)] =
     &[(None, "/usr/lib/aarch64-linux-gnu/nvidia"), (None, "/usr/lib/aarch64-linux-gnu/tegra")];
-const INSTALL: &str = "it is part of NVIDIA's DRIVE OS and Jetson Linux, and of no other system";
+const INSTALL: &str = "it is part of NVIDIA's DRIVE OS and Jetson Linux; set the variable if it is in another folder";
 
 const BUF: LibrarySearch = LibrarySearch {
     driver: "NvSciBuf library (libnvscibuf.so)",
@@ -60,8 +60,8 @@ impl NvSci {
     ///
     /// # Errors
     /// [`ErrorKind::DriverNotFound`] with every path tried and why it was not loaded; [`ErrorKind::SymbolMissing`] for a
-    /// library that lacks a function; [`ErrorKind::DriverTooOld`] for one that says that it is not compatible with
-    /// version 2 (`NvSciBufCheckVersionCompatibility`).
+    /// library that lacks a function; [`ErrorKind::Unsupported`] for one that says that it, or a library that it depends on,
+    /// is not compatible with version 2.0 (`NvSciBufCheckVersionCompatibility`); else what that function answers.
     pub fn load() -> Result<Self> {
         let (buf, sync) = (DriverLibrary::find(&BUF)?, DriverLibrary::find(&SYNC)?);
         let missing = |missing: MissingSymbol, library: &DriverLibrary, api| missing.error(library, api, None, (2, 0));
@@ -118,15 +118,27 @@ impl NvSci {
 
 type CheckVersion = unsafe extern "system" fn(u32, u32, *mut u8) -> Status;
 
-/// Fails if a library says that it is of another major version. One that has no such function says nothing.
+/// Fails if a library says that it is not compatible with a version: its own major version is another one, its minor version
+/// is less, or a library that it depends on is of a wrong version. A library without this function is accepted.
 fn compatible(name: &'static str, function: Option<CheckVersion>, wanted: ApiVersion, file: &Path) -> Result<()> {
     let Some(function) = function else { return Ok(()) };
     let mut is_compatible = 0;
     // SAFETY: the pointer is valid for the call.
-    check(name, unsafe { function.traced(name, (wanted.major, wanted.minor, &raw mut is_compatible)) })?;
+    let result = unsafe { function.traced(name, (wanted.major, wanted.minor, &raw mut is_compatible)) };
+    let named = |error: Error| error.with_context("library", file.display());
+    if result.0 == BAD_PARAMETER {
+        let message =
+            "the library could not check the versions of those that it depends on; install all of one release";
+        return Err(named(failure(ErrorKind::Driver, name, message, result)));
+    }
+    check(name, result).map_err(named)?;
     if is_compatible != 0 {
         return Ok(());
     }
-    let message = format!("the library is not compatible with {wanted}, whose functions this crate calls");
-    Err(Error::new(ErrorKind::DriverTooOld, name, message).with_context("library", file.display()))
+    let message = format!(
+        "the library, or one that it depends on, is of a version that is not compatible with {wanted}, whose functions this \
+         crate calls; install the libraries of one release that has major version {}",
+        wanted.major
+    );
+    Err(named(Error::new(ErrorKind::Unsupported, name, message)))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use gpu_interop_core::{Error, ErrorKind, Result};
 use gpu_interop_driver::{DriverFunction, Status};
 
-use crate::error::{BAD_PARAMETER, check, not_null};
+use crate::error::{BAD_PARAMETER, check, check_reconciled, not_null};
 use crate::sys::{Handle, KeyValuePair, Plain};
 
 type Create = unsafe extern "system" fn(Handle, *mut Handle) -> Status;
@@ -30,8 +30,8 @@ pub(crate) struct ListFunctions {
 
 /// A value of an attribute, to be set.
 pub(crate) struct Value {
-    key: u32,
-    bytes: Vec<u8>,
+    pub(crate) key: u32,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Value {
@@ -141,8 +141,14 @@ impl List {
         unsafe { get_if_known(self.functions, self.as_raw(), key) }
     }
 
-    /// Reconciles lists of one module. `keys` are those that a conflict may be about, with their names.
-    pub(crate) fn reconcile(first: &Self, others: &[&Self], keys: &[(u32, &'static str)]) -> Result<Self> {
+    /// Whether this library knows an attribute.
+    pub(crate) fn knows(&self, key: u32) -> Result<bool> {
+        // SAFETY: the list is live as long as `self`.
+        Ok(unsafe { find::<u8>(self.functions, self.as_raw(), key) }?.is_some())
+    }
+
+    /// Reconciles lists of one module.
+    pub(crate) fn reconcile(first: &Self, others: &[&Self]) -> Result<Self> {
         let (name, reconcile) = first.functions.reconcile;
         if others.iter().any(|other| !Arc::ptr_eq(&first.module, &other.module)) {
             return Err(Error::invalid(name, "the attribute lists belong to different modules"));
@@ -156,15 +162,21 @@ impl List {
         // SAFETY: the lists are live; array and outputs are valid for the call.
         let result = unsafe { reconcile.traced(name, (raws.as_ptr(), raws.len(), outputs.0, outputs.1)) };
         let own = |raw| Self { functions: first.functions, raw, module: first.module.clone() };
-        // Whatever the answer, the list of what is in conflict is the caller's to free, if there is one.
-        let conflict = NonNull::new(with_exposed_provenance_mut(conflict)).map(own);
-        check(name, result).map_err(|error| {
-            let Some(conflict) = &conflict else { return error };
-            let is_set = |key: &u32| conflict.get::<u8>(*key).is_ok_and(|bytes| !bytes.is_empty());
-            let named = keys.iter().filter(|(key, _)| is_set(key)).map(|(_, name)| *name);
-            error.with_context("in conflict", named.collect::<Vec<_>>().join(", "))
-        })?;
+        // The caller frees the conflict list with any status code. NVIDIA's guides forbid to read it, and a read may abort.
+        let _conflict = NonNull::new(with_exposed_provenance_mut(conflict)).map(own);
+        check_reconciled(name, result)?;
         Ok(own(not_null(name, reconciled)?))
+    }
+
+    /// The names of those attributes that lists set to different values, of `keys`.
+    pub(crate) fn differences(lists: &[&Self], keys: &[(u32, &'static str)]) -> Vec<&'static str> {
+        let differs = |key: u32| {
+            let mut values =
+                lists.iter().filter_map(|list| list.get_if_known::<u8>(key).ok()).filter(|value| !value.is_empty());
+            let first = values.next();
+            values.any(|value| Some(value) != first)
+        };
+        keys.iter().filter(|(key, _)| differs(*key)).map(|(_, name)| *name).collect()
     }
 }
 
@@ -214,9 +226,18 @@ pub(crate) unsafe fn get<T: Plain>(functions: ListFunctions, list: Handle, key: 
 /// As there.
 pub(crate) unsafe fn get_if_known<T: Plain>(functions: ListFunctions, list: Handle, key: u32) -> Result<Vec<T>> {
     // SAFETY: the caller's promise.
+    Ok(unsafe { find(functions, list, key) }?.unwrap_or_default())
+}
+
+/// As [`get`]; `None` for an attribute that this library does not know, which it documents to refuse so.
+///
+/// # Safety
+/// As there.
+unsafe fn find<T: Plain>(functions: ListFunctions, list: Handle, key: u32) -> Result<Option<Vec<T>>> {
+    // SAFETY: the caller's promise.
     match unsafe { get(functions, list, key) } {
-        Err(error) if error.code().is_some_and(|code| code.value == i64::from(BAD_PARAMETER)) => Ok(Vec::new()),
-        result => result,
+        Err(error) if error.code().is_some_and(|code| code.value == i64::from(BAD_PARAMETER)) => Ok(None),
+        result => result.map(Some),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 
 use cudarc::driver::sys as cuda;
 use gpu_interop_sim::memory::Imported;
-use gpu_interop_sim::nvsci::{BufferView, ENTRY, Entry, GpuId, Interface, Point};
+use gpu_interop_sim::nvsci::{BufferView, ENTRY, Entry, GpuId, Interface, NOT_SUPPORTED, Point};
 use gpu_interop_sim::objects::Objects;
 use gpu_interop_sim::{entries, settings};
 use libloading::Library;
@@ -26,13 +26,13 @@ pub(crate) static SYNCS: Objects<Sync> = Objects::new();
 #[derive(Debug)]
 pub(crate) struct Sync {
     interface: &'static Interface,
-    object: usize,
+    import: usize,
 }
 
 impl Drop for Sync {
     fn drop(&mut self) {
         // SAFETY: imported once, released once.
-        unsafe { (self.interface.release_sync)(self.object) };
+        unsafe { (self.interface.release_sync)(self.import) };
     }
 }
 
@@ -84,7 +84,11 @@ fn interface() -> Result<&'static Interface, u32> {
 
 /// As the library answers, in the driver's terms.
 fn answer(status: u32) -> Result<(), u32> {
-    if status == 0 { Ok(()) } else { Err(code::INVALID_VALUE) }
+    match status {
+        0 => Ok(()),
+        NOT_SUPPORTED => Err(code::NOT_SUPPORTED),
+        _ => Err(code::INVALID_VALUE),
+    }
 }
 
 /// Whether the device is one that has NvSci at all.
@@ -133,9 +137,10 @@ pub(crate) fn import_sync(object: *const c_void) -> Result<Sync, u32> {
     if object == 0 {
         return Err(code::INVALID_VALUE);
     }
-    // SAFETY: the application vouches for the object.
-    answer(unsafe { (interface.import_sync)(object) })?;
-    Ok(Sync { interface, object })
+    let (gpu, mut import) = (gpu(), 0);
+    // SAFETY: the application vouches for the object; the rest is valid for the call.
+    answer(unsafe { (interface.import_sync)(object, &raw const gpu, &raw mut import) })?;
+    Ok(Sync { interface, import })
 }
 
 /// Whether a batch is of objects of NvSciSync; mixed ones are not played.
@@ -227,9 +232,9 @@ unsafe fn points<P>(
         // SAFETY: the application vouches for the fence.
         answer(unsafe {
             if skip == 1 {
-                (interface.next_point)(sync.object, fence, &raw mut point)
+                (interface.next_point)(sync.import, fence, &raw mut point)
             } else {
-                (interface.point_of)(fence, &raw mut point)
+                (interface.point_of)(sync.import, fence, &raw mut point)
             }
         })?;
         (interface.count_memsync)(u32::from(skip == 1), u32::from(flags == skip));

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use gpu_interop_stand_in::lock;
 
-use crate::{Pair, error};
+use crate::behaviour::Behaviour;
+use crate::{Pair, error, panics};
 
 /// Values by key. Aligned as any type asks for.
 pub(crate) type Values = BTreeMap<i32, Stored>;
@@ -45,21 +46,45 @@ impl Stored {
     }
 }
 
+/// What an attribute list is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Unreconciled,
+    Reconciled,
+    /// Of a reconciliation that failed. NVIDIA's guides forbid to read and write it; here either ends the process.
+    Conflict,
+}
+
 /// An attribute list.
 #[derive(Debug)]
 pub(crate) struct List {
     /// The module that it was made with.
     pub(crate) module: usize,
-    pub(crate) reconciled: bool,
+    pub(crate) sort: Sort,
     pub(crate) values: Mutex<Values>,
 }
 
 impl List {
-    pub(crate) fn new(module: usize, reconciled: bool, values: Values) -> Self {
-        Self { module, reconciled, values: Mutex::new(values) }
+    pub(crate) fn new(module: usize, sort: Sort, values: Values) -> Self {
+        Self { module, sort, values: Mutex::new(values) }
     }
 
-    /// Sets values. `check` says whether a key may be set to so many bytes, which are looked at, too.
+    /// A list of conflicts, as `behaviour` has it: none is given as 0.
+    pub(crate) fn of_conflict(module: usize, behaviour: &Behaviour, insert: impl FnOnce(Self) -> usize) -> usize {
+        if behaviour.has("no_conflict_list") { 0 } else { insert(Self::new(module, Sort::Conflict, Values::new())) }
+    }
+
+    /// Whether it is reconciled. Ends the process if it may not be used at all.
+    pub(crate) fn is_reconciled(&self) -> bool {
+        match self.sort {
+            Sort::Unreconciled => false,
+            Sort::Reconciled => true,
+            Sort::Conflict => panics("attributes of a conflict list were read or set"),
+        }
+    }
+
+    /// Sets values, in any order: none is set if one cannot be. `check` says whether a key may be set to so many bytes, beside
+    /// the values of this call and of those before.
     ///
     /// # Safety
     /// There are so many pairs, whose values have the lengths that they say.
@@ -69,22 +94,24 @@ impl List {
         count: usize,
         check: impl Fn(i32, &[u8], &Values) -> bool,
     ) -> Result<(), u32> {
-        if pairs.is_null() || count == 0 || self.reconciled {
+        if self.is_reconciled() || pairs.is_null() || count == 0 {
             return Err(error::BAD_PARAMETER);
         }
         let mut values = lock(&self.values);
         let mut new = values.clone();
         // SAFETY: the caller's promise.
-        for pair in unsafe { slice::from_raw_parts(pairs, count) } {
+        let pairs = unsafe { slice::from_raw_parts(pairs, count) };
+        for pair in pairs {
             if pair.value.is_null() || pair.len == 0 || new.contains_key(&pair.key) {
                 return Err(error::BAD_PARAMETER);
             }
             // SAFETY: the caller's promise.
             let bytes = unsafe { slice::from_raw_parts(pair.value.cast::<u8>(), pair.len) };
-            if !check(pair.key, bytes, &new) {
-                return Err(error::BAD_PARAMETER);
-            }
             new.insert(pair.key, Stored::new(bytes));
+        }
+        let allowed = |pair: &Pair| new.get(&pair.key).is_some_and(|stored| check(pair.key, stored.bytes(), &new));
+        if !pairs.iter().all(allowed) {
+            return Err(error::BAD_PARAMETER);
         }
         *values = new;
         Ok(())
@@ -100,13 +127,14 @@ impl List {
         count: usize,
         check: impl Fn(i32, bool) -> bool,
     ) -> Result<(), u32> {
+        let reconciled = self.is_reconciled();
         if pairs.is_null() || count == 0 {
             return Err(error::BAD_PARAMETER);
         }
         let values = lock(&self.values);
         // SAFETY: the caller's promise.
         for pair in unsafe { slice::from_raw_parts_mut(pairs, count) } {
-            if !check(pair.key, self.reconciled) {
+            if !check(pair.key, reconciled) {
                 return Err(error::BAD_PARAMETER);
             }
             let stored = values.get(&pair.key);
@@ -135,8 +163,35 @@ pub(crate) unsafe fn inputs(
         return Err(error::BAD_PARAMETER);
     }
     let lists: Vec<Arc<List>> = handles.iter().map(|handle| list_of(*handle)).collect();
-    if lists.iter().any(|list| list.reconciled || list.module != lists[0].module) {
+    if lists.iter().any(|list| list.sort != Sort::Unreconciled || list.module != lists[0].module) {
         return Err(error::BAD_PARAMETER);
     }
     Ok(lists)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(list: &List, keys: &[i32]) -> Result<(), u32> {
+        let value = 1_u32;
+        let pairs: Vec<Pair> =
+            keys.iter().map(|key| Pair { key: *key, value: (&raw const value).cast(), len: 4 }).collect();
+        // Key 2 needs key 1.
+        let check = |key: i32, _: &[u8], all: &Values| key != 2 || all.contains_key(&1);
+        // SAFETY: so many pairs, each with a value of 4 bytes.
+        unsafe { list.set(pairs.as_ptr(), pairs.len(), check) }
+    }
+
+    #[test]
+    fn the_order_within_a_call_does_not_matter() {
+        let list = || List::new(1, Sort::Unreconciled, Values::new());
+        assert_eq!(set(&list(), &[2, 1]), Ok(()));
+        let one = list();
+        assert_eq!(set(&one, &[2]), Err(error::BAD_PARAMETER));
+        assert!(lock(&one.values).is_empty(), "a call that failed set something");
+        assert_eq!((set(&one, &[1]), set(&one, &[2])), (Ok(()), Ok(())));
+        assert_eq!(set(&one, &[1]), Err(error::BAD_PARAMETER), "a key that is set already");
+        assert_eq!(set(&list(), &[1, 1]), Err(error::BAD_PARAMETER), "a key twice");
+    }
 }

@@ -11,9 +11,10 @@ use gpu_interop_stand_in::{entries, lock};
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::attributes::{List, Stored, Values, inputs};
+use crate::attributes::{List, Sort, Stored, Values, inputs};
+use crate::behaviour::Behaviour;
 use crate::reconcile::{
-    ACTUAL_PERM, GPU_ID, IMAGE_SIZE, LAYOUT, NEED_CPU_ACCESS, RAW_SIZE, Refusal, TYPES, may_get, may_set, reconcile,
+    ACTUAL_PERM, GPU_ID, IMAGE_SIZE, LAYOUT, NEED_CPU_ACCESS, RAW_SIZE, TYPES, may_get, may_set, reconcile,
 };
 use crate::{Pair, asked_for, error, give, leaks, live, panics, voids};
 
@@ -65,7 +66,7 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     fn insert(memory: Arc<Memory>, module: usize, values: Values) -> usize {
-        let list = Arc::new(List::new(module, true, values));
+        let list = Arc::new(List::new(module, Sort::Reconciled, values));
         let handle = OBJECT_LISTS.insert(list.clone());
         let (imports, has_pointer) = (AtomicU64::new(0), AtomicBool::new(false));
         BUFFERS.insert(Self { memory, list: (handle, list), imports, has_pointer })
@@ -133,9 +134,10 @@ pub extern "C" fn sim_nvsci_flushes() -> u64 {
 }
 
 entries! {
-    fn NvSciBufCheckVersionCompatibility(major: u32, _minor: u32, compatible: *mut u8) gives compatible {
+    fn NvSciBufCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
         live::report_at_exit();
-        give(compatible, (major == 2 && !asked_for("incompatible")).into())
+        let behaviour = Behaviour::now();
+        give(compatible, (major == 2 && minor <= behaviour.buf_minor() && !behaviour.has("incompatible")).into())
     }
 
     fn NvSciBufModuleOpen(module: *mut usize) gives module {
@@ -144,15 +146,17 @@ entries! {
 
     fn NvSciBufAttrListCreate(module: usize, list: *mut usize) gives list {
         need_module(module)?;
-        give(list, BUFFER_LISTS.insert(List::new(module, false, Values::new())))
+        give(list, BUFFER_LISTS.insert(List::new(module, Sort::Unreconciled, Values::new())))
     }
 
     fn NvSciBufAttrListSetAttrs(list: usize, pairs: *mut Pair, count: usize) {
-        list_of(list).set(pairs, count, may_set)
+        let behaviour = Behaviour::now();
+        list_of(list).set(pairs, count, |key, bytes, set| may_set(&behaviour, key, bytes, set))
     }
 
     fn NvSciBufAttrListGetAttrs(list: usize, pairs: *mut Pair, count: usize) gives pairs {
-        list_of(list).get(pairs, count, may_get)
+        let behaviour = Behaviour::now();
+        list_of(list).get(pairs, count, |key, reconciled| may_get(&behaviour, key, reconciled))
     }
 
     fn NvSciBufAttrListReconcile(lists: *const usize, count: usize, list: *mut usize, conflict: *mut usize) gives list {
@@ -162,19 +166,20 @@ entries! {
         let lists = inputs(lists, count, list_of)?;
         let module = lists[0].module;
         let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
-        match reconcile(&values) {
-            Ok(values) => give(list, BUFFER_LISTS.insert(List::new(module, true, values))),
-            Err(Refusal::Missing) => Err(error::BAD_PARAMETER),
-            Err(Refusal::Conflict(values)) => {
-                give(conflict, BUFFER_LISTS.insert(List::new(module, false, values)))?;
-                Err(if asked_for("conflict_code") { error::RESOURCE_ERROR } else { error::RECONCILIATION_FAILED })
+        let behaviour = Behaviour::now();
+        match reconcile(&behaviour, &values) {
+            Ok(values) => give(list, BUFFER_LISTS.insert(List::new(module, Sort::Reconciled, values))),
+            Err(error::RECONCILIATION_FAILED) => {
+                give(conflict, List::of_conflict(module, &behaviour, |list| BUFFER_LISTS.insert(list)))?;
+                Err(if behaviour.has("conflict_code") { error::RESOURCE_ERROR } else { error::RECONCILIATION_FAILED })
             }
+            Err(code) => Err(code),
         }
     }
 
     fn NvSciBufObjAlloc(list: usize, object: *mut usize) gives object {
         let list = list_of(list);
-        if !list.reconciled || object.is_null() {
+        if !list.is_reconciled() || object.is_null() {
             return Err(error::BAD_PARAMETER);
         }
         let mut values = lock(&list.values).clone();
@@ -222,7 +227,8 @@ entries! {
         if length == 0 || end > buffer.size() {
             return Err(error::BAD_PARAMETER);
         }
-        if !buffer.has_pointer.load(Ordering::SeqCst) {
+        // The header does not say whether a buffer is mapped before its pointer is asked for.
+        if !buffer.has_pointer.load(Ordering::SeqCst) && !asked_for("always_mapped") {
             return Err(error::NOT_PERMITTED);
         }
         FLUSHES.fetch_add(1, Ordering::SeqCst);
@@ -236,7 +242,8 @@ voids! {
     }
 
     fn NvSciBufAttrListFree(list: usize) {
-        if leaks("leak_list") {
+        // NVIDIA's samples free lists that they never had.
+        if list == 0 || leaks("leak_list") {
             return;
         }
         BUFFER_LISTS.remove(list).unwrap_or_else(|| panics("an NvSciBufAttrList was freed twice, or is an object's"));

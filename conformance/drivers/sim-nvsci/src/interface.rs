@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpu_interop_stand_in::lock;
 use gpu_interop_stand_in::nvsci::{BufferView, GpuId, Interface, Point};
+use gpu_interop_stand_in::objects::Objects;
 
 use crate::attributes::Stored;
 use crate::buffer::buffer_of;
 use crate::live::IMPORTS;
-use crate::sync::{Fence, Primitive, list_of, sync_of};
-use crate::sync_reconcile::{GPU, REQUIRED_PERM};
+use crate::sync::{Fence, Primitive, SyncObject, list_of, sync_of};
+use crate::sync_reconcile::{GPU, REQUIRED_PERM, SIGNAL, WAIT};
 use crate::{error, panics};
 
 static INTERFACE: Interface = Interface {
@@ -79,7 +80,7 @@ unsafe extern "C" fn release_buffer(object: usize) {
 unsafe extern "C" fn fill_list(list: usize, gpu: *const GpuId, flags: c_int) -> u32 {
     let list = list_of(list);
     let mut values = lock(&list.values);
-    if list.reconciled || values.contains_key(&REQUIRED_PERM) {
+    if list.is_reconciled() || values.contains_key(&REQUIRED_PERM) {
         return error::BAD_PARAMETER;
     }
     let perm = |flag: c_int, perm: u64| if flags & flag == 0 { 0 } else { perm };
@@ -89,29 +90,57 @@ unsafe extern "C" fn fill_list(list: usize, gpu: *const GpuId, flags: c_int) -> 
     0
 }
 
-unsafe extern "C" fn import_sync(object: usize) -> u32 {
-    sync_of(object).imports.fetch_add(1, Ordering::SeqCst);
+/// A driver's import of an object, which it holds.
+#[derive(Debug)]
+struct SyncImport {
+    object: Arc<SyncObject>,
+    /// What the GPU may do.
+    perm: u64,
+}
+
+static SYNC_IMPORTS: Objects<SyncImport> = Objects::new();
+
+unsafe extern "C" fn import_sync(object: usize, gpu: *const GpuId, import: *mut usize) -> u32 {
+    let object = sync_of(object);
+    object.imports.fetch_add(1, Ordering::SeqCst);
     IMPORTS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the driver passes both.
+    unsafe {
+        let perm = object.gpu_perm(&*gpu);
+        import.write(SYNC_IMPORTS.insert(SyncImport { object, perm }));
+    }
     0
 }
 
-unsafe extern "C" fn release_sync(object: usize) {
-    sync_of(object).imports.fetch_sub(1, Ordering::SeqCst);
+unsafe extern "C" fn release_sync(import: usize) {
+    let import = SYNC_IMPORTS.remove(import).unwrap_or_else(|| panics("an import was released twice, or is none"));
+    import.object.imports.fetch_sub(1, Ordering::SeqCst);
     IMPORTS.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// An import whose GPU has this permission.
+fn permitted(import: usize, perm: u64) -> Result<Arc<SyncImport>, u32> {
+    let import = SYNC_IMPORTS.get(import).unwrap_or_else(|| panics("this import was released, or is none"));
+    if import.perm & perm == 0 { Err(error::NOT_SUPPORTED) } else { Ok(import) }
 }
 
 fn point(primitive: &Arc<Primitive>, value: u64) -> Point {
     Point { primitive: Arc::into_raw(primitive.clone()).cast(), value }
 }
 
-unsafe extern "C" fn next_point(object: usize, fence: *mut c_void, out: *mut Point) -> u32 {
-    let object = sync_of(object);
+unsafe extern "C" fn next_point(import: usize, fence: *mut c_void, out: *mut Point) -> u32 {
+    let object = match permitted(import, SIGNAL) {
+        Ok(import) => import.object.clone(),
+        Err(code) => return code,
+    };
     let fence = fence.cast::<Fence>();
     // SAFETY: the driver passes a fence of the application's, and a place for the point.
     unsafe {
         if fence.is_null() {
             return error::BAD_PARAMETER;
         }
+        // A check of the application: NVIDIA's driver overwrites a filled fence. Whether it releases what that held is not
+        // documented, so whoever passes one may leak.
         if !(*fence).is_cleared() {
             panics("a signal was given an NvSciSyncFence that is not cleared: what it held is lost");
         }
@@ -122,10 +151,14 @@ unsafe extern "C" fn next_point(object: usize, fence: *mut c_void, out: *mut Poi
     0
 }
 
-unsafe extern "C" fn point_of(fence: *const c_void, out: *mut Point) -> u32 {
+unsafe extern "C" fn point_of(import: usize, fence: *const c_void, out: *mut Point) -> u32 {
+    if let Err(code) = permitted(import, WAIT) {
+        return code;
+    }
     // SAFETY: the driver passes a fence of the application's, and a place for the point.
     unsafe {
         let Some(fence) = fence.cast::<Fence>().as_ref() else { return error::BAD_PARAMETER };
+        // A check of the application: NVIDIA's samples pass cleared fences, which seem to be no wait and no error.
         if fence.is_cleared() {
             return error::BAD_PARAMETER;
         }

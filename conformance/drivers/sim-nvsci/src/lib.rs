@@ -4,21 +4,39 @@
 //! a stand-in. `sim-cuda` finds it by the first of these variables, as NVIDIA's driver finds the libraries that it is linked
 //! with, and reaches what is behind an object by [`interface`].
 //!
-//! Written from NVIDIA's public headers (`nvscibuf.h` 2.11, `nvscisync.h` 2.8, `nvscierror.h`), not from the declarations of
+//! Written from NVIDIA's public headers (`nvscibuf.h` 2.0 to 2.11, `nvscisync.h` 2.0 to 2.8, `nvscierror.h`), not from the declarations of
 //! `gpu-interop-nvsci`: those are what is tested. Where the headers say "panics", it prints why and aborts; so whatever is
 //! freed twice, or used after it was freed, or freed while a driver has it imported, ends the process. It grants what the
 //! headers say that is granted by default. It aligns rows to 64 bytes and planes to 4 rows, as the stand-ins for the drivers
 //! lay images out.
 //!
-//! `SIM_FAIL`, `SIM_LATENCY` and `SIM_REPORT` of `gpu_interop_stand_in::settings` are obeyed. `SIM_NVSCI` is a list, separated
-//! by commas: `flush` (the CPU's caches need flushing), `old` (attributes that came after version 2.0 are unknown),
-//! `incompatible` (of another major version), `memsync` (every GPU's cache must be kept coherent), `conflict_code`
-//! (lists in conflict are answered with another code than the usual, and all the same with what they differ in), `leak_list`,
-//! `leak_object` and `leak_fence` (every twentieth is not freed when it should be: for a test of what counts them),
-//! `skip_waits_1`, `skip_waits_2` and so on (streams do not wait for the object that is allocated first, or second).
+//! `SIM_FAIL`, `SIM_LATENCY` and `SIM_REPORT` of `gpu_interop_stand_in::settings` are obeyed. `SIM_NVSCI` is a list of words,
+//! separated by commas:
+//!
+//! | word | |
+//! |---|---|
+//! | `buf_2.N`, `sync_2.N` | NvSciBuf, or NvSciSync, of this version: later attributes are unknown. Its functions are all there; a copy of the library in which a function has another name lacks it |
+//! | `incompatible` | a library that this one depends on is of a wrong version |
+//! | `iso_engine` | an engine without coherent access to memory uses every buffer: where the CPU caches its accesses, its caches need flushing. Before NvSciBuf 2.8 they need that without such an engine |
+//! | `always_mapped` | a buffer's CPU caches can be flushed before its pointer was asked for |
+//! | `memsync` | every GPU's cache must be kept coherent |
+//! | `discrete` | GPUs are discrete |
+//! | `invalid_gpu_id` | the id of a buffer without a GPU is not zeros |
+//! | `wide` | primitives have 64 bits and not 32. What they do beyond their greatest value is not documented; the process ends |
+//! | `no_common_primitive` | signaller and waiters have no type of primitive in common |
+//! | `no_conflict_list` | a reconciliation that fails gives no conflict list. Otherwise it does, and a read of the list ends the process |
+//! | `conflict_code` | lists of buffers in conflict get another code than the usual, with a conflict list |
+//! | `imports_hold_nothing` | freeing an NvSciSync object while a driver has it imported ends the process. The real import holds a reference |
+//! | `leak_list`, `leak_object`, `leak_fence` | every twentieth is not freed: for a test of the leak checks |
+//! | `skip_waits_1`, `skip_waits_2`, ... | streams do not wait for the object that is allocated first, or second |
+//!
+//! Three checks are of the application and stricter than NVIDIA's documents: a signal is given a cleared fence, a wait of a
+//! stream a filled one, and a driver's import of a buffer ends before the buffer. Not simulated: tensors, engines other than
+//! GPUs, IPC.
 #![cfg(target_os = "linux")]
 
 pub mod attributes;
+mod behaviour;
 pub mod buffer;
 pub mod interface;
 pub mod live;
@@ -29,10 +47,10 @@ pub mod sync_reconcile;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gpu_interop_stand_in::settings;
-
 /// `NvSciError`.
 mod error {
+    pub(crate) use gpu_interop_stand_in::nvsci::NOT_SUPPORTED;
+
     pub(crate) const NOT_PERMITTED: u32 = 0x21;
     pub(crate) const BAD_PARAMETER: u32 = 0x100;
     pub(crate) const OVERFLOW: u32 = 0x103;
@@ -40,6 +58,7 @@ mod error {
     pub(crate) const RESOURCE_ERROR: u32 = 0x32;
     pub(crate) const TIMEOUT: u32 = 0x200;
     pub(crate) const RECONCILIATION_FAILED: u32 = 0x0001_0100;
+    pub(crate) const UNSUPPORTED_CONFIG: u32 = 0x0200_0001;
     pub(crate) const CLEARED_FENCE: u32 = 0x0200_0002;
 }
 
@@ -60,7 +79,7 @@ fn panics(why: &str) -> ! {
 
 /// Whether `SIM_NVSCI` asks for this.
 fn asked_for(what: &str) -> bool {
-    settings::text("SIM_NVSCI").is_some_and(|text| text.split(',').any(|word| word == what))
+    behaviour::Behaviour::now().has(what)
 }
 
 /// Whether this one is to be leaked.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::asked_for;
 use crate::attributes::{Stored, Values};
+use crate::behaviour::Behaviour;
+use crate::error;
 
 // `NvSciBufAttrKey`, counted in the header's order from each type's start.
 pub(crate) const TYPES: i32 = 1;
@@ -73,8 +74,8 @@ fn texel(format: u32) -> Option<u32> {
     })
 }
 
-/// Whether a key may be set so. `set` is what has been set before.
-pub(crate) fn may_set(key: i32, bytes: &[u8], set: &Values) -> bool {
+/// Whether a key may be set so. `set` is what is set with it or was before.
+pub(crate) fn may_set(behaviour: &Behaviour, key: i32, bytes: &[u8], set: &Values) -> bool {
     let stored = Stored::new(bytes);
     let is_bool = bytes.len() == 1 && bytes[0] <= 1;
     let words = |test: &dyn Fn(u32) -> bool| bytes.len().is_multiple_of(4) && stored.u32s().into_iter().all(test);
@@ -84,7 +85,7 @@ pub(crate) fn may_set(key: i32, bytes: &[u8], set: &Values) -> bool {
     if (key >= LAYOUT && !of_type(2)) || ((RAW_SIZE..LAYOUT).contains(&key) && !of_type(1)) {
         return false;
     }
-    if asked_for("old") && (ENABLE_GPU_CACHE..RAW_SIZE).contains(&key) {
+    if (behaviour.last_general_key() + 1..RAW_SIZE).contains(&key) {
         return false;
     }
     match key {
@@ -111,11 +112,10 @@ pub(crate) fn may_set(key: i32, bytes: &[u8], set: &Values) -> bool {
 }
 
 /// Whether a key may be asked for.
-pub(crate) fn may_get(key: i32, reconciled: bool) -> bool {
-    let general = (TYPES..=ENABLE_GPU_COMPRESSION).contains(&key);
+pub(crate) fn may_get(behaviour: &Behaviour, key: i32, reconciled: bool) -> bool {
+    let general = (TYPES..=behaviour.last_general_key()).contains(&key);
     let known = general || [RAW_SIZE, RAW_ALIGN].contains(&key) || (LAYOUT..=IMAGE_COUNT).contains(&key);
-    let too_new = asked_for("old") && (ENABLE_GPU_CACHE..RAW_SIZE).contains(&key);
-    known && !too_new && (reconciled || !OUTPUTS.contains(&key)) && !(reconciled && key == REQUIRED_PERM)
+    known && (reconciled || !OUTPUTS.contains(&key)) && !(reconciled && key == REQUIRED_PERM)
 }
 
 fn caches(bytes: &[u8]) -> impl Iterator<Item = (&[u8], bool)> {
@@ -129,18 +129,10 @@ fn compressions(bytes: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
     })
 }
 
-/// Why nothing satisfies lists.
-pub(crate) enum Refusal {
-    /// No list sets a key that is necessary.
-    Missing,
-    /// The keys in conflict with one of their values.
-    Conflict(Values),
-}
-
-/// What satisfies all of these.
-pub(crate) fn reconcile(lists: &[Values]) -> Result<Values, Refusal> {
+/// What satisfies all of these; else the code: one for a mandatory key that no list sets, another for a conflict.
+pub(crate) fn reconcile(behaviour: &Behaviour, lists: &[Values]) -> Result<Values, u32> {
     let mut out = Values::new();
-    let mut conflict = Values::new();
+    let mut conflict = false;
     let all = |key: i32| lists.iter().filter_map(move |list| list.get(&key));
     let any_true = |key: i32| all(key).any(Stored::bool);
     let mut missing = false;
@@ -148,11 +140,7 @@ pub(crate) fn reconcile(lists: &[Values]) -> Result<Values, Refusal> {
         let mut values = all(key);
         let first = values.next();
         missing |= needed && first.is_none();
-        if let Some(first) = first
-            && values.any(|other| other != first)
-        {
-            conflict.insert(key, first.clone());
-        }
+        conflict |= first.is_some_and(|first| values.any(|other| other != first));
         first.cloned()
     };
     let types = equal(TYPES, true);
@@ -177,7 +165,7 @@ pub(crate) fn reconcile(lists: &[Values]) -> Result<Values, Refusal> {
         }
     }
     if missing {
-        return Err(Refusal::Missing);
+        return Err(error::BAD_PARAMETER);
     }
     let cpu = any_true(NEED_CPU_ACCESS);
     // "Maximum of the requested", read-only if nobody asked; an allocated object's is read-write.
@@ -185,62 +173,67 @@ pub(crate) fn reconcile(lists: &[Values]) -> Result<Values, Refusal> {
     let ids: BTreeSet<Vec<u8>> =
         all(GPU_ID).flat_map(|ids| ids.bytes().chunks_exact(GPU_BYTES).map(<[u8]>::to_vec)).collect();
     let named = |id: &[u8]| ids.contains(id);
-    for value in all(ENABLE_GPU_CACHE) {
-        if !caches(value.bytes()).all(|(id, _)| named(id)) {
-            conflict.insert(ENABLE_GPU_CACHE, value.clone());
-        }
+    // Supported "for a single integrated GPU" that is named.
+    let chosen: BTreeSet<&[u8]> =
+        all(ENABLE_GPU_CACHE).flat_map(|value| caches(value.bytes())).map(|(id, _)| id).collect();
+    let discrete = behaviour.has("discrete");
+    conflict |= !chosen.is_empty()
+        && (discrete || ids.len() > 1 || all(ENABLE_GPU_CACHE).any(|value| caches(value.bytes()).count() > 1));
+    conflict |= !chosen.into_iter().all(named);
+    conflict |= !all(ENABLE_GPU_COMPRESSION).flat_map(|value| compressions(value.bytes())).all(|(id, _)| named(id));
+    if conflict {
+        return Err(error::RECONCILIATION_FAILED);
     }
-    for value in all(ENABLE_GPU_COMPRESSION) {
-        if !compressions(value.bytes()).all(|(id, _)| named(id)) {
-            conflict.insert(ENABLE_GPU_COMPRESSION, value.clone());
-        }
-    }
-    if !conflict.is_empty() {
-        return Err(Refusal::Conflict(conflict));
-    }
-    // "AND policy", true where nobody asks: as an integrated GPU's memory is.
+    // "AND policy". Without a choice an integrated GPU caches system memory, and a discrete one its own memory only.
+    let by_default = !discrete || out.contains_key(&VIDMEM_GPU_ID);
     let cached = |id: &[u8]| {
-        all(ENABLE_GPU_CACHE).flat_map(|value| caches(value.bytes())).all(|(gpu, cached)| gpu != id || cached)
+        by_default
+            && all(ENABLE_GPU_CACHE).flat_map(|value| caches(value.bytes())).all(|(gpu, cached)| gpu != id || cached)
     };
     let wanted: Vec<&[u8]> =
         all(ENABLE_GPU_COMPRESSION).flat_map(|value| compressions(value.bytes())).map(|(id, _)| id).collect();
     let several = wanted.iter().collect::<BTreeSet<_>>().len() > 1;
     let compressed = |id: &[u8]| u32::from(!several && !cpu && wanted.contains(&id));
     let some_uncached = ids.iter().any(|id| !cached(id));
-    let incoherent = |id: &[u8]| cached(id) && (some_uncached || cpu || asked_for("memsync"));
+    let incoherent = |id: &[u8]| cached(id) && (some_uncached || cpu || behaviour.has("memsync"));
     let per_gpu = |value: &dyn Fn(&[u8]) -> Vec<u8>| -> Vec<u8> {
         ids.iter().flat_map(|id| id.iter().copied().chain(value(id)).collect::<Vec<u8>>()).collect()
     };
     out.insert(TYPES, types.unwrap_or_else(|| Stored::new(&[])));
     out.insert(NEED_CPU_ACCESS, Stored::new(&[cpu.into()]));
-    out.insert(CPU_NEED_SW_CACHE_COHERENCY, Stored::new(&[asked_for("flush").into()]));
+    let cpu_cache = any_true(ENABLE_CPU_CACHE);
+    out.insert(ENABLE_CPU_CACHE, Stored::new(&[cpu_cache.into()]));
+    // Since 2.8 the header asks for an engine without coherent access to memory, too.
+    let flush = cpu_cache && cpu && (behaviour.buf_minor() < 8 || behaviour.has("iso_engine"));
+    out.insert(CPU_NEED_SW_CACHE_COHERENCY, Stored::new(&[flush.into()]));
     out.insert(ACTUAL_PERM, Stored::new(&perm.to_ne_bytes()));
-    // "An invalid NvSciRmGpuId" if there is none.
-    let gpu_ids = if ids.is_empty() { vec![0; GPU_BYTES] } else { per_gpu(&|_| Vec::new()) };
+    // "An invalid NvSciRmGpuId" if there is none, of a value that the header leaves open.
+    let invalid = if behaviour.has("invalid_gpu_id") { 0xff } else { 0 };
+    let gpu_ids = if ids.is_empty() { vec![invalid; GPU_BYTES] } else { per_gpu(&|_| Vec::new()) };
     out.insert(GPU_ID, Stored::new(&gpu_ids));
-    if !ids.is_empty() && !asked_for("old") {
+    if !ids.is_empty() && behaviour.last_general_key() >= ENABLE_GPU_COMPRESSION {
         out.insert(ENABLE_GPU_CACHE, Stored::new(&per_gpu(&|id| vec![cached(id).into()])));
         out.insert(GPU_SW_NEED_CACHE_COHERENCY, Stored::new(&per_gpu(&|id| vec![incoherent(id).into()])));
         out.insert(ENABLE_GPU_COMPRESSION, Stored::new(&per_gpu(&|id| compressed(id).to_ne_bytes().to_vec())));
     }
     if is_image {
+        out.entry(IMAGE_COUNT).or_insert_with(|| Stored::new(&1_u64.to_ne_bytes()));
         image(&mut out, all(PLANE_BASE_ADDR_ALIGN).flat_map(Stored::u32s).max().unwrap_or(1))?;
     } else {
-        let asked = all(RAW_ALIGN).flat_map(Stored::u64s).max().unwrap_or(1);
-        out.insert(RAW_ALIGN, Stored::new(&asked.max(PAGE).to_ne_bytes()));
+        // The maximum of what was asked for, and a default if nothing was.
+        let alignment = all(RAW_ALIGN).flat_map(Stored::u64s).max().unwrap_or(PAGE);
+        out.insert(RAW_ALIGN, Stored::new(&alignment.to_ne_bytes()));
     }
     Ok(out)
 }
 
 /// What is computed of an image's planes.
-fn image(out: &mut Values, alignment: u32) -> Result<(), Refusal> {
+fn image(out: &mut Values, alignment: u32) -> Result<(), u32> {
     let words = |key: i32| out.get(&key).map(Stored::u32s).unwrap_or_default();
     let count = words(PLANE_COUNT).first().map_or(0, |count| *count as usize);
     let (widths, heights, formats) = (words(PLANE_WIDTH), words(PLANE_HEIGHT), words(PLANE_COLOR_FORMAT));
-    for (key, values) in [(PLANE_WIDTH, &widths), (PLANE_HEIGHT, &heights), (PLANE_COLOR_FORMAT, &formats)] {
-        if values.len() != count {
-            return Err(Refusal::Conflict(Values::from([(key, Stored::new(&[0]))])));
-        }
+    if [&widths, &heights, &formats].into_iter().any(|values| values.len() != count) {
+        return Err(error::RECONCILIATION_FAILED);
     }
     let base = u64::from(alignment).max(PAGE);
     let (mut offset, mut columns) = (0_u64, [const { Vec::new() }; 6]);
@@ -271,4 +264,136 @@ fn image(out: &mut Values, alignment: u32) -> Result<(), Refusal> {
     out.insert(IMAGE_SIZE, Stored::new(&offset.to_ne_bytes()));
     out.insert(IMAGE_ALIGNMENT, Stored::new(&base.to_ne_bytes()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(values: &[(i32, &[u8])]) -> Values {
+        let size = [(TYPES, 1_u32.to_ne_bytes().to_vec()), (RAW_SIZE, 4096_u64.to_ne_bytes().to_vec())];
+        let values = values.iter().map(|(key, bytes)| (*key, bytes.to_vec()));
+        size.into_iter().chain(values).map(|(key, bytes)| (key, Stored::new(&bytes))).collect()
+    }
+
+    fn value(words: &str, lists: &[Values], key: i32) -> Option<Vec<u8>> {
+        let out = reconcile(&Behaviour::of(words), lists).expect("lists that go together");
+        out.get(&key).map(|stored| stored.bytes().to_vec())
+    }
+
+    fn code(words: &str, lists: &[Values]) -> Option<u32> {
+        reconcile(&Behaviour::of(words), lists).err()
+    }
+
+    /// `NvSciBufAttrValGpuCache`.
+    fn cache(gpus: &[(u8, u8)]) -> Vec<u8> {
+        gpus.iter().flat_map(|(gpu, cached)| [*gpu; 16].into_iter().chain([*cached])).collect()
+    }
+
+    #[test]
+    fn the_alignment_is_the_greatest_of_those_asked_for() {
+        let asked = |alignment: u64| raw(&[(RAW_ALIGN, &alignment.to_ne_bytes())]);
+        for (lists, expected) in [
+            (vec![raw(&[])], 4096_u64),
+            (vec![asked(1)], 1),
+            (vec![asked(1), raw(&[])], 1),
+            (vec![asked(64), asked(512)], 512),
+        ] {
+            assert_eq!(value("", &lists, RAW_ALIGN), Some(expected.to_ne_bytes().to_vec()));
+        }
+    }
+
+    #[test]
+    fn the_cache_is_chosen_for_one_integrated_gpu_only() {
+        let list = |gpus: &[u8], choice: &[(u8, u8)]| {
+            let (ids, choice) = (gpus.iter().flat_map(|gpu| [*gpu; 16]).collect::<Vec<u8>>(), cache(choice));
+            raw(&[(GPU_ID, &ids), (ENABLE_GPU_CACHE, &choice)])
+        };
+        for (words, lists) in [
+            ("", vec![list(&[1, 2], &[(1, 1), (2, 1)])]),
+            ("", vec![list(&[1, 2], &[(1, 1)])]),
+            ("", vec![list(&[1], &[(1, 1)]), raw(&[(GPU_ID, &[2; 16])])]),
+            ("", vec![list(&[1], &[(2, 1)])]),
+            ("discrete", vec![list(&[1], &[(1, 1)])]),
+        ] {
+            assert_eq!(code(words, &lists), Some(error::RECONCILIATION_FAILED), "{words}: {lists:?}");
+        }
+        // All must enable it.
+        for (first, second, expected) in [(1, 1, 1), (1, 0, 0), (0, 1, 0)] {
+            let lists = [list(&[1], &[(1, first)]), list(&[1], &[(1, second)])];
+            assert_eq!(value("", &lists, ENABLE_GPU_CACHE), Some(cache(&[(1, expected)])));
+        }
+    }
+
+    #[test]
+    fn gpus_cache_by_default_what_is_near_them() {
+        let named = raw(&[(GPU_ID, &[1; 16])]);
+        let own = raw(&[(GPU_ID, &[1; 16]), (VIDMEM_GPU_ID, &[1; 16])]);
+        for (words, list, expected) in [("", &named, 1), ("discrete", &named, 0), ("discrete", &own, 1)] {
+            assert_eq!(
+                value(words, std::slice::from_ref(list), ENABLE_GPU_CACHE),
+                Some(cache(&[(1, expected)])),
+                "{words}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_cpus_caches_need_flushing_only_where_it_caches() {
+        let list = |access, cache| raw(&[(NEED_CPU_ACCESS, &[access]), (ENABLE_CPU_CACHE, &[cache])]);
+        for (words, access, cache, expected) in [
+            ("", 1, 1, 0),
+            ("iso_engine", 1, 1, 1),
+            ("iso_engine", 1, 0, 0),
+            ("iso_engine", 0, 1, 0),
+            ("buf_2.0", 1, 1, 1),
+            ("buf_2.0", 1, 0, 0),
+        ] {
+            let found = value(words, &[list(access, cache)], CPU_NEED_SW_CACHE_COHERENCY);
+            assert_eq!(found, Some(vec![expected]), "{words}: {access}, {cache}");
+        }
+        // One list that enables it is enough.
+        assert_eq!(value("", &[list(1, 0), list(1, 1)], ENABLE_CPU_CACHE), Some(vec![1]));
+    }
+
+    #[test]
+    fn without_a_gpu_there_is_an_id_of_none() {
+        for (words, byte) in [("", 0), ("invalid_gpu_id", 0xff)] {
+            assert_eq!(value(words, &[raw(&[])], GPU_ID), Some(vec![byte; 16]));
+            assert_eq!(value(words, &[raw(&[(GPU_ID, &[3; 16])])], GPU_ID), Some(vec![3; 16]));
+        }
+    }
+
+    #[test]
+    fn an_image_is_one_unless_asked_otherwise() {
+        let word = |number: u32| Stored::new(&number.to_ne_bytes());
+        let keys = [
+            (TYPES, 2),
+            (LAYOUT, 1),
+            (PLANE_COUNT, 1),
+            (PLANE_COLOR_FORMAT, 84),
+            (PLANE_WIDTH, 8),
+            (PLANE_HEIGHT, 8),
+            (SCAN_TYPE, 0),
+        ];
+        let image: Values = keys.into_iter().map(|(key, number)| (key, word(number))).collect();
+        assert_eq!(value("", std::slice::from_ref(&image), IMAGE_COUNT), Some(1_u64.to_ne_bytes().to_vec()));
+        assert_eq!(code("", &[image.clone(), raw(&[])]), Some(error::RECONCILIATION_FAILED), "two types");
+        for (key, _) in keys {
+            let mut without = image.clone();
+            without.remove(&key);
+            assert_eq!(code("", &[without]), Some(error::BAD_PARAMETER), "{key:#x}");
+        }
+    }
+
+    #[test]
+    fn version_2_0_knows_no_gpu_caches() {
+        for (words, known) in [("", true), ("buf_2.6", true), ("buf_2.0", false)] {
+            let behaviour = Behaviour::of(words);
+            let set = may_set(&behaviour, ENABLE_GPU_CACHE, &cache(&[(1, 1)]), &raw(&[]));
+            assert_eq!((set, may_get(&behaviour, ENABLE_GPU_CACHE, true)), (known, known), "{words}");
+            assert_eq!(value(words, &[raw(&[(GPU_ID, &[1; 16])])], ENABLE_GPU_CACHE).is_some(), known, "{words}");
+            assert!(may_get(&behaviour, VIDMEM_GPU_ID, true));
+        }
+    }
 }

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use gpu_interop_stand_in::objects::Objects;
 use gpu_interop_stand_in::{entries, lock};
 
-use crate::attributes::{List, Values, inputs};
-use crate::sync_reconcile::{CPU_PERM, may_get, may_set, reconcile};
+use crate::attributes::{List, Sort, Values, inputs};
+use crate::behaviour::Behaviour;
+use crate::sync_reconcile::{CPU_PERM, GPU_PERMS, gpu_perm, may_get, may_set, reconcile};
 use crate::{Pair, asked_for, error, give, leaks, live, panics, voids};
 
 pub(crate) static SYNC_MODULES: Objects<()> = Objects::new();
@@ -25,6 +26,8 @@ pub(crate) struct Primitive {
     changed: Condvar,
     /// The last point that a fence was made for.
     planned: AtomicU64,
+    /// The greatest value that it can have.
+    pub(crate) greatest: u64,
     /// Drivers go on without it: for a test of what notices that.
     pub(crate) skips_waits: bool,
 }
@@ -34,11 +37,16 @@ impl Primitive {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::SeqCst) + 1;
         let skips_waits = asked_for(&format!("skip_waits_{number}"));
-        Self { value: Mutex::default(), changed: Condvar::new(), planned: AtomicU64::new(0), skips_waits }
+        let (planned, greatest) = (AtomicU64::new(0), Behaviour::now().greatest_value());
+        Self { value: Mutex::default(), changed: Condvar::new(), planned, greatest, skips_waits }
     }
 
     pub(crate) fn plan(&self) -> u64 {
-        self.planned.fetch_add(1, Ordering::SeqCst) + 1
+        let value = self.planned.fetch_add(1, Ordering::SeqCst) + 1;
+        if value > self.greatest {
+            panics("a primitive would go beyond its greatest value; no document says what it does then");
+        }
+        value
     }
 
     pub(crate) fn reach(&self, point: u64) {
@@ -75,8 +83,16 @@ pub(crate) struct SyncObject {
     module: usize,
     pub(crate) primitive: Arc<Primitive>,
     cpu_perm: u64,
+    gpu_perms: Vec<u8>,
     /// How many drivers have imported it.
     pub(crate) imports: AtomicU64,
+}
+
+impl SyncObject {
+    /// What a GPU may do.
+    pub(crate) fn gpu_perm(&self, gpu: &[u8]) -> u64 {
+        gpu_perm(&self.gpu_perms, gpu)
+    }
 }
 
 /// What a fence holds.
@@ -142,9 +158,10 @@ pub(crate) fn sync_of(handle: usize) -> Arc<SyncObject> {
 }
 
 entries! {
-    fn NvSciSyncCheckVersionCompatibility(major: u32, _minor: u32, compatible: *mut u8) gives compatible {
+    fn NvSciSyncCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
         live::report_at_exit();
-        give(compatible, (major == 2 && !asked_for("incompatible")).into())
+        let behaviour = Behaviour::now();
+        give(compatible, (major == 2 && minor <= behaviour.sync_minor() && !behaviour.has("incompatible")).into())
     }
 
     fn NvSciSyncModuleOpen(module: *mut usize) gives module {
@@ -153,15 +170,17 @@ entries! {
 
     fn NvSciSyncAttrListCreate(module: usize, list: *mut usize) gives list {
         need_module(module)?;
-        give(list, SYNC_LISTS.insert(List::new(module, false, Values::new())))
+        give(list, SYNC_LISTS.insert(List::new(module, Sort::Unreconciled, Values::new())))
     }
 
     fn NvSciSyncAttrListSetAttrs(list: usize, pairs: *const Pair, count: usize) {
-        list_of(list).set(pairs, count, may_set)
+        let behaviour = Behaviour::now();
+        list_of(list).set(pairs, count, |key, bytes, _| may_set(&behaviour, key, bytes))
     }
 
     fn NvSciSyncAttrListGetAttrs(list: usize, pairs: *mut Pair, count: usize) gives pairs {
-        list_of(list).get(pairs, count, may_get)
+        let behaviour = Behaviour::now();
+        list_of(list).get(pairs, count, |key, _| may_get(&behaviour, key))
     }
 
     fn NvSciSyncAttrListReconcile(lists: *const usize, count: usize, list: *mut usize, conflict: *mut usize) gives list {
@@ -171,23 +190,25 @@ entries! {
         let lists = inputs(lists, count, list_of)?;
         let module = lists[0].module;
         let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
-        match reconcile(&values) {
-            Ok(values) => give(list, SYNC_LISTS.insert(List::new(module, true, values))),
-            Err(values) => {
-                give(conflict, SYNC_LISTS.insert(List::new(module, false, values)))?;
-                Err(error::RECONCILIATION_FAILED)
+        let behaviour = Behaviour::now();
+        match reconcile(&behaviour, &values) {
+            Ok(values) => give(list, SYNC_LISTS.insert(List::new(module, Sort::Reconciled, values))),
+            Err(code) => {
+                give(conflict, List::of_conflict(module, &behaviour, |list| SYNC_LISTS.insert(list)))?;
+                Err(code)
             }
         }
     }
 
     fn NvSciSyncObjAlloc(list: usize, object: *mut usize) gives object {
         let list = list_of(list);
-        if !list.reconciled || object.is_null() {
+        if !list.is_reconciled() || object.is_null() {
             return Err(error::BAD_PARAMETER);
         }
         let cpu_perm = lock(&list.values).get(&CPU_PERM).and_then(|perm| perm.u64s().first().copied()).unwrap_or(0);
+        let gpu_perms = lock(&list.values).get(&GPU_PERMS).map(|perms| perms.bytes().to_vec()).unwrap_or_default();
         let (module, primitive, imports) = (list.module, Arc::new(Primitive::new()), AtomicU64::new(0));
-        give(object, SYNCS.insert(SyncObject { module, primitive, cpu_perm, imports }))
+        give(object, SYNCS.insert(SyncObject { module, primitive, cpu_perm, gpu_perms, imports }))
     }
 
     fn NvSciSyncObjGenerateFence(object: usize, fence: *mut Fence) {
@@ -229,8 +250,8 @@ entries! {
         if fence.is_null() {
             return Err(error::BAD_PARAMETER);
         }
-        // There is one primitive.
-        if id != 0 {
+        // There is one primitive, of 32 bits unless asked otherwise.
+        if id != 0 || value > object.primitive.greatest {
             return Err(error::OVERFLOW);
         }
         (*fence).clear();
@@ -261,7 +282,8 @@ voids! {
     }
 
     fn NvSciSyncAttrListFree(list: usize) {
-        if leaks("leak_list") {
+        // As of NvSciBuf.
+        if list == 0 || leaks("leak_list") {
             return;
         }
         SYNC_LISTS.remove(list).unwrap_or_else(|| panics("an NvSciSyncAttrList was freed twice, or is none"));
@@ -272,7 +294,8 @@ voids! {
             return;
         }
         let object = SYNCS.remove(object).unwrap_or_else(|| panics("an NvSciSyncObj was freed twice, or is none"));
-        if object.imports.load(Ordering::SeqCst) > 0 {
+        // A driver's import holds a reference. That the library needs none is looked at where a test asks for that.
+        if object.imports.load(Ordering::SeqCst) > 0 && asked_for("imports_hold_nothing") {
             panics("an NvSciSyncObj was freed while a driver has it imported");
         }
     }
@@ -285,6 +308,76 @@ voids! {
         // SAFETY: the caller's promise.
         if let Some(fence) = unsafe { fence.as_mut() } {
             fence.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::{NvSciBufAttrListFree, NvSciBufCheckVersionCompatibility};
+
+    /// An object that the CPU signals and waits for.
+    fn object() -> usize {
+        let (mut module, mut list, mut reconciled, mut conflict, mut object) = (0, 0, 0, 0, 0);
+        let (perm, access) = (3_u64, 1_u8);
+        let pairs = [
+            Pair { key: 2, value: (&raw const perm).cast(), len: 8 },
+            Pair { key: 1, value: (&raw const access).cast(), len: 1 },
+        ];
+        // SAFETY: every pointer is valid for its call, and every handle is live.
+        let codes = unsafe {
+            [
+                NvSciSyncModuleOpen(&raw mut module),
+                NvSciSyncAttrListCreate(module, &raw mut list),
+                NvSciSyncAttrListSetAttrs(list, pairs.as_ptr(), 2),
+                NvSciSyncAttrListReconcile(&raw const list, 1, &raw mut reconciled, &raw mut conflict),
+                NvSciSyncObjAlloc(reconciled, &raw mut object),
+            ]
+        };
+        assert_eq!(codes, [0; 5]);
+        object
+    }
+
+    #[test]
+    fn fences_are_updated_up_to_32_bits() {
+        let (object, mut fence, mut found) = (object(), Fence::CLEARED, (0, 0));
+        // SAFETY: the object is live, and the fence is cleared or of this library.
+        let mut update = |id, value| unsafe { NvSciSyncFenceUpdateFence(object, id, value, &raw mut fence) };
+        assert_eq!((update(0, 7), update(0, u32::MAX.into())), (0, 0));
+        assert_eq!((update(0, 1 << 32), update(1, 7)), (error::OVERFLOW, error::OVERFLOW));
+        // SAFETY: as above; the outputs are valid for the call.
+        let code = unsafe { NvSciSyncFenceExtractFence(&raw const fence, &raw mut found.0, &raw mut found.1) };
+        assert_eq!((code, found), (0, (0, u32::MAX.into())), "a failed update changed the fence");
+        // SAFETY: as above. Once for each of two updates would end the process.
+        unsafe {
+            NvSciSyncFenceClear(&raw mut fence);
+            NvSciSyncFenceClear(&raw mut fence);
+        }
+        assert!(fence.is_cleared());
+    }
+
+    #[test]
+    fn no_list_may_be_freed() {
+        // SAFETY: NULL is allowed. Otherwise the process ends.
+        unsafe {
+            NvSciBufAttrListFree(0);
+            NvSciSyncAttrListFree(0);
+        }
+    }
+
+    #[test]
+    fn versions_are_compared_with_their_minor() {
+        type Check = unsafe extern "C" fn(u32, u32, *mut u8) -> u32;
+        for (check, newest) in
+            [(NvSciBufCheckVersionCompatibility as Check, 11), (NvSciSyncCheckVersionCompatibility as Check, 8)]
+        {
+            for (major, minor, expected) in [(2, 0, 1), (2, newest, 1), (2, newest + 1, 0), (1, 0, 0), (3, 0, 0)] {
+                let mut compatible = 9;
+                // SAFETY: the output is valid for the call.
+                let code = unsafe { check(major, minor, &raw mut compatible) };
+                assert_eq!((code, compatible), (0, expected), "{major}.{minor}");
+            }
         }
     }
 }

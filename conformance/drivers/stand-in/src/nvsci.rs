@@ -9,6 +9,9 @@ pub const ENTRY: &CStr = c"sim_nvsci_interface";
 /// The type of the function at [`ENTRY`].
 pub type Entry = extern "C" fn() -> *const Interface;
 
+/// `NvSciError_NotSupported`.
+pub const NOT_SUPPORTED: u32 = 0x11;
+
 /// A GPU's id.
 pub type GpuId = [u8; 16];
 
@@ -48,14 +51,15 @@ pub struct Interface {
     pub release_buffer: unsafe extern "C" fn(object: usize),
     /// Fills an attribute list with what a GPU needs; 1 to signal, 2 to wait.
     pub fill_list: unsafe extern "C" fn(list: usize, gpu: *const GpuId, flags: c_int) -> u32,
-    /// Notes the import of an object.
-    pub import_sync: unsafe extern "C" fn(object: usize) -> u32,
-    /// Ends a noted import of an object.
-    pub release_sync: unsafe extern "C" fn(object: usize),
-    /// The next point of an object, and a fence for it.
-    pub next_point: unsafe extern "C" fn(object: usize, fence: *mut c_void, point: *mut Point) -> u32,
-    /// The point of a fence.
-    pub point_of: unsafe extern "C" fn(fence: *const c_void, point: *mut Point) -> u32,
+    /// Imports an object for a GPU. The import holds the object.
+    pub import_sync: unsafe extern "C" fn(object: usize, gpu: *const GpuId, import: *mut usize) -> u32,
+    /// Ends an import of an object.
+    pub release_sync: unsafe extern "C" fn(import: usize),
+    /// The next point of an import's object, and a fence for it. [`NOT_SUPPORTED`] unless a list that the GPU filled asked to
+    /// signal.
+    pub next_point: unsafe extern "C" fn(import: usize, fence: *mut c_void, point: *mut Point) -> u32,
+    /// The point of a fence. [`NOT_SUPPORTED`] unless a list that the GPU filled asked that it waits for the import's object.
+    pub point_of: unsafe extern "C" fn(import: usize, fence: *const c_void, point: *mut Point) -> u32,
     /// Reaches a point.
     pub signal: unsafe extern "C" fn(point: *const Point),
     /// Waits until a point is reached.

@@ -17,6 +17,9 @@ scenarios! {
     "nvsci.fence_misuse", None,
         "A wait for a cleared fence or another object's, a fence of another module, one set for an object that is not \
          deterministic, and fences in graphs are refused; a fence that should have been filled is cleared.", misuse;
+    "nvsci.unasked_use", None,
+        "A signal or wait of a device or the CPU that no attribute list of its own asked for is refused before the driver is \
+         asked; one that was asked for works.", unasked;
     "nvsci.drop_with_work_pending", None,
         "Buffers, objects, fences and modules are dropped while a stream still uses them; the work ends well, and nothing is \
          freed before it.", drop_pending;
@@ -64,6 +67,44 @@ fn misuse(context: &Context) -> Verdict {
     fence.clear();
     ensure!(fence.is_cleared() && fence.object().is_none(), "a cleared fence still holds something");
     Ok(stream.synchronize()?)
+}
+
+/// Fails unless this is our own error, without a code of the library or driver, that names the list to make.
+fn refused_use<T: std::fmt::Debug>(result: gpu_interop::Result<T>, list: &str, what: &str) -> Verdict {
+    let error = expect_error(result, ErrorKind::InvalidArgument, what)?;
+    ensure!(error.code().is_none() && error.message().contains(list), "{what}: {error}");
+    Ok(())
+}
+
+fn unasked(context: &Context) -> Verdict {
+    let rig = Rig::open(context)?;
+    let (options, signal, wait) = (SyncOptions::default(), NvSciSyncUse::SIGNAL, NvSciSyncUse::WAIT);
+    let device = |uses| rig.for_device(context, uses, options);
+    let cpu = |uses| SyncAttributeList::for_cpu(&rig.syncs, uses, options);
+    let (stream, limit) = (context.device().create_stream()?, Duration::from_secs(20));
+    let (mut fence, mut waits) = (rig.syncs.fence(), rig.syncs.cpu_wait_context()?);
+
+    // The device signals, the CPU waits.
+    let object = SyncAttributeList::reconcile(&[&device(signal)?, &cpu(wait)?])?.allocate()?;
+    let imported = object.import(context.device())?;
+    imported.signal(&stream, &mut fence, MemSync::Synchronize)?;
+    refused_use(imported.wait(&stream, &fence, MemSync::Synchronize), "for_device", "a wait of the device")?;
+    refused_use(object.signal(), "for_cpu", "a signal of the CPU")?;
+    waits.wait(&fence, limit)?;
+    refused_use(object.generate_fence(&mut fence), "for_cpu", "a fence of the CPU")?;
+    ensure!(fence.is_cleared(), "a refused fence still holds a point");
+
+    // The CPU signals, the device waits.
+    let object = SyncAttributeList::reconcile(&[&cpu(signal)?, &device(wait)?])?.allocate()?;
+    let imported = object.import(context.device())?;
+    object.generate_fence(&mut fence)?;
+    refused_use(waits.wait(&fence, limit), "for_cpu", "a wait of the CPU")?;
+    imported.wait(&stream, &fence, MemSync::Synchronize)?;
+    object.signal()?;
+    stream.synchronize()?;
+    refused_use(imported.signal(&stream, &mut fence, MemSync::Synchronize), "for_device", "a signal of the device")?;
+    ensure!(fence.is_cleared(), "a refused signal left the fence filled");
+    Ok(())
 }
 
 fn drop_pending(context: &Context) -> Verdict {

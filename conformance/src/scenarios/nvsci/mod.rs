@@ -48,9 +48,9 @@ impl Rig {
         Ok(Self { buffers: nv_sci.open_buffers()?, syncs: nv_sci.open_syncs()?, gpu })
     }
 
-    /// A raw buffer for the CPU and the device.
+    /// A raw buffer for the device, and for the CPU with its caches.
     fn shared(&self, size: u64) -> BufferAttributes {
-        BufferAttributes::raw(size).cpu_access(true).gpu(GpuAttributes::new(self.gpu))
+        BufferAttributes::raw(size).cpu_access(true).cpu_cache(true).gpu(GpuAttributes::new(self.gpu))
     }
 
     fn list(&self, attributes: &BufferAttributes) -> Verdict<BufferAttributeList> {

@@ -1,7 +1,7 @@
 //! What does not go together, and what is refused.
 
 use gpu_interop::nvsci::{
-    BufferAttributeList, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, NvSci,
+    BufferAttributeList, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, NvSci, Permission,
     PlaneAttributes, SyncAttributeList, SyncOptions,
 };
 use gpu_interop::{ErrorKind, NvSciSyncUse, Uuid};
@@ -15,17 +15,18 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "nvsci.conflict", None,
-        "Lists that no buffer satisfies are a typed error that names what they differ in, and lists without a size are \
+        "Lists that no buffer satisfies are a typed error that names the attributes they differ in, and lists without a size are \
          refused; either can be used again.",
         conflict;
     "nvsci.sync_conflict", None,
-        "Lists without a signaller, with two of them, or without a waiter are a typed error.", sync_conflict;
+        "Lists without a signaller, with two of them, or without a waiter are a typed error with the number of each.",
+        sync_conflict;
     "nvsci.foreign_gpu", None,
         "A buffer that was made for other GPUs, or for none, is refused before the driver is asked, and comes back.",
         foreign_gpu;
     "nvsci.bad_requests", None,
-        "Sizes of 0, alignments that are no powers of two, empty planes, lists named twice or of two modules, and ranges past \
-         the end are refused.", bad_requests;
+        "Sizes of 0, alignments that are no powers of two, empty planes, too many GPUs, the cache of one GPU of two, lists named \
+         twice or of two modules, and ranges past the end are refused.", bad_requests;
 }
 
 fn conflict(context: &Context) -> Verdict {
@@ -36,13 +37,18 @@ fn conflict(context: &Context) -> Verdict {
     let (small, great) = (list(BufferAttributes::raw(4096))?, list(BufferAttributes::raw(8192))?);
     let (flat, wide) = (list(image(plane))?, list(image(PlaneAttributes { width: 65, ..plane }))?);
     let unnamed = list(BufferAttributes::raw_of_any_size())?;
-    for (lists, named) in
-        [(vec![&small, &great], "Size"), (vec![&small, &flat], "Types"), (vec![&flat, &wide], "PlaneWidth")]
-    {
+    let other_size = list(BufferAttributes::raw(8192).alignment(512).permission(Permission::ReadOnly))?;
+    for (lists, named) in [
+        (vec![&small, &great], "Size"),
+        (vec![&small, &flat], "Types"),
+        (vec![&flat, &wide], "PlaneWidth"),
+        // Not the attributes that may differ.
+        (vec![&small, &other_size], "Size"),
+    ] {
         let reconciled = BufferAttributeList::reconcile(&lists);
         let error = expect_error(reconciled, ErrorKind::ReconciliationFailed, "lists that differ")?;
-        let told = error.context().iter().find(|(key, _)| *key == "in conflict").map(|(_, value)| value.as_str());
-        ensure!(told.is_some_and(|told| told.contains(named)), "{named} is not named: {error}");
+        let found = error.context().iter().find(|(key, _)| *key == "the attribute lists differ in");
+        ensure!(found.is_some_and(|(_, names)| names.split(", ").eq([named])), "not {named} alone: {error}");
     }
     let other = list(BufferAttributes::raw_of_any_size().alignment(512))?;
     let error =
@@ -60,12 +66,14 @@ fn sync_conflict(context: &Context) -> Verdict {
     let device = |uses| rig.for_device(context, uses, options);
     let (signaller, other) = (device(NvSciSyncUse::SIGNAL)?, device(NvSciSyncUse::SIGNAL)?);
     let waiter = device(NvSciSyncUse::WAIT)?;
-    for (lists, what) in [
-        (vec![&waiter], "nobody signals"),
-        (vec![&signaller], "nobody waits"),
-        (vec![&signaller, &other, &waiter], "two signal"),
+    for (lists, what, counts) in [
+        (vec![&waiter], "no signaller", [0, 1]),
+        (vec![&signaller], "no waiter", [1, 0]),
+        (vec![&signaller, &other, &waiter], "two signallers", [2, 1]),
     ] {
-        expect_error(SyncAttributeList::reconcile(&lists), ErrorKind::ReconciliationFailed, what)?;
+        let error = expect_error(SyncAttributeList::reconcile(&lists), ErrorKind::ReconciliationFailed, what)?;
+        let found: Vec<&str> = error.context().iter().map(|(_, value)| value.as_str()).collect();
+        ensure_eq!(found, counts.map(|count| count.to_string()), "{what}: lists that signal and that wait");
     }
     let reconciled = SyncAttributeList::reconcile(&[&signaller, &waiter])?;
     ensure_eq!(reconciled.uses(), NvSciSyncUse::SIGNAL | NvSciSyncUse::WAIT, "what all may do");
@@ -88,6 +96,7 @@ fn foreign_gpu(context: &Context) -> Verdict {
     ensure_eq!(request.size(), 4096, "bytes of the request that came back");
     // One for the CPU alone is no GPU's.
     let unnamed = rig.allocate(&BufferAttributes::raw(4096).cpu_access(true))?;
+    ensure!(unnamed.properties().gpus().is_empty(), "GPUs that no list names: {:?}", unnamed.properties());
     let result = context.device().import_memory(unnamed.import_request());
     let (error, _) = refused(result, &[ErrorKind::DeviceMismatch], "a buffer for which no GPU was named")?;
     ensure!(error.code().is_none(), "the driver was asked: {error}");
@@ -102,11 +111,16 @@ fn bad_requests(context: &Context) -> Verdict {
     let plane = PlaneAttributes { width: 4, height: 4, format: ColorFormat::Y8 };
     let image = |plane| ImageAttributes::new(ImageLayout::PitchLinear, plane);
     let gpu = GpuAttributes::new(rig.gpu);
+    let other =
+        |byte| Uuid::from_bytes([byte; 16]).map(GpuAttributes::new).ok_or_else(|| Stop::Failed("a UUID".into()));
+    let many = (1..=17).try_fold(BufferAttributes::raw(1), |list, byte| Ok::<_, Stop>(list.gpu(other(byte)?)))?;
     for (attributes, what) in [
         (BufferAttributes::raw(0), "0 bytes"),
         (BufferAttributes::raw(1).alignment(0), "an alignment of 0"),
         (BufferAttributes::raw(1).alignment(48), "an alignment of 48"),
         (BufferAttributes::raw(1).gpu(gpu).gpu(gpu), "a GPU twice"),
+        (BufferAttributes::raw(1).gpu(gpu.cache(true)).gpu(other(1)?), "the cache of one GPU of two"),
+        (many, "17 GPUs"),
         (BufferAttributes::image(image(PlaneAttributes { width: 0, ..plane })), "an empty plane"),
         (BufferAttributes::image(image(plane).plane(plane).plane(plane).plane(plane)), "four planes"),
         (BufferAttributes::image(image(plane).alignment(3)), "planes aligned to 3"),

@@ -23,7 +23,7 @@ scenarios! {
     "nvsci.cpu_to_stream", None, "A stream waits for what the CPU signals, and finds what it wrote before.", from_cpu;
     "nvsci.deterministic_fences", None,
         "Fences made from a number and a value are reached by the signal that takes the object to that value, and the \
-         fences of signals say so.", deterministic;
+         fences of signals say so; a value that the object cannot hold is refused.", deterministic;
     "nvsci.ping_pong", None, "Two streams hand a buffer to and fro 200 times by two objects, every byte of every turn checked.", ping_pong;
 }
 
@@ -154,6 +154,21 @@ fn deterministic(context: &Context) -> Verdict {
         object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
         ensure_eq!(signalled.id_and_value()?, Some((id, value)), "what the signal made");
         cpu.wait(&made, LIMIT)?;
+    }
+    // One list that asks is enough, and a value that the primitive cannot hold is refused.
+    let signaller = rig.for_device(context, NvSciSyncUse::SIGNAL, SyncOptions::default())?;
+    let waiter = rig.for_device(context, NvSciSyncUse::WAIT, options)?;
+    let reconciled = SyncAttributeList::reconcile(&[&signaller, &waiter])?;
+    ensure!(reconciled.has_deterministic_fences(), "the waiter's list asked for deterministic fences");
+    ensure_eq!(reconciled.greatest_value(), object.object().greatest_value(), "the greatest value");
+    if let Some(greatest) = object.object().greatest_value() {
+        made.set(object.object(), id, greatest)?;
+        ensure_eq!(made.id_and_value()?, Some((id, greatest)), "the greatest value");
+        if let Some(more) = greatest.checked_add(1) {
+            let set = made.set(object.object(), id, more);
+            let error = expect_error(set, ErrorKind::InvalidArgument, "more than the greatest value")?;
+            ensure!(error.code().is_none() && made.is_cleared(), "{error}");
+        }
     }
     // A stream that is told before the signal is.
     let (buffer, waits) = (rig.allocate(&rig.shared(4096))?, context.device().create_stream()?);

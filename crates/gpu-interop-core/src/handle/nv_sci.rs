@@ -110,11 +110,10 @@ impl NvSciBufObject {
     }
 }
 
-/// Declares a borrowed pointer that one call uses.
+/// Declares a borrowed pointer.
 macro_rules! borrowed {
-    ($( $(#[$meta:meta])* $name:ident: $object:literal, valid until $until:literal; )+) => { $(
+    ($( $(#[$meta:meta])* $name:ident: $object:literal, safe if { $(#[$safety:meta])+ } )+) => { $(
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub struct $name(NonNull<c_void>);
 
         // SAFETY: NVIDIA documents these objects as usable from any thread; this type only carries an address.
@@ -126,7 +125,7 @@ macro_rules! borrowed {
             #[doc = concat!("Wraps ", $object, ".")]
             ///
             /// # Safety
-            #[doc = concat!("It must be valid, and stay valid until ", $until, ".")]
+            $(#[$safety])+
             #[must_use]
             pub unsafe fn from_raw(object: NonNull<c_void>) -> Self {
                 Self(object)
@@ -134,7 +133,7 @@ macro_rules! borrowed {
 
             /// The address.
             #[must_use]
-            pub fn as_raw(self) -> *mut c_void {
+            pub fn as_raw(&self) -> *mut c_void {
                 self.0.as_ptr()
             }
         }
@@ -142,8 +141,28 @@ macro_rules! borrowed {
 }
 
 borrowed! {
-    /// An NvSciSync attribute list that is not reconciled. Borrowed: the application keeps ownership.
-    NvSciSyncAttrList: "an unreconciled `NvSciSyncAttrList`", valid until "the call that fills it has returned, during which nothing else uses it";
-    /// Where an NvSciSync fence is: written by a signal, read by a wait. Borrowed.
-    NvSciFence: "the address of an `NvSciSyncFence`", valid until "the signal or wait that names it has been enqueued";
+    /// An NvSciSync attribute list that is not reconciled, for the one call that fills it. Borrowed: the application keeps
+    /// ownership. Neither `Copy` nor `Clone`, so that each is filled once:
+    ///
+    /// ```compile_fail,E0382
+    /// # use gpu_interop_core::handle::NvSciSyncAttrList;
+    /// fn twice(list: NvSciSyncAttrList) -> [NvSciSyncAttrList; 2] {
+    ///     [list, list]
+    /// }
+    /// ```
+    #[derive(Debug, PartialEq, Eq, Hash)]
+    NvSciSyncAttrList: "an unreconciled `NvSciSyncAttrList`", safe if {
+        /// It must be valid, and stay valid until this is dropped or the call that takes it has returned. Nothing else may use
+        /// the list during that call.
+    }
+
+    /// The address of an NvSciSync fence: a signal writes the fence, a wait reads it. Borrowed, and owns nothing: a copy is the
+    /// same address, and keeps no fence.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    NvSciFence: "the address of an `NvSciSyncFence`", safe if {
+        /// This is a promise about every copy, and about all signals and waits made from one. The fence must be valid whenever
+        /// one of them is enqueued, until that call has returned. Nothing else may use the fence while a signal is enqueued, and
+        /// nothing else may write it while a wait is. Clear a filled fence before a signal: whether the signal releases what
+        /// the fence holds is not documented.
+    }
 }

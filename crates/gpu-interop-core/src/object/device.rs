@@ -220,8 +220,9 @@ impl Device {
     }
 
     /// Fills an NvSciSync attribute list with what this device needs to signal or wait for an object made from it
-    /// (`cuDeviceGetNvSciSyncAttributes`). The list must not have its permissions set yet. Name every use that streams will
-    /// make of the object: the driver rejects other signals and waits with [`ErrorKind::Unsupported`].
+    /// (`cuDeviceGetNvSciSyncAttributes`). The list must not have its permissions set yet. It stays the application's, also if
+    /// this fails. Name every use that streams will make of the object: the driver rejects other signals and waits with
+    /// [`ErrorKind::Unsupported`].
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] where the device knows no NvSciSync, [`ErrorKind::InvalidArgument`] for no use at all;
@@ -233,7 +234,7 @@ impl Device {
                 Some(uses) if !uses.is_empty() => Ok(()),
                 _ => Err(Error::invalid(OPERATION, "the device must signal, wait, or both; name nothing else")),
             })
-            // SAFETY: whoever wrapped the list vouched that it is valid, and used by nobody else meanwhile.
+            // SAFETY: the contract of `NvSciSyncAttrList::from_raw`: valid, and used by nothing else during this one call.
             .and_then(|()| unsafe { self.inner.raw.fill_nv_sci_sync_attributes(list, uses) })
             .map_err(|error| self.inner.decorate(error))
     }

@@ -40,7 +40,9 @@ impl GpuAttributes {
         Self { id, cache: None, compression: false }
     }
 
-    /// Whether it may cache the buffer (`NvSciBufGeneralAttrKey_EnableGpuCache`). Without this, the library decides.
+    /// Whether it may cache the buffer (`NvSciBufGeneralAttrKey_EnableGpuCache`). Only an integrated GPU that is the buffer's
+    /// only GPU may be given a choice; any other choice fails reconciliation. Of several lists that choose, all must enable it.
+    /// Without this, an integrated GPU caches system memory, and a discrete GPU caches its own memory only.
     #[must_use]
     pub fn cache(mut self, enabled: bool) -> Self {
         self.cache = Some(enabled);
@@ -48,7 +50,8 @@ impl GpuAttributes {
     }
 
     /// Whether it should keep the buffer compressed (`NvSciBufGeneralAttrKey_EnableGpuCompression` with
-    /// `NvSciBufCompressionType_GenericCompressible`). The library grants it or not.
+    /// `NvSciBufCompressionType_GenericCompressible`). The library grants none if several GPUs ask for it, or if the CPU or
+    /// another engine uses the buffer.
     #[must_use]
     pub fn compression(mut self, requested: bool) -> Self {
         self.compression = requested;
@@ -63,6 +66,7 @@ pub struct BufferAttributes {
     size: Option<u64>,
     alignment: Option<u64>,
     cpu_access: bool,
+    cpu_cache: Option<bool>,
     permission: Permission,
     gpus: Vec<GpuAttributes>,
 }
@@ -70,7 +74,7 @@ pub struct BufferAttributes {
 impl BufferAttributes {
     fn new(image: Option<ImageAttributes>) -> Self {
         let (permission, gpus) = (Permission::ReadWrite, Vec::new());
-        Self { image, size: None, alignment: None, cpu_access: false, permission, gpus }
+        Self { image, size: None, alignment: None, cpu_access: false, cpu_cache: None, permission, gpus }
     }
 
     /// A raw buffer (`NvSciBufType_RawBuffer`) that is read and written, of a size that another list says.
@@ -106,6 +110,15 @@ impl BufferAttributes {
         self
     }
 
+    /// Whether the CPU caches its accesses (`NvSciBufGeneralAttrKey_EnableCpuCache`). It does if any list enables it; if none
+    /// does, every read and write of the CPU goes to memory. With caches
+    /// [`BufferProperties::cpu_needs_flush`](super::BufferProperties::cpu_needs_flush) may be true.
+    #[must_use]
+    pub fn cpu_cache(mut self, enabled: bool) -> Self {
+        self.cpu_cache = Some(enabled);
+        self
+    }
+
     /// What this user needs to do with it (`NvSciBufGeneralAttrKey_RequiredPerm`).
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
@@ -113,7 +126,7 @@ impl BufferAttributes {
         self
     }
 
-    /// Adds a GPU that will use it (`NvSciBufGeneralAttrKey_GpuId`). One that no list names cannot import it.
+    /// Adds a GPU that will use it (`NvSciBufGeneralAttrKey_GpuId`), of at most 16. One that no list names cannot import it.
     #[must_use]
     pub fn gpu(mut self, gpu: GpuAttributes) -> Self {
         self.gpus.push(gpu);
@@ -143,13 +156,22 @@ impl BufferAttributes {
         }) {
             return Err(Error::invalid(OPERATION, "a GPU is named twice").with_context("GPU", twice.1.id));
         }
+        if self.gpus.len() > buf::MAX_GPUS {
+            let error = Error::invalid(OPERATION, format!("a list names at most {} GPUs", buf::MAX_GPUS));
+            return Err(error.with_context("GPUs", self.gpus.len()));
+        }
+        if self.gpus.len() > 1 && self.gpus.iter().any(|gpu| gpu.cache.is_some()) {
+            let message = "the cache of a GPU may be chosen only where it is the buffer's only GPU; leave `cache` out";
+            return Err(Error::invalid(OPERATION, message).with_context("GPUs", self.gpus.len()));
+        }
         let kind = if self.image.is_some() { buffer_type::IMAGE } else { buffer_type::RAW_BUFFER };
         let mut values = vec![
-            // First: the keys of a type are refused without it.
+            // In this call or before: the keys of a type are refused without it.
             Value::u32(key::TYPES, kind),
             Value::bool(key::NEED_CPU_ACCESS, self.cpu_access),
             Value::u32(key::REQUIRED_PERM, self.permission.as_raw()),
         ];
+        values.extend(self.cpu_cache.map(|enabled| Value::bool(key::ENABLE_CPU_CACHE, enabled)));
         match &self.image {
             Some(_) if self.alignment.is_some() => {
                 return Err(Error::invalid(OPERATION, "an image's planes are aligned, not the image"));
@@ -193,16 +215,34 @@ mod tests {
 
     #[test]
     fn what_the_library_would_refuse_is_refused_with_a_reason() {
-        let gpu = GpuAttributes::new(Uuid::from_bytes([1; 16]).expect("a UUID"));
+        let number = |byte| GpuAttributes::new(Uuid::from_bytes([byte; 16]).expect("a UUID"));
+        let (gpu, other) = (number(1), number(2));
+        let many = (1..=17).map(number).fold(BufferAttributes::raw(1), BufferAttributes::gpu);
         for (attributes, reason) in [
             (BufferAttributes::raw(0), "the size is 0"),
             (BufferAttributes::raw(1).alignment(3), "power of two"),
             (BufferAttributes::raw(1).alignment(0), "power of two"),
             (BufferAttributes::raw(1).gpu(gpu).gpu(gpu.cache(true)), "named twice"),
+            (BufferAttributes::raw(1).gpu(gpu).gpu(other.cache(false)), "only GPU"),
+            (many, "at most 16 GPUs"),
         ] {
             let error = attributes.values().err().expect("refused");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(error.message().contains(reason), "{error}");
         }
+        let most = (1..=16).map(number).fold(BufferAttributes::raw(1), BufferAttributes::gpu);
+        assert!(most.values().is_ok() && BufferAttributes::raw(1).gpu(gpu.cache(false)).values().is_ok());
+    }
+
+    #[test]
+    fn the_cpus_cache_is_asked_for_as_said() {
+        let attributes = BufferAttributes::raw(1).cpu_access(true);
+        let cache = |attributes: BufferAttributes| {
+            let values = attributes.values().expect("good attributes");
+            values.into_iter().find(|value| value.key == 4).map(|value| value.bytes)
+        };
+        assert_eq!(cache(attributes.clone()), None);
+        assert_eq!(cache(attributes.clone().cpu_cache(false)), Some(vec![0]));
+        assert_eq!(cache(attributes.cpu_cache(true)), Some(vec![1]));
     }
 }

@@ -11,21 +11,16 @@ use crate::sys::buf::key;
 use std::sync::Arc;
 
 const RECONCILE: &str = "NvSciBufAttrListReconcile";
-/// The keys that a conflict may be about.
-const NAMES: &[(u32, &str)] = &[
+/// The keys whose values must be equal in all lists that set them.
+const EQUAL: &[(u32, &str)] = &[
     (key::TYPES, "Types"),
-    (key::NEED_CPU_ACCESS, "NeedCpuAccess"),
-    (key::REQUIRED_PERM, "RequiredPerm"),
-    (key::GPU_ID, "GpuId"),
-    (key::ENABLE_GPU_CACHE, "EnableGpuCache"),
-    (key::ENABLE_GPU_COMPRESSION, "EnableGpuCompression"),
     (key::RAW_SIZE, "Size"),
-    (key::RAW_ALIGN, "Align"),
     (key::IMAGE_LAYOUT, "Layout"),
     (key::IMAGE_PLANE_COUNT, "PlaneCount"),
     (key::IMAGE_PLANE_COLOR_FORMAT, "PlaneColorFormat"),
     (key::IMAGE_PLANE_WIDTH, "PlaneWidth"),
     (key::IMAGE_PLANE_HEIGHT, "PlaneHeight"),
+    (key::IMAGE_SCAN_TYPE, "ScanType"),
 ];
 
 /// What one user of a buffer asks of it, as the library keeps it (`NvSciBufAttrList`, not reconciled).
@@ -42,7 +37,8 @@ impl BufferAttributeList {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a size of 0, alignments that are
-    /// no powers of two, a GPU named twice, planes without texels or more than 3; else what the library answers.
+    /// no powers of two, a GPU named twice, more than 16 GPUs, a choice about the cache of one GPU of several, planes without
+    /// texels or more than 3; else what the library answers.
     pub fn new(module: &BufferModule, attributes: &BufferAttributes) -> Result<Self> {
         let values = attributes.values()?;
         let module = module.inner.clone();
@@ -60,8 +56,8 @@ impl BufferAttributeList {
     /// Reconciles lists into one that satisfies all of them (`NvSciBufAttrListReconcile`).
     ///
     /// # Errors
-    /// [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed) with the attributes that do
-    /// not go together, as far as the library says;
+    /// [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed) with the attributes in which the
+    /// lists differ, of those that must be equal;
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no list, one named twice, lists of
     /// several modules, or of a raw buffer whose size none of them names; else what the library answers.
     pub fn reconcile(lists: &[&Self]) -> Result<ReconciledBufferAttributes> {
@@ -73,12 +69,22 @@ impl BufferAttributeList {
         if !sized {
             return Err(Error::invalid(RECONCILE, "no attribute list names a size; name it in one of them"));
         }
+        let mut names_gpus = false;
+        for list in lists {
+            names_gpus = names_gpus || !list.list.get::<u8>(key::GPU_ID)?.is_empty();
+        }
         let others: Vec<&List> = others.iter().map(|other| &other.list).collect();
-        let list = List::reconcile(&first.list, &others, NAMES)?;
+        let list = List::reconcile(&first.list, &others).map_err(|error| {
+            let lists: Vec<&List> = lists.iter().map(|list| &list.list).collect();
+            match List::differences(&lists, EQUAL).join(", ") {
+                none if none.is_empty() => error,
+                names => error.with_context("the attribute lists differ in", names),
+            }
+        })?;
         let module = first.module.clone();
         // SAFETY: the list is live, and of this module's library.
-        let properties = unsafe { BufferProperties::of(&module, list.as_raw()) }?;
-        Ok(ReconciledBufferAttributes { list, module, properties })
+        let properties = unsafe { BufferProperties::of(&module, list.as_raw(), names_gpus) }?;
+        Ok(ReconciledBufferAttributes { list, module, properties, names_gpus })
     }
 
     /// The library's object, valid while `self` lives: for another API to set what it needs, such as NvMedia.
@@ -94,6 +100,8 @@ pub struct ReconciledBufferAttributes {
     list: List,
     module: Arc<Module>,
     properties: BufferProperties,
+    /// Whether a list that it was reconciled from names a GPU.
+    names_gpus: bool,
 }
 
 impl ReconciledBufferAttributes {
@@ -108,6 +116,6 @@ impl ReconciledBufferAttributes {
     /// # Errors
     /// What the library answers.
     pub fn allocate(&self) -> Result<Buffer> {
-        Buffer::allocate(&self.module, self.list.as_raw())
+        Buffer::allocate(&self.module, self.list.as_raw(), self.names_gpus)
     }
 }

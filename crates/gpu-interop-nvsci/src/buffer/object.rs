@@ -22,6 +22,7 @@ struct Inner {
     raw: NonNull<c_void>,
     properties: BufferProperties,
     for_import: Arc<NvSciBufProperties>,
+    names_gpus: bool,
     /// Held while the CPU reads or writes, so that its own copies are not torn; one for all duplicates.
     cpu: Arc<Mutex<()>>,
     module: Arc<Module>,
@@ -53,16 +54,23 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    pub(crate) fn allocate(module: &Arc<Module>, list: Handle) -> Result<Self> {
+    /// `names_gpus` is whether an attribute list that `list` was reconciled from names a GPU.
+    pub(crate) fn allocate(module: &Arc<Module>, list: Handle, names_gpus: bool) -> Result<Self> {
         const NAME: &str = "NvSciBufObjAlloc";
         let mut raw = 0;
         // SAFETY: the list is live while its owner is borrowed; the pointer is valid for the call.
         check(NAME, unsafe { module.functions().obj_alloc.traced(NAME, (list, &raw mut raw)) })?;
-        Self::own(NAME, module, raw, Arc::default())
+        Self::own(NAME, module, raw, names_gpus, Arc::default())
     }
 
     /// Takes an object over, and asks what it is.
-    fn own(name: &'static str, module: &Arc<Module>, raw: Handle, cpu: Arc<Mutex<()>>) -> Result<Self> {
+    fn own(
+        name: &'static str,
+        module: &Arc<Module>,
+        raw: Handle,
+        names_gpus: bool,
+        cpu: Arc<Mutex<()>>,
+    ) -> Result<Self> {
         const NAME: &str = "NvSciBufObjGetAttrList";
         /// Until there is something else that frees it.
         struct Freed<'a>(&'a Module, Handle);
@@ -79,7 +87,7 @@ impl Buffer {
         check(NAME, unsafe { module.functions().obj_get_attr_list.traced(NAME, (raw, &raw mut list)) })?;
         not_null(NAME, list)?;
         // SAFETY: the list belongs to the object, which is live.
-        let properties = unsafe { BufferProperties::of(module, list) }?;
+        let properties = unsafe { BufferProperties::of(module, list, names_gpus) }?;
         // SAFETY: as above.
         let for_import = unsafe { properties.for_import(module, list) }?;
         if properties.size() == 0 {
@@ -91,6 +99,7 @@ impl Buffer {
                 raw: object,
                 properties,
                 for_import: for_import.into(),
+                names_gpus,
                 cpu,
                 module: module.clone(),
             }),
@@ -110,7 +119,7 @@ impl Buffer {
         let result =
             unsafe { function.traced(NAME, (self.as_raw(), Permission::ReadOnly.as_raw(), &raw mut duplicate)) };
         check(NAME, result)?;
-        Self::own(NAME, module, duplicate, self.inner.cpu.clone())
+        Self::own(NAME, module, duplicate, self.inner.names_gpus, self.inner.cpu.clone())
     }
 
     /// What was reconciled about it.
@@ -182,7 +191,8 @@ impl Buffer {
         // SAFETY: the object is live; the pointer is valid for the call.
         check(NAME, unsafe { function.traced(NAME, (self.as_raw(), &raw mut base)) })?;
         let base = not_null_pointer(NAME, base.cast_mut())?.cast();
-        // Not before: the library permits it only of an object whose pointer was asked for.
+        // After the pointer was asked for: the header lets a flush of an object that is not mapped for the CPU fail, and does not
+        // say when it is mapped.
         self.flush(offset, target.len())?;
         // SAFETY: the library maps as many bytes as the buffer has, as long as the object lives; they are only read here.
         let mapping = unsafe { HostMapping::new(base, self.inner.properties.size()) };

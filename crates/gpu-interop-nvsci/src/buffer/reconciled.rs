@@ -94,7 +94,12 @@ impl Reader<'_> {
         (0..count).map(|index| plane(index).ok_or_else(|| self.missing(key::IMAGE_PLANE_WIDTH))).collect()
     }
 
-    fn gpus(&self) -> Result<Vec<NvSciBufGpu>> {
+    /// `named` is whether an attribute list names a GPU. Without one the library has an id here that is none, of a value that
+    /// the header leaves open.
+    fn gpus(&self, named: bool) -> Result<Vec<NvSciBufGpu>> {
+        if !named {
+            return Ok(Vec::new());
+        }
         let caches = self.if_known::<GpuCache>(key::ENABLE_GPU_CACHE)?;
         let coherencies = self.if_known::<GpuCache>(key::GPU_SW_NEED_CACHE_COHERENCY)?;
         let compressions = self.if_known::<GpuCompression>(key::ENABLE_GPU_COMPRESSION)?;
@@ -105,7 +110,6 @@ impl Reader<'_> {
             let value = compressions.iter().find(|value| value.id == *id.as_bytes());
             value.map(|value| value.kind != buf::COMPRESSION_NONE)
         };
-        // Without a GPU the library has an id there that is none.
         let ids = self.all::<[u8; 16]>(key::GPU_ID)?.into_iter().filter_map(Uuid::from_bytes);
         Ok(ids
             .map(|id| NvSciBufGpu {
@@ -119,11 +123,11 @@ impl Reader<'_> {
 }
 
 impl BufferProperties {
-    /// Reads a reconciled list.
+    /// Reads a reconciled list. `names_gpus` is whether a list that it was reconciled from names a GPU.
     ///
     /// # Safety
     /// The list is live, and of this module.
-    pub(crate) unsafe fn of(module: &Module, list: Handle) -> Result<Self> {
+    pub(crate) unsafe fn of(module: &Module, list: Handle, names_gpus: bool) -> Result<Self> {
         let reader = Reader { functions: module.lists(), list, module };
         let is_image = reader.all::<u32>(key::TYPES)?.contains(&buffer_type::IMAGE);
         let (size, alignment) = if is_image {
@@ -138,7 +142,7 @@ impl BufferProperties {
             planes,
             cpu_access: reader.flag(key::NEED_CPU_ACCESS)?,
             cpu_needs_flush: reader.flag(key::CPU_NEED_SW_CACHE_COHERENCY)?,
-            gpus: reader.gpus()?,
+            gpus: reader.gpus(names_gpus)?,
         })
     }
 
@@ -178,8 +182,10 @@ impl BufferProperties {
         self.cpu_access
     }
 
-    /// Whether the CPU's caches must be flushed before reads and after writes, which [`Buffer::read`](super::Buffer::read)
-    /// and [`Buffer::write`](super::Buffer::write) do.
+    /// Whether the CPU's caches must be flushed before reads and after writes
+    /// (`NvSciBufGeneralAttrKey_CpuNeedSwCacheCoherency`), which [`Buffer::read`](super::Buffer::read) and
+    /// [`Buffer::write`](super::Buffer::write) do. Never without
+    /// [`BufferAttributes::cpu_cache`](super::BufferAttributes::cpu_cache): the CPU's accesses are not cached then.
     #[must_use]
     pub fn cpu_needs_flush(&self) -> bool {
         self.cpu_needs_flush

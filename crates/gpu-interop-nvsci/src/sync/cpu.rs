@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop_core::{Error, Result};
+use gpu_interop_core::{Error, NvSciSyncUse, Result};
 use gpu_interop_driver::DriverFunction;
 
 use super::Module;
 use super::fence::Fence;
+use super::users::User;
 use crate::error::{check, not_null};
 use crate::sys::Handle;
 use crate::sys::sync::MAX_TIMEOUT_US;
@@ -39,12 +40,15 @@ impl CpuWaitContext {
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) when the time has run out: the wait may be repeated;
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module; else
-    /// what the library answers, as for an object that no list of the CPU's waits for.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, and
+    /// if no attribute list of the fence's object asked that the CPU waits; else what the library answers.
     pub fn wait(&mut self, fence: &Fence, timeout: Duration) -> Result<()> {
         const NAME: &str = "NvSciSyncFenceWait";
         if !Arc::ptr_eq(&self.module, fence.module()) {
             return Err(Error::invalid(NAME, "the fence belongs to another module than what waits for it"));
+        }
+        if let Some(object) = fence.object() {
+            object.need(NAME, User::Cpu, NvSciSyncUse::WAIT)?;
         }
         let function = self.module.functions().fence_wait;
         // SAFETY: the fence is valid for the call, and nobody else uses the context meanwhile.

@@ -59,9 +59,12 @@ impl Fence {
         &raw const *self.payload
     }
 
-    /// For a wait that is enqueued while this is borrowed.
-    pub(crate) fn lend(&self) -> NvSciFence {
-        // SAFETY: whoever is lent it enqueues the wait before the borrow ends, and waits only read.
+    /// Its address, for waits.
+    ///
+    /// # Safety
+    /// Copies of it are used while `self` is borrowed, and only for waits.
+    pub(crate) unsafe fn lend(&self) -> NvSciFence {
+        // SAFETY: the payload is valid while `self` is borrowed, and waits only read; the rest is the caller's promise.
         unsafe { NvSciFence::from_raw(NonNull::from(&*self.payload).cast()) }
     }
 
@@ -96,7 +99,7 @@ impl Fence {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for an object whose fences are not
-    /// deterministic, or of another module; [`ErrorKind::SymbolMissing`](gpu_interop_core::ErrorKind::SymbolMissing) where
+    /// deterministic, or of another module, and for a value above [`SyncObject::greatest_value`]; [`ErrorKind::SymbolMissing`](gpu_interop_core::ErrorKind::SymbolMissing) where
     /// the library lacks the function; else what it answers.
     pub fn set(&mut self, object: &SyncObject, id: u64, value: u64) -> Result<()> {
         const NAME: &str = "NvSciSyncFenceUpdateFence";
@@ -104,6 +107,13 @@ impl Fence {
         if !object.has_deterministic_fences() {
             let message = "what the next signal makes of this object is not known; require deterministic fences of it";
             return Err(Error::invalid(NAME, message));
+        }
+        if let Some(greatest) = object.greatest_value()
+            && value > greatest
+        {
+            let error =
+                Error::invalid(NAME, "the object's primitive cannot hold the value; use a value up to the greatest");
+            return Err(error.with_context("value", value).with_context("greatest", greatest));
         }
         let function = self.module.functions().fence_update.get().ok_or_else(|| missing(NAME))?;
         self.fill(NAME, object, |raw| {

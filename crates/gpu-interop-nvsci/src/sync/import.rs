@@ -1,10 +1,11 @@
 //! Objects that a device signals and waits for.
 
 use gpu_interop_core::handle::NvSciFence;
-use gpu_interop_core::{Error, ExternalSemaphore, Result, SignalParams, Stream, WaitParams};
+use gpu_interop_core::{Error, ExternalSemaphore, NvSciSyncUse, Result, SignalParams, Stream, WaitParams};
 
 use super::fence::Fence;
 use super::object::SyncObject;
+use super::users::User;
 
 /// What a signal or wait does about NvSciBuf memory that the driver has imported, all of it, in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -21,12 +22,13 @@ pub enum MemSync {
 #[derive(Debug)]
 pub struct ImportedSync {
     semaphore: ExternalSemaphore,
+    device: User,
     object: SyncObject,
 }
 
 impl ImportedSync {
-    pub(crate) fn new(semaphore: ExternalSemaphore, object: SyncObject) -> Self {
-        Self { semaphore, object }
+    pub(crate) fn new(semaphore: ExternalSemaphore, device: User, object: SyncObject) -> Self {
+        Self { semaphore, device, object }
     }
 
     /// What was imported.
@@ -45,12 +47,15 @@ impl ImportedSync {
     /// (`cuSignalExternalSemaphoresAsync`). What the fence held before is cleared, also if this fails.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module or a
-    /// stream of another device, [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) in a graph; else what
-    /// the driver answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, a
+    /// stream of another device, and if no attribute list of this device asked to signal;
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) in a graph; else what the driver answers.
     pub fn signal(&self, stream: &Stream, fence: &mut Fence, memory: MemSync) -> Result<()> {
-        fence.fill("ImportedSync::signal", &self.object, |raw| {
-            // SAFETY: the fence is valid until the signal is enqueued, which fills it; graphs refuse it.
+        const OPERATION: &str = "ImportedSync::signal";
+        fence.fill(OPERATION, &self.object, |raw| {
+            self.object.need(OPERATION, self.device, NvSciSyncUse::SIGNAL)?;
+            // SAFETY: the fence is borrowed mutably until this returns, and all copies of this are gone then: the signal and its
+            // parameters are temporaries here. Graphs refuse it.
             let lent = unsafe { NvSciFence::from_raw(raw.cast()) };
             let params = SignalParams::NvSciSync { fence: lent, skip_memsync: memory == MemSync::Skip };
             stream.signal(&[self.semaphore.signal_with(params)])
@@ -62,10 +67,11 @@ impl ImportedSync {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence that is cleared or another
-    /// object's, or a stream of another device, [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) in a
-    /// graph; else what the driver answers.
+    /// object's, a stream of another device, and if no attribute list of this device asked to wait;
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) in a graph; else what the driver answers.
     pub fn wait(&self, stream: &Stream, fence: &Fence, memory: MemSync) -> Result<()> {
         const OPERATION: &str = "ImportedSync::wait";
+        self.object.need(OPERATION, self.device, NvSciSyncUse::WAIT)?;
         match fence.object() {
             None => return Err(Error::invalid(OPERATION, "the fence is cleared; enqueue the signal first")),
             Some(object) if *object != self.object => {
@@ -73,7 +79,10 @@ impl ImportedSync {
             }
             Some(_) => {}
         }
-        let params = WaitParams::NvSciSync { fence: fence.lend(), skip_memsync: memory == MemSync::Skip };
+        // SAFETY: the fence is borrowed until this returns, and all copies of this are gone then: the wait and its parameters are
+        // temporaries here, and a wait only reads.
+        let lent = unsafe { fence.lend() };
+        let params = WaitParams::NvSciSync { fence: lent, skip_memsync: memory == MemSync::Skip };
         stream.wait(&[self.semaphore.wait_with(params)])
     }
 

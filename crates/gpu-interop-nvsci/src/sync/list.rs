@@ -3,25 +3,20 @@
 use std::sync::Arc;
 
 use gpu_interop_core::handle::NvSciSyncAttrList;
-use gpu_interop_core::{Device, Error, NvSciSyncUse, Result};
+use gpu_interop_core::{Device, Error, ErrorKind, NvSciSyncUse, Result};
 
-use super::object::SyncObject;
+use super::object::{Facts, SyncObject};
+use super::users::{User, Users};
 use super::{Module, SyncModule};
 use crate::list::{List, Value, no_list};
 use crate::sys::sync::{key, perm};
-
-/// The keys that a conflict may be about.
-const NAMES: &[(u32, &str)] = &[
-    (key::NEED_CPU_ACCESS, "NeedCpuAccess"),
-    (key::REQUIRED_PERM, "RequiredPerm"),
-    (key::REQUIRE_DETERMINISTIC_FENCES, "RequireDeterministicFences"),
-];
 
 /// What a list may ask beyond who signals and who waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncOptions {
     /// Each signal raises the object's value by exactly 1, so that fences can be made without the signaller
-    /// (`NvSciSyncAttrKey_RequireDeterministicFences`): [`Fence::set`](super::Fence::set).
+    /// (`NvSciSyncAttrKey_RequireDeterministicFences`): [`Fence::set`](super::Fence::set). One list that asks is enough.
+    /// NvSciSync 2.0 does not have this.
     pub deterministic_fences: bool,
 }
 
@@ -29,19 +24,25 @@ pub struct SyncOptions {
 #[derive(Debug)]
 pub struct SyncAttributeList {
     list: List,
+    user: User,
+    uses: NvSciSyncUse,
     module: Arc<Module>,
 }
 
 impl SyncAttributeList {
-    fn create(module: &SyncModule) -> Result<Self> {
+    fn create(module: &SyncModule, user: User, uses: NvSciSyncUse) -> Result<Self> {
         let module = module.inner.clone();
         // SAFETY: the list holds the module, whose library's functions these are.
         let list = unsafe { List::create(module.lists(), module.raw, module.clone()) }?;
-        Ok(Self { list, module })
+        Ok(Self { list, user, uses, module })
     }
 
     fn with(mut self, options: SyncOptions, mut values: Vec<Value>) -> Result<Self> {
         if options.deterministic_fences {
+            if !self.list.knows(key::REQUIRE_DETERMINISTIC_FENCES)? {
+                let message = "this version of NvSciSync has no deterministic fences; version 2.3 has them";
+                return Err(Error::unsupported("NvSciSyncAttrListSetAttrs", message));
+            }
             values.push(Value::bool(key::REQUIRE_DETERMINISTIC_FENCES, true));
         }
         self.list.set(&values)?;
@@ -51,10 +52,12 @@ impl SyncAttributeList {
     /// What `device` needs to signal an object, to wait for it, or both (`cuDeviceGetNvSciSyncAttributes`).
     ///
     /// # Errors
-    /// Those of [`Device::fill_nv_sci_sync_attributes`]; else what the library answers.
+    /// Those of [`Device::fill_nv_sci_sync_attributes`];
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for deterministic fences where the library does
+    /// not know them; else what the library answers.
     pub fn for_device(module: &SyncModule, device: &Device, uses: NvSciSyncUse, options: SyncOptions) -> Result<Self> {
-        let created = Self::create(module)?;
-        // SAFETY: the list is live, not reconciled, and not known to anybody else yet.
+        let created = Self::create(module, User::device(device), uses)?;
+        // SAFETY: the list is live and not reconciled, and nothing else uses it during the call below, which consumes this.
         let list = unsafe { NvSciSyncAttrList::from_raw(created.list.as_non_null()) };
         device.fill_nv_sci_sync_attributes(list, uses)?;
         created.with(options, Vec::new())
@@ -63,8 +66,9 @@ impl SyncAttributeList {
     /// What the CPU needs to signal an object, to wait for it, or both (`NvSciSyncAttrKey_NeedCpuAccess`).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no use at all; else what the
-    /// library answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no use at all;
+    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for deterministic fences where the library does
+    /// not know them; else what the library answers.
     pub fn for_cpu(module: &SyncModule, uses: NvSciSyncUse, options: SyncOptions) -> Result<Self> {
         let bit = |bit, perm| if uses.contains(bit) { perm } else { 0 };
         let required = bit(NvSciSyncUse::WAIT, perm::WAIT_ONLY) | bit(NvSciSyncUse::SIGNAL, perm::SIGNAL_ONLY);
@@ -72,24 +76,36 @@ impl SyncAttributeList {
             return Err(Error::invalid("SyncAttributeList::for_cpu", "the CPU must signal, wait, or both"));
         }
         let access = vec![Value::bool(key::NEED_CPU_ACCESS, true), Value::u64(key::REQUIRED_PERM, required)];
-        Self::create(module)?.with(options, access)
+        Self::create(module, User::Cpu, uses)?.with(options, access)
     }
 
     /// Reconciles lists into one that satisfies all of them (`NvSciSyncAttrListReconcile`). Exactly one must signal, and
-    /// at least one wait.
+    /// at least one wait. A device or CPU may only do with the object what a list of its own asked for.
     ///
     /// # Errors
-    /// [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed) with the attributes that do
-    /// not go together, as far as the library says;
+    /// [`ErrorKind::ReconciliationFailed`](gpu_interop_core::ErrorKind::ReconciliationFailed) with the numbers of lists that
+    /// signal and that wait;
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for no list, one named twice, or lists
     /// of several modules; else what the library answers.
     pub fn reconcile(lists: &[&Self]) -> Result<ReconciledSyncAttributes> {
         let [first, others @ ..] = lists else { return Err(no_list("NvSciSyncAttrListReconcile")) };
         let others: Vec<&List> = others.iter().map(|other| &other.list).collect();
-        let list = List::reconcile(&first.list, &others, NAMES)?;
-        let deterministic = list.get::<u8>(key::REQUIRE_DETERMINISTIC_FENCES)?.first().is_some_and(|value| *value != 0);
+        let users = Users::new(lists.iter().map(|list| (list.user, list.uses)));
+        let list = List::reconcile(&first.list, &others).map_err(|error| {
+            if error.kind() != ErrorKind::ReconciliationFailed {
+                return error;
+            }
+            error
+                .with_context("attribute lists that signal", users.count(NvSciSyncUse::SIGNAL))
+                .with_context("attribute lists that wait", users.count(NvSciSyncUse::WAIT))
+        })?;
+        // NvSciSync 2.0 knows neither of the two.
+        let deterministic = list.get_if_known::<u8>(key::REQUIRE_DETERMINISTIC_FENCES)?;
+        let deterministic = deterministic.first().is_some_and(|value| *value != 0);
+        let greatest_value = list.get_if_known::<u64>(key::MAX_PRIMITIVE_VALUE)?.first().copied();
         let perm = list.get::<u64>(key::ACTUAL_PERM)?.first().copied().unwrap_or(0);
-        Ok(ReconciledSyncAttributes { list, module: first.module.clone(), deterministic, perm })
+        let facts = Arc::new(Facts { deterministic, greatest_value, users });
+        Ok(ReconciledSyncAttributes { list, module: first.module.clone(), facts, perm })
     }
 
     /// The library's object, valid while `self` lives: for another API to set what it needs.
@@ -104,7 +120,7 @@ impl SyncAttributeList {
 pub struct ReconciledSyncAttributes {
     list: List,
     module: Arc<Module>,
-    deterministic: bool,
+    facts: Arc<Facts>,
     perm: u64,
 }
 
@@ -112,7 +128,14 @@ impl ReconciledSyncAttributes {
     /// Whether fences are deterministic: [`SyncOptions::deterministic_fences`].
     #[must_use]
     pub fn has_deterministic_fences(&self) -> bool {
-        self.deterministic
+        self.facts.deterministic
+    }
+
+    /// The greatest value that a fence can have (`NvSciSyncAttrKey_MaxPrimitiveValue`), as
+    /// [`SyncObject::greatest_value`] says.
+    #[must_use]
+    pub fn greatest_value(&self) -> Option<u64> {
+        self.facts.greatest_value
     }
 
     /// What all of the lists together may do (`NvSciSyncAttrKey_ActualPerm`).
@@ -127,6 +150,6 @@ impl ReconciledSyncAttributes {
     /// # Errors
     /// What the library answers.
     pub fn allocate(&self) -> Result<SyncObject> {
-        SyncObject::allocate(&self.module, self.list.as_raw(), self.deterministic)
+        SyncObject::allocate(&self.module, self.list.as_raw(), self.facts.clone())
     }
 }

@@ -5,6 +5,7 @@ mod fence;
 mod import;
 mod list;
 mod object;
+mod users;
 
 use std::sync::Arc;
 

@@ -5,19 +5,28 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gpu_interop_core::handle::NvSciSyncObject;
-use gpu_interop_core::{Device, ImportError, Result, SemaphoreHandle, SemaphoreImport};
+use gpu_interop_core::{Device, ImportError, NvSciSyncUse, Result, SemaphoreHandle, SemaphoreImport};
 use gpu_interop_driver::DriverFunction;
 
 use super::Module;
 use super::fence::Fence;
 use super::import::ImportedSync;
+use super::users::{User, Users};
 use crate::error::{check, not_null};
 use crate::sys::Handle;
+
+/// What was reconciled about an object.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) deterministic: bool,
+    pub(crate) greatest_value: Option<u64>,
+    pub(crate) users: Users,
+}
 
 #[derive(Debug)]
 struct Inner {
     raw: NonNull<c_void>,
-    deterministic: bool,
+    facts: Arc<Facts>,
     module: Arc<Module>,
 }
 
@@ -50,13 +59,13 @@ impl PartialEq for SyncObject {
 impl Eq for SyncObject {}
 
 impl SyncObject {
-    pub(crate) fn allocate(module: &Arc<Module>, list: Handle, deterministic: bool) -> Result<Self> {
+    pub(crate) fn allocate(module: &Arc<Module>, list: Handle, facts: Arc<Facts>) -> Result<Self> {
         const NAME: &str = "NvSciSyncObjAlloc";
         let mut raw = 0;
         // SAFETY: the list is live while its owner is borrowed; the pointer is valid for the call.
         check(NAME, unsafe { module.functions().obj_alloc.traced(NAME, (list, &raw mut raw)) })?;
         let raw = not_null(NAME, raw)?;
-        Ok(Self { inner: Arc::new(Inner { raw, deterministic, module: module.clone() }) })
+        Ok(Self { inner: Arc::new(Inner { raw, facts, module: module.clone() }) })
     }
 
     pub(crate) fn module(&self) -> &Arc<Module> {
@@ -72,7 +81,20 @@ impl SyncObject {
     /// Whether its fences are deterministic.
     #[must_use]
     pub fn has_deterministic_fences(&self) -> bool {
-        self.inner.deterministic
+        self.inner.facts.deterministic
+    }
+
+    /// The greatest value that a fence can have (`NvSciSyncAttrKey_MaxPrimitiveValue`); `None` where the library does not
+    /// say. It is `u64::MAX` for semaphores of 64 bits and `u32::MAX` for every other primitive. What a signal beyond it
+    /// does is not documented.
+    #[must_use]
+    pub fn greatest_value(&self) -> Option<u64> {
+        self.inner.facts.greatest_value
+    }
+
+    /// Fails unless an attribute list asked for this use.
+    pub(crate) fn need(&self, operation: &'static str, user: User, wanted: NvSciSyncUse) -> Result<()> {
+        self.inner.facts.users.need(operation, user, wanted)
     }
 
     /// What a device needs to import it. The handle in it, its clones, and the import until the driver has ended it keep the
@@ -84,34 +106,40 @@ impl SyncObject {
         SemaphoreImport::new(SemaphoreHandle::NvSciSync(object))
     }
 
-    /// Imports it (`cuImportExternalSemaphore`), to be signalled and waited for with fences.
+    /// Imports it (`cuImportExternalSemaphore`), to be signalled and waited for with fences, as an attribute list of this
+    /// device asked.
     ///
     /// # Errors
     /// Those of [`Device::import_semaphore`].
     pub fn import(&self, device: &Device) -> Result<ImportedSync, ImportError<SemaphoreImport>> {
         let semaphore = device.import_semaphore(self.import_request())?;
-        Ok(ImportedSync::new(semaphore, self.clone()))
+        Ok(ImportedSync::new(semaphore, User::device(device), self.clone()))
     }
 
     /// Fills a fence with the next point that the CPU will signal (`NvSciSyncObjGenerateFence`): for objects that a list of
     /// the CPU's signals. What the fence held before is cleared, also if this fails.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module; else
-    /// what the library answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for a fence of another module, and if no
+    /// list asked that the CPU signals; else what the library answers.
     pub fn generate_fence(&self, fence: &mut Fence) -> Result<()> {
         const NAME: &str = "NvSciSyncObjGenerateFence";
         let function = self.inner.module.functions().obj_generate_fence;
-        // SAFETY: the object is live; the fence is cleared, and valid for the call.
-        fence.fill(NAME, self, |raw| check(NAME, unsafe { function.traced(NAME, (self.as_raw(), raw.as_ptr())) }))
+        fence.fill(NAME, self, |raw| {
+            self.need(NAME, User::Cpu, NvSciSyncUse::SIGNAL)?;
+            // SAFETY: the object is live; the fence is cleared, and valid for the call.
+            check(NAME, unsafe { function.traced(NAME, (self.as_raw(), raw.as_ptr())) })
+        })
     }
 
     /// Signals the next point with the CPU (`NvSciSyncObjSignal`): for objects that a list of the CPU's signals.
     ///
     /// # Errors
-    /// What the library answers.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if no list asked that the CPU signals;
+    /// else what the library answers.
     pub fn signal(&self) -> Result<()> {
         const NAME: &str = "NvSciSyncObjSignal";
+        self.need(NAME, User::Cpu, NvSciSyncUse::SIGNAL)?;
         // SAFETY: the object is live.
         check(NAME, unsafe { self.inner.module.functions().obj_signal.traced(NAME, (self.as_raw(),)) })
     }

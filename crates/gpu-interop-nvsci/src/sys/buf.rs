@@ -16,6 +16,7 @@ pub(crate) mod key {
     pub(crate) const TYPES: u32 = 0x1;
     pub(crate) const NEED_CPU_ACCESS: u32 = 0x2;
     pub(crate) const REQUIRED_PERM: u32 = 0x3;
+    pub(crate) const ENABLE_CPU_CACHE: u32 = 0x4;
     pub(crate) const GPU_ID: u32 = 0x5;
     pub(crate) const CPU_NEED_SW_CACHE_COHERENCY: u32 = 0x6;
     pub(crate) const ACTUAL_PERM: u32 = 0x7;
@@ -67,6 +68,8 @@ pub(crate) const SCAN_PROGRESSIVE: u32 = 0;
 pub(crate) const COMPRESSION_NONE: u32 = 0;
 /// `NvSciBufCompressionType_GenericCompressible`.
 pub(crate) const COMPRESSION_GENERIC: u32 = 1;
+/// `NV_SCI_BUF_MAX_GPUS`.
+pub(crate) const MAX_GPUS: usize = 16;
 /// `NV_SCI_BUF_IMAGE_MAX_PLANES`.
 pub(crate) const MAX_PLANES: usize = 3;
 

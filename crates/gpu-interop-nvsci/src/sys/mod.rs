@@ -1,8 +1,9 @@
 //! The C interfaces of NvSciBuf and NvSciSync, as far as this crate uses them.
 //!
-//! Written from NVIDIA's public headers, as part of DRIVE OS: `nvscibuf.h` 2.0 and 2.11, `nvscisync.h` 2.1 and 2.8,
-//! `nvscierror.h`, and the API reference that is generated from them. Numbers that both versions have are the same in
-//! both. Whether a library lays anything out otherwise than these headers was not seen: none was at hand.
+//! Written from NVIDIA's public headers, as part of DRIVE OS: `nvscibuf.h` 2.0, 2.8, 2.9 and 2.11, `nvscisync.h` 2.0, 2.3, 2.5
+//! and 2.8, `nvscierror.h`, and the API reference that is generated from them. A number, layout or signature is the same in
+//! every version that has it. C's enumerations have 32 bits, as the ABIs of AArch64 and x86-64 Linux have it; the exception
+//! is `NvSciSyncAccessPerm`. Whether a library deviates from its header was not seen: none was at hand.
 
 pub(crate) mod buf;
 pub(crate) mod sync;

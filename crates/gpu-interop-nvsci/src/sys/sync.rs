@@ -14,10 +14,14 @@ pub(crate) mod key {
     pub(crate) const NEED_CPU_ACCESS: u32 = 1;
     pub(crate) const REQUIRED_PERM: u32 = 2;
     pub(crate) const ACTUAL_PERM: u32 = 3;
+    /// Not in version 2.0.
     pub(crate) const REQUIRE_DETERMINISTIC_FENCES: u32 = 6;
+    /// Not in version 2.0.
+    pub(crate) const MAX_PRIMITIVE_VALUE: u32 = 9;
 }
 
-/// `NvSciSyncAccessPerm`.
+/// `NvSciSyncAccessPerm`: 64 bits, unlike every other enumeration. Up to 2.3 it is an `enum` with a value of 64 bits, since 2.4
+/// a `uint64_t`.
 pub(crate) mod perm {
     pub(crate) const WAIT_ONLY: u64 = 1;
     pub(crate) const SIGNAL_ONLY: u64 = 2;
@@ -26,9 +30,10 @@ pub(crate) mod perm {
 /// `NvSciSyncFenceMaxTimeout`, microseconds.
 pub(crate) const MAX_TIMEOUT_US: i64 = i64::MAX / 1000;
 
-/// `NvSciSyncFence`. All zeros is a cleared one (`NvSciSyncFenceInitializer`).
+/// `NvSciSyncFence`. All zeros is a cleared one (`NvSciSyncFenceInitializer`). Not `Copy`: a filled fence holds a reference, which
+/// is released once.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, PartialEq, Eq, Default)]
 pub(crate) struct Fence {
     pub(crate) payload: [u64; 6],
 }
@@ -58,11 +63,11 @@ driver_table! {
         optional {
             check_version: fn(major: u32, minor: u32, is_compatible: *mut u8) -> Status
                 = c"NvSciSyncCheckVersionCompatibility" since (2, 0);
-            // Public since some version after 2.1, and there in 2.8; between them no header was read.
+            // Absent from the header of 2.0, in that of 2.3; those of 2.1 and 2.2 were not read.
             fence_update: fn(object: Handle, id: u64, value: u64, fence: *mut Fence) -> Status
-                = c"NvSciSyncFenceUpdateFence" since (2, 8);
+                = c"NvSciSyncFenceUpdateFence" since (2, 3);
             fence_extract: fn(fence: *const Fence, id: *mut u64, value: *mut u64) -> Status
-                = c"NvSciSyncFenceExtractFence" since (2, 8);
+                = c"NvSciSyncFenceExtractFence" since (2, 3);
         }
     }
 }

@@ -169,9 +169,9 @@ fn an_image_has_one_mip_level() {
 #[test]
 fn an_attribute_list_is_for_some_use() {
     let (_, device) = device();
-    // SAFETY: the recorder does not follow it.
-    let list = unsafe { NvSciSyncAttrList::from_raw(NonNull::dangling()) };
     for uses in [NvSciSyncUse::empty(), NvSciSyncUse::from_bits_retain(4)] {
+        // SAFETY: the recorder does not follow it.
+        let list = unsafe { NvSciSyncAttrList::from_raw(NonNull::dangling()) };
         let error = device.fill_nv_sci_sync_attributes(list, uses).expect_err("no use");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{uses:?}");
     }
