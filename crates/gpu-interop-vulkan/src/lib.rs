@@ -69,6 +69,7 @@ mod import_semaphore;
 mod interop;
 mod loader;
 mod memory;
+mod outstanding;
 mod ownership;
 mod placement;
 mod query;

@@ -10,6 +10,7 @@ use gpu_interop_core::{SemaphoreHandle, SemaphoreImport};
 use crate::error::{self, Checked};
 use crate::handles::{self, Exported};
 use crate::interop::VulkanInterop;
+use crate::outstanding::Outstanding;
 use crate::query::semaphore_handle_type;
 
 /// A `VkSemaphore`, binary or timeline. Destroyed once the last clone is gone.
@@ -26,6 +27,7 @@ struct Inner {
     interop: VulkanInterop,
     semaphore: vk::Semaphore,
     payload: SemaphorePayload,
+    outstanding: Outstanding,
 }
 
 impl OwnedSemaphore {
@@ -73,7 +75,8 @@ impl OwnedSemaphore {
         let semaphore = unsafe { interop.device().create_semaphore(&info, None) }
             .checked("vkCreateSemaphore")
             .map_err(|error| error.with_device(interop.identity()))?;
-        Ok(Self { inner: Arc::new(Inner { interop: interop.clone(), semaphore, payload }) })
+        let (interop, outstanding) = (interop.clone(), Outstanding::default());
+        Ok(Self { inner: Arc::new(Inner { interop, semaphore, payload, outstanding }) })
     }
 
     /// The `VkSemaphore`, valid as long as a clone of this object lives.
@@ -112,7 +115,9 @@ impl OwnedSemaphore {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore, a value that is not above the present one, or one that is
-    /// further above than the device allows ([`VulkanInterop::max_timeline_difference`]); [`ErrorKind::OutOfMemory`].
+    /// further above than the device allows ([`VulkanInterop::max_timeline_difference`]), or not below what work that was
+    /// submitted through a [`Context`](crate::Context) is still to signal; [`ErrorKind::Overtaken`] if such work may signal a
+    /// greater value first, because it does not wait for this one; [`ErrorKind::OutOfMemory`].
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "OwnedSemaphore::signal";
         let functions = self.timeline_functions(OPERATION)?;
@@ -124,10 +129,12 @@ impl OwnedSemaphore {
         }
         self.within_reach(OPERATION, present, value)?;
         let info = vk::SemaphoreSignalInfo::default().semaphore(self.inner.semaphore).value(value);
-        // SAFETY: as in `value`; the value was just seen to be greater than the present one.
-        unsafe { (functions.signal_semaphore_khr)(self.device(), &raw const info) }
-            .result()
-            .checked("vkSignalSemaphore")
+        self.inner.outstanding.by_host(OPERATION, present, value, || {
+            // SAFETY: as in `value`; the value was just seen to be greater than the present one.
+            unsafe { (functions.signal_semaphore_khr)(self.device(), &raw const info) }
+                .result()
+                .checked("vkSignalSemaphore")
+        })
     }
 
     /// Blocks until a timeline is at least `value`. Rests on `vkWaitSemaphores`, after a millisecond of looking: NVIDIA's
@@ -158,6 +165,31 @@ impl OwnedSemaphore {
         match unsafe { (functions.wait_semaphores_khr)(self.device(), &raw const info, nanoseconds(timeout)) } {
             vk::Result::SUCCESS => Ok(()),
             code => Err(error::driver("vkWaitSemaphores", code).with_context("value", value)),
+        }
+    }
+
+    /// Notes that a queue is about to be given a wait; of a timeline for `value`.
+    pub(crate) fn begin_wait(&self, queue: vk::Queue, value: u64) {
+        if self.inner.payload == SemaphorePayload::Timeline {
+            self.inner.outstanding.wait(queue, value);
+        }
+    }
+
+    /// Notes that a queue is about to be given a signal; of a timeline, of `value`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if a timeline would not grow.
+    pub(crate) fn begin_signal(&self, operation: &'static str, queue: vk::Queue, value: u64) -> Result<()> {
+        if self.inner.payload != SemaphorePayload::Timeline {
+            return Ok(());
+        }
+        self.inner.outstanding.signal(operation, queue, self.value()?, value)
+    }
+
+    /// Takes back the last [`OwnedSemaphore::begin_signal`] of a queue.
+    pub(crate) fn undo_signal(&self, queue: vk::Queue) {
+        if self.inner.payload == SemaphorePayload::Timeline {
+            self.inner.outstanding.undo(queue);
         }
     }
 

@@ -142,6 +142,8 @@ impl Side {
                 return Ok(false);
             }
             match self.exporter.signal(value) {
+                // It may have come further by itself before that has an effect.
+                Err(error) if error.kind() == ErrorKind::Overtaken => Ok(false),
                 // Somebody else raised it meanwhile.
                 Err(error) if error.kind() == ErrorKind::InvalidArgument && self.exporter.value()? >= value => {
                     Ok(false)

@@ -251,7 +251,8 @@ impl Context {
     ///
     /// # Errors
     /// Those of `record`; [`InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if a semaphore belongs to
-    /// another device, a value is further from its timeline's present one than the device allows
+    /// another device, a timeline would be signalled with a value that it has reached by then, as far as work of this crate on
+    /// this queue says, a value is further from its timeline's present one than the device allows
     /// ([`VulkanInterop::max_timeline_difference`]), or a shared buffer or an image was initialised, released or acquired
     /// by other work that was submitted while this was recorded; `OutOfMemory`, `Driver`. Nothing is submitted then.
     pub fn submit(

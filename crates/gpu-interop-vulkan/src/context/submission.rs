@@ -155,9 +155,11 @@ impl Flight {
         let device = self.spare.interop().device();
         // SAFETY: the command buffer is in the recording state, and only this object knows it.
         unsafe { device.end_command_buffer(self.commands) }.checked("vkEndCommandBuffer")?;
+        let begun = begin(queue, waits, signals)?;
         // SAFETY: queue, commands, fence and semaphores are live and of one device; the fence is unsignalled; the
         // queue's lock is held; everything used is kept by this object until the fence is signalled.
         unsafe { device.queue_submit(queue, &[info], self.fence) }.checked("vkQueueSubmit")?;
+        begun.submitted();
         self.moved.values().for_each(|moved| moved.ownership.set(moved.left));
         Ok(())
     }
@@ -179,6 +181,38 @@ impl Flight {
     fn is_pending(&self) -> bool {
         // SAFETY: the fence is live.
         matches!(unsafe { self.spare.interop().device().get_fence_status(self.fence) }, Ok(false))
+    }
+}
+
+/// Signals that a queue is about to be given: taken back when this is dropped.
+struct Begun<'a> {
+    queue: vk::Queue,
+    signals: Vec<&'a OwnedSemaphore>,
+}
+
+/// Notes what a submission waits for and signals.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] if a timeline would not grow.
+fn begin<'a>(queue: vk::Queue, waits: &[SemaphoreOp<'_>], signals: &[SemaphoreOp<'a>]) -> Result<Begun<'a>> {
+    waits.iter().for_each(|op| op.semaphore.begin_wait(queue, op.value));
+    let mut begun = Begun { queue, signals: Vec::with_capacity(signals.len()) };
+    for op in signals {
+        op.semaphore.begin_signal(SUBMIT, queue, op.value)?;
+        begun.signals.push(op.semaphore);
+    }
+    Ok(begun)
+}
+
+impl Begun<'_> {
+    fn submitted(mut self) {
+        self.signals.clear();
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.signals.iter().rev().for_each(|semaphore| semaphore.undo_signal(self.queue));
     }
 }
 
