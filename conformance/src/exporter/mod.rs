@@ -180,6 +180,13 @@ pub trait Exporter: Send + Sync {
         system::memory(handle)
     }
 
+    /// As [`sent_memory`](Self::sent_memory), as the request for an allocation of `size` bytes.
+    fn sent_request(&self, handle: OsHandle, size: u64) -> MemoryImport {
+        let request = MemoryImport::new(self.sent_memory(handle), size).exported_by(self.identity().clone());
+        // SAFETY: the other process is one of the suite's own, which truncates nothing.
+        unsafe { request.trusted_peer(true) }
+    }
+
     /// As [`sent_memory`](Self::sent_memory), of a timeline.
     fn sent_timeline(&self, handle: OsHandle) -> SemaphoreHandle {
         system::timeline_semaphore(handle)

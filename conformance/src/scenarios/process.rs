@@ -1,7 +1,5 @@
 //! Other processes.
 
-use gpu_interop::MemoryImport;
-
 use crate::context::Context;
 use crate::ensure_eq;
 use crate::exporter::ExportedBuffer;
@@ -43,8 +41,7 @@ fn send_handle(channel: &Channel, what: &str, buffer: &dyn ExportedBuffer) -> Ve
 
 fn receive_memory(context: &Context, channel: &Channel, what: &str) -> Verdict<gpu_interop::MappedBuffer> {
     let (size, handle) = channel.receive_handle(what)?;
-    let exporter = context.exporter()?;
-    let request = MemoryImport::new(exporter.sent_memory(handle), size).exported_by(exporter.identity().clone());
+    let request = context.exporter()?.sent_request(handle, size);
     Ok(context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?)
 }
 

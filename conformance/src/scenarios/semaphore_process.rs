@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpu_interop::{ErrorKind, MemoryImport};
+use gpu_interop::ErrorKind;
 
 use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline};
@@ -68,7 +68,7 @@ fn cross_process_timeline(context: &Context) -> Verdict {
 
 fn take_turns(context: &Context, channel: &Channel) -> Verdict {
     let (size, handle) = channel.receive_handle("memory")?;
-    let memory = context.device().import_memory(MemoryImport::new(context.exporter()?.sent_memory(handle), size))?;
+    let memory = context.device().import_memory(context.exporter()?.sent_request(handle, size))?;
     let mapped = memory.map_buffer(0, SIZE as u64)?;
     let (_, handle) = channel.receive_handle("timeline")?;
     let timeline = context.device().import_semaphore(context.exporter()?.sent_timeline(handle))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, MemoryImport, TimelineStrategy};
+use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, TimelineStrategy};
 
 use super::super::cleared;
 use super::super::expect_error;
@@ -53,8 +53,7 @@ fn import<S: Strategy>(context: &Context, channel: &Channel) -> Verdict<(MappedB
     let [memory, timeline] = <[OsHandle; 2]>::try_from(handles)
         .map_err(|handles| Stop::Failed(format!("{} handles came, not 2", handles.len())))?;
     let exporter = context.exporter()?;
-    let request = MemoryImport::new(exporter.sent_memory(memory), size).exported_by(exporter.identity().clone());
-    let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?;
+    let mapped = context.device().import_memory(exporter.sent_request(memory, size))?.map_buffer(0, SIZE as u64)?;
     Ok((mapped, Shared::with::<S>(context.device(), exporter.open_timeline(timeline)?)?))
 }
 
