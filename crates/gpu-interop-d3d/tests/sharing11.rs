@@ -15,8 +15,7 @@ use gpu_interop_d3d::{BindFlags, DxgiFormat, MiscFlags, Sharing, SrvDimension, T
 use stand_in::os;
 use stand_in::{Behavior11, Device11, LUID_BYTES};
 use windows::Win32::Graphics::Direct3D11::{
-    D3D11_CREATE_DEVICE_BGRA_SUPPORT, D3D11_CREATE_DEVICE_FLAG, D3D11_CREATE_DEVICE_SINGLETHREADED,
-    D3D11_FENCE_FLAG_SHARED,
+    D3D11_CREATE_DEVICE_BGRA_SUPPORT, D3D11_CREATE_DEVICE_SINGLETHREADED, D3D11_FENCE_FLAG_SHARED,
 };
 use windows::core::{HRESULT, PCWSTR};
 
@@ -47,11 +46,10 @@ fn a_device_is_known_by_its_adapter() {
 
 #[test]
 fn a_device_of_one_thread_is_rejected() {
-    let flags = |flag: D3D11_CREATE_DEVICE_FLAG| flag.0.cast_unsigned();
     let open = |flags| D3d11Interop::new(&Device11::new(Behavior11 { flags, ..Behavior11::default() }).0);
-    let bgra = flags(D3D11_CREATE_DEVICE_BGRA_SUPPORT);
+    let bgra = D3D11_CREATE_DEVICE_BGRA_SUPPORT.0;
     open(bgra).expect("any thread may use it");
-    let error = open(bgra | flags(D3D11_CREATE_DEVICE_SINGLETHREADED)).expect_err("one thread may use it");
+    let error = open(bgra | D3D11_CREATE_DEVICE_SINGLETHREADED.0).expect_err("one thread may use it");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("without D3D11_CREATE_DEVICE_SINGLETHREADED"), "{error}");
 }

@@ -42,7 +42,7 @@ impl D3d11Interop {
         const OPERATION: &str = "IDXGIDevice::GetAdapter";
         // SAFETY: the device is a live object; the call has no arguments.
         let flags = unsafe { device.GetCreationFlags() };
-        if flags & D3D11_CREATE_DEVICE_SINGLETHREADED.0.cast_unsigned() != 0 {
+        if flags & D3D11_CREATE_DEVICE_SINGLETHREADED.0 != 0 {
             return Err(Error::invalid(
                 "D3d11Interop::new",
                 "only one thread may use the device; create it without D3D11_CREATE_DEVICE_SINGLETHREADED",
