@@ -264,3 +264,24 @@ pub(crate) fn sleep_on_all(words: &[Word<'_>], longest: Duration) -> Result<(), 
         _ => Err(CannotSleep),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use windows_sys::Win32::System::Memory::SEC_RESERVE;
+
+    use super::*;
+
+    #[test]
+    fn pages_without_memory_are_rejected() {
+        for (flags, usable) in [(0, true), (SEC_RESERVE, false)] {
+            let (low, none) = (64 << 10, std::ptr::null());
+            // SAFETY: no pointer but null.
+            let made = unsafe {
+                CreateFileMappingW(INVALID_HANDLE_VALUE, none, PAGE_READWRITE | flags, 0, low, std::ptr::null())
+            };
+            let memory = owned(made).expect("a file mapping");
+            let checked = check_is_memory(memory.as_handle());
+            assert_eq!(checked.is_ok(), usable, "{flags:#x}: {checked:?}");
+        }
+    }
+}
