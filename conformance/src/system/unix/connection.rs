@@ -56,9 +56,12 @@ impl Connection {
     /// # Errors
     /// If the message is longer, or not all of its descriptors could be received; those that were are closed.
     pub(crate) fn receive(&self, most: usize) -> Verdict<Received> {
+        self.receive_into(most, &mut [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_HANDLES))])
+    }
+
+    fn receive_into(&self, most: usize, space: &mut [MaybeUninit<u8>]) -> Verdict<Received> {
         let mut bytes = vec![0_u8; most];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_HANDLES))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut control = RecvAncillaryBuffer::new(space);
         let parts = &mut [IoSliceMut::new(&mut bytes)];
         let received = match rustix::net::recvmsg(&self.socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
             // It died with a message of this side unread.
@@ -70,9 +73,9 @@ impl Connection {
             _ => None,
         });
         let descriptors: Vec<_> = descriptors.flatten().collect();
-        // MSG_CTRUNC: they did not fit, or this process may open no more.
-        if received.flags.contains(ReturnFlags::CTRUNC) {
-            let count = descriptors.len();
+        let count = descriptors.len();
+        // MSG_CTRUNC: they did not fit, or this process may open no more. The space is aligned, so that more may fit.
+        if received.flags.contains(ReturnFlags::CTRUNC) || count > MAX_HANDLES {
             let reason =
                 format!("a message has more than {MAX_HANDLES} descriptors, or this process has too many open");
             return Err(Stop::Failed(format!("{reason}; {count} were received, and closed")));
@@ -134,8 +137,16 @@ mod tests {
 
     #[test]
     fn descriptors_that_do_not_fit_are_an_error_and_none_is_left() {
-        let (connection, reader) = send_writers(MAX_HANDLES + 1);
-        let error = connection.receive(8).expect_err("one too many");
+        for count in [MAX_HANDLES + 1, 2 * MAX_HANDLES] {
+            let (connection, reader) = send_writers(count);
+            let error = connection.receive(8).expect_err("too many");
+            assert!(error.reason().contains("descriptors"), "{error}");
+            assert!(at_its_end(reader), "a descriptor is left");
+        }
+        // Fewer than are allowed arrive, and not all: however the space is aligned, from one to three fit.
+        let (connection, reader) = send_writers(MAX_HANDLES);
+        let mut space = [MaybeUninit::uninit(); 28];
+        let error = connection.receive_into(8, &mut space).expect_err("not all");
         assert!(error.reason().contains("descriptors"), "{error}");
         assert!(at_its_end(reader), "a descriptor is left");
     }
