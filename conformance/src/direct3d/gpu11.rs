@@ -34,10 +34,6 @@ impl Gpu11 {
         &self.interop
     }
 
-    pub(crate) fn context(&self) -> &ID3D11DeviceContext {
-        &self.context
-    }
-
     /// Has the context raise a fence once it has run its commands so far, and begin with them now: who waits for the value
     /// need not tell the context anything more.
     pub(crate) fn signal(&self, fence: &ExportableFence, value: u64) -> Verdict {
