@@ -308,14 +308,14 @@ unsafe impl BackendDevice for HostDevice {
     unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::copy_to_host";
         let op =
-            Op::Copy { target: Carried(target), source: carried(OPERATION, source)?, size: length(OPERATION, size)? };
+            Op::Read { target: Carried(target), source: carried(OPERATION, source)?, size: length(OPERATION, size)? };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [op]) }
     }
 
     unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::copy_from_host";
-        let op = Op::Copy {
+        let op = Op::Write {
             target: carried(OPERATION, target)?,
             source: Carried(source.cast_mut()),
             size: length(OPERATION, size)?,

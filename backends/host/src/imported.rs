@@ -14,7 +14,8 @@ pub(crate) struct ImportedMemory {
 }
 
 impl ImportedMemory {
-    /// Imports what `request` names, without touching its handle.
+    /// Imports the memory of `request` by a duplicate of its handle. The memory is sealed against truncation unless the
+    /// request has the promise that it is not truncated.
     pub(crate) fn new(request: &MemoryImport, header: ExporterHeader) -> Result<Self> {
         const OPERATION: &str = "HostBackend::import_memory";
         let rejected = |message: &str| Error::new(ErrorKind::ImportRejected, OPERATION, message);
@@ -27,6 +28,16 @@ impl ImportedMemory {
         if shared_semaphore::is_semaphore(borrowed) {
             return Err(rejected("the handle is a semaphore of the host backend, not memory"));
         }
+        if !request.is_peer_trusted() {
+            sys::keep_from_shrinking(borrowed).map_err(|source| {
+                rejected(
+                    "another process can truncate the memory, after which an access to it raises SIGBUS; create it \
+                     with MFD_ALLOW_SEALING, or promise with MemoryImport::trusted_peer that nobody truncates it",
+                )
+                .with_source(source)
+            })?;
+        }
+        // Only now: until it was sealed, the size could change.
         let size = sys::size(OPERATION, borrowed)?;
         let data_offset = header.data_offset(borrowed, size);
         let available = size - data_offset;

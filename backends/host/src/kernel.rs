@@ -78,8 +78,11 @@ impl KernelCall<'_> {
     fn words(&self, index: usize) -> Result<&[AtomicU32], String> {
         let ptr = self.ptr(index)?.cast::<AtomicU32>();
         let count = usize::try_from(self.u64(index + 1)?).map_err(|error| error.to_string())?;
-        if !ptr.is_aligned() {
-            return Err(format!("argument {index} is not aligned to 4 bytes"));
+        if ptr.is_null() || !ptr.is_aligned() {
+            return Err(format!("argument {index} is null or not aligned to 4 bytes"));
+        }
+        if count > isize::MAX.unsigned_abs() / size_of::<AtomicU32>() {
+            return Err(format!("argument {} is more words than the address space has", index + 1));
         }
         // SAFETY: whoever launched the kernel promised, as `Stream::launch` demands, that the address holds this many
         // words until the kernel has run. Atomics allow for an exporter that touches them at the same time.
@@ -165,6 +168,19 @@ mod tests {
                 assert!(refused.contains(&format!("argument {index} ")), "{:?}: {refused}", kernel.name);
                 args[index] = right;
             }
+        }
+    }
+
+    /// No slice begins at the address 0 or is larger than the address space, whatever a launch says.
+    #[test]
+    fn words_that_no_slice_can_have_are_an_error() {
+        let mut word = 0_u32;
+        let config = LaunchConfig::linear(0);
+        let address = DevicePtr::new(std::ptr::from_mut(&mut word).expose_provenance() as u64);
+        for (address, count, argument) in [(DevicePtr::new(0), 0, 0), (address, u64::MAX / 4, 1)] {
+            let args = [KernelArg::Ptr(address), KernelArg::U64(count)];
+            let error = KernelCall { config: &config, args: &args }.words(0).expect_err("no slice");
+            assert!(error.starts_with(&format!("argument {argument} is ")), "{error}");
         }
     }
 }

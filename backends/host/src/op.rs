@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use gpu_interop_core::backend::HostFunction;
+use gpu_interop_core::backend::{HostFunction, bytes};
 use gpu_interop_core::{
     DevicePtr, Error, ErrorKind, KernelArg, LaunchConfig, Result, SignalParams, WaitCondition, WaitParams,
 };
@@ -39,16 +39,56 @@ pub(crate) struct Launch {
 /// One operation of a stream.
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
-    Copy { target: Carried<u8>, source: Carried<u8>, size: usize },
-    FillU8 { target: Carried<u8>, value: u8, size: usize },
-    FillU32 { target: Carried<u32>, value: u32, count: usize },
-    Signal { semaphore: Arc<SharedSemaphore>, params: SignalParams },
-    Wait { semaphore: Arc<SharedSemaphore>, params: WaitParams },
-    WaitValue { word: Carried<u8>, value: Word, condition: WaitCondition },
-    WriteValue { word: Carried<u8>, value: Word },
+    Copy {
+        target: Carried<u8>,
+        source: Carried<u8>,
+        size: usize,
+    },
+    /// To memory that the operation has for itself.
+    Read {
+        target: Carried<u8>,
+        source: Carried<u8>,
+        size: usize,
+    },
+    /// From memory that is not written meanwhile.
+    Write {
+        target: Carried<u8>,
+        source: Carried<u8>,
+        size: usize,
+    },
+    FillU8 {
+        target: Carried<u8>,
+        value: u8,
+        size: usize,
+    },
+    FillU32 {
+        target: Carried<u32>,
+        value: u32,
+        count: usize,
+    },
+    Signal {
+        semaphore: Arc<SharedSemaphore>,
+        params: SignalParams,
+    },
+    Wait {
+        semaphore: Arc<SharedSemaphore>,
+        params: WaitParams,
+    },
+    WaitValue {
+        word: Carried<u8>,
+        value: Word,
+        condition: WaitCondition,
+    },
+    WriteValue {
+        word: Carried<u8>,
+        value: Word,
+    },
     Record(Arc<Record>),
     WaitEvent(Arc<Record>),
-    HostFunction { function: HostFunction, data: Carried<u8> },
+    HostFunction {
+        function: HostFunction,
+        data: Carried<u8>,
+    },
     Launch(Box<Launch>),
 }
 
@@ -72,21 +112,28 @@ impl Op {
         match self {
             Self::Copy { target, source, size } => {
                 // SAFETY: both ranges are valid for `size` bytes until the operation has run and do not overlap, as
-                // the backend's contract demands of its caller. An exporter that writes at the same time can make
-                // the copy torn, never invalid.
-                unsafe { std::ptr::copy_nonoverlapping(source.0, target.0, size) };
+                // the backend's contract demands of its caller.
+                unsafe { bytes::copy(source.0, target.0, size) };
+                Ok(())
+            }
+            Self::Read { target, source, size } => {
+                // SAFETY: as for a copy; the host's memory is the operation's own until it has run.
+                unsafe { bytes::read(source.0, target.0, size) };
+                Ok(())
+            }
+            Self::Write { target, source, size } => {
+                // SAFETY: as for a copy; the host's memory is not written until the operation has run.
+                unsafe { bytes::write(source.0, target.0, size) };
                 Ok(())
             }
             Self::FillU8 { target, value, size } => {
                 // SAFETY: as for a copy.
-                unsafe { target.0.write_bytes(value, size) };
+                unsafe { bytes::fill_u8(target.0, value, size) };
                 Ok(())
             }
             Self::FillU32 { target, value, count } => {
-                for index in 0..count {
-                    // SAFETY: as for a copy; the caller promises alignment.
-                    unsafe { target.0.add(index).write(value) };
-                }
+                // SAFETY: as for a copy; the caller promises alignment.
+                unsafe { bytes::fill_u32(target.0, value, count) };
                 Ok(())
             }
             Self::Signal { semaphore, params } => match params {

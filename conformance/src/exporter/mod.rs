@@ -175,7 +175,9 @@ pub trait Exporter: Send + Sync {
     /// A request for memory that this exporter's like in another process exported and sent, of `size` bytes. Of a buffer
     /// that is not dedicated.
     fn sent_memory(&self, handle: OsHandle, size: u64) -> MemoryImport {
-        MemoryImport::new(system::memory(handle), size).exported_by(self.identity().clone())
+        let request = MemoryImport::new(system::memory(handle), size).exported_by(self.identity().clone());
+        // SAFETY: the other process is one of the suite's own, which truncates nothing.
+        unsafe { request.trusted_peer(true) }
     }
 
     /// As [`sent_memory`](Self::sent_memory), of a timeline.

@@ -76,13 +76,15 @@ fn zero(context: &Context) -> Verdict {
     let pattern = context.pattern();
     buffer.write(0, &pattern.bytes(0, 4096))?;
     let request = buffer.import_request()?;
-    let (size, dedicated) = (request.size(), request.is_dedicated());
+    let (size, dedicated, trusted) = (request.size(), request.is_dedicated(), request.is_peer_trusted());
     let fd = descriptor(request.into_handle().into_fd())?;
     let standard_input = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)?;
     rustix::stdio::dup2_stdin(&fd)?;
     // SAFETY: 0 is open, and standard input is put back below, whoever closes it.
     let handle = unsafe { MemoryHandle::opaque_from_raw_fd(0) }?;
-    let imported = context.device().import_memory(MemoryImport::new(handle, size).dedicated(dedicated));
+    let request = MemoryImport::new(handle, size).dedicated(dedicated);
+    // SAFETY: the memory is the other request's, which has the promise too.
+    let imported = context.device().import_memory(unsafe { request.trusted_peer(trusted) });
     rustix::stdio::dup2_stdin(&standard_input)?;
     let mapped = imported?.map_buffer(0, 4096)?;
     let stream = context.device().create_stream()?;

@@ -60,7 +60,7 @@ fn cycle(device: &Device, buffer: &dyn ExportedBuffer, semaphores: bool, counts:
     drop(device.import_memory(buffer.import_request()?)?);
     count(&counts.imported);
     // To a GPU's driver, any file; to the host backend, memory like any other.
-    let file = rustix::fs::memfd_create("refused", MemfdFlags::CLOEXEC)?;
+    let file = rustix::fs::memfd_create("refused", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::ftruncate(&file, SIZE)?;
     let witness = rustix::fs::fstat(&file)?;
     for size in [SIZE, 0] {

@@ -48,8 +48,10 @@ pub(super) fn prepared(context: &Context) -> Verdict<Box<dyn ExportedBuffer>> {
 
 /// The same handle with another size.
 pub(super) fn resized(request: MemoryImport, size: u64) -> MemoryImport {
-    let dedicated = request.is_dedicated();
-    MemoryImport::new(request.into_handle(), size).dedicated(dedicated)
+    let (dedicated, trusted) = (request.is_dedicated(), request.is_peer_trusted());
+    let resized = MemoryImport::new(request.into_handle(), size).dedicated(dedicated);
+    // SAFETY: the memory is the other request's, which has the promise too.
+    unsafe { resized.trusted_peer(trusted) }
 }
 
 /// Imports a handle that came back and verifies every byte through it.

@@ -17,6 +17,7 @@ pub struct MemoryImport {
     pub(crate) dedicated: bool,
     pub(crate) native: bool,
     pub(crate) image: Option<MipmappedArrayDesc>,
+    pub(crate) trusted_peer: bool,
     pub(crate) exporter: Option<DeviceIdentity>,
 }
 
@@ -25,7 +26,7 @@ impl MemoryImport {
     /// not of the payload; a part of it can be mapped later.
     #[must_use]
     pub fn new(handle: MemoryHandle, size: u64) -> Self {
-        Self { handle, size, dedicated: false, native: false, image: None, exporter: None }
+        Self { handle, size, dedicated: false, native: false, image: None, trusted_peer: false, exporter: None }
     }
 
     /// Says that the memory is a dedicated allocation. Set it exactly if the exporter used
@@ -56,6 +57,23 @@ impl MemoryImport {
     #[must_use]
     pub fn of_image(mut self, image: impl Into<Option<MipmappedArrayDesc>>) -> Self {
         self.image = image.into();
+        self
+    }
+
+    /// Promises that no process takes pages of the memory away. Not promised unless set.
+    ///
+    /// Only the host backend on Linux reads it. That backend maps the file behind the descriptor, and an access to a page
+    /// that the file does not have raises `SIGBUS`. Without the promise, it seals the file with `F_SEAL_SHRINK`, and
+    /// rejects a file that cannot be sealed: a memfd made without `MFD_ALLOW_SEALING`, POSIX shared memory, huge pages.
+    /// The requests of `gpu-interop-vulkan` have the promise.
+    ///
+    /// # Safety
+    /// If `trusted`: while the imported memory or a mapping of it lives, no holder of a descriptor of the file truncates
+    /// it below its present size. In POSIX shared memory and files of huge pages, whose pages can run out, every page is
+    /// allocated, and no holder punches holes.
+    #[must_use]
+    pub unsafe fn trusted_peer(mut self, trusted: bool) -> Self {
+        self.trusted_peer = trusted;
         self
     }
 
@@ -103,6 +121,13 @@ impl MemoryImport {
     #[must_use]
     pub fn image(&self) -> Option<&MipmappedArrayDesc> {
         self.image.as_ref()
+    }
+
+    /// Whether the application promised with [`trusted_peer`](Self::trusted_peer) that the file behind the descriptor
+    /// does not shrink.
+    #[must_use]
+    pub fn is_peer_trusted(&self) -> bool {
+        self.trusted_peer
     }
 
     /// The exporting device, if the application said which.

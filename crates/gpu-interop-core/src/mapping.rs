@@ -1,19 +1,17 @@
 //! Memory of a device or another API that the host has mapped.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::backend::bytes::words;
 use crate::error::{Error, Result};
-
-const WORD: usize = size_of::<u64>();
 
 /// A range of memory that a driver mapped for the host (`vkMapMemory`, `NvSciBufObjGetCpuPtr`). For exporters; it does not
 /// own the mapping.
 ///
-/// Copies are made of relaxed atomic accesses: a GPU, another process or another mapping of the same memory may
-/// write at the same time, which then tears the data but is no undefined behaviour. Threads of this process take turns:
-/// their accesses may be of different sizes.
+/// Copies are atomic accesses ([`backend::bytes::words`](crate::backend::bytes::words)): a GPU, another process or another mapping of
+/// the same memory may write at the same time, which then tears the data but is no undefined behaviour. Threads of this
+/// process take turns: their accesses may be of different sizes.
 #[derive(Debug)]
 pub struct HostMapping {
     base: NonNull<u8>,
@@ -49,22 +47,11 @@ impl HostMapping {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if they are not all inside.
     pub fn read(&self, operation: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
-        let mut at = self.range(operation, offset, out.len())?;
+        let source = self.range(operation, offset, out.len())?;
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let (head, words) = out.split_at_mut(head_length(at, out.len()));
-        let mut words = words.chunks_exact_mut(WORD);
-        for byte in head {
-            // SAFETY: see `byte`.
-            *byte = unsafe { self::byte(&mut at) }.load(Ordering::Relaxed);
-        }
-        for word in &mut words {
-            // SAFETY: see `word`.
-            word.copy_from_slice(&unsafe { self::word(&mut at) }.load(Ordering::Relaxed).to_ne_bytes());
-        }
-        for byte in words.into_remainder() {
-            // SAFETY: see `byte`.
-            *byte = unsafe { self::byte(&mut at) }.load(Ordering::Relaxed);
-        }
+        // SAFETY: the range is inside the mapping. `out` is as long, is borrowed by this alone, and is no part of a mapping
+        // that no reference names.
+        unsafe { words::read(source, out.as_mut_ptr(), out.len()) };
         Ok(())
     }
 
@@ -73,25 +60,11 @@ impl HostMapping {
     /// # Errors
     /// As for [`HostMapping::read`].
     pub fn write(&self, operation: &'static str, offset: u64, data: &[u8]) -> Result<()> {
-        let mut at = self.range(operation, offset, data.len())?;
+        let target = self.range(operation, offset, data.len())?;
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let (head, words) = data.split_at(head_length(at, data.len()));
-        let words = words.chunks_exact(WORD);
-        let tail = words.remainder();
-        for value in head {
-            // SAFETY: see `byte`.
-            unsafe { self::byte(&mut at) }.store(*value, Ordering::Relaxed);
-        }
-        for value in words {
-            let mut bytes = [0; WORD];
-            bytes.copy_from_slice(value);
-            // SAFETY: see `word`.
-            unsafe { self::word(&mut at) }.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
-        }
-        for value in tail {
-            // SAFETY: see `byte`.
-            unsafe { self::byte(&mut at) }.store(*value, Ordering::Relaxed);
-        }
+        // SAFETY: the range is inside the mapping. `data` is as long, is not written while it is borrowed, and is no part of
+        // a mapping that no reference names.
+        unsafe { words::write(data.as_ptr(), target, data.len()) };
         Ok(())
     }
 
@@ -110,36 +83,6 @@ impl HostMapping {
                 .with_context("size", format_args!("{} bytes", self.size))),
         }
     }
-}
-
-/// How many of `length` bytes lie before the first aligned word.
-fn head_length(at: *mut u8, length: usize) -> usize {
-    at.align_offset(WORD).min(length)
-}
-
-/// The byte at `at`, which moves on by one.
-///
-/// # Safety
-/// `at` must point at a byte inside a [`HostMapping`]; callers count no further than what `HostMapping::range` checked.
-unsafe fn byte<'a>(at: &mut *mut u8) -> &'a AtomicU8 {
-    // SAFETY: the byte is inside the mapping (above); of this process, only whose turn it is accesses that.
-    let byte = unsafe { AtomicU8::from_ptr(*at) };
-    // SAFETY: one past a byte of the mapping is at most one past its end.
-    *at = unsafe { at.add(1) };
-    byte
-}
-
-/// The word at `at`, which moves on by its size.
-///
-/// # Safety
-/// `at` must point at eight bytes inside a [`HostMapping`] and be aligned: callers copy a head of `head_length` first.
-unsafe fn word<'a>(at: &mut *mut u8) -> &'a AtomicU64 {
-    // SAFETY: the eight bytes are inside the mapping and aligned (above); of this process, only whose turn it is accesses
-    // them.
-    let word = unsafe { AtomicU64::from_ptr(at.cast::<u64>()) };
-    // SAFETY: the end of a word of the mapping is at most one past the mapping's end.
-    *at = unsafe { at.add(WORD) };
-    word
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@
 //! * Have resources of Direct3D 12 in `D3D12_RESOURCE_STATE_COMMON` whenever the other API uses them, and make one side
 //!   wait for the other.
 //! * Keep what a name stands for open until it was imported, and a resource as long as its KMT handle is used.
-//! * Use Direct3D 11's immediate context, and keyed mutexes, from one thread at a time.
+//! * Use Direct3D 11's immediate context, and keyed mutexes, from one thread at a time: what uses them here is `unsafe`.
 //! * Not use a device of several linked GPUs: CUDA imports from devices of one node.
 //!
 //! # Platforms

@@ -174,16 +174,20 @@ fn direct3d_11() {
         if sharing.semaphore_handle_kind().is_some()
             && let Some(mutex) = unless_lacking("a keyed mutex", texture.keyed_mutex())
         {
-            mutex.acquire(0, Some(SOON)).expect("a new one");
-            mutex.release(1).expect("acquired");
-            assert_eq!(mutex.acquire(2, Some(SOON)).expect_err("another key").kind(), ErrorKind::Timeout);
+            // SAFETY: this thread alone uses the device.
+            unsafe {
+                mutex.acquire(0, Some(SOON)).expect("a new one");
+                mutex.release(1).expect("acquired");
+                assert_eq!(mutex.acquire(2, Some(SOON)).expect_err("another key").kind(), ErrorKind::Timeout);
+            }
         }
     }
     if let Some(fence) = unless_lacking("a fence", d3d11::ExportableFence::new(&interop, 3)) {
         assert_eq!(fence.value().expect("a value"), 3);
         // SAFETY: the device is live.
         let context = unsafe { device.GetImmediateContext() }.expect("a context");
-        fence.context_signal(&context, 4).expect("enqueued");
+        // SAFETY: the context is the device's, and this thread's alone.
+        unsafe { fence.context_signal(&context, 4) }.expect("enqueued");
         // SAFETY: the context is live, and this thread's alone.
         unsafe { context.Flush() };
         fence.wait(4, LONG).expect("reached");

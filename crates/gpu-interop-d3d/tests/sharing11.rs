@@ -14,7 +14,9 @@ use gpu_interop_d3d::d3d11::{D3d11Interop, ExportableFence, ExportableResource};
 use gpu_interop_d3d::{BindFlags, DxgiFormat, MiscFlags, Sharing, SrvDimension, TextureSpec};
 use stand_in::os;
 use stand_in::{Behavior11, Device11, LUID_BYTES};
-use windows::Win32::Graphics::Direct3D11::D3D11_FENCE_FLAG_SHARED;
+use windows::Win32::Graphics::Direct3D11::{
+    D3D11_CREATE_DEVICE_BGRA_SUPPORT, D3D11_CREATE_DEVICE_SINGLETHREADED, D3D11_FENCE_FLAG_SHARED,
+};
 use windows::core::{HRESULT, PCWSTR};
 
 fn interop() -> (D3d11Interop, Arc<Device11>) {
@@ -40,6 +42,16 @@ fn a_device_is_known_by_its_adapter() {
     D3d11Interop::for_importer(interop.device(), identity).expect("the same");
     let error = D3d11Interop::for_importer(interop.device(), &second).expect_err("another node");
     assert_eq!(error.kind(), ErrorKind::DeviceMismatch);
+}
+
+#[test]
+fn a_device_of_one_thread_is_rejected() {
+    let open = |flags| D3d11Interop::new(&Device11::new(Behavior11 { flags, ..Behavior11::default() }).0);
+    let bgra = D3D11_CREATE_DEVICE_BGRA_SUPPORT.0;
+    open(bgra).expect("any thread may use it");
+    let error = open(bgra | D3D11_CREATE_DEVICE_SINGLETHREADED.0).expect_err("one thread may use it");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("without D3D11_CREATE_DEVICE_SINGLETHREADED"), "{error}");
 }
 
 #[test]

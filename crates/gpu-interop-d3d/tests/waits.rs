@@ -274,30 +274,41 @@ fn mutex() -> (d3d11::KeyedMutex, Arc<Device11>) {
     (buffer.keyed_mutex().expect("a mutex"), state)
 }
 
+/// The simulator's mutex may be used by any thread.
+fn acquire(mutex: &d3d11::KeyedMutex, key: u64, timeout: Option<Duration>) -> gpu_interop_core::Result<()> {
+    // SAFETY: no context of the simulator's device is used by another thread.
+    unsafe { mutex.acquire(key, timeout) }
+}
+
+fn release(mutex: &d3d11::KeyedMutex, key: u64) -> gpu_interop_core::Result<()> {
+    // SAFETY: as in `acquire`.
+    unsafe { mutex.release(key) }
+}
+
 #[test]
 fn a_keyed_mutex_is_acquired_with_the_key_it_was_released_with() {
     let (mutex, state) = mutex();
-    mutex.acquire(0, Some(Duration::ZERO)).expect("a new one is released with 0");
+    acquire(&mutex, 0, Some(Duration::ZERO)).expect("a new one is released with 0");
     let start = Instant::now();
-    let error = mutex.acquire(0, Some(SOON)).expect_err("acquired already");
+    let error = acquire(&mutex, 0, Some(SOON)).expect_err("acquired already");
     assert_eq!((error.kind(), error.operation()), (ErrorKind::Timeout, "IDXGIKeyedMutex::AcquireSync"));
     assert!(start.elapsed() >= SOON && start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     assert!(error.to_string().contains("WAIT_TIMEOUT (258)") && error.to_string().contains("key: 0"), "{error}");
-    mutex.release(1).expect("acquired");
-    assert_eq!(mutex.acquire(2, Some(Duration::ZERO)).expect_err("another key").kind(), ErrorKind::Timeout);
+    release(&mutex, 1).expect("acquired");
+    assert_eq!(acquire(&mutex, 2, Some(Duration::ZERO)).expect_err("another key").kind(), ErrorKind::Timeout);
 
     // The other side's turn, without end on this one.
     let other = state.mutex();
     assert_eq!(other.acquire(1, 0).0, 0);
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| mutex.acquire(3, None));
+        let waiting = scope.spawn(|| acquire(&mutex, 3, None));
         std::thread::sleep(SOON);
         assert!(!waiting.is_finished());
         assert_eq!(other.release(3).0, 0);
         waiting.join().expect("no panic").expect("acquired");
     });
-    mutex.release(0).expect("acquired");
-    let error = mutex.release(0).expect_err("not acquired");
+    release(&mutex, 0).expect("acquired");
+    let error = release(&mutex, 0).expect_err("not acquired");
     assert_eq!(error.kind(), ErrorKind::Driver);
     assert!(error.to_string().contains("DXGI_ERROR_INVALID_CALL"), "{error}");
 }
@@ -308,7 +319,7 @@ fn an_abandoned_keyed_mutex_is_not_taken_for_acquired() {
     let other = state.mutex();
     assert_eq!(other.acquire(0, 0).0, 0);
     let error = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| mutex.acquire(1, Some(LONG)));
+        let waiting = scope.spawn(|| acquire(&mutex, 1, Some(LONG)));
         std::thread::sleep(SOON);
         other.abandon();
         waiting.join().expect("no panic").expect_err("abandoned")

@@ -247,9 +247,13 @@ impl Memory {
 
     /// The same with all that an importer must be told.
     pub(crate) fn import_request(&self, kind: MemoryHandleKind) -> Result<MemoryImport> {
-        Ok(MemoryImport::new(self.export(kind)?, self.size)
+        let request = MemoryImport::new(self.export(kind)?, self.size)
             .dedicated(self.dedicated)
-            .exported_by(self.interop.identity().clone()))
+            .exported_by(self.interop.identity().clone());
+        // SAFETY: the descriptor is a new one that the driver in this process exported, and the file is that driver's
+        // memory: it maps the file itself and never shrinks it. Whoever else was given a descriptor and shrinks the
+        // file stops the driver in this process as well.
+        Ok(unsafe { request.trusted_peer(true) })
     }
 }
 

@@ -46,10 +46,12 @@ mod direct3d {
         stream.signal(&[turn.release_key(1)])?;
 
         // Direct3D acquires it with that key, and reads.
-        mutex.acquire(1, PATIENCE)?;
+        // SAFETY: this thread is the only one.
+        unsafe { mutex.acquire(1, PATIENCE) }?;
         // SAFETY: the objects are of one device; nothing else uses its context.
         let read = unsafe { words(&interop, &exported) }?;
-        mutex.release(0)?;
+        // SAFETY: as above.
+        unsafe { mutex.release(0) }?;
         assert_eq!(read, [PATTERN; SIZE as usize / 4]);
         println!("{} wrote 1,024 words, {} read them", device.identity(), interop.identity());
         Ok(())

@@ -29,6 +29,8 @@ pub(crate) const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::
 
 /// How many words one system call takes (`FUTEX_WAITV_MAX`).
 const MOST_WORDS: usize = 128;
+/// What `fstatfs` calls the file system of huge pages (`linux/magic.h`).
+const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
 
 pub(crate) fn borrow(memory: &Owned) -> Borrowed<'_> {
     memory.as_fd()
@@ -75,9 +77,21 @@ pub(crate) fn check_is_memory(memory: Borrowed<'_>) -> Result<(), FdKind> {
     }
 }
 
-/// Whether nobody can make it smaller. Looking at a page that was cut off would kill this process.
+/// Whether every page of it stays, whatever its other users do. An access to a page that is gone raises `SIGBUS`.
 pub(crate) fn cannot_shrink(memory: Borrowed<'_>) -> bool {
-    rustix::fs::fcntl_get_seals(memory).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
+    // A hole in a file of huge pages is filled only while the pool has a page left.
+    // The type of the magic differs between targets; i64 holds them all.
+    #[allow(clippy::unnecessary_cast)]
+    let small_pages = rustix::fs::fstatfs(memory).is_ok_and(|fs| fs.f_type as i64 != HUGETLBFS_MAGIC);
+    small_pages && rustix::fs::fcntl_get_seals(memory).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
+}
+
+/// Sees to it that it [cannot shrink](cannot_shrink), by a seal on the file that stays. Fails if it cannot be sealed.
+pub(crate) fn keep_from_shrinking(memory: Borrowed<'_>) -> io::Result<()> {
+    if !cannot_shrink(memory) {
+        rustix::fs::fcntl_add_seals(memory, SealFlags::SHRINK)?;
+    }
+    if cannot_shrink(memory) { Ok(()) } else { Err(io::Error::other("its pages are huge pages, which can run out")) }
 }
 
 /// Whether it has every seal against resizing, and the seal against more seals.
@@ -128,8 +142,14 @@ pub(crate) fn create(name: &str, size: u64) -> Result<Owned> {
     Ok(fd)
 }
 
-/// Maps a range, read and write, shared. `offset` is a multiple of [`granularity`].
+/// Maps a range, read and write, shared. `offset` is a multiple of [`granularity`]. Rejects a range that the memory does
+/// not have, which the kernel would map.
 pub(crate) fn map(memory: Borrowed<'_>, offset: u64, length: usize) -> Result<NonNull<u8>> {
+    let size = size("mmap", memory)?;
+    if offset.checked_add(length as u64).is_none_or(|end| end > size) {
+        return Err(Error::new(ErrorKind::ImportRejected, "mmap", "the memory has become smaller than the range")
+            .with_context("memory", format_args!("{size} bytes")));
+    }
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no existing memory.
     let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, memory, offset) };

@@ -13,8 +13,8 @@ use gpu_interop_core::{
 };
 use windows_sys::Win32::Foundation::{ERROR_COMMITMENT_LIMIT, ERROR_NOT_ENOUGH_MEMORY, INVALID_HANDLE_VALUE};
 use windows_sys::Win32::System::Memory::{
-    CreateFileMappingW, FILE_MAP_ALL_ACCESS, FILE_MAP_READ, MEMORY_BASIC_INFORMATION, MEMORY_MAPPED_VIEW_ADDRESS,
-    MapViewOfFile, OpenFileMappingW, PAGE_READWRITE, UnmapViewOfFile, VirtualQuery,
+    CreateFileMappingW, FILE_MAP_ALL_ACCESS, FILE_MAP_READ, MEM_COMMIT, MEMORY_BASIC_INFORMATION,
+    MEMORY_MAPPED_VIEW_ADDRESS, MapViewOfFile, OpenFileMappingW, PAGE_READWRITE, UnmapViewOfFile, VirtualQuery,
 };
 use windows_sys::Win32::System::SystemInformation::{GetSystemInfo, SYSTEM_INFO};
 use windows_sys::Win32::System::Threading::{WaitOnAddress, WakeByAddressAll};
@@ -117,6 +117,11 @@ pub(crate) fn cannot_shrink(_memory: Borrowed<'_>) -> bool {
     true
 }
 
+/// Nothing to do, see [`cannot_shrink`].
+pub(crate) fn keep_from_shrinking(_memory: Borrowed<'_>) -> io::Result<()> {
+    Ok(())
+}
+
 /// There are no seals.
 pub(crate) fn is_sealed_completely(_memory: Borrowed<'_>) -> bool {
     false
@@ -151,6 +156,11 @@ fn whole_view(memory: Borrowed<'_>) -> io::Result<View> {
     let told = unsafe { VirtualQuery(base.Value, &raw mut region, size_of::<MEMORY_BASIC_INFORMATION>()) };
     if told == 0 {
         return Err(io::Error::last_os_error());
+    }
+    // Pages can be reserved without memory (`SEC_RESERVE`), and an access to such a page is a violation. Once it has
+    // memory, a page of a file mapping keeps it.
+    if region.State != MEM_COMMIT {
+        return Err(io::Error::other("its pages are reserved, not committed"));
     }
     view.length = region.RegionSize;
     Ok(view)
@@ -252,5 +262,26 @@ pub(crate) fn sleep_on_all(words: &[Word<'_>], longest: Duration) -> Result<(), 
             Ok(())
         }
         _ => Err(CannotSleep),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windows_sys::Win32::System::Memory::SEC_RESERVE;
+
+    use super::*;
+
+    #[test]
+    fn pages_without_memory_are_rejected() {
+        for (flags, usable) in [(0, true), (SEC_RESERVE, false)] {
+            let (low, none) = (64 << 10, std::ptr::null());
+            // SAFETY: no pointer but null.
+            let made = unsafe {
+                CreateFileMappingW(INVALID_HANDLE_VALUE, none, PAGE_READWRITE | flags, 0, low, std::ptr::null())
+            };
+            let memory = owned(made).expect("a file mapping");
+            let checked = check_is_memory(memory.as_handle());
+            assert_eq!(checked.is_ok(), usable, "{flags:#x}: {checked:?}");
+        }
     }
 }

@@ -29,6 +29,8 @@ pub struct Behavior11 {
     pub share: Option<HRESULT>,
     /// What creating buffers and textures answers, if not one.
     pub create: Option<HRESULT>,
+    /// The flags it was created with.
+    pub flags: u32,
 }
 
 /// The device, and what it was asked for.
@@ -89,6 +91,7 @@ impl Device11 {
             first.CreateTexture1D = create_texture1d;
             first.CreateTexture2D = create_texture2d;
             first.CreateTexture3D = create_texture3d;
+            first.GetCreationFlags = creation_flags;
             first.GetDeviceRemovedReason = removed_reason;
             first.GetImmediateContext = immediate_context;
             table
@@ -242,6 +245,11 @@ unsafe extern "system" fn open_fence(
         device.fences.keep(&counter);
         IUnknown::from(Fence { share: device.behavior.share, counter }).query(iid, fence)
     }
+}
+
+unsafe extern "system" fn creation_flags(this: *mut c_void) -> u32 {
+    // SAFETY: see above.
+    unsafe { state::<Device11>(this) }.behavior.flags
 }
 
 unsafe extern "system" fn removed_reason(this: *mut c_void) -> HRESULT {

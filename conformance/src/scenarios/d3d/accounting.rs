@@ -70,11 +70,11 @@ fn eleven(context: &Context) -> Verdict {
         stream.fill(&mapped, byte)?;
         stream.signal(&[semaphore.release_key(1)])?;
         stream.signal(&[fenced.signal_value(1)])?;
-        mutex.acquire(1, Some(PATIENCE))?;
+        gpu.acquire(&mutex, 1, Some(PATIENCE))?;
         fence.wait(1, PATIENCE)?;
         let found = gpu.read(buffer.resource(), 1)?;
         crate::ensure!(found == [byte], "cycle {number}: other data");
-        mutex.release(0)?;
+        gpu.release(&mutex, 0)?;
         stream.synchronize_timeout(PATIENCE)?;
         semaphore.close()?;
         fenced.close()?;

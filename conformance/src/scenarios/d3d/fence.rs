@@ -155,7 +155,7 @@ fn eleven(context: &Context) -> Verdict {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
         let data = pattern.bytes(turn * SIZE as u64, SIZE);
         // The context waits for the stream's last turn, and the stream for this one.
-        fence.context_wait(gpu.context(), 2 * turn)?;
+        gpu.wait(&fence, 2 * turn)?;
         gpu.write(buffer.resource(), &data)?;
         gpu.signal(&fence, theirs)?;
         stream.wait(&[semaphore.wait_value(theirs)])?;
@@ -167,7 +167,7 @@ fn eleven(context: &Context) -> Verdict {
         }
         stream.fill(&mapped, pattern.byte(turn))?;
         stream.signal(&[semaphore.signal_value(ours)])?;
-        fence.context_wait(gpu.context(), ours)?;
+        gpu.wait(&fence, ours)?;
         let found = gpu.read(buffer.resource(), SIZE)?;
         ensure!(found.iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: the stream's data are not there");
     }
@@ -189,7 +189,7 @@ fn eleven_timeline(context: &Context) -> Verdict {
         stream.signal_timeline(&timeline, ours)?;
         gpu.write(buffer.resource(), &pattern.bytes(turn * SIZE as u64, SIZE))?;
         gpu.signal(&own, theirs)?;
-        own.context_wait(gpu.context(), ours)?;
+        gpu.wait(&own, ours)?;
         let found = gpu.read(buffer.resource(), SIZE)?;
         ensure!(found[..4096].iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: not the stream's data");
         pattern.verify(turn * SIZE as u64 + 4096, &found[4096..], "what the context wrote beside the stream's")?;

@@ -8,7 +8,7 @@ use gpu_interop::d3d::d3d11::KeyedMutex;
 use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::IDXGIKeyedMutex;
 use gpu_interop::d3d::windows::core::Interface;
 use gpu_interop::handle::Win32Object;
-use gpu_interop::{ErrorKind, Feature, MappedBuffer, MemoryHandle, SemaphoreImport};
+use gpu_interop::{ErrorKind, Feature, MappedBuffer, MemoryHandle, Result, SemaphoreImport};
 
 use super::{SIZE, buffer11, name, need_mutexes, open11};
 use crate::context::{Context, PATIENCE, WATCH};
@@ -51,6 +51,14 @@ impl Shared {
         Ok(Self { gpu, mutex: buffer.keyed_mutex()?, mapped })
     }
 
+    fn acquire(&self, key: u64, limit: Duration) -> Result<()> {
+        self.gpu.acquire(&self.mutex, key, Some(limit))
+    }
+
+    fn release(&self, key: u64) -> Result<()> {
+        self.gpu.release(&self.mutex, key)
+    }
+
     fn read(&self) -> Verdict<Vec<u8>> {
         self.gpu.read(self.mutex.resource().resource(), SIZE)
     }
@@ -59,12 +67,11 @@ impl Shared {
     fn turns(&self, context: &Context, request: SemaphoreImport) -> Verdict {
         let semaphore = context.device().import_semaphore(request)?;
         let (stream, pattern) = (context.device().create_stream()?, context.pattern());
-        let limit = Some(PATIENCE);
         for turn in 0..TURNS {
             let (here, there) = (2 * turn, 2 * turn + 1);
             // Told first, so that it has to wait for its turn.
-            stream.wait(&[semaphore.acquire_key(there, limit)])?;
-            self.mutex.acquire(here, limit)?;
+            stream.wait(&[semaphore.acquire_key(there, Some(PATIENCE))])?;
+            self.acquire(here, PATIENCE)?;
             if turn > 0 {
                 let found = self.read()?;
                 let expected = pattern.byte(turn - 1);
@@ -73,16 +80,16 @@ impl Shared {
             ensure!(!stream.is_idle()?, "turn {turn}: the stream has gone on without its key");
             let data = pattern.bytes(turn * SIZE as u64, SIZE);
             self.gpu.write(self.mutex.resource().resource(), &data)?;
-            self.mutex.release(there)?;
+            self.release(there)?;
             stream.synchronize_timeout(PATIENCE)?;
             pattern.verify(turn * SIZE as u64, &context.read(&stream, &self.mapped)?, "what the context wrote")?;
             stream.fill(&self.mapped, pattern.byte(turn))?;
             stream.signal(&[semaphore.release_key(here + 2)])?;
         }
-        self.mutex.acquire(2 * TURNS, limit)?;
+        self.acquire(2 * TURNS, PATIENCE)?;
         let found = self.read()?;
         ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data are not there");
-        Ok(self.mutex.release(0)?)
+        Ok(self.release(0)?)
     }
 }
 
@@ -111,9 +118,9 @@ fn by_name(context: &Context) -> Verdict {
 }
 
 /// Fails unless the mutex gives up in the time that it was given, and not much later.
-fn in_time(mutex: &KeyedMutex, key: u64, limit: Duration) -> Verdict {
+fn in_time(shared: &Shared, key: u64, limit: Duration) -> Verdict {
     let start = Instant::now();
-    let error = expect_error(mutex.acquire(key, Some(limit)), ErrorKind::Timeout, "a key that nobody releases with")?;
+    let error = expect_error(shared.acquire(key, limit), ErrorKind::Timeout, "a key that nobody releases with")?;
     let taken = start.elapsed();
     ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "{limit:?} took {taken:?}");
     ensure!(error.to_string().contains(&format!("key: {key}")), "it does not name the key: {error}");
@@ -126,23 +133,23 @@ fn timeout(context: &Context) -> Verdict {
         let semaphore = context.device().import_semaphore(shared.mutex.import_request()?)?;
         let (stream, pattern) = (context.device().create_stream()?, context.pattern());
         // Free, but with another key; then held by the stream; then released with a third.
-        in_time(&shared.mutex, 7, Duration::from_millis(60))?;
+        in_time(&shared, 7, Duration::from_millis(60))?;
         stream.wait(&[semaphore.acquire_key(0, Some(PATIENCE))])?;
         stream.synchronize_timeout(PATIENCE)?;
         for key in [0, 7] {
-            in_time(&shared.mutex, key, Duration::from_millis(60))?;
+            in_time(&shared, key, Duration::from_millis(60))?;
         }
         stream.write(&shared.mapped, &pattern.bytes(0, SIZE))?;
         stream.signal(&[semaphore.release_key(5)])?;
         stream.synchronize_timeout(PATIENCE)?;
         for limit in [Duration::ZERO, Duration::from_millis(150)] {
-            in_time(&shared.mutex, 7, limit)?;
+            in_time(&shared, 7, limit)?;
         }
-        let refused = shared.mutex.release(7);
+        let refused = shared.release(7);
         expect_error(refused, ErrorKind::Driver, "a release of what was not acquired")?;
-        shared.mutex.acquire(5, Some(PATIENCE))?;
+        shared.acquire(5, PATIENCE)?;
         pattern.verify(0, &shared.read()?, "what the stream wrote")?;
-        shared.mutex.release(0)?;
+        shared.release(0)?;
     }
     Ok(())
 }
@@ -156,7 +163,8 @@ fn without_end(context: &Context) -> Verdict {
         stream.synchronize_timeout(PATIENCE)?;
         let (mutex, (acquired, waits)) = (shared.mutex.clone(), mpsc::channel());
         // Nobody joins it: if the release never comes, it waits until the process ends.
-        std::thread::spawn(move || acquired.send(mutex.acquire(9, None)));
+        // SAFETY: nothing else uses the context and the mutex until this has returned, which is waited for below.
+        std::thread::spawn(move || acquired.send(unsafe { mutex.acquire(9, None) }));
         let early = waits.recv_timeout(WATCH);
         ensure!(
             matches!(early, Err(RecvTimeoutError::Timeout)),
@@ -167,7 +175,7 @@ fn without_end(context: &Context) -> Verdict {
         let acquired = waits.recv_timeout(PATIENCE);
         acquired.map_err(|_| Stop::Failed("the wait does not end with the stream's release".into()))??;
         pattern.verify(0, &shared.read()?, "what the stream wrote")?;
-        shared.mutex.release(0)?;
+        shared.release(0)?;
     }
     Ok(())
 }
@@ -184,15 +192,15 @@ fn abandoned(context: &Context) -> Verdict {
     // SAFETY: the function is the mutex's own, which is live, and this thread is the only user of its device.
     let answer = unsafe { (held.vtable().AcquireSync)(held.as_raw(), 0, 1000) };
     ensure_eq!(answer.0, 0, "what AcquireSync answers to the other device");
-    in_time(&shared.mutex, 0, Duration::from_millis(60))?;
+    in_time(&shared, 0, Duration::from_millis(60))?;
     // The device goes with the mutex in its hands.
     drop((held, opened, other, handle));
     let start = Instant::now();
-    let error = expect_error(shared.mutex.acquire(0, Some(PATIENCE)), ErrorKind::Driver, "an abandoned mutex")?;
+    let error = expect_error(shared.acquire(0, PATIENCE), ErrorKind::Driver, "an abandoned mutex")?;
     ensure!(start.elapsed() < PATIENCE / 2, "it took {:?}", start.elapsed());
     let name = error.code().and_then(|code| code.name.clone());
     ensure!(name.as_deref() == Some("WAIT_ABANDONED"), "another error: {error}");
-    let released = shared.mutex.release(0);
+    let released = shared.release(0);
     expect_error(released, ErrorKind::Driver, "a release of what was abandoned")?;
     Ok(())
 }

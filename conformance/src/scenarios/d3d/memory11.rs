@@ -30,7 +30,7 @@ fn buffers(context: &Context) -> Verdict {
         let buffer = buffer11(&gpu, SIZE, sharing)?;
         // A new one is as if released with 0.
         let mutex = sharing.semaphore_handle_kind().map(|_| buffer.keyed_mutex()).transpose()?;
-        mutex.iter().try_for_each(|mutex| mutex.acquire(0, Some(crate::context::PATIENCE)))?;
+        mutex.iter().try_for_each(|mutex| gpu.acquire(mutex, 0, Some(crate::context::PATIENCE)))?;
         let request = buffer.import_request()?;
         ensure!(request.is_dedicated(), "{sharing:?}: the request does not say that it is dedicated");
         ensure_eq!(request.handle().kind(), sharing.memory_handle_kind(), "the kind of handle, {sharing:?}");
@@ -42,7 +42,7 @@ fn buffers(context: &Context) -> Verdict {
         stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
         let found = gpu.read(buffer.resource(), SIZE)?;
         pattern.other().verify(0, &found, &format!("{sharing:?}: what the device wrote"))?;
-        mutex.iter().try_for_each(|mutex| mutex.release(0))?;
+        mutex.iter().try_for_each(|mutex| gpu.release(mutex, 0))?;
     }
     Ok(())
 }

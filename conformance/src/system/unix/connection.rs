@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
 use crate::outcome::{Stop, Verdict};
@@ -51,26 +51,42 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives the next message, of at most so many bytes. Descriptors get close-on-exec set.
+    /// Receives the next message, of at most so many bytes and [`MAX_HANDLES`] descriptors, which get close-on-exec set.
+    ///
+    /// # Errors
+    /// If the message is longer, or not all of its descriptors could be received; those that were are closed.
     pub(crate) fn receive(&self, most: usize) -> Verdict<Received> {
+        self.receive_into(most, &mut [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_HANDLES))])
+    }
+
+    fn receive_into(&self, most: usize, space: &mut [MaybeUninit<u8>]) -> Verdict<Received> {
         let mut bytes = vec![0_u8; most];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_HANDLES))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut control = RecvAncillaryBuffer::new(space);
         let parts = &mut [IoSliceMut::new(&mut bytes)];
         let received = match rustix::net::recvmsg(&self.socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
             // It died with a message of this side unread.
             Err(Errno::CONNRESET) => return Ok(Received::Gone),
-            received => received?.bytes,
+            received => received?,
         };
         let descriptors = control.drain().filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
             _ => None,
         });
-        let descriptors = descriptors.flatten().collect();
-        if received == 0 {
+        let descriptors: Vec<_> = descriptors.flatten().collect();
+        let count = descriptors.len();
+        // MSG_CTRUNC: they did not fit, or this process may open no more. The space is aligned, so that more may fit.
+        if received.flags.contains(ReturnFlags::CTRUNC) || count > MAX_HANDLES {
+            let reason =
+                format!("a message has more than {MAX_HANDLES} descriptors, or this process has too many open");
+            return Err(Stop::Failed(format!("{reason}; {count} were received, and closed")));
+        }
+        if received.flags.contains(ReturnFlags::TRUNC) {
+            return Err(Stop::Failed(format!("a message is longer than {most} bytes")));
+        }
+        if received.bytes == 0 {
             return Ok(Received::Gone);
         }
-        bytes.truncate(received);
+        bytes.truncate(received.bytes);
         Ok(Received::Message(bytes, descriptors))
     }
 
@@ -89,5 +105,72 @@ impl Connection {
                 ready => return Ok(ready? > 0),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::BorrowedFd;
+
+    use super::*;
+
+    /// Sends a byte and so many writing ends of a pipe, whose reading end is returned: it is at its end once none is left.
+    fn send_writers(count: usize) -> (Connection, std::io::PipeReader) {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let (here, there) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .expect("sockets");
+        let writers: Vec<BorrowedFd<'_>> = vec![writer.as_fd(); count];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2 * MAX_HANDLES))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&writers)));
+        rustix::net::sendmsg(&there, &[IoSlice::new(b"abc")], &mut control, SendFlags::empty()).expect("sent");
+        (Connection { socket: here }, reader)
+    }
+
+    /// Nothing holds a writing end.
+    fn at_its_end(mut reader: std::io::PipeReader) -> bool {
+        rustix::io::ioctl_fionbio(&reader, true).expect("does not block");
+        matches!(reader.read(&mut [0]), Ok(0))
+    }
+
+    #[test]
+    fn descriptors_that_do_not_fit_are_an_error_and_none_is_left() {
+        for count in [MAX_HANDLES + 1, 2 * MAX_HANDLES] {
+            let (connection, reader) = send_writers(count);
+            let error = connection.receive(8).expect_err("too many");
+            assert!(error.reason().contains("descriptors"), "{error}");
+            assert!(at_its_end(reader), "a descriptor is left");
+        }
+        // Fewer than are allowed arrive, and not all: however the space is aligned, from one to three fit.
+        let (connection, reader) = send_writers(MAX_HANDLES);
+        let mut space = [MaybeUninit::uninit(); 28];
+        let error = connection.receive_into(8, &mut space).expect_err("not all");
+        assert!(error.reason().contains("descriptors"), "{error}");
+        assert!(at_its_end(reader), "a descriptor is left");
+    }
+
+    #[test]
+    fn a_message_that_does_not_fit_is_an_error_and_leaves_no_descriptor() {
+        let (connection, reader) = send_writers(1);
+        let error = connection.receive(2).expect_err("one byte too many");
+        assert!(error.reason().contains("longer than 2 bytes"), "{error}");
+        assert!(at_its_end(reader), "a descriptor is left");
+    }
+
+    #[test]
+    fn as_many_descriptors_as_fit_arrive_with_close_on_exec() {
+        let (connection, reader) = send_writers(MAX_HANDLES);
+        let Received::Message(bytes, descriptors) = connection.receive(3).expect("a message") else {
+            panic!("the connection is closed")
+        };
+        assert_eq!((&bytes[..], descriptors.len()), (&b"abc"[..], MAX_HANDLES));
+        for descriptor in &descriptors {
+            let flags = rustix::io::fcntl_getfd(descriptor).expect("open");
+            assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "{flags:?}");
+        }
+        drop(descriptors);
+        assert!(at_its_end(reader), "a descriptor is left");
     }
 }

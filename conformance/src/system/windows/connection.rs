@@ -108,7 +108,10 @@ impl Connection {
         message.truncate(received);
         let body = message.split_off(HEADER);
         let word = |at: usize| message[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
-        let count = (word(4) as usize).min(MAX_HANDLES);
+        let count = word(4) as usize;
+        if count > MAX_HANDLES {
+            return Err(Stop::Failed(format!("a message has {count} handles, more than {MAX_HANDLES}")));
+        }
         let numbers =
             message[8..].chunks_exact(8).take(count).map(|part| part.try_into().map_or(0, u64::from_le_bytes));
         Ok(Received::Message(body, numbers.map(|number| fetch(word(0), number)).collect::<Verdict<_>>()?))

@@ -17,6 +17,7 @@
 //! * errors carry the driver's function name and code; the caller adds backend, device and sizes;
 //! * all methods may be called from any thread, and leave the calling thread's current context as it was.
 
+pub mod bytes;
 mod raw;
 mod types;
 

@@ -77,27 +77,33 @@ impl ExportableFence {
     }
 
     /// Has the context raise the value once it has run its commands so far. Rests on `ID3D11DeviceContext4::Signal`.
-    /// Flush the context before the host waits for the value. Signals of one fence must be ordered, and go up. Call
-    /// this while no other thread uses the context.
+    /// Flush the context before the host waits for the value. Signals of one fence must be ordered, and go up.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise what the
     /// driver answers.
-    pub fn context_signal(&self, context: &ID3D11DeviceContext, value: u64) -> Result<()> {
+    ///
+    /// # Safety
+    /// `context` is the immediate context of the fence's device. No other thread uses it during the call, unless the
+    /// application has turned its protection on (`ID3D11Multithread::SetMultithreadProtected`).
+    pub unsafe fn context_signal(&self, context: &ID3D11DeviceContext, value: u64) -> Result<()> {
         let context = self.context("ExportableFence::context_signal", context, value)?;
-        // SAFETY: context and fence are live objects.
+        // SAFETY: context and fence are live objects of one device, and the context is this thread's by the caller's
+        // promise.
         let signalled = unsafe { context.Signal(&self.raw, value) };
         signalled.checked("ID3D11DeviceContext4::Signal").map_err(|error| self.interop.failed(error))
     }
 
-    /// Has the context wait for the value before it runs its next commands. Rests on `ID3D11DeviceContext4::Wait`. Call
-    /// this while no other thread uses the context.
+    /// Has the context wait for the value before it runs its next commands. Rests on `ID3D11DeviceContext4::Wait`.
     ///
     /// # Errors
     /// As [`context_signal`](Self::context_signal).
-    pub fn context_wait(&self, context: &ID3D11DeviceContext, value: u64) -> Result<()> {
+    ///
+    /// # Safety
+    /// As [`context_signal`](Self::context_signal).
+    pub unsafe fn context_wait(&self, context: &ID3D11DeviceContext, value: u64) -> Result<()> {
         let context = self.context("ExportableFence::context_wait", context, value)?;
-        // SAFETY: context and fence are live objects.
+        // SAFETY: as in `context_signal`.
         let waits = unsafe { context.Wait(&self.raw, value) };
         waits.checked("ID3D11DeviceContext4::Wait").map_err(|error| self.interop.failed(error))
     }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use gpu_interop_core::handle::{NtHandle, ObjectName};
 use gpu_interop_core::{DeviceIdentity, Error, Result};
-use windows::Win32::Graphics::Direct3D11::{ID3D11Device, ID3D11Device1, ID3D11Device5, ID3D11Fence, ID3D11Resource};
+use windows::Win32::Graphics::Direct3D11::{
+    D3D11_CREATE_DEVICE_SINGLETHREADED, ID3D11Device, ID3D11Device1, ID3D11Device5, ID3D11Fence, ID3D11Resource,
+};
 use windows::Win32::Graphics::Dxgi::IDXGIDevice;
 use windows::core::Interface;
 
@@ -15,8 +17,8 @@ use crate::identity::check_importer;
 
 /// An `ID3D11Device` of the application's, to share objects of. Clones are the same.
 ///
-/// The device's own methods may be called from any thread; those of its immediate context, and of keyed mutexes, only
-/// from one at a time (`ID3D11Multithread::SetMultithreadProtected`).
+/// Methods of the device may be called from any thread. Those of its immediate context and of keyed mutexes are for one
+/// thread at a time; methods of this crate that use either are `unsafe`.
 #[derive(Debug, Clone)]
 pub struct D3d11Interop {
     inner: Arc<Inner>,
@@ -33,9 +35,19 @@ impl D3d11Interop {
     /// what it shares is on the first node. Rests on `IDXGIDevice::GetAdapter` and `IDXGIAdapter1::GetDesc1`.
     ///
     /// # Errors
-    /// What the driver answers if the device has no adapter.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the device was created with
+    /// `D3D11_CREATE_DEVICE_SINGLETHREADED`: one thread only may use it then, and this may be sent to others. What the
+    /// driver answers if the device has no adapter.
     pub fn new(device: &ID3D11Device) -> Result<Self> {
         const OPERATION: &str = "IDXGIDevice::GetAdapter";
+        // SAFETY: the device is a live object; the call has no arguments.
+        let flags = unsafe { device.GetCreationFlags() };
+        if flags & D3D11_CREATE_DEVICE_SINGLETHREADED.0 != 0 {
+            return Err(Error::invalid(
+                "D3d11Interop::new",
+                "only one thread may use the device; create it without D3D11_CREATE_DEVICE_SINGLETHREADED",
+            ));
+        }
         let dxgi: IDXGIDevice = device.cast().checked("ID3D11Device::QueryInterface")?;
         // SAFETY: the device is a live object; the call has no arguments.
         let adapter = unsafe { dxgi.GetAdapter() }.checked(OPERATION)?;

@@ -16,8 +16,8 @@ use crate::timeout::milliseconds;
 /// Whoever acquires it with a key waits until it was last released with that key; a new one is as if released with 0.
 /// This side acquires and releases it on the host, which orders the immediate context's commands too: a release comes
 /// after those before it. An importer's streams do the same with [`WaitParams::Key`](gpu_interop_core::WaitParams::Key)
-/// and [`SignalParams::Key`](gpu_interop_core::SignalParams::Key). Call its methods only while no other thread uses the
-/// device's immediate context.
+/// and [`SignalParams::Key`](gpu_interop_core::SignalParams::Key).
+/// Both use the immediate context, which is not made for several threads: they are `unsafe`.
 #[derive(Debug, Clone)]
 pub struct KeyedMutex {
     // Let go before the resource that it is a part of.
@@ -50,10 +50,14 @@ impl KeyedMutex {
     /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) with the code `WAIT_ABANDONED` if a device that had
     /// acquired the mutex is gone: the resource may be half written, and both must be created anew; or with what else
     /// the driver answers.
-    pub fn acquire(&self, key: u64, timeout: Option<Duration>) -> Result<()> {
+    ///
+    /// # Safety
+    /// No other thread uses the device's immediate context, or a keyed mutex of the device, during the call.
+    pub unsafe fn acquire(&self, key: u64, timeout: Option<Duration>) -> Result<()> {
         let function = self.mutex.vtable().AcquireSync;
         // The crate's own method takes WAIT_TIMEOUT and WAIT_ABANDONED, which are not negative, for success.
-        // SAFETY: the function is the mutex's own, which is a live object; the arguments are plain values.
+        // SAFETY: the function is the mutex's own, which is a live object; the arguments are plain values. The immediate
+        // context is this thread's by the caller's promise.
         let answer = unsafe { function(self.mutex.as_raw(), key, milliseconds(timeout)) };
         hresult::waited("IDXGIKeyedMutex::AcquireSync", answer.0).map_err(|error| self.failed(error, key))
     }
@@ -63,7 +67,10 @@ impl KeyedMutex {
     /// # Errors
     /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) with what the driver answers if this device has not
     /// acquired it.
-    pub fn release(&self, key: u64) -> Result<()> {
+    ///
+    /// # Safety
+    /// As [`acquire`](Self::acquire).
+    pub unsafe fn release(&self, key: u64) -> Result<()> {
         let function = self.mutex.vtable().ReleaseSync;
         // SAFETY: as in `acquire`.
         let answer = unsafe { function(self.mutex.as_raw(), key) };
