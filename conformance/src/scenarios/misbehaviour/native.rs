@@ -19,7 +19,7 @@ scenarios! {
 /// From here on the driver dies, on hosts with two GPUs: bytes.
 const SIZE: u64 = 512 << 20;
 /// What is looked at of its beginning and its end, bytes.
-const PART: u64 = 64 << 10;
+const PART: usize = 64 << 10;
 
 fn native(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
@@ -31,16 +31,17 @@ fn native(context: &Context) -> Verdict {
     let raw = rows.with_memory(&RawCall::ImportMemory { kind: OPAQUE_FD, size: request.size(), flags: 0 }, &request)?;
     let library = || {
         let imported = device.import_memory(request)?;
-        let (stream, part, last) = (device.create_stream()?, PART as usize, SIZE - PART);
+        let (stream, part) = (device.create_stream()?, PART as u64);
+        let last = SIZE - part;
         let (pattern, other) = (context.pattern(), context.pattern().other());
         for (offset, pattern) in [(0, &pattern), (last, &other)] {
-            stream.write(memory.slice(offset..offset + PART)?, &pattern.bytes(0, part))?;
-            let mapped = imported.map_buffer(offset, PART)?;
+            stream.write(memory.slice(offset..offset + part)?, &pattern.bytes(0, PART))?;
+            let mapped = imported.map_buffer(offset, part)?;
             pattern.verify(0, &context.read(&stream, &mapped)?, "data through the import")?;
             let back = pattern.other().other();
-            stream.write(&mapped, &back.bytes(0, part))?;
-            let mut found = vec![0; part];
-            stream.read(memory.slice(offset..offset + PART)?, &mut found)?;
+            stream.write(&mapped, &back.bytes(0, PART))?;
+            let mut found = vec![0; PART];
+            stream.read(memory.slice(offset..offset + part)?, &mut found)?;
             back.verify(0, &found, "data written through the import")?;
         }
         imported.close()?;

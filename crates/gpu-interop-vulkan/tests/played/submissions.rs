@@ -43,6 +43,8 @@ fn a_submission_from_its_pool_to_its_fence() {
         "vkGetSemaphoreCounterValue 0xe2",
         "vkGetSemaphoreCounterValue 0xe2",
         "vkEndCommandBuffer 0xc1",
+        // Whether what is signalled grows.
+        "vkGetSemaphoreCounterValue 0xe2",
         "vkQueueSubmit 0x13, 4{wait [0xe2, 0xe1] at [0x10000, 0x10000], run [0xc1], signal [0xe2]} 1000207003{wait [8, 0], \
          signal [9]}, fence 0xf1",
     ]);
