@@ -34,7 +34,7 @@ pub(super) const NOT_ON_TWO: &[&str] = &[NO_FORMS, NO_EXPORT];
 fn row(version: &str, below: &str, unsupported: &[&str]) -> Result<(), Failed> {
     let run = Run::hip_with_exporter().filter("{d3d,import,map,semaphore}.*").env("SIM_VERSION", version);
     let report = run.env("SIM_HIP_DRIVER", below).run()?;
-    report.only_unsupported(&[&crate::d3d::NOT_OF_HIP[..], unsupported].concat())?;
+    report.only_unsupported(&[crate::d3d::NOT_OF_HIP, unsupported].concat())?;
     report.passed("semaphore.", 17)?;
     report.passed("d3d.", 8)?;
     report.passed("map.", 10)?;
