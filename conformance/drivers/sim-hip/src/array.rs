@@ -68,7 +68,7 @@ entries! {
         if levels == 0 || levels > image.max_levels() {
             die_because("an image is mapped with a number of levels that it cannot have");
         }
-        let (mapping, lead) = memory.map_rest((*desc).offset).ok_or(code::INVALID_VALUE)?;
+        let (mapping, lead) = memory.map_real_rest((*desc).offset).ok_or(code::INVALID_VALUE)?;
         give(array, MIPMAPPED.insert(Mipmapped::new(mapping, lead, &image, levels)))
     }
 

@@ -148,6 +148,13 @@ impl Imported {
         self.again(offset, self.size.checked_sub(offset).filter(|rest| *rest > 0)?)
     }
 
+    /// As [`Imported::map_rest`], whatever size the importer said.
+    #[must_use]
+    pub fn map_real_rest(&self, offset: u64) -> Option<(Mapping, usize)> {
+        let real = (self.file.length() - self.header) as u64;
+        self.again(offset, real.checked_sub(offset).filter(|rest| *rest > 0)?)
+    }
+
     /// A mapping that begins where one can, and where in it the range begins.
     fn again(&self, offset: u64, size: u64) -> Option<(Mapping, usize)> {
         let start = self.header + usize::try_from(offset).ok()?;
