@@ -4,15 +4,17 @@
  * their work at once. It misbehaves as the runtime's source says: a descriptor is never closed, whatever kind it is said
  * to be of; imports fail with "out of memory" whatever is wrong; whoever touches an external semaphore is aborted; the
  * calling thread's current device is what calls act on. Mappings are addresses in the one mapping of their import, and
- * hipFree knows each address once; HIP 5 ignores the range, and before HIP 5.6 hipFree knows no mapping.
+ * hipFree knows each address once; before HIP 5.5 the range is ignored, hipFree knows no mapping, and nothing of an import
+ * is looked at; before HIP 5.7 its kind is not.
  *
  * Compile-time switches: RUNTIME_VERSION (70125424; with 5 as its major the structs are those of HIP 5),
- * WITHOUT_EXTERNAL (no external memory), WITHOUT_MEMSET (a runtime that is not whole).
+ * WITHOUT_EXTERNAL (no external memory), WITHOUT_MEMSET (a runtime that is not whole), WITH_IMAGES (mapped images, of which
+ * no texel can be had: an image that ends before its levels is aborted).
  * Environment: STAND_IN_INIT is what hipInit answers, STAND_IN_VERSION what hipRuntimeGetVersion does, STAND_IN_IMPORT
  * what hipImportExternalMemory does, STAND_IN_WAIT what waits for words do, STAND_IN_SECOND what device 1 does that is
  * asked for its name; STAND_IN_NULL makes the named function answer success and a null handle; STAND_IN_CURRENT is the
  * current device (0 or 1) of threads that set none. Two devices; whoever calls for one while the other is current, or
- * leaves another current than it found, is aborted.
+ * leaves another current than it found, is aborted. STAND_IN_RECORDS: every stream records a graph (WITH_IMAGES).
  */
 
 #define _GNU_SOURCE
@@ -182,7 +184,7 @@ struct memory {
 
 /* What hipFree knows. The tests have few at a time. */
 
-#define FREES_MAPPINGS (RUNTIME_VERSION >= 50600000)
+#define FREES_MAPPINGS (RUNTIME_VERSION >= 50500000)
 
 static void *entries[16];
 
@@ -212,8 +214,9 @@ unsigned hipImportExternalMemory(struct memory **out, const struct memory_desc *
         *out = NULL;
         return SUCCESS;
     }
-    /* The flag is younger than HIP 5.5. */
-    if (!desc->size || desc->type < 1 || desc->type > 7 || desc->flags > (RUNTIME_VERSION >= 50500000))
+    if (RUNTIME_VERSION >= 50500000 && (!desc->size || desc->flags > 1))
+        return INVALID_VALUE;
+    if (RUNTIME_VERSION >= 50700000 && (desc->type < 1 || desc->type > 7))
         return INVALID_VALUE;
     char *bytes = mmap(NULL, desc->size, PROT_READ | PROT_WRITE, MAP_SHARED, desc->handle.fd, 0);
     if (bytes == MAP_FAILED)
@@ -226,13 +229,13 @@ unsigned hipImportExternalMemory(struct memory **out, const struct memory_desc *
 
 unsigned hipExternalMemoryGetMappedBuffer(void **address, struct memory *memory, const struct buffer_desc *desc) {
     must_be_current();
-    if (desc->flags || desc->offset + desc->size > memory->size)
+    if (FREES_MAPPINGS && (desc->flags || desc->offset + desc->size > memory->size))
         return INVALID_VALUE;
     if (null_from("hipExternalMemoryGetMappedBuffer")) {
         *address = NULL;
         return SUCCESS;
     }
-    *address = memory->bytes + (GENERATION_5 ? 0 : desc->offset);
+    *address = memory->bytes + (FREES_MAPPINGS ? desc->offset : 0);
     return FREES_MAPPINGS ? note(*address) : SUCCESS;
 }
 
@@ -240,6 +243,62 @@ unsigned hipDestroyExternalMemory(struct memory *memory) {
     must_be_current();
     munmap(memory->bytes, memory->size);
     free(memory);
+    return SUCCESS;
+}
+#endif
+
+#ifdef WITH_IMAGES
+/* Each level is an object of its own, made at each call. */
+struct image {
+    unsigned live;
+};
+
+struct level {
+    struct image *image;
+};
+
+unsigned hipExternalMemoryGetMappedMipmappedArray(struct image **out, struct memory *memory, const void *desc) {
+    (void)memory, (void)desc;
+    must_be_current();
+    *out = calloc(1, sizeof(**out));
+    return SUCCESS;
+}
+
+unsigned hipMipmappedArrayGetLevel(struct level **out, struct image *image, unsigned level) {
+    (void)level;
+    must_be_current();
+    *out = malloc(sizeof(**out));
+    (*out)->image = image;
+    image->live++;
+    return SUCCESS;
+}
+
+unsigned hipArrayDestroy(struct level *level) {
+    must_be_current();
+    level->image->live--;
+    free(level);
+    return SUCCESS;
+}
+
+unsigned hipMipmappedArrayDestroy(struct image *image) {
+    must_be_current();
+    if (image->live)
+        abort();
+    free(image);
+    return SUCCESS;
+}
+
+unsigned hipDrvMemcpy3DAsync(const void *copy, void *stream) {
+    (void)copy, (void)stream;
+    must_be_current();
+    return SUCCESS;
+}
+
+unsigned hipStreamGetCaptureInfo_v2(void *stream, unsigned *status, unsigned long long *id, void **graph, void ***nodes,
+                                    size_t *count) {
+    (void)stream, (void)id, (void)graph, (void)nodes, (void)count;
+    must_be_current();
+    *status = answer("STAND_IN_RECORDS");
     return SUCCESS;
 }
 #endif

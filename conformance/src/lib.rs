@@ -39,6 +39,7 @@ mod calls;
 mod catalogue;
 mod cli;
 mod context;
+mod device_memory;
 #[cfg(windows)]
 mod direct3d;
 mod doctor;

@@ -101,7 +101,7 @@ impl Vendor for Cuda {
                  give the container the machine's library",
             ),
             code if code.says_lost() || status::LOST_TOO.contains(&code) => LOST,
-            _ if doing == Doing::Importing => REFUSED,
+            _ if matches!(doing, Doing::ImportingMemory | Doing::ImportingSemaphore) => REFUSED,
             _ => (ErrorKind::Driver, "the driver reported a failure"),
         }
     }

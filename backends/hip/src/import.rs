@@ -6,11 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 #[cfg(unix)]
 use gpu_interop_core::handle::{FdKind, classify_fd};
-#[cfg(unix)]
-use gpu_interop_core::{Error, Result};
-use gpu_interop_core::{MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreHandleKind};
-use gpu_interop_driver::ApiVersion;
+use gpu_interop_core::{Error, MemoryHandle, MemoryImport, Result, SemaphoreHandle, SemaphoreHandleKind};
 use gpu_interop_driver::abi::{MemoryHandleDesc, SemaphoreHandleDesc};
+use gpu_interop_driver::{ApiVersion, Status};
 
 use crate::sys::{MEMORY_OPAQUE_FD, SEMAPHORE_OPAQUE_WIN32};
 
@@ -34,6 +32,18 @@ pub(crate) fn semaphore(handle: &SemaphoreHandle, fd: c_int) -> Option<Semaphore
     Some(desc)
 }
 
+/// Direct3D 12's fences as opaque semaphores. HIP 6.1 and 6.2 open a fence as a KMT handle, which it is not (CLR 9fdddb7c5
+/// mends it), and the runtime on ROCr has no fences; both answer "not supported". An opaque semaphore is opened as an NT
+/// handle, which a fence is.
+pub(crate) fn other_semaphore(handle: &SemaphoreHandle, fd: c_int, answer: Status) -> Option<SemaphoreHandleDesc> {
+    if handle.kind() != SemaphoreHandleKind::D3d12Fence || answer != Status::NOT_SUPPORTED {
+        return None;
+    }
+    let mut desc = SemaphoreHandleDesc::new(handle, fd)?;
+    desc.kind = SEMAPHORE_OPAQUE_WIN32;
+    Some(desc)
+}
+
 /// Rejects requests that the runtime would accept wrongly: it maps the requested size without checking the memory's.
 #[cfg(unix)]
 pub(crate) fn check(operation: &'static str, request: &MemoryImport) -> Result<()> {
@@ -43,6 +53,19 @@ pub(crate) fn check(operation: &'static str, request: &MemoryImport) -> Result<(
         }
         _ => Ok(()),
     }
+}
+
+/// Rejects a size that cannot be right. Neither the runtime compares it with the memory's, nor does a handle tell that: on
+/// Windows it is the caller's word.
+#[cfg(windows)]
+pub(crate) fn check(operation: &'static str, request: &MemoryImport) -> Result<()> {
+    /// More than any GPU addresses, bytes.
+    const ADDRESSABLE: u64 = 1 << 57;
+    if request.size() <= ADDRESSABLE {
+        return Ok(());
+    }
+    Err(Error::invalid(operation, "no GPU addresses so much memory; pass the allocation's size")
+        .with_context("size", request.size()))
 }
 
 /// Refuses descriptors that the runtime cannot import. It compares no sizes, and an import that fails ends in the free of a
@@ -121,7 +144,19 @@ mod tests {
         let name = || Win32Object::Name(ObjectName::new("Local\\memory").expect("a name"));
         let timeline = semaphore(&SemaphoreHandle::TimelineWin32(name()), -1).expect("encodes");
         assert_eq!(timeline.kind, 2, "its own number is refused");
-        assert_eq!(semaphore(&SemaphoreHandle::D3d12Fence(name()), -1).expect("encodes").kind, 4);
+        let fence = SemaphoreHandle::D3d12Fence(name());
+        assert_eq!(semaphore(&fence, -1).expect("encodes").kind, 4);
+        assert_eq!(other_semaphore(&fence, -1, Status::NOT_SUPPORTED).expect("encodes").kind, 2);
+    }
+
+    #[test]
+    fn only_a_fence_that_is_not_supported_is_imported_as_another_kind() {
+        use gpu_interop_core::handle::{ObjectName, Win32Object};
+        let name = || Win32Object::Name(ObjectName::new("Local\\fence").expect("a name"));
+        for answer in [Status::SUCCESS, Status::INVALID_VALUE, Status::OUT_OF_MEMORY] {
+            assert!(other_semaphore(&SemaphoreHandle::D3d12Fence(name()), -1, answer).is_none(), "{answer:?}");
+        }
+        assert!(other_semaphore(&SemaphoreHandle::OpaqueWin32(name()), -1, Status::NOT_SUPPORTED).is_none());
     }
 
     #[test]

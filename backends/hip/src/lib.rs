@@ -7,20 +7,34 @@
 //! * The calling thread's current device is the same after every call as before.
 //! * The runtime never closes a descriptor, whether it imports it or not. It gets a duplicate, which is closed once.
 //! * What HIP declares but does not do is refused before the runtime is called. On Linux that is every external
-//!   semaphore (the functions abort the process, or succeed and do nothing) and every mapped image,
-//!   on Windows memory that can be exported (`hipMemCreate` refuses Win32 handles).
-//! * Memory that is larger in the request than its dma-buf is an error, and not a fault of the GPU later.
+//!   semaphore (the functions abort the process, or succeed and do nothing); on Windows memory that can be exported
+//!   (`hipMemCreate` refuses Win32 handles); on both semaphores in graphs (they are not recorded, but run at once).
+//! * Images are mapped where the runtime has the functions for it. On Linux no version up to 7.2 has.
+//! * On Linux memory that is larger in the request than its dma-buf is an error, and not a fault of the GPU later. On
+//!   Windows neither this crate nor the runtime compares the size with the real one: it is the caller's word.
+//! * A runtime of HIP 8 or later is not used: its structs are not known.
 //!
 //! # What differs from CUDA
 //! * A device has no UUID here: HIP's is a number that no other API knows. Devices are matched by PCI address, on Windows
 //!   by LUID.
-//! * The runtime reports most refused imports as "out of memory". Here they are `ImportRejected`.
+//! * The runtime reports refused imports of memory as "out of memory", and those of semaphores as "not supported". Here
+//!   they are `ImportRejected`.
+//! * HIP 6.1 and 6.2 open Direct3D 12's fences as another kind, and the runtime on ROCr has no such kind. A fence that is
+//!   "not supported" is imported once more as an opaque semaphore. This was not tried on Windows with AMD's runtime.
+//! * A level of an image is an object of its own, which keeps the image's memory. It is asked for once, and ends before its
+//!   image (`hipArrayDestroy`).
+//! * On Windows a word that a stream writes does not release another stream that waits for it (rocm-systems#11605). So
+//!   bridged timelines have a function of the host write it; what the application enqueues itself it must not rely on.
+//! * Copies of images are not recorded in graphs: they are `Unsupported` on a stream that records.
 //! * Kernels are code objects, each for one architecture or family:
 //!   [`BackendDevice::architecture`](gpu_interop_core::BackendDevice::architecture) names the device's.
 //! * An import is mapped once, as a whole, and mappings are ranges of that: runtimes keep one entry for each address
 //!   that they gave, so that of two mappings which begin at the same one the first `hipFree` would end both; HIP 5.2
-//!   gives the import's first address whatever the range. It is freed after its last mapping, which waits for the
-//!   device to be idle.
+//!   gives the import's first address whatever the range. It is freed when the import ends, once the work that was
+//!   enqueued here and uses it has run.
+//! * `hipFree` of a mapping waits for the streams of device 0, whatever device the memory is of. So work that something else
+//!   enqueued on another device must have run before; and while a stream of device 0 waits, the free of another device's
+//!   memory blocks its thread.
 //! * Before HIP 5.5 `hipFree` does not know mappings, and aborts the process: it is not called for them, and they end with
 //!   their import.
 //!

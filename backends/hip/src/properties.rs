@@ -1,6 +1,6 @@
 //! What only `hipDeviceProp_t` tells. The struct has had two layouts, of which three fields are read.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 use gpu_interop_core::Luid;
 use gpu_interop_driver::{DeviceNumber, Driver, DriverFunction, Status};
@@ -67,10 +67,24 @@ pub(crate) fn luid(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Luid> {
     if cfg!(not(windows)) {
         return None;
     }
+    in_properties(driver, device).or_else(|| asked(driver, device))
+}
+
+fn in_properties(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Luid> {
     let properties = Properties::of(driver, device).filter(|properties| properties.has_luid)?;
     let bytes: [u8; 8] = properties.field(offset::LUID)?;
     let node_mask = u32::from_ne_bytes(properties.field(offset::LUID_NODE_MASK)?);
     (bytes != [0; 8]).then_some(Luid { bytes, node_mask })
+}
+
+/// It is not known whether the runtime on ROCr has it among the properties.
+fn asked(driver: &Driver<Hip>, device: DeviceNumber) -> Option<Luid> {
+    let get = driver.own.get_luid.get()?;
+    let (mut bytes, mut node_mask) = ([0_u8; 8], 0);
+    let arguments = (bytes.as_mut_ptr().cast::<c_char>(), &raw mut node_mask, device);
+    // SAFETY: the pointers are valid for the call, which writes a LUID's 8 bytes.
+    let result = unsafe { get.traced("hipDeviceGetLuid", arguments) };
+    (result == Status::SUCCESS && bytes != [0; 8]).then_some(Luid { bytes, node_mask })
 }
 
 #[cfg(test)]

@@ -55,8 +55,11 @@ driver_table! {
             // The symbol keeps the layout of HIP 5 in later versions, where the header gives its name to the newer one.
             get_properties_generation_5: fn(properties: *mut c_void, device: c_int) -> Status
                 = c"hipGetDeviceProperties" since (4, 2);
+            get_luid: fn(luid: *mut c_char, node_mask: *mut c_uint, device: DeviceNumber) -> Status
+                = c"hipDeviceGetLuid" since (7, 16);
             ext_malloc: fn(memory: *mut *mut c_void, size: usize, flags: c_uint) -> Status
                 = c"hipExtMallocWithFlags" since (4, 2);
+            array_destroy: fn(array: Handle) -> Status = c"hipArrayDestroy" since (4, 3);
             malloc: fn(memory: *mut DeviceAddress, size: usize) -> Status = c"hipMalloc" since (4, 2);
             stream_create_with_cu_mask: fn(stream: *mut Handle, words: c_uint, mask: *const u32) -> Status
                 = c"hipExtStreamCreateWithCUMask" since (4, 2);

@@ -24,6 +24,15 @@ impl Vendor for Hip {
     const CONSUMES_DESCRIPTORS: bool = false;
     const MAPS_WHOLE_IMPORTS: bool = true;
     const KEEPS_MAPPINGS: bool = true;
+    /// Before 2026-07-06 (rocm-systems#8153) nothing but `hipArrayDestroy` ends them. Since then their image does, unless
+    /// they have ended before.
+    const LEVELS_END_APART: bool = true;
+    /// `hipDrvMemcpy3DAsync` of CLR, every version.
+    const RECORDS_ARRAY_COPIES: bool = false;
+    /// rocm-systems#11605: open. A write of the host releases the wait.
+    const WRITES_ARE_SEEN: bool = cfg!(not(windows));
+    /// Those of HIP 6 were not those of HIP 5 either.
+    const UNKNOWN_SINCE: Option<u32> = Some(8);
     /// Seen with 6.4.3: two launches on two streams run at once.
     const ORDERS_LAUNCHES: bool = false;
     const FREES_WAIT_FOR_STREAMS: bool = true;
@@ -33,15 +42,27 @@ impl Vendor for Hip {
         driver: "HIP runtime",
         variable: "GPU_INTEROP_HIP_LIBRARY",
         // A package that brings a runtime of its own may have it under the name without a version.
+        // HIP 8 is found last, and then refused by its version: a process that has it must not get a second runtime.
         names: if cfg!(windows) {
-            &["amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll"]
+            &["amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll", "amdhip64_8.dll"]
         } else {
-            &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"]
+            &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so", "libamdhip64.so.8"]
         },
+        // ROCm 7.14 and later have a folder for each version.
         folders: if cfg!(windows) {
-            &[(Some("ROCM_PATH"), "bin"), (Some("HIP_PATH"), "bin")]
+            &[
+                (Some("ROCM_PATH"), "bin"),
+                (Some("HIP_PATH"), "bin"),
+                (Some("ProgramFiles"), r"AMD\ROCm\Core*\bin"),
+                (Some("LOCALAPPDATA"), r"AMD\ROCm\Core*\bin"),
+            ]
         } else {
-            &[(Some("ROCM_PATH"), "lib"), (Some("HIP_PATH"), "lib"), (None, "/opt/rocm/lib")]
+            &[
+                (Some("ROCM_PATH"), "lib"),
+                (Some("HIP_PATH"), "lib"),
+                (None, "/opt/rocm/lib"),
+                (None, "/opt/rocm/core-*/lib"),
+            ]
         },
         install: "install AMD's ROCm runtime (Linux) or Adrenalin driver (Windows), or name its folder with ROCM_PATH",
     };
@@ -87,8 +108,10 @@ impl Vendor for Hip {
         match (doing, code) {
             (Doing::Initialising, Status::NO_DEVICE | status::INVALID_DEVICE) | (_, Status::NO_DEVICE) => no_device,
             (_, code) if code.says_lost() => LOST,
-            // Among them "out of memory", which every failed import ends with.
-            (Doing::Importing, code) if code != Status::NOT_SUPPORTED => REFUSED,
+            // Among them "out of memory", which every failed import of memory ends with.
+            (Doing::ImportingMemory, code) if code != Status::NOT_SUPPORTED => REFUSED,
+            // Also "not supported", which every failed import of a semaphore ends with.
+            (Doing::ImportingSemaphore, _) => REFUSED,
             (_, Status::NOT_SUPPORTED) => {
                 (ErrorKind::Unsupported, "this device or system does not support the operation")
             }
@@ -163,7 +186,6 @@ impl Vendor for Hip {
         import::memory(driver.version, request, fd)
     }
 
-    #[cfg(unix)]
     fn check_memory(_driver: &Driver<Self>, operation: &'static str, request: &MemoryImport) -> Result<()> {
         import::check(operation, request)
     }
@@ -179,6 +201,21 @@ impl Vendor for Hip {
 
     fn semaphore_desc(_driver: &Driver<Self>, handle: &SemaphoreHandle, fd: c_int) -> Option<SemaphoreHandleDesc> {
         import::semaphore(handle, fd)
+    }
+
+    fn other_semaphore_desc(
+        _driver: &Driver<Self>,
+        handle: &SemaphoreHandle,
+        fd: c_int,
+        answer: Status,
+    ) -> Option<SemaphoreHandleDesc> {
+        import::other_semaphore(handle, fd, answer)
+    }
+
+    unsafe fn destroy_level(driver: &Driver<Self>, level: Handle) -> Result<()> {
+        let destroy = driver.own.array_destroy.require(&driver.version)?;
+        // SAFETY: the caller's promise.
+        driver.check("hipArrayDestroy", unsafe { destroy.traced("hipArrayDestroy", (level,)) })
     }
 
     fn create_stream(

@@ -7,6 +7,7 @@ use gpu_interop::Feature;
 
 use crate::accounting::Holdings;
 use crate::context::Context;
+use crate::device_memory::DeviceMemory;
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
@@ -15,6 +16,10 @@ scenarios! {
     "accounting.10000_cycles", Any,
         "10,000 cycles of import, map, verify, close leave descriptors and mappings equal and memory within 4 MiB.",
         ten_thousand_cycles [alone], within 120 s;
+    "accounting.device_memory", Any,
+        "1,000 allocations of the exporter are imported, mapped, read and closed: the device's free memory comes back.",
+        device_memory [alone], within 120 s,
+        mirrors "hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterGetLevel";
     "accounting.streams", None, "1,000 streams come and go: descriptors, mappings and memory stay.", streams;
     "accounting.events", None, "200,000 events come and go: descriptors, mappings and memory stay.", events;
 }
@@ -45,6 +50,26 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
     let grown = after.resident.saturating_sub(before.resident);
     ensure!(grown < 4 << 20, "resident memory grew by {grown} bytes");
     Ok(())
+}
+
+fn device_memory(context: &Context) -> Verdict {
+    const SIZE: u64 = 1 << 20;
+    const READ: usize = 256;
+    let memory = DeviceMemory::of(context)?;
+    let stream = context.device().create_stream()?;
+    let (mut pattern, mut found) = (context.pattern(), vec![0; READ]);
+    memory.comes_back(1000, |number| {
+        // New memory each time: an import alone takes none of the device's.
+        let buffer = context.buffer(SIZE)?;
+        buffer.write(SIZE - READ as u64, &pattern.bytes(0, READ))?;
+        let memory = context.device().import_memory(buffer.import_request()?)?;
+        let mapped = memory.map_buffer(0, SIZE)?;
+        stream.read(mapped.slice(SIZE - READ as u64..)?, &mut found)?;
+        pattern.verify(0, &found, &format!("cycle {number}"))?;
+        pattern = pattern.other();
+        mapped.close()?;
+        Ok(memory.close()?)
+    })
 }
 
 fn streams(context: &Context) -> Verdict {

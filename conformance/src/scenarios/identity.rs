@@ -127,8 +127,8 @@ fn zero_uuid(context: &Context) -> Verdict {
     pattern.verify(0, &context.read(&stream, &mapped)?, "data of an exporter that does not know its UUID")
 }
 
-fn second_device(context: &Context) -> Verdict {
-    const SIZE: u64 = 64 << 10;
+/// A device that differs from the one under test.
+pub(super) fn open_second(context: &Context) -> Verdict<Device> {
     let this = context.device().identity();
     let listed = context.backend().devices()?;
     let Some(ordinal) = listed.iter().position(|other| this.compare(other) == IdentityMatch::Different) else {
@@ -137,6 +137,12 @@ fn second_device(context: &Context) -> Verdict {
     };
     let second = Device::open(context.backend(), ordinal)?;
     ensure_eq!(second.identity(), &listed[ordinal], "the second device");
+    Ok(second)
+}
+
+fn second_device(context: &Context) -> Verdict {
+    const SIZE: u64 = 64 << 10;
+    let second = open_second(context)?;
     let buffer = context.buffer(SIZE)?;
     let pattern = context.pattern();
     buffer.write(0, &pattern.bytes(0, 64 << 10))?;

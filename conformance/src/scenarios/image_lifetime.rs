@@ -5,10 +5,11 @@ use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, Feature};
 use super::stream::Gate;
 use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE, WATCH};
+use crate::device_memory::DeviceMemory;
 use crate::ensure;
 use crate::exporter::ImageSpec;
 use crate::image::{ImageKernels, SharedImage, length, plain_format};
-use crate::outcome::Verdict;
+use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -24,6 +25,11 @@ scenarios! {
         mapped_twice;
     "image_lifetime.100_cycles", Any, "100 imports, maps, copies and frees of images leak nothing.", cycles,
         within 60 s;
+    "image_lifetime.device_memory", Any,
+        "1,000 images are imported and mapped, each level asked for twice, written, read and closed: the device's free \
+         memory comes back.",
+        device_memory [alone], within 120 s,
+        mirrors "hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterDuplicateGetLevel";
 }
 
 fn spec() -> Verdict<ImageSpec> {
@@ -138,5 +144,27 @@ fn cycles(context: &Context) -> Verdict {
         pattern.level(2).verify(0, &found, "level 2")?;
         array.close()?;
         Ok(memory.close()?)
+    })
+}
+
+fn device_memory(context: &Context) -> Verdict {
+    context.need_feature(Feature::MappedMipmappedArray)?;
+    let memory = DeviceMemory::of(context)?;
+    let shape = ArrayShape::D2 { width: 512, height: 512 };
+    let spec = ImageSpec { levels: 3, ..ImageSpec::new(shape, plain_format(ChannelType::Uint8, 4)?) };
+    let stream = context.device().create_stream()?;
+    let (mut pattern, mut found) = (context.pattern(), [0; 16]);
+    memory.comes_back(1000, |number| {
+        let SharedImage { exported, array } = SharedImage::new(context, spec)?;
+        for level in 0..array.desc().levels {
+            let corner = || Ok::<_, Stop>(array.level(level)?.region([4, 2, 0], [4, 1, 1])?);
+            stream.write_array(corner()?, &pattern.level(level).bytes(0, found.len()))?;
+            stream.read_array(corner()?, &mut found)?;
+            pattern.level(level).verify(0, &found, &format!("cycle {number}, level {level}"))?;
+        }
+        pattern = pattern.other();
+        array.close()?;
+        drop(exported);
+        Ok(())
     })
 }

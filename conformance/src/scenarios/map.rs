@@ -1,9 +1,9 @@
 //! Parts of imported memory.
 
-use gpu_interop::ErrorKind;
+use gpu_interop::{ErrorKind, Feature, WaitCondition};
 
 use super::expect_error;
-use crate::context::Context;
+use crate::context::{Context, PATIENCE};
 use crate::exporter::BufferSpec;
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
@@ -21,6 +21,9 @@ scenarios! {
         dedicated_offsets;
     "map.sub_range_guards", Any, "Writing a mapped part leaves every byte around it as it was.", sub_range_guards;
     "map.slices", Any, "Slices of a mapping address exactly their bytes, and none outside can be made.", slices;
+    "map.work_at_offsets", Any,
+        "Copies, fills and words through mappings at offsets change exactly the bytes there, and read them.",
+        work_at_offsets;
     "map.twice", Any, "The same range mapped twice is the same memory, and each mapping ends by itself.", twice;
     "map.overlapping", Any, "Overlapping mappings see each other's writes.", overlapping;
     "map.copies_within", Any, "A copy within a buffer moves its bytes; one onto itself is refused and moves none.",
@@ -163,6 +166,55 @@ fn overlapping(context: &Context) -> Verdict {
     let mut found = vec![0; 192 << 10];
     buffer.read(0, &mut found)?;
     b.verify(0, &found[64 << 10..], "the high mapping's bytes, on the exporter's side")
+}
+
+fn work_at_offsets(context: &Context) -> Verdict {
+    const HALF: u64 = SIZE as u64 / 2;
+    let (buffer, pattern) = (context.buffer(SIZE as u64)?, context.pattern());
+    let mut expected = pattern.bytes(0, SIZE);
+    buffer.write(0, &expected)?;
+    let memory = context.device().import_memory(buffer.import_request()?)?;
+    let stream = context.device().create_stream()?;
+    let words = context.device().capabilities().feature(Feature::StreamMemoryOperations32).is_supported();
+    let check = |expected: &[u8], what: &str| -> Verdict {
+        stream.synchronize()?;
+        let mut found = vec![0; SIZE];
+        buffer.read(0, &mut found)?;
+        let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
+        ensure!(wrong.is_none(), "{what}: byte {wrong:?} of the memory is not what it should be");
+        Ok(())
+    };
+    for (offset, length) in [(4_u64, 64_usize), (4096, 4096), (65_536, 12), (70_000, 20_004), (HALF - 64, 64)] {
+        let start = usize::try_from(offset).unwrap_or(SIZE);
+        let [here, there] = [start..start + length, start + SIZE / 2..start + SIZE / 2 + length];
+        let mapped = memory.map_buffer(offset, length as u64)?;
+        let other = memory.map_buffer(HALF + offset, length as u64)?;
+        let what = |work: &str| format!("{work} of {length} bytes at {offset}");
+        let bytes = pattern.other().bytes(offset, length);
+        stream.write(&mapped, &bytes)?;
+        expected[here.clone()].copy_from_slice(&bytes);
+        check(&expected, &what("a copy from the host"))?;
+        stream.copy(&other, &mapped)?;
+        expected[there.clone()].copy_from_slice(&bytes);
+        check(&expected, &what("a copy to the same offset of the other half"))?;
+        stream.fill(&mapped, 0x5a)?;
+        expected[here.clone()].fill(0x5a);
+        check(&expected, &what("a fill"))?;
+        stream.fill_u32(&other, 0x0403_0201)?;
+        expected[there.clone()].chunks_mut(4).for_each(|word| word.copy_from_slice(&0x0403_0201_u32.to_ne_bytes()));
+        check(&expected, &what("a fill with words"))?;
+        if words {
+            stream.wait_value_u32(other.slice(..4)?, 0x0403_0201, WaitCondition::Equal)?;
+            stream.write_value_u32(mapped.slice(..4)?, 0x0807_0605)?;
+            stream.synchronize_timeout(PATIENCE)?;
+            expected[here.start..here.start + 4].copy_from_slice(&0x0807_0605_u32.to_ne_bytes());
+            check(&expected, &what("a wait for a word and a write of one, the first"))?;
+        }
+        for (mapping, range) in [(&mapped, here), (&other, there)] {
+            ensure!(context.read(&stream, mapping)? == expected[range], "{}", what("a copy to the host"));
+        }
+    }
+    Ok(())
 }
 
 fn copies_within(context: &Context) -> Verdict {

@@ -46,6 +46,7 @@ mod strangers;
 mod stream;
 mod threads;
 mod timeline;
+mod two_devices;
 
 use gpu_interop::{ErrorKind, ExternalMemory, ImportError, MappedBuffer, MemoryImport, SemaphoreImport};
 
@@ -62,6 +63,7 @@ pub(crate) use not_covered::NOT_COVERED;
 pub(crate) fn standard() -> Vec<Scenario> {
     [
         identity::SCENARIOS,
+        two_devices::SCENARIOS,
         environment::SCENARIOS,
         #[cfg(unix)]
         import_fd::SCENARIOS,

@@ -75,6 +75,7 @@ const NULLS: &[(&str, Told, &str)] = &[
 /// Functions that are looked up and that no test on Linux can call, with the reason.
 const NEVER_CALLED: &[(&str, &str)] = &[
     ("cuDeviceGetLuid", "only Windows has LUIDs"),
+    ("hipDeviceGetLuid", "only Windows has LUIDs"),
     ("cuDeviceGetNvSciSyncAttributes", "only embedded systems have NvSci; `--test sims nvsci` lets it fail"),
     ("hipImportExternalSemaphore", SEMAPHORES),
     ("hipSignalExternalSemaphoresAsync", SEMAPHORES),
@@ -86,6 +87,7 @@ const NEVER_CALLED: &[(&str, &str)] = &[
     ("hipExternalMemoryGetMappedMipmappedArray", IMAGES),
     ("hipMipmappedArrayGetLevel", IMAGES),
     ("hipMipmappedArrayDestroy", IMAGES),
+    ("hipArrayDestroy", IMAGES),
     ("hipDrvMemcpy3DAsync", IMAGES),
     ("hipCreateSurfaceObject", IMAGES),
     ("hipDestroySurfaceObject", IMAGES),
@@ -95,7 +97,7 @@ const NEVER_CALLED: &[(&str, &str)] = &[
 
 const EVENT: &str = "an event is queried instead, as beside a recording of another thread";
 const SEMAPHORES: &str = "HIP has external semaphores on Windows only; refused before the runtime is called";
-const IMAGES: &str = "HIP maps images on Windows only; refused before the runtime is called";
+const IMAGES: &str = "the runtime maps no images on Linux; refused before it is called";
 
 /// Functions whose place another takes when they are missing, so that nothing is seen of it.
 const REPLACED: &[(&str, &str)] = &[

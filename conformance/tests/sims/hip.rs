@@ -17,7 +17,7 @@ use crate::run::{Ran, Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
     let everywhere = vec![
-        Trial::test("hip_two_devices", || two_devices(Run::hip_with_exporter(), NO_FORMS)),
+        Trial::test("hip_two_devices", || two_devices(Run::hip_with_exporter(), NOT_ON_TWO, cfg!(unix).into())),
         Trial::test("hip_timelines_without_words", without_words),
         Trial::test("hip_with_the_structs_of_hip_5", || generation_5(Run::hip_with_exporter())),
         Trial::test("hip_5_with_mappings_that_are_freed", late_generation_5),

@@ -47,8 +47,9 @@ pub(crate) fn of<V: Vendor>(driver: &Driver<V>, device: DeviceNumber) -> Capabil
             Feature::MappedMipmappedArray => {
                 has!(get_mapped_mipmapped_array, mipmapped_array_get_level, mipmapped_array_destroy)
             }
-            Feature::Surfaces => has!(surface_create, surface_destroy),
-            Feature::Textures => has!(texture_create, texture_destroy),
+            // Of mapped images.
+            Feature::Surfaces => has!(get_mapped_mipmapped_array, surface_create, surface_destroy),
+            Feature::Textures => has!(get_mapped_mipmapped_array, texture_create, texture_destroy),
             Feature::ExportableMemory => has!(
                 mem_create,
                 mem_get_allocation_granularity,

@@ -6,15 +6,18 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gpu_interop_core::backend::{RawMemory, RawStream};
+use gpu_interop_core::backend::{DevicePtr, RawMemory, RawStream};
 use gpu_interop_core::{Capabilities, DeviceIdentity, Result};
 
+use crate::call::call;
 use crate::capabilities;
 use crate::copied_fill::{self, Values};
 use crate::driver::Driver;
 use crate::exportable::Allocation;
 use crate::functions::{DeviceAddress, DeviceNumber};
 use crate::graph::Graphs;
+use crate::host_words::{HostWords, Value};
+use crate::levels::Levels;
 use crate::mapping::Imports;
 use crate::unfenced::Unfenced;
 use crate::vendor::{Context, Vendor};
@@ -32,6 +35,10 @@ pub(crate) struct VendorDevice<V: Vendor> {
     graphs: Graphs,
     /// Those that are mapped as a whole.
     imports: Imports,
+    /// Where they end apart from their image.
+    levels: Levels,
+    /// Where the host writes words of signal memory.
+    host_words: HostWords,
     /// Where the driver's own fills are not to be used.
     copied_fills: Option<Values>,
     /// Work may be pending for ever: drivers that wait for all of it before they free anything would, too.
@@ -57,6 +64,8 @@ impl<V: Vendor> VendorDevice<V> {
             unfenced: Unfenced::default(),
             graphs: Graphs::default(),
             imports: Imports::default(),
+            levels: Levels::default(),
+            host_words: HostWords::default(),
             copied_fills,
             abandoned: AtomicBool::new(false),
         })
@@ -74,6 +83,29 @@ impl<V: Vendor> VendorDevice<V> {
     fn native(&self, memory: RawMemory) -> Option<DeviceAddress> {
         let of = || self.allocations().get(&memory.get()).map(Allocation::address);
         if V::IMPORTS_NATIVE_MEMORY { of() } else { None }
+    }
+
+    /// Has a stream write a word. Where another stream would not see that, the host writes those of signal memory.
+    ///
+    /// # Safety
+    /// The stream is live, and the word is aligned, and live until it is written.
+    unsafe fn write_value(&self, stream: RawStream, word: DevicePtr, value: Value) -> Result<()> {
+        if !V::WRITES_ARE_SEEN {
+            let (driver, _current) = self.context.enter()?;
+            // SAFETY: the caller's promise; the device is current.
+            if let Some(written) = unsafe { self.host_words.write(driver, stream, word, value) } {
+                return written;
+            }
+        }
+        let (driver, _current) = self.context.enter_to_enqueue()?;
+        let (stream, word) = (stream.get(), word.get());
+        // SAFETY: the caller's promise; the device is current.
+        unsafe {
+            match value {
+                Value::Narrow(value) => call!(driver.stream_write_value_32(stream, word, value, 0)),
+                Value::Wide(value) => call!(driver.stream_write_value_64(stream, word, value, 0)),
+            }
+        }
     }
 
     fn allocations(&self) -> MutexGuard<'_, HashMap<usize, Allocation<V>>> {

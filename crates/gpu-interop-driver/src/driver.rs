@@ -65,6 +65,16 @@ impl<V: Vendor> Driver<V> {
             error.with_context("driver", said).with_context("library", driver.file.display())
         })?;
         driver.version = V::version(u32::try_from(number).unwrap_or(0));
+        if V::UNKNOWN_SINCE.is_some_and(|since| driver.version.major >= since) {
+            let api = V::NAMING.api();
+            let message = format!(
+                "the structs of this version of {api} are not known here; use a newer version of gpu-interop, or an older \
+                 {api}"
+            );
+            return Err(Error::unsupported(version.operation, message)
+                .with_context("driver", driver.version)
+                .with_context("library", driver.file.display()));
+        }
         // SAFETY: 0 is the only flag there is.
         let answer = unsafe { init.get().traced(init.operation, (0,)) };
         driver.check_for(Doing::Initialising, init.operation, answer).map_err(|error| {

@@ -192,7 +192,7 @@ impl<V: Vendor> Allocation<V> {
         let (import, operation) = (entry.require(&driver.version)?, entry.operation);
         // SAFETY: the pointer is valid for the call, and the handle open; the driver looks at what it is.
         let result = unsafe { import.traced(operation, (&raw mut handle, exported, MEM_HANDLE_TYPE)) };
-        driver.check_for(Doing::Importing, operation, result)?;
+        driver.check_for(Doing::ImportingMemory, operation, result)?;
         self.physical = Some(NonZeroU64::new(handle).ok_or_else(|| null(operation))?);
         Ok(())
     }

@@ -95,6 +95,31 @@ pub(crate) unsafe fn last<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> R
         .with_context("capture status", status))
 }
 
+/// Rejects a copy of an image on a stream that records, where the driver does not record it.
+///
+/// # Errors
+/// `Unsupported` if the stream records; what the driver answers to the question.
+///
+/// # Safety
+/// The stream is live, and its device is current.
+pub(crate) unsafe fn check_array_copy<V: Vendor>(
+    driver: &Driver<V>,
+    operation: &'static str,
+    stream: RawStream,
+) -> Result<()> {
+    // A driver without the function records nothing that could be asked about.
+    if V::RECORDS_ARRAY_COPIES || driver.functions.stream_get_capture_info.require(&driver.version).is_err() {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    if unsafe { Recording::of(driver, stream.get()) }?.is_active() {
+        let message = "the driver does not record copies of images in graphs: it runs them at once; enqueue them before or \
+                       after the graph";
+        return Err(Error::unsupported(operation, message));
+    }
+    Ok(())
+}
+
 impl Graphs {
     /// Nothing under the lock can be left half-done by a panic.
     fn recorded(&self) -> MutexGuard<'_, HashMap<Handle, Recorded>> {

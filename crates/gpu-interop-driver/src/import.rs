@@ -11,6 +11,7 @@ use crate::driver::{Driver, not_null};
 use crate::exportable::Allocation;
 use crate::functions::Handle;
 use crate::lending::Lend;
+use crate::status::Status;
 use crate::trace::DriverFunction;
 use crate::vendor::{Context, Doing, Vendor};
 
@@ -44,7 +45,7 @@ pub(crate) fn memory<V: Vendor>(driver: &Driver<V>, request: &MemoryImport) -> R
         let mut memory = 0;
         // SAFETY: the descriptor is complete, and borrows from the request for the call.
         let result = unsafe { import.traced(operation, (&raw mut memory, &raw const desc)) };
-        driver.check_for(Doing::Importing, operation, result)?;
+        driver.check_for(Doing::ImportingMemory, operation, result)?;
         not_null(operation, memory)
     })
 }
@@ -58,8 +59,14 @@ pub(crate) fn semaphore<V: Vendor>(driver: &Driver<V>, request: &SemaphoreImport
             V::semaphore_desc(driver, request.handle(), fd).ok_or_else(|| no_number(operation, V::NAMING.api()))?;
         let mut semaphore = 0;
         // SAFETY: the descriptor is complete, and borrows from the request for the call.
-        let result = unsafe { import.traced(operation, (&raw mut semaphore, &raw const desc)) };
-        driver.check_for(Doing::Importing, operation, result)?;
+        let mut call = |desc: &_| unsafe { import.traced(operation, (&raw mut semaphore, &raw const *desc)) };
+        let mut result = call(&desc);
+        if let Some(other) = V::other_semaphore_desc(driver, request.handle(), fd, result) {
+            tracing::debug!(first = result.0, kind = other.kind, "importing a semaphore as another kind");
+            // Of two failures the first is about the kind that the handle has.
+            result = if call(&other) == Status::SUCCESS { Status::SUCCESS } else { result };
+        }
+        driver.check_for(Doing::ImportingSemaphore, operation, result)?;
         not_null(operation, semaphore)
     })
 }

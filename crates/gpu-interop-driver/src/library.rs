@@ -23,7 +23,8 @@ pub struct LibrarySearch {
     /// File names, best first. Looked for among the libraries already in the process, then by the dynamic linker.
     pub names: &'static [&'static str],
     /// Folders to look in if the dynamic linker finds none: a folder below the value of an environment variable, or,
-    /// without a variable, a whole path.
+    /// without a variable, a whole path. A `*` at the end of a component stands for the rest of a folder's name; of several
+    /// folders the one with the greatest version in its name comes first.
     pub folders: &'static [(Option<&'static str>, &'static str)],
     /// What to install, as the end of a sentence.
     pub install: &'static str,
@@ -123,16 +124,43 @@ impl DriverLibrary {
 /// Files in the search's folders that exist.
 fn candidates(search: &LibrarySearch) -> impl Iterator<Item = PathBuf> {
     let folder = |(variable, folder): &(Option<&'static str>, &'static str)| match variable {
-        Some(variable) => trusted_environment::variable(variable).map(|value| Path::new(&value).join(folder)),
-        None => Some(PathBuf::from(folder)),
+        Some(variable) => trusted_environment::variable(variable).map(|value| (PathBuf::from(value), *folder)),
+        None => Some((PathBuf::new(), *folder)),
     };
     search
         .folders
         .iter()
         .filter_map(folder)
+        // An empty variable must not make the current directory a place to look in.
+        .filter(|(root, folder)| root.join(folder).is_absolute())
+        .flat_map(|(root, folder)| folders(&root, folder))
         .flat_map(|folder| search.names.iter().map(move |name| folder.join(name)))
-        // An empty variable must not make the current directory a place to load code from.
-        .filter(|path| path.is_absolute() && path.exists())
+        .filter(|path| path.exists())
+}
+
+/// The folders that a pattern below `root` stands for.
+fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
+    let Some((before, after)) = pattern.split_once('*') else { return vec![root.join(pattern)] };
+    let path = root.join(before);
+    let (Some(parent), Some(beginning)) = (path.parent(), path.file_name()) else { return Vec::new() };
+    let beginning = beginning.to_string_lossy();
+    let mut found: Vec<(Vec<u32>, PathBuf)> = std::fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let version = numbers(name.to_string_lossy().strip_prefix(&*beginning)?);
+            Some((version, entry.path().join(after.trim_start_matches(['/', '\\']))))
+        })
+        .collect();
+    found.sort_by(|one, other| other.cmp(one));
+    found.into_iter().map(|(_, folder)| folder).collect()
+}
+
+/// The numbers in a name: 10 and 1 of `-10.1`.
+fn numbers(name: &str) -> Vec<u32> {
+    name.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
 /// Why a file was not loaded, in the dynamic linker's words. Of a library for another processor it says that there is
@@ -250,6 +278,22 @@ mod tests {
         let words = if cfg!(windows) { "os error 126" } else { "No such file" };
         assert!(error.attempts()[0].reason.contains(words), "{error}");
         assert!(error.to_string().contains("GPU_INTEROP_TEST_LIBRARY"), "{error}");
+    }
+
+    #[test]
+    fn folders_with_versions_are_found_and_the_newest_comes_first() {
+        let root = std::env::temp_dir().join(format!("gpu-interop-folders-{}", std::process::id()));
+        for name in ["core-7.14", "core-10", "core-10.1", "core-9.2", "core", "other-11"] {
+            std::fs::create_dir_all(root.join(name).join("lib")).expect("a folder");
+        }
+        let found = folders(&root, "core-*/lib");
+        let plain = folders(&root, "core/lib");
+        let absent = folders(&root.join("nothing"), "core-*/lib");
+        std::fs::remove_dir_all(&root).expect("nothing is left behind");
+        let expected = ["core-10.1", "core-10", "core-9.2", "core-7.14"].map(|name| root.join(name).join("lib"));
+        assert_eq!(found, expected);
+        assert_eq!(plain, [root.join("core/lib")]);
+        assert!(absent.is_empty(), "{absent:?}");
     }
 
     /// A file of that name where a program was started is somebody else's, who wants to be loaded into it.

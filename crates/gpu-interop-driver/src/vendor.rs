@@ -26,10 +26,12 @@ use crate::symbol::{ApiVersion, MissingSymbol};
 pub enum Doing {
     /// Starting the driver, or counting its devices.
     Initialising,
-    /// Importing a handle: drivers refuse one with whatever code their internals ran into.
-    Importing,
     /// Looking a kernel up by the name that the application gave.
     FindingKernel,
+    /// Importing memory: drivers refuse a handle with whatever code their internals ran into.
+    ImportingMemory,
+    /// Importing a semaphore, as with memory.
+    ImportingSemaphore,
     /// Anything else.
     Other,
 }
@@ -88,6 +90,19 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// Whether an import that is mapped as a whole stays mapped until it ends, because some drivers never give a mapping
     /// back.
     const KEEPS_MAPPINGS: bool = false;
+
+    /// Whether each level of an image is an object of its own, which [`Vendor::destroy_level`] ends before the image.
+    const LEVELS_END_APART: bool = false;
+
+    /// Whether copies of images on a stream that records become part of the graph. Otherwise they are refused there.
+    const RECORDS_ARRAY_COPIES: bool = true;
+
+    /// Whether a word that a stream writes releases another stream that waits for it. Otherwise the host writes words of
+    /// [signal memory](gpu_interop_core::BackendDevice::allocate_signal_memory), in the stream's order.
+    const WRITES_ARE_SEEN: bool = true;
+
+    /// The first major version of the API whose structs are not known here. Such a driver is not used.
+    const UNKNOWN_SINCE: Option<u32> = None;
 
     /// Whether the driver runs the launches of one graph one after another, also on different streams.
     const ORDERS_LAUNCHES: bool = true;
@@ -192,6 +207,27 @@ pub trait Vendor: Sized + fmt::Debug + Send + Sync + 'static {
     /// Encodes a semaphore import, with `fd` for fd-based kinds; `None` for kinds that the driver has no number for.
     fn semaphore_desc(_driver: &Driver<Self>, handle: &SemaphoreHandle, fd: c_int) -> Option<SemaphoreHandleDesc> {
         SemaphoreHandleDesc::new(handle, fd)
+    }
+
+    /// Another encoding of a semaphore import, if the driver answered the first one with a code that calls for it.
+    fn other_semaphore_desc(
+        _driver: &Driver<Self>,
+        _handle: &SemaphoreHandle,
+        _fd: c_int,
+        _answer: Status,
+    ) -> Option<SemaphoreHandleDesc> {
+        None
+    }
+
+    /// Ends an array that `mipmapped_array_get_level` gave. Only for vendors with [`Vendor::LEVELS_END_APART`].
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// The array is live, nothing uses it any more, and its device is current.
+    unsafe fn destroy_level(_driver: &Driver<Self>, _level: Handle) -> Result<()> {
+        Ok(())
     }
 
     /// Makes a stream, of which a wait on the device must hold back no other stream made here. `ordinary` makes one as both

@@ -8,19 +8,28 @@ mod compile;
 mod probing;
 
 use compile::StandIn;
-use gpu_interop_core::{Backend, Device, MemoryHandle, MemoryImport, WaitCondition};
+use gpu_interop_core::{
+    ArrayFormat, ArrayShape, Backend, ChannelType, Device, Feature, MemoryHandle, MemoryImport, MipmappedArrayDesc,
+    WaitCondition,
+};
 use gpu_interop_hip::HipBackend;
 use probing::{SIZE, assert_line, file, say, tests};
 
 const HIP_5_2: &str = "-DRUNTIME_VERSION=50221153";
 const HIP_5_7: &str = "-DRUNTIME_VERSION=50731921";
+const HIP_5_5: &str = "-DRUNTIME_VERSION=50530201";
 const HIP_6_4: &str = "-DRUNTIME_VERSION=60443484";
+const HIP_8: &str = "-DRUNTIME_VERSION=80012345";
 
 pub(crate) fn main() {
     let tests = tests![
         every_generation_works_and_says_what_it_is,
         a_stand_in_says_what_does_its_work,
         semaphores_and_images_are_refused_before_the_runtime_is_called,
+        images_are_there_where_the_runtime_has_the_functions,
+        levels_end_before_their_image,
+        copies_of_images_are_not_recorded,
+        a_runtime_whose_structs_are_not_known_is_not_used,
         the_threads_current_device_is_what_it_was,
         a_refused_import_gives_the_descriptor_back_whatever_the_code,
         what_initialisation_answers_becomes_the_right_kind,
@@ -40,6 +49,7 @@ fn probe() {
     if std::env::var_os("STAND_IN_NULL").is_none() {
         data(&device);
         mappings(&device);
+        images(&device);
         devices();
         descriptors(&device);
     }
@@ -92,6 +102,27 @@ fn mappings(device: &Device) {
     }
 }
 
+/// An image of which one level is used twice, and copied.
+fn images(device: &Device) {
+    if !device.capabilities().feature(Feature::MappedMipmappedArray).is_supported() {
+        return;
+    }
+    let imported = device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE));
+    let memory = imported.expect("imports");
+    let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
+    let desc =
+        MipmappedArrayDesc { levels: 2, ..MipmappedArrayDesc::new(ArrayShape::D2 { width: 8, height: 8 }, format) };
+    let image = memory.map_mipmapped_array(&desc).expect("maps");
+    let level = |number| image.level(number).expect("a level").as_raw();
+    println!("levels|{}", level(0) == level(0) && level(0) != level(1));
+    let buffer = device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE)).expect("imports");
+    let mapped = buffer.map_buffer(0, 256).expect("maps");
+    let stream = device.create_stream().expect("a stream");
+    say("copy of an image", stream.copy_from_array(&mapped, image.level(0).expect("a level")));
+    drop(stream);
+    say("close image", image.close());
+}
+
 /// How many descriptors a success and a failure leave behind.
 fn descriptors(device: &Device) {
     let open = || std::fs::read_dir("/proc/self/fd").expect("a list").count();
@@ -109,7 +140,7 @@ fn probe_with(switches: &[&str], variables: &[(&str, &str)]) -> String {
 }
 
 fn every_generation_works_and_says_what_it_is() {
-    for switches in [&[][..], &[HIP_6_4], &[HIP_5_7], &[HIP_5_2]] {
+    for switches in [&[][..], &[HIP_6_4], &[HIP_5_7], &[HIP_5_5], &[HIP_5_2]] {
         let text = probe_with(switches, &[]);
         for what in ["load", "open", "import memory", "map", "stream", "dedicated", "write", "wait"] {
             assert_line(&text, &format!("{what}|"), &["ok"]);
@@ -142,8 +173,34 @@ fn semaphores_and_images_are_refused_before_the_runtime_is_called() {
     assert_line(&text, "semaphore|", &["unsupported: HIP has external semaphores on Windows only"]);
     assert_line(&text, "import semaphore|Unsupported|", &["on Windows only", "stand-in AMD GPU"]);
     for feature in ["mapped mipmapped array", "surfaces", "textures"] {
-        assert_line(&text, &format!("feature|{feature}|"), &["unsupported: HIP maps images on Windows only"]);
+        assert_line(&text, &format!("feature|{feature}|"), &["unsupported: this HIP maps no images"]);
     }
+}
+
+fn images_are_there_where_the_runtime_has_the_functions() {
+    let text = probe_with(&["-DWITH_IMAGES"], &[]);
+    assert_line(&text, "feature|mapped mipmapped array|native", &[]);
+    // Of those there are no functions.
+    assert_line(&text, "feature|surfaces|", &["unsupported: this HIP maps no images"]);
+}
+
+fn levels_end_before_their_image() {
+    // The stand-in aborts if they do not.
+    let text = probe_with(&["-DWITH_IMAGES"], &[]);
+    assert_line(&text, "levels|", &["true"]);
+    assert_line(&text, "close image|", &["ok"]);
+}
+
+fn copies_of_images_are_not_recorded() {
+    let text = probe_with(&["-DWITH_IMAGES"], &[]);
+    assert_line(&text, "copy of an image|", &["ok"]);
+    let text = probe_with(&["-DWITH_IMAGES"], &[("STAND_IN_RECORDS", "1")]);
+    assert_line(&text, "copy of an image|Unsupported|", &["hipDrvMemcpy3DAsync", "does not record copies of images"]);
+}
+
+fn a_runtime_whose_structs_are_not_known_is_not_used() {
+    let text = probe_with(&[HIP_8], &[]);
+    assert_line(&text, "load|Unsupported|", &["not known", "older HIP", "HIP 8.0", "libstand_in_hip.so"]);
 }
 
 fn the_threads_current_device_is_what_it_was() {

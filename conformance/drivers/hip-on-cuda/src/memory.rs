@@ -12,7 +12,7 @@ use gpu_interop_stand_in::objects::Objects;
 use gpu_interop_stand_in::{address, entries, give};
 
 use crate::code::{INVALID_VALUE, check};
-use crate::context::{enter_device, make};
+use crate::context::{call, enter_device, make};
 use crate::cuda::cuda;
 
 /// What can be freed, by its first address.
@@ -107,6 +107,10 @@ entries! {
             return Err(INVALID_VALUE);
         }
         give(pointer, allocate(size, allocation::extended(size, flags)?)?)
+    }
+
+    fn hipMemGetInfo(free: *mut usize, total: *mut usize) {
+        call!(cuMemGetInfo_v2(free, total))
     }
 
     fn hipFree(pointer: *mut c_void) {

@@ -5,7 +5,7 @@ use std::ptr::with_exposed_provenance_mut as to;
 use std::sync::Arc;
 
 use gpu_interop_sim::stream::Stream;
-use gpu_interop_sim::{entries, memory, work};
+use gpu_interop_sim::{entries, in_use, memory, work};
 
 use crate::{address, capture, code, context, give};
 
@@ -23,6 +23,12 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         give(pointer, memory::allocate(size).ok_or(code::OUT_OF_MEMORY)? as u64)
+    }
+
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        context::need()?;
+        give(free, usize::try_from(in_use::free()).unwrap_or(usize::MAX))?;
+        give(total, usize::try_from(in_use::TOTAL).unwrap_or(usize::MAX))
     }
 
     fn cuMemFree_v2(pointer: u64) {

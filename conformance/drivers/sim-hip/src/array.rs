@@ -4,12 +4,14 @@ use std::ffi::c_uint;
 
 use cubecl_hip_sys as hip;
 use gpu_interop_sim::array::copy::{self, Place, Side};
-use gpu_interop_sim::array::{Image, MIPMAPPED, Mipmapped};
+use gpu_interop_sim::array::{Image, LEVELS, MIPMAPPED, Mipmapped};
 use gpu_interop_sim::memory::IMPORTED;
 use gpu_interop_sim::{code, entries, work};
+use gpu_interop_stand_in::hip::behaviour::Behaviour;
 
 use crate::device::need;
 use crate::give;
+use crate::missing::{DESTROYED, die_because};
 
 type Desc = hip::hipExternalMemoryMipmappedArrayDesc_st;
 type Copy = hip::HIP_MEMCPY3D;
@@ -62,22 +64,36 @@ entries! {
             return Err(code::INVALID_VALUE);
         }
         let (image, levels) = (image(&*desc).ok_or(code::INVALID_VALUE)?, (*desc).numLevels);
+        // How many levels there are is not looked at: none wraps around, and nobody knows what too many are.
         if levels == 0 || levels > image.max_levels() {
-            return Err(code::INVALID_VALUE);
+            die_because("an image is mapped with a number of levels that it cannot have");
         }
-        let (mapping, lead) = memory.map_rest((*desc).offset).ok_or(code::INVALID_VALUE)?;
+        let (mapping, lead) = memory.map_real_rest((*desc).offset).ok_or(code::INVALID_VALUE)?;
         give(array, MIPMAPPED.insert(Mipmapped::new(mapping, lead, &image, levels)))
     }
 
     fn hipMipmappedArrayGetLevel(level: *mut usize, array: usize, number: c_uint) gives level {
         need()?;
         let array = MIPMAPPED.get(array).ok_or(code::INVALID_HANDLE)?;
-        give(level, array.level(number).ok_or(code::INVALID_VALUE)?)
+        // A new array at each call.
+        give(level, array.new_level(number).ok_or(code::INVALID_VALUE)?)
+    }
+
+    fn hipArrayDestroy(array: usize) {
+        need()?;
+        if array == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        LEVELS.remove(array).map(drop).ok_or(DESTROYED)
     }
 
     fn hipMipmappedArrayDestroy(array: usize) {
         need()?;
-        MIPMAPPED.remove(array).map(drop).ok_or(code::INVALID_HANDLE)
+        let array = MIPMAPPED.remove(array).ok_or(code::INVALID_HANDLE)?;
+        if !Behaviour::LevelsKeepImages.now() {
+            array.end_levels();
+        }
+        Ok(())
     }
 
     fn hipDrvMemcpy3DAsync(copy: *const Copy, stream: usize) {
@@ -101,6 +117,7 @@ entries! {
             pitch: copy.dstPitch,
             height: copy.dstHeight,
         };
-        copy::enqueue(&stream, source, target, [copy.WidthInBytes, copy.Height, copy.Depth])
+        // No version records it.
+        copy::enqueue_now(&stream, source, target, [copy.WidthInBytes, copy.Height, copy.Depth])
     }
 }

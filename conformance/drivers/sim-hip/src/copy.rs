@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut as to};
 use std::time::Duration;
 
-use gpu_interop_sim::{code, entries, lost, work};
+use gpu_interop_sim::{code, entries, in_use, lost, work};
 use gpu_interop_stand_in::hip::allocation;
 use gpu_interop_stand_in::hip::era::Era;
 
@@ -157,6 +157,12 @@ entries! {
             memory.cast::<u64>().write(1);
         }
         give(pointer, memory)
+    }
+
+    fn hipMemGetInfo(free: *mut usize, total: *mut usize) {
+        need()?;
+        give(free, usize::try_from(in_use::free()).unwrap_or(usize::MAX))?;
+        give(total, usize::try_from(in_use::TOTAL).unwrap_or(usize::MAX))
     }
 
     fn hipFree(pointer: u64) {

@@ -6,6 +6,7 @@
 //! | before 5.5 | the import's first address, whatever the range | `hipFree` ends the process; it ends with its import | |
 //! | 5.5 to 7.1 | an entry for its address, and a reference of the import | `hipFree` | begin at offset 0 |
 //! | 7.2 | as before, and one reference too many | `hipFree`, which ends neither | are right |
+//! | later | an entry for its address, and a reference of the import | `hipFree` | are right |
 //!
 //! Each import has an entry of its own too, which `hipFree` finds at its first address once the mapping's is gone.
 
@@ -15,12 +16,13 @@ use std::sync::{Arc, Mutex};
 
 use gpu_interop_sim::memory::{IMPORTED, Imported};
 use gpu_interop_sim::{code, entries, memory};
+use gpu_interop_stand_in::hip::behaviour::Behaviour;
 use gpu_interop_stand_in::hip::era::Era;
 use gpu_interop_stand_in::hip::generation::Generation;
 use gpu_interop_stand_in::lock;
 
 use crate::device::need;
-use crate::handle::{failed, given};
+use crate::handle::{failed, given_memory};
 use crate::memory::{Found, Function};
 use crate::missing::die_because;
 use crate::{give, streams};
@@ -133,14 +135,10 @@ entries! {
         }
         let desc = Generation::now().memory(desc).checked()?;
         // Whatever fails, memory has run out.
-        let imported = Imported::open(given(desc.kind, desc.handle)).ok_or(code::OUT_OF_MEMORY)?;
+        let imported = given_memory(desc.kind, desc.handle).and_then(Imported::open).ok_or(code::OUT_OF_MEMORY)?;
         let real = usize::try_from(imported.size()).unwrap_or(usize::MAX);
-        // Nobody compares the size with the real one. On Windows, where the kernel knows it, that it is looked at is taken
-        // for granted.
-        if cfg!(windows) && desc.size > imported.size() {
-            return Err(code::OUT_OF_MEMORY);
-        }
-        let imported = Arc::new(if cfg!(windows) { imported } else { imported.sized(desc.size) });
+        // Nobody compares the size with the real one: on Windows PAL is not told any.
+        let imported = Arc::new(imported.sized(desc.size));
         let size = usize::try_from(imported.size()).unwrap_or(usize::MAX);
         let own = Own { memory: imported.clone(), size, real, references: 1 };
         lock(&OWN).insert(imported.first(), own);
@@ -176,7 +174,7 @@ entries! {
         let address = base.wrapping_add(usize::try_from(offset).unwrap_or(usize::MAX));
         give(pointer, address as u64)?;
         if let Some(own) = lock(&OWN).get_mut(&base) {
-            own.references += if era == Era::Seven { 2 } else { 1 };
+            own.references += if Behaviour::ExtraReference.now() { 2 } else { 1 };
         }
         lock(&MAPPINGS).insert(address, base);
         memory.note(address);

@@ -1,4 +1,4 @@
-//! Graphs. On Linux semaphores are in none of them.
+//! Graphs. Semaphores are in none of them.
 
 use std::collections::BTreeMap;
 use std::ffi::c_uint;
@@ -18,9 +18,7 @@ use crate::{capture, give, streams};
 const FLAGS: u64 = 1;
 const PRIORITY: u64 = 8;
 /// `hipStreamCaptureStatusNone` and `..Active`.
-#[cfg(not(windows))]
 const NONE: c_uint = 0;
-#[cfg(not(windows))]
 const ACTIVE: c_uint = 1;
 
 /// On which stream a graph was launched last.
@@ -101,11 +99,7 @@ entries! {
         }
         graph::destroy(&GRAPHS, graph).map_err(|_| code::ILLEGAL_STATE)
     }
-}
 
-// On Windows it is with the semaphores of graphs.
-#[cfg(not(windows))]
-entries! {
     fn hipStreamGetCaptureInfo_v2(
         stream: usize,
         status: *mut c_uint,

@@ -46,6 +46,35 @@ pub(crate) unsafe fn given(kind: u32, handle: Handle) -> Given {
     }
 }
 
+/// As [`given`], for memory: a name counts where there is no handle, in some versions.
+///
+/// # Safety
+/// As for [`given`].
+#[cfg(windows)]
+pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<Given> {
+    use gpu_interop_stand_in::hip::behaviour::Behaviour;
+    // SAFETY: the caller's promise.
+    match unsafe { given(kind, handle) } {
+        Given::Kmt(_) if Behaviour::NoKmtMemory.now() => None,
+        Given::Object { handle, name } => {
+            let by_name = handle.is_null() && Behaviour::MemoryNames.now();
+            Some(Given::Object { handle, name: if by_name { name } else { std::ptr::null() } })
+        }
+        number @ Given::Kmt(_) => Some(number),
+    }
+}
+
+/// As [`given`].
+///
+/// # Safety
+/// As there.
+#[cfg(target_os = "linux")]
+#[allow(clippy::unnecessary_wraps, reason = "its twin knows kinds that are not imported")]
+pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<Given> {
+    // SAFETY: the caller's promise.
+    Some(unsafe { given(kind, handle) })
+}
+
 /// Ends an import that was made to fail: the handle stays the caller's.
 ///
 /// # Safety

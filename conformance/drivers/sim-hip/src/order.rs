@@ -1,14 +1,17 @@
 //! Streams, events, and what orders their work.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Mutex;
 
 use gpu_interop_sim::event::{EVENTS, Event};
 use gpu_interop_sim::stream::Stream;
 use gpu_interop_sim::word::{Condition, Word};
 use gpu_interop_sim::work::HostFunction;
 use gpu_interop_sim::{code, entries, lost, work};
+use gpu_interop_stand_in::hip::behaviour::Behaviour;
 use gpu_interop_stand_in::hip::era::Era;
-use gpu_interop_stand_in::hip::generation::Generation;
+use gpu_interop_stand_in::lock;
 
 use crate::device::need;
 use crate::missing::{DESTROYED, Missing, die_because};
@@ -19,8 +22,6 @@ use crate::{address, capture, give, memory, streams};
 const EVENT_FLAGS: u32 = 1 | 2 | 0x4000_0000 | 0x8000_0000;
 const EVENT_RELEASES: u32 = 0x4000_0000 | 0x8000_0000;
 const INTERPROCESS: u32 = 4;
-/// HIP 7.16: since then words are recorded where a graph is.
-const RECORDS_WORDS: c_int = 71_600_000;
 
 /// `hipStreamWaitValueGte` and its kin. The first is documented as `>=`, without wrapping around. Before HIP 5.5 it is
 /// also what every other number means.
@@ -34,7 +35,35 @@ fn condition(flags: u32) -> Result<Condition, u32> {
 
 /// Enqueues what a word is written or waited for with. Versions that do not record it do it at once.
 fn enqueue(stream: &Stream, run: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
-    if Generation::now().version() >= RECORDS_WORDS { stream.enqueue(run) } else { stream.enqueue_now(run) }
+    if Behaviour::RecordsWords.now() { stream.enqueue(run) } else { stream.enqueue_now(run) }
+}
+
+/// The words that streams wait for now, with how many do.
+static WAITED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+/// A stream waits for a word while this lives.
+struct Waited(usize);
+
+impl Waited {
+    fn begin(word: usize) -> Self {
+        *lock(&WAITED).entry(word).or_default() += 1;
+        Self(word)
+    }
+
+    /// Whether a stream waits for the word.
+    fn is(word: usize) -> bool {
+        lock(&WAITED).contains_key(&word)
+    }
+}
+
+impl Drop for Waited {
+    fn drop(&mut self) {
+        let mut waited = lock(&WAITED);
+        match waited.get_mut(&self.0) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(waited.remove(&self.0)),
+        }
+    }
 }
 
 /// Has a stream wait for a word.
@@ -46,8 +75,10 @@ unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) 
     let (condition, word) = (condition(flags)?, memory::word(address(pointer), value.size())?);
     let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
+        let word = word.reachable()?;
+        let _waited_for = Waited::begin(word);
         // SAFETY: the caller's promise.
-        unsafe { value.wait(word.reachable()?, mask, condition) };
+        unsafe { value.wait(word, mask, condition) };
         Ok(())
     });
     Ok(())
@@ -63,6 +94,9 @@ unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
     let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
     enqueue(&stream, move || {
         let word = word.reachable()?;
+        if Behaviour::WritesReleaseNothing.now() && Waited::is(word) {
+            return Ok(());
+        }
         // SAFETY: the caller's promise.
         lost::touch(|| unsafe { value.store(word) });
         Ok(())

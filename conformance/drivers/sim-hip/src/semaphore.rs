@@ -1,37 +1,58 @@
-//! External semaphores, which the runtime has on Windows, in graphs too.
+//! External semaphores, which the runtime has on Windows. Graphs record none.
 
-use std::ffi::{c_uint, c_void};
-use std::slice;
+use std::ffi::{c_int, c_uint, c_void};
+use std::{ptr, slice};
 
 use cubecl_hip_sys as hip;
 use gpu_interop_sim::semaphore::{Point, SEMAPHORES, Semaphore, batch};
-use gpu_interop_sim::{code, die, entries, graph};
+use gpu_interop_sim::system::Given;
+use gpu_interop_sim::{code, die, entries};
+use gpu_interop_stand_in::hip::behaviour::Behaviour;
 use gpu_interop_stand_in::hip::era::Era;
-use gpu_interop_stand_in::hip::generation::Generation;
+use gpu_interop_stand_in::hip::generation::{Generation, Handle};
 
 use crate::device::need;
 use crate::handle::given;
-use crate::missing::Missing;
+use crate::missing::{Missing, die_because};
 use crate::{give, streams};
 
-/// `hipStreamCaptureStatusActive`.
-const ACTIVE: u32 = hip::hipStreamCaptureStatus_hipStreamCaptureStatusActive;
-/// `CU_STREAM_CAPTURE_STATUS_NONE`, `hipStreamCaptureStatusNone`.
-const NONE: u32 = 0;
+/// The last kind that gets as far as being opened, of those that begin with 1.
+const LAST: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeD3D12Fence;
+const OPAQUE_FD: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueFd;
+const KMT: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueWin32Kmt;
+/// HIP 5.7: since then kind and handle are looked at, and what cannot be opened is not supported.
+const CHECKS: c_int = 50_700_000;
 
-/// The kinds that there are; the rest are refused.
-const KINDS: [u32; 3] = [
-    hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueWin32,
-    hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueWin32Kmt,
-    hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeD3D12Fence,
-];
+/// Opens what was given; `None` if there is nothing of this kind.
+///
+/// # Safety
+/// The import's description is still there.
+unsafe fn open(kind: u32, handle: Handle) -> Option<Semaphore> {
+    let kind = match kind {
+        OPAQUE_FD => return None,
+        LAST if Behaviour::NoFence.now() => return None,
+        LAST if Behaviour::FenceAsKmt.now() => KMT,
+        kind => kind,
+    };
+    // Names are never used.
+    // SAFETY: the caller's promise.
+    let given = match unsafe { given(kind, handle) } {
+        Given::Object { handle, .. } => Given::Object { handle, name: ptr::null() },
+        number @ Given::Kmt(_) => number,
+    };
+    Semaphore::open(given)
+}
 
-/// The semaphores of a batch. As the runtime's source has it (`hipSignalExternalSemaphoresAsync` of CLR 6), NULL and any
-/// flag are refused; as Linux was recorded to do, also before anything else is looked at.
+/// The semaphores of a batch up to the first that is wrong, and whether all are right. NULL and any flag are wrong
+/// (`hipSignalExternalSemaphoresAsync` of CLR 6), and what came before stays enqueued.
 ///
 /// # Safety
 /// The arrays are NULL, or have as many elements, which are there as long as what is answered.
-unsafe fn all<'a>(semaphores: *const usize, params: *const c_void, count: c_uint) -> Result<&'a [usize], u32> {
+unsafe fn right<'a>(
+    semaphores: *const usize,
+    params: *const c_void,
+    count: c_uint,
+) -> Result<(&'a [usize], bool), u32> {
     if semaphores.is_null() || params.is_null() {
         return Err(code::INVALID_VALUE);
     }
@@ -41,7 +62,8 @@ unsafe fn all<'a>(semaphores: *const usize, params: *const c_void, count: c_uint
     // SAFETY: the caller's promise.
     let flags = |index| unsafe { Generation::now().flags(params, index) };
     let wrong = |(index, semaphore): (usize, &usize)| *semaphore == 0 || (refuses_flags && flags(index) != 0);
-    if semaphores.iter().enumerate().any(wrong) { Err(code::INVALID_VALUE) } else { Ok(semaphores) }
+    let right = semaphores.iter().enumerate().position(wrong).unwrap_or(semaphores.len());
+    Ok((&semaphores[..right], right == semaphores.len()))
 }
 
 /// The point of an element, whose flags were looked at: no runtime has keyed mutexes.
@@ -54,45 +76,20 @@ unsafe fn point(params: *const c_void, index: usize) -> (Point, u32) {
     (Point { value, key, timeout_ms: 0 }, 0)
 }
 
-/// What a batch of signals does.
-///
-/// # Safety
-/// Both arrays are NULL, or have as many elements.
-unsafe fn signals(
-    semaphores: *const usize,
-    params: *const c_void,
-    count: c_uint,
-) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
-    // SAFETY: the caller's promise.
-    unsafe { batch::signals(all(semaphores, params, count)?, &|index| point(params, index)) }
-}
-
-/// What a batch of waits does.
-///
-/// # Safety
-/// As for [`signals`].
-unsafe fn waits(
-    semaphores: *const usize,
-    params: *const c_void,
-    count: c_uint,
-) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
-    // SAFETY: the caller's promise.
-    unsafe { batch::waits(all(semaphores, params, count)?, &|index| point(params, index)) }
-}
-
 entries! {
     fn hipImportExternalSemaphore(semaphore: *mut usize, desc: *const c_void) gives semaphore {
         need()?;
         if semaphore.is_null() || desc.is_null() {
             return Err(code::INVALID_VALUE);
         }
-        // The flags are never looked at, and names are never used (CLR, `hipImportExternalSemaphore`).
+        // The flags are never looked at (CLR, `hipImportExternalSemaphore`).
         let (kind, handle, _flags) = Generation::now().semaphore(desc);
-        if !KINDS.contains(&kind) || handle.object()[0].is_null() {
+        let checks = Generation::now().version() >= CHECKS;
+        if checks && (!(OPAQUE_FD..=LAST).contains(&kind) || handle.object()[0].is_null()) {
             return Err(code::INVALID_VALUE);
         }
-        let imported = Semaphore::open(given(kind, handle)).ok_or(code::OUT_OF_MEMORY)?;
-        give(semaphore, SEMAPHORES.insert(imported))
+        let failed = if Era::now() == Era::Early { code::INVALID_VALUE } else { code::NOT_SUPPORTED };
+        give(semaphore, SEMAPHORES.insert(open(kind, handle).ok_or(failed)?))
     }
 
     fn hipDestroyExternalSemaphore(semaphore: usize) {
@@ -104,6 +101,7 @@ entries! {
         Ok(())
     }
 
+    // Neither is recorded: they are run at once where a graph is.
     fn hipSignalExternalSemaphoresAsync(
         semaphores: *const usize,
         params: *const c_void,
@@ -112,11 +110,11 @@ entries! {
     ) {
         need()?;
         let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
-        if count == 0 {
-            return all(semaphores, params, count).map(drop);
+        let (some, all) = right(semaphores, params, count)?;
+        if !some.is_empty() {
+            stream.enqueue_now(batch::signals(some, &|index| point(params, index))?);
         }
-        stream.enqueue(signals(semaphores, params, count)?);
-        Ok(())
+        if all { Ok(()) } else { Err(code::INVALID_VALUE) }
     }
 
     fn hipWaitExternalSemaphoresAsync(
@@ -127,55 +125,27 @@ entries! {
     ) {
         need()?;
         let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
-        if count == 0 {
-            return all(semaphores, params, count).map(drop);
+        let (some, all) = right(semaphores, params, count)?;
+        if !some.is_empty() {
+            stream.enqueue_now(batch::waits(some, &|index| point(params, index))?);
         }
-        stream.enqueue(waits(semaphores, params, count)?);
-        Ok(())
+        if all { Ok(()) } else { Err(code::INVALID_VALUE) }
     }
 
-    // The one dependency that the next work of a stream has: with a single stream there is no other.
-    fn hipStreamGetCaptureInfo_v2(
-        stream: usize,
-        status: *mut c_uint,
-        _id: *mut u64,
-        _graph: *mut usize,
-        nodes: *mut *const usize,
-        count: *mut usize,
-    ) gives nodes {
-        need()?;
-        if status.is_null() || nodes.is_null() || count.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
-        if !graph::records(stream)? {
-            return give(status, NONE);
-        }
-        give(status, ACTIVE)?;
-        give(count, 1)?;
-        give(nodes, graph::last_kept(stream)?)
+    fn hipGraphExecExternalSemaphoresSignalNodeSetParams(graph: usize, node: usize, params: *const c_void) {
+        set_params(graph, node, params)
     }
 
-    fn hipGraphExecExternalSemaphoresSignalNodeSetParams(
-        graph: usize,
-        node: usize,
-        params: *const hip::hipExternalSemaphoreSignalNodeParams,
-    ) {
-        if params.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
-        let hip::hipExternalSemaphoreSignalNodeParams { extSemArray, paramsArray, numExtSems } = params.read();
-        graph::replace(graph, node, signals(extSemArray.cast(), paramsArray.cast(), numExtSems)?)
+    fn hipGraphExecExternalSemaphoresWaitNodeSetParams(graph: usize, node: usize, params: *const c_void) {
+        set_params(graph, node, params)
     }
+}
 
-    fn hipGraphExecExternalSemaphoresWaitNodeSetParams(
-        graph: usize,
-        node: usize,
-        params: *const hip::hipExternalSemaphoreWaitNodeParams,
-    ) {
-        if params.is_null() {
-            return Err(code::INVALID_VALUE);
-        }
-        let hip::hipExternalSemaphoreWaitNodeParams { extSemArray, paramsArray, numExtSems } = params.read();
-        graph::replace(graph, node, waits(extSemArray.cast(), paramsArray.cast(), numExtSems)?)
+/// Replaces what a node does. That it is of semaphores is not looked at, and nothing here makes such nodes: another's memory
+/// is overwritten.
+fn set_params(graph: usize, node: usize, params: *const c_void) -> Result<(), u32> {
+    if graph == 0 || node == 0 || params.is_null() {
+        return Err(code::INVALID_VALUE);
     }
+    die_because("a node of a graph that has no semaphores is given some")
 }

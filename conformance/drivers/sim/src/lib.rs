@@ -17,6 +17,7 @@ pub mod device;
 pub mod event;
 pub mod graph;
 pub mod host_function;
+pub mod in_use;
 pub mod kernel;
 pub mod live;
 pub mod memory;

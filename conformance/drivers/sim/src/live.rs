@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-use crate::array::{MIPMAPPED, SURFACES, TEXTURES};
+use crate::array::{self, SURFACES, TEXTURES};
 use crate::event::EVENTS;
 use crate::graph::{GRAPHS, READY};
 use crate::kernel::MODULES;
@@ -20,7 +20,7 @@ pub struct Live {
     pub imports: u64,
     /// Mapped ranges of imported memory.
     pub mappings: u64,
-    /// Mapped images.
+    /// Mapped images, and levels that do not end with theirs.
     pub arrays: u64,
     /// Imported semaphores.
     pub semaphores: u64,
@@ -54,7 +54,7 @@ impl Live {
         Self {
             imports: IMPORTED.len() as u64,
             mappings,
-            arrays: MIPMAPPED.len() as u64,
+            arrays: array::live(),
             semaphores: SEMAPHORES.len() as u64,
             streams: STREAMS.len() as u64,
             events: EVENTS.len() as u64,

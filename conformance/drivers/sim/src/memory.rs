@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::in_use::InUse;
 use crate::objects::Objects;
 use crate::system::{self, Given, Mapping, Opened, PAGE};
 
@@ -24,6 +25,7 @@ pub struct Imported {
     no_rows: bool,
     /// Dropped with it.
     _keeps: Option<Arc<dyn Any + Send + Sync>>,
+    _in_use: InUse,
 }
 
 /// Imported memory.
@@ -41,9 +43,15 @@ struct Buffer {
 #[derive(Debug)]
 enum Kept {
     /// A mapping of its own.
-    Mapping { _mapping: Mapping },
+    Mapping { _mapping: Mapping, _in_use: InUse },
     /// The mapping that the import made.
     Import { _import: Arc<Imported> },
+}
+
+impl Kept {
+    fn mapping(mapping: Mapping) -> Self {
+        Self::Mapping { _in_use: InUse::new(mapping.length()), _mapping: mapping }
+    }
 }
 
 impl Imported {
@@ -52,8 +60,9 @@ impl Imported {
     #[must_use]
     pub fn open(given: Given) -> Option<Self> {
         let Opened { mapping: file, header, images } = system::open(given)?;
-        let size = (file.length() - header) as u64;
-        Some(Self { file, header, size, dedicated: false, read_only: false, images, no_rows: false, _keeps: None })
+        let (size, in_use) = ((file.length() - header) as u64, InUse::new(file.length()));
+        let (dedicated, read_only, no_rows) = (false, false, false);
+        Some(Self { file, header, size, dedicated, read_only, images, no_rows, _keeps: None, _in_use: in_use })
     }
 
     /// Bytes of data.
@@ -114,7 +123,7 @@ impl Imported {
         }
         let (mapping, lead) = self.again(offset, size)?;
         let address = mapping.base() + lead;
-        MAPPED.insert_as(address, Buffer { _keeps: Kept::Mapping { _mapping: mapping }, imported: true });
+        MAPPED.insert_as(address, Buffer { _keeps: Kept::mapping(mapping), imported: true });
         Some(address)
     }
 
@@ -139,6 +148,13 @@ impl Imported {
         self.again(offset, self.size.checked_sub(offset).filter(|rest| *rest > 0)?)
     }
 
+    /// As [`Imported::map_rest`], whatever size the importer said.
+    #[must_use]
+    pub fn map_real_rest(&self, offset: u64) -> Option<(Mapping, usize)> {
+        let real = (self.file.length() - self.header) as u64;
+        self.again(offset, real.checked_sub(offset).filter(|rest| *rest > 0)?)
+    }
+
     /// A mapping that begins where one can, and where in it the range begins.
     fn again(&self, offset: u64, size: u64) -> Option<(Mapping, usize)> {
         let start = self.header + usize::try_from(offset).ok()?;
@@ -156,7 +172,7 @@ impl Imported {
 pub fn allocate(size: usize) -> Option<usize> {
     let mapping = Mapping::anonymous(size).ok()?;
     let address = mapping.base();
-    MAPPED.insert_as(address, Buffer { _keeps: Kept::Mapping { _mapping: mapping }, imported: false });
+    MAPPED.insert_as(address, Buffer { _keeps: Kept::mapping(mapping), imported: false });
     Some(address)
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+use crate::in_use::InUse;
 use crate::objects::Objects;
 use crate::system::{EXPORTED_AS, Export, Given, Mapping, Shared};
 use crate::work::address;
@@ -13,6 +14,7 @@ use crate::{code, device};
 pub struct Physical {
     memory: Shared,
     size: usize,
+    _in_use: InUse,
 }
 
 /// Memory files by handle.
@@ -91,7 +93,7 @@ pub fn create(size: usize, flags: u64) -> Result<u64, u32> {
     }
     let size = whole(size)?;
     let memory = Shared::new(size).map_err(|_| code::OUT_OF_MEMORY)?;
-    Ok(PHYSICAL.insert(Physical { memory, size }) as u64)
+    Ok(PHYSICAL.insert(Physical { memory, size, _in_use: InUse::new(size) }) as u64)
 }
 
 /// Ends a handle. The memory goes with its last mapping.

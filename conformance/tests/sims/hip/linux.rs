@@ -1,5 +1,6 @@
 //! HIP on Linux: no external semaphores, and timelines by a bridge.
 
+use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Failed, Trial};
 
 use super::{NO_RECORDED_WORDS, bridged};
@@ -10,15 +11,17 @@ pub(super) fn own_tests() -> Vec<Trial> {
     vec![
         Trial::test("hip_native", native),
         Trial::test("hip_semaphores_that_abort_are_never_called", || aborting(Run::hip())),
+        Trial::test("hip_that_leaks_imports_is_found_by_free_memory", leaking),
     ]
 }
 
 pub(crate) const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only";
-pub(crate) const NO_IMAGES: &str = "HIP maps images on Windows only";
+pub(crate) const NO_IMAGES: &str = "this HIP maps no images";
 pub(crate) const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
 const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
 /// Of the exporter, which is the runtime's own memory.
 pub(super) const NO_FORMS: &str = NO_NATIVE_FORMS;
+pub(super) const NOT_ON_TWO: &[&str] = &[NO_FORMS];
 /// What HIP cannot do, or the exporter.
 pub(crate) const UNSUPPORTED_NATIVE: &[&str] = &[
     NO_SEMAPHORES,
@@ -42,6 +45,19 @@ fn native() -> Result<(), Failed> {
     report.passed("environment.", 2)?;
     bridged(&report, 16)?;
     report.nothing_alive()
+}
+
+/// Free memory shows what a version leaks that releases no mapped import, and nothing of one that does.
+fn leaking() -> Result<(), Failed> {
+    let run = || Run::hip_with_exporter().filter("accounting.device_memory").arg("--no-default-expectations");
+    for (version, leaks) in [("60443484", false), ("70253211", true)] {
+        let report = run().env("SIM_VERSION", version).run()?;
+        let [case] = report.results.as_slice() else { return Err(format!("{:?}", report.results).into()) };
+        let told = case.reason.as_deref().unwrap_or_default();
+        let found = case.outcome == Outcome::Failed && told.contains("of the device's memory did not come back");
+        check(found == leaks && (leaks || case.outcome == Outcome::Passed), format!("{version}: {case:?}"))?;
+    }
+    Ok(())
 }
 
 /// A runtime with assertions ends the process that touches a semaphore: nothing crashes if nobody does.

@@ -8,7 +8,37 @@ pub(super) use crate::d3d::{NO_BINARY as NO_SEMAPHORES, NO_HOST_MEMORY as NO_FOR
 use crate::run::{Run, check};
 
 pub(super) fn own_tests() -> Vec<Trial> {
-    vec![Trial::test("hip_exports_nothing_on_windows", exports_nothing)]
+    let rows = ROWS.iter().map(|(version, below, unsupported)| {
+        Trial::test(format!("hip_on_windows_{version}_{below}"), move || row(version, below, unsupported))
+    });
+    rows.chain([Trial::test("hip_exports_nothing_on_windows", exports_nothing)]).collect()
+}
+
+/// Versions between which the table of the stand-in (`gpu_interop_stand_in::hip::behaviour`) tells differences, what the
+/// runtime is above, and what it cannot do beyond what every row cannot.
+const ROWS: &[(&str, &str, &[&str])] = &[
+    ("50731921", "pal", &[NO_NAMED_MEMORY, NO_IMAGES_OF_5]),
+    ("60032830", "pal", &[NO_NAMED_MEMORY]),
+    ("60140091", "pal", &[]),
+    ("60241133", "pal", &[]),
+    ("60342131", "pal", &[]),
+    ("70260201", "pal", &[]),
+    ("71600000", "pal", &[]),
+];
+
+const NO_NAMED_MEMORY: &str = "HIP before 6.1 ignores the names of memory";
+const NO_IMAGES_OF_5: &str = "which came with HIP 6.0";
+pub(super) const NOT_ON_TWO: &[&str] = &[NO_FORMS, NO_EXPORT];
+
+/// Imports and semaphores of Direct3D on one version.
+fn row(version: &str, below: &str, unsupported: &[&str]) -> Result<(), Failed> {
+    let run = Run::hip_with_exporter().filter("{d3d,import,map,semaphore}.*").env("SIM_VERSION", version);
+    let report = run.env("SIM_HIP_DRIVER", below).run()?;
+    report.only_unsupported(&[crate::d3d::NOT_OF_HIP, unsupported].concat())?;
+    report.passed("semaphore.", 17)?;
+    report.passed("d3d.", 8)?;
+    report.passed("map.", 10)?;
+    report.passed("import.win32_", 20)
 }
 
 /// Of memory.

@@ -21,7 +21,8 @@ use crate::batch::{one_call, with_signals, with_waits};
 use crate::call::call;
 use crate::driver::not_null;
 use crate::exportable::Allocation;
-use crate::graph::{self};
+use crate::graph;
+use crate::host_words::Value;
 use crate::import;
 use crate::progress;
 use crate::signal_memory;
@@ -142,14 +143,21 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn mipmapped_array_level(&self, array: RawMipmappedArray, level: u32) -> Result<RawArray> {
-        // SAFETY: live, by contract.
-        let (array, operation) = unsafe { create!(self.mipmapped_array_get_level(array.get(), level)) }?;
-        not_null(operation, array).map(RawArray::new)
+        let get = || {
+            // SAFETY: live, by contract.
+            let (array, operation) = unsafe { create!(self.mipmapped_array_get_level(array.get(), level)) }?;
+            not_null(operation, array)
+        };
+        if V::LEVELS_END_APART { self.levels.get(array, level, get) } else { get() }.map(RawArray::new)
     }
 
     unsafe fn free_mipmapped_array(&self, array: RawMipmappedArray) -> Result<()> {
+        let levels = self.levels.remove(array);
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: nothing uses them any more, by contract; the device is current.
+        unsafe { levels.destroy(driver) };
         // SAFETY: live and freed once, by contract.
-        unsafe { current!(self.enter().mipmapped_array_destroy(array.get())) }
+        unsafe { call!(driver.mipmapped_array_destroy(array.get())) }
     }
 
     unsafe fn create_surface(&self, array: RawArray) -> Result<RawSurface> {
@@ -324,9 +332,13 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn copy_array(&self, stream: RawStream, copy: &ArrayCopy) -> Result<()> {
-        let desc = V::copy_desc(self.context.driver.functions.memcpy_3d_async.operation, copy)?;
+        let operation = self.context.driver.functions.memcpy_3d_async.operation;
+        let desc = V::copy_desc(operation, copy)?;
+        let (driver, _current) = self.context.enter()?;
+        // SAFETY: live, by contract; the device is current.
+        unsafe { graph::check_array_copy(driver, operation, stream) }?;
         // SAFETY: both sides are live and hold the extent until the copy has run, by contract; the vendor's type.
-        unsafe { current!(self.enter().memcpy_3d_async((&raw const desc).cast(), stream.get())) }
+        unsafe { call!(driver.memcpy_3d_async((&raw const desc).cast(), stream.get())) }
     }
 
     unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
@@ -390,23 +402,22 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
 
     unsafe fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32) -> Result<()> {
         // SAFETY: live and aligned, by contract.
-        unsafe { current!(self.enter_to_enqueue().stream_write_value_32(stream.get(), word.get(), value, 0)) }
+        unsafe { self.write_value(stream, word, Value::Narrow(value)) }
     }
 
     unsafe fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64) -> Result<()> {
         // SAFETY: live and aligned, by contract.
-        unsafe { current!(self.enter_to_enqueue().stream_write_value_64(stream.get(), word.get(), value, 0)) }
+        unsafe { self.write_value(stream, word, Value::Wide(value)) }
     }
 
     fn allocate_signal_memory(&self) -> Result<SignalMemory> {
         let (driver, _current) = self.context.enter()?;
-        match V::allocate_signal_memory(driver)? {
-            Some(memory) => Ok(memory),
-            None => signal_memory::allocate(driver),
-        }
+        let memory = V::allocate_signal_memory(driver)?.map_or_else(|| signal_memory::allocate(driver), Ok)?;
+        Ok(self.host_words.add(memory))
     }
 
     unsafe fn free_signal_memory(&self, memory: SignalMemory) -> Result<()> {
+        self.host_words.remove(memory);
         let (driver, _current) = self.context.enter()?;
         // SAFETY: live and freed once, by contract; the device is current.
         unsafe { V::free_signal_memory(driver, memory).unwrap_or_else(|| signal_memory::free(driver, memory)) }

@@ -60,12 +60,38 @@ impl Side {
 /// # Safety
 /// Until the work has run, memory is there, and is not used otherwise.
 pub unsafe fn enqueue(stream: &Stream, source: Side, target: Side, extent: [usize; 3]) -> Result<(), u32> {
+    // SAFETY: the caller's promise.
+    stream.enqueue(unsafe { work(source, target, extent) }?);
+    Ok(())
+}
+
+/// As [`enqueue`], for a driver that records no such copies: it is run also where a graph is recorded.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// As for [`enqueue`].
+pub unsafe fn enqueue_now(stream: &Stream, source: Side, target: Side, extent: [usize; 3]) -> Result<(), u32> {
+    // SAFETY: the caller's promise.
+    stream.enqueue_now(unsafe { work(source, target, extent) }?);
+    Ok(())
+}
+
+/// What a copy does.
+///
+/// # Safety
+/// As for [`enqueue`].
+unsafe fn work(
+    source: Side,
+    target: Side,
+    extent: [usize; 3],
+) -> Result<impl Fn() -> Result<(), u32> + Send + Sync + use<>, u32> {
     let ((source, held), (target, also)) = (source.plane(extent)?, target.plane(extent)?);
-    stream.enqueue(move || {
+    Ok(move || {
         let _held = (&held, &also);
         // SAFETY: arrays are held and were checked; for memory, whoever enqueued the copy promised as much.
         lost::touch(|| unsafe { source.copy_to(target, extent) });
         Ok(())
-    });
-    Ok(())
+    })
 }

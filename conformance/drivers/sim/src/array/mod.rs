@@ -2,10 +2,14 @@
 
 pub mod copy;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr::{with_exposed_provenance as from, with_exposed_provenance_mut as to};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use gpu_interop_stand_in::lock;
+
+use crate::in_use::InUse;
 use crate::objects::Objects;
 use crate::system::Mapping;
 
@@ -33,19 +37,39 @@ pub struct Image {
     pub texel: usize,
 }
 
+/// The memory of an image and its levels.
+#[derive(Debug)]
+struct Memory {
+    mapping: Mapping,
+    _in_use: InUse,
+}
+
 /// A mapped image.
 #[derive(Debug)]
 pub struct Mipmapped {
-    handles: Vec<usize>,
+    memory: Arc<Memory>,
+    levels: Vec<(Plane, [usize; 3])>,
+    /// The levels that end with the image, by number.
+    own: Mutex<BTreeMap<usize, usize>>,
+    /// The others.
+    apart: Mutex<Vec<usize>>,
 }
 
 /// One level of a mapped image.
 #[derive(Debug)]
 pub struct Level {
-    memory: Arc<Mapping>,
+    memory: Arc<Memory>,
     plane: Plane,
     /// Bytes of a row without its gap, rows, slices.
     extent: [usize; 3],
+    /// Whether it does not end with its image.
+    apart: bool,
+}
+
+/// How many mapped images there are, and levels that do not end with theirs.
+pub(crate) fn live() -> u64 {
+    let apart = LEVELS.all().iter().filter(|level| level.apart).count();
+    (MIPMAPPED.len() + apart) as u64
 }
 
 /// Rows in memory, whatever it is.
@@ -92,24 +116,50 @@ impl Mipmapped {
     /// An image in `memory` from byte `offset` on. Levels that the memory does not have cannot be used.
     #[must_use]
     pub fn new(memory: Mapping, offset: usize, image: &Image, levels: u32) -> Self {
-        let memory = Arc::new(memory);
-        let level = |(plane, extent): (Plane, _)| {
-            let plane = Plane { base: memory.base() + offset + plane.base, ..plane };
-            LEVELS.insert(Level { memory: memory.clone(), plane, extent })
-        };
-        Self { handles: image.levels(levels).into_iter().map(level).collect() }
+        let base = memory.base() + offset;
+        let level = |(plane, extent): (Plane, _)| (Plane { base: base + plane.base, ..plane }, extent);
+        let levels = image.levels(levels).into_iter().map(level).collect();
+        let memory = Arc::new(Memory { _in_use: InUse::new(memory.length()), mapping: memory });
+        Self { memory, levels, own: Mutex::default(), apart: Mutex::default() }
     }
 
-    /// The handle of a level.
+    /// The handle of a level, always the same, which ends with the image.
     #[must_use]
     pub fn level(&self, level: u32) -> Option<usize> {
-        self.handles.get(usize::try_from(level).ok()?).copied()
+        let number = usize::try_from(level).ok()?;
+        let mut own = lock(&self.own);
+        if let Some(handle) = own.get(&number) {
+            return Some(*handle);
+        }
+        let handle = self.insert(level, false)?;
+        own.insert(number, handle);
+        Some(handle)
+    }
+
+    /// A new handle of a level, which keeps the image's memory until it is removed from [`LEVELS`].
+    #[must_use]
+    pub fn new_level(&self, level: u32) -> Option<usize> {
+        let handle = self.insert(level, true)?;
+        lock(&self.apart).push(handle);
+        Some(handle)
+    }
+
+    /// Ends what is left of [`Mipmapped::new_level`].
+    pub fn end_levels(&self) {
+        for handle in lock(&self.apart).drain(..) {
+            LEVELS.remove(handle);
+        }
+    }
+
+    fn insert(&self, level: u32, apart: bool) -> Option<usize> {
+        let (plane, extent) = *self.levels.get(usize::try_from(level).ok()?)?;
+        Some(LEVELS.insert(Level { memory: self.memory.clone(), plane, extent, apart }))
     }
 }
 
 impl Drop for Mipmapped {
     fn drop(&mut self) {
-        for handle in &self.handles {
+        for handle in lock(&self.own).values() {
             LEVELS.remove(*handle);
         }
     }
@@ -123,7 +173,8 @@ impl Level {
             origin.checked_add(size).filter(|end| *end <= most)?;
         }
         let plane = self.plane.at(origin);
-        let memory = self.memory.base()..self.memory.base() + self.memory.length();
+        let mapping = &self.memory.mapping;
+        let memory = mapping.base()..mapping.base() + mapping.length();
         let used = plane.used(extent);
         (memory.start <= used.start && used.end <= memory.end).then_some(plane)
     }
@@ -180,7 +231,9 @@ mod tests {
         let image = Image { width: 8, height: 8, depth: 2, layered: true, texel: 4 };
         let mipmapped = Mipmapped::new(memory, 64, &image, 2);
         let level = LEVELS.get(mipmapped.level(1).expect("a level")).expect("an array");
-        assert_eq!(mipmapped.level(2), None);
+        assert_eq!((mipmapped.level(2), mipmapped.level(1)), (None, mipmapped.level(1)));
+        let apart = mipmapped.new_level(1).expect("a level");
+        assert!(mipmapped.level(1) != Some(apart) && mipmapped.new_level(1) != Some(apart));
         let extent = [8, 2, 2];
         let plane = level.plane([4, 1, 0], extent).expect("inside");
         assert!(level.plane([12, 1, 0], extent).is_none() && level.plane([4, 3, 0], extent).is_none());

@@ -4,6 +4,7 @@
 //! A stand-in for it exports the functions with [`hip_entries!`](crate::hip_entries).
 
 pub mod allocation;
+pub mod behaviour;
 pub mod code_object;
 pub mod device;
 pub mod era;

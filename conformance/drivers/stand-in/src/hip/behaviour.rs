@@ -1,0 +1,168 @@
+//! What no recording of AMD's runtime shows, by version: a table with the source of each row.
+//!
+//! The recordings are of four versions on Linux (`conformance/tests/hip_calls_compared`). What is here was read: it is of
+//! Windows, where nobody has recorded, or of versions between and after those. On Windows the runtime is above PAL, or above
+//! ROCr if it was built so and was told to (`SIM_HIP_DRIVER`).
+
+use std::ffi::c_int;
+
+use super::generation::Generation;
+use crate::settings;
+
+/// What the runtime on Windows is above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Below {
+    /// The default.
+    Pal,
+    /// Since 2025.
+    Rocr,
+}
+
+impl Below {
+    fn now() -> Self {
+        if settings::text("SIM_HIP_DRIVER").as_deref() == Some("rocr") { Self::Rocr } else { Self::Pal }
+    }
+}
+
+/// Something that only some versions do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behaviour {
+    /// A mapping has one reference to its import too many.
+    ExtraReference,
+    /// A level of an image that was not destroyed keeps the image's memory.
+    LevelsKeepImages,
+    /// Streams record that they write a word, or wait for one.
+    RecordsWords,
+    /// Memory is imported by its name, where there is no handle.
+    MemoryNames,
+    /// KMT handles of memory are refused.
+    NoKmtMemory,
+    /// A fence of Direct3D 12 is opened as a KMT handle.
+    FenceAsKmt,
+    /// There are no fences of Direct3D 12.
+    NoFence,
+    /// A stream's write of a word does not release another stream that waits for it already.
+    WritesReleaseNothing,
+}
+
+/// What has a behaviour: versions from one on, and before another.
+struct Row {
+    behaviour: Behaviour,
+    from: c_int,
+    before: c_int,
+    below: &'static [Below],
+    /// Where that is from. A version that is derived from a date says so.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for who reads it"))]
+    source: &'static str,
+}
+
+const BOTH: &[Below] = &[Below::Pal, Below::Rocr];
+const FIRST: c_int = 0;
+/// No version without it is known.
+const NONE_YET: c_int = c_int::MAX;
+
+const TABLE: &[Row] = &[
+    Row {
+        behaviour: Behaviour::ExtraReference,
+        from: 70_200_000,
+        before: 70_300_000,
+        below: BOTH,
+        source: "recorded of 7.2.4; corrected by rocm-systems#3528 (2026-02-25), in which version first is not known",
+    },
+    Row {
+        behaviour: Behaviour::LevelsKeepImages,
+        from: FIRST,
+        before: 71_600_000,
+        below: BOTH,
+        source: "rocm-systems#8153, merged 2026-07-06; the first version after that date is 7.16",
+    },
+    Row {
+        behaviour: Behaviour::RecordsWords,
+        from: 71_600_000,
+        before: NONE_YET,
+        below: BOTH,
+        source: "rocm-systems#8911, merged 2026-07-21; the first version after that date is 7.16",
+    },
+    Row {
+        behaviour: Behaviour::MemoryNames,
+        from: 60_100_000,
+        before: NONE_YET,
+        below: &[Below::Pal],
+        source: "SWDEV-411343, clr 9551d48e7 (2023-12-14): in the branch of 6.1.0, in none of 6.0",
+    },
+    Row {
+        behaviour: Behaviour::NoKmtMemory,
+        from: FIRST,
+        before: 71_400_000,
+        below: &[Below::Rocr],
+        source: "rocm-systems#6101 (2026-05); the first version after that date is 7.14",
+    },
+    Row {
+        behaviour: Behaviour::FenceAsKmt,
+        from: 60_100_000,
+        before: 60_300_000,
+        below: &[Below::Pal],
+        source: "SWDEV-447691, clr 9fdddb7c5 (2024-04-25), is not in the branch of 6.2.0; before 6.1 there was no such flag",
+    },
+    Row {
+        behaviour: Behaviour::NoFence,
+        from: FIRST,
+        before: NONE_YET,
+        below: &[Below::Rocr],
+        source: "rocm-systems 01280b9d, projects/clr/rocclr/device/rocm/rocdevice.cpp: opaque kinds only",
+    },
+    Row {
+        behaviour: Behaviour::WritesReleaseNothing,
+        from: FIRST,
+        before: NONE_YET,
+        below: &[Below::Pal],
+        source: "rocm-systems#11605, open since 2026-09-14",
+    },
+];
+
+impl Behaviour {
+    /// Whether the version that the environment names behaves so, on the system that this is.
+    #[must_use]
+    pub fn now(self) -> bool {
+        let windows_only = !matches!(self, Self::ExtraReference | Self::LevelsKeepImages | Self::RecordsWords);
+        (cfg!(windows) || !windows_only) && self.of(Generation::now().version(), Below::now())
+    }
+
+    fn of(self, version: c_int, below: Below) -> bool {
+        TABLE
+            .iter()
+            .any(|row| row.behaviour == self && (row.from..row.before).contains(&version) && row.below.contains(&below))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_behaviour_is_of_the_versions_that_its_source_says() {
+        use Behaviour::{ExtraReference, FenceAsKmt, MemoryNames, NoFence, RecordsWords};
+        for (behaviour, below, has, has_not) in [
+            (ExtraReference, Below::Pal, [70_253_211, 70_260_201], [70_100_000, 71_400_000]),
+            (RecordsWords, Below::Pal, [71_600_000, 71_700_000], [60_443_484, 71_500_000]),
+            (MemoryNames, Below::Pal, [60_140_091, 70_260_201], [50_731_921, 60_032_830]),
+            (MemoryNames, Below::Rocr, [0; 2], [60_140_091, 71_600_000]),
+            (FenceAsKmt, Below::Pal, [60_140_091, 60_241_133], [60_032_830, 60_342_131]),
+            (NoFence, Below::Rocr, [70_200_000, 71_600_000], [0; 2]),
+        ] {
+            for version in has.into_iter().filter(|version| *version != 0) {
+                assert!(behaviour.of(version, below), "{behaviour:?}, {version}");
+            }
+            for version in has_not.into_iter().filter(|version| *version != 0) {
+                assert!(!behaviour.of(version, below), "{behaviour:?}, {version}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_has_a_source_and_some_version() {
+        for row in TABLE {
+            assert!(row.from < row.before && !row.below.is_empty() && row.source.len() > 20, "{:?}", row.behaviour);
+        }
+    }
+}

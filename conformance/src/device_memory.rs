@@ -1,0 +1,107 @@
+//! Free memory of the device, as its driver reports it.
+
+use std::ffi::{c_int, c_uint};
+use std::time::Duration;
+
+use libloading::Library;
+
+use crate::context::Context;
+use crate::ensure;
+use crate::outcome::{Stop, Verdict};
+
+/// Free memory may shrink by less than this, bytes: other processes allocate, too.
+const SLACK: u64 = 256 << 20;
+/// What both vendors' drivers answer that do not support the question.
+const NOT_SUPPORTED: c_uint = 801;
+
+/// Asks the driver of the device under test, in its own words: the library has no such question.
+pub(crate) struct DeviceMemory {
+    driver: Library,
+    ordinal: c_int,
+    ask: fn(&Self) -> Verdict<u64>,
+}
+
+/// Calls a function of the driver that must succeed.
+macro_rules! call {
+    ($self:ident.$symbol:ident($($argument:expr => $type:ty),* $(,)?)) => {{
+        let name = concat!(stringify!($symbol), "\0").as_bytes();
+        // SAFETY: the type that the function has in the vendor's header.
+        let function = unsafe { $self.driver.get::<unsafe extern "system" fn($($type),*) -> c_uint>(name) }
+            .map_err(|_| Stop::Unsupported(format!("the driver has no {}", stringify!($symbol))))?;
+        // SAFETY: pointers are valid for the call; contexts are live.
+        match unsafe { function($($argument),*) } {
+            0 => Ok(()),
+            NOT_SUPPORTED => Err(Stop::Unsupported(format!("{}: not supported", stringify!($symbol)))),
+            code => Err(Stop::Failed(format!("{}: {code}", stringify!($symbol)))),
+        }
+    }};
+}
+
+impl DeviceMemory {
+    /// Of the device under test.
+    ///
+    /// # Errors
+    /// Unsupported for a backend whose driver is not known here, and for a driver that is not asked.
+    pub(crate) fn of(context: &Context) -> Verdict<Self> {
+        let info = context.backend().info();
+        let ask = match &*info.name {
+            "cuda" => Self::cuda,
+            "hip" => Self::hip,
+            other => return Err(Stop::Unsupported(format!("free memory of the device: not known of `{other}`"))),
+        };
+        let Some(file) = &info.library else {
+            return Err(Stop::Unsupported("free memory of the device: the driver's library is not known".into()));
+        };
+        // SAFETY: the file that the backend has loaded, so that no initialiser runs.
+        let driver = unsafe { Library::new(file) }.map_err(|error| Stop::Failed(error.to_string()))?;
+        let ordinal = c_int::try_from(context.ordinal()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let memory = Self { driver, ordinal, ask };
+        memory.free()?;
+        Ok(memory)
+    }
+
+    /// Bytes that are free.
+    pub(crate) fn free(&self) -> Verdict<u64> {
+        (self.ask)(self)
+    }
+
+    /// Runs a tenth of `cycles` to warm up, then `cycles`, and checks that as much memory is free as between the two, up to
+    /// 256 MiB. What a cycle leaks must be more in sum.
+    pub(crate) fn comes_back(&self, cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
+        (0..cycles.div_ceil(10)).try_for_each(&mut run)?;
+        let before = self.free()?;
+        (0..cycles).try_for_each(&mut run)?;
+        let mut gone = before.saturating_sub(self.free()?);
+        for _ in 0..100 {
+            if gone < SLACK {
+                break;
+            }
+            // What ends asynchronously may have ended.
+            std::thread::sleep(Duration::from_millis(20));
+            gone = before.saturating_sub(self.free()?);
+        }
+        ensure!(gone < SLACK, "{gone} bytes of the device's memory did not come back after {cycles} cycles");
+        Ok(())
+    }
+
+    fn cuda(&self) -> Verdict<u64> {
+        let (mut device, mut context, mut popped) = (0, 0, 0);
+        call!(self.cuDeviceGet(&raw mut device => *mut c_int, self.ordinal => c_int))?;
+        call!(self.cuDevicePrimaryCtxRetain(&raw mut context => *mut usize, device => c_int))?;
+        call!(self.cuCtxPushCurrent_v2(context => usize))?;
+        let (mut free, mut total) = (0, 0);
+        let asked = call!(self.cuMemGetInfo_v2(&raw mut free => *mut usize, &raw mut total => *mut usize));
+        call!(self.cuCtxPopCurrent_v2(&raw mut popped => *mut usize))?;
+        call!(self.cuDevicePrimaryCtxRelease_v2(device => c_int))?;
+        asked.map(|()| free as u64)
+    }
+
+    fn hip(&self) -> Verdict<u64> {
+        let (mut before, mut free, mut total) = (0, 0, 0);
+        call!(self.hipGetDevice(&raw mut before => *mut c_int))?;
+        call!(self.hipSetDevice(self.ordinal => c_int))?;
+        let asked = call!(self.hipMemGetInfo(&raw mut free => *mut usize, &raw mut total => *mut usize));
+        call!(self.hipSetDevice(before => c_int))?;
+        asked.map(|()| free as u64)
+    }
+}

@@ -1,0 +1,99 @@
+//! Two devices of one backend at once.
+
+use gpu_interop::{Device, ExportableMemory, Feature, MappedBuffer, MemoryImport, Stream, WaitCondition};
+
+use super::identity::open_second;
+use crate::context::{Context, PATIENCE, WATCH};
+use crate::ensure;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::scenarios;
+
+scenarios! {
+    "identity.second_device_pending", None,
+        "Two devices, each with work pending on a mapping: mappings of both are dropped meanwhile, by other threads. All work \
+         arrives, and nothing blocks for ever.",
+        pending;
+}
+
+const SIZE: u64 = 64 << 10;
+
+/// What one device has: memory of its own, imported into itself.
+struct Side {
+    /// Not the import: what it holds is read when that is gone.
+    memory: ExportableMemory,
+    gate: MappedBuffer,
+    stream: Stream,
+    /// Opens the gate.
+    opener: Stream,
+    value: u8,
+}
+
+/// A device's own memory, imported and mapped.
+fn import(device: &Device) -> Verdict<(ExportableMemory, MappedBuffer)> {
+    let memory = device.allocate_exportable(SIZE)?;
+    let request = MemoryImport::new(memory.export()?, memory.size()).exported_by(device.identity().clone());
+    let mapped = device.import_memory(request)?.map_buffer(0, SIZE)?;
+    Ok((memory, mapped))
+}
+
+impl Side {
+    /// With a fill pending on the first of the mappings that are returned.
+    fn with_pending_work(device: &Device, value: u8) -> Verdict<(Self, [MappedBuffer; 2])> {
+        let ((memory, busy), (_, idle), (_, gate)) = (import(device)?, import(device)?, import(device)?);
+        let (stream, opener) = (device.create_stream()?, device.create_stream()?);
+        for mapped in [&busy, &idle, &gate] {
+            opener.fill(mapped, 0)?;
+        }
+        opener.synchronize_timeout(PATIENCE)?;
+        stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
+        stream.fill(&busy, value)?;
+        Ok((Self { memory, gate, stream, opener, value }, [busy, idle]))
+    }
+
+    fn open(&self) -> Verdict {
+        Ok(self.opener.write_value_u32(self.gate.slice(..4)?, 1)?)
+    }
+
+    fn verify(&self, what: &str) -> Verdict {
+        self.stream.synchronize_timeout(PATIENCE)?;
+        let mut found = vec![0; 64 << 10];
+        self.opener.read(self.memory.slice(..SIZE)?, &mut found)?;
+        let wrong = found.iter().position(|byte| *byte != self.value);
+        ensure!(wrong.is_none(), "{what}: byte {wrong:?} of {SIZE} is not what the pending fill was to write");
+        Ok(())
+    }
+}
+
+fn pending(context: &Context) -> Verdict {
+    let first = context.device();
+    let second = open_second(context)?;
+    for device in [first, &second] {
+        for feature in [Feature::ExportableMemory, Feature::StreamMemoryOperations32] {
+            if let Some(reason) = device.capabilities().feature(feature).reason() {
+                return Err(Stop::Unsupported(format!("{feature}: {reason}")));
+            }
+        }
+    }
+    for round in 0..4_u8 {
+        let (one, dropped) = Side::with_pending_work(first, 0x10 + round)?;
+        let (other, also_dropped) = Side::with_pending_work(&second, 0x20 + round)?;
+        let sides = if round % 2 == 0 { [&one, &other] } else { [&other, &one] };
+        std::thread::scope(|scope| -> Verdict {
+            // A driver that waits for its streams before it frees blocks these two, and nobody else.
+            scope.spawn(move || drop(dropped));
+            scope.spawn(move || drop(also_dropped));
+            std::thread::sleep(WATCH);
+            // Whatever is found: the threads end only if the gates open.
+            let waited = sides.map(|side| side.stream.is_idle().map(|idle| !idle));
+            let opened = sides.map(Side::open);
+            for (waited, opened) in waited.into_iter().zip(opened) {
+                opened?;
+                ensure!(waited?, "round {round}: a stream did not wait");
+            }
+            Ok(())
+        })?;
+        one.verify(&format!("round {round}, the first device"))?;
+        other.verify(&format!("round {round}, the second device"))?;
+    }
+    Ok(())
+}
