@@ -172,7 +172,7 @@ pub fn import(given: Given, kind: u32) -> Result<u64, u32> {
         return Err(code::INVALID_VALUE);
     }
     let (memory, size) = Shared::open(given).ok_or(code::INVALID_VALUE)?;
-    Ok(PHYSICAL.insert(Physical { memory, size }) as u64)
+    Ok(PHYSICAL.insert(Physical { memory, size, _in_use: InUse::new(size) }) as u64)
 }
 
 /// Exports memory: a handle that is the caller's.
