@@ -5,6 +5,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -14,6 +15,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use crate::backend_under_test::BackendUnderTest;
 #[cfg(unix)]
 use crate::bench::{self, BenchArgs};
 use crate::calls;
@@ -32,7 +34,7 @@ use crate::report::merge::{self, MergeArgs};
 use crate::report::schema::{self, SchemaArgs};
 use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
 use crate::runner::{self, Case, Isolation, Plan, Progress, child};
-use crate::scenario::Exporters;
+use crate::scenario::{Exporters, Scenario};
 use crate::suite::{BACKEND_NAMES, Suite};
 use crate::system::{self, raise_handle_limit};
 
@@ -351,7 +353,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
             child::discover(under_test, plan.device, &plan.exporters, passed_over)?
         };
         check_requirements(&required, &environment)?;
-        reports.push(run_on(suite, args, &plan, &environment, &cases)?);
+        reports.push(run_on(suite.scenarios(), under_test, args, &plan, &environment, &cases));
         plan.device += 1;
         let is_last = matches!(args.device, Devices::One(_)) || plan.device >= environment.devices.len();
         if is_last || interrupt::is_interrupted() {
@@ -381,26 +383,27 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
 
 /// Runs the cases on one device, and says what came of it.
 fn run_on(
-    suite: &Suite,
+    scenarios: &[Scenario],
+    under_test: &Arc<BackendUnderTest>,
     args: &RunArgs,
     plan: &Plan,
     environment: &Environment,
     cases: &[Case<'_>],
-) -> Verdict<Report> {
+) -> Report {
     if !args.quiet {
         say!("{}", text::heading(environment));
     }
     let progress = Progress::new(cases.len(), args.quiet, args.verbose);
-    let report = plan.run(suite.backend(&environment.backend.name)?, environment, cases, &progress);
+    let report = plan.run(under_test, environment, cases, &progress);
     progress.done();
-    for stale in plan.stale_expectations(environment, suite.scenarios()) {
+    for stale in plan.stale_expectations(environment, scenarios) {
         eprintln!("conformance: an expectation for this machine matches no scenario; correct or remove it: {stale}");
     }
     if args.quiet && text::mark(&environment.backend, environment.emulated.as_ref()).is_some() {
         say!("{}", text::heading(environment));
     }
     crate::output::print(format_args!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet)));
-    Ok(report)
+    report
 }
 
 /// Half of the cores: most scenarios have a second process or a busy driver thread.

@@ -108,7 +108,7 @@ pub(crate) fn documented(function: &str) -> &str {
 
 /// The kind of error that a code of a function must become.
 pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
-    let importing = function.contains("ImportExternal");
+    let importing = function.contains("ImportExternal") || function.contains("MemImportFrom");
     let finding = function.ends_with("ModuleGetFunction");
     match vendor {
         _ if SAYS_LOST.contains(&code) => ErrorKind::DeviceLost,

@@ -108,6 +108,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("hipExtMallocWithFlags", "hipHostMalloc, as pinned memory does for signal memory"),
     ("cuThreadExchangeStreamCaptureMode", "none: older drivers have no recordings that mind other threads"),
     ("hipThreadExchangeStreamCaptureMode", "none, as with CUDA"),
+    ("cuMemImportFromShareableHandle", "cuImportExternalMemory, for native memory"),
     ("hipMalloc", "none, from HIP 5.7 on: fills are copies before"),
     ("hipExtStreamCreateWithCUMask", "hipStreamCreateWithFlags, whose streams share hardware queues"),
 ];

@@ -22,6 +22,16 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     bench.check(bytes == [0x33; 100], "exported memory is not the memory that was written");
     drop(imported);
     bench.closed(Sort::Mappings, buffer.close());
+    // By the driver's own import, where it has one.
+    let memory = bench.device.allocate_exportable(SIZE)?;
+    stream.fill(memory.slice(..SIZE)?, 0x44)?;
+    let native = bench.import(memory.import_request()?)?;
+    let buffer = native.map_buffer(0, SIZE)?;
+    stream.read(&buffer, &mut bytes)?;
+    bench.check(bytes == [0x44; 100], "native memory is not the memory that was written");
+    bench.closed_allocation(memory.close());
+    bench.closed(Sort::Mappings, buffer.close());
+    bench.closed(Sort::Imports, native.close());
     // And one that is only dropped.
     bench.device.allocate_exportable(SIZE).map(drop)
 }
