@@ -77,6 +77,7 @@ const NEVER_CALLED: &[(&str, &str)] = &[
     ("cuDeviceGetLuid", "only Windows has LUIDs"),
     ("hipDeviceGetLuid", "only Windows has LUIDs"),
     ("cuDeviceGetNvSciSyncAttributes", "only embedded systems have NvSci; `--test sims nvsci` lets it fail"),
+    ("hipMemImportFromShareableHandle", "HIP imports its own memory as any other"),
     ("hipImportExternalSemaphore", SEMAPHORES),
     ("hipSignalExternalSemaphoresAsync", SEMAPHORES),
     ("hipWaitExternalSemaphoresAsync", SEMAPHORES),

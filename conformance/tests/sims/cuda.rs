@@ -83,12 +83,12 @@ fn without_uuid() -> Result<(), Failed> {
 /// The suite fails when the driver does, with what the driver answered, and nothing is lost on the way.
 fn faults() -> Result<(), Failed> {
     let faults = [
-        ("cuImportExternalMemory:1:999", "CUDA_ERROR_UNKNOWN (999)"),
-        ("cuImportExternalMemory:1:700", "CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
-        ("cuImportExternalMemory:1:54321", "code 54321"),
-        ("cuImportExternalMemory:1:null", "null handle"),
-        ("cuExternalMemoryGetMappedBuffer:1:1", "CUDA_ERROR_INVALID_VALUE (1)"),
-        ("cuExternalMemoryGetMappedBuffer:1:null", "null handle"),
+        ("cuMemImportFromShareableHandle:1:999", "CUDA_ERROR_UNKNOWN (999)"),
+        ("cuMemImportFromShareableHandle:1:700", "CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
+        ("cuMemImportFromShareableHandle:1:54321", "code 54321"),
+        ("cuMemImportFromShareableHandle:1:null", "null handle"),
+        ("cuMemMap:2:1", "CUDA_ERROR_INVALID_VALUE (1)"),
+        ("cuMemAddressReserve:2:null", "null handle"),
         ("cuMemcpyDtoHAsync_v2:1:719", "CUDA_ERROR_LAUNCH_FAILED (719)"),
         ("cuStreamCreate:2:2", "CUDA_ERROR_OUT_OF_MEMORY (2)"),
         ("cuMemCreate:1:2", "CUDA_ERROR_OUT_OF_MEMORY (2)"),

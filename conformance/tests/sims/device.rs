@@ -22,7 +22,7 @@ fn on(device: &str) -> Run {
 fn named() -> Result<(), Failed> {
     for device in ["0", "1"] {
         let run = on(device).exporter("native").filter("memory.fill").arg("--verbose");
-        let report = run.env("SIM_FAIL", "cuImportExternalMemory:1:999").run()?;
+        let report = run.env("SIM_FAIL", "cuMemImportFromShareableHandle:1:999").run()?;
         let calls = report.results.iter().filter_map(|case| case.calls.as_ref()).flat_map(|calls| &calls.newest);
         let retained: Vec<&str> = calls
             .filter(|call| call.function == "cuDevicePrimaryCtxRetain")
@@ -47,8 +47,11 @@ fn other_processes() -> Result<(), Failed> {
 fn all() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let (json, junit) = (folder.path().join("report.json"), folder.path().join("report.xml"));
-    let filter =
-        if cfg!(unix) { "{identity.second_device,misbehaviour.native_memory}*" } else { "identity.second_device*" };
+    let filter = if cfg!(unix) {
+        "{identity.second_device@native,misbehaviour.native_memory}"
+    } else {
+        "identity.second_device@native"
+    };
     let run = on("all").exporter("native").filter(filter).arg("--junit").arg(&junit.display().to_string());
     let output = run.command(&json)?.output()?;
     check(output.status.success(), String::from_utf8_lossy(&output.stdout))?;

@@ -58,7 +58,7 @@ fn run(
 fn hanging() -> Run {
     Run::cuda()
         .filter("memory.{read_device_local,write_device_local,round_trip}")
-        .env("SIM_FAIL", "cuImportExternalMemory:2:hang")
+        .env("SIM_FAIL", "cuMemImportFromShareableHandle:2:hang")
 }
 
 fn interrupted(signal: fn(Pid) -> Result<(), Failed>) -> Result<(), Failed> {

@@ -247,33 +247,46 @@ impl Ran {
     /// driver without the library; and what belongs to work that never ends is kept.
     pub(crate) fn nothing_alive(&self) -> Result<(), Failed> {
         /// Scenarios whose work never ends, with how much of it is kept and what.
-        const WORK_THAT_NEVER_ENDS: [(&str, usize, &str); 5] = [
+        const WORK_THAT_NEVER_ENDS: [(&str, usize, &str); 7] = [
             // With HIP before 5.7 also what fills are copied from, which cannot be freed while a stream waits.
             (
                 "lifetime.drop_everything_with_work_pending",
+                7,
+                "imports: 1, mappings: 1, arrays: 0, semaphores: 0, streams: 1, events: 3, modules: 0, allocations: 1, ",
+            ),
+            (
+                "lifetime.drop_everything_with_work_pending",
                 6,
-                "imports: 1, mappings: 1, arrays: 0, semaphores: 0, streams: 1, events: 2, modules: 0, allocations: 1, ",
+                "imports: 1, mappings: 0, arrays: 0, semaphores: 0, streams: 1, events: 3, modules: 0, allocations: 1, ",
             ),
             (
                 "lifetime.drop_everything_with_work_pending",
-                5,
-                "imports: 1, mappings: 0, arrays: 0, semaphores: 0, streams: 1, events: 2, modules: 0, allocations: 1, ",
-            ),
-            (
-                "lifetime.drop_everything_with_work_pending",
-                5,
-                "imports: 1, mappings: 1, arrays: 0, semaphores: 0, streams: 1, events: 2, ",
+                6,
+                "imports: 1, mappings: 1, arrays: 0, semaphores: 0, streams: 1, events: 3, ",
             ),
             // Before HIP 5.6, where a mapping is part of its import.
             (
                 "lifetime.drop_everything_with_work_pending",
-                4,
-                "imports: 1, mappings: 0, arrays: 0, semaphores: 0, streams: 1, events: 2, ",
+                5,
+                "imports: 1, mappings: 0, arrays: 0, semaphores: 0, streams: 1, events: 3, ",
             ),
             (
                 "timeline.dropped_for_ever.native",
+                8,
+                "imports: 1, mappings: 1, arrays: 0, semaphores: 1, streams: 1, events: 4, ",
+            ),
+            // Native memory, imported by CUDA's own function, and the context that it is of.
+            (
+                "lifetime.drop_everything_with_work_pending",
                 7,
-                "imports: 1, mappings: 1, arrays: 0, semaphores: 1, streams: 1, events: 3, ",
+                "imports: 0, mappings: 0, arrays: 0, semaphores: 0, streams: 1, events: 3, modules: 0, allocations: 0, \
+                 descriptors: 1, reservations: 1, ",
+            ),
+            (
+                "timeline.dropped_for_ever.native",
+                9,
+                "imports: 0, mappings: 0, arrays: 0, semaphores: 1, streams: 1, events: 4, modules: 0, allocations: 0, \
+                 descriptors: 1, reservations: 1, ",
             ),
         ];
         let text = self.told(" alive at the end of ")?;

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
 /// What the stand-in does, as the real driver did, and what the library must do: part of the call, of what the driver
 /// alone did, and of what the library did.
 const ROWS: &[(&str, &str, &str)] = &[
+    ("that the driver itself exported", "accepted", "data right at both ends"),
     ("from the number -1", "CUDA_ERROR_UNKNOWN (999)", "invalid argument"),
     ("from the number 9999", "CUDA_ERROR_UNKNOWN (999)", "invalid argument"),
     ("import /dev/null as memory", "UNKNOWN (999); the driver closed the descriptor", "came back open"),

@@ -15,7 +15,11 @@ pub(super) fn is_lost(error: &Error) -> bool {
 /// The stream is live, and of this device.
 pub(super) unsafe fn is_idle(device: &dyn BackendDevice, raw: RawStream) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { device.query_stream(raw).unwrap_or_else(|error| confirms(device, raw, &error)) }
+    unsafe { device.query_stream(raw) }.unwrap_or_else(|error| {
+        tracing::warn!(%error, "asking a stream failed; it counts as busy unless the device is lost");
+        // SAFETY: the caller's promise.
+        unsafe { confirms(device, raw, &error) }
+    })
 }
 
 /// Whether everything enqueued on a stream so far has run, asked again if the driver does not say.
