@@ -30,7 +30,7 @@ pub(crate) fn native<V: Vendor>(context: &Arc<Context<V>>, request: &MemoryImpor
     let imported = match request.handle().as_win32()? {
         Win32Object::Handle(handle) => Allocation::imported(context, request.size(), handle.as_raw().cast()),
         // The function takes no names.
-        Win32Object::Name(_) => return None,
+        _ => return None,
     };
     Some(imported)
 }
