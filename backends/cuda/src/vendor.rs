@@ -41,7 +41,8 @@ impl Vendor for Cuda {
     // of the context have, and meanwhile most calls of other threads wait with them.
     const FREES_WAIT_FOR_STREAMS: bool = true;
     // On a host with two H200, `cuImportExternalMemory` of what driver 580 exported itself ends with SIGSEGV from 512 MiB on.
-    const IMPORTS_NATIVE_MEMORY: bool = true;
+    // Nothing is known of Windows.
+    const IMPORTS_NATIVE_MEMORY: bool = cfg!(unix);
     // Measured of driver 580 on an H200: of some 2,500 fills of 32 to 4,096 bytes each with a signal behind it, one was not
     // there yet when another stream had waited for that signal. Of 96,000 each no fill of 16, 32 or 64 KiB was overtaken, no
     // copy and no kernel.

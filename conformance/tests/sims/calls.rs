@@ -3,6 +3,7 @@
 use gpu_interop_conformance::{Call, CallTrace, CaseReport, Outcome};
 use libtest_mimic::{Failed, Trial};
 
+use crate::cuda::{NATIVE_IMPORT, NATIVE_MAP};
 use crate::run::{Ran, Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -45,13 +46,13 @@ fn code(call: &Call) -> Option<u32> {
 }
 
 fn failed() -> Result<(), Failed> {
-    let report = with(cuda(), "cuMemImportFromShareableHandle:1:999")?;
+    let report = with(cuda(), &format!("{NATIVE_IMPORT}:1:999"))?;
     let (case, calls) = trace(&report)?;
     check(case.outcome == Outcome::Failed, format!("{case:?}"))?;
-    let import = last(calls, "cuMemImportFromShareableHandle")?;
+    let import = last(calls, NATIVE_IMPORT)?;
     check(code(import) == Some(999), format!("{import:?}"))?;
-    let kind = if cfg!(unix) { ", 1" } else { ", 2" };
-    check(import.arguments.ends_with(kind), &*import.arguments)?;
+    let (kind, native) = (import.arguments.contains("{type 2, "), import.arguments.ends_with(", 1"));
+    check(if cfg!(unix) { native } else { kind }, &*import.arguments)?;
     // What was allocated for it succeeded, and says where.
     let reserve = last(calls, "cuMemAddressReserve")?;
     let made = reserve.returned.as_ref().map(|returned| returned.made.as_str()).unwrap_or_default();
@@ -61,41 +62,47 @@ fn failed() -> Result<(), Failed> {
         calls.newest.is_sorted_by_key(|call| call.number) && calls.newest.is_sorted_by_key(|call| call.began_us);
     check(order && calls.newest.iter().all(|call| call.thread > 0 && call.returned.is_some()), format!("{calls:?}"))?;
     // And for people.
-    check(report.text().contains(&format!("cuMemImportFromShareableHandle({}) = 999", import.arguments)), report.text())
+    check(report.text().contains(&format!("{NATIVE_IMPORT}({}) = 999", import.arguments)), report.text())
 }
 
 fn crashed() -> Result<(), Failed> {
-    let report = with(cuda(), "cuMemMap:2:abort")?;
+    let report = with(cuda(), &format!("{NATIVE_MAP}:abort"))?;
     let (case, calls) = trace(&report)?;
     check(case.outcome == Outcome::Crashed, format!("{case:?}"))?;
     let (last_one, others) = calls.newest.split_last().ok_or("no calls")?;
-    check(last_one.function == "cuMemMap" && last_one.returned.is_none(), format!("{last_one:?}"))?;
+    check(
+        Some(&*last_one.function) == NATIVE_MAP.split(':').next() && last_one.returned.is_none(),
+        format!("{last_one:?}"),
+    )?;
     check(!others.is_empty() && others.iter().all(|call| call.returned.is_some()), format!("{others:?}"))?;
-    check(report.text().contains(", 0) DID NOT RETURN"), report.text())
+    check(
+        report.text().contains(if cfg!(unix) { ", 0) DID NOT RETURN" } else { "flags 0}) DID NOT RETURN" }),
+        report.text(),
+    )
 }
 
 fn hung() -> Result<(), Failed> {
     let run = cuda().arg("--timeout").arg("6");
-    let report = with(run, "cuMemMap:2:hang")?;
+    let report = with(run, &format!("{NATIVE_MAP}:hang"))?;
     let (case, calls) = trace(&report)?;
     check(case.outcome == Outcome::TimedOut, format!("{case:?}"))?;
     let running: Vec<&str> =
         calls.newest.iter().filter(|call| call.returned.is_none()).map(|call| call.function.as_str()).collect();
-    check(running == ["cuMemMap"], format!("{running:?}"))
+    check(running == NATIVE_MAP.split(':').take(1).collect::<Vec<_>>(), format!("{running:?}"))
 }
 
 /// Scenarios that pass have none, and those of others in the same process are not taken for their own.
 fn only_its_own() -> Result<(), Failed> {
     // The third runs in a process of its own, whose first import it is.
     let run = cuda().filter("memory.{read_device_local,write_device_local,round_trip}");
-    let report = run.arg("--verbose").env("SIM_FAIL", "cuMemImportFromShareableHandle:2:999").run()?;
+    let report = run.arg("--verbose").env("SIM_FAIL", &format!("{NATIVE_IMPORT}:2:999")).run()?;
     let outcomes: Vec<Outcome> = report.results.iter().map(|case| case.outcome).collect();
     check(outcomes == [Outcome::Passed, Outcome::Failed, Outcome::Passed], format!("{outcomes:?}"))?;
     let traces: Vec<&CallTrace> = report.results.iter().filter_map(|case| case.calls.as_ref()).collect();
     let [calls] = traces.as_slice() else { return Err(format!("{} traces", traces.len()).into()) };
     check(calls.newest.first().is_some_and(|call| call.number > 1), "counted from the process's first")?;
     let of = |function: &str| calls.newest.iter().filter(|call| call.function == function).count();
-    check(of("cuMemImportFromShareableHandle") == 1 && of("cuInit") == 0, format!("{calls:?}"))?;
+    check(of(NATIVE_IMPORT) == 1 && of("cuInit") == 0, format!("{calls:?}"))?;
     // Memory is given back within the scenario; what the process gives back at its end is not the scenario's.
     check(of("cuMemRelease") == 1 && of("cuDevicePrimaryCtxRelease") == 0, format!("{calls:?}"))
 }
@@ -108,13 +115,13 @@ fn hip() -> Result<(), Failed> {
 }
 
 fn without_isolation() -> Result<(), Failed> {
-    let report = with(cuda().in_one_process(), "cuMemImportFromShareableHandle:1:999")?;
+    let report = with(cuda().in_one_process(), &format!("{NATIVE_IMPORT}:1:999"))?;
     let (_, calls) = trace(&report)?;
-    check(code(last(calls, "cuMemImportFromShareableHandle")?) == Some(999), format!("{calls:?}"))
+    check(code(last(calls, NATIVE_IMPORT)?) == Some(999), format!("{calls:?}"))
 }
 
 fn not_asked() -> Result<(), Failed> {
-    let run = cuda().filter(SCENARIO).env("SIM_FAIL", "cuMemImportFromShareableHandle:1:999");
+    let run = cuda().filter(SCENARIO).env("SIM_FAIL", &format!("{NATIVE_IMPORT}:1:999"));
     let report = run.run()?;
     check(report.results.iter().all(|case| case.outcome == Outcome::Failed && case.calls.is_none()), report.text())?;
     check(!report.text().contains("driver calls"), report.text())

@@ -80,15 +80,25 @@ fn without_uuid() -> Result<(), Failed> {
     report.nothing_alive()
 }
 
+/// What imports CUDA's own memory: the driver's own function on Linux.
+pub(crate) const NATIVE_IMPORT: &str =
+    if cfg!(unix) { "cuMemImportFromShareableHandle" } else { "cuImportExternalMemory" };
+/// What maps such an import first, and which of its uses that is: the allocation itself is mapped before.
+pub(crate) const NATIVE_MAP: &str = if cfg!(unix) { "cuMemMap:2" } else { "cuExternalMemoryGetMappedBuffer:1" };
+
 /// The suite fails when the driver does, with what the driver answered, and nothing is lost on the way.
 fn faults() -> Result<(), Failed> {
+    let import = |answer: &str| format!("{NATIVE_IMPORT}:1:{answer}");
+    let [unknown, address, other, null] = ["999", "700", "54321", "null"].map(import);
+    let maps = format!("{NATIVE_MAP}:1");
+    let no_address = if cfg!(unix) { "cuMemAddressReserve:2:null" } else { "cuExternalMemoryGetMappedBuffer:1:null" };
     let faults = [
-        ("cuMemImportFromShareableHandle:1:999", "CUDA_ERROR_UNKNOWN (999)"),
-        ("cuMemImportFromShareableHandle:1:700", "CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
-        ("cuMemImportFromShareableHandle:1:54321", "code 54321"),
-        ("cuMemImportFromShareableHandle:1:null", "null handle"),
-        ("cuMemMap:2:1", "CUDA_ERROR_INVALID_VALUE (1)"),
-        ("cuMemAddressReserve:2:null", "null handle"),
+        (&*unknown, "CUDA_ERROR_UNKNOWN (999)"),
+        (&*address, "CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
+        (&*other, "code 54321"),
+        (&*null, "null handle"),
+        (&*maps, "CUDA_ERROR_INVALID_VALUE (1)"),
+        (no_address, "null handle"),
         ("cuMemcpyDtoHAsync_v2:1:719", "CUDA_ERROR_LAUNCH_FAILED (719)"),
         ("cuStreamCreate:2:2", "CUDA_ERROR_OUT_OF_MEMORY (2)"),
         ("cuMemCreate:1:2", "CUDA_ERROR_OUT_OF_MEMORY (2)"),

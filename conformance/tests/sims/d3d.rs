@@ -95,7 +95,7 @@ fn hip() -> Result<(), Failed> {
             ("timeline.", 26),
             ("property.", 3),
             ("environment.", 2),
-            ("import.win32_", 25),
+            ("import.win32_", 24),
         ],
     )
 }

@@ -3,6 +3,7 @@
 use gpu_interop_conformance::{Merged, Outcome};
 use libtest_mimic::{Failed, Trial};
 
+use crate::cuda::NATIVE_IMPORT;
 use crate::cuda::NO_NATIVE_FORMS;
 use crate::run::{Run, check};
 
@@ -22,7 +23,7 @@ fn on(device: &str) -> Run {
 fn named() -> Result<(), Failed> {
     for device in ["0", "1"] {
         let run = on(device).exporter("native").filter("memory.fill").arg("--verbose");
-        let report = run.env("SIM_FAIL", "cuMemImportFromShareableHandle:1:999").run()?;
+        let report = run.env("SIM_FAIL", &format!("{NATIVE_IMPORT}:1:999")).run()?;
         let calls = report.results.iter().filter_map(|case| case.calls.as_ref()).flat_map(|calls| &calls.newest);
         let retained: Vec<&str> = calls
             .filter(|call| call.function == "cuDevicePrimaryCtxRetain")

@@ -9,6 +9,7 @@ use gpu_interop_conformance::{Outcome, Report};
 use libtest_mimic::{Failed, Trial};
 use rustix::process::{Pid, Signal};
 
+use crate::cuda::NATIVE_IMPORT;
 use crate::run::{Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -58,7 +59,7 @@ fn run(
 fn hanging() -> Run {
     Run::cuda()
         .filter("memory.{read_device_local,write_device_local,round_trip}")
-        .env("SIM_FAIL", "cuMemImportFromShareableHandle:2:hang")
+        .env("SIM_FAIL", &format!("{NATIVE_IMPORT}:2:hang"))
 }
 
 fn interrupted(signal: fn(Pid) -> Result<(), Failed>) -> Result<(), Failed> {
