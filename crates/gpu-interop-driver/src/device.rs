@@ -1,12 +1,10 @@
 //! One device, from its opening to its end.
 
-mod calls;
-
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gpu_interop_core::backend::{DevicePtr, RawMemory, RawStream};
+use gpu_interop_core::backend::{DevicePtr, RawStream};
 use gpu_interop_core::{Capabilities, DeviceIdentity, Result};
 
 use crate::call::call;
@@ -14,13 +12,33 @@ use crate::capabilities;
 use crate::copied_fill::{self, Values};
 use crate::driver::Driver;
 use crate::exportable::Allocation;
-use crate::functions::{DeviceAddress, DeviceNumber};
+use crate::functions::DeviceNumber;
 use crate::graph::Graphs;
 use crate::host_words::{HostWords, Value};
 use crate::levels::Levels;
 use crate::mapping::Imports;
 use crate::unfenced::Unfenced;
 use crate::vendor::{Context, Vendor};
+
+/// Calls a function of the driver with the device current, as `call` does. In an unsafe block.
+macro_rules! current {
+    ($device:ident.$enter:ident().$function:ident $($rest:tt)*) => {{
+        let (driver, _current) = $device.context.$enter()?;
+        call!(driver.$function $($rest)*)
+    }};
+}
+
+/// As `current`, for functions that write what they made to their first argument: the number and the function's name.
+macro_rules! create {
+    ($device:ident.$function:ident($($argument:expr),* $(,)?)) => {{
+        let mut made = 0;
+        current!($device.enter().$function(&raw mut made $(, $argument)*))
+            .map(|()| (made, $device.context.driver.functions.$function.operation))
+    }};
+}
+
+mod calls;
+mod memory;
 
 /// A device of a vendor's driver.
 #[derive(Debug)]
@@ -77,12 +95,6 @@ impl<V: Vendor> VendorDevice<V> {
         if size < V::OVERTAKEN_FILLS {
             self.unfenced.add(stream.get());
         }
-    }
-
-    /// The first address of an import by the driver's own function.
-    fn native(&self, memory: RawMemory) -> Option<DeviceAddress> {
-        let of = || self.allocations().get(&memory.get()).map(Allocation::address);
-        if V::IMPORTS_NATIVE_MEMORY { of() } else { None }
     }
 
     /// Has a stream write a word. Where another stream would not see that, the host writes those of signal memory.

@@ -4,9 +4,9 @@ use std::ffi::{CStr, c_void};
 use std::sync::atomic::Ordering;
 
 use gpu_interop_core::backend::{
-    ArrayCopy, ExportableAllocation, HostFunction, RawAllocation, RawArray, RawEvent, RawGraph, RawGraphNode,
-    RawKernel, RawMemory, RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture,
-    RawWait, SignalMemory, TextureSource,
+    ArrayCopy, ExportableAllocation, HostFunction, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory,
+    RawMipmappedArray, RawModule, RawSemaphore, RawSignal, RawStream, RawSurface, RawTexture, RawWait, SignalMemory,
+    TextureSource,
 };
 use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{
@@ -15,12 +15,10 @@ use gpu_interop_core::{
 };
 
 use super::VendorDevice;
-use crate::abi::MemoryBufferDesc;
 use crate::arguments::{count, kernel_arguments, number};
 use crate::batch::{one_call, with_signals, with_waits};
 use crate::call::call;
 use crate::driver::not_null;
-use crate::exportable::Allocation;
 use crate::graph;
 use crate::host_words::Value;
 use crate::import;
@@ -29,23 +27,6 @@ use crate::signal_memory;
 use crate::texture;
 use crate::trace::DriverFunction;
 use crate::vendor::{Doing, Vendor, WordWait};
-
-/// Calls a function of the driver with the device current, as `call` does. In an unsafe block.
-macro_rules! current {
-    ($device:ident.$enter:ident().$function:ident $($rest:tt)*) => {{
-        let (driver, _current) = $device.context.$enter()?;
-        call!(driver.$function $($rest)*)
-    }};
-}
-
-/// As `current`, for functions that write what they made to their first argument: the number and the function's name.
-macro_rules! create {
-    ($device:ident.$function:ident($($argument:expr),* $(,)?)) => {{
-        let mut made = 0;
-        current!($device.enter().$function(&raw mut made $(, $argument)*))
-            .map(|()| (made, $device.context.driver.functions.$function.operation))
-    }};
-}
 
 // SAFETY: the drivers' own contract is the trait's: pinned memory lives until it is freed, a query answers success when the
 // work has run, and only codes of a lost context become `DeviceLost`. As for the unsafe methods, the caller keeps the
@@ -70,64 +51,22 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
-        let (driver, _current) = self.context.enter()?;
-        if let Some(imported) = import::native(&self.context, request) {
-            let allocation = imported?;
-            // An address: no driver's handle is the same.
-            let key = count(driver.functions.mem_address_reserve.operation, allocation.address())?;
-            self.allocations().insert(key, allocation);
-            return Ok(RawMemory::new(key));
-        }
-        let memory = import::memory(driver, request).map(RawMemory::new)?;
-        if V::MAPS_WHOLE_IMPORTS || (V::MAPS_WHOLE_DEDICATED && request.is_dedicated()) {
-            self.imports.add(memory, request.size());
-        }
-        Ok(memory)
+        self.import(request)
     }
 
     unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()> {
-        if V::IMPORTS_NATIVE_MEMORY {
-            let (_driver, _current) = self.context.enter()?;
-            let native = self.allocations().remove(&memory.get());
-            if let Some(allocation) = native {
-                return allocation.free();
-            }
-        }
-        // SAFETY: mapped as a whole, and no range of it is in use: they end before their import, by contract.
-        let free = |whole| unsafe { current!(self.enter().mem_free(whole)) };
-        // SAFETY: live and freed once, by contract.
-        let destroy = || unsafe { current!(self.enter().destroy_external_memory(memory.get())) };
-        let whole = self.imports.remove(memory).filter(|_| V::frees_mappings(&self.context.driver));
-        if let Err(error) = whole.map_or(Ok(()), free) {
-            // The import ends all the same, and its result is the caller's.
-            tracing::error!(%error, "freeing a mapping failed; it is leaked");
-        }
-        destroy()
+        // SAFETY: live and freed once, and no range of it is in use, by contract.
+        unsafe { self.end_import(memory) }
     }
 
     unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr> {
-        if let Some(all) = self.native(memory) {
-            return Ok(DevicePtr::new(all.wrapping_add(offset)));
-        }
-        let map = |offset, size| {
-            let desc = MemoryBufferDesc::new(offset, size);
-            // SAFETY: live, and the range is inside it, by contract.
-            let (address, operation) = unsafe { create!(self.get_mapped_buffer(memory.get(), &raw const desc)) }?;
-            number(operation, address).map(|address| address as u64)
-        };
-        let address = self.imports.map(memory, offset, |all| map(0, all)).unwrap_or_else(|| map(offset, size));
-        address.map(DevicePtr::new)
+        // SAFETY: live, and the range is inside it, by contract.
+        unsafe { self.map(memory, offset, size) }
     }
 
     unsafe fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()> {
-        if self.native(memory).is_some() {
-            return Ok(());
-        }
         // SAFETY: mapped by `map_buffer` and freed once, by contract.
-        let free = |address| unsafe { current!(self.enter().mem_free(address)) };
-        let frees = V::frees_mappings(&self.context.driver);
-        let whole = (!V::KEEPS_MAPPINGS).then_some(|address| if frees { free(address) } else { Ok(()) });
-        self.imports.free(memory, whole).unwrap_or_else(|| free(buffer.get()))
+        unsafe { self.unmap(memory, buffer) }
     }
 
     unsafe fn map_mipmapped_array(&self, memory: RawMemory, desc: &MipmappedArrayDesc) -> Result<RawMipmappedArray> {
@@ -188,28 +127,15 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
     }
 
     fn create_exportable(&self, size: u64) -> Result<ExportableAllocation> {
-        let (driver, _current) = self.context.enter()?;
-        let allocation = Allocation::new(&self.context, size)?;
-        let (ptr, size) = (DevicePtr::new(allocation.address()), allocation.size());
-        let key = count(driver.functions.mem_address_reserve.operation, ptr.get())?;
-        self.allocations().insert(key, allocation);
-        Ok(ExportableAllocation { raw: RawAllocation::new(key), ptr, size })
+        self.allocate(size)
     }
 
     unsafe fn export_allocation(&self, allocation: &ExportableAllocation) -> Result<MemoryHandle> {
-        let (driver, _current) = self.context.enter()?;
-        let operation = driver.functions.mem_export_to_shareable_handle.operation;
-        match self.allocations().get(&allocation.raw.get()) {
-            Some(allocation) => allocation.export(),
-            None => Err(Error::invalid(operation, "there is no such allocation")),
-        }
+        self.export(allocation.raw)
     }
 
     unsafe fn destroy_exportable(&self, allocation: &ExportableAllocation) -> Result<()> {
-        let (driver, _current) = self.context.enter()?;
-        let removed = self.allocations().remove(&allocation.raw.get());
-        let operation = driver.functions.mem_release.operation;
-        removed.ok_or_else(|| Error::invalid(operation, "there is no such allocation"))?.free()
+        self.free_allocation(allocation.raw)
     }
 
     unsafe fn import_semaphore(&self, request: &SemaphoreImport) -> Result<RawSemaphore> {
