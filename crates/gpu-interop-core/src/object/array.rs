@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::device::DeviceInner;
-use super::lifetime::{InFlight, Owned};
 use super::memory::MemoryInner;
+use super::owned::{InFlight, Owned};
 use super::resource::Resource;
 use crate::array::MipmappedArrayDesc;
 use crate::backend::{RawArray, RawMipmappedArray};

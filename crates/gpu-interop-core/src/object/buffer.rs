@@ -4,8 +4,8 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::device::DeviceInner;
-use super::lifetime::{InFlight, Owned};
 use super::memory::MemoryInner;
+use super::owned::{InFlight, Owned};
 use super::resource::Resource;
 use super::validate;
 use crate::backend::{DevicePtr, RawMemory};

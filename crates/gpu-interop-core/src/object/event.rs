@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::device::DeviceInner;
-use super::lifetime::Owned;
+use super::owned::Owned;
 use super::resource::Resource;
 use crate::backend::RawEvent;
 use crate::error::Result;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::buffer::BufferSlice;
 use super::device::DeviceInner;
-use super::lifetime::Owned;
+use super::owned::Owned;
 use super::resource::Resource;
 use crate::backend::{DevicePtr, ExportableAllocation};
 use crate::error::Result;

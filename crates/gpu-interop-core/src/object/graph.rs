@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use smallvec::SmallVec;
 
 use super::device::{Device, DeviceInner};
-use super::lifetime::{Owned, lock};
+use super::lifetime::lock;
+use super::owned::Owned;
 use super::resource::Resource;
 use super::semaphore::{SemaphoreSignal, SemaphoreWait, TimelineSignal, User, empty};
 use super::stream::Stream;

@@ -20,20 +20,19 @@
 //! go meanwhile is kept until none does, or until much is kept and those waits have been met. No lock is held over a call of the driver, but one that keeps a stream from being
 //! destroyed under the call.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::device::DeviceInner;
+use super::kept::{Behind, Kept, Retired, Wait};
 use super::progress::{self, is_lost};
-use super::resource::{Borrower, Container, Resource};
+use super::resource::{Borrower, Resource};
 use super::slots::{Live, Met, Slots, User, Waiting};
 use super::{host_function, neighbours};
-use crate::backend::{BackendDevice, RawEvent, RawStream};
+use crate::backend::{BackendDevice, RawStream};
 use crate::bridge::{Bridges, Threads};
 use crate::error::Result;
 use crate::handle::Owner;
@@ -42,137 +41,6 @@ use crate::handle::Owner;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it waits at the most for threads that were told to end.
 const MOMENT: Duration = Duration::from_millis(50);
-
-/// The streams an object was used on, one bit a slot.
-#[derive(Debug, Default)]
-pub(super) struct InFlight(AtomicU64);
-
-impl InFlight {
-    /// Notes a use on the stream in `slot`. Called before the work is enqueued.
-    #[inline]
-    pub(super) fn mark(&self, slot: usize) {
-        let bit = 1 << (slot % 64);
-        // Relaxed: the bits are read when the object is dropped, which already happens after every use.
-        if self.0.load(Ordering::Relaxed) & bit == 0 {
-            self.0.fetch_or(bit, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn bits(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// An object's hold on its driver resource and its device.
-#[derive(Debug)]
-pub(super) struct Owned {
-    pub(super) device: Arc<DeviceInner>,
-    pub(super) in_flight: InFlight,
-    resource: Option<Resource>,
-}
-
-impl Owned {
-    pub(super) fn new(device: Arc<DeviceInner>, resource: Resource) -> Self {
-        let owned = Self { device, in_flight: InFlight::default(), resource: Some(resource) };
-        if let Resource::Stream { slot, .. } = resource {
-            owned.in_flight.mark(slot);
-        }
-        owned
-    }
-
-    /// Frees the resource now, or once the work that uses it has run.
-    pub(super) fn release(&mut self) -> Result<()> {
-        match self.resource.take() {
-            // It is the other process's.
-            Some(_) if self.device.is_forked() => Ok(()),
-            Some(resource) => self
-                .device
-                .lifetimes
-                .retire(&*self.device.raw, resource, self.in_flight.bits())
-                .map_err(|error| self.device.decorate(error)),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        let resource = self.resource;
-        if let Err(error) = self.release() {
-            tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked");
-        }
-    }
-}
-
-/// What a retired object waits for.
-#[derive(Debug, Clone, Copy)]
-enum Wait {
-    /// An event recorded after the last use, owned by the entry.
-    Event { event: RawEvent, slot: usize },
-    /// The stream in this slot being idle, where no event could be recorded; the graph in it being gone.
-    Idle(usize),
-}
-
-#[derive(Debug)]
-struct Retired {
-    resource: Resource,
-    waits: SmallVec<[Wait; 2]>,
-    /// What streams waited for when it could have gone first, and freeing would have blocked.
-    behind: Option<Behind>,
-}
-
-/// Waits for something outside that a free would wait for, too.
-#[derive(Debug, Clone)]
-struct Behind {
-    own: Waiting,
-    /// Also streams of other devices that are the same hardware.
-    others: bool,
-}
-
-/// What was let go and is not gone.
-#[derive(Debug, Default)]
-struct Kept {
-    /// What waits, in the order in which it was let go.
-    retired: Vec<Retired>,
-    /// How much of what was let go lives in which container, until it is gone: also what a thread is freeing.
-    occupants: BTreeMap<Container, usize>,
-    /// How many threads are looking at what waits, which is not in `retired` then, or free something.
-    at_work: usize,
-}
-
-impl Kept {
-    fn enter(&mut self, resource: &Resource) {
-        for container in resource.lives_in().into_iter().flatten() {
-            *self.occupants.entry(container).or_default() += 1;
-        }
-    }
-
-    fn leave(&mut self, resource: &Resource) {
-        for container in resource.lives_in().into_iter().flatten() {
-            if let Entry::Occupied(mut count) = self.occupants.entry(container) {
-                *count.get_mut() -= 1;
-                if *count.get() == 0 {
-                    count.remove();
-                }
-            }
-        }
-    }
-
-    /// Notes that a thread is done with its work, and has freed these. Whether something may go now that was kept for one of
-    /// them.
-    fn finish(&mut self, freed: &[Resource]) -> bool {
-        self.at_work -= 1;
-        let lived_in = |container| freed.iter().any(|resource| resource.lives_in().contains(&Some(container)));
-        let may_go =
-            |entry: &Retired| entry.resource.container().is_some_and(lived_in) && !self.is_occupied(&entry.resource);
-        self.retired.iter().any(|entry| entry.waits.is_empty() && entry.behind.is_none() && may_go(entry))
-    }
-
-    /// Whether something that lives in `resource` is not gone.
-    fn is_occupied(&self, resource: &Resource) -> bool {
-        resource.container().is_some_and(|container| self.occupants.contains_key(&container))
-    }
-}
 
 /// The streams of a device and the objects that wait for them.
 #[derive(Debug, Default)]
@@ -220,7 +88,7 @@ impl Lifetimes {
     }
 
     /// Frees `resource` now if the streams in `used` are idle, else later.
-    fn retire(&self, device: &dyn BackendDevice, resource: Resource, used: u64) -> Result<()> {
+    pub(super) fn retire(&self, device: &dyn BackendDevice, resource: Resource, used: u64) -> Result<()> {
         if host_function::running() {
             lock(&self.deferred).push((resource, used));
             return Ok(());
@@ -231,7 +99,7 @@ impl Lifetimes {
         self.collect_if_due(device);
         let waits = self.fence(device, used);
         let entry = Retired { resource, waits, behind: None };
-        let behind = if entry.waits.is_empty() { self.blocks(device, &entry, 0) } else { None };
+        let behind = if entry.waits.is_empty() { self.blocks(device, &entry, 0, &mut None) } else { None };
         {
             let mut kept = lock(&self.kept);
             kept.enter(&resource);
@@ -255,26 +123,38 @@ impl Lifetimes {
 
     /// Whether freeing would block until streams' waits are met, which this thread may be the one to bring about: what is
     /// waited for. A wait that another thread enqueues at this moment is not seen. `kept` are those that stay already.
+    /// `outside` is what was found in this pass since the last free.
     ///
     /// Where something outside is always waited for, as by a stream that is given frame after frame, more and more would be
     /// kept. Of many that are, one goes all the same once everything has been met that was waited for when it was let go:
     /// whoever brings that about is at work.
-    fn blocks(&self, device: &dyn BackendDevice, entry: &Retired, kept: usize) -> Option<Behind> {
+    fn blocks(
+        &self,
+        device: &dyn BackendDevice,
+        entry: &Retired,
+        kept: usize,
+        outside: &mut Option<Behind>,
+    ) -> Option<Behind> {
         const MANY: usize = 64;
         if !device.frees_wait_for_streams() || !entry.resource.may_wait_to_end() {
             return None;
         }
-        let own = self.waiting(device);
-        let others = neighbours::wait_outside(device, self);
-        if own.is_empty() && !others {
-            return None;
+        if outside.is_none() {
+            *outside = self.outside(device);
         }
-        let Some(behind) = &entry.behind else { return Some(Behind { own, others }) };
+        let now = outside.as_ref()?;
+        let Some(behind) = &entry.behind else { return Some(now.clone()) };
         // The marker of that time may be of before the last of those waits, so the one after it counts.
         let follows = |met: Met, then: Met| met.zip(then).is_some_and(|(met, then)| met > then + 1);
-        let is_met = |(slot, then): &(usize, Met)| own.iter().all(|(now, met)| now != slot || follows(*met, *then));
-        let lets_go = kept >= MANY && !others && !behind.others && behind.own.iter().all(is_met);
+        let is_met = |(slot, then): &(usize, Met)| now.own.iter().all(|(now, met)| now != slot || follows(*met, *then));
+        let lets_go = kept >= MANY && !now.others && !behind.others && behind.own.iter().all(is_met);
         (!lets_go).then(|| behind.clone())
+    }
+
+    /// The streams' waits for something outside that a free would wait for, too.
+    fn outside(&self, device: &dyn BackendDevice) -> Option<Behind> {
+        let (own, others) = (self.waiting(device), neighbours::wait_outside(device, self));
+        (!own.is_empty() || others).then_some(Behind { own, others })
     }
 
     /// Records an event on each busy stream in `used`.
@@ -337,14 +217,14 @@ impl Lifetimes {
         // A stream's events pass in order, so behind one that has not passed no other need be asked.
         let mut busy = BTreeSet::new();
         let (mut stay, mut freed) = (Vec::new(), Vec::new());
-        let count = entries.len();
+        let (count, mut outside) = (entries.len(), None);
         for mut entry in entries {
             let occupied = lock(&self.kept).is_occupied(&entry.resource);
             if occupied || !entry.waits.iter().all(|wait| self.passed(device, *wait, &mut busy)) {
                 stay.push(entry);
                 continue;
             }
-            entry.behind = self.blocks(device, &entry, count - freed.len());
+            entry.behind = self.blocks(device, &entry, count - freed.len(), &mut outside);
             if entry.behind.is_some() {
                 stay.push(entry);
                 continue;
@@ -355,6 +235,8 @@ impl Lifetimes {
                 }
             }
             let resource = entry.resource;
+            // A free takes time, in which streams may be given other waits.
+            outside = None;
             match self.free(device, resource) {
                 Ok(owner) => owners.extend(owner),
                 Err(error) => tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::array::MappedMipmappedArray;
 use super::buffer::MappedBuffer;
 use super::device::DeviceInner;
-use super::lifetime::Owned;
+use super::owned::Owned;
 use super::resource::Resource;
 use super::validate;
 use crate::array::{ArrayUsage, MipmappedArrayDesc};

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use super::device::DeviceInner;
-use super::lifetime::Owned;
+use super::owned::Owned;
 use super::resource::Resource;
 use crate::backend::{RawKernel, RawModule};
 use crate::error::{Error, Result};

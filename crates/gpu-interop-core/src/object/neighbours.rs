@@ -28,6 +28,9 @@ pub(super) fn wait_outside(device: &dyn BackendDevice, lifetimes: &Lifetimes) ->
     // Let go when nothing is locked: these may be the last to hold a device.
     let others: Vec<_> = {
         let all = lock(&ALL);
+        if all.len() < 2 {
+            return false;
+        }
         let is_own = |other: &&Neighbour| std::ptr::eq(other.lifetimes.as_ptr(), lifetimes);
         let Some(own) = all.iter().find(is_own) else { return false };
         let same = |other: &&Neighbour| other.backend == own.backend && !is_own(other);

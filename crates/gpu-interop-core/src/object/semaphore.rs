@@ -10,7 +10,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::device::DeviceInner;
-use super::lifetime::Owned;
+use super::owned::Owned;
 use super::resource::Resource;
 use super::stream::Stream;
 use crate::backend::{RawSemaphore, RawSignal, RawWait};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::array::{ArrayInner, MappedMipmappedArray};
-use super::lifetime::Owned;
+use super::owned::Owned;
 use super::resource::Resource;
 use super::transfer::READ_ONLY;
 use super::validate;

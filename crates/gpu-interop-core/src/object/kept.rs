@@ -1,0 +1,80 @@
+//! Objects that were dropped and are not freed yet.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use smallvec::SmallVec;
+
+use super::resource::{Container, Resource};
+use super::slots::Waiting;
+use crate::backend::RawEvent;
+
+/// What a retired object waits for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wait {
+    /// An event recorded after the last use, owned by the entry.
+    Event { event: RawEvent, slot: usize },
+    /// The stream in this slot being idle, where no event could be recorded; the graph in it being gone.
+    Idle(usize),
+}
+
+#[derive(Debug)]
+pub(super) struct Retired {
+    pub(super) resource: Resource,
+    pub(super) waits: SmallVec<[Wait; 2]>,
+    /// What streams waited for when it could have gone first, and freeing would have blocked.
+    pub(super) behind: Option<Behind>,
+}
+
+/// Waits for something outside that a free would wait for, too.
+#[derive(Debug, Clone)]
+pub(super) struct Behind {
+    pub(super) own: Waiting,
+    /// Also streams of other devices that are the same hardware.
+    pub(super) others: bool,
+}
+
+/// What was let go and is not gone.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// What waits, in the order in which it was let go.
+    pub(super) retired: Vec<Retired>,
+    /// How much of what was let go lives in which container, until it is gone: also what a thread is freeing.
+    occupants: BTreeMap<Container, usize>,
+    /// How many threads are looking at what waits, which is not in `retired` then, or free something.
+    pub(super) at_work: usize,
+}
+
+impl Kept {
+    pub(super) fn enter(&mut self, resource: &Resource) {
+        for container in resource.lives_in().into_iter().flatten() {
+            *self.occupants.entry(container).or_default() += 1;
+        }
+    }
+
+    pub(super) fn leave(&mut self, resource: &Resource) {
+        for container in resource.lives_in().into_iter().flatten() {
+            if let Entry::Occupied(mut count) = self.occupants.entry(container) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+    }
+
+    /// Notes that a thread is done with its work, and has freed these. Whether something may go now that was kept for one of
+    /// them.
+    pub(super) fn finish(&mut self, freed: &[Resource]) -> bool {
+        self.at_work -= 1;
+        let lived_in = |container| freed.iter().any(|resource| resource.lives_in().contains(&Some(container)));
+        let may_go =
+            |entry: &Retired| entry.resource.container().is_some_and(lived_in) && !self.is_occupied(&entry.resource);
+        self.retired.iter().any(|entry| entry.waits.is_empty() && entry.behind.is_none() && may_go(entry))
+    }
+
+    /// Whether something that lives in `resource` is not gone.
+    pub(super) fn is_occupied(&self, resource: &Resource) -> bool {
+        resource.container().is_some_and(|container| self.occupants.contains_key(&container))
+    }
+}

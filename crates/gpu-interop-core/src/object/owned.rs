@@ -1,0 +1,69 @@
+//! An object's hold on its driver resource, and the streams that used it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::device::DeviceInner;
+use super::resource::Resource;
+use crate::error::Result;
+
+/// The streams an object was used on, one bit a slot.
+#[derive(Debug, Default)]
+pub(super) struct InFlight(AtomicU64);
+
+impl InFlight {
+    /// Notes a use on the stream in `slot`. Called before the work is enqueued.
+    #[inline]
+    pub(super) fn mark(&self, slot: usize) {
+        let bit = 1 << (slot % 64);
+        // Relaxed: the bits are read when the object is dropped, which already happens after every use.
+        if self.0.load(Ordering::Relaxed) & bit == 0 {
+            self.0.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn bits(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// An object's hold on its driver resource and its device.
+#[derive(Debug)]
+pub(super) struct Owned {
+    pub(super) device: Arc<DeviceInner>,
+    pub(super) in_flight: InFlight,
+    resource: Option<Resource>,
+}
+
+impl Owned {
+    pub(super) fn new(device: Arc<DeviceInner>, resource: Resource) -> Self {
+        let owned = Self { device, in_flight: InFlight::default(), resource: Some(resource) };
+        if let Resource::Stream { slot, .. } = resource {
+            owned.in_flight.mark(slot);
+        }
+        owned
+    }
+
+    /// Frees the resource now, or once the work that uses it has run.
+    pub(super) fn release(&mut self) -> Result<()> {
+        match self.resource.take() {
+            // It is the other process's.
+            Some(_) if self.device.is_forked() => Ok(()),
+            Some(resource) => self
+                .device
+                .lifetimes
+                .retire(&*self.device.raw, resource, self.in_flight.bits())
+                .map_err(|error| self.device.decorate(error)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let resource = self.resource;
+        if let Err(error) = self.release() {
+            tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked");
+        }
+    }
+}
