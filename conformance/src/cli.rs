@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use globset::{Glob, GlobMatcher};
-use serde::Serialize;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -25,6 +24,7 @@ use crate::doctor;
 use crate::emulate::{EmulateArgs, Session};
 use crate::expectations::Expectations;
 use crate::exporter::ExporterName;
+use crate::files::{check_writable, to_json, write_file};
 use crate::internal::Internal;
 use crate::interrupt;
 use crate::manual::{self, CompletionsArgs, ManArgs};
@@ -33,10 +33,11 @@ use crate::output::{error_has_colours, say};
 use crate::report::merge::{self, MergeArgs};
 use crate::report::schema::{self, SchemaArgs};
 use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
+use crate::requirement;
 use crate::runner::{self, Case, Isolation, Plan, Progress, child};
 use crate::scenario::{Exporters, Scenario};
-use crate::suite::{BACKEND_NAMES, Suite};
-use crate::system::{self, raise_handle_limit};
+use crate::suite::Suite;
+use crate::system::raise_handle_limit;
 
 /// Exit status: something that ran has failed.
 pub(crate) const FAILED: u8 = 1;
@@ -309,7 +310,7 @@ impl FromStr for Devices {
 }
 
 fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
-    let required = check_required_names(suite, &args.require)?;
+    let required = requirement::parse(suite, &args.require)?;
     let (backend, passed_over) = match args.emulation.backend(args.backend.as_deref())? {
         Some(name) => (suite.backend(&name)?.name().to_owned(), Vec::new()),
         None => suite.default_backend()?,
@@ -352,7 +353,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
         } else {
             child::discover(under_test, plan.device, &plan.exporters, passed_over)?
         };
-        check_requirements(&required, &environment)?;
+        requirement::check(&required, &environment)?;
         reports.push(run_on(suite.scenarios(), under_test, args, &plan, &environment, &cases));
         plan.device += 1;
         let is_last = matches!(args.device, Devices::One(_)) || plan.device >= environment.devices.len();
@@ -410,115 +411,4 @@ fn run_on(
 fn default_jobs() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     NonZeroUsize::new((cores / 2).min(2)).unwrap_or(NonZeroUsize::MIN)
-}
-
-/// The exit status that a report deserves.
-pub(crate) fn status_of(report: &Report, required: &[Requirement]) -> Verdict<u8> {
-    if report.results.iter().any(|case| case.outcome.is_failure()) {
-        return Ok(FAILED);
-    }
-    if !report.results.iter().any(|case| case.outcome.ran()) {
-        return Err(Stop::Failed(
-            "nothing ran: every scenario was skipped or is unsupported, for the reasons above".into(),
-        ));
-    }
-    for requirement in required {
-        let Requirement::Exporter(name) = requirement else { continue };
-        if !report.results.iter().any(|case| case.exporter == Some(*name) && case.outcome.ran()) {
-            return Err(Stop::Failed(format!("--require {name}: no scenario ran with this exporter")));
-        }
-    }
-    Ok(0)
-}
-
-/// What `--require` asks for.
-pub(crate) enum Requirement {
-    Backend(String),
-    Exporter(ExporterName),
-}
-
-fn check_required_names(suite: &Suite, names: &[String]) -> Verdict<Vec<Requirement>> {
-    names
-        .iter()
-        .map(|name| {
-            if let Ok(exporter) = ExporterName::from_str(name, true) {
-                return if ExporterName::of_this_system().contains(&exporter) {
-                    Ok(Requirement::Exporter(exporter))
-                } else {
-                    Err(Stop::Failed(format!(
-                        "--require {name}: Direct3D is part of Windows, and this is another system"
-                    )))
-                };
-            }
-            let known = BACKEND_NAMES.iter().any(|backend| backend.to_string() == *name);
-            if known || suite.backend(name).is_ok() {
-                return Ok(Requirement::Backend(name.clone()));
-            }
-            Err(Stop::Failed(format!("--require {name}: there is no backend or exporter of this name")))
-        })
-        .collect()
-}
-
-fn check_requirements(required: &[Requirement], environment: &Environment) -> Verdict {
-    for requirement in required {
-        match requirement {
-            Requirement::Backend(name) if *name != environment.backend.name => {
-                let why = environment.passed_over.iter().find(|attempt| attempt.target == *name);
-                let why = why.map_or_else(
-                    || format!("choose it with --backend {name} or GPU_INTEROP_BACKEND={name}"),
-                    |attempt| attempt.reason.clone(),
-                );
-                return Err(Stop::Failed(format!(
-                    "--require {name}: this run would use the backend {}; {why}",
-                    environment.backend.name
-                )));
-            }
-            Requirement::Exporter(name) => match environment.exporter(*name) {
-                Some(exporter) if exporter.available.is_some() => {}
-                Some(exporter) => {
-                    let why = exporter.stop.as_ref().map_or("no reason", Stop::reason);
-                    return Err(Stop::Failed(format!("--require {name}: the exporter cannot be used: {why}")));
-                }
-                None => {
-                    return Err(Stop::Failed(format!("--require {name}: --exporter excludes it from this run")));
-                }
-            },
-            Requirement::Backend(_) => {}
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn to_json(value: &impl Serialize) -> Verdict<String> {
-    serde_json::to_string_pretty(value).map_err(|error| Stop::Failed(format!("cannot write JSON: {error}")))
-}
-
-/// Fails if there cannot be a file here. What is there stays.
-pub(crate) fn check_writable(path: &Path) -> Verdict {
-    let is_new = !path.exists();
-    std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot_write(path, &error))?;
-    if is_new {
-        std::fs::remove_file(path).map_err(|error| cannot_write(path, &error))?;
-    }
-    Ok(())
-}
-
-/// Writes a whole file at once: a run that is stopped leaves the one before, or none, and never half of one.
-pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || {
-        if !path.exists() || path.is_file() {
-            let mut file = system::readable_file().tempfile_in(folder)?;
-            std::io::Write::write_all(&mut file, text.as_bytes())?;
-            file.persist(path)?;
-            return Ok(());
-        }
-        // A pipe or a device.
-        std::fs::write(path, text)
-    };
-    write().map_err(|error| cannot_write(path, &error))
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Stop {
-    Stop::Failed(format!("cannot write {}: {error}", path.display()))
 }

@@ -8,8 +8,8 @@ use gpu_interop::{
 };
 use serde::Serialize;
 
-use crate::cli::to_json;
 use crate::exporter::{ExporterName, NO_LAYER};
+use crate::files::to_json;
 use crate::outcome::Verdict;
 use crate::output::say;
 use crate::report::{Environment, text};

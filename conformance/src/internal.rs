@@ -8,9 +8,9 @@ use clap::{Args, Subcommand};
 
 #[cfg(unix)]
 use crate::bench::load::{self, LoadArgs};
-use crate::cli::to_json;
 use crate::context::{Context, Seeds};
 use crate::exporter::ExporterName;
+use crate::files::to_json;
 use crate::outcome::Verdict;
 use crate::peer;
 #[cfg(unix)]

@@ -46,6 +46,7 @@ mod doctor;
 mod emulate;
 mod expectations;
 mod exporter;
+mod files;
 mod foreign_recording;
 #[cfg(unix)]
 mod gl;
@@ -60,6 +61,7 @@ mod peer;
 #[cfg(unix)]
 mod raw_cuda;
 mod report;
+mod requirement;
 mod runner;
 mod scenario;
 mod scenarios;

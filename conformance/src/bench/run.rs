@@ -9,8 +9,9 @@ use clap::Args;
 use globset::GlobMatcher;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{FAILED, check_writable, glob, to_json, write_file};
+use crate::cli::{FAILED, glob};
 use crate::emulate::{self, EmulateArgs};
+use crate::files::{check_writable, to_json, write_file};
 use crate::outcome::{Stop, Verdict};
 use crate::report::{Merged, Tool, html};
 use crate::suite::Suite;

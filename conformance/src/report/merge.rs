@@ -11,9 +11,11 @@ use serde_json::Value;
 
 use super::{Emulated, Report, SCHEMA, Tool, html, text};
 use crate::bench::{BENCH_SCHEMA, BenchReport};
-use crate::cli::{FAILED, Requirement, check_writable, status_of, to_json, write_file};
+use crate::cli::FAILED;
+use crate::files::{check_writable, to_json, write_file};
 use crate::outcome::{Stop, Verdict};
 use crate::output::say;
+use crate::requirement::{Requirement, status_of};
 
 /// The version of the form of merged reports. Grows when a reader would have to change.
 pub const MERGED_SCHEMA: u32 = 1;

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema};
 
 use super::{MERGED_SCHEMA, Merged, Report, SCHEMA};
 use crate::bench::{BENCH_SCHEMA, BenchReport};
-use crate::cli::to_json;
+use crate::files::to_json;
 use crate::outcome::Verdict;
 use crate::output::say;
 
