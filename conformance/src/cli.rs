@@ -474,3 +474,6 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
 fn cannot_write(path: &Path, error: &std::io::Error) -> Stop {
     Stop::Failed(format!("cannot write {}: {error}", path.display()))
 }
+
+#[cfg(test)]
+mod tests;
