@@ -82,3 +82,46 @@ impl Holdings {
         Self::now()
     }
 }
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+
+    /// Each sort of leak is found alone. Other tests of this process may open and close things meanwhile, but not so many.
+    #[test]
+    fn every_sort_of_leak_is_found() {
+        let mut files = Vec::new();
+        let leaks = Holdings::unchanged_by(20, |_| {
+            for _ in 0..20 {
+                files.push(std::fs::File::open("/dev/null")?);
+            }
+            Ok(())
+        });
+        let reason = leaks.expect_err("400 descriptors").to_string();
+        assert!(reason.contains("open descriptors after 20 cycles"), "{reason}");
+        drop(files);
+        let leaks = Holdings::unchanged_by(20, |_| {
+            for _ in 0..20 {
+                let (size, flags) = (4096, rustix::mm::MapFlags::PRIVATE);
+                // Every other page may be written, so that neighbours are no single region.
+                for protection in
+                    [rustix::mm::ProtFlags::READ, rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE]
+                {
+                    // SAFETY: fresh memory, which is leaked.
+                    unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), size, protection, flags) }?;
+                }
+            }
+            Ok(())
+        });
+        leaks.expect_err("800 mapped regions");
+        let leaks = Holdings::unchanged_by(20, |number| {
+            let byte = number.to_le_bytes()[0] | 1;
+            std::mem::forget(std::hint::black_box(vec![byte; 1 << 20]));
+            Ok(())
+        });
+        leaks.expect_err("20 MiB");
+        let stop = Holdings::unchanged_by(3, |_| Err(crate::outcome::Stop::Skipped("not here".into())));
+        assert_eq!(stop, Err(crate::outcome::Stop::Skipped("not here".into())), "what the cycle says itself");
+    }
+}

@@ -42,7 +42,7 @@ use crate::system::raise_handle_limit;
 /// Exit status: something that ran has failed.
 pub(crate) const FAILED: u8 = 1;
 /// Exit status: the run could not be made as asked, was interrupted, or ran nothing.
-const NOT_RUN: u8 = 2;
+pub(crate) const NOT_RUN: u8 = 2;
 
 const EXIT_STATUS: &str = "\
 Exit status: 0 if everything that ran passed; 1 if something that ran has failed; 2 if something could not be run as \

@@ -110,6 +110,12 @@ impl Context {
         })
     }
 
+    /// The same context with this exporter.
+    #[cfg(test)]
+    pub(crate) fn with_exporter(self, exporter: Box<dyn Exporter>) -> Self {
+        Self { exporter: Some(exporter), ..self }
+    }
+
     /// Runs a scenario with each seed, until it does not pass, and notes what the exporter's own checks did not see of it.
     pub(crate) fn run(&mut self, scenario: &Scenario, seeds: Seeds) -> Verdict {
         for number in 0..seeds.count.get() {

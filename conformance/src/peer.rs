@@ -230,3 +230,28 @@ pub(crate) fn this_program() -> Verdict<Command> {
 pub(crate) fn die_with_parent() -> Verdict {
     system::die_with(std::env::var(PARENT_VARIABLE).ok().as_deref())
 }
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+
+    fn peer(script: &str) -> Peer {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Peer::start_with(command).expect("a process")
+    }
+
+    /// However another process of a scenario ends, other than well, the scenario hears of it.
+    #[test]
+    fn a_peer_that_does_not_end_well_fails_its_scenario() {
+        assert_eq!(peer("exit 0").join(), Ok(()));
+        for (script, part) in [("exit 1", "exit status: 1"), ("exit 255", "255"), ("kill -9 $$", "signal")] {
+            match peer(script).join() {
+                Err(Stop::Failed(reason)) => assert!(reason.contains(part), "{script}: {reason}"),
+                other => panic!("{script}: {other:?}"),
+            }
+        }
+        assert_eq!(peer("exec sleep 60").kill(), Ok(()));
+    }
+}

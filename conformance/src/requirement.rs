@@ -86,3 +86,6 @@ pub(crate) fn status_of(report: &Report, required: &[Requirement]) -> Verdict<u8
     }
     Ok(0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -194,17 +194,3 @@ pub(crate) fn incremented(mut bytes: Vec<u8>) -> Vec<u8> {
     }
     bytes
 }
-
-/// Fails with the first byte that differs.
-pub(crate) fn same(found: &[u8], expected: &[u8], what: &str) -> Verdict {
-    if found.len() != expected.len() {
-        return Err(Stop::Failed(format!("{what}: {} bytes instead of {}", found.len(), expected.len())));
-    }
-    let mut differing = found.iter().zip(expected).enumerate().filter(|(_, (found, expected))| found != expected);
-    let Some((position, (first, wanted))) = differing.next() else { return Ok(()) };
-    Err(Stop::Failed(format!(
-        "{what}: {} of {} bytes differ, the first at {position}: expected {wanted:#04x}, found {first:#04x}",
-        differing.count() + 1,
-        found.len()
-    )))
-}

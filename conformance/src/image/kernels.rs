@@ -1,7 +1,7 @@
 //! The kernels that see images.
 
 use gpu_interop::{
-    ArrayShape, Feature, Kernel, KernelArg, LaunchConfig, MappedBuffer, ReadMode, Stream, Surface, Texture,
+    ArrayFormat, ArrayShape, Feature, Kernel, KernelArg, LaunchConfig, MappedBuffer, ReadMode, Stream, Surface, Texture,
 };
 use gpu_interop_kernels::{SURFACE_FILL, SURFACE_VERIFY, SurfaceShape, TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType};
 
@@ -106,25 +106,33 @@ impl<'a> ImageKernels<'a> {
         // texel, outlive the synchronisation.
         unsafe { self.stream.launch(kernel, &LaunchConfig::linear(width * height), &args) }?;
         let found = self.context.read(&self.stream, &target)?;
-        let (width, size) = (length(width)?, format.texel_size() as usize);
-        ensure_eq!(data.len() / size, found.len() / 16, "texels to compare");
-        for (number, (texel, fetched)) in data.chunks_exact(size).zip(found.chunks_exact(16)).enumerate() {
-            let expected = Fetched::expected(format, read, texel)?;
-            for (channel, (expected, bytes)) in expected.into_iter().zip(fetched.chunks_exact(4)).enumerate() {
-                let bits = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                if !expected.is_met_by(bits) {
-                    return Err(Stop::Failed(format!(
-                        "channel {channel} of texel ({}, {}), level {level} of {format}, which has the bytes {texel:x?}: \
-                         expected {expected:x?}, fetched {bits:#x} ({:?} as a float)",
-                        number % width,
-                        number / width,
-                        f32::from_bits(bits)
-                    )));
-                }
+        compare_fetches(format, read, length(width)?, data, &found).map_err(|stop| match stop {
+            Stop::Failed(reason) => Stop::Failed(format!("level {level} of {format}: {reason}")),
+            other => other,
+        })
+    }
+}
+
+/// Compares what was fetched, four words a texel, with what the texels' bytes in `data` stand for.
+fn compare_fetches(format: ArrayFormat, read: ReadMode, width: usize, data: &[u8], found: &[u8]) -> Verdict {
+    let size = format.texel_size() as usize;
+    ensure_eq!(data.len() / size, found.len() / 16, "texels to compare");
+    for (number, (texel, fetched)) in data.chunks_exact(size).zip(found.chunks_exact(16)).enumerate() {
+        let expected = Fetched::expected(format, read, texel)?;
+        for (channel, (expected, bytes)) in expected.into_iter().zip(fetched.chunks_exact(4)).enumerate() {
+            let bits = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            if !expected.is_met_by(bits) {
+                return Err(Stop::Failed(format!(
+                    "channel {channel} of texel ({}, {}), which has the bytes {texel:x?}: expected {expected:x?}, fetched \
+                     {bits:#x} ({:?} as a float)",
+                    number % width,
+                    number / width,
+                    f32::from_bits(bits)
+                )));
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// What both surface kernels take first, and the number of texels.
@@ -151,4 +159,52 @@ fn surface_args(surface: &Surface, spec: &ImageSpec, level: u32) -> Verdict<(Vec
 
 fn narrow(n: u64) -> Verdict<u32> {
     u32::try_from(n).map_err(|error| Stop::Failed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop::ChannelType;
+
+    use super::*;
+
+    /// One wrong word is found in the first, a middle and the last texel, in each channel that the format has.
+    #[test]
+    fn one_wrong_channel_of_one_texel_is_found() {
+        const TEXELS: usize = 35;
+        for (channel, channels, read) in [
+            (ChannelType::Uint8, 1_u8, ReadMode::Element),
+            (ChannelType::Uint16, 2, ReadMode::Element),
+            (ChannelType::Sint32, 4, ReadMode::Element),
+            (ChannelType::Unorm8, 4, ReadMode::NormalizedFloat),
+        ] {
+            let format = ArrayFormat::new(channel, channels).expect("a format");
+            let data = Pattern::new(5).bytes(0, TEXELS * format.texel_size() as usize);
+            let words = data.chunks_exact(format.texel_size() as usize).flat_map(|texel| {
+                let mut words = [0xeeee_eeee_u32; 4];
+                for (word, expected) in words.iter_mut().zip(Fetched::expected(format, read, texel).expect("a texel")) {
+                    *word = match expected {
+                        Fetched::Bits(bits) => bits,
+                        #[allow(clippy::cast_possible_truncation, reason = "rounds")]
+                        Fetched::Near(value) => (value as f32).to_bits(),
+                        Fetched::SrgbCode(_) => unreachable!("no sRGB"),
+                    };
+                }
+                words
+            });
+            let right: Vec<u8> = words.flat_map(u32::to_ne_bytes).collect();
+            let compare = |found: &[u8]| compare_fetches(format, read, 7, &data, found);
+            assert_eq!(compare(&right), Ok(()), "{format}");
+            for texel in [0, 17, TEXELS - 1] {
+                for channel in 0..usize::from(channels) {
+                    let mut wrong = right.clone();
+                    // A high byte, so that a float is far away.
+                    wrong[texel * 16 + channel * 4 + 3] ^= 0x40;
+                    let found = compare(&wrong).expect_err("a wrong channel").to_string();
+                    let place = format!("channel {channel} of texel ({}, {})", texel % 7, texel / 7);
+                    assert!(found.contains(&place), "{format}: {found}");
+                }
+            }
+            assert!(compare(&right[16..]).is_err() && compare(&right[..16 * (TEXELS - 1)]).is_err(), "too few texels");
+        }
+    }
 }

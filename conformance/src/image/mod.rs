@@ -43,13 +43,26 @@ impl dyn ExportedImage {
 
     /// Checks every byte of it from the exporter's side.
     pub(crate) fn verify_all(&self, pattern: Pattern, what: &str) -> Verdict {
-        (0..self.spec().levels).try_for_each(|level| self.verify_level(level, pattern, what))
+        let what = format!("{what}, exporter's side");
+        verify_levels(self.spec(), pattern, &what, |level| self.read_level(level))
     }
 
     /// Checks every byte of one level from the exporter's side.
     pub(crate) fn verify_level(&self, level: u32, pattern: Pattern, what: &str) -> Verdict {
-        let found = self.read_level(level)?;
-        pattern.level(level).verify(0, &found, &format!("{what}, exporter's side, level {level} of {}", self.spec()))
+        verify_level(self.spec(), level, pattern, &format!("{what}, exporter's side"), &self.read_level(level)?)
+    }
+
+    /// Where each row of a linear image lies in the memory and in its level's pattern, and the level.
+    pub(crate) fn rows(&self) -> Verdict<Vec<(u64, u64, u32)>> {
+        let spec = self.spec();
+        let mut rows = Vec::new();
+        for (level, layer) in spec.subresources() {
+            let layout = self.row_layout(level, layer)?;
+            ensure!(layout.row_pitch >= layout.row_size || layout.rows == 1, "rows that overlap: {layout:?}");
+            let before = u64::from(layer) * spec.layer_size(level);
+            rows.extend(layout.places().map(|(place, at)| (place, before + at, level)));
+        }
+        Ok(rows)
     }
 
     /// Reads all layers of one level from the exporter's side.
@@ -62,6 +75,22 @@ impl dyn ExportedImage {
         }
         Ok(found)
     }
+}
+
+/// Checks every byte of every level of an image that `pattern` was written to. `read` gives all layers of a level.
+fn verify_levels(
+    spec: &ImageSpec,
+    pattern: Pattern,
+    what: &str,
+    mut read: impl FnMut(u32) -> Verdict<Vec<u8>>,
+) -> Verdict {
+    (0..spec.levels).try_for_each(|level| verify_level(spec, level, pattern, what, &read(level)?))
+}
+
+/// Checks every byte of one level, all layers of which are in `found`.
+fn verify_level(spec: &ImageSpec, level: u32, pattern: Pattern, what: &str, found: &[u8]) -> Verdict {
+    ensure_eq!(found.len() as u64, spec.level_size(level), "{what}: bytes of level {level} of {spec}");
+    pattern.level(level).verify(0, found, &format!("{what}, level {level} of {spec}"))
 }
 
 /// An image of the exporter that the device under test has imported and mapped.
@@ -114,12 +143,8 @@ impl SharedImage {
 
     /// Checks every byte of it as the device reads it.
     pub(crate) fn device_sees(&self, stream: &Stream, pattern: Pattern, what: &str) -> Verdict {
-        for level in 0..self.spec().levels {
-            let found = self.device_reads(stream, level)?;
-            let what = format!("{what}, device's side, level {level} of {}", self.spec());
-            pattern.level(level).verify(0, &found, &what)?;
-        }
-        Ok(())
+        let what = format!("{what}, device's side");
+        verify_levels(self.spec(), pattern, &what, |level| self.device_reads(stream, level))
     }
 
     /// Reads all layers of one level by the device.
@@ -188,6 +213,9 @@ pub(crate) fn for_each<T: Copy + std::fmt::Debug>(
     missing.iter().for_each(|(variant, reason)| leave_out(format!("{variant:?}: {reason}")));
     Ok(())
 }
+
+#[cfg(test)]
+mod compared;
 
 #[cfg(test)]
 mod tests {

@@ -47,11 +47,21 @@ pub(crate) fn run_group(
     exporter: Option<ExporterName>,
     device: usize,
     seeds: Seeds,
-    mut tell: impl FnMut(Ran) -> Verdict,
+    tell: impl FnMut(Ran) -> Verdict,
 ) -> Verdict {
     // The same for all of a group.
     let signals_by_host = scenarios.iter().any(|scenario| scenario.signals_by_host);
     let open = || Context::open_for(under_test.clone(), exporter, device, seeds.first, signals_by_host);
+    run_opened(open, scenarios, seeds, tell)
+}
+
+/// As [`run_group`], with what `open` gives.
+fn run_opened(
+    open: impl FnOnce() -> Verdict<Context>,
+    scenarios: &[&Scenario],
+    seeds: Seeds,
+    mut tell: impl FnMut(Ran) -> Verdict,
+) -> Verdict {
     let mut context = match caught(open) {
         Ok(context) => Some(context),
         Err(stop) => {
@@ -153,6 +163,9 @@ pub(crate) fn discover(
         passed_over,
     })
 }
+
+#[cfg(test)]
+mod groups;
 
 #[cfg(test)]
 mod tests {

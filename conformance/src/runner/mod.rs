@@ -147,6 +147,14 @@ impl Plan {
             side_by_side(jobs, &together, &run);
             alone.iter().for_each(run);
         }
+        // A case that is not in the report would fail no run.
+        for (index, case) in cases.iter().enumerate() {
+            let is_known = results.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|known| known.0 == index);
+            if !is_known {
+                let reason = format!("the suite has lost {}", case.scenario.id);
+                finished(index, Ended::without_log(Outcome::Failed, Some(reason)), Duration::ZERO);
+            }
+        }
         let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.sort_by_key(|(index, _)| *index);
         let results: Vec<CaseReport> = results.into_iter().map(|(_, result)| result).collect();

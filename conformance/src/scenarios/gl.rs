@@ -15,8 +15,8 @@ use super::{expect_error, expect_kind};
 use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::exporter::{BufferSpec, ExportedBuffer, ExportedImage, ImageSpec};
-use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented, same};
-use crate::image::{length, plain_format};
+use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented};
+use crate::image::{compare, length, plain_format};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
@@ -119,7 +119,7 @@ fn buffer(context: &Context) -> Verdict {
         stream.synchronize()?;
         side.takes_over(&barriers)?;
         let expected = incremented(pattern.bytes(0, SIZE));
-        same(&side.read(&shared)?, &expected, &format!("round {round}: what OpenGL sees"))?;
+        compare(&side.read(&shared)?, &expected, &format!("round {round}: what OpenGL sees"))?;
 
         pattern = pattern.other();
         side.write(&shared, &pattern.bytes(0, SIZE))?;
@@ -128,7 +128,7 @@ fn buffer(context: &Context) -> Verdict {
         stream.synchronize()?;
         let mut found = vec![0; SIZE];
         exported.read(0, &mut found)?;
-        same(&found, &incremented(pattern.bytes(0, SIZE)), &format!("round {round}: what the exporter sees"))?;
+        compare(&found, &incremented(pattern.bytes(0, SIZE)), &format!("round {round}: what the exporter sees"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -147,13 +147,13 @@ fn offsets(context: &Context) -> Verdict {
         let barriers = Barriers::buffers(&names);
         side.takes_over(&barriers)?;
         let range = offset..offset + size;
-        same(&side.read(&shared)?, &expected[range.clone()], &format!("{size} bytes from {offset} on, in OpenGL"))?;
+        compare(&side.read(&shared)?, &expected[range.clone()], &format!("{size} bytes from {offset} on, in OpenGL"))?;
         expected[range].copy_from_slice(&pattern.other().bytes(0, size));
         side.write(&shared, &pattern.other().bytes(0, size))?;
         side.hands_over(&barriers)?;
         let mut found = vec![0; 4 * SIZE];
         exported.read(0, &mut found)?;
-        same(&found, &expected, &format!("the whole allocation after OpenGL wrote {size} bytes from {offset} on"))?;
+        compare(&found, &expected, &format!("the whole allocation after OpenGL wrote {size} bytes from {offset} on"))?;
     }
     let image = ImageSpec { offset: 100_000, ..spec(ArrayShape::D2 { width: 67, height: 45 })? };
     let exported = context.exporter()?.image(image)?;

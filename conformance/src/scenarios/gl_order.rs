@@ -12,8 +12,8 @@ use gpu_interop::{ErrorKind, ExternalSemaphore, Feature, MappedBuffer, Semaphore
 
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::ensure;
-use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation, same, unsupported};
-use crate::image::length;
+use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation, unsupported};
+use crate::image::{compare, length};
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 
@@ -165,8 +165,8 @@ fn three_way_buffer(context: &Context) -> Verdict {
         let expected = incremented(pattern.bytes(0, size));
         let mut found = vec![0; size];
         target.read(0, &mut found)?;
-        same(&found, &expected, &format!("round {round}: OpenGL's copy, read by Vulkan"))?;
-        same(&own.read()?, &expected, &format!("round {round}: what OpenGL saw"))?;
+        compare(&found, &expected, &format!("round {round}: OpenGL's copy, read by Vulkan"))?;
+        compare(&own.read()?, &expected, &format!("round {round}: what OpenGL saw"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -239,10 +239,10 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
         })?;
         three.run(round, &first, &last)?;
         let expected = incremented(pattern.bytes(0, size));
-        same(&drawing.read()?, &expected, &format!("round {round}, {format:?}: what OpenGL drew"))?;
+        compare(&drawing.read()?, &expected, &format!("round {round}, {format:?}: what OpenGL drew"))?;
         let mut found = vec![0; size];
         target.read(0, &mut found)?;
-        same(&found, &expected, &format!("round {round}, {format:?}: the image, read by Vulkan"))?;
+        compare(&found, &expected, &format!("round {round}, {format:?}: the image, read by Vulkan"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -349,5 +349,5 @@ fn semaphore_device(context: &Context) -> Verdict {
 
 fn all_words(found: &[u8], word: u32, what: &str) -> Verdict {
     let expected: Vec<u8> = word.to_ne_bytes().into_iter().cycle().take(found.len()).collect();
-    same(found, &expected, what)
+    compare(found, &expected, what)
 }

@@ -41,21 +41,8 @@ impl LinearImage {
         Ok(Self { exported, mapped })
     }
 
-    /// Where each row lies in the memory and in its level's pattern, and the level.
-    fn rows(&self) -> Verdict<Vec<(u64, u64, u32)>> {
-        let spec = self.exported.spec();
-        let mut rows = Vec::new();
-        for (level, layer) in spec.subresources() {
-            let layout = self.exported.row_layout(level, layer)?;
-            ensure!(layout.row_pitch >= layout.row_size || layout.rows == 1, "rows that overlap: {layout:?}");
-            let before = u64::from(layer) * spec.layer_size(level);
-            rows.extend(layout.places().map(|(place, at)| (place, before + at, level)));
-        }
-        Ok(rows)
-    }
-
     fn device_sees(&self, stream: &Stream, pattern: Pattern, what: &str) -> Verdict {
-        for (place, at, level) in self.rows()? {
+        for (place, at, level) in self.exported.rows()? {
             let mut found = vec![0; length(self.exported.spec().row_size(level))?];
             stream.read(self.mapped.slice(place..place + found.len() as u64)?, &mut found)?;
             let what = format!("{what}: the row at byte {place}, level {level} of {}", self.exported.spec());
@@ -65,7 +52,7 @@ impl LinearImage {
     }
 
     fn device_writes(&self, stream: &Stream, pattern: Pattern) -> Verdict {
-        for (place, at, level) in self.rows()? {
+        for (place, at, level) in self.exported.rows()? {
             let data = pattern.level(level).bytes(at, length(self.exported.spec().row_size(level))?);
             stream.write(self.mapped.slice(place..place + data.len() as u64)?, &data)?;
         }

@@ -8,6 +8,7 @@ mod built;
 mod caught;
 #[path = "../../drivers/itself.rs"]
 mod itself;
+mod judge;
 mod sabotage;
 
 use std::collections::BTreeSet;
@@ -70,6 +71,7 @@ fn tests() -> Vec<Trial> {
         Trial::test("doctor_says_what_to_do_about_variables", advice),
         Trial::test("a_library_that_is_no_driver_is_named_with_the_missing_symbol", not_a_driver),
     ];
+    tests.extend(judge::tests());
     tests.extend(CAUGHT_WITH_VULKAN.iter().map(|&(fault, scenario)| {
         Trial::ignorable_test(format!("{fault:?}_is_caught_by_{scenario}"), move || {
             caught_with_vulkan(&fault.backend(), scenario)

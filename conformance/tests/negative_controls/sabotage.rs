@@ -68,6 +68,23 @@ pub(crate) enum Fault {
     WaitsInHostFunctions,
     /// Everything that is enqueued is dropped, and every stream is idle.
     DoesNothing,
+    /// The process of an import is killed when it ends, after everything has passed.
+    #[cfg(unix)]
+    CrashesAtExit,
+    /// The process of an import ends with a status that is not 0, after everything has passed.
+    #[cfg(unix)]
+    FailsAtExit,
+    /// The process of an import never ends.
+    #[cfg(unix)]
+    HangsAtExit,
+    /// The last byte of what the host writes does not arrive.
+    LosesLastByte,
+    /// What the host reads has a wrong first byte.
+    WrongFirstByteRead,
+    /// What the host reads has a wrong byte in the middle.
+    WrongMiddleByteRead,
+    /// What the host reads has a wrong last byte.
+    WrongLastByteRead,
 }
 
 impl Fault {
@@ -90,7 +107,42 @@ impl Fault {
         Self::WritesWordsEarly,
         Self::WaitsInHostFunctions,
         Self::DoesNothing,
+        #[cfg(unix)]
+        Self::CrashesAtExit,
+        #[cfg(unix)]
+        Self::FailsAtExit,
+        #[cfg(unix)]
+        Self::HangsAtExit,
+        Self::LosesLastByte,
+        Self::WrongFirstByteRead,
+        Self::WrongMiddleByteRead,
+        Self::WrongLastByteRead,
     ];
+
+    /// What makes one byte of each read wrong.
+    pub(crate) const WRONG_BYTES: [Self; 3] =
+        [Self::WrongFirstByteRead, Self::WrongMiddleByteRead, Self::WrongLastByteRead];
+
+    /// What becomes of a process that ends, for faults that show no earlier.
+    #[cfg(unix)]
+    fn at_exit(self) -> Option<extern "C" fn()> {
+        extern "C" fn crash() {
+            std::process::abort();
+        }
+        extern "C" fn fail() {
+            // SAFETY: ends the process, which is about to end.
+            unsafe { libc::_exit(3) };
+        }
+        extern "C" fn hang() {
+            std::thread::sleep(Duration::from_secs(3600));
+        }
+        match self {
+            Self::CrashesAtExit => Some(crash),
+            Self::FailsAtExit => Some(fail),
+            Self::HangsAtExit => Some(hang),
+            _ => None,
+        }
+    }
 
     /// The name by which `--backend` finds it.
     pub(crate) fn backend(self) -> String {
@@ -167,6 +219,12 @@ unsafe extern "C" fn wait_in_host_function(data: *mut c_void) {
     while word.load(Ordering::Acquire) < value {
         std::thread::sleep(Duration::from_micros(100));
     }
+}
+
+/// Changes the byte at an address.
+unsafe extern "C" fn change_byte(byte: *mut c_void) {
+    // SAFETY: a byte of a read's target, which nobody looks at before the stream is done.
+    unsafe { *byte.cast::<u8>() ^= 0x40 };
 }
 
 /// Closes a request's handle, which its owner will close too: that is the fault.
@@ -250,13 +308,11 @@ unsafe impl BackendDevice for SabotagedDevice {
     pass_on! { work
         fn signal_semaphores(&self, stream: RawStream, signals: &[RawSignal]) unless SkipsSignals;
         fn wait_semaphores(&self, stream: RawStream, waits: &[RawWait]) unless SkipsWaits;
-        fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) unless SkipsReads;
         fn wait_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32, condition: WaitCondition)
             unless SkipsWordWaits;
         fn record_event(&self, event: RawEvent, stream: RawStream);
         fn wait_event(&self, stream: RawStream, event: RawEvent);
         fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64);
-        fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64);
         fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64);
         fn write_value_u32(&self, stream: RawStream, word: DevicePtr, value: u32);
         fn launch_host_function(&self, stream: RawStream, function: HostFunction, data: *mut c_void);
@@ -282,6 +338,36 @@ unsafe impl BackendDevice for SabotagedDevice {
         }
     }
 
+    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
+        if matches!(self.fault, Fault::DoesNothing | Fault::SkipsReads) {
+            return Ok(());
+        }
+        // SAFETY: the caller's promises are passed on unchanged.
+        unsafe { self.inner.copy_to_host(stream, target, source, size) }?;
+        let wrong = match self.fault {
+            Fault::WrongFirstByteRead => 0,
+            Fault::WrongMiddleByteRead => size / 2,
+            Fault::WrongLastByteRead => size.saturating_sub(1),
+            _ => return Ok(()),
+        };
+        if size == 0 {
+            return Ok(());
+        }
+        // SAFETY: within the range, which is there until the stream has come to the function.
+        let byte = unsafe { target.add(usize::try_from(wrong).unwrap_or(0)) };
+        // SAFETY: the function takes the address of a byte.
+        unsafe { self.inner.launch_host_function(stream, change_byte, byte.cast()) }
+    }
+
+    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
+        let size = size - u64::from(self.fault == Fault::LosesLastByte && size > 0);
+        if self.fault == Fault::DoesNothing || size == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promises are passed on, for no more than the range that was given.
+        unsafe { self.inner.copy_from_host(stream, target, source, size) }
+    }
+
     unsafe fn write_value_u64(&self, stream: RawStream, word: DevicePtr, value: u64) -> Result<()> {
         match self.fault {
             Fault::DoesNothing => Ok(()),
@@ -303,6 +389,12 @@ unsafe impl BackendDevice for SabotagedDevice {
     }
 
     unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory> {
+        #[cfg(unix)]
+        if let Some(at_exit) = self.fault.at_exit() {
+            static ONCE: std::sync::Once = std::sync::Once::new();
+            // SAFETY: the function may be called at any time.
+            ONCE.call_once(|| assert_eq!(unsafe { libc::atexit(at_exit) }, 0, "there is room for one"));
+        }
         match self.fault {
             Fault::CrashesOnImport => std::process::abort(),
             Fault::HangsOnImport => std::thread::sleep(Duration::from_secs(3600)),

@@ -96,6 +96,12 @@ impl Handle {
         handle
     }
 
+    fn nv_sci(object: *const c_void) -> Self {
+        let mut handle = Self::NONE;
+        handle.nv_sci = object;
+        handle
+    }
+
     fn win32(object: &Win32Object) -> Self {
         let name = |name: &ObjectName| name.as_utf16().as_ptr().cast::<c_void>();
         let win32 = match object {
@@ -141,7 +147,7 @@ impl MemoryHandleDesc {
             MemoryHandle::OpaqueWin32Kmt(handle) | MemoryHandle::D3d11ResourceKmt(handle) => {
                 Handle::kmt(handle.as_raw())
             }
-            MemoryHandle::NvSciBuf(object) => Handle { nv_sci: object.as_raw() },
+            MemoryHandle::NvSciBuf(object) => Handle::nv_sci(object.as_raw()),
             _ => return None,
         };
         Some(Self {
@@ -206,7 +212,7 @@ impl SemaphoreHandleDesc {
             SemaphoreHandle::OpaqueWin32Kmt(handle) | SemaphoreHandle::D3d11KeyedMutexKmt(handle) => {
                 Handle::kmt(handle.as_raw())
             }
-            SemaphoreHandle::NvSciSync(object) => Handle { nv_sci: object.as_raw() },
+            SemaphoreHandle::NvSciSync(object) => Handle::nv_sci(object.as_raw()),
             _ => return None,
         };
         Some(Self { kind, handle, flags: 0, reserved: [0; 16] })

@@ -226,3 +226,34 @@ pub(crate) fn delete(interop: &GlInterop, operation: &'static str, delete: impl 
         tracing::error!(%error, "an object of OpenGL could not be deleted");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_have_the_numbers_of_the_registry() {
+        let numbers = [
+            (MemoryHandleKind::OpaqueWin32, 0x9587),
+            (MemoryHandleKind::OpaqueWin32Kmt, 0x9588),
+            (MemoryHandleKind::D3d12Heap, 0x9589),
+            (MemoryHandleKind::D3d12Resource, 0x958A),
+            (MemoryHandleKind::D3d11Resource, 0x958B),
+            (MemoryHandleKind::D3d11ResourceKmt, 0x958C),
+        ];
+        for kind in MemoryHandleKind::ALL {
+            let number = numbers.iter().find(|(known, _)| known == kind).map(|(_, number)| *number);
+            assert_eq!(handle_type(*kind, "op").ok(), number, "{kind}");
+        }
+        assert_eq!((sys::HANDLE_TYPE_OPAQUE_FD_EXT, sys::DEDICATED_MEMORY_OBJECT_EXT), (0x9586, 0x9581));
+    }
+
+    #[test]
+    fn support_becomes_the_kind_that_says_what_to_do() {
+        let kind = |support| supported(support, "op", "what").map_err(|error| error.kind());
+        assert_eq!(kind(Support::Native), Ok(()));
+        assert_eq!(kind(Support::no("not here")), Err(ErrorKind::Unsupported));
+        assert_eq!(kind(Support::DriverTooOld("old".into())), Err(ErrorKind::DriverTooOld));
+        assert_eq!(kind(Support::SymbolMissing("gone".into())), Err(ErrorKind::SymbolMissing));
+    }
+}

@@ -104,6 +104,16 @@ mod tests {
         flags.iter().map(|flags| vk::MemoryType { property_flags: *flags, heap_index: 0 }).collect()
     }
 
+    /// Nothing here flushes: memory that the host maps must need none.
+    #[test]
+    fn memory_of_the_host_is_coherent() {
+        let host = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;
+        let found = types(&[Flags::HOST_VISIBLE | Flags::HOST_CACHED, Flags::HOST_VISIBLE, host]);
+        assert_eq!(best(&found, u32::MAX, MemoryPlacement::HostVisible), Some(2));
+        assert_eq!(best(&found[..2], u32::MAX, MemoryPlacement::HostVisible), None);
+        assert!(!is_fit(&found, u32::MAX, MemoryPlacement::HostVisible, 0), "it needs flushes");
+    }
+
     #[test]
     fn the_types_of_a_graphics_card() {
         let host = Flags::HOST_VISIBLE | Flags::HOST_COHERENT;

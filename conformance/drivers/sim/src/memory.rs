@@ -187,3 +187,56 @@ pub(crate) fn live() -> (u64, u64) {
     let imported = all.iter().filter(|buffer| buffer.imported).count() as u64;
     (imported, all.len() as u64 - imported)
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::os::fd::{AsRawFd, OwnedFd};
+
+    use super::*;
+
+    fn file(size: u64) -> OwnedFd {
+        let fd = rustix::fs::memfd_create("sim", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
+        rustix::fs::ftruncate(&fd, size).expect("ftruncate");
+        fd
+    }
+
+    /// What is not inside, or empty, is not mapped: a driver that maps it would hide a library that asks for it.
+    #[test]
+    fn ranges_are_those_of_the_import() {
+        let fd = file(8192);
+        let import = || Imported::open(fd.as_raw_fd()).expect("imports");
+        let all = import();
+        for (offset, size) in [(0, 8192), (0, 1), (8191, 1), (4096, 4096), (100, 5000)] {
+            let address = all.map(offset, size).unwrap_or_else(|| panic!("{size} bytes from {offset} on"));
+            assert!(free(address) && !free(address), "freed once");
+        }
+        for (offset, size) in [(0, 0), (0, 8193), (8192, 1), (4096, 4097), (u64::MAX, 2), (1, u64::MAX)] {
+            assert_eq!(all.map(offset, size), None, "{size} bytes from {offset} on");
+        }
+        let dedicated = import().dedicated(true);
+        assert_eq!(
+            (dedicated.map(1, 1), dedicated.map(4096, 4096)),
+            (None, None),
+            "dedicated memory, not from its start"
+        );
+        assert!(dedicated.map(0, 4096).is_some_and(free));
+        assert_eq!(import().without_rows(true).map(0, 1), None, "an image without rows");
+        let half = import().sized(4096);
+        assert_eq!((half.map(0, 4097), half.map(4096, 1)), (None, None), "the size that the importer said");
+        assert!(half.map(0, 4096).is_some_and(free));
+    }
+
+    #[test]
+    fn mappings_are_the_same_memory() {
+        let fd = file(8192);
+        let import = Imported::open(fd.as_raw_fd()).expect("imports");
+        let [whole, part] = [(0, 8192), (4100, 8)].map(|(offset, size)| import.map(offset, size).expect("maps"));
+        // SAFETY: both are mapped, and nothing else uses them.
+        unsafe {
+            std::ptr::with_exposed_provenance_mut::<u8>(part).write_volatile(7);
+            assert_eq!(std::ptr::with_exposed_provenance::<u8>(whole + 4100).read_volatile(), 7);
+        }
+        assert!(free(whole) && free(part));
+    }
+}

@@ -175,6 +175,27 @@ mod tests {
         assert_eq!(ColorFormat::from_raw(1), None);
     }
 
+    /// `NvSciBufAttrValColorFmt` of `nvscibuf.h`.
+    #[test]
+    fn formats_have_the_numbers_and_channels_of_the_header() {
+        let formats = [
+            (ColorFormat::Y8, 84, ChannelType::Uint8, 1),
+            (ColorFormat::Y16, 87, ChannelType::Uint16, 1),
+            (ColorFormat::A8, 102, ChannelType::Uint8, 1),
+            (ColorFormat::A8R8G8B8, 105, ChannelType::Uint8, 4),
+            (ColorFormat::A8B8G8R8, 106, ChannelType::Uint8, 4),
+            (ColorFormat::A16, 108, ChannelType::Uint16, 1),
+            (ColorFormat::A16B16G16R16, 111, ChannelType::Uint16, 4),
+            (ColorFormat::FloatA16B16G16R16, 113, ChannelType::Float16, 4),
+            (ColorFormat::A32, 114, ChannelType::Uint32, 1),
+            (ColorFormat::FloatA16, 116, ChannelType::Float16, 1),
+        ];
+        assert_eq!(formats.map(|(format, ..)| format), ColorFormat::ALL);
+        for (format, number, channel, channels) in formats {
+            assert_eq!(format.parts(), (number, channel, channels));
+        }
+    }
+
     #[test]
     fn planes_are_checked() {
         let plane = PlaneAttributes { width: 4, height: 4, format: ColorFormat::Y8 };

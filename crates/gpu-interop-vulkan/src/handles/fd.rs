@@ -228,3 +228,25 @@ impl<'a> ImportableSemaphore<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::IntoRawFd;
+
+    use gpu_interop_core::ErrorKind;
+
+    use super::*;
+
+    /// Drivers need not set the flag.
+    #[test]
+    fn what_a_driver_exports_closes_on_exec() {
+        let fd = OwnedFd::from(std::fs::File::open("/dev/null").expect("open"));
+        rustix::io::fcntl_setfd(&fd, FdFlags::empty()).expect("cleared");
+        // SAFETY: open, and given away.
+        let taken = unsafe { take_over("op", fd.into_raw_fd()) }.expect("takes over");
+        assert!(rustix::io::fcntl_getfd(&taken).expect("open").contains(FdFlags::CLOEXEC));
+        // SAFETY: no descriptor.
+        let error = unsafe { take_over("op", -1) }.expect_err("no descriptor");
+        assert_eq!(error.kind(), ErrorKind::Driver);
+    }
+}

@@ -46,3 +46,48 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn state(payload: u32, value: u64) -> &'static State {
+        Box::leak(Box::new(State {
+            magic: AtomicU64::new(MAGIC),
+            payload: AtomicU32::new(payload),
+            waiters: AtomicU32::new(0),
+            value: AtomicU64::new(value),
+            sequence: AtomicU32::new(0),
+        }))
+    }
+
+    /// Waits for a value on another thread; what is received says that the wait was met.
+    fn waiting(state: &'static State, value: u64) -> mpsc::Receiver<()> {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            state.wait(value);
+            sender.send(()).expect("the test waits");
+        });
+        receiver
+    }
+
+    #[test]
+    fn waits_are_met_by_their_value_and_not_before() {
+        let timeline = state(2, 4);
+        timeline.wait(4);
+        let met = waiting(timeline, 6);
+        timeline.signal(5);
+        assert!(met.recv_timeout(Duration::from_millis(50)).is_err(), "met by 5");
+        timeline.signal(6);
+        met.recv_timeout(Duration::from_secs(20)).expect("met by 6");
+        let binary = state(BINARY, 0);
+        let met = waiting(binary, 0);
+        assert!(met.recv_timeout(Duration::from_millis(50)).is_err(), "not signalled");
+        binary.signal(0);
+        met.recv_timeout(Duration::from_secs(20)).expect("signalled");
+        assert_eq!(binary.value.load(Ordering::SeqCst), 0, "consumed");
+    }
+}

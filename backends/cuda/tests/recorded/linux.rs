@@ -1,0 +1,472 @@
+//! What reaches each function of the driver.
+#![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
+#![allow(dead_code, reason = "what both vendors' tests share is not all used by each")]
+
+#[path = "../../../../conformance/drivers/compile.rs"]
+mod compile;
+#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_calls.rs"]
+mod recorded_calls;
+#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_codes.rs"]
+mod recorded_codes;
+#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_imports.rs"]
+mod recorded_imports;
+#[path = "../../../../crates/gpu-interop-driver/tests/support/recorder.rs"]
+mod recorder;
+
+use std::collections::BTreeSet;
+use std::ptr::NonNull;
+
+use cudarc::driver::sys as cuda;
+use gpu_interop_core::backend::{
+    ArrayCopy, ArrayCopySide, DevicePtr, RawArray, RawMemory, RawModule, RawSemaphore, RawSignal, RawStream,
+};
+use gpu_interop_core::handle::NvSciSyncAttrList;
+use gpu_interop_core::{
+    ArrayFormat, ArrayShape, ArrayUsage, Backend, BackendDevice, Capabilities, ChannelType, DevicePtr as Pointer,
+    ErrorKind, Feature, MemoryHandle, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, NvSciSyncUse,
+    SemaphoreHandleKind, SignalParams,
+};
+use gpu_interop_cuda::CudaBackend;
+use libtest_mimic::{Arguments, Trial};
+use recorded_calls::{STREAM_OF_TEST, allocates, common, file};
+use recorder::{
+    DEVICE, Expected, GRANULARITY, LEVEL, MAPPED, MEMORY, MIPMAPPED, Names, ORDINAL, PINNED, RESERVED, Recorder,
+    STREAM, call,
+};
+
+const VARIABLE: &str = "GPU_INTEROP_CUDA_LIBRARY";
+const TESTS: [(&str, fn()); 3] = [
+    ("every_argument_is_that_of_the_headers", arguments),
+    ("each_attribute_decides_what_it_is_about", attributes),
+    ("every_code_of_every_function_is_reported", codes),
+];
+
+pub(crate) fn main() {
+    let first = std::env::args().nth(1).unwrap_or_default();
+    if let Some((_, calls)) = TESTS.iter().find(|(name, _)| first.strip_prefix("calls:") == Some(name)) {
+        return calls();
+    }
+    let trial = |(name, _): &(&'static str, fn())| {
+        let name = *name;
+        Trial::test(name, move || {
+            recorder::run(VARIABLE, &["-DCUDA"], &format!("calls:{name}"));
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&Arguments::from_args(), TESTS.iter().map(trial).collect()).exit();
+}
+
+fn arguments() {
+    let backend = CudaBackend::load().expect("loads");
+    let mut recorder = Recorder::new(Names::Cuda);
+    let start = [call!("cuDriverGetVersion", "", "()"), call!("cuInit", "", "0")];
+    recorder.exactly("the start", &start);
+    let device = backend.open(ORDINAL).expect("opens");
+    let opened = recorder.take();
+    for line in [
+        format!("cuDeviceGet {ORDINAL}"),
+        format!("cuDeviceGetName 256 {DEVICE}"),
+        format!("cuDeviceGetUuid_v2 {DEVICE}"),
+        format!("cuDevicePrimaryCtxRetain {DEVICE}"),
+    ] {
+        assert_eq!(opened.iter().filter(|found| **found == line).count(), 1, "{line}: {opened:#?}");
+    }
+    let uuid = device.identity().uuid.map(|uuid| uuid.as_bytes().to_owned());
+    assert_eq!(uuid, Some([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]));
+    assert_eq!(device.identity().name, format!("recorder {DEVICE}"));
+    common(&*device, &mut recorder);
+    mappings(&*device, &mut recorder);
+    native(&*device, &mut recorder);
+    images(&*device, &mut recorder);
+    copies(&*device, &mut recorder);
+    fences(&*device, &mut recorder);
+    others(&*device, &mut recorder);
+    drop(device);
+    recorder.exactly("the end", &[call!("cuDevicePrimaryCtxRelease_v2", "", "{DEVICE}")]);
+    every_function(&recorder);
+}
+
+/// No function of the tables is left out.
+fn every_function(recorder: &Recorder) {
+    const SOURCES: [&str; 2] =
+        [include_str!("../../src/sys.rs"), include_str!("../../../../crates/gpu-interop-driver/src/functions.rs")];
+    // Names and texts of codes are not recorded. LUIDs are asked for on Windows only.
+    const NOT_HERE: [&str; 3] = ["cuGetErrorName", "cuGetErrorString", "cuDeviceGetLuid"];
+    let (called, known) = (recorder.symbols(), recorder::symbols_of(&SOURCES, "cu"));
+    assert!(known.len() > 60, "{known:?}");
+    let missing: BTreeSet<_> = known
+        .iter()
+        // Documented and older names of what has a version.
+        .filter(|name| !called.contains(*name) && !called.contains(&format!("{name}_v2")))
+        .filter(|name| !NOT_HERE.contains(&name.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "no expectation has {missing:?}");
+}
+
+/// Ranges, of a dedicated allocation and of another.
+fn mappings(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let import = |dedicated| {
+        let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(65536)), 65536).dedicated(dedicated);
+        // SAFETY: the mock imports nothing.
+        unsafe { device.import_memory(&request) }.expect("imports")
+    };
+    let map = |offset: u64, size: u64| {
+        let arguments = format!("{MEMORY:#x} {{offset {offset}, size {size}, flags 0, reserved 0}}");
+        call!("cuExternalMemoryGetMappedBuffer", "", "{arguments}")
+    };
+    let free = |address: u64| call!("cuMemFree_v2", "", "{address:#x}");
+    let end = call!("cuDestroyExternalMemory", "", "{MEMORY:#x}");
+    // SAFETY: the mock maps nothing.
+    unsafe {
+        let memory = import(false);
+        recorder.take();
+        assert_eq!(device.map_buffer(memory, 4096, 8192).expect("maps"), DevicePtr::new(MAPPED + 4096));
+        recorder.entered("a range", &[map(4096, 8192)]);
+        device.free_buffer(memory, DevicePtr::new(MAPPED + 4096)).expect("frees");
+        recorder.entered("a range's end", &[free(MAPPED + 4096)]);
+        device.destroy_memory(memory).expect("ends");
+        recorder.entered("an import's end", std::slice::from_ref(&end));
+        // The driver maps the whole of a dedicated allocation, once.
+        let memory = import(true);
+        recorder.take();
+        assert_eq!(device.map_buffer(memory, 4096, 8192).expect("maps"), DevicePtr::new(MAPPED + 4096));
+        recorder.entered("a range of a dedicated one", &[map(0, 65536)]);
+        assert_eq!(device.map_buffer(memory, 8192, 16).expect("maps"), DevicePtr::new(MAPPED + 8192));
+        recorder.exactly("another range of it", &[]);
+        device.free_buffer(memory, DevicePtr::new(MAPPED + 4096)).expect("frees");
+        recorder.exactly("the first one's end", &[]);
+        device.free_buffer(memory, DevicePtr::new(MAPPED + 8192)).expect("frees");
+        recorder.entered("the last one's end", &[free(MAPPED)]);
+        device.destroy_memory(memory).expect("ends");
+        recorder.entered("an import's end", &[end]);
+    }
+}
+
+/// What is said to be CUDA's own is imported, mapped and freed by CUDA's own functions.
+fn native(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let size = GRANULARITY;
+    let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(size)), size).native(true);
+    // SAFETY: the mock imports and maps nothing.
+    unsafe {
+        let memory = device.import_memory(&request).expect("imports");
+        // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
+        let import = call!("cuMemImportFromShareableHandle", "", "fd of {size} bytes, close-on-exec 1, rest 0, type 1");
+        let mut made = allocates();
+        made[1] = import;
+        recorder.entered("an import", &made);
+        assert_eq!(device.map_buffer(memory, 4096, 16).expect("maps"), DevicePtr::new(RESERVED + 4096));
+        device.free_buffer(memory, DevicePtr::new(RESERVED + 4096)).expect("frees");
+        recorder.exactly("a range and its end", &[]);
+        device.destroy_memory(memory).expect("ends");
+        let end = [
+            call!("cuMemUnmap", "", "{RESERVED:#x} {size}"),
+            call!("cuMemAddressFree", "", "{RESERVED:#x} {size}"),
+            call!("cuMemRelease", "", "0x404"),
+        ];
+        recorder.entered("its end", &end);
+        assert!(request.handle().as_fd().is_some_and(|fd| rustix::fs::fstat(fd).is_ok()), "the request keeps it");
+        let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(size - 1)), size - 1).native(true);
+        device.import_memory(&request).expect_err("no granule");
+        recorder.entered("a part of a granule", &allocates()[..1]);
+    }
+}
+
+/// Shapes with the extent and the flags that the header says they have, each use, and each format.
+fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    use cuda::{
+        CUDA_ARRAY3D_COLOR_ATTACHMENT as COLOR, CUDA_ARRAY3D_CUBEMAP as CUBEMAP, CUDA_ARRAY3D_LAYERED as LAYERED,
+        CUDA_ARRAY3D_SURFACE_LDST as SURFACE, CUDA_ARRAY3D_TEXTURE_GATHER as GATHER,
+    };
+    let shapes = [
+        (ArrayShape::D1 { width: 64 }, [64, 0, 0], 0),
+        (ArrayShape::D1Layered { width: 64, layers: 5 }, [64, 0, 5], LAYERED),
+        (ArrayShape::D2 { width: 64, height: 32 }, [64, 32, 0], 0),
+        (ArrayShape::D2Layered { width: 64, height: 32, layers: 5 }, [64, 32, 5], LAYERED),
+        (ArrayShape::D3 { width: 64, height: 32, depth: 16 }, [64, 32, 16], 0),
+        (ArrayShape::Cube { width: 64 }, [64, 64, 6], CUBEMAP),
+        (ArrayShape::CubeLayered { width: 64, cubes: 2 }, [64, 64, 12], CUBEMAP | LAYERED),
+    ];
+    let uses = [
+        (ArrayUsage::empty(), 0),
+        (ArrayUsage::SURFACE_LOAD_STORE, SURFACE),
+        (ArrayUsage::TEXTURE_GATHER, GATHER),
+        (ArrayUsage::COLOR_ATTACHMENT, COLOR),
+        (ArrayUsage::all(), SURFACE | GATHER | COLOR),
+    ];
+    for (shape, [width, height, depth], of_shape) in shapes {
+        for (usage, of_use) in uses {
+            let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
+            let desc = MipmappedArrayDesc { usage, levels: 3, offset: 4096, ..MipmappedArrayDesc::new(shape, format) };
+            let number = cuda::CUarray_format_enum::CU_AD_FORMAT_UNSIGNED_INT8 as u32;
+            let flags = of_shape | of_use;
+            let shown = format!(
+                "{{offset 4096, extent {width} {height} {depth}, format {number:#x}, channels 4, flags {flags:#x}, levels \
+                 3, reserved 0}}"
+            );
+            // The C library writes 0 without a prefix.
+            let shown = shown.replace("flags 0x0,", "flags 0,");
+            mapped(device, recorder, &desc, &shown);
+        }
+    }
+    for (channel, channels, number) in FORMATS {
+        let shape = ArrayShape::D2 { width: 8, height: 4 };
+        let format = ArrayFormat::new(channel, channels).expect("a format");
+        let number = number as u32;
+        let shown = format!(
+            "{{offset 0, extent 8 4 0, format {number:#x}, channels {channels}, flags 0, levels 1, reserved 0}}"
+        );
+        mapped(device, recorder, &MipmappedArrayDesc::new(shape, format), &shown);
+    }
+}
+
+const FORMATS: [(ChannelType, u8, cuda::CUarray_format); 11] = {
+    use cuda::CUarray_format_enum as F;
+    [
+        (ChannelType::Uint16, 1, F::CU_AD_FORMAT_UNSIGNED_INT16),
+        (ChannelType::Uint32, 2, F::CU_AD_FORMAT_UNSIGNED_INT32),
+        (ChannelType::Sint8, 4, F::CU_AD_FORMAT_SIGNED_INT8),
+        (ChannelType::Sint16, 2, F::CU_AD_FORMAT_SIGNED_INT16),
+        (ChannelType::Sint32, 1, F::CU_AD_FORMAT_SIGNED_INT32),
+        (ChannelType::Float16, 4, F::CU_AD_FORMAT_HALF),
+        (ChannelType::Float32, 1, F::CU_AD_FORMAT_FLOAT),
+        (ChannelType::Unorm8, 2, F::CU_AD_FORMAT_UNORM_INT8X2),
+        (ChannelType::Unorm16, 4, F::CU_AD_FORMAT_UNORM_INT16X4),
+        (ChannelType::Snorm8, 1, F::CU_AD_FORMAT_SNORM_INT8X1),
+        (ChannelType::Snorm16, 2, F::CU_AD_FORMAT_SNORM_INT16X2),
+    ]
+};
+
+fn mapped(device: &dyn BackendDevice, recorder: &mut Recorder, desc: &MipmappedArrayDesc, shown: &str) {
+    // SAFETY: the mock maps nothing.
+    let array = unsafe { device.map_mipmapped_array(RawMemory::new(MEMORY), desc) }.expect("maps");
+    assert_eq!(array.get(), MIPMAPPED);
+    let map = call!("cuExternalMemoryGetMappedMipmappedArray", "", "{MEMORY:#x} {shown}");
+    recorder.entered(&format!("{desc:?}"), &[map]);
+}
+
+/// Between arrays, device memory and host memory, each with its own place, pitch and memory type.
+fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    use cuda::CUmemorytype_enum as Type;
+    let [host, linear, array] =
+        [Type::CU_MEMORYTYPE_HOST, Type::CU_MEMORYTYPE_DEVICE, Type::CU_MEMORYTYPE_ARRAY].map(|kind| kind as u32);
+    let shown = |origin: &str, kind: u32, [host, device, array]: [&str; 3], pitch: u64, height: u64| {
+        format!(
+            "{{origin {origin}, level 0, type {kind}, host {host}, device {device}, array {array}, pitch {pitch}, height \
+             {height}}}"
+        )
+    };
+    let of_array = ArrayCopySide::Array { raw: RawArray::new(LEVEL), origin: [8, 2, 3] };
+    let shown_array = shown("8 2 3", array, ["0", "0", "0xa12"], 0, 0);
+    let of_linear = ArrayCopySide::Linear { ptr: Pointer::new(0x1000), row_pitch: 64, rows: 5 };
+    let shown_linear = shown("0 0 0", linear, ["0", "0x1000", "0"], 64, 5);
+    let of_host = ArrayCopySide::Host { ptr: std::ptr::without_provenance_mut(0x2000), row_pitch: 20, rows: 3 };
+    let shown_host = shown("0 0 0", host, ["0x2000", "0", "0"], 20, 3);
+    for (target, source, shown_target, shown_source) in [
+        (of_array, of_linear, &shown_array, &shown_linear),
+        (of_linear, of_array, &shown_linear, &shown_array),
+        (of_array, of_host, &shown_array, &shown_host),
+        (of_host, of_array, &shown_host, &shown_array),
+        (of_array, of_array, &shown_array, &shown_array),
+    ] {
+        let copy = ArrayCopy { target, source, extent: [20, 3, 2] };
+        // SAFETY: the mock copies nothing.
+        unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect("copies");
+        let arguments = format!("from {shown_source} to {shown_target} extent 20 3 2 {STREAM:#x}");
+        recorder.entered("a copy of an array", &[call!("cuMemcpy3DAsync_v2", "", "{arguments}")]);
+    }
+}
+
+/// Fills that a signal could overtake have a barrier behind them, once, and on their stream only.
+fn fences(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let (target, other) = (DevicePtr::new(0x9000), RawStream::new(0x513));
+    let signal = [RawSignal { semaphore: RawSemaphore::new(0x5e1), params: SignalParams::Value(3) }];
+    let signals = |stream: usize| {
+        let shown = "{0x5e1, value 3, fence 0, key 0, flags 0, reserved 0 0}";
+        call!("cuSignalExternalSemaphoresAsync", "", "{shown} 1 {stream:#x}")
+    };
+    // CU_STREAM_MEM_OP_BARRIER, CU_STREAM_MEMORY_BARRIER_TYPE_SYS.
+    let barrier = call!("cuStreamBatchMemOp_v2", "", "{STREAM:#x} 1 {{operation 6, flags 0, rest 0}} 0");
+    // SAFETY: the mock fills and signals nothing.
+    unsafe {
+        let mut fenced = |fill: &dyn Fn(), barriers: &[Expected]| {
+            fill();
+            recorder.take();
+            device.signal_semaphores(other, &signal).expect("signals");
+            recorder.enqueued("another stream's signal", &[signals(0x513)]);
+            device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
+            recorder.enqueued("a signal behind a fill", &[barriers, &[signals(STREAM)]].concat());
+            device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
+            recorder.enqueued("the next signal", &[signals(STREAM)]);
+        };
+        let barriers = [barrier];
+        fenced(&|| device.fill_u8(STREAM_OF_TEST, target, 1, 1).expect("fills"), &barriers);
+        fenced(&|| device.fill_u8(STREAM_OF_TEST, target, 1, 32767).expect("fills"), &barriers);
+        fenced(&|| device.fill_u8(STREAM_OF_TEST, target, 1, 32768).expect("fills"), &[]);
+        fenced(&|| device.fill_u32(STREAM_OF_TEST, target, 1, 8191).expect("fills"), &barriers);
+        fenced(&|| device.fill_u32(STREAM_OF_TEST, target, 1, 8192).expect("fills"), &[]);
+        // Where the batch is not supported, a function of the host takes its place.
+        recorder.control("fail cuStreamBatchMemOp_v2 801\n");
+        device.fill_u8(STREAM_OF_TEST, target, 1, 1).expect("fills");
+        recorder.take();
+        device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
+        let instead = [barriers[0].clone(), call!("cuLaunchHostFunc", "", "{STREAM:#x}"), signals(STREAM)];
+        recorder.enqueued("a signal behind a fill", &instead);
+        // A barrier that failed is tried again.
+        recorder.control("fail cuStreamBatchMemOp_v2 999\n");
+        device.fill_u8(STREAM_OF_TEST, target, 1, 1).expect("fills");
+        recorder.take();
+        device.signal_semaphores(STREAM_OF_TEST, &signal).expect_err("no barrier");
+        recorder.enqueued("a signal whose barrier failed", &barriers);
+        recorder.control("");
+        device.signal_semaphores(STREAM_OF_TEST, &signal).expect("signals");
+        recorder.enqueued("the next one", &[barriers[0].clone(), signals(STREAM)]);
+    }
+}
+
+fn others(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let memory = device.allocate_signal_memory().expect("allocates");
+    assert_eq!((memory.ptr.get(), memory.size), (PINNED, 4096));
+    // CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP.
+    let allocate = [call!("cuMemHostAlloc", "", "4096 0x3"), call!("cuMemHostGetDevicePointer_v2", "", "pinned 0")];
+    recorder.entered("signal memory", &allocate);
+    // SAFETY: allocated above.
+    unsafe { device.free_signal_memory(memory) }.expect("frees");
+    recorder.entered("its end", &[call!("cuMemFreeHost", "", "pinned")]);
+    let module = device.load_module(ModuleImage::Ptx(c"PTX text")).expect("loads");
+    assert_eq!(module, RawModule::new(0x301));
+    recorder.entered("a module", &[call!("cuModuleLoadData", "", "50545820")]);
+    let address = NonNull::new(std::ptr::without_provenance_mut(0x5c3)).expect("an address");
+    for (uses, flags) in [
+        (NvSciSyncUse::SIGNAL, cuda::CUDA_NVSCISYNC_ATTR_SIGNAL),
+        (NvSciSyncUse::WAIT, cuda::CUDA_NVSCISYNC_ATTR_WAIT),
+        (NvSciSyncUse::SIGNAL | NvSciSyncUse::WAIT, 3),
+    ] {
+        // SAFETY: the mock reads nothing behind the address.
+        unsafe { device.fill_nv_sci_sync_attributes(NvSciSyncAttrList::from_raw(address), uses) }.expect("fills");
+        let arguments = format!("0x5c3 {DEVICE} {flags}");
+        recorder.entered("attributes", &[call!("cuDeviceGetNvSciSyncAttributes", "", "{arguments}")]);
+    }
+}
+
+/// What a device says that it can do.
+fn supported(capabilities: &Capabilities) -> BTreeSet<String> {
+    let features = Feature::ALL.iter().filter(|feature| capabilities.feature(**feature).is_supported());
+    let memory = MemoryHandleKind::ALL.iter().filter(|kind| capabilities.memory(**kind).is_supported());
+    let semaphores = SemaphoreHandleKind::ALL.iter().filter(|kind| capabilities.semaphore(**kind).is_supported());
+    features
+        .map(|feature| format!("{feature:?}"))
+        .chain(memory.map(|kind| format!("memory {kind:?}")))
+        .chain(semaphores.map(|kind| format!("semaphore {kind:?}")))
+        .collect()
+}
+
+/// Which attributes are asked, of which device, and what each of them decides.
+fn attributes() {
+    use cuda::CUdevice_attribute_enum as A;
+    let backend = CudaBackend::load().expect("loads");
+    let mut recorder = Recorder::new(Names::Cuda);
+    let decides: [(A, &[&str]); 7] = [
+        (
+            A::CU_DEVICE_ATTRIBUTE_INTEGRATED,
+            &["NvSciSyncAttributes", "memory DmaBufFd", "memory NvSciBuf", "semaphore NvSciSync"],
+        ),
+        (A::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &["ExportableMemory"]),
+        (A::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, &["ExportableMemory"]),
+        (A::CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, &["semaphore TimelineFd"]),
+        (A::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, &["StreamMemoryOperations64"]),
+        (A::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, &["memory DmaBufFd"]),
+        // Not asked on Linux.
+        (A::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_HANDLE_SUPPORTED, &[]),
+    ];
+    let everything = supported(backend.open(ORDINAL).expect("opens").capabilities());
+    assert!(everything.len() > 20, "{everything:?}");
+    let mut asked: BTreeSet<String> =
+        recorder.take().into_iter().filter(|line| line.starts_with("cuDeviceGetAttribute ")).collect();
+    let places =
+        [A::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, A::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, A::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID];
+    for attribute in decides[..6].iter().map(|(attribute, _)| *attribute).chain(places) {
+        let line = format!("cuDeviceGetAttribute {} {DEVICE}", attribute as i32);
+        assert!(asked.remove(&line), "{line} was not asked: {asked:#?}");
+    }
+    assert!(asked.is_empty(), "asked without need, or of another device: {asked:#?}");
+    for (attribute, lost) in decides {
+        let number = attribute as i32;
+        for (answer, lost) in [(1, &[][..]), (7, &[]), (0, lost)] {
+            recorder.control(&format!("attribute {number} {answer}\n"));
+            let left = supported(backend.open(ORDINAL).expect("opens").capabilities());
+            let missing: Vec<&String> = everything.difference(&left).collect();
+            assert_eq!(missing, lost, "where {attribute:?} is {answer}");
+        }
+        // No answer is no support. Every code counts.
+        for code in recorder::CODES {
+            recorder.control(&format!("fail cuDeviceGetAttribute {code}\n"));
+            let device = backend.open(ORDINAL).expect("opens");
+            let left = supported(device.capabilities());
+            assert!(lost.iter().all(|lost| !left.contains(*lost)), "{attribute:?} answers {code}: {left:?}");
+            assert_eq!(device.identity().pci, None, "where the driver does not tell");
+        }
+    }
+    recorder.control("attribute 33 195\nattribute 34 31\nattribute 50 9\n");
+    let pci = backend.open(ORDINAL).expect("opens").identity().pci.expect("an address");
+    assert_eq!((pci.domain, pci.bus, pci.device, pci.function), (9, 195, 31, 0));
+}
+
+/// Whatever a function answers, other than success, is an error with that number.
+fn codes() {
+    use ErrorKind as K;
+
+    let backend = CudaBackend::load().expect("loads");
+    let mut recorder = Recorder::new(Names::Cuda);
+    for function in ["cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDevicePrimaryCtxRetain"] {
+        // No device is not an error of counting.
+        let open = || backend.open(ORDINAL).map(|_| ());
+        if function != "cuDeviceGetCount" {
+            recorder.every_code([function, ""], open);
+        }
+    }
+    let device = backend.open(ORDINAL).expect("opens");
+    recorded_codes::codes(&*device, &mut recorder);
+    let recorder = &mut recorder;
+    recorder.every_code(["cuCtxPushCurrent_v2", ""], || device.create_stream());
+    let desc = MipmappedArrayDesc::new(
+        ArrayShape::D1 { width: 4 },
+        ArrayFormat::new(ChannelType::Uint8, 1).expect("a format"),
+    );
+    // SAFETY: the mock maps, fills and allocates nothing.
+    unsafe {
+        recorder.every_code(["cuExternalMemoryGetMappedMipmappedArray", ""], || {
+            device.map_mipmapped_array(RawMemory::new(MEMORY), &desc)
+        });
+        let map = || device.map_buffer(RawMemory::new(MEMORY), 0, 16);
+        recorder.every_code(["cuExternalMemoryGetMappedBuffer", ""], map);
+        recorder
+            .every_code(["cuMemFree_v2", ""], || device.free_buffer(RawMemory::new(MEMORY), DevicePtr::new(MAPPED)));
+        recorder.every_code(["cuDeviceGetNvSciSyncAttributes", ""], || {
+            let list = NvSciSyncAttrList::from_raw(NonNull::dangling());
+            device.fill_nv_sci_sync_attributes(list, NvSciSyncUse::SIGNAL)
+        });
+    }
+    recorder.every_code(["cuMemHostAlloc", ""], || device.allocate_signal_memory());
+    recorder.take();
+    recorder.every_code(["cuMemHostGetDevicePointer_v2", ""], || device.allocate_signal_memory());
+    let found = recorder.take();
+    let count = |symbol: &str| found.iter().filter(|line| line.starts_with(symbol)).count();
+    assert_eq!(count("cuMemFreeHost pinned"), recorder::CODES.len(), "pinned memory without an address stays");
+    recorder.every_code(["cuModuleLoadData", ""], || device.load_module(ModuleImage::Ptx(c"PTX")));
+    let lost =
+        [4, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 810, 911].map(|code| (code, K::DeviceLost));
+    let known = [
+        (2, K::OutOfMemory),
+        (34, K::DriverNotFound),
+        (100, K::NoDevice),
+        (801, K::Unsupported),
+        (803, K::DriverTooOld),
+        (804, K::DriverTooOld),
+    ];
+    // Neighbours of those, and what no header has, mean nothing more.
+    let others =
+        [1, 3, 33, 35, 99, 101, 201, 213, 219, 400, 701, 703, 708, 711, 713, 720, 800, 802, 805, 809, 910, 999];
+    let of_call = [&lost[..], &known, &others.map(|code| (code, K::Driver))].concat();
+    let of_import = [&lost[..], &known, &others.map(|code| (code, K::ImportRejected))].concat();
+    recorded_codes::kinds(&*device, recorder, &of_call, &of_import);
+}

@@ -1,0 +1,456 @@
+//! What reaches each function of the driver.
+#![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
+#![allow(dead_code, reason = "what both vendors' tests share is not all used by each")]
+
+#[path = "../../../../conformance/drivers/compile.rs"]
+mod compile;
+#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_calls.rs"]
+mod recorded_calls;
+#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_codes.rs"]
+mod recorded_codes;
+#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_imports.rs"]
+mod recorded_imports;
+#[path = "../../../../crates/gpu-interop-driver/tests/support/recorder.rs"]
+mod recorder;
+
+use std::collections::BTreeSet;
+
+use cubecl_hip_sys as hip;
+use gpu_interop_core::backend::{
+    ArrayCopy, ArrayCopySide, DevicePtr, RawArray, RawMemory, RawSemaphore, RawSignal, RawStream, RawWait,
+};
+use gpu_interop_core::{
+    ArrayFormat, ArrayShape, ArrayUsage, Backend, BackendDevice, BinaryImage, ChannelType, ErrorKind, Feature,
+    MemoryHandle, MemoryImport, MipmappedArrayDesc, ModuleImage, SignalParams, WaitParams,
+};
+use gpu_interop_hip::HipBackend;
+use libtest_mimic::{Arguments, Trial};
+use recorded_calls::{STREAM_OF_TEST, common, file};
+use recorder::{
+    DEVICE, Expected, LEVEL, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM,
+    call,
+};
+
+const VARIABLE: &str = "GPU_INTEROP_HIP_LIBRARY";
+/// 7.2, which releases nothing late; 7.1, which does; 5.2, whose structs are shorter.
+const VERSIONS: [&str; 3] = ["-DVERSION=70226015", "-DVERSION=70125424", "-DVERSION=50221153"];
+const TESTS: [(&str, &str, fn()); 5] = [
+    ("every_argument_is_that_of_the_headers", VERSIONS[0], arguments),
+    ("each_attribute_decides_what_it_is_about", VERSIONS[0], attributes),
+    ("every_code_of_every_function_is_reported", VERSIONS[0], codes),
+    ("addresses_are_given_back_behind_a_function", VERSIONS[1], late),
+    ("an_old_runtime_is_asked_for_what_it_knows", VERSIONS[2], old),
+];
+
+pub(crate) fn main() {
+    let first = std::env::args().nth(1).unwrap_or_default();
+    if let Some((_, _, calls)) = TESTS.iter().find(|(name, ..)| first.strip_prefix("calls:") == Some(name)) {
+        return calls();
+    }
+    let trial = |(name, version, _): &(&'static str, &'static str, fn())| {
+        let (name, version) = (*name, *version);
+        Trial::test(name, move || {
+            recorder::run(VARIABLE, &["-DHIP", version], &format!("calls:{name}"));
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&Arguments::from_args(), TESTS.iter().map(trial).collect()).exit();
+}
+
+fn arguments() {
+    let backend = HipBackend::load().expect("loads");
+    let mut recorder = Recorder::new(Names::Hip);
+    recorder.exactly("the start", &[call!("", "hipRuntimeGetVersion", "()"), call!("", "hipInit", "0")]);
+    let device = backend.open(ORDINAL).expect("opens");
+    let opened = recorder.take();
+    for line in [
+        format!("hipDeviceGet {ORDINAL}"),
+        format!("hipDeviceGetName 256 {DEVICE}"),
+        format!("hipDeviceGetPCIBusId 64 {DEVICE}"),
+        format!("hipGetDevicePropertiesR0600 {DEVICE}"),
+    ] {
+        assert_eq!(opened.iter().filter(|found| **found == line).count(), 1, "{line}: {opened:#?}");
+    }
+    assert_eq!(device.identity().name, format!("recorder {DEVICE}"));
+    assert_eq!(device.architecture(), Some("gfx90a:sramecc+:xnack-"));
+    common(&*device, &mut recorder);
+    mappings(&*device, &mut recorder);
+    images(&*device, &mut recorder);
+    copies(&*device, &mut recorder);
+    queues(&*device, &mut recorder);
+    others(&*device, &mut recorder);
+    drop(device);
+    // The stream with a queue of its own, which was kept.
+    recorder.exactly("the end", &[call!("", "hipStreamDestroy", "{:#x}", STREAM + 0x1000)]);
+    every_function(&recorder);
+}
+
+/// No function of the tables is left out.
+fn every_function(recorder: &Recorder) {
+    const SOURCES: [&str; 2] =
+        [include_str!("../../src/sys.rs"), include_str!("../../../../crates/gpu-interop-driver/src/functions.rs")];
+    // Names and texts of codes are not recorded; what only older runtimes are asked for is in `old`.
+    // LUIDs are asked of later runtimes, on Windows; no memory is imported as HIP's own.
+    const NOT_HERE: [&str; 6] = [
+        "hipGetErrorName",
+        "hipGetErrorString",
+        "hipGetDeviceProperties",
+        "hipMalloc",
+        "hipDeviceGetLuid",
+        "hipMemImportFromShareableHandle",
+    ];
+    let (called, known) = (recorder.symbols(), recorder::symbols_of(&SOURCES, "hip"));
+    assert!(known.len() > 60, "{known:?}");
+    let missing: BTreeSet<_> =
+        known.iter().filter(|name| !called.contains(*name) && !NOT_HERE.contains(&name.as_str())).collect();
+    assert!(missing.is_empty(), "no expectation has {missing:?}");
+}
+
+/// The runtime maps all of an import, once, and is asked to unmap it when the import ends.
+fn mappings(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    for dedicated in [false, true] {
+        let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(65536)), 65536).dedicated(dedicated);
+        // SAFETY: the mock imports and maps nothing.
+        unsafe {
+            let memory = device.import_memory(&request).expect("imports");
+            recorder.take();
+            assert_eq!(device.map_buffer(memory, 4096, 8192).expect("maps"), DevicePtr::new(MAPPED + 4096));
+            let arguments = format!("{MEMORY:#x} {{offset 0, size 65536, flags 0, reserved 0}}");
+            recorder.entered("a range", &[call!("", "hipExternalMemoryGetMappedBuffer", "{arguments}")]);
+            assert_eq!(device.map_buffer(memory, 8192, 16).expect("maps"), DevicePtr::new(MAPPED + 8192));
+            for offset in [4096, 8192] {
+                device.free_buffer(memory, DevicePtr::new(MAPPED + offset)).expect("frees");
+            }
+            recorder.exactly("another range, and both ends", &[]);
+            device.destroy_memory(memory).expect("ends");
+        }
+        let found = recorder.take();
+        let of_import = |line: &&String| line.starts_with("hipFree ") || line.starts_with("hipDestroyExternalMemory ");
+        let ends: Vec<&String> = found.iter().filter(of_import).collect();
+        assert_eq!(ends, [&format!("hipFree {MAPPED:#x}"), &format!("hipDestroyExternalMemory {MEMORY:#x}")]);
+    }
+}
+
+fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    use hip::{hipArrayLayered as LAYERED, hipArraySurfaceLoadStore as SURFACE, hipArrayTextureGather as GATHER};
+    let shapes = [
+        (ArrayShape::D1 { width: 64 }, [64, 0, 0], 0),
+        (ArrayShape::D1Layered { width: 64, layers: 5 }, [64, 0, 5], LAYERED),
+        (ArrayShape::D2 { width: 64, height: 32 }, [64, 32, 0], 0),
+        (ArrayShape::D2Layered { width: 64, height: 32, layers: 5 }, [64, 32, 5], LAYERED),
+        (ArrayShape::D3 { width: 64, height: 32, depth: 16 }, [64, 32, 16], 0),
+    ];
+    let uses = [
+        (ArrayUsage::empty(), 0),
+        (ArrayUsage::SURFACE_LOAD_STORE, SURFACE),
+        (ArrayUsage::TEXTURE_GATHER, GATHER),
+        // The header has no flag for it.
+        (ArrayUsage::COLOR_ATTACHMENT, 0),
+        (ArrayUsage::all(), SURFACE | GATHER),
+    ];
+    for (shape, [width, height, depth], of_shape) in shapes {
+        for (usage, of_use) in uses {
+            let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
+            let desc = MipmappedArrayDesc { usage, levels: 3, offset: 4096, ..MipmappedArrayDesc::new(shape, format) };
+            let (kind, flags) = (hip::hipChannelFormatKind_hipChannelFormatKindUnsigned, of_shape | of_use);
+            let extent = format!("{width} {height} {depth}");
+            let shown =
+                format!("{{offset 4096, extent {extent}, bits 8 8 8 8, kind {kind}, flags {flags:#x}, levels 3}}");
+            mapped(device, recorder, &desc, &shown.replace("flags 0x0,", "flags 0,"));
+        }
+    }
+    let [signed, unsigned, float] = [
+        hip::hipChannelFormatKind_hipChannelFormatKindSigned,
+        hip::hipChannelFormatKind_hipChannelFormatKindUnsigned,
+        hip::hipChannelFormatKind_hipChannelFormatKindFloat,
+    ];
+    for (channel, channels, bits, kind) in [
+        (ChannelType::Uint16, 1, "16 0 0 0", unsigned),
+        (ChannelType::Uint32, 2, "32 32 0 0", unsigned),
+        (ChannelType::Sint8, 4, "8 8 8 8", signed),
+        (ChannelType::Sint16, 2, "16 16 0 0", signed),
+        (ChannelType::Sint32, 1, "32 0 0 0", signed),
+        (ChannelType::Float16, 4, "16 16 16 16", float),
+        (ChannelType::Float32, 2, "32 32 0 0", float),
+    ] {
+        let shape = ArrayShape::D2 { width: 8, height: 4 };
+        let desc = MipmappedArrayDesc::new(shape, ArrayFormat::new(channel, channels).expect("a format"));
+        let shown = format!("{{offset 0, extent 8 4 0, bits {bits}, kind {kind}, flags 0, levels 1}}");
+        mapped(device, recorder, &desc, &shown);
+    }
+}
+
+fn mapped(device: &dyn BackendDevice, recorder: &mut Recorder, desc: &MipmappedArrayDesc, shown: &str) {
+    // SAFETY: the mock maps nothing.
+    let array = unsafe { device.map_mipmapped_array(RawMemory::new(MEMORY), desc) }.expect("maps");
+    assert_eq!(array.get(), MIPMAPPED);
+    let map = call!("", "hipExternalMemoryGetMappedMipmappedArray", "{MEMORY:#x} {shown}");
+    recorder.entered(&format!("{desc:?}"), &[map]);
+}
+
+/// Between arrays, device memory and host memory, each with its own place, pitch and memory type.
+fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    recorder.control("attribute records 0\n");
+    let asked = call!("", "hipStreamGetCaptureInfo_v2", "{STREAM:#x}");
+    let [host, linear, array] = [
+        hip::hipMemoryType_hipMemoryTypeHost,
+        hip::hipMemoryType_hipMemoryTypeDevice,
+        hip::hipMemoryType_hipMemoryTypeArray,
+    ];
+    let shown = |origin: &str, kind: u32, [host, device, array]: [&str; 3], pitch: u64, height: u64| {
+        format!(
+            "{{origin {origin}, level 0, type {kind}, host {host}, device {device}, array {array}, pitch {pitch}, height \
+             {height}}}"
+        )
+    };
+    let of_array = ArrayCopySide::Array { raw: RawArray::new(LEVEL), origin: [8, 2, 3] };
+    let shown_array = shown("8 2 3", array, ["0", "0", "0xa12"], 0, 0);
+    let of_linear = ArrayCopySide::Linear { ptr: DevicePtr::new(0x1000), row_pitch: 64, rows: 5 };
+    let shown_linear = shown("0 0 0", linear, ["0", "0x1000", "0"], 64, 5);
+    let of_host = ArrayCopySide::Host { ptr: std::ptr::without_provenance_mut(0x2000), row_pitch: 20, rows: 3 };
+    let shown_host = shown("0 0 0", host, ["0x2000", "0", "0"], 20, 3);
+    for (target, source, shown_target, shown_source) in [
+        (of_array, of_linear, &shown_array, &shown_linear),
+        (of_linear, of_array, &shown_linear, &shown_array),
+        (of_array, of_host, &shown_array, &shown_host),
+        (of_host, of_array, &shown_host, &shown_array),
+        (of_array, of_array, &shown_array, &shown_array),
+    ] {
+        let copy = ArrayCopy { target, source, extent: [20, 3, 2] };
+        // SAFETY: the mock copies nothing.
+        unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect("copies");
+        let arguments = format!("from {shown_source} to {shown_target} extent 20 3 2 {STREAM:#x}");
+        let copied = [asked.clone(), call!("", "hipDrvMemcpy3DAsync", "{arguments}")];
+        recorder.entered("a copy of an array", &copied);
+    }
+    recorder.control("");
+    let copy = ArrayCopy { target: of_array, source: of_linear, extent: [20, 3, 2] };
+    // SAFETY: as above.
+    let refused = unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect_err("the stream records");
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    recorder.entered("a copy on a stream that records", &[asked]);
+}
+
+/// Three streams share the runtime's queues; further ones have one of their own, with every compute unit, and are kept.
+fn queues(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let own = RawStream::new(STREAM + 0x1000);
+    // They have the same handle here, and are counted all the same.
+    for _ in 0..3 {
+        device.create_stream().expect("a stream");
+        recorder.entered("a stream", &[call!("", "hipStreamCreateWithFlags", "1")]);
+    }
+    assert_eq!(device.create_stream().expect("a stream"), own);
+    recorder.entered("one more", &[call!("", "hipExtStreamCreateWithCUMask", "32 {{units 1024}}")]);
+    let query = call!("", "hipStreamQuery", "{:#x}", own.get());
+    // SAFETY: made above.
+    unsafe { device.destroy_stream(own) }.expect("ends");
+    recorder.entered("its end", std::slice::from_ref(&query));
+    assert_eq!(device.create_stream().expect("a stream"), own, "the one that was kept");
+    recorder.entered("one more", &[]);
+    // SAFETY: as above.
+    unsafe { device.destroy_stream(own) }.expect("ends");
+    recorder.entered("its end", &[query]);
+}
+
+fn others(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let memory = device.allocate_signal_memory().expect("allocates");
+    assert_eq!((memory.ptr.get(), memory.size), (memory.host.addr().get() as u64, 8));
+    let signal = hip::hipMallocSignalMemory;
+    recorder.entered("signal memory", &[call!("", "hipExtMallocWithFlags", "8 {signal}")]);
+    // SAFETY: allocated above.
+    unsafe { device.free_signal_memory(memory) }.expect("frees");
+    recorder.entered("its end", &[call!("", "hipFree", "pinned")]);
+    // Where there is none, pinned memory takes its place.
+    let flags = hip::hipHostMallocPortable | hip::hipHostMallocMapped | hip::hipHostMallocCoherent;
+    for code in [1, 801] {
+        recorder.control(&format!("fail hipExtMallocWithFlags {code}\n"));
+        let memory = device.allocate_signal_memory().expect("allocates");
+        assert_eq!((memory.ptr.get(), memory.size), (PINNED, 4096));
+        let allocate = [
+            call!("", "hipExtMallocWithFlags", "8 {signal}"),
+            call!("", "hipHostMalloc", "4096 {flags:#x}"),
+            call!("", "hipHostGetDevicePointer", "pinned 0"),
+        ];
+        recorder.entered("pinned memory", &allocate);
+        // SAFETY: allocated above.
+        unsafe { device.free_signal_memory(memory) }.expect("frees");
+        recorder.entered("its end", &[call!("", "hipHostFree", "pinned")]);
+    }
+    recorder.control("");
+    let code_object = gpu_interop_kernels::code_object("gfx90a").expect("a code object");
+    // SAFETY: the mock runs no code.
+    let image = unsafe { BinaryImage::new(code_object) };
+    assert_eq!(device.load_module(ModuleImage::Binary(image)).expect("loads").get(), MODULE);
+    recorder.entered("a module", &[call!("", "hipModuleLoadData", "7f454c46")]);
+    let refused = device.load_module(ModuleImage::Ptx(c"PTX")).expect_err("HIP loads no PTX");
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    recorder.exactly("PTX", &[]);
+}
+
+/// Which attributes are asked, of which device, and what each of them decides.
+fn attributes() {
+    let backend = HipBackend::load().expect("loads");
+    let mut recorder = Recorder::new(Names::Hip);
+    let words = [Feature::StreamMemoryOperations32, Feature::StreamMemoryOperations64];
+    let decides = [
+        (
+            hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported,
+            &[Feature::ExportableMemory][..],
+        ),
+        (hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue, &words),
+    ];
+    let has = || {
+        let device = backend.open(ORDINAL).expect("opens");
+        let capabilities = device.capabilities().clone();
+        move |feature: Feature| capabilities.feature(feature).is_supported()
+    };
+    let everything = has();
+    let asked: BTreeSet<String> =
+        recorder.take().into_iter().filter(|line| line.starts_with("hipDeviceGetAttribute ")).collect();
+    let expected = decides.map(|(number, _)| format!("hipDeviceGetAttribute {number} {DEVICE}"));
+    assert_eq!(asked, BTreeSet::from(expected));
+    for (number, lost) in decides {
+        for answer in [1, 7, 0] {
+            recorder.control(&format!("attribute {number} {answer}\n"));
+            let has = has();
+            for feature in Feature::ALL {
+                let expected = everything(*feature) && (answer != 0 || !lost.contains(feature));
+                assert_eq!(has(*feature), expected, "{feature}, where {number} is {answer}");
+            }
+        }
+    }
+    for code in recorder::CODES {
+        recorder.control(&format!("fail hipDeviceGetAttribute {code}\n"));
+        let has = has();
+        let lost = decides.iter().flat_map(|(_, lost)| *lost);
+        lost.for_each(|feature| assert!(!has(*feature), "{feature}, where attributes answer {code}"));
+    }
+}
+
+/// Whatever a function answers, other than success, is an error with that number.
+fn codes() {
+    let backend = HipBackend::load().expect("loads");
+    let mut recorder = Recorder::new(Names::Hip);
+    for function in ["hipDeviceGet", "hipDeviceGetName"] {
+        recorder.every_code(["", function], || backend.open(ORDINAL).map(|_| ()));
+    }
+    let device = backend.open(ORDINAL).expect("opens");
+    recorded_codes::codes(&*device, &mut recorder);
+    for function in ["hipGetDevice", "hipSetDevice"] {
+        recorder.every_code(["", function], || device.create_event());
+    }
+    let desc = MipmappedArrayDesc::new(
+        ArrayShape::D1 { width: 4 },
+        ArrayFormat::new(ChannelType::Uint8, 1).expect("a format"),
+    );
+    // SAFETY: the mock maps nothing.
+    unsafe {
+        recorder.every_code(["", "hipExternalMemoryGetMappedMipmappedArray"], || {
+            device.map_mipmapped_array(RawMemory::new(MEMORY), &desc)
+        });
+    }
+    let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(4096)), 4096);
+    // SAFETY: as above.
+    unsafe {
+        let memory = device.import_memory(&request).expect("imports");
+        recorder.every_code(["", "hipExternalMemoryGetMappedBuffer"], || device.map_buffer(memory, 0, 16));
+    }
+    use ErrorKind as K;
+    let lost = [4, 700, 702, 710, 714, 715, 716, 717, 718, 719].map(|code| (code, K::DeviceLost));
+    let known = [
+        (2, K::OutOfMemory),
+        (35, K::DriverTooOld),
+        (100, K::NoDevice),
+        (209, K::InvalidArgument),
+        (801, K::Unsupported),
+    ];
+    let others = [1, 3, 34, 36, 99, 101, 201, 208, 210, 400, 701, 703, 709, 711, 713, 720, 800, 802, 999, 54321];
+    let of_call = [&lost[..], &known, &others.map(|code| (code, K::Driver))].concat();
+    // Every failed import ends with "out of memory".
+    let refused = [1, 2, 3, 35, 101, 201, 209, 400, 999, 54321].map(|code| (code, K::ImportRejected));
+    let of_import = [&lost[..], &[(100, K::NoDevice), (801, K::Unsupported)], &refused].concat();
+    recorded_codes::kinds(&*device, &mut recorder, &of_call, &of_import);
+    // Two codes say that there is no such memory.
+    for code in recorder::CODES.into_iter().filter(|code| !matches!(code, 1 | 801)) {
+        recorder.control(&format!("fail hipExtMallocWithFlags {code}\n"));
+        let error = device.allocate_signal_memory().expect_err("no memory");
+        assert_eq!(error.code().map(|code| code.value), Some(code.into()));
+    }
+}
+
+fn late() {
+    let backend = HipBackend::load().expect("loads");
+    let mut recorder = Recorder::new(Names::Hip);
+    let device = backend.open(ORDINAL).expect("opens");
+    let allocation = device.create_exportable(1).expect("allocates");
+    recorder.take();
+    // SAFETY: allocated above.
+    unsafe { device.destroy_exportable(&allocation) }.expect("frees");
+    let size = recorder::GRANULARITY;
+    let free = [
+        call!("", "hipStreamCreateWithFlags", "1"),
+        call!("", "hipLaunchHostFunc", "{STREAM:#x}"),
+        call!("", "hipStreamSynchronize", "{STREAM:#x}"),
+        call!("", "hipStreamDestroy", "{STREAM:#x}"),
+        call!("", "hipMemUnmap", "{RESERVED:#x} {size}"),
+        call!("", "hipMemAddressFree", "{RESERVED:#x} {size}"),
+        call!("", "hipMemRelease", "0x404"),
+    ];
+    recorder.entered("the end of an allocation", &free);
+}
+
+/// HIP 5.2: no flag, mappings that end with their import, fills that are copies, and one semaphore a call.
+fn old() {
+    let backend = HipBackend::load().expect("loads");
+    let mut recorder = Recorder::new(Names::Hip);
+    let device = backend.open(ORDINAL).expect("opens");
+    let opened = recorder.take();
+    let values = [
+        "hipMalloc 65536".to_owned(),
+        format!("hipMemcpyHtoDAsync 0x62000000 values 0 65536 {STREAM:#x}"),
+        format!("hipStreamSynchronize {STREAM:#x}"),
+    ];
+    let mut left = opened.iter();
+    for line in values {
+        assert!(left.any(|found| *found == line), "{line} is not there, in this order: {opened:#?}");
+    }
+    let target = DevicePtr::new(0x9000);
+    let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(65536)), 65536).dedicated(true);
+    // SAFETY: the mock imports, maps and fills nothing.
+    unsafe {
+        let memory = device.import_memory(&request).expect("imports");
+        let shown = "{type 1, fd of 65536 bytes, close-on-exec 1, rest 0, size 65536, flags 0, reserved 0}";
+        recorder.entered("an import", &[call!("", "hipImportExternalMemory", "{shown}")]);
+        device.map_buffer(memory, 0, 16).expect("maps");
+        device.free_buffer(memory, DevicePtr::new(MAPPED)).expect("frees");
+        recorder.take();
+        device.destroy_memory(memory).expect("ends");
+        recorder.entered("its end", &[call!("", "hipDestroyExternalMemory", "{MEMORY:#x}")]);
+        // 256 bytes of the value 3, then what is filled behind itself.
+        device.fill_u8(STREAM_OF_TEST, target, 3, 1000).expect("fills");
+        let copy = |target: u64, source: u64, size: u64| {
+            call!("", "hipMemcpyDtoDAsync", "{target:#x} {source:#x} {size} {STREAM:#x}")
+        };
+        let copies = [copy(0x9000, 0x6200_0300, 256), copy(0x9100, 0x9000, 256), copy(0x9200, 0x9000, 488)];
+        recorder.enqueued("a fill", &copies);
+        device.fill_u32(STREAM_OF_TEST, target, 0x0303_0303, 16).expect("fills");
+        recorder.enqueued("a fill with four equal bytes", &[copy(0x9000, 0x6200_0300, 64)]);
+        device.fill_u32(STREAM_OF_TEST, target, 0x0303_0304, 16).expect("fills");
+        let arguments = format!("0x9000 {} 16 {STREAM:#x}", 0x0303_0304);
+        recorder.enqueued("another", &[call!("", "hipMemsetD32Async", "{arguments}")]);
+        let semaphore = RawSemaphore::new(0x5e1);
+        let signal = RawSignal { semaphore, params: SignalParams::Value(1) };
+        let wait = RawWait { semaphore, params: WaitParams::Value(1) };
+        for refused in [
+            device.signal_semaphores(STREAM_OF_TEST, &[signal, signal]),
+            device.wait_semaphores(STREAM_OF_TEST, &[wait, wait]),
+        ] {
+            assert_eq!(refused.expect_err("two are too many").kind(), ErrorKind::Unsupported);
+        }
+        let found = recorder.take();
+        assert!(!found.iter().any(|line| line.contains("ExternalSemaphores")), "{found:?}");
+    }
+    drop(device);
+    let found = recorder.take();
+    assert!(found.contains(&"hipFree 0x62000000".to_owned()), "{found:?}");
+}
