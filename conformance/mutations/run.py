@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants defects one by one, each with the checks that should notice it, and runs those.
 
-    conformance/mutations/run.py [--list] [--crate NAME]... [--own-checks | --all-checks] [NAME...]
+    conformance/mutations/run.py [--list | --match] [--crate NAME]... [--own-checks | --all-checks] [NAME...]
 
 Works on a copy of what is committed, in target/mutations or in the folder that MUTATIONS_FOLDER names. `defects/CRATE.toml`
 has the defects of a crate, and `checks.toml` the checks: commands of cargo. A defect is caught if one check fails that runs
@@ -132,6 +132,14 @@ def plant(mutation):
     return lambda: file.write_text(text)
 
 
+def unmatched(mutations):
+    """Those whose text is not in the source just once."""
+    def count(mutation):
+        file = ROOT / mutation["file"]
+        return file.read_text().count(mutation["find"]) if file.is_file() else 0
+    return [mutation for mutation in mutations if count(mutation) != 1]
+
+
 def read_mutations():
     mutations = []
     for file in sorted((HERE / "defects").glob("*.toml")):
@@ -171,6 +179,7 @@ def caught(checks, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--list", action="store_true", help="only list the defects")
+    parser.add_argument("--match", action="store_true", help="only see whether each can be planted in this source")
     parser.add_argument("--crate", action="append", default=[], help="only those of this crate")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--all-checks", action="store_true", help="go on after a defect is caught")
@@ -186,6 +195,10 @@ def main():
         for mutation in mutations:
             say(f"{mutation['crate']:<10} {mutation['name']:<34} {mutation['what']}")
         return 0 if mutations else 2
+    if arguments.match:
+        for mutation in unmatched(mutations):
+            say(f"{mutation['crate']:<10} {mutation['name']:<34} not just once in {mutation['file']}: {mutation['find']}")
+        return 2 if unmatched(mutations) else 0
     fresh_tree()
     results, wrong, unusable = [], 0, 0
     for mutation in mutations:
