@@ -1,5 +1,7 @@
 //! The tests, where AMD's kernel driver can be emulated.
 
+mod failures;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -21,10 +23,11 @@ const EMULATED: &str = "EMULATED: AMD's HIP runtime 5.";
 type Test = fn() -> Result<(), Failed>;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let tests: [(&str, Test); 5] = [
+    let tests: [(&str, Test); 6] = [
         ("emulated_memory_and_imports_pass", memory_and_imports),
         ("emulated_reports_say_so", reports),
         ("emulated_doctor_says_so", doctor),
+        ("emulated_kernel_failures", failures::of_the_kernel),
         ("emulated_runtime_in_a_folder", runtime_in_a_folder),
         ("emulated_simulator_stays_a_stand_in", simulator),
     ];
@@ -68,11 +71,12 @@ fn suite(folder: &Path, arguments: &[&str]) -> Result<Command, Failed> {
 }
 
 /// The suite with the emulated kernel driver: what it printed, and that it leaves no file behind.
-fn emulated(arguments: &[&str]) -> Result<(Output, String), Failed> {
+fn emulated(arguments: &[&str], variables: &[(&str, &str)]) -> Result<(Output, String), Failed> {
     let folder = tempfile::tempdir()?;
     let mut command = suite(folder.path(), arguments)?;
     // What hides devices is not for the emulated ones.
     command.env("GPU_INTEROP_EMULATED_AMDGPU", driver()?).env("HIP_VISIBLE_DEVICES", "-1");
+    command.envs(variables.iter().copied());
     let output = command.output()?;
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let left: Vec<_> = fs::read_dir(folder.path())?.flatten().map(|entry| entry.path()).collect();
@@ -84,7 +88,7 @@ fn run(arguments: &[&str]) -> Result<(Report, String), Failed> {
     let folder = tempfile::tempdir()?;
     let json = folder.path().join("report.json");
     let json = json.to_str().ok_or("a path that is text")?;
-    let (output, text) = emulated(&[&["run", "--json", json], arguments].concat())?;
+    let (output, text) = emulated(&[&["run", "--json", json], arguments].concat(), &[])?;
     let report = fs::read_to_string(json).unwrap_or_default();
     let report = serde_json::from_str(&report).map_err(|error| format!("{error}: {}\n{text}", output.status))?;
     Ok((report, text))
@@ -118,7 +122,7 @@ fn reports() -> Result<(), Failed> {
     let (json, junit, html) = (path("report.json"), path("report.xml"), path("report.html"));
     let files = ["--json", &json, "--junit", &junit, "--html", &html];
     let (output, text) =
-        emulated(&[&["run", "--emulate", "amd", "--quiet", "--filter", "identity.stable"], &files[..]].concat())?;
+        emulated(&[&["run", "--emulate", "amd", "--quiet", "--filter", "identity.stable"], &files[..]].concat(), &[])?;
     check(output.status.success() && text.starts_with(EMULATED), text)?;
     let report: Report = serde_json::from_str(&fs::read_to_string(&json)?)?;
     let emulated = report.emulated.as_ref().ok_or("the report does not say it")?;
@@ -136,7 +140,7 @@ fn reports() -> Result<(), Failed> {
 }
 
 fn doctor() -> Result<(), Failed> {
-    let (output, text) = emulated(&["doctor", "--emulate", "amd"])?;
+    let (output, text) = emulated(&["doctor", "--emulate", "amd"], &[])?;
     check(output.status.success(), text.clone())?;
     let mut lines = text.lines();
     let above = |line: &str| line.starts_with(EMULATED);

@@ -1,0 +1,83 @@
+//! The kernel driver fails beneath AMD's own runtime: each case ends with the right data, or with an error that says what
+//! failed.
+
+use std::fs;
+use std::thread;
+
+use gpu_interop_conformance::{CaseReport, Outcome, Report};
+use libtest_mimic::Failed;
+
+use super::{check, emulated};
+
+/// Imports of real Vulkan memory with verified data, and two streams that depend on each other.
+const CASES: &str = "{memory.round_trip,stream.events}";
+
+/// How a run may end.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// The runtime tries again, and every case passes.
+    Passed,
+    /// Each case passes, or fails with an error that names the function and holds this text.
+    Error(&'static str),
+    /// The device cannot be used. The run says so with this text, and has no report.
+    Unusable(&'static str),
+    /// The runtime ends the process. That is each case's result, and not the end of the run.
+    Aborted,
+}
+
+/// The faults are those of the emulated kernel driver's `faults.rs`. The numbers are of gfx908 on runtime 5.2.3.
+const FAULTS: [(&str, End); 12] = [
+    ("ioctl-acquire-vm:1:EINVAL", End::Passed),
+    ("reset:5", End::Error("Stream::synchronize_timeout: timeout: ")),
+    ("ioctl-alloc:20:ENOMEM", End::Passed),
+    ("ioctl-create-event:30:ENOMEM", End::Passed),
+    ("ioctl-create-queue:4:ENOMEM", End::Passed),
+    ("ioctl-wait-events:4:EIO", End::Passed),
+    ("ioctl-import:1:EINVAL", End::Error("hipImportExternalMemory: import rejected: ")),
+    ("ioctl-import:1:ENOMEM", End::Error("hipImportExternalMemory: import rejected: ")),
+    ("vram-full:5", End::Error("out of memory: ")),
+    ("vram-full:1", End::Unusable("hipMalloc: out of memory: ")),
+    ("packet-hang:4", End::Error("Stream::synchronize_timeout: timeout: ")),
+    ("page-fault:4", End::Aborted),
+];
+
+pub(crate) fn of_the_kernel() -> Result<(), Failed> {
+    let in_order = |faults: &[(&str, End)]| -> Result<(), Failed> {
+        for (fault, end) in faults {
+            meet(fault, *end).map_err(|failed| format!("{fault}: {}", failed.message().unwrap_or_default()))?;
+        }
+        Ok(())
+    };
+    // Hanging GPUs cost time, and no processor.
+    thread::scope(|scope| {
+        let groups: Vec<_> = FAULTS.chunks(4).map(|faults| scope.spawn(move || in_order(faults))).collect();
+        groups.into_iter().try_for_each(|group| group.join().expect("a group of faults"))
+    })
+}
+
+fn meet(fault: &str, end: End) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let json = folder.path().join("report.json").display().to_string();
+    let arguments =
+        ["run", "--emulate", "amd", "--exporter", "vulkan", "--isolate-each", "--filter", CASES, "--json", &json];
+    let variables = [("GPU_INTEROP_AMDGPU_DEVICES", "gfx908"), ("GPU_INTEROP_AMDGPU_FAULTS", fault)];
+    let (output, text) = emulated(&arguments, &variables)?;
+    let report: Option<Report> = fs::read_to_string(&json).ok().and_then(|text| serde_json::from_str(&text).ok());
+    let Some(report) = report else {
+        let End::Unusable(reason) = end else { return Err(format!("no report\n{text}").into()) };
+        return check(output.status.code() == Some(2) && text.contains(reason), text);
+    };
+    let cases = &report.results;
+    check(cases.len() == 2, text.clone())?;
+    let allowed = |case: &CaseReport| {
+        let reason = case.reason.as_deref().unwrap_or_default();
+        match (case.outcome, end) {
+            (Outcome::Passed, _) | (Outcome::Crashed, End::Aborted) => true,
+            (Outcome::Failed, End::Error(part)) => reason.contains(part),
+            _ => false,
+        }
+    };
+    check(cases.iter().all(allowed), text.clone())?;
+    let met = cases.iter().any(|case| case.outcome != Outcome::Passed);
+    check(met != matches!(end, End::Passed), format!("the fault was expected to show: {text}"))
+}
