@@ -42,8 +42,8 @@ impl HostSemaphore {
     /// # Errors
     /// [`ErrorKind::ImportRejected`](gpu_interop_core::ErrorKind::ImportRejected) if it is anything else; the handle
     /// comes back in the error.
-    pub fn open(handle: SemaphoreHandle) -> Result<Self, ImportError<SemaphoreImport>> {
-        SharedSemaphore::open(&handle).map(Self::from).map_err(|error| ImportError::new(error, handle.into()))
+    pub fn open(handle: SemaphoreHandle) -> Result<Self, ImportError<SemaphoreHandle>> {
+        SharedSemaphore::open(&handle).map(Self::from).map_err(|error| ImportError::new(error, handle))
     }
 
     /// A new handle to the semaphore, owned by the caller and not inherited by other programs.
@@ -52,6 +52,16 @@ impl HostSemaphore {
     /// [`ErrorKind::System`](gpu_interop_core::ErrorKind::System) if the process is out of handles.
     pub fn export(&self) -> Result<SemaphoreHandle> {
         self.shared.export()
+    }
+
+    /// Exports the semaphore as a request for a device of this backend.
+    ///
+    /// # Errors
+    /// As [`export`](Self::export).
+    pub fn import_request(&self) -> Result<SemaphoreImport> {
+        // SAFETY: the handle is a new one of this semaphore, in shared memory of its own, which it keeps; its kind says whether
+        // it is binary or a timeline (`SharedSemaphore::export`).
+        Ok(unsafe { SemaphoreImport::new(self.export()?) })
     }
 
     /// Whether it is binary or a timeline.
