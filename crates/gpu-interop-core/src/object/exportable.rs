@@ -38,7 +38,7 @@ impl ExportableMemory {
 
     /// Exports the memory, for an import by this backend: on this device, opened once more or in the same process. Each
     /// call gives a request with a new handle. For another process send its handle and its size, and build the request there,
-    /// with [`MemoryImport::native`].
+    /// with [`MemoryImport::new`] and [`MemoryImport::native`], which are `unsafe`.
     ///
     /// # Errors
     /// As for [`ExportableMemory::export`].
