@@ -146,6 +146,10 @@ impl ExportedSemaphore for HostSemaphore {
         Ok(HostSemaphore::export(self)?)
     }
 
+    fn import_request(&self) -> Verdict<gpu_interop::SemaphoreImport> {
+        Ok(HostSemaphore::import_request(self)?)
+    }
+
     fn signal(&self, value: u64) -> Verdict {
         Ok(match self.payload() {
             SemaphorePayload::Binary => HostSemaphore::signal(self),

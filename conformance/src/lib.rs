@@ -61,6 +61,7 @@ mod peer;
 #[cfg(unix)]
 mod raw_cuda;
 mod report;
+mod request;
 mod requirement;
 mod runner;
 mod scenario;

@@ -128,9 +128,14 @@ mod tests {
         fd
     }
 
+    fn request(handle: MemoryHandle, size: u64, dedicated: bool) -> MemoryImport {
+        // SAFETY: these tests check and encode it, and import nothing.
+        unsafe { MemoryImport::new(handle, size).dedicated(dedicated) }
+    }
+
     #[test]
     fn a_dma_buf_is_imported_as_an_opaque_descriptor() {
-        let request = MemoryImport::new(MemoryHandle::DmaBufFd(file(4096)), 4096).dedicated(true);
+        let request = request(MemoryHandle::DmaBufFd(file(4096)), 4096, true);
         let desc = memory(HIP_7, &request, 5).expect("encodes");
         assert_eq!((desc.kind, desc.size, desc.flags), (1, 4096, 1));
         // SAFETY: a descriptor was encoded.
@@ -161,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_dma_buf_smaller_than_the_request_is_refused() {
-        let check = |handle, size| check("op", &MemoryImport::new(handle, size));
+        let check = |handle, size| check("op", &request(handle, size, false));
         assert!(check(MemoryHandle::DmaBufFd(file(4096)), 4096).is_ok());
         let error = check(MemoryHandle::DmaBufFd(file(4096)), 8192).expect_err("too small");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -173,7 +178,7 @@ mod tests {
     fn what_is_no_memory_is_refused() {
         use rustix::event::{EventfdFlags, eventfd};
         let other = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
-        let error = check("op", &MemoryImport::new(MemoryHandle::OpaqueFd(other), 4096)).expect_err("no memory");
+        let error = check("op", &request(MemoryHandle::OpaqueFd(other), 4096, false)).expect_err("no memory");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("eventfd"), "{error}");
     }

@@ -64,7 +64,7 @@ fn run() -> Result<bool, Error> {
     let device = Device::open(&HostBackend::new(), 0)?;
     let stream = device.create_stream()?;
     let exported = HostSemaphore::timeline(0)?;
-    let timeline = device.import_semaphore(exported.export()?)?;
+    let timeline = device.import_semaphore(exported.import_request()?)?;
     let (raw_device, raw_stream, raw_semaphore) = (device.as_raw().clone(), stream.as_raw(), timeline.as_raw());
     let mut value = 0;
     let (mut direct, mut safe) = (Vec::new(), Vec::new());

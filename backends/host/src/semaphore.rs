@@ -42,8 +42,8 @@ impl HostSemaphore {
     /// # Errors
     /// [`ErrorKind::ImportRejected`](gpu_interop_core::ErrorKind::ImportRejected) if it is anything else; the handle
     /// comes back in the error.
-    pub fn open(handle: SemaphoreHandle) -> Result<Self, ImportError<SemaphoreImport>> {
-        SharedSemaphore::open(&handle).map(Self::from).map_err(|error| ImportError::new(error, handle.into()))
+    pub fn open(handle: SemaphoreHandle) -> Result<Self, ImportError<SemaphoreHandle>> {
+        SharedSemaphore::open(&handle).map(Self::from).map_err(|error| ImportError::new(error, handle))
     }
 
     /// A new handle to the semaphore, owned by the caller and not inherited by other programs.
@@ -52,6 +52,16 @@ impl HostSemaphore {
     /// [`ErrorKind::System`](gpu_interop_core::ErrorKind::System) if the process is out of handles.
     pub fn export(&self) -> Result<SemaphoreHandle> {
         self.shared.export()
+    }
+
+    /// Exports the semaphore as a request for a device of this backend. No vendor's driver has such semaphores.
+    ///
+    /// # Errors
+    /// As [`export`](Self::export).
+    pub fn import_request(&self) -> Result<SemaphoreImport> {
+        // SAFETY: the handle is a new one of this semaphore, in shared memory that it keeps; its kind says whether it is binary
+        // or a timeline (`SharedSemaphore::export`). The semaphore is of no device: every one of this backend has it.
+        Ok(unsafe { SemaphoreImport::new(self.export()?) })
     }
 
     /// Whether it is binary or a timeline.
@@ -187,7 +197,7 @@ mod tests {
         let handle = as_payload(binary.export().expect("export"), SemaphorePayload::Timeline);
         let failure = HostSemaphore::open(handle).expect_err("it is binary");
         assert_eq!(failure.kind(), ErrorKind::ImportRejected);
-        let handle = as_payload(failure.into_request().into_handle(), SemaphorePayload::Binary);
+        let handle = as_payload(failure.into_request(), SemaphorePayload::Binary);
         HostSemaphore::open(handle).expect("the handle came back usable");
         let memory = sys::create("no semaphore", 4096).expect("shared memory");
         let plain = HostSemaphore::open(sys::to_semaphore(memory, SemaphorePayload::Binary));

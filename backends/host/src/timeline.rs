@@ -31,7 +31,7 @@ impl ExporterTimeline for HostSemaphore {
     }
 
     fn export(&self) -> Result<SemaphoreImport> {
-        Self::export(self).map(SemaphoreImport::from)
+        self.import_request()
     }
 
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::{Device, ErrorKind, MappedBuffer, MemoryImport, WaitCondition};
+use gpu_interop_core::{Device, ErrorKind, MappedBuffer, WaitCondition};
 use gpu_interop_host::{HostBackend, HostSemaphore};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -28,7 +28,7 @@ fn thread() -> PathBuf {
 /// Memory of the device, imported, from `offset` on.
 fn mapped(device: &Device, offset: u64) -> (MappedBuffer, MappedBuffer) {
     let exported = device.allocate_exportable(SIZE).expect("memory");
-    let request = || MemoryImport::new(exported.export().expect("exports"), exported.size());
+    let request = || exported.import_request().expect("exports");
     let whole = device.import_memory(request()).expect("imports").map_buffer(0, SIZE).expect("maps");
     let part = device.import_memory(request()).expect("imports").map_buffer(offset, SIZE - offset).expect("maps");
     (whole, part)
@@ -107,7 +107,7 @@ fn handles_are_not_inherited_and_memory_does_not_shrink() {
 fn a_binary_semaphore_lets_one_wait_go_for_each_signal() {
     let device = device();
     let semaphore = HostSemaphore::binary().expect("creates");
-    let imported = device.import_semaphore(semaphore.export().expect("exports")).expect("imports");
+    let imported = device.import_semaphore(semaphore.import_request().expect("exports")).expect("imports");
     let stream = device.create_stream().expect("a stream");
     for _ in 0..3 {
         semaphore.signal().expect("signals");
@@ -143,8 +143,9 @@ fn a_closed_device_keeps_no_stream() {
             let stream = device.create_stream().expect("a stream");
             let [binary, timeline] =
                 [HostSemaphore::binary().expect("creates"), HostSemaphore::timeline(0).expect("creates")];
-            let [one, other] = [&binary, &timeline]
-                .map(|semaphore| device.import_semaphore(semaphore.export().expect("exports")).expect("imports"));
+            let [one, other] = [&binary, &timeline].map(|semaphore| {
+                device.import_semaphore(semaphore.import_request().expect("exports")).expect("imports")
+            });
             let (tell, told) = mpsc::channel();
             stream.launch_host_function(move || tell.send(thread()).expect("it is received")).expect("enqueues");
             match what {
@@ -195,7 +196,7 @@ fn the_first_failure_is_reported() {
     let device = device();
     let [binary, timeline] = [HostSemaphore::binary().expect("creates"), HostSemaphore::timeline(0).expect("creates")];
     let [one, other] = [&binary, &timeline]
-        .map(|semaphore| device.import_semaphore(semaphore.export().expect("exports")).expect("imports"));
+        .map(|semaphore| device.import_semaphore(semaphore.import_request().expect("exports")).expect("imports"));
     let stream = device.create_stream().expect("a stream");
     binary.signal().expect("signals");
     timeline.signal_value(9).expect("signals");

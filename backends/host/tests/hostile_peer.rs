@@ -35,7 +35,8 @@ fn posix_file() -> (OwnedFd, OwnedFd) {
 }
 
 fn request(fd: OwnedFd) -> MemoryImport {
-    MemoryImport::new(MemoryHandle::OpaqueFd(fd), SIZE as u64)
+    // SAFETY: the file has this many bytes; what a peer does to it is what these tests are about.
+    unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(fd), SIZE as u64) }
 }
 
 fn read(device: &Device, map: &MappedBuffer) -> Vec<u8> {

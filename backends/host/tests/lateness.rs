@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::{Device, ExporterTimeline, MemoryImport, Stream, Timeline, TimelineStrategy, WaitCondition};
+use gpu_interop_core::{Device, ExporterTimeline, Stream, Timeline, TimelineStrategy, WaitCondition};
 use gpu_interop_host::{HostBackend, HostSemaphore};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -287,7 +287,7 @@ fn streams_go_on_soon_after_words_events_and_semaphores() {
 fn streams_go_on_soon_after_a_word_is_written() {
     let device = device();
     let memory = device.allocate_exportable(4096).expect("memory");
-    let request = MemoryImport::new(memory.export().expect("exports"), memory.size());
+    let request = memory.import_request().expect("exports");
     let mapped = device.import_memory(request).expect("imports").map_all().expect("maps");
     let word = || mapped.slice(8..16).expect("a word");
     let [first, second] = [(); 2].map(|()| device.create_stream().expect("a stream"));

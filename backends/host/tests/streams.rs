@@ -18,7 +18,7 @@ fn open() -> Device {
 
 fn timeline(device: &Device) -> (HostSemaphore, ExternalSemaphore) {
     let peer = HostSemaphore::timeline(0).expect("create");
-    let imported = device.import_semaphore(peer.export().expect("export")).expect("import");
+    let imported = device.import_semaphore(peer.import_request().expect("export")).expect("import");
     (peer, imported)
 }
 

@@ -8,7 +8,7 @@ use gpu_interop::vulkan::{
     BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore, QueueKind, ash::vk,
 };
 use gpu_interop::{
-    Backend, Device, DeviceKind, ErrorKind, ExportableMemory, Feature, MemoryImport, SemaphoreHandle, SemaphorePayload,
+    Backend, Device, DeviceKind, ErrorKind, ExportableMemory, Feature, MemoryImport, SemaphoreImport, SemaphorePayload,
     Stream,
 };
 
@@ -17,6 +17,7 @@ use crate::backend_under_test::BackendUnderTest;
 use crate::exporter::{self, ExportedSemaphore};
 use crate::outcome::{Stop, Verdict};
 use crate::report::ExporterDetail;
+use crate::request;
 
 /// How long the run waits for something that should happen.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -146,7 +147,7 @@ impl Source {
     pub(super) fn request(&self) -> Verdict<MemoryImport> {
         match self {
             Self::Vulkan(buffer) => Ok(buffer.import_request()?),
-            Self::Native(memory) => Ok(MemoryImport::new(memory.export()?, memory.size())),
+            Self::Native(memory) => Ok(request::memory(memory.export()?, memory.size())),
         }
     }
 }
@@ -181,10 +182,10 @@ impl Timeline {
         Ok(Self::Vulkan(ExportableSemaphore::timeline(context.interop(), 0)?))
     }
 
-    pub(super) fn export(&self) -> Verdict<SemaphoreHandle> {
+    pub(super) fn import_request(&self) -> Verdict<SemaphoreImport> {
         match self {
-            Self::Vulkan(semaphore) => Ok(semaphore.export()?),
-            Self::Own(semaphore) => semaphore.export(),
+            Self::Vulkan(semaphore) => Ok(semaphore.import_request()?),
+            Self::Own(semaphore) => semaphore.import_request(),
         }
     }
 

@@ -44,8 +44,8 @@ fn effort() -> Effort {
 /// Timelines on both sides, `N` of them.
 fn open<const N: usize>(machine: &Machine) -> Verdict<(Vec<Timeline>, Lane)> {
     let exported = (0..N).map(|_| Timeline::new(machine)).collect::<Verdict<Vec<_>>>()?;
-    let handles = exported.iter().map(Timeline::export).collect::<Verdict<Vec<_>>>()?;
-    let lane = Lane::new(&machine.device, handles)?;
+    let requests = exported.iter().map(Timeline::import_request).collect::<Verdict<Vec<_>>>()?;
+    let lane = Lane::new(&machine.device, requests)?;
     Ok((exported, lane))
 }
 

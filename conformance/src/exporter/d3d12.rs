@@ -11,6 +11,7 @@ use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::ID3D12Resource;
 use gpu_interop::handle::{NtHandle, Win32Object};
 use gpu_interop::{
     Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryHandle, MemoryImport, SemaphoreHandle,
+    SemaphoreImport,
 };
 
 use super::{
@@ -19,6 +20,7 @@ use super::{
 };
 use crate::direct3d::Gpu12;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::system::OsHandle;
 
 pub(super) struct D3d12Exporter {
@@ -74,7 +76,7 @@ impl Exporter for D3d12Exporter {
 
     fn sent_memory(&self, handle: OsHandle, size: u64) -> MemoryImport {
         let handle = MemoryHandle::D3d12Heap(Win32Object::Handle(handle.into()));
-        MemoryImport::new(handle, size).exported_by(self.identity().clone())
+        request::memory(handle, size).exported_by(self.identity().clone())
     }
 
     fn sent_timeline(&self, handle: OsHandle) -> SemaphoreHandle {
@@ -174,6 +176,10 @@ struct D3d12Fence {
 impl ExportedSemaphore for D3d12Fence {
     fn export(&self) -> Verdict<SemaphoreHandle> {
         Ok(self.fence.export()?)
+    }
+
+    fn import_request(&self) -> Verdict<SemaphoreImport> {
+        Ok(self.fence.import_request()?)
     }
 
     /// By the queue, as a renderer does it.

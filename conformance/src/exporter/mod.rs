@@ -10,7 +10,9 @@ mod vulkan;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop::{Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryImport, SemaphoreHandle};
+use gpu_interop::{
+    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryImport, SemaphoreHandle, SemaphoreImport,
+};
 pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,7 @@ pub(crate) use timeline::{Unwrapping, Wrapper};
 
 use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::system::{self, OsHandle};
 
 #[cfg(unix)]
@@ -175,7 +178,7 @@ pub trait Exporter: Send + Sync {
     /// A request for memory that this exporter's like in another process exported and sent, of `size` bytes. Of a buffer
     /// that is not dedicated.
     fn sent_memory(&self, handle: OsHandle, size: u64) -> MemoryImport {
-        let request = MemoryImport::new(system::memory(handle), size).exported_by(self.identity().clone());
+        let request = request::memory(system::memory(handle), size).exported_by(self.identity().clone());
         // SAFETY: the other process is one of the suite's own, which truncates nothing.
         unsafe { request.trusted_peer(true) }
     }
@@ -281,6 +284,12 @@ pub trait ExportedSemaphore: Send + Sync {
     /// # Errors
     /// If the exporter's driver fails.
     fn export(&self) -> Verdict<SemaphoreHandle>;
+
+    /// Exports it as a request to import it.
+    ///
+    /// # Errors
+    /// As [`export`](Self::export).
+    fn import_request(&self) -> Verdict<SemaphoreImport>;
 
     /// Signals it from the exporter's side.
     ///

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::backend_under_test::{BackendUnderTest, MakeSemaphore};
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::system::{self, OsHandle};
 
 pub(super) struct NativeExporter {
@@ -85,7 +86,9 @@ impl Exporter for NativeExporter {
     }
 
     fn sent_memory(&self, handle: OsHandle, size: u64) -> MemoryImport {
-        MemoryImport::new(system::memory(handle), size).native(true).exported_by(self.identity().clone())
+        let request = request::memory(system::memory(handle), size).exported_by(self.identity().clone());
+        // SAFETY: the other process exported memory of its backend's own, which is this one's.
+        unsafe { request.native(true) }
     }
 
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {

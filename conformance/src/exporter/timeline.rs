@@ -8,6 +8,7 @@ use std::time::Duration;
 use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, SemaphoreHandleKind, SemaphoreImport, TimelineWaiter};
 
 use crate::outcome::Verdict;
+use crate::request;
 use crate::system::{self, OsHandle};
 
 /// A value of a timeline.
@@ -105,7 +106,7 @@ impl<T: ExporterTimeline> ExporterTimeline for Relabelled<T> {
         let handle = handle.try_clone().map_err(|error| {
             Error::new(ErrorKind::System, OPERATION, "the handle cannot be duplicated").with_source(error)
         })?;
-        Ok(system::timeline_semaphore(handle).into())
+        Ok(request::semaphore(system::timeline_semaphore(handle)))
     }
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
         Ok(Box::new(Unwrapping::new(self)?))

@@ -13,7 +13,7 @@ use gpu_interop::vulkan::{
 };
 use gpu_interop::{
     Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, IdentityMatch, MemoryImport, SemaphoreHandle,
-    SemaphorePayload,
+    SemaphoreImport, SemaphorePayload,
 };
 
 use image::VulkanImage;
@@ -316,6 +316,10 @@ impl VulkanSemaphore {
 impl ExportedSemaphore for VulkanSemaphore {
     fn export(&self) -> Verdict<SemaphoreHandle> {
         Ok(self.exported.export()?)
+    }
+
+    fn import_request(&self) -> Verdict<SemaphoreImport> {
+        Ok(self.exported.import_request()?)
     }
 
     /// By the queue, as a renderer does it.

@@ -116,7 +116,7 @@ impl<'a> GlSide<'a> {
     /// A new binary semaphore of Vulkan and OpenGL.
     pub(crate) fn semaphore(&self) -> Verdict<Shared> {
         let exported = ExportableSemaphore::binary(self.vulkan.interop()).map_err(unsupported)?;
-        let gl = self.interop().import_semaphore(exported.export()?)?;
+        let gl = self.interop().import_semaphore(exported.import_request()?)?;
         Ok(Shared { exported, gl })
     }
 

@@ -19,6 +19,7 @@ use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented};
 use crate::image::{compare, length, plain_format};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
+use crate::request;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
@@ -279,17 +280,17 @@ fn bad_input(context: &Context) -> Verdict {
     let Ok(fd) = request.into_handle().into_fd() else {
         return Err(Stop::Failed("the exporter gave no descriptor".into()));
     };
-    let request = MemoryImport::new(MemoryHandle::DmaBufFd(fd), size);
+    let request = request::memory(MemoryHandle::DmaBufFd(fd), size);
     let (_, request) = refused(gl.import_memory(request), ErrorKind::Unsupported, "a dma-buf")?;
     let Ok(fd) = request.into_handle().into_fd() else {
         return Err(Stop::Failed("the request did not come back".into()));
     };
-    works(context, MemoryImport::new(MemoryHandle::OpaqueFd(fd), size))?;
+    works(context, request::memory(MemoryHandle::OpaqueFd(fd), size))?;
 
     let (pipe, _other_end) = rustix::pipe::pipe()?;
     let null: OwnedFd = std::fs::File::open("/dev/null")?.into();
     for (fd, what) in [(pipe, "a pipe"), (null, "/dev/null")] {
-        let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), size);
+        let request = request::memory(MemoryHandle::OpaqueFd(fd), size);
         refused(gl.import_memory(request), invalid, what)?;
     }
 

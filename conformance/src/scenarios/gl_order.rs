@@ -81,7 +81,7 @@ impl<'a> ThreeWay<'a> {
         context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
         let (device, interop) = (context.device(), side.vulkan().interop());
         let import = |exported: &ExportableSemaphore| -> Verdict<ExternalSemaphore> {
-            Ok(device.import_semaphore(exported.export()?)?)
+            Ok(device.import_semaphore(exported.import_request()?)?)
         };
         let first = ExportableSemaphore::binary(interop).map_err(unsupported)?;
         let second = side.semaphore()?;
@@ -330,8 +330,9 @@ fn semaphore_device(context: &Context) -> Verdict {
     let device = context.device();
     let stream = device.create_stream()?;
     let mapped = device.import_memory(copied.exported.import_request()?)?.map_buffer(0, 2 * PART)?;
-    let import =
-        |shared: &Shared| -> Verdict<ExternalSemaphore> { Ok(device.import_semaphore(shared.exported.export()?)?) };
+    let import = |shared: &Shared| -> Verdict<ExternalSemaphore> {
+        Ok(device.import_semaphore(shared.exported.import_request()?)?)
+    };
     let (to_gl, from_gl) = (import(&copied.there)?, import(&copied.back)?);
     let mut found = vec![0; length(PART)?];
     for round in 0..ROUNDS {

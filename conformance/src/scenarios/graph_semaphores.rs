@@ -192,7 +192,7 @@ fn refusals(context: &Context) -> Verdict {
     need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
     let other_device = context.open_again()?;
-    let foreign = other_device.import_semaphore(exported.export()?)?;
+    let foreign = other_device.import_semaphore(exported.import_request()?)?;
     let shared = context.exporter()?.timeline(0)?;
     let shared = Timeline::with_strategy(context.device(), shared, TimelineStrategy::Native)?;
     let invalid = ErrorKind::InvalidArgument;

@@ -1,10 +1,11 @@
 //! Which device is it, and what does it say it can do.
 
 use gpu_interop::{
-    Device, DeviceIdentity, DeviceKind, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, PciAddress,
+    Device, DeviceIdentity, DeviceKind, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, MemoryImport, PciAddress,
     SemaphoreHandleKind, Uuid,
 };
 
+use super::import_request::resized;
 use super::{expect_error, refused};
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
@@ -86,6 +87,12 @@ pub(super) fn somewhere_else() -> DeviceIdentity {
     }
 }
 
+/// The same request, of which nobody has said who exported it.
+fn unsaid(request: MemoryImport) -> MemoryImport {
+    let size = request.size();
+    resized(request, size)
+}
+
 fn foreign_exporter_refused(context: &Context) -> Verdict {
     let buffer = context.buffer(4096)?;
     let pattern = context.pattern();
@@ -99,7 +106,7 @@ fn foreign_exporter_refused(context: &Context) -> Verdict {
     let text = error.to_string();
     ensure!(text.contains(&foreign.name), "the text does not name the exporter: {text}");
     ensure!(text.contains(&context.device().identity().name), "the text does not name the importer: {text}");
-    let request = request.exported_by(context.exporter()?.identity().clone());
+    let request = unsaid(request).exported_by(context.exporter()?.identity().clone());
     let mapped = context.device().import_memory(request)?.map_buffer(0, 4096)?;
     let stream = context.device().create_stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "data through the handle that came back")
@@ -110,7 +117,8 @@ fn unknown_exporter_accepted(context: &Context) -> Verdict {
     let pattern = context.pattern();
     buffer.write(0, &pattern.bytes(0, 4096))?;
     let unknown = DeviceIdentity { name: "no identity".into(), ..DeviceIdentity::default() };
-    let mapped = context.device().import_memory(buffer.import_request()?.exported_by(unknown))?.map_buffer(0, 4096)?;
+    let request = unsaid(buffer.import_request()?).exported_by(unknown);
+    let mapped = context.device().import_memory(request)?.map_buffer(0, 4096)?;
     let stream = context.device().create_stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "data of an exporter without identity")
 }
@@ -122,7 +130,8 @@ fn zero_uuid(context: &Context) -> Verdict {
     let without = DeviceIdentity { uuid: Uuid::from_bytes([0; 16]), ..context.exporter()?.identity().clone() };
     ensure!(without.uuid.is_none(), "16 zeros were taken for a UUID");
     ensure!(context.device().identity().compare(&without) != IdentityMatch::Different, "zeros tell two devices apart");
-    let mapped = context.device().import_memory(buffer.import_request()?.exported_by(without))?.map_buffer(0, 4096)?;
+    let request = unsaid(buffer.import_request()?).exported_by(without);
+    let mapped = context.device().import_memory(request)?.map_buffer(0, 4096)?;
     let stream = context.device().create_stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "data of an exporter that does not know its UUID")
 }

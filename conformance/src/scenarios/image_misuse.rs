@@ -11,6 +11,7 @@ use crate::ensure;
 use crate::exporter::{ExportedImage, ImageSpec};
 use crate::image::{SharedImage, plain_format};
 use crate::outcome::Verdict;
+use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -47,7 +48,7 @@ fn refused<T>(result: gpu_interop::Result<T>, what: &str) -> Verdict {
 fn imported(context: &Context) -> Verdict<(Box<dyn ExportedImage>, ExternalMemory, MipmappedArrayDesc)> {
     context.need_feature(Feature::MappedMipmappedArray)?;
     let exported = context.exporter()?.image(spec()?)?;
-    let memory = context.device().import_memory(exported.import_request()?.of_image(None))?;
+    let memory = context.device().import_memory(request::without_image(exported.import_request()?))?;
     let desc = exported.array_desc()?;
     Ok((exported, memory, desc))
 }

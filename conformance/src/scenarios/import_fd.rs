@@ -5,14 +5,15 @@ use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use gpu_interop::handle::{FdKind, classify_fd};
 use gpu_interop::{
-    ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport,
-    SemaphoreHandle, SemaphoreHandleKind,
+    ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, MemoryHandleKind, SemaphoreHandle,
+    SemaphoreHandleKind,
 };
 use rustix::event::EventfdFlags;
 
 use super::{expect_error, refused, refused_semaphore};
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
 use crate::{ensure, ensure_eq};
@@ -59,7 +60,7 @@ fn closed(context: &Context) -> Verdict {
     // As if somebody closed the descriptor behind its owner's back.
     // SAFETY: never closed through this owner: the handle is taken apart below.
     let stale = unsafe { OwnedFd::from_raw_fd(number) };
-    let result = context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(stale), 4096));
+    let result = context.device().import_memory(request::memory(MemoryHandle::OpaqueFd(stale), 4096));
     let (_, request) = refused(result, &[ErrorKind::InvalidArgument], "a closed descriptor")?;
     ensure_eq!(descriptor(request.into_handle().into_fd())?.into_raw_fd(), number, "the number that came back");
     Ok(())
@@ -82,7 +83,7 @@ fn zero(context: &Context) -> Verdict {
     rustix::stdio::dup2_stdin(&fd)?;
     // SAFETY: 0 is open, and standard input is put back below, whoever closes it.
     let handle = unsafe { MemoryHandle::opaque_from_raw_fd(0) }?;
-    let request = MemoryImport::new(handle, size).dedicated(dedicated);
+    let request = request::memory_with(handle, size, dedicated);
     // SAFETY: the memory is the other request's, which has the promise too.
     let imported = context.device().import_memory(unsafe { request.trusted_peer(trusted) });
     rustix::stdio::dup2_stdin(&standard_input)?;
@@ -95,7 +96,7 @@ fn zero(context: &Context) -> Verdict {
 pub(super) fn refuse(context: &Context, fd: OwnedFd, what: &str) -> Verdict<OwnedFd> {
     context.need_memory(MemoryHandleKind::OpaqueFd)?;
     let before = rustix::fs::fstat(&fd)?;
-    let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), 4096);
+    let request = request::memory(MemoryHandle::OpaqueFd(fd), 4096);
     let (error, request) = refused(context.device().import_memory(request), &[ErrorKind::InvalidArgument], what)?;
     ensure!(error.to_string().contains("4096"), "the text does not name the size: {error}");
     let mut fd = descriptor(request.into_handle().into_fd())?;
@@ -107,8 +108,11 @@ pub(super) fn refuse(context: &Context, fd: OwnedFd, what: &str) -> Verdict<Owne
             SemaphoreHandleKind::TimelineFd => SemaphoreHandle::TimelineFd(fd),
             _ => SemaphoreHandle::OpaqueFd(fd),
         };
-        let request =
-            refused_semaphore(context.device().import_semaphore(handle), &[ErrorKind::InvalidArgument], what)?;
+        let request = refused_semaphore(
+            context.device().import_semaphore(request::semaphore(handle)),
+            &[ErrorKind::InvalidArgument],
+            what,
+        )?;
         fd = descriptor(request.into_handle().into_fd())?;
     }
     let after = rustix::fs::fstat(&fd)?;
@@ -161,7 +165,7 @@ pub(super) fn memfd(size: u64) -> Verdict<OwnedFd> {
 fn not_dma_buf(context: &Context) -> Verdict {
     let fd = memfd(4096)?;
     ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "what the suite's own memfd is");
-    let request = MemoryImport::new(MemoryHandle::DmaBufFd(fd), 4096);
+    let request = request::memory(MemoryHandle::DmaBufFd(fd), 4096);
     let kinds = [ErrorKind::InvalidArgument, ErrorKind::Unsupported];
     let (_, request) = refused(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
     let fd = descriptor(request.into_handle().into_fd())?;
@@ -192,7 +196,7 @@ fn memory_as_semaphore(context: &Context) -> Verdict {
     let buffer = context.buffer(4096)?;
     let fd = descriptor(buffer.import_request()?.into_handle().into_fd())?;
     let witness = fd.try_clone()?;
-    let imported = context.device().import_semaphore(SemaphoreHandle::OpaqueFd(fd));
+    let imported = context.device().import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(fd)));
     harmless(imported, ExternalSemaphore::close, |request| descriptor(request.into_handle().into_fd()), &witness)
 }
 
@@ -200,6 +204,6 @@ fn semaphore_as_memory(context: &Context) -> Verdict {
     context.need_memory(MemoryHandleKind::OpaqueFd)?;
     let fd = descriptor(context.exporter()?.binary_semaphore()?.export()?.into_fd())?;
     let witness = fd.try_clone()?;
-    let imported = context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(fd), 4096));
+    let imported = context.device().import_memory(request::memory(MemoryHandle::OpaqueFd(fd), 4096));
     harmless(imported, ExternalMemory::close, |request| descriptor(request.into_handle().into_fd()), &witness)
 }

@@ -6,7 +6,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gpu_interop::{Device, ErrorKind, ImportError, MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreHandleKind};
+use gpu_interop::{Device, ErrorKind, ImportError, MemoryHandle, SemaphoreHandle, SemaphoreHandleKind};
 use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, Stat};
 
@@ -15,6 +15,7 @@ use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
 use crate::{ensure, ensure_eq};
@@ -65,7 +66,7 @@ fn cycle(device: &Device, buffer: &dyn ExportedBuffer, semaphores: bool, counts:
     let witness = rustix::fs::fstat(&file)?;
     for size in [SIZE, 0] {
         let handle = MemoryHandle::OpaqueFd(file.try_clone()?);
-        match device.import_memory(MemoryImport::new(handle, size)) {
+        match device.import_memory(request::memory(handle, size)) {
             Ok(_) => count(&counts.imported),
             Err(failure) => {
                 came_back(failure, |request| request.into_handle().into_fd().ok(), &witness)?;
@@ -77,7 +78,7 @@ fn cycle(device: &Device, buffer: &dyn ExportedBuffer, semaphores: bool, counts:
         // Might be a semaphore for all that the kernel tells, and is none.
         let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let witness = rustix::fs::fstat(&object)?;
-        match device.import_semaphore(SemaphoreHandle::OpaqueFd(object)) {
+        match device.import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(object))) {
             Ok(_) => return Err(Stop::Failed("an epoll descriptor was imported as a semaphore".into())),
             Err(failure) => came_back(failure, |request| request.into_handle().into_fd().ok(), &witness)?,
         }

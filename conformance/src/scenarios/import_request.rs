@@ -13,6 +13,7 @@ use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
@@ -49,7 +50,7 @@ pub(super) fn prepared(context: &Context) -> Verdict<Box<dyn ExportedBuffer>> {
 /// The same handle with another size.
 pub(super) fn resized(request: MemoryImport, size: u64) -> MemoryImport {
     let (dedicated, trusted) = (request.is_dedicated(), request.is_peer_trusted());
-    let resized = MemoryImport::new(request.into_handle(), size).dedicated(dedicated);
+    let resized = request::memory_with(request.into_handle(), size, dedicated);
     // SAFETY: the memory is the other request's, which has the promise too.
     unsafe { resized.trusted_peer(trusted) }
 }
@@ -123,7 +124,7 @@ fn kinds_of_other_systems(context: &Context) -> Verdict {
     ];
     for handle in memory {
         let kind = handle.kind();
-        let request = MemoryImport::new(handle, 4096).dedicated(kind.requires_dedicated());
+        let request = request::memory_with(handle, 4096, kind.requires_dedicated());
         let (error, request) = refused(context.device().import_memory(request), &[ErrorKind::Unsupported], "memory")?;
         ensure!(error.code().is_none(), "the driver was asked about {kind}: {error}");
         ensure_eq!(request.handle().kind(), kind, "the kind that came back");
@@ -139,7 +140,7 @@ fn kinds_of_other_systems(context: &Context) -> Verdict {
     ];
     for handle in semaphores {
         let kind = handle.kind();
-        let result = context.device().import_semaphore(handle);
+        let result = context.device().import_semaphore(request::semaphore(handle));
         let request = refused_semaphore(result, &[ErrorKind::Unsupported], "a semaphore")?;
         ensure_eq!(request.handle().kind(), kind, "the kind that came back");
     }
@@ -165,13 +166,13 @@ fn nvsci(context: &Context) -> Verdict {
     }
     // SAFETY: the object is never dereferenced: the device does not import this kind.
     let object = unsafe { NvSciBufObject::from_raw(NonNull::dangling()) };
-    let request = MemoryImport::new(MemoryHandle::NvSciBuf(object), 4096);
+    let request = request::memory(MemoryHandle::NvSciBuf(object), 4096);
     let (error, request) = refused(context.device().import_memory(request), &[ErrorKind::Unsupported], "NvSciBuf")?;
     ensure!(error.code().is_none(), "the driver was asked: {error}");
     ensure_eq!(request.handle().kind(), kind, "the kind that came back");
     // SAFETY: as above.
     let object = unsafe { NvSciSyncObject::from_raw(NonNull::dangling()) };
-    let result = context.device().import_semaphore(SemaphoreHandle::NvSciSync(object));
+    let result = context.device().import_semaphore(request::semaphore(SemaphoreHandle::NvSciSync(object)));
     refused_semaphore(result, &[ErrorKind::Unsupported], "NvSciSync")?;
     Ok(())
 }

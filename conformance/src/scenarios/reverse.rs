@@ -1,6 +1,6 @@
 //! The reverse direction: memory of the device that the other API imports.
 
-use gpu_interop::{ExportableMemory, Feature, MemoryImport};
+use gpu_interop::{ExportableMemory, Feature};
 
 use crate::accounting::Holdings;
 use crate::context::Context;
@@ -8,6 +8,7 @@ use crate::ensure;
 use crate::exporter::BufferAccess;
 use crate::outcome::Verdict;
 use crate::pattern::Pattern;
+use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -26,7 +27,7 @@ fn shared(context: &Context) -> Verdict<(ExportableMemory, Box<dyn BufferAccess>
     context.need_feature(Feature::ExportableMemory)?;
     let memory = context.device().allocate_exportable(SIZE as u64)?;
     let identity = context.device().identity().clone();
-    let request = MemoryImport::new(memory.export()?, memory.size()).exported_by(identity);
+    let request = request::memory(memory.export()?, memory.size()).exported_by(identity);
     let imported = context.exporter()?.import(request, SIZE as u64)?;
     Ok((memory, imported))
 }

@@ -7,6 +7,7 @@ use crate::context::{Context, PATIENCE};
 use crate::ensure_eq;
 use crate::exporter::ExportedSemaphore;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::scenario::scenarios;
 use crate::system;
 
@@ -26,7 +27,7 @@ scenarios! {
 pub(super) fn import_binary(context: &Context) -> Verdict<(Box<dyn ExportedSemaphore>, ExternalSemaphore)> {
     context.need_semaphore(system::BINARY_SEMAPHORE)?;
     let exported = context.exporter()?.binary_semaphore()?;
-    let imported = context.device().import_semaphore(exported.export()?)?;
+    let imported = context.device().import_semaphore(exported.import_request()?)?;
     Ok((exported, imported))
 }
 
@@ -36,7 +37,7 @@ pub(super) fn import_timeline(
 ) -> Verdict<(Box<dyn ExportedSemaphore>, ExternalSemaphore)> {
     context.need_semaphore(system::TIMELINE_SEMAPHORE)?;
     let exported = context.exporter()?.timeline_semaphore(value)?;
-    let imported = context.device().import_semaphore(exported.export()?)?;
+    let imported = context.device().import_semaphore(exported.import_request()?)?;
     Ok((exported, imported))
 }
 
@@ -86,14 +87,14 @@ fn wrong_kind(context: &Context) -> Verdict {
     let lost = || Stop::Failed("another handle came back".into());
     let binary = context.exporter()?.binary_semaphore()?;
     let handle = system::into_semaphore(binary.export()?).ok_or_else(lost)?;
-    match context.device().import_semaphore(system::timeline_semaphore(handle)) {
+    match context.device().import_semaphore(request::semaphore(system::timeline_semaphore(handle))) {
         // CUDA accepts it.
         Ok(semaphore) => semaphore.close()?,
         Err(failure) => {
             let request =
                 refused_semaphore(Err(failure), &[ErrorKind::ImportRejected], "a binary semaphore as timeline")?;
             let handle = system::into_semaphore(request.into_handle()).ok_or_else(lost)?;
-            let imported = context.device().import_semaphore(system::binary_semaphore(handle))?;
+            let imported = context.device().import_semaphore(request::semaphore(system::binary_semaphore(handle)))?;
             let stream = context.device().create_stream()?;
             stream.signal(&[imported.signal()])?;
             ensure_eq!(binary.wait(0, PATIENCE)?, true, "a signal through the handle that came back");
@@ -101,7 +102,7 @@ fn wrong_kind(context: &Context) -> Verdict {
     }
     let timeline = context.exporter()?.timeline_semaphore(0)?;
     let handle = system::into_semaphore(timeline.export()?).ok_or_else(lost)?;
-    match context.device().import_semaphore(system::binary_semaphore(handle)) {
+    match context.device().import_semaphore(request::semaphore(system::binary_semaphore(handle))) {
         Ok(semaphore) => semaphore.close()?,
         Err(failure) => {
             refused_semaphore(Err(failure), &[ErrorKind::ImportRejected], "a timeline as binary semaphore")?;

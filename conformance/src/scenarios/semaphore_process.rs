@@ -11,6 +11,7 @@ use crate::ensure;
 use crate::exporter::ExportedSemaphore;
 use crate::outcome::{Stop, Verdict};
 use crate::peer::{Channel, Role};
+use crate::request;
 use crate::scenario::scenarios;
 use crate::system;
 
@@ -71,7 +72,7 @@ fn take_turns(context: &Context, channel: &Channel) -> Verdict {
     let memory = context.device().import_memory(context.exporter()?.sent_memory(handle, size))?;
     let mapped = memory.map_buffer(0, SIZE as u64)?;
     let (_, handle) = channel.receive_handle("timeline")?;
-    let timeline = context.device().import_semaphore(context.exporter()?.sent_timeline(handle))?;
+    let timeline = context.device().import_semaphore(request::semaphore(context.exporter()?.sent_timeline(handle)))?;
     let stream = context.device().create_stream()?;
     for turn in 0..TURNS {
         stream.wait(&[timeline.wait_value(2 * turn + 1)])?;
@@ -108,7 +109,7 @@ fn cross_process_binary(context: &Context) -> Verdict {
 
 fn signal_binary(context: &Context, channel: &Channel) -> Verdict {
     let (_, handle) = channel.receive_handle("binary")?;
-    let semaphore = context.device().import_semaphore(system::binary_semaphore(handle))?;
+    let semaphore = context.device().import_semaphore(request::semaphore(system::binary_semaphore(handle)))?;
     let stream = context.device().create_stream()?;
     channel.send("ready", 0, &[])?;
     for _ in 0..50 {
@@ -140,7 +141,7 @@ fn peer_killed(context: &Context) -> Verdict {
 
 fn signal_once_and_hang(context: &Context, channel: &Channel) -> Verdict {
     let (_, handle) = channel.receive_handle("timeline")?;
-    let timeline = context.device().import_semaphore(context.exporter()?.sent_timeline(handle))?;
+    let timeline = context.device().import_semaphore(request::semaphore(context.exporter()?.sent_timeline(handle)))?;
     let stream = context.device().create_stream()?;
     stream.signal(&[timeline.signal_value(1)])?;
     stream.synchronize()?;

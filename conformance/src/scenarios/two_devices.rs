@@ -1,11 +1,12 @@
 //! Two devices of one backend at once.
 
-use gpu_interop::{Device, ExportableMemory, Feature, MappedBuffer, MemoryImport, Stream, WaitCondition};
+use gpu_interop::{Device, ExportableMemory, Feature, MappedBuffer, Stream, WaitCondition};
 
 use super::identity::open_second;
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::ensure;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -31,7 +32,7 @@ struct Side {
 /// A device's own memory, imported and mapped.
 fn import(device: &Device) -> Verdict<(ExportableMemory, MappedBuffer)> {
     let memory = device.allocate_exportable(SIZE)?;
-    let request = MemoryImport::new(memory.export()?, memory.size()).exported_by(device.identity().clone());
+    let request = request::memory(memory.export()?, memory.size()).exported_by(device.identity().clone());
     let mapped = device.import_memory(request)?.map_buffer(0, SIZE)?;
     Ok((memory, mapped))
 }

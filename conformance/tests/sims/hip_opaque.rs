@@ -65,9 +65,9 @@ impl Shared {
 }
 
 fn import(hip: &Device, semaphore: &HostSemaphore, kind: SemaphoreHandleKind) -> ExternalSemaphore {
-    let handle = semaphore.export().expect("export");
-    assert_eq!(handle.kind(), kind);
-    hip.import_semaphore(handle).expect("import a semaphore")
+    let request = semaphore.import_request().expect("export");
+    assert_eq!(request.handle().kind(), kind);
+    hip.import_semaphore(request).expect("import a semaphore")
 }
 
 /// What `hipMemCreate` of the library answers who asks for such handles.
@@ -101,7 +101,9 @@ pub(crate) fn main() -> ExitCode {
     let memory = host.allocate_exportable(SIZE).expect("memory");
     let handle = memory.export().expect("export");
     assert_eq!(handle.kind(), MemoryHandleKind::OpaqueWin32);
-    let imported = hip.import_memory(MemoryImport::new(handle, memory.size())).expect("import memory");
+    // SAFETY: the host backend exported it just before, and the simulator imports its memory.
+    let request = unsafe { MemoryImport::new(handle, memory.size()) };
+    let imported = hip.import_memory(request).expect("import memory");
     let shared = Shared {
         memory,
         host: host.create_stream().expect("a stream"),

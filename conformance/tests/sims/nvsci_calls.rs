@@ -11,7 +11,9 @@ use gpu_interop::nvsci::{
     Buffer, BufferAttributeList, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout,
     ImportedSync, MemSync, NvSci, PlaneAttributes, SyncAttributeList, SyncModule, SyncOptions,
 };
-use gpu_interop::{Device, Error, ErrorKind, MemoryImport, NvSciSyncUse, SignalParams, Uuid, WaitParams};
+use gpu_interop::{
+    Device, Error, ErrorKind, MemoryImport, NvSciSyncUse, SemaphoreImport, SignalParams, Uuid, WaitParams,
+};
 use libloading::Library;
 use libtest_mimic::{Failed, Trial};
 
@@ -248,7 +250,9 @@ fn handles_keep(rig: &Rig) -> Result<(), Failed> {
         (buffer.import_request().into_handle(), buffer.read_only()?.import_request().into_handle());
     drop(buffer);
     for (handle, writes) in [(readable, false), (writable, true)] {
-        let mapped = rig.device.import_memory(MemoryImport::new(handle, 8192))?.map_all()?;
+        // SAFETY: the handle keeps the buffer, which has this many bytes.
+        let request = unsafe { MemoryImport::new(handle, 8192) };
+        let mapped = rig.device.import_memory(request)?.map_all()?;
         let mut found = [0; 8192];
         stream.read(&mapped, &mut found)?;
         check(found == [0x5e; 8192], "other data")?;
@@ -258,13 +262,16 @@ fn handles_keep(rig: &Rig) -> Result<(), Failed> {
         stream.synchronize()?;
     }
     let foreign = rig.buffer_for(Uuid::from_bytes([9; 16]).expect("a UUID"))?.import_request().into_handle();
-    let refused = rig.device.import_memory(MemoryImport::new(foreign, 8192)).map_err(|failure| failure.kind());
+    // SAFETY: as above.
+    let foreign = unsafe { MemoryImport::new(foreign, 8192) };
+    let refused = rig.device.import_memory(foreign).map_err(|failure| failure.kind());
     check(matches!(refused, Err(ErrorKind::DeviceMismatch)), format!("another GPU's buffer: {refused:?}"))?;
 
     let object = rig.object()?;
     let handle = object.object().import_request().into_handle();
     drop(object);
-    let semaphore = rig.device.import_semaphore(handle)?;
+    // SAFETY: the handle keeps the object.
+    let semaphore = rig.device.import_semaphore(unsafe { SemaphoreImport::new(handle) })?;
     drop((semaphore, refused));
     rig.device.collect();
     let left = rig.number("sim_nvsci_live")?;

@@ -1,15 +1,53 @@
 //! What an application asks to import.
 
+mod origin;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use self::origin::Origin;
 use crate::array::MipmappedArrayDesc;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::handle::{MemoryHandle, SemaphoreHandle};
-use crate::identity::{DeviceIdentity, IdentityMatch};
+use crate::identity::DeviceIdentity;
 
 /// More than any processor or GPU can address, bytes: 57 bits of address are the most there are. CUDA's driver accepts
 /// even 2^64 - 1.
 const MAX_SIZE: u64 = 1 << 57;
 
 /// A request to import memory: the handle, and what its exporter knows about it.
+///
+/// gpu-interop's exporters build it: `import_request` of their objects and of
+/// [`ExportableMemory`](crate::ExportableMemory). From a bare handle it takes `unsafe`, because drivers cannot tell whether
+/// it is true:
+///
+/// ```compile_fail,E0133
+/// # use gpu_interop_core::{MemoryHandle, MemoryImport};
+/// fn request(handle: MemoryHandle) -> MemoryImport {
+///     MemoryImport::new(handle, 4096) // `unsafe { .. }` is what it takes
+/// }
+/// ```
+///
+/// So it does to change what an exporter said of the memory:
+///
+/// ```compile_fail,E0133
+/// # use gpu_interop_core::MemoryImport;
+/// fn changed(request: MemoryImport) -> MemoryImport {
+///     request.dedicated(false)
+/// }
+/// ```
+/// ```compile_fail,E0133
+/// # use gpu_interop_core::MemoryImport;
+/// fn changed(request: MemoryImport) -> MemoryImport {
+///     request.native(true)
+/// }
+/// ```
+/// ```compile_fail,E0133
+/// # use gpu_interop_core::MemoryImport;
+/// fn changed(request: MemoryImport) -> MemoryImport {
+///     request.of_image(None)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct MemoryImport {
     pub(crate) handle: MemoryHandle,
@@ -18,22 +56,39 @@ pub struct MemoryImport {
     pub(crate) native: bool,
     pub(crate) image: Option<MipmappedArrayDesc>,
     pub(crate) trusted_peer: bool,
-    pub(crate) exporter: Option<DeviceIdentity>,
+    origin: Origin,
 }
 
 impl MemoryImport {
     /// Memory of `size` bytes. Pass the size of the exporter's *allocation* (`VkMemoryAllocateInfo::allocationSize`),
     /// not of the payload; a part of it can be mapped later.
+    ///
+    /// # Safety
+    /// Drivers cannot tell, so until the request has been imported, or is gone:
+    /// * The handle is of exported memory, and never of a semaphore, and of the API and sort that its variant names. A name
+    ///   or KMT handle is of that object still: something else keeps the object.
+    /// * The exporter's allocation has exactly `size` bytes. An importer that is told more maps what is behind it.
+    /// * The allocation is a dedicated one exactly if the request says so ([`dedicated`](Self::dedicated)).
+    /// * The memory is not the importing backend's own, or the request says so ([`native`](Self::native)).
+    /// * The memory was exported by the device that imports it, or the request says by which
+    ///   ([`exported_by`](Self::exported_by)).
+    ///
+    /// A request that is certainly rejected before a driver is called, as with a `size` of 0, promises nothing.
     #[must_use]
-    pub fn new(handle: MemoryHandle, size: u64) -> Self {
-        Self { handle, size, dedicated: false, native: false, image: None, trusted_peer: false, exporter: None }
+    pub unsafe fn new(handle: MemoryHandle, size: u64) -> Self {
+        let origin = Origin::default();
+        Self { handle, size, dedicated: false, native: false, image: None, trusted_peer: false, origin }
     }
 
     /// Says that the memory is a dedicated allocation. Set it exactly if the exporter used
     /// `VkMemoryDedicatedAllocateInfo` or a committed resource. On Windows 7 NVIDIA's driver imports no other memory of
     /// Vulkan's.
+    ///
+    /// # Safety
+    /// `dedicated` is true exactly if the exporter's allocation is a dedicated one. Drivers lay out and map dedicated memory
+    /// in another way, and believe the flag.
     #[must_use]
-    pub fn dedicated(mut self, dedicated: bool) -> Self {
+    pub unsafe fn dedicated(mut self, dedicated: bool) -> Self {
         self.dedicated = dedicated;
         self
     }
@@ -45,8 +100,12 @@ impl MemoryImport {
     /// Descriptors do not tell, and the difference matters with CUDA: on hosts with several GPUs the driver (580.159.04)
     /// ends the process with SIGSEGV when `cuImportExternalMemory` gets 512 MiB or more of its own memory. What is said to
     /// be native goes through `cuMemImportFromShareableHandle` instead. Such an import has buffers, and no images.
+    ///
+    /// # Safety
+    /// `native` is true exactly if the memory is of the backend that imports it. A driver that is told the wrong sort may
+    /// crash.
     #[must_use]
-    pub fn native(mut self, native: bool) -> Self {
+    pub unsafe fn native(mut self, native: bool) -> Self {
         self.native = native;
         self
     }
@@ -54,8 +113,12 @@ impl MemoryImport {
     /// Says that the memory holds this image and no other, or with `None` that this is not known. Mapping it as another image
     /// is an error then ([`ExternalMemory::map_mipmapped_array`](crate::ExternalMemory::map_mipmapped_array)). gpu-interop's
     /// exporters of images say it; a heap may hold several, and they say nothing of one.
+    ///
+    /// # Safety
+    /// The memory holds this very image. With `None`, no check is left: it is mapped as an image only as the exporter laid that
+    /// image out.
     #[must_use]
-    pub fn of_image(mut self, image: impl Into<Option<MipmappedArrayDesc>>) -> Self {
+    pub unsafe fn of_image(mut self, image: impl Into<Option<MipmappedArrayDesc>>) -> Self {
         self.image = image.into();
         self
     }
@@ -77,13 +140,22 @@ impl MemoryImport {
         self
     }
 
-    /// Says which device exported the memory, so that importing it on another one is refused with a clear error.
+    /// Says which device exported the memory, so that importing it on another one is rejected with a clear error. This adds a
+    /// check and removes none: a device that was named before stays named, and the importer must not differ from either.
     ///
     /// NVIDIA's programming guide excludes Vulkan devices of a group with several physical devices
     /// (`vkEnumeratePhysicalDeviceGroups`). The identity does not show the group: the application must check it.
     #[must_use]
     pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
-        self.exporter = Some(exporter);
+        self.origin.add_exporter(exporter);
+        self
+    }
+
+    /// Keeps `owner` until the request is gone, which is after its import. For names and KMT handles, which keep nothing
+    /// themselves: with a handle of the object, or the object, the request stays true.
+    #[must_use]
+    pub fn keeping(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
+        self.origin.keep(owner);
         self
     }
 
@@ -93,7 +165,7 @@ impl MemoryImport {
         &self.handle
     }
 
-    /// The handle, owned by the caller from here on.
+    /// The handle, owned by the caller from here on. What the request [keeps](Self::keeping) is let go.
     #[must_use]
     pub fn into_handle(self) -> MemoryHandle {
         self.handle
@@ -130,10 +202,10 @@ impl MemoryImport {
         self.trusted_peer
     }
 
-    /// The exporting device, if the application said which.
+    /// The exporting device, if the exporter or the application said which; the first that was named.
     #[must_use]
     pub fn exporter(&self) -> Option<&DeviceIdentity> {
-        self.exporter.as_ref()
+        self.origin.exporter()
     }
 
     /// Checks everything about the request that can be known without a driver: the size, the dedicated flag where
@@ -171,28 +243,70 @@ impl MemoryImport {
         if let Some(properties) = self.handle.nv_sci_buf() {
             properties.check_gpu(operation, importer)?;
         }
-        check_exporter(operation, self.exporter.as_ref(), importer)
+        self.origin.check(operation, importer)
     }
 }
 
 /// A request to import a semaphore.
+///
+/// gpu-interop's exporters build it: `import_request` of their objects. From a bare handle it takes `unsafe`, because drivers
+/// cannot tell whether it is true:
+///
+/// ```compile_fail,E0133
+/// # use gpu_interop_core::{SemaphoreHandle, SemaphoreImport};
+/// fn request(handle: SemaphoreHandle) -> SemaphoreImport {
+///     SemaphoreImport::new(handle) // `unsafe { .. }` is what it takes
+/// }
+/// ```
+///
+/// Nor is a bare handle a request:
+///
+/// ```compile_fail,E0277
+/// # use gpu_interop_core::{SemaphoreHandle, SemaphoreImport};
+/// fn request(handle: SemaphoreHandle) -> SemaphoreImport {
+///     handle.into()
+/// }
+/// ```
+/// ```compile_fail,E0308
+/// # use gpu_interop_core::{Device, SemaphoreHandle};
+/// fn import(device: &Device, handle: SemaphoreHandle) {
+///     drop(device.import_semaphore(handle));
+/// }
+/// ```
 #[derive(Debug)]
 pub struct SemaphoreImport {
     pub(crate) handle: SemaphoreHandle,
-    pub(crate) exporter: Option<DeviceIdentity>,
+    origin: Origin,
 }
 
 impl SemaphoreImport {
     /// The semaphore behind `handle`.
+    ///
+    /// # Safety
+    /// Drivers cannot tell, so until the request has been imported, or is gone:
+    /// * The handle is of an exported semaphore, fence or keyed mutex, and never of memory, and of the API and sort that its
+    ///   variant names: a timeline is not binary. A name or KMT handle is of that object still: something else keeps the
+    ///   object.
+    /// * The semaphore was exported by the device that imports it, or the request says by which
+    ///   ([`exported_by`](Self::exported_by)).
     #[must_use]
-    pub fn new(handle: SemaphoreHandle) -> Self {
-        Self { handle, exporter: None }
+    pub unsafe fn new(handle: SemaphoreHandle) -> Self {
+        Self { handle, origin: Origin::default() }
     }
 
-    /// Says which device exported the semaphore, so that importing it on another one is refused with a clear error.
+    /// Says which device exported the semaphore, so that importing it on another one is rejected with a clear error. This
+    /// adds a check and removes none, as [`MemoryImport::exported_by`] does.
     #[must_use]
     pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
-        self.exporter = Some(exporter);
+        self.origin.add_exporter(exporter);
+        self
+    }
+
+    /// Keeps `owner` until the request is gone, which is after its import. For names and KMT handles, which keep nothing
+    /// themselves: with a handle of the object, or the object, the request stays true.
+    #[must_use]
+    pub fn keeping(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
+        self.origin.keep(owner);
         self
     }
 
@@ -202,16 +316,16 @@ impl SemaphoreImport {
         &self.handle
     }
 
-    /// The handle, owned by the caller from here on.
+    /// The handle, owned by the caller from here on. What the request [keeps](Self::keeping) is let go.
     #[must_use]
     pub fn into_handle(self) -> SemaphoreHandle {
         self.handle
     }
 
-    /// The exporting device, if the application said which.
+    /// The exporting device, if the exporter or the application said which; the first that was named.
     #[must_use]
     pub fn exporter(&self) -> Option<&DeviceIdentity> {
-        self.exporter.as_ref()
+        self.origin.exporter()
     }
 }
 
@@ -225,26 +339,7 @@ impl SemaphoreImport {
         descriptor::check_semaphore(operation, &self.handle)?;
         #[cfg(windows)]
         nt::check(operation, self.handle.as_win32(), "a semaphore")?;
-        check_exporter(operation, self.exporter.as_ref(), importer)
-    }
-}
-
-impl From<SemaphoreHandle> for SemaphoreImport {
-    fn from(handle: SemaphoreHandle) -> Self {
-        Self::new(handle)
-    }
-}
-
-/// Refuses an exporter that is certainly another device.
-fn check_exporter(operation: &'static str, exporter: Option<&DeviceIdentity>, importer: &DeviceIdentity) -> Result<()> {
-    match exporter {
-        Some(exporter) if exporter.compare(importer) == IdentityMatch::Different => Err(Error::new(
-            ErrorKind::DeviceMismatch,
-            operation,
-            "the handle was exported by another device; open the device that matches the exporter",
-        )
-        .with_mismatch(exporter.clone(), importer.clone())),
-        _ => Ok(()),
+        self.origin.check(operation, importer)
     }
 }
 
@@ -322,6 +417,7 @@ mod nt {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
     use crate::handle::{KmtHandle, ObjectName};
 
     /// Objects of Windows are validated on every system, where a device refuses them for another reason.
@@ -337,7 +433,8 @@ mod tests {
             (MemoryHandle::OpaqueWin32(name()), false),
             (MemoryHandle::OpaqueWin32Kmt(kmt), false),
         ] {
-            let request = MemoryImport::new(handle, 4096);
+            // SAFETY: it is validated and not imported.
+            let request = unsafe { MemoryImport::new(handle, 4096) };
             let checked = request.validate("op", &DeviceIdentity::default());
             match checked {
                 Ok(()) => assert!(!needs_it, "{:?}", request.handle),
@@ -346,7 +443,9 @@ mod tests {
                     assert!(needs_it && error.message().contains("dedicated flag"), "{:?}: {error}", request.handle);
                 }
             }
-            request.dedicated(true).validate("op", &DeviceIdentity::default()).expect("dedicated");
+            // SAFETY: as above.
+            let request = unsafe { request.dedicated(true) };
+            request.validate("op", &DeviceIdentity::default()).expect("dedicated");
         }
     }
 
@@ -356,7 +455,8 @@ mod tests {
         for (size, valid) in [(1, true), (MAX_SIZE + 1, false), (1 << 63, false), (u64::MAX, false)] {
             let fd = rustix::fs::memfd_create("size", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
             rustix::fs::ftruncate(&fd, i64::MAX.unsigned_abs()).expect("ftruncate");
-            let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), size);
+            // SAFETY: it is validated and not imported.
+            let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(fd), size) };
             let checked = request.validate("op", &importer);
             assert_eq!(checked.is_ok(), valid, "{size}: {checked:?}");
             // Not for the length of the file, which only memory files have.

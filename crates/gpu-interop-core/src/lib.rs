@@ -21,8 +21,10 @@
 //! * Every object may be used from every thread.
 //!
 //! # What the caller must do
-//! * Pass as [`MemoryHandle`] what was exported as memory and as [`SemaphoreHandle`] what was exported as a
-//!   semaphore, with the size and dedicated flag of the allocation. Drivers cannot tell.
+//! * Build a [`MemoryImport`] or [`SemaphoreImport`] of a bare handle from what is true of its object: the API and sort, the
+//!   size and the dedicated flag of the allocation. Drivers cannot tell, and a wrong word is undefined behaviour:
+//!   [`MemoryImport::new`] and [`SemaphoreImport::new`] are `unsafe`. Objects of gpu-interop's exporters give requests by
+//!   safe methods, `import_request`.
 //! * Order the two APIs' accesses: with a [`Timeline`], with semaphores, or by waiting on the host. Unordered access reads
 //!   torn data.
 //! * Keep raw values ([`DevicePtr`], `as_raw`) no longer than the object they came from.

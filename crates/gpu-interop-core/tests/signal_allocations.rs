@@ -171,7 +171,9 @@ fn open() -> Device {
 fn semaphore(device: &Device, wrap: fn(OwnedFd) -> SemaphoreHandle) -> Result<ExternalSemaphore> {
     let fd = rustix::fs::memfd_create("semaphore", rustix::fs::MemfdFlags::CLOEXEC).map_err(std::io::Error::from);
     let fd = fd.map_err(|error| Error::invalid("memfd_create", error.to_string()))?;
-    Ok(device.import_semaphore(wrap(fd))?)
+    // SAFETY: `Trivial` calls no driver.
+    let request = unsafe { SemaphoreImport::new(wrap(fd)) };
+    Ok(device.import_semaphore(request)?)
 }
 
 /// How many allocations `work` makes on this thread.

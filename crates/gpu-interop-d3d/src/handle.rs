@@ -1,6 +1,8 @@
 //! Handles that Direct3D gives out, and what its answers mean.
 
-use std::os::windows::io::{FromRawHandle, OwnedHandle};
+use std::any::Any;
+use std::os::windows::io::{BorrowedHandle, FromRawHandle, OwnedHandle};
+use std::sync::Arc;
 
 use gpu_interop_core::handle::{NtHandle, ObjectName};
 use gpu_interop_core::{Error, ErrorKind, Result};
@@ -38,6 +40,21 @@ pub(crate) unsafe fn exported(operation: &'static str, answer: windows::core::Re
     let handle = given(operation, answer)?;
     // SAFETY: the caller promises that it is new, so it is open, and this is its only owner.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle.0) }.into())
+}
+
+/// A request with a name, which the object has as long as `handle` or another handle of it is open: the request keeps a
+/// duplicate. `keeping` is that of the request.
+pub(crate) fn keep<R>(
+    handle: &NtHandle,
+    request: R,
+    keeping: impl FnOnce(R, Arc<dyn Any + Send + Sync>) -> R,
+) -> Result<R> {
+    // SAFETY: the handle is open, and outlives the borrow.
+    let open = unsafe { BorrowedHandle::borrow_raw(handle.as_raw()) };
+    let kept = open.try_clone_to_owned().map_err(|error| {
+        Error::new(ErrorKind::System, "DuplicateHandle", "cannot duplicate the exported handle").with_source(error)
+    })?;
+    Ok(keeping(request, Arc::new(kept)))
 }
 
 /// The handle of whatever sort that a method answered.

@@ -194,18 +194,20 @@ fn a_mutex_has_the_name_of_its_resource() {
     let buffer = make(Sharing::NtHandleKeyedMutex);
     let mutex = buffer.keyed_mutex().expect("a mutex");
     let (kept, of_memory) = buffer.import_request_by_name(&name).expect("a free name");
-    let of_mutex = mutex.import_request_by_name(&name).expect("the same name");
+    // SAFETY: the name is of the mutex's resource, and nothing is imported.
+    let of_mutex = unsafe { mutex.import_request_by_name(&name) }.expect("the same name");
     assert!(matches!(of_memory.handle(), MemoryHandle::D3d11Resource(Win32Object::Name(found)) if *found == name));
     assert!(matches!(of_mutex.handle(), SemaphoreHandle::D3d11KeyedMutex(Win32Object::Name(found)) if *found == name));
     of_mutex.validate("op", interop.identity()).expect("a request that devices take");
     // No second handle was made, which would keep the name.
     interop.open_resource_by_name(&name).expect("the resource");
-    drop(kept);
+    drop((kept, of_memory));
     let error = interop.open_resource_by_name(&name).expect_err("nobody keeps it");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 
     let by_number = make(Sharing::KmtKeyedMutex).keyed_mutex().expect("a mutex");
-    let error = by_number.import_request_by_name(&name).expect_err("no name");
+    // SAFETY: there is no request.
+    let error = unsafe { by_number.import_request_by_name(&name) }.expect_err("no name");
     assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, "KeyedMutex::import_request_by_name"));
 }
 
@@ -261,6 +263,8 @@ fn resources_are_opened_by_handle_and_by_name() {
     interop.open_resource(&handle).expect("the resource");
     interop.open_resource_by_name(&name).expect("the resource");
     drop(handle);
+    interop.open_resource_by_name(&name).expect("the request keeps it");
+    drop(request);
     let error = interop.open_resource_by_name(&name).expect_err("nobody keeps it");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("gpu-interop-d3d11-resource-"), "{error}");

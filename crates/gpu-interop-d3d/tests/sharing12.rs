@@ -256,12 +256,14 @@ fn names_work_until_the_handle_is_closed() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains("taken") && error.to_string().contains("gpu-interop-d3d-"), "{error}");
     drop((handle, found));
+    interop.open_by_name(&name).expect("the request keeps it");
+    drop(request);
     assert_eq!(interop.open_by_name(&name).expect_err("nobody keeps it").kind(), ErrorKind::InvalidArgument);
 
     let fence = ExportableFence::new(&interop, 0).expect("a fence");
     let (handle, request) = fence.import_request_by_name(&name).expect("free again");
     assert!(matches!(request.handle(), SemaphoreHandle::D3d12Fence(Win32Object::Name(_))));
-    drop(handle);
+    drop((handle, request));
     let long = ObjectName::new(&"long".repeat(66)).expect("a name");
     let answers = [buffer.import_request_by_name(&long).map(drop), interop.open_by_name(&long).map(drop)];
     for answer in answers {

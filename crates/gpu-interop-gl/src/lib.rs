@@ -31,7 +31,7 @@
 //! # #[cfg(unix)] {
 //!     let memory = gl.import_memory(exported.import_request()?)?;
 //!     let buffer = memory.map_buffer(0, exported.buffer().size())?;
-//!     let semaphore = gl.import_semaphore(ready.export()?)?;
+//!     let semaphore = gl.import_semaphore(ready.import_request()?)?;
 //!     // ... Vulkan, or the compute device that imported it too, submits work that signals `ready`; then:
 //!     // SAFETY: the signal was submitted.
 //!     unsafe { semaphore.wait(&Barriers::buffers(&[&buffer])) }?;

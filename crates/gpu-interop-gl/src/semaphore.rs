@@ -70,9 +70,8 @@ impl GlInterop {
     /// `GL_NV_timeline_semaphore`, timelines are [`ErrorKind::Unsupported`].
     pub fn import_semaphore(
         &self,
-        request: impl Into<SemaphoreImport>,
+        request: SemaphoreImport,
     ) -> Result<ImportedSemaphore, ImportError<SemaphoreImport>> {
-        let request = request.into();
         match self.try_import_semaphore(&request) {
             Ok(semaphore) => Ok(semaphore),
             Err(error) => {

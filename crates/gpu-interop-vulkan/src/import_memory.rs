@@ -118,7 +118,9 @@ mod tests {
     fn memory_fits_by_size_and_by_dedication() {
         let message = |size, dedicated, requires_dedicated| {
             let file = std::fs::File::open("/dev/null").expect("open");
-            let request = MemoryImport::new(MemoryHandle::OpaqueFd(file.into()), size).dedicated(dedicated);
+            let handle = MemoryHandle::OpaqueFd(file.into());
+            // SAFETY: only its parameters are checked; it is not imported.
+            let request = unsafe { MemoryImport::new(handle, size).dedicated(dedicated) };
             let outcome = check_needs("op", &request, &Needs::of_bytes(4096, requires_dedicated));
             outcome.map_err(|error| {
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument);

@@ -247,9 +247,13 @@ impl Memory {
 
     /// The same with all that an importer must be told.
     pub(crate) fn import_request(&self, kind: MemoryHandleKind) -> Result<MemoryImport> {
-        let request = MemoryImport::new(self.export(kind)?, self.size)
-            .dedicated(self.dedicated)
-            .exported_by(self.interop.identity().clone());
+        let handle = self.export(kind)?;
+        // SAFETY: Vulkan's driver exported the handle just now, from this memory and as the kind that its variant names
+        // (`handles::export_memory`). It is a descriptor or NT handle of its own, which keeps the memory. `size` and
+        // `dedicated` are what the memory was allocated with. It is not the importing backend's own but Vulkan's, from the
+        // device that is named.
+        let request = unsafe { MemoryImport::new(handle, self.size).dedicated(self.dedicated) };
+        let request = request.exported_by(self.interop.identity().clone());
         // SAFETY: the descriptor is a new one that the driver in this process exported, and the file is that driver's
         // memory: it maps the file itself and never shrinks it. Whoever else was given a descriptor and shrinks the
         // file stops the driver in this process as well.

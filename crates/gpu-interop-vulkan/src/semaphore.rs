@@ -330,7 +330,11 @@ impl ExportableSemaphore {
     /// # Errors
     /// As [`export`](Self::export).
     pub fn import_request(&self) -> Result<SemaphoreImport> {
-        Ok(SemaphoreImport::new(self.export()?).exported_by(self.semaphore.interop().identity().clone()))
+        // SAFETY: Vulkan's driver exported the handle just now, from this semaphore and as the kind that its variant names:
+        // `TimelineFd` and `TimelineWin32` only for a timeline (`handles::export_semaphore`). It is a descriptor or NT
+        // handle of its own, which keeps the payload. The device that exported it is named.
+        let request = unsafe { SemaphoreImport::new(self.export()?) };
+        Ok(request.exported_by(self.semaphore.interop().identity().clone()))
     }
 }
 

@@ -219,7 +219,8 @@ fn semaphores_that_the_device_does_not_import_come_back() {
     let Some(context) = vulkan() else { return };
     for make in [SemaphoreHandle::OpaqueFd, SemaphoreHandle::TimelineFd] {
         let fd = rustix::fs::memfd_create("not a semaphore", MemfdFlags::CLOEXEC).expect("memfd");
-        let request = SemaphoreImport::new(make(fd));
+        // SAFETY: it is offered only to a device that imports no such semaphores.
+        let request = unsafe { SemaphoreImport::new(make(fd)) };
         let kind = request.handle().kind();
         if context.interop().semaphore_features(kind).expect("Vulkan has it").importable {
             println!("{kind}: the device imports these; not offering it a false one");

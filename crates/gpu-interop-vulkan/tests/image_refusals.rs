@@ -130,7 +130,7 @@ fn commands_on_images_that_cannot_be() {
 
 #[test]
 fn imports_that_cannot_be_give_the_handle_back() {
-    use gpu_interop_core::{DeviceIdentity, Uuid};
+    use gpu_interop_core::{DeviceIdentity, MemoryImport, Uuid};
     use gpu_interop_vulkan::{ImageImportOptions, ImportedImage};
     use std::os::fd::AsRawFd;
 
@@ -151,7 +151,9 @@ fn imports_that_cannot_be_give_the_handle_back() {
         let number = request.handle().as_fd().expect("a descriptor").as_raw_fd();
         let failure = ImportedImage::new(context.interop(), request, &options).expect_err("refused");
         assert_eq!(failure.kind(), kind, "{}", failure.error());
-        let request = failure.into_request().exported_by(context.identity().clone());
+        let (handle, again) = (failure.into_request().into_handle(), exported.import_request().expect("export"));
+        // SAFETY: the handle is of the same memory as that of the other request, which the exporter made.
+        let request = unsafe { MemoryImport::new(handle, again.size()).dedicated(again.is_dedicated()) };
         assert_eq!(request.handle().as_fd().expect("a descriptor").as_raw_fd(), number);
         // The handle that came back is as good as new.
         ImportedImage::new(context.interop(), request, &good).expect("import");

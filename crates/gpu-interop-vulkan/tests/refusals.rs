@@ -42,12 +42,25 @@ fn regular_file() -> OwnedFd {
     file.into()
 }
 
+/// A request that is true, or that must be rejected. One that is not, by a driver that takes it, makes memory that nothing
+/// reads or writes.
+fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
+    // SAFETY: as said above.
+    unsafe { MemoryImport::new(handle, size) }
+}
+
+/// The same with the dedicated flag.
+fn dedicated_request(handle: MemoryHandle, size: u64, dedicated: bool) -> MemoryImport {
+    // SAFETY: as said above.
+    unsafe { MemoryImport::new(handle, size).dedicated(dedicated) }
+}
+
 /// Imports `fd` as `size` bytes, and checks everything but the kind of the error, which it returns.
 fn refused(context: &Checked, fd: OwnedFd, size: u64) -> ErrorKind {
     let number = fd.as_raw_fd();
     let before = rustix::fs::fstat(&fd).expect("open before");
     let count = open_descriptors();
-    let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), size);
+    let request = memory_request(MemoryHandle::OpaqueFd(fd), size);
     let options = BufferImportOptions::new(size.clamp(4, SIZE), USAGE);
     let failure = match ImportedBuffer::new(context.interop(), request, &options) {
         Ok(_) => panic!("the import succeeded"),
@@ -71,7 +84,7 @@ fn memory_that_no_driver_exported() {
     let Some(context) = vulkan() else { return };
     // Large enough for every check before the driver, so that it is the driver that refuses.
     for _ in 0..3 {
-        let request = MemoryImport::new(MemoryHandle::OpaqueFd(memfd(SIZE * 2)), SIZE);
+        let request = memory_request(MemoryHandle::OpaqueFd(memfd(SIZE * 2)), SIZE);
         let options = BufferImportOptions::new(SIZE, USAGE);
         if ImportedBuffer::new(context.interop(), request, &options).is_ok() {
             println!("this driver takes any memory file for an export: nothing to refuse");
@@ -110,7 +123,7 @@ fn a_closed_descriptor() {
     // twice.
     let closed = unsafe { OwnedFd::from_raw_fd(number) };
     let count = open_descriptors();
-    let request = MemoryImport::new(MemoryHandle::OpaqueFd(closed), SIZE);
+    let request = memory_request(MemoryHandle::OpaqueFd(closed), SIZE);
     let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE))
         .expect_err("nothing to import");
     assert_eq!(failure.kind(), ErrorKind::InvalidArgument);
@@ -136,7 +149,7 @@ fn wrong_sizes_of_genuine_memory() {
     }
 
     let import = |size: u64, buffer: u64, dedicated: bool| {
-        let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd()), size).dedicated(dedicated);
+        let request = dedicated_request(MemoryHandle::OpaqueFd(fd()), size, dedicated);
         let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(buffer, USAGE))
             .expect_err("the sizes do not fit");
         failure.kind()
@@ -160,7 +173,7 @@ fn memory_of_another_device() {
     let mismatch = failure.error().mismatch().expect("both identities");
     assert_eq!((&mismatch.exporter, &mismatch.importer), (&other, context.identity()));
     // The handle that came back is as good as new.
-    let request = failure.into_request().exported_by(context.identity().clone());
+    let request = memory_request(failure.into_request().into_handle(), exported.buffer().allocation_size());
     ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE)).expect("import");
 }
 
@@ -203,7 +216,9 @@ fn descriptors_that_cannot_be_semaphores() {
     let number = pipe.as_raw_fd();
     let count = open_descriptors();
     for make in [SemaphoreHandle::OpaqueFd, SemaphoreHandle::TimelineFd] {
-        let request = SemaphoreImport::new(make(rustix::io::fcntl_dupfd_cloexec(&pipe, 0).expect("dup")));
+        let handle = make(rustix::io::fcntl_dupfd_cloexec(&pipe, 0).expect("dup"));
+        // SAFETY: a pipe is rejected before the driver is called.
+        let request = unsafe { SemaphoreImport::new(handle) };
         let failure = ImportedSemaphore::new(context.interop(), request).expect_err("a pipe");
         assert_eq!(failure.kind(), ErrorKind::InvalidArgument);
         let fd = failure.into_request().into_handle().into_fd().expect("the descriptor comes back");

@@ -161,7 +161,9 @@ fn every_export_is_a_descriptor_of_its_own_that_closes_on_exec() {
         }
         // Closing one leaves the other usable.
         drop(first);
-        let request = MemoryImport::new(second, buffer.buffer().allocation_size()).dedicated(options.dedicated);
+        let size = buffer.buffer().allocation_size();
+        // SAFETY: the buffer exported it just before, and was made with these options.
+        let request = unsafe { MemoryImport::new(second, size).dedicated(options.dedicated) };
         let import = BufferImportOptions::new(SIZE, USAGE).memory(options.memory);
         ImportedBuffer::new(context.interop(), request, &import).expect("import");
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{Checked, vulkan};
-use gpu_interop_core::{ErrorKind, ExporterTimeline, SemaphoreImport};
+use gpu_interop_core::{ErrorKind, ExporterTimeline};
 use gpu_interop_vulkan::{ExportableSemaphore, ImportedSemaphore, OwnedSemaphore};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -34,7 +34,7 @@ fn shared(context: &Checked) -> Option<[Pair; 2]> {
         exportable => Arc::new(exportable.expect("a timeline")),
     };
     let exporter = Arc::new(new().expect("a timeline"));
-    let request = SemaphoreImport::new(exporter.export().expect("a descriptor"));
+    let request = exporter.import_request().expect("a descriptor");
     let imported = Arc::new(ImportedSemaphore::new(context.interop(), request).expect("imports"));
     Some([(exportable.clone(), exportable), (imported, exporter)])
 }

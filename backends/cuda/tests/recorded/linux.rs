@@ -106,7 +106,8 @@ fn every_function(recorder: &Recorder) {
 /// Ranges, of a dedicated allocation and of another.
 fn mappings(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let import = |dedicated| {
-        let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(65536)), 65536).dedicated(dedicated);
+        // SAFETY: the mock imports nothing.
+        let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(file(65536)), 65536).dedicated(dedicated) };
         // SAFETY: the mock imports nothing.
         unsafe { device.import_memory(&request) }.expect("imports")
     };
@@ -145,7 +146,8 @@ fn mappings(device: &dyn BackendDevice, recorder: &mut Recorder) {
 /// What is said to be CUDA's own is imported, mapped and freed by CUDA's own functions.
 fn native(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let size = GRANULARITY;
-    let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(size)), size).native(true);
+    // SAFETY: the mock imports nothing.
+    let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(file(size)), size).native(true) };
     // SAFETY: the mock imports and maps nothing.
     unsafe {
         let memory = device.import_memory(&request).expect("imports");

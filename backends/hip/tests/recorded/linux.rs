@@ -109,7 +109,8 @@ fn every_function(recorder: &Recorder) {
 /// The runtime maps all of an import, once, and is asked to unmap it when the import ends.
 fn mappings(device: &dyn BackendDevice, recorder: &mut Recorder) {
     for dedicated in [false, true] {
-        let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(65536)), 65536).dedicated(dedicated);
+        // SAFETY: the mock imports nothing.
+        let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(file(65536)), 65536).dedicated(dedicated) };
         // SAFETY: the mock imports and maps nothing.
         unsafe {
             let memory = device.import_memory(&request).expect("imports");
@@ -349,7 +350,8 @@ fn codes() {
             device.map_mipmapped_array(RawMemory::new(MEMORY), &desc)
         });
     }
-    let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(4096)), 4096);
+    // SAFETY: the mock imports nothing.
+    let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(file(4096)), 4096) };
     // SAFETY: as above.
     unsafe {
         let memory = device.import_memory(&request).expect("imports");
@@ -415,7 +417,8 @@ fn old() {
         assert!(left.any(|found| *found == line), "{line} is not there, in this order: {opened:#?}");
     }
     let target = DevicePtr::new(0x9000);
-    let request = MemoryImport::new(MemoryHandle::OpaqueFd(file(65536)), 65536).dedicated(true);
+    // SAFETY: the mock imports nothing.
+    let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(file(65536)), 65536).dedicated(true) };
     // SAFETY: the mock imports, maps and fills nothing.
     unsafe {
         let memory = device.import_memory(&request).expect("imports");

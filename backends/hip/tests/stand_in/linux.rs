@@ -9,11 +9,10 @@ mod probing;
 
 use compile::StandIn;
 use gpu_interop_core::{
-    ArrayFormat, ArrayShape, Backend, ChannelType, Device, Feature, MemoryHandle, MemoryImport, MipmappedArrayDesc,
-    WaitCondition,
+    ArrayFormat, ArrayShape, Backend, ChannelType, Device, Feature, MemoryHandle, MipmappedArrayDesc, WaitCondition,
 };
 use gpu_interop_hip::HipBackend;
-use probing::{SIZE, assert_line, file, say, tests};
+use probing::{SIZE, assert_line, file, memory_request, say, tests};
 
 const HIP_5_2: &str = "-DRUNTIME_VERSION=50221153";
 const HIP_5_7: &str = "-DRUNTIME_VERSION=50731921";
@@ -57,7 +56,8 @@ fn probe() {
 
 /// Fills, copies and words, in imported memory.
 fn data(device: &Device) {
-    let import = MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE).dedicated(true);
+    // SAFETY: the runtime in AMD's place ignores the flag.
+    let import = unsafe { memory_request(MemoryHandle::OpaqueFd(file())).dedicated(true) };
     let imported = device.import_memory(import).map_err(|failure| failure.into_parts().0);
     let Some(memory) = say("dedicated", imported) else { return };
     let buffer = memory.map_buffer(0, SIZE).expect("maps");
@@ -85,7 +85,7 @@ fn devices() {
 
 /// Several mappings of an import, one of them twice, which end one after the other.
 fn mappings(device: &Device) {
-    let imported = device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE));
+    let imported = device.import_memory(memory_request(MemoryHandle::OpaqueFd(file())));
     let Ok(memory) = imported else { return };
     let ranges = [(0, 4096), (1024, 64), (1024, 2048)];
     let [all, part, again] = ranges.map(|(offset, size)| memory.map_buffer(offset, size).expect("maps"));
@@ -107,7 +107,7 @@ fn images(device: &Device) {
     if !device.capabilities().feature(Feature::MappedMipmappedArray).is_supported() {
         return;
     }
-    let imported = device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE));
+    let imported = device.import_memory(memory_request(MemoryHandle::OpaqueFd(file())));
     let memory = imported.expect("imports");
     let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
     let desc =
@@ -115,7 +115,7 @@ fn images(device: &Device) {
     let image = memory.map_mipmapped_array(&desc).expect("maps");
     let level = |number| image.level(number).expect("a level").as_raw();
     println!("levels|{}", level(0) == level(0) && level(0) != level(1));
-    let buffer = device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE)).expect("imports");
+    let buffer = device.import_memory(memory_request(MemoryHandle::OpaqueFd(file()))).expect("imports");
     let mapped = buffer.map_buffer(0, 256).expect("maps");
     let stream = device.create_stream().expect("a stream");
     say("copy of an image", stream.copy_from_array(&mapped, image.level(0).expect("a level")));
@@ -128,8 +128,8 @@ fn descriptors(device: &Device) {
     let open = || std::fs::read_dir("/proc/self/fd").expect("a list").count();
     let before = open();
     for _ in 0..10 {
-        drop(device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE)));
-        drop(device.import_memory(MemoryImport::new(MemoryHandle::DmaBufFd(file()), SIZE)));
+        drop(device.import_memory(memory_request(MemoryHandle::OpaqueFd(file()))));
+        drop(device.import_memory(memory_request(MemoryHandle::DmaBufFd(file()))));
     }
     println!("left open|{}", open() - before);
 }

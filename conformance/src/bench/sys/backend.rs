@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::backend::{RawSignal, RawWait};
 use gpu_interop::{
-    Device, ExternalSemaphore, MemoryImport, SemaphoreHandle, SemaphorePayload, SignalParams, Stream, WaitParams,
+    Device, ExternalSemaphore, MemoryImport, SemaphoreImport, SemaphorePayload, SignalParams, Stream, WaitParams,
 };
 
 use super::Steps;
@@ -20,10 +20,10 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// Creates the stream and imports the timelines.
-    pub(crate) fn new(device: &Device, timelines: impl IntoIterator<Item = SemaphoreHandle>) -> Verdict<Self> {
-        let import = |handle: SemaphoreHandle| {
-            ensure!(handle.kind().payload() == SemaphorePayload::Timeline, "the semaphore is no timeline");
-            Ok(device.import_semaphore(handle)?)
+    pub(crate) fn new(device: &Device, timelines: impl IntoIterator<Item = SemaphoreImport>) -> Verdict<Self> {
+        let import = |request: SemaphoreImport| {
+            ensure!(request.handle().kind().payload() == SemaphorePayload::Timeline, "the semaphore is no timeline");
+            Ok(device.import_semaphore(request)?)
         };
         let semaphores = timelines.into_iter().map(import).collect::<Verdict<_>>()?;
         Ok(Self { device: device.clone(), stream: device.create_stream()?, semaphores })

@@ -69,8 +69,8 @@ impl RawCounter {
     /// Imported by the driver, with a stream of its own.
     pub(in crate::bench) fn raw(machine: &Machine, exporter: Exporter<'_>) -> Verdict<Self> {
         let exported = exportable(machine, exporter)?;
-        let handle = exported.as_timeline().export()?.into_handle();
-        let lane = Lane::new(&machine.device, [handle])?;
+        let request = exported.as_timeline().export()?;
+        let lane = Lane::new(&machine.device, [request])?;
         Ok(Self::new(exported, lane))
     }
 }

@@ -86,7 +86,7 @@ impl Exporter<'_> {
             }
             Self::Own(peer) => {
                 let semaphore = (peer.make)(SemaphorePayload::Timeline, 0)?;
-                let end = End::Own(peer.device.import_semaphore(semaphore.export()?)?);
+                let end = End::Own(peer.device.import_semaphore(semaphore.import_request()?)?);
                 let timeline = semaphore.as_timeline();
                 let timeline =
                     timeline.ok_or_else(|| Stop::Unsupported("this backend's semaphores are no timelines".into()))?;

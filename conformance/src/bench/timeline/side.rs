@@ -10,6 +10,7 @@ use gpu_interop::{ExportableMemory, MemoryImport, Stream};
 use super::exporter::{ExportedTimeline, Exporter, Peer};
 use crate::bench::machine::{PATIENCE, TRANSFER, too_much};
 use crate::outcome::Verdict;
+use crate::request;
 
 /// The memory has three parts of this size, in bytes: what the exporter writes, the stream's copy of it, and what the
 /// stream writes.
@@ -129,7 +130,7 @@ impl Side for OwnSide<'_> {
     }
 
     fn memory(&self) -> Verdict<MemoryImport> {
-        Ok(MemoryImport::new(self.shared.export()?, self.shared.size()))
+        Ok(request::memory(self.shared.export()?, self.shared.size()))
     }
 
     fn give(&self, word: u32, signal: Option<(&ExportedTimeline, u64)>) -> Verdict<Work<'_>> {

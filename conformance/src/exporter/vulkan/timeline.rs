@@ -14,6 +14,7 @@ use super::{USAGE, VulkanAccess, unsupported};
 use crate::exporter::timeline::Relabelled;
 use crate::exporter::{Exchange, Point, handle_of};
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::system::{self, OsHandle};
 
 /// A timeline, exportable if `may_export` and the device has such: lavapipe and SwiftShader do not.
@@ -37,7 +38,7 @@ pub(super) fn send(timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
 /// Another process's. Vulkan's import is what the host sees of it; a driver may import the descriptor besides.
 pub(super) fn open(interop: &VulkanInterop, timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
     let exported = Some(timeline.try_clone()?);
-    let timeline = ImportedSemaphore::new(interop, system::timeline_semaphore(timeline).into())?;
+    let timeline = ImportedSemaphore::new(interop, request::semaphore(system::timeline_semaphore(timeline)))?;
     Ok(Arc::new(Relabelled { timeline, exported }))
 }
 

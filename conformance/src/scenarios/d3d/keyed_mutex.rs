@@ -112,7 +112,9 @@ fn by_name(context: &Context) -> Verdict {
     let (kept, of_memory) = buffer.import_request_by_name(&name)?;
     let mapped = context.device().import_memory(of_memory)?.map_buffer(0, SIZE as u64)?;
     let shared = Shared { mutex: buffer.keyed_mutex()?, gpu, mapped };
-    let turns = shared.turns(context, shared.mutex.import_request_by_name(&name)?);
+    // SAFETY: the mutex's resource was exported under the name, and its handle is open until after the turns.
+    let of_mutex = unsafe { shared.mutex.import_request_by_name(&name) }?;
+    let turns = shared.turns(context, of_mutex);
     drop(kept);
     turns
 }

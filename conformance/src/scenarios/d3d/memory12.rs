@@ -7,6 +7,7 @@ use gpu_interop::{ErrorKind, Feature, MemoryHandleKind};
 use super::{SIZE, import, name, open12};
 use crate::context::Context;
 use crate::outcome::Verdict;
+use crate::request;
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
 use crate::{ensure, ensure_eq};
@@ -71,7 +72,7 @@ fn committed(context: &Context) -> Verdict {
         ensure!(request.is_dedicated(), "the request of a committed resource does not say that it is dedicated");
         ensure!(request.size() >= size as u64, "{} bytes for {size}", request.size());
         // Without that, no driver takes it: refused before one sees it.
-        let not = context.device().import_memory(buffer.import_request()?.dedicated(false));
+        let not = context.device().import_memory(request::with_dedicated(buffer.import_request()?, false));
         crate::scenarios::refused(not, &[ErrorKind::InvalidArgument], "a committed resource that is not dedicated")?;
         let mapped = context.device().import_memory(request)?.map_buffer(0, size as u64)?;
         gpu.write(buffer.resource(), 0, &pattern.bytes(0, size))?;

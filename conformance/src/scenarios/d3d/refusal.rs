@@ -3,12 +3,13 @@
 use gpu_interop::d3d::d3d11::D3d11Interop;
 use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence, ExportableResource};
 use gpu_interop::d3d::{ResourceFlags, Sharing};
-use gpu_interop::{DeviceIdentity, ErrorKind, Luid, MemoryHandleKind, MemoryImport, SemaphoreImport};
+use gpu_interop::{DeviceIdentity, ErrorKind, Luid, MemoryHandleKind};
 
 use super::{buffer11, open11, open12};
 use crate::context::Context;
 use crate::ensure;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::scenario::scenarios;
 use crate::scenarios::{expect_error, refused, refused_semaphore};
 
@@ -35,20 +36,20 @@ fn foreign(context: &Context) -> Verdict {
     let buffer = ExportableResource::buffer(gpu.interop(), 4096, ResourceFlags::empty())?;
     let fence = ExportableFence::new(gpu.interop(), 0)?;
     for stranger in strangers(gpu.interop().identity())? {
-        let request = MemoryImport::new(buffer.export()?, buffer.size()).dedicated(true);
+        let request = request::memory_with(buffer.export()?, buffer.size(), true);
         let result = context.device().import_memory(request.exported_by(stranger.clone()));
         let (error, request) = refused(result, &[ErrorKind::DeviceMismatch], "memory of another device")?;
         ensure!(error.code().is_none(), "a driver was asked: {error}");
         let both = error.mismatch().map(|both| both.exporter.luid);
         ensure!(both == Some(stranger.luid), "the exporter is not named: {error}");
         // It came back whole: as what it is, it is imported.
-        let whole = MemoryImport::new(request.into_handle(), buffer.size()).dedicated(true);
+        let whole = request::memory_with(request.into_handle(), buffer.size(), true);
         context.device().import_memory(whole.exported_by(gpu.interop().identity().clone()))?;
 
-        let request = SemaphoreImport::new(fence.export()?).exported_by(stranger.clone());
+        let request = request::semaphore(fence.export()?).exported_by(stranger.clone());
         let result = context.device().import_semaphore(request);
         let request = refused_semaphore(result, &[ErrorKind::DeviceMismatch], "a fence of another device")?;
-        context.device().import_semaphore(request.into_handle())?;
+        context.device().import_semaphore(request::semaphore(request.into_handle()))?;
 
         let device = gpu.interop().device();
         let opened = D3d12Interop::for_importer(device, &stranger);

@@ -20,6 +20,7 @@ use super::import_request::{SIZE, prepared};
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::scenario::Scenario;
 use crate::system::objects::{is_open, is_same_object};
 use crate::{ensure, ensure_eq};
@@ -112,7 +113,7 @@ impl Kept {
 
     /// An import by this handle, with this size.
     fn request_with(&self, handle: OwnedHandle, size: u64) -> Verdict<MemoryImport> {
-        Ok(MemoryImport::new(memory_of(self.kind, object(handle))?, size).dedicated(self.dedicated))
+        Ok(request::memory_with(memory_of(self.kind, object(handle))?, size, self.dedicated))
     }
 
     /// Fails unless the caller's handle is what it was.
@@ -140,7 +141,7 @@ impl KeptSemaphore {
     }
 
     fn request(&self) -> Verdict<SemaphoreImport> {
-        Ok(semaphore_of(self.kind, object(self.own.try_clone()?))?.into())
+        Ok(request::semaphore(semaphore_of(self.kind, object(self.own.try_clone()?))?))
     }
 
     fn check(&self, when: &str) -> Verdict {

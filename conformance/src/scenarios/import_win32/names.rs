@@ -6,6 +6,7 @@ use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryHandleKind, Mem
 use super::super::{refused, refused_semaphore};
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::scenario::scenarios;
 use crate::system::objects;
 use crate::{ensure, ensure_eq};
@@ -35,7 +36,7 @@ fn name(text: &str) -> Verdict<ObjectName> {
 }
 
 fn request(name: &ObjectName) -> MemoryImport {
-    MemoryImport::new(MemoryHandle::OpaqueWin32(name.clone().into()), SIZE.into())
+    request::memory(MemoryHandle::OpaqueWin32(name.clone().into()), SIZE.into())
 }
 
 /// Imports what has this name as memory and as a semaphore; both must be refused.
@@ -49,7 +50,7 @@ fn refuse(context: &Context, name: &ObjectName, what: &str) -> Verdict {
         if !device.capabilities().semaphore(handle.kind()).is_supported() {
             continue;
         }
-        let failure = device.import_semaphore(handle).err();
+        let failure = device.import_semaphore(request::semaphore(handle)).err();
         let says = failure.as_ref().is_some_and(|failure| failure.to_string().contains(&text));
         ensure!(says, "the text does not say the name {text}: {failure:?}");
         let result = failure.map_or_else(|| Err(Stop::Failed(format!("{what} was accepted"))), Ok)?;

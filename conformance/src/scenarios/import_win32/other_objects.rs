@@ -14,6 +14,7 @@ use super::super::{expect_error, refused, refused_semaphore};
 use super::{Kept, KeptSemaphore, came_back, handle_of, memory_of, object, semaphore_of};
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::scenario::scenarios;
 use crate::system::objects::{self, is_open, is_same_object};
 use crate::{ensure, ensure_eq};
@@ -83,7 +84,7 @@ fn refuse(context: &Context, handle: impl Into<OwnedHandle>, by: By, what: &str)
     let (number, witness) = (handle.as_raw_handle(), handle.try_clone()?);
     let mut asked = 0;
     for kind in MEMORY.into_iter().filter(|kind| capabilities.memory(*kind).is_supported()) {
-        let request = MemoryImport::new(memory_of(kind, object(handle))?, 4096).dedicated(kind.requires_dedicated());
+        let request = request::memory_with(memory_of(kind, object(handle))?, 4096, kind.requires_dedicated());
         let (error, request) = refused(context.device().import_memory(request), by.kinds(), what)?;
         ensure!(by == By::Either || error.code().is_none(), "the driver was asked about {what}, as {kind}: {error}");
         ensure!(error.to_string().contains("4096"), "the text does not name the size: {error}");
@@ -91,7 +92,7 @@ fn refuse(context: &Context, handle: impl Into<OwnedHandle>, by: By, what: &str)
         asked += 1;
     }
     for kind in SEMAPHORES.into_iter().filter(|kind| capabilities.semaphore(*kind).is_supported()) {
-        let result = context.device().import_semaphore(semaphore_of(kind, object(handle))?);
+        let result = context.device().import_semaphore(request::semaphore(semaphore_of(kind, object(handle))?));
         let request = refused_semaphore(result, by.kinds(), what)?;
         handle = came_back(handle_of(request.into_handle().into_win32())?, number, &witness, what)?;
         asked += 1;
@@ -125,7 +126,7 @@ fn closed(context: &Context) -> Verdict {
     drop(closed_after);
     // SAFETY: as if somebody closed the handle behind its owner's back; whatever owns the number then is forgotten below.
     let stale = unsafe { OwnedHandle::from_raw_handle(number) };
-    let request = MemoryImport::new(MemoryHandle::OpaqueWin32(object(stale)), 4096);
+    let request = request::memory(MemoryHandle::OpaqueWin32(object(stale)), 4096);
     let (error, back) = match context.device().import_memory(request) {
         Ok(imported) => {
             std::mem::forget(imported);
@@ -225,7 +226,7 @@ fn memory_as_semaphore(context: &Context) -> Verdict {
     let kept = Kept::new(context)?;
     let handle = kept.own.try_clone()?;
     let number = handle.as_raw_handle();
-    let imported = context.device().import_semaphore(SemaphoreHandle::OpaqueWin32(object(handle)));
+    let imported = context.device().import_semaphore(request::semaphore(SemaphoreHandle::OpaqueWin32(object(handle))));
     let back = |request: gpu_interop::SemaphoreImport| handle_of(request.into_handle().into_win32());
     harmless(imported, gpu_interop::ExternalSemaphore::close, back, (number, &kept.witness))?;
     kept.check("afterwards")
@@ -236,7 +237,7 @@ fn semaphore_as_memory(context: &Context) -> Verdict {
     let kept = KeptSemaphore::new(context.exporter()?.binary_semaphore()?.export()?)?;
     let handle = kept.own.try_clone()?;
     let number = handle.as_raw_handle();
-    let imported = context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueWin32(object(handle)), 4096));
+    let imported = context.device().import_memory(request::memory(MemoryHandle::OpaqueWin32(object(handle)), 4096));
     let back = |request: MemoryImport| handle_of(request.into_handle().into_win32());
     harmless(imported, gpu_interop::ExternalMemory::close, back, (number, &kept.witness))?;
     kept.check("afterwards")
@@ -261,7 +262,7 @@ fn other_kinds(context: &Context) -> Verdict {
             continue;
         }
         asked += 1;
-        let request = MemoryImport::new(handle, 4096).dedicated(kind.requires_dedicated());
+        let request = request::memory_with(handle, 4096, kind.requires_dedicated());
         let (error, request) = refused(device.import_memory(request), &[ErrorKind::Unsupported], "memory")?;
         ensure!(error.code().is_none(), "the driver was asked about {kind}: {error}");
         ensure_eq!(format!("{:?}", request.handle()), text, "the handle that came back");
@@ -272,7 +273,7 @@ fn other_kinds(context: &Context) -> Verdict {
             continue;
         }
         asked += 1;
-        let result = device.import_semaphore(handle);
+        let result = device.import_semaphore(request::semaphore(handle));
         let request = refused_semaphore(result, &[ErrorKind::Unsupported], "a semaphore")?;
         ensure_eq!(format!("{:?}", request.handle()), text, "the handle that came back");
     }

@@ -2,7 +2,7 @@
 
 use std::os::windows::io::AsRawHandle;
 
-use gpu_interop::{ErrorKind, MemoryImport, SemaphoreImport};
+use gpu_interop::{ErrorKind, MemoryImport};
 
 use super::super::identity::somewhere_else;
 use super::super::import_request::{resized, works};
@@ -11,6 +11,7 @@ use super::{Kept, KeptSemaphore, SIZE, came_back, handle_of, object, semaphore_o
 use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::scenario::scenarios;
 use crate::system::objects::{event, is_open, is_same_object};
 use crate::{ensure, ensure_eq};
@@ -236,7 +237,7 @@ fn semaphores(context: &Context) -> Verdict {
         kept.check("after the import's end")?;
         let handle = kept.own.try_clone()?;
         let number = handle.as_raw_handle();
-        let foreign = SemaphoreImport::new(semaphore_of(kept.kind, object(handle))?).exported_by(somewhere_else());
+        let foreign = request::semaphore(semaphore_of(kept.kind, object(handle))?).exported_by(somewhere_else());
         let foreign = context.device().import_semaphore(foreign);
         let request = refused_semaphore(foreign, &[ErrorKind::DeviceMismatch], "another device's semaphore")?;
         drop(came_back(handle_of(request.into_handle().into_win32())?, number, &kept.witness, "a refused semaphore")?);

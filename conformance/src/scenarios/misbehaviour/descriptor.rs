@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::ensure_eq;
 use crate::outcome::Verdict;
 use crate::raw_cuda::{OPAQUE_FD, RawCall};
+use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -63,7 +64,7 @@ fn close_twice(context: &Context) -> Verdict {
             // Gets as far as the driver, which cannot use it.
             let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
             let witness = rustix::fs::fstat(&object)?;
-            let imported = context.device().import_semaphore(SemaphoreHandle::OpaqueFd(object));
+            let imported = context.device().import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(object)));
             let request = refused_semaphore(imported, &[ErrorKind::ImportRejected], "an epoll descriptor")?;
             let found = rustix::fs::fstat(descriptor(request.into_handle().into_fd())?)?;
             ensure_eq!((found.st_dev, found.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");

@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::ensure_eq;
 use crate::outcome::{Stop, Verdict};
 use crate::raw_cuda::{DMA_BUF_FD, OPAQUE_FD, RawCall};
+use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -30,7 +31,7 @@ fn dma_buf(context: &Context) -> Verdict {
     let Some(fd) = exported.fd else {
         // Without one, what is left is that the library asks nobody for what the device cannot do.
         let library = || {
-            let request = MemoryImport::new(MemoryHandle::DmaBufFd(memfd(SIZE)?), SIZE);
+            let request = request::memory(MemoryHandle::DmaBufFd(memfd(SIZE)?), SIZE);
             let kinds = [ErrorKind::Unsupported, ErrorKind::InvalidArgument];
             let (error, request) = refused(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
             let fd = descriptor(request.into_handle().into_fd())?;
@@ -46,7 +47,7 @@ fn dma_buf(context: &Context) -> Verdict {
     for (what, kind, label) in kinds {
         let raw = rows.raw.call(&RawCall::ImportMemory { kind, size: SIZE, flags: 0 }, Some(fd.as_fd()))?.text;
         let library = || {
-            let request = MemoryImport::new(label(fd.try_clone()?), SIZE);
+            let request = request::memory(label(fd.try_clone()?), SIZE);
             match context.device().import_memory(request) {
                 Ok(memory) => {
                     memory.close()?;

@@ -9,6 +9,7 @@ use super::{Rows, before_the_driver, in_words};
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::raw_cuda::{OPAQUE_FD, OPAQUE_WIN32, RawCall};
+use crate::request;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
@@ -47,7 +48,7 @@ fn request(context: &Context) -> Verdict {
 
     let raw = rows.with_memory(&import(OPAQUE_WIN32, size, 0), &buffer.import_request()?)?;
     let library = || {
-        let request = MemoryImport::new(MemoryHandle::OpaqueWin32Kmt(KmtHandle::new(0x1234)?), size);
+        let request = request::memory(MemoryHandle::OpaqueWin32Kmt(KmtHandle::new(0x1234)?), size);
         let (error, _) = refused(context.device().import_memory(request), &[ErrorKind::Unsupported], "a Win32 handle")?;
         before_the_driver(&error)
     };
@@ -96,7 +97,7 @@ fn size(context: &Context) -> Verdict {
     let library = || {
         let request = buffer.import_request()?;
         let dedicated = request.is_dedicated();
-        works(context, request.dedicated(!dedicated))?;
+        works(context, request::with_dedicated(request, !dedicated))?;
         Ok("accepted; the data is right".into())
     };
     rows.row("import memory with the wrong dedicated flag", raw, library())?;

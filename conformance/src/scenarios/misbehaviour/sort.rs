@@ -4,8 +4,7 @@
 use std::os::fd::OwnedFd;
 
 use gpu_interop::{
-    ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, MemoryImport, SemaphoreHandle,
-    SemaphoreHandleKind,
+    ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, SemaphoreHandle, SemaphoreHandleKind,
 };
 
 use super::super::import_fd::{descriptor, harmless};
@@ -13,6 +12,7 @@ use super::Rows;
 use crate::context::Context;
 use crate::outcome::Verdict;
 use crate::raw_cuda::{OPAQUE_FD, RawCall, TIMELINE_FD};
+use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -47,7 +47,7 @@ fn memory_as_semaphore(context: &Context) -> Verdict {
     let library = || {
         let fd = descriptor(request.into_handle().into_fd())?;
         let witness = fd.try_clone()?;
-        let imported = context.device().import_semaphore(SemaphoreHandle::OpaqueFd(fd));
+        let imported = context.device().import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(fd)));
         survived(imported, ExternalSemaphore::close, |request| descriptor(request.into_handle().into_fd()), &witness)
     };
     rows.row("import memory as a semaphore", raw, library())?;
@@ -63,7 +63,7 @@ fn semaphore_as_memory(context: &Context) -> Verdict {
     let library = || {
         let fd = descriptor(handle.into_fd())?;
         let witness = fd.try_clone()?;
-        let imported = context.device().import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(fd), 4096));
+        let imported = context.device().import_memory(request::memory(MemoryHandle::OpaqueFd(fd), 4096));
         survived(imported, ExternalMemory::close, |request| descriptor(request.into_handle().into_fd()), &witness)
     };
     rows.row("import a semaphore as memory", raw, library())?;
@@ -87,7 +87,7 @@ fn semaphore_sorts(context: &Context) -> Verdict {
         let library = || {
             let fd = descriptor(handle.into_fd())?;
             let witness = fd.try_clone()?;
-            let imported = context.device().import_semaphore(label(fd));
+            let imported = context.device().import_semaphore(request::semaphore(label(fd)));
             survived(
                 imported,
                 ExternalSemaphore::close,

@@ -12,6 +12,7 @@ use crate::ensure;
 use crate::exporter::{ImageSpec, Tiling};
 use crate::image::{SharedImage, plain_format};
 use crate::outcome::Verdict;
+use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -126,7 +127,7 @@ fn image(context: &Context, request: &Request) -> Verdict {
     let image = SharedImage::new(context, spec)?;
     let right = image.array.desc();
     let described = context.device().import_memory(image.exported.import_request()?)?;
-    let bare = context.device().import_memory(image.exported.import_request()?.of_image(None))?;
+    let bare = context.device().import_memory(request::without_image(image.exported.import_request()?))?;
     for wrong in &request.wrong {
         let desc = changed(right, *wrong);
         let fits = desc.validate(bare.size()).is_ok();

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryHandleKind, MemoryImport};
+use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryHandleKind};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rustix::event::EventfdFlags;
@@ -13,6 +13,7 @@ use super::{check, with_all_descriptors_back};
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
+use crate::request;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
@@ -119,7 +120,7 @@ fn import(
     };
     let file = rustix::fs::fstat(&fd)?;
     let handle = if request.as_dma_buf { MemoryHandle::DmaBufFd(fd) } else { MemoryHandle::OpaqueFd(fd) };
-    let wanted = MemoryImport::new(handle, request.size).dedicated(request.dedicated);
+    let wanted = request::memory_with(handle, request.size, request.dedicated);
     // SAFETY: nothing truncates any of these files.
     let wanted = unsafe { wanted.trusted_peer(true) };
     match (context.device().import_memory(wanted), request.sort) {

@@ -28,6 +28,18 @@ pub(crate) struct Bench<'a> {
     record: RefCell<Record>,
 }
 
+/// A request to import memory.
+pub(super) fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
+    // SAFETY: the simulator imports any file of this size; what is no memory is refused before it is asked.
+    unsafe { MemoryImport::new(handle, size) }
+}
+
+/// A request to import a semaphore.
+pub(super) fn semaphore_request(handle: SemaphoreHandle) -> SemaphoreImport {
+    // SAFETY: it is a semaphore of the host backend, which the simulator imports, or refused before the simulator is asked.
+    unsafe { SemaphoreImport::new(handle) }
+}
+
 impl<'a> Bench<'a> {
     pub(super) fn new(
         driver: &'a Driver,
@@ -139,7 +151,7 @@ impl<'a> Bench<'a> {
         self.device.import_memory(request).map_err(|failure| {
             let (error, mut request) = failure.into_parts();
             match self.sabotage {
-                Some(Sabotage::SwapHandle) => request = MemoryImport::new(MemoryHandle::OpaqueFd(self::file()), SIZE),
+                Some(Sabotage::SwapHandle) => request = memory_request(MemoryHandle::OpaqueFd(self::file()), SIZE),
                 Some(Sabotage::SpoilHandle) => {
                     rustix::fs::ftruncate(request.handle().as_fd().expect("a file"), 0).expect("a file")
                 }
@@ -152,9 +164,9 @@ impl<'a> Bench<'a> {
     }
 
     /// The twin of [`Bench::import`].
-    pub(super) fn import_semaphore(&self, handle: SemaphoreHandle) -> Result<ExternalSemaphore> {
-        let file = handle.as_fd().map(inode);
-        self.device.import_semaphore(SemaphoreImport::new(handle)).map_err(|failure| {
+    pub(super) fn import_semaphore(&self, request: SemaphoreImport) -> Result<ExternalSemaphore> {
+        let file = request.handle().as_fd().map(inode);
+        self.device.import_semaphore(request).map_err(|failure| {
             let (error, request) = failure.into_parts();
             let same = request.handle().as_fd().map(inode) == file;
             self.check(same, "the semaphore's handle did not come back as it was");
@@ -174,7 +186,7 @@ impl<'a> Bench<'a> {
     pub(super) fn memory(&self) -> Result<(ExternalMemory, OwnedFd)> {
         let file = file();
         let handle = MemoryHandle::OpaqueFd(file.try_clone().expect("a descriptor"));
-        Ok((self.import(MemoryImport::new(handle, SIZE))?, file))
+        Ok((self.import(memory_request(handle, SIZE))?, file))
     }
 
     /// New memory, mapped whole, and its file.

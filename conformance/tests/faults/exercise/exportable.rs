@@ -1,8 +1,8 @@
 //! The reverse direction: memory of the device, exported, and imported again.
 
-use gpu_interop::{MemoryImport, Result};
+use gpu_interop::Result;
 
-use super::bench::Bench;
+use super::bench::{Bench, memory_request};
 use crate::control::Sort;
 
 /// What is written to the one is read from the other, also when the first is gone.
@@ -14,7 +14,7 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     let stream = bench.device.create_stream()?;
     stream.fill(memory.slice(..SIZE)?, 0x33)?;
     stream.synchronize()?;
-    let imported = bench.import(MemoryImport::new(handle, memory.size()))?;
+    let imported = bench.import(memory_request(handle, memory.size()))?;
     let buffer = imported.map_buffer(0, SIZE)?;
     bench.closed_allocation(memory.close());
     let mut bytes = vec![0; 100];

@@ -52,7 +52,7 @@ pub(super) fn semaphores(bench: &Bench<'_>) -> Result<()> {
         return Ok(());
     }
     let timeline = HostSemaphore::timeline(1)?;
-    let counter = bench.import_semaphore(timeline.export()?)?;
+    let counter = bench.import_semaphore(timeline.import_request()?)?;
     let stream = bench.device.create_stream()?;
     let record = || {
         bench.device.record(|stream| {

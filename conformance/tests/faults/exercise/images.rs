@@ -1,11 +1,11 @@
 //! Images in imported memory.
 
 use gpu_interop::{
-    ArrayFormat, ArrayShape, ArrayUsage, ChannelType, ExternalMemory, Feature, MappedMipmappedArray, MemoryImport,
+    ArrayFormat, ArrayShape, ArrayUsage, ChannelType, ExternalMemory, Feature, MappedMipmappedArray,
     MipmappedArrayDesc, Result, TextureDesc,
 };
 
-use super::bench::Bench;
+use super::bench::{Bench, memory_request};
 use crate::control::Sort;
 
 fn desc() -> MipmappedArrayDesc {
@@ -17,7 +17,7 @@ fn desc() -> MipmappedArrayDesc {
 /// An image in memory that the driver knows the layout of: its own.
 fn image(bench: &Bench<'_>) -> Result<(ExternalMemory, MappedMipmappedArray)> {
     let memory = bench.device.allocate_exportable(1 << 16)?;
-    let imported = bench.import(MemoryImport::new(memory.export()?, memory.size()))?;
+    let imported = bench.import(memory_request(memory.export()?, memory.size()))?;
     let image = imported.map_mipmapped_array(&desc())?;
     Ok((imported, image))
 }

@@ -4,16 +4,17 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
 use gpu_interop::handle::{NvSciBufObject, NvSciSyncObject};
-use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport, Result, SemaphoreHandle};
+use gpu_interop::{ErrorKind, MemoryHandle, Result, SemaphoreHandle};
 
-use super::bench::{Bench, SIZE, file, seen};
+use super::bench::{Bench, SIZE, file, memory_request, seen, semaphore_request};
 use crate::control::Sort;
 
 /// Imports of memory, and what is refused before the driver is called.
 pub(super) fn imports(bench: &Bench<'_>) -> Result<()> {
-    let request = |handle| MemoryImport::new(handle, SIZE);
+    let request = |handle| memory_request(handle, SIZE);
     let plain = bench.import(request(MemoryHandle::OpaqueFd(file())))?;
-    let dedicated = request(MemoryHandle::OpaqueFd(file())).dedicated(true);
+    // SAFETY: the simulator keeps the flag, and nothing else follows from it.
+    let dedicated = unsafe { request(MemoryHandle::OpaqueFd(file())).dedicated(true) };
     let dedicated = bench.import(dedicated.exported_by(bench.device.identity().clone()))?;
     bench.check(plain.as_raw() != dedicated.as_raw(), "two imports are one");
     bench.closed(Sort::Imports, plain.close());
@@ -35,7 +36,7 @@ pub(super) fn imports(bench: &Bench<'_>) -> Result<()> {
     // SAFETY: as for the other one.
     let nv_sci = unsafe { NvSciSyncObject::from_raw(object) };
     for handle in [SemaphoreHandle::NvSciSync(nv_sci), SemaphoreHandle::OpaqueFd(folder.into())] {
-        refused(bench, bench.device.import_semaphore(handle).map_err(Into::into));
+        refused(bench, bench.device.import_semaphore(semaphore_request(handle)).map_err(Into::into));
     }
     Ok(())
 }

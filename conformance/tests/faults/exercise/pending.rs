@@ -24,7 +24,7 @@ pub(super) fn pending(bench: &Bench<'_>) -> Result<()> {
         None => None,
     };
     let semaphore = match bench.vendor {
-        Vendor::Cuda => Some(bench.import_semaphore(HostSemaphore::binary()?.export()?)?),
+        Vendor::Cuda => Some(bench.import_semaphore(HostSemaphore::binary()?.import_request()?)?),
         Vendor::Hip => None,
     };
     gate.hold(&stream)?;

@@ -16,15 +16,15 @@ pub(super) fn semaphores(bench: &Bench<'_>) -> Result<()> {
     let (timeline, binary) = (HostSemaphore::timeline(0)?, HostSemaphore::binary()?);
     if bench.vendor == Vendor::Hip {
         // The runtime's functions end the process, or do nothing.
-        match bench.device.import_semaphore(timeline.export()?) {
+        match bench.device.import_semaphore(timeline.import_request()?) {
             Err(error) => bench.check(error.kind() == ErrorKind::Unsupported, &format!("not a refusal: {error}")),
             Ok(_) => bench.wrong("imported a semaphore that does nothing"),
         }
         return Ok(());
     }
     let stream = bench.device.create_stream()?;
-    let counter = bench.import_semaphore(timeline.export()?)?;
-    let flag = bench.import_semaphore(binary.export()?)?;
+    let counter = bench.import_semaphore(timeline.import_request()?)?;
+    let flag = bench.import_semaphore(binary.import_request()?)?;
     // Signalled before anything waits, so that no wait is for ever.
     stream.signal(&[counter.signal_value(1)])?;
     stream.wait(&[counter.wait_value(1)])?;

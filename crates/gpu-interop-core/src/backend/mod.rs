@@ -103,6 +103,8 @@ fn missing(operation: &'static str) -> Error {
 ///   [`DeviceLost`](crate::ErrorKind::DeviceLost) only when nothing runs any more;
 /// * what is imported, mapped or allocated is as large as was asked for, and stays until it is freed;
 /// * imports keep the request's handle open, and neither close nor keep it themselves;
+/// * [`export_allocation`](Self::export_allocation) gives a new handle of that very allocation, which keeps its memory and is
+///   what its variant names;
 /// * host functions run once, and copies touch the ranges that they are given and no others.
 ///
 /// ```compile_fail,E0200

@@ -177,7 +177,8 @@ impl Device {
     /// [`ErrorKind::ImportRejected`] is the driver's refusal.
     pub fn import_memory(&self, request: MemoryImport) -> Result<ExternalMemory, ImportError<MemoryImport>> {
         let imported = validate::memory_import(&request, self.capabilities(), self.identity()).and_then(|()| {
-            // SAFETY: the request was validated, and the backend only borrows it.
+            // SAFETY: the request was validated, the backend only borrows it, and who built it promised that it is true
+            // (`MemoryImport::new`).
             unsafe { self.inner.raw.import_memory(&request) }
         });
         match imported {
@@ -200,11 +201,10 @@ impl Device {
     /// As for [`Device::import_memory`]; the request comes back in the error.
     pub fn import_semaphore(
         &self,
-        request: impl Into<SemaphoreImport>,
+        request: SemaphoreImport,
     ) -> Result<ExternalSemaphore, ImportError<SemaphoreImport>> {
-        let request = request.into();
         let imported = validate::semaphore_import(&request, self.capabilities(), self.identity()).and_then(|()| {
-            // SAFETY: the request was validated, and the backend only borrows it.
+            // SAFETY: as in `import_memory` (`SemaphoreImport::new`).
             unsafe { self.inner.raw.import_semaphore(&request) }
         });
         match imported {

@@ -38,13 +38,18 @@ impl ExportableMemory {
 
     /// Exports the memory, for an import by this backend: on this device, opened once more or in the same process. Each
     /// call gives a request with a new handle. For another process send its handle and its size, and build the request there,
-    /// with [`MemoryImport::native`].
+    /// with [`MemoryImport::new`] and [`MemoryImport::native`], which are `unsafe`.
     ///
     /// # Errors
     /// As for [`ExportableMemory::export`].
     pub fn import_request(&self) -> Result<MemoryImport> {
         let exporter = self.owned.device.raw.identity().clone();
-        Ok(MemoryImport::new(self.export()?, self.size()).native(true).exported_by(exporter))
+        let handle = self.export()?;
+        // SAFETY: the backend exported the handle just now, as one of this allocation (`BackendDevice::export_allocation`),
+        // whose size it said when it made it. It is that backend's own memory, which is no dedicated allocation and holds
+        // no image. The handle is a descriptor or NT handle of its own, which keeps the memory.
+        let request = unsafe { MemoryImport::new(handle, self.size()).native(true) };
+        Ok(request.exported_by(exporter))
     }
 
     /// Exports the memory, for an import by whichever API. Each call gives a new handle, owned by the caller.

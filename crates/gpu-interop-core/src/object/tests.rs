@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 #[cfg(unix)]
 use self::exported::memfd;
+use self::exported::{memory_request, semaphore_request};
 use self::recorder::{Recorder, gpu};
 use super::{Device, ExternalMemory, ExternalSemaphore, MappedBuffer};
 use crate::backend::BackendInfo;
@@ -50,7 +51,7 @@ fn open_on(recorder: Recorder) -> (Arc<Recorder>, Device) {
 }
 
 fn opaque(size: u64) -> MemoryImport {
-    MemoryImport::new(exported::memory("memory"), size)
+    memory_request(exported::memory("memory"), size)
 }
 
 fn import(device: &Device) -> ExternalMemory {
@@ -62,11 +63,11 @@ fn mapped(device: &Device) -> MappedBuffer {
 }
 
 fn binary(device: &Device) -> ExternalSemaphore {
-    device.import_semaphore(exported::binary("binary")).expect("import")
+    device.import_semaphore(semaphore_request(exported::binary("binary"))).expect("import")
 }
 
 fn timeline(device: &Device) -> ExternalSemaphore {
-    device.import_semaphore(exported::timeline("timeline")).expect("import")
+    device.import_semaphore(semaphore_request(exported::timeline("timeline"))).expect("import")
 }
 
 /// Asserts that an error is of `kind`, says where it happened, and mentions each of `words`.

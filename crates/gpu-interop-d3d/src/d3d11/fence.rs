@@ -15,7 +15,7 @@ use windows::core::Interface;
 
 use super::interop::D3d11Interop;
 use crate::fence::{Counter, Fence, check_value};
-use crate::handle::{Checked, created, exported, with_name};
+use crate::handle::{Checked, created, exported, keep, with_name};
 use crate::waiter::Waiter;
 
 /// An `ID3D11Fence` that can be exported. Clones are the same fence.
@@ -137,14 +137,17 @@ impl ExportableFence {
     }
 
     /// Exports the fence under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed.
+    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
+    /// keeps one until it is gone.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
     /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
     pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, SemaphoreImport)> {
         let handle = self.share(Some(name))?;
-        Ok((handle, self.request(SemaphoreHandle::D3d11Fence(name.clone().into()))))
+        let request = self.request(SemaphoreHandle::D3d11Fence(name.clone().into()));
+        let request = keep(&handle, request, SemaphoreImport::keeping).map_err(|error| self.interop.failed(error))?;
+        Ok((handle, request))
     }
 
     fn share(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
@@ -158,8 +161,12 @@ impl ExportableFence {
         .map_err(|error| self.interop.failed(error))
     }
 
+    /// `handle` is of this fence: its callers have just shared it.
     fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {
-        SemaphoreImport::new(handle).exported_by(self.interop.identity().clone())
+        // SAFETY: Direct3D shared this fence just before as the handle, or by the name that is in it, of which the request is
+        // given a handle to keep. The variant is that of such a fence. The device that exported it is named.
+        let request = unsafe { SemaphoreImport::new(handle) };
+        request.exported_by(self.interop.identity().clone())
     }
 }
 

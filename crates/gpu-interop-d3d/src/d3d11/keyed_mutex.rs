@@ -1,9 +1,10 @@
 //! Keyed mutexes: whose turn a shared resource is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_interop_core::handle::ObjectName;
-use gpu_interop_core::{Error, Result, SemaphoreHandle, SemaphoreImport};
+use gpu_interop_core::{Error, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport};
 use windows::Win32::Graphics::Dxgi::IDXGIKeyedMutex;
 use windows::core::Interface;
 
@@ -90,28 +91,42 @@ impl KeyedMutex {
         Ok(SemaphoreHandle::D3d11KeyedMutexKmt(self.resource.kmt_handle()?))
     }
 
-    /// Exports the mutex as a complete request for an importer: handle and identity.
+    /// Exports the mutex as a complete request for an importer: handle and identity. With a KMT handle, the request keeps the
+    /// resource until it is gone.
     ///
     /// # Errors
     /// As [`export`](Self::export).
     pub fn import_request(&self) -> Result<SemaphoreImport> {
-        Ok(self.request(self.export()?))
+        let handle = self.export()?;
+        let is_kmt = handle.kind() == SemaphoreHandleKind::D3d11KeyedMutexKmt;
+        // SAFETY: Direct3D shared the resource of this mutex just now as the handle, and the variant is that of a keyed mutex.
+        // With a KMT handle, the request keeps the resource.
+        let request = unsafe { self.request(handle) };
+        Ok(if is_kmt { request.keeping(Arc::new(self.resource.clone())) } else { request })
     }
 
     /// A request that has the name which the resource was exported under
     /// ([`ExportableResource::import_request_by_name`]): resource and mutex have one name. Creates no handle: the one
     /// that the resource's export gave must stay open until the mutex was imported.
     ///
+    /// # Safety
+    /// The resource was exported under this name, and a handle from that is open until the request was imported or is gone.
+    ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the resource is shared by KMT
     /// handle, which has no name.
-    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<SemaphoreImport> {
+    pub unsafe fn import_request_by_name(&self, name: &ObjectName) -> Result<SemaphoreImport> {
         self.resource.check_named("KeyedMutex::import_request_by_name")?;
-        Ok(self.request(SemaphoreHandle::D3d11KeyedMutex(name.clone().into())))
+        // SAFETY: the caller promises that the name is the resource's, until the import.
+        Ok(unsafe { self.request(SemaphoreHandle::D3d11KeyedMutex(name.clone().into())) })
     }
 
-    fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {
-        SemaphoreImport::new(handle).exported_by(self.resource.interop().identity().clone())
+    /// # Safety
+    /// The handle is of this mutex until it was imported, or the request is gone.
+    unsafe fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {
+        // SAFETY: the caller promises it, and the device that exported it is named.
+        let request = unsafe { SemaphoreImport::new(handle) };
+        request.exported_by(self.resource.interop().identity().clone())
     }
 
     fn failed(&self, error: Error, key: u64) -> Error {

@@ -1,7 +1,9 @@
 //! Buffers and textures that other APIs can import.
 
+use std::sync::Arc;
+
 use gpu_interop_core::handle::{KmtHandle, NtHandle, ObjectName};
-use gpu_interop_core::{Error, MemoryHandle, MemoryImport, MipmappedArrayDesc, Result};
+use gpu_interop_core::{Error, MemoryHandle, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, Result};
 use windows::Win32::Graphics::Direct3D11::{
     D3D11_BUFFER_DESC, D3D11_TEXTURE1D_DESC, D3D11_TEXTURE2D_DESC, D3D11_TEXTURE3D_DESC, D3D11_USAGE_DEFAULT,
     ID3D11Buffer, ID3D11Resource, ID3D11Texture1D, ID3D11Texture2D, ID3D11Texture3D,
@@ -16,7 +18,7 @@ use super::interop::D3d11Interop;
 use super::keyed_mutex::KeyedMutex;
 use crate::dimension::SrvDimension;
 use crate::flags::{BindFlags, MiscFlags, array_usage_of_bindings};
-use crate::handle::{Checked, created, exported, given, with_name};
+use crate::handle::{Checked, created, exported, given, keep, with_name};
 use crate::sharing::Sharing;
 use crate::texture::TextureSpec;
 
@@ -130,7 +132,8 @@ impl ExportableResource {
     }
 
     /// Exports the memory as a complete request for an importer: handle, size, dedicated flag, identity, and for a texture
-    /// its description ([`array_desc`](Self::array_desc)).
+    /// its description ([`array_desc`](Self::array_desc)). With a KMT handle, the request keeps the resource until it is
+    /// gone.
     ///
     /// # Errors
     /// As [`export`](Self::export).
@@ -139,7 +142,8 @@ impl ExportableResource {
     }
 
     /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed.
+    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
+    /// keeps one until it is gone.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
@@ -147,7 +151,9 @@ impl ExportableResource {
     pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
         self.check_named("ExportableResource::import_request_by_name")?;
         let handle = self.nt_handle(Some(name))?;
-        Ok((handle, self.request(MemoryHandle::D3d11Resource(name.clone().into()))))
+        let request = self.request(MemoryHandle::D3d11Resource(name.clone().into()));
+        let request = keep(&handle, request, MemoryImport::keeping).map_err(|error| self.interop.failed(error))?;
+        Ok((handle, request))
     }
 
     /// Refuses what can have no name.
@@ -206,10 +212,21 @@ impl ExportableResource {
         self.resource.cast().checked("ID3D11Resource::QueryInterface").map_err(|error| self.interop.failed(error))
     }
 
+    /// `handle` is of this resource: its callers have just shared it.
     fn request(&self, handle: MemoryHandle) -> MemoryImport {
-        let request = MemoryImport::new(handle, self.size).dedicated(true).exported_by(self.interop.identity().clone());
-        // A buffer is no array.
-        request.of_image(self.array_desc().ok())
+        let is_kmt = handle.kind() == MemoryHandleKind::D3d11ResourceKmt;
+        // SAFETY: Direct3D shared this resource just before as the handle, or by the name that is in it, of which the request
+        // is given a handle to keep; with a KMT handle it keeps the resource, below. The variant is that of a resource, which
+        // is a dedicated allocation of that size, and no compute backend's. The device that exported it is named.
+        let request = unsafe { MemoryImport::new(handle, self.size).dedicated(true) };
+        let request = request.exported_by(self.interop.identity().clone());
+        let request = if is_kmt { request.keeping(Arc::new(self.clone())) } else { request };
+        match self.array_desc() {
+            // SAFETY: the texture was created with what it is described by.
+            Ok(desc) => unsafe { request.of_image(desc) },
+            // A buffer is no array.
+            Err(_) => request,
+        }
     }
 }
 

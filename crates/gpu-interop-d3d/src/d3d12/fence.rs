@@ -11,7 +11,7 @@ use windows::Win32::Graphics::Direct3D12::{D3D12_FENCE_FLAG_SHARED, ID3D12Comman
 
 use super::interop::D3d12Interop;
 use crate::fence::{Counter, Fence, check_value};
-use crate::handle::Checked;
+use crate::handle::{Checked, keep};
 use crate::waiter::Waiter;
 
 /// An `ID3D12Fence` that can be exported. Clones are the same fence.
@@ -134,18 +134,25 @@ impl ExportableFence {
     }
 
     /// Exports the fence under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed.
+    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
+    /// keeps one until it is gone.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
     /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
     pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, SemaphoreImport)> {
         let handle = self.interop.share(&self.raw, Some(name))?;
-        Ok((handle, self.request(SemaphoreHandle::D3d12Fence(name.clone().into()))))
+        let request = self.request(SemaphoreHandle::D3d12Fence(name.clone().into()));
+        let request = keep(&handle, request, SemaphoreImport::keeping).map_err(|error| self.interop.failed(error))?;
+        Ok((handle, request))
     }
 
+    /// `handle` is of this fence: its callers have just shared it.
     fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {
-        SemaphoreImport::new(handle).exported_by(self.interop.identity().clone())
+        // SAFETY: Direct3D shared this fence just before as the handle, or by the name that is in it, of which the request is
+        // given a handle to keep. The variant is that of such a fence. The device that exported it is named.
+        let request = unsafe { SemaphoreImport::new(handle) };
+        request.exported_by(self.interop.identity().clone())
     }
 }
 

@@ -12,7 +12,7 @@ use windows::Win32::Graphics::Direct3D12::{
 use super::interop::D3d12Interop;
 use super::resource::{Content, Plan};
 use crate::flags::ResourceFlags;
-use crate::handle::{Checked, created};
+use crate::handle::{Checked, created, keep};
 use crate::texture::TextureSpec;
 
 /// `D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT`, bytes.
@@ -138,18 +138,26 @@ impl ExportableHeap {
     }
 
     /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed.
+    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
+    /// keeps one until it is gone.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
     /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
     pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
         let handle = self.interop.share(&self.heap, Some(name))?;
-        Ok((handle, self.request(MemoryHandle::D3d12Heap(name.clone().into()))))
+        let request = self.request(MemoryHandle::D3d12Heap(name.clone().into()));
+        let request = keep(&handle, request, MemoryImport::keeping).map_err(|error| self.interop.failed(error))?;
+        Ok((handle, request))
     }
 
+    /// `handle` is of this heap: its callers have just shared it.
     fn request(&self, handle: MemoryHandle) -> MemoryImport {
-        MemoryImport::new(handle, self.size()).exported_by(self.interop.identity().clone())
+        // SAFETY: Direct3D shared this heap just before as the handle, or by the name that is in it, of which the request is
+        // given a handle to keep. The variant is that of a heap. The size is the heap's own; a heap is no dedicated
+        // allocation, and no compute backend's. The device that exported it is named.
+        let request = unsafe { MemoryImport::new(handle, self.size()) };
+        request.exported_by(self.interop.identity().clone())
     }
 
     /// A buffer of `size` bytes at `offset`, which an importer of the heap maps there. Rests on

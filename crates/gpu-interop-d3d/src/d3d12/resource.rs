@@ -12,7 +12,7 @@ use windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
 use super::interop::D3d12Interop;
 use crate::dimension::SrvDimension;
 use crate::flags::{ResourceFlags, array_usage};
-use crate::handle::created;
+use crate::handle::{created, keep};
 use crate::texture::TextureSpec;
 
 /// What a resource holds.
@@ -203,19 +203,31 @@ impl ExportableResource {
     }
 
     /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed.
+    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
+    /// keeps one until it is gone.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
     /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
     pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
         let handle = self.interop.share(&self.resource, Some(name))?;
-        Ok((handle, self.request(MemoryHandle::D3d12Resource(name.clone().into()))))
+        let request = self.request(MemoryHandle::D3d12Resource(name.clone().into()));
+        let request = keep(&handle, request, MemoryImport::keeping).map_err(|error| self.interop.failed(error))?;
+        Ok((handle, request))
     }
 
+    /// `handle` is of this resource: its callers have just shared it.
     fn request(&self, handle: MemoryHandle) -> MemoryImport {
-        let request = MemoryImport::new(handle, self.size).dedicated(true).exported_by(self.interop.identity().clone());
-        // A buffer is no array.
-        request.of_image(self.array_desc().ok())
+        // SAFETY: Direct3D shared this resource just before as the handle, or by the name that is in it, of which the request
+        // is given a handle to keep. The variant is that of a resource. It is a committed one, with a dedicated allocation of
+        // the size that the device says it takes, and no compute backend's. The device that exported it is named.
+        let request = unsafe { MemoryImport::new(handle, self.size).dedicated(true) };
+        let request = request.exported_by(self.interop.identity().clone());
+        match self.array_desc() {
+            // SAFETY: the texture was created with what it is described by.
+            Ok(desc) => unsafe { request.of_image(desc) },
+            // A buffer is no array.
+            Err(_) => request,
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::process::Command;
 use gpu_interop_core::backend::Backend;
 use gpu_interop_core::{
     Device, Feature, MemoryHandle, MemoryHandleKind, MemoryImport, Result, SemaphoreHandle, SemaphoreHandleKind,
+    SemaphoreImport,
 };
 use libtest_mimic::{Arguments, Trial};
 use rustix::fs::MemfdFlags;
@@ -57,6 +58,12 @@ pub(crate) fn say<T>(what: &str, result: Result<T>) -> Option<T> {
     result.ok()
 }
 
+/// A request for all of a [`file`].
+pub(crate) fn memory_request(handle: MemoryHandle) -> MemoryImport {
+    // SAFETY: the library in the driver's place takes any file of this size for memory.
+    unsafe { MemoryImport::new(handle, SIZE) }
+}
+
 /// Tries what every driver has, and gives the device.
 pub(crate) fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     let backend = say("load", backend)?;
@@ -70,7 +77,7 @@ pub(crate) fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     }
     println!("memory|{}", device.capabilities().memory(MemoryHandleKind::OpaqueFd));
     println!("semaphore|{}", device.capabilities().semaphore(SemaphoreHandleKind::OpaqueFd));
-    let memory = device.import_memory(MemoryImport::new(MemoryHandle::OpaqueFd(file()), SIZE)).map_err(|failure| {
+    let memory = device.import_memory(memory_request(MemoryHandle::OpaqueFd(file()))).map_err(|failure| {
         let (error, request) = failure.into_parts();
         let fd = request.handle().as_fd().expect("a descriptor");
         println!("came back|{}", rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size == 4096));
@@ -79,7 +86,9 @@ pub(crate) fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     if let Some(memory) = say("import memory", memory) {
         say("map", memory.map_buffer(0, SIZE));
     }
-    let semaphore = device.import_semaphore(SemaphoreHandle::OpaqueFd(file()));
+    // SAFETY: the library in the driver's place takes any file for a semaphore.
+    let semaphore = unsafe { SemaphoreImport::new(SemaphoreHandle::OpaqueFd(file())) };
+    let semaphore = device.import_semaphore(semaphore);
     say("import semaphore", semaphore.map_err(|failure| failure.into_parts().0));
     say("allocate", device.allocate_exportable(SIZE));
     say("stream", device.create_stream());

@@ -27,8 +27,10 @@ pub(crate) fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let signal = [RawSignal { semaphore, params: SignalParams::Value(1) }];
     let wait = [RawWait { semaphore, params: WaitParams::Value(1) }];
     let equal = WaitCondition::Equal;
-    let memory = MemoryImport::new(MemoryHandle::OpaqueFd(file(SIZE)), SIZE);
-    let of_semaphore = SemaphoreImport::new(SemaphoreHandle::OpaqueFd(file(SIZE)));
+    // SAFETY: the mock imports nothing.
+    let memory = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(file(SIZE)), SIZE) };
+    // SAFETY: as above.
+    let of_semaphore = unsafe { SemaphoreImport::new(SemaphoreHandle::OpaqueFd(file(SIZE))) };
     let config = LaunchConfig::linear(1);
     let args = [KernelArg::Ptr(address), KernelArg::U32(1), KernelArg::U64(2), KernelArg::F32(3.0)];
     extern "C" fn nothing(_data: *mut c_void) {}
@@ -197,7 +199,8 @@ pub(crate) fn kinds(
     of_call: &[(u32, ErrorKind)],
     of_import: &[(u32, ErrorKind)],
 ) {
-    let memory = MemoryImport::new(MemoryHandle::OpaqueFd(file(SIZE)), SIZE);
+    // SAFETY: the mock imports nothing.
+    let memory = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(file(SIZE)), SIZE) };
     for (code, kind) in of_call {
         recorder.control(&format!("fail {} {code}\n", recorder.pick("cuEventCreate", "hipEventCreateWithFlags")));
         let error = device.create_event().expect_err("a failure");

@@ -1,9 +1,10 @@
 //! Who owns which descriptor.
 
+use crate::request::{dedicated_request, memory_request, semaphore_request};
 use std::os::fd::AsFd;
 
 use gpu_interop_core::handle::{FdKind, classify_fd};
-use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport, Uuid};
+use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandle, SemaphoreHandle, Uuid};
 
 use crate::driver::{self, INVALID_OPERATION, INVALID_VALUE, OUT_OF_MEMORY, with};
 use crate::interop;
@@ -43,7 +44,7 @@ fn ten_thousand_imports_leak_nothing_and_close_nothing_twice() {
             state.fault = fault.map(|(code, _)| ("glImportMemoryFdEXT", code));
             state.closes_refused = fault.is_some_and(|(_, closes)| closes);
         });
-        let request = MemoryImport::new(named(NAME), SIZE).dedicated(cycle % 2 == 0);
+        let request = dedicated_request(named(NAME), SIZE, cycle % 2 == 0);
         match (gl.import_memory(request), fault) {
             (Ok(memory), None) => {
                 assert_eq!(open(NAME), 1, "the driver's alone");
@@ -86,7 +87,7 @@ fn a_refused_semaphore_comes_back_and_leaks_nothing() {
         });
         let fd = rustix::fs::memfd_create(NAME, rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
         let handle = if timeline { SemaphoreHandle::TimelineFd(fd) } else { SemaphoreHandle::OpaqueFd(fd) };
-        let failure = gl.import_semaphore(handle).expect_err("refused");
+        let failure = gl.import_semaphore(semaphore_request(handle)).expect_err("refused");
         assert_eq!(failure.kind(), ErrorKind::ImportRejected);
         assert_eq!(open(NAME), 1, "the caller's alone");
         with(|state| {
@@ -112,13 +113,13 @@ fn what_cannot_be_memory_never_reaches_the_driver() {
     let pipe = rustix::pipe::pipe().expect("a pipe").0;
     let null = std::fs::File::open("/dev/null").expect("open").into();
     let bad = [
-        (MemoryImport::new(memory_handle(), 0), ErrorKind::InvalidArgument),
-        (MemoryImport::new(memory_handle(), SIZE + 1), ErrorKind::InvalidArgument),
-        (MemoryImport::new(memory_handle(), u64::MAX), ErrorKind::InvalidArgument),
-        (MemoryImport::new(MemoryHandle::OpaqueFd(pipe), SIZE), ErrorKind::InvalidArgument),
-        (MemoryImport::new(MemoryHandle::OpaqueFd(null), SIZE), ErrorKind::InvalidArgument),
-        (MemoryImport::new(MemoryHandle::DmaBufFd(memory_fd()), SIZE), ErrorKind::Unsupported),
-        (MemoryImport::new(memory_handle(), SIZE).exported_by(device(9)), ErrorKind::DeviceMismatch),
+        (memory_request(memory_handle(), 0), ErrorKind::InvalidArgument),
+        (memory_request(memory_handle(), SIZE + 1), ErrorKind::InvalidArgument),
+        (memory_request(memory_handle(), u64::MAX), ErrorKind::InvalidArgument),
+        (memory_request(MemoryHandle::OpaqueFd(pipe), SIZE), ErrorKind::InvalidArgument),
+        (memory_request(MemoryHandle::OpaqueFd(null), SIZE), ErrorKind::InvalidArgument),
+        (memory_request(MemoryHandle::DmaBufFd(memory_fd()), SIZE), ErrorKind::Unsupported),
+        (memory_request(memory_handle(), SIZE).exported_by(device(9)), ErrorKind::DeviceMismatch),
     ];
     with(|state| state.calls.clear());
     for (request, kind) in bad {
@@ -128,12 +129,12 @@ fn what_cannot_be_memory_never_reaches_the_driver() {
         let open = classify_fd(failure.into_request().handle().as_fd().expect("a descriptor"));
         assert_ne!(open, FdKind::Closed, "{text}");
     }
-    let request = SemaphoreImport::new(semaphore_handle(false)).exported_by(device(9));
+    let request = semaphore_request(semaphore_handle(false)).exported_by(device(9));
     let failure = gl.import_semaphore(request).expect_err("another device");
     let mismatch = failure.error().mismatch().expect("both identities");
     assert_eq!((mismatch.exporter.uuid, mismatch.importer.uuid), (device(9).uuid, device(1).uuid));
     with(|state| assert!(state.calls.is_empty(), "{:?}", state.calls));
-    gl.import_memory(MemoryImport::new(memory_handle(), SIZE).exported_by(device(1))).expect("this device's");
+    gl.import_memory(memory_request(memory_handle(), SIZE).exported_by(device(1))).expect("this device's");
 }
 
 fn memory_fd() -> std::os::fd::OwnedFd {

@@ -6,6 +6,7 @@ mod books;
 mod driver;
 #[cfg(unix)]
 mod fd;
+mod request;
 mod shared;
 #[cfg(windows)]
 mod win32;

@@ -1,6 +1,7 @@
 //! What importing makes, whatever the handle was.
 
-use gpu_interop_core::{ArrayFormat, ArrayShape, ChannelType, ErrorKind, MemoryImport, SemaphoreImport};
+use crate::request::{dedicated_request, memory_request, semaphore_request};
+use gpu_interop_core::{ArrayFormat, ArrayShape, ChannelType, ErrorKind};
 #[cfg(unix)]
 use gpu_interop_core::{MemoryHandle, SemaphoreHandle};
 use gpu_interop_gl::{Barriers, GlInterop, ImportedMemory, TextureFormat, TextureLayout, TextureSpec, TextureTiling};
@@ -27,7 +28,7 @@ pub(crate) fn semaphore_handle(timeline: bool) -> SemaphoreHandle {
 pub(crate) use crate::win32::{memory_handle, semaphore_handle};
 
 pub(crate) fn memory(gl: &GlInterop) -> ImportedMemory {
-    gl.import_memory(MemoryImport::new(memory_handle(), SIZE)).expect("imported")
+    gl.import_memory(memory_request(memory_handle(), SIZE)).expect("imported")
 }
 
 fn rgba8() -> TextureFormat {
@@ -169,7 +170,7 @@ fn every_call_that_fails_is_named_and_leaves_nothing_behind() {
     for (code, kind) in kinds {
         for call in ["glCreateMemoryObjectsEXT", "glMemoryObjectParameterivEXT"] {
             with(|state| state.fault = Some((call, code)));
-            let request = MemoryImport::new(memory_handle(), SIZE).dedicated(true);
+            let request = dedicated_request(memory_handle(), SIZE, true);
             let failure = gl.import_memory(request).expect_err("refused");
             with(|state| assert_eq!(state.alive(), 0, "{call}"));
             assert_eq!((failure.error().operation(), failure.kind()), (call, kind));
@@ -196,7 +197,7 @@ fn every_call_that_fails_is_named_and_leaves_nothing_behind() {
             [("glGenSemaphoresEXT", false), ("glCreateSemaphoresNV", true), ("glSemaphoreParameterivNV", true)]
         {
             with(|state| state.fault = Some((call, code)));
-            let failure = gl.import_semaphore(semaphore_handle(timeline)).expect_err("refused");
+            let failure = gl.import_semaphore(semaphore_request(semaphore_handle(timeline))).expect_err("refused");
             assert_eq!((failure.error().operation(), failure.kind()), (call, kind));
             with(|state| {
                 assert_eq!(state.alive(), 1, "{call}");
@@ -204,7 +205,7 @@ fn every_call_that_fails_is_named_and_leaves_nothing_behind() {
             });
             drop(gl.import_semaphore(failure.into_request()).expect("the request that came back works"));
         }
-        let semaphore = gl.import_semaphore(SemaphoreImport::new(semaphore_handle(false))).expect("imported");
+        let semaphore = gl.import_semaphore(semaphore_request(semaphore_handle(false))).expect("imported");
         with(|state| state.fault = Some(("glSignalSemaphoreEXT", code)));
         assert_eq!(semaphore.signal(&Barriers::NONE).expect_err("refused").kind(), kind);
         with(|state| state.fault = None);
@@ -251,7 +252,8 @@ fn objects_without_a_name_are_errors() {
             true => ["glCreateBuffers", "glCreateTextures"],
             false => ["glGenBuffers", "glGenTextures"],
         };
-        let import = |timeline| gl.import_semaphore(semaphore_handle(timeline)).expect_err("no name").into();
+        let import =
+            |timeline| gl.import_semaphore(semaphore_request(semaphore_handle(timeline))).expect_err("no name").into();
         for call in ["glCreateMemoryObjectsEXT", buffers, textures, "glGenSemaphoresEXT", "glCreateSemaphoresNV"] {
             with(|state| {
                 state.calls.clear();
@@ -259,7 +261,7 @@ fn objects_without_a_name_are_errors() {
             });
             let error: gpu_interop_core::Error = match call {
                 "glCreateMemoryObjectsEXT" => {
-                    gl.import_memory(MemoryImport::new(memory_handle(), SIZE)).expect_err("no name").into()
+                    gl.import_memory(memory_request(memory_handle(), SIZE)).expect_err("no name").into()
                 }
                 "glGenSemaphoresEXT" => import(false),
                 "glCreateSemaphoresNV" => import(true),
@@ -284,7 +286,7 @@ fn pending_errors_of_the_application_fail_nothing() {
     spoil();
     let buffer = memory.map_buffer(0, 4096).expect("a buffer");
     spoil();
-    let semaphore = gl.import_semaphore(semaphore_handle(false)).expect("imported");
+    let semaphore = gl.import_semaphore(semaphore_request(semaphore_handle(false))).expect("imported");
     spoil();
     semaphore.signal(&Barriers::buffers(&[&buffer])).expect("signalled");
     with(|state| assert!(state.pending.is_empty()));
@@ -321,7 +323,7 @@ fn semaphores_name_what_they_hand_over() {
     let buffer = memory.map_buffer(0, 4096).expect("a buffer");
     let spec = TextureSpec::new(ArrayShape::D2 { width: 8, height: 8 }, rgba8()).offset(65536);
     let texture = memory.map_texture(&spec).expect("a texture");
-    let semaphore = gl.import_semaphore(semaphore_handle(false)).expect("imported");
+    let semaphore = gl.import_semaphore(semaphore_request(semaphore_handle(false))).expect("imported");
     let buffers = [&buffer, &buffer];
     for layout in TextureLayout::all() {
         let textures = [(&texture, layout)];
@@ -350,7 +352,7 @@ fn semaphores_name_what_they_hand_over() {
     // What is of another context is no number of this one.
     // SAFETY: the thread's driver is current.
     let other = unsafe { GlInterop::new(driver::address) }.expect("a context");
-    let elsewhere = other.import_semaphore(semaphore_handle(false)).expect("imported");
+    let elsewhere = other.import_semaphore(semaphore_request(semaphore_handle(false))).expect("imported");
     let error = elsewhere.signal(&Barriers::buffers(&[&buffer])).expect_err("another context");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
@@ -358,7 +360,7 @@ fn semaphores_name_what_they_hand_over() {
 #[test]
 fn timelines_have_values_that_only_go_up() {
     let gl = interop(&driver::ALL);
-    let timeline = gl.import_semaphore(semaphore_handle(true)).expect("imported");
+    let timeline = gl.import_semaphore(semaphore_request(semaphore_handle(true))).expect("imported");
     with(|state| assert!(state.semaphores[&timeline.as_raw()].timeline));
     assert_eq!(timeline.signal(&Barriers::NONE).expect_err("a timeline").kind(), ErrorKind::InvalidArgument);
     for (value, goes_up) in [(5, true), (5, false), (4, false), (0, false), (6, true), (u64::MAX, true)] {
@@ -379,7 +381,7 @@ fn timelines_have_values_that_only_go_up() {
 fn without_a_context_nothing_is_called_and_nothing_is_deleted() {
     let gl = interop(&driver::ALL);
     let memory = memory(&gl);
-    let semaphore = gl.import_semaphore(semaphore_handle(false)).expect("imported");
+    let semaphore = gl.import_semaphore(semaphore_request(semaphore_handle(false))).expect("imported");
     with(|state| {
         state.calls.clear();
         state.current = false;
@@ -389,7 +391,7 @@ fn without_a_context_nothing_is_called_and_nothing_is_deleted() {
     let spec = TextureSpec::new(ArrayShape::D2 { width: 8, height: 8 }, rgba8());
     assert_eq!(memory.map_texture(&spec).expect_err("no context").kind(), invalid);
     assert_eq!(semaphore.signal(&Barriers::NONE).expect_err("no context").kind(), invalid);
-    let failure = gl.import_memory(MemoryImport::new(memory_handle(), SIZE)).expect_err("no context");
+    let failure = gl.import_memory(memory_request(memory_handle(), SIZE)).expect_err("no context");
     assert_eq!(failure.kind(), invalid);
     drop((memory, semaphore, gl));
     with(|state| assert!(state.calls.is_empty() && state.alive() == 2, "{:?}", state.calls));

@@ -1,7 +1,8 @@
 //! Handles and names of Windows.
 
+use crate::request::{dedicated_request, memory_request, semaphore_request};
 use gpu_interop_core::handle::{KmtHandle, NtHandle, ObjectName, Win32Object};
-use gpu_interop_core::{ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle};
+use gpu_interop_core::{ErrorKind, MemoryHandle, SemaphoreHandle};
 use gpu_interop_gl::Barriers;
 use windows_sys::Win32::System::Threading::CreateEventW;
 
@@ -46,9 +47,9 @@ fn memory_of_every_kind_arrives_under_its_type() {
     for (make, ty) in kinds {
         let raw = handle();
         let value = raw.as_raw().addr();
-        let memory = gl.import_memory(MemoryImport::new(make(raw.into()), SIZE).dedicated(true)).expect("imported");
+        let memory = gl.import_memory(dedicated_request(make(raw.into()), SIZE, true)).expect("imported");
         with(|state| assert_eq!(state.memory[&memory.as_raw()].imported, Some((SIZE, ty, value))));
-        let memory = gl.import_memory(MemoryImport::new(make(name().into()), SIZE).dedicated(true)).expect("imported");
+        let memory = gl.import_memory(dedicated_request(make(name().into()), SIZE, true)).expect("imported");
         with(|state| {
             let known = &state.memory[&memory.as_raw()];
             assert_eq!(known.imported, Some((SIZE, ty, 0)));
@@ -57,7 +58,7 @@ fn memory_of_every_kind_arrives_under_its_type() {
     }
     for (handle, ty) in [(MemoryHandle::OpaqueWin32Kmt(kmt()), 0x9588), (MemoryHandle::D3d11ResourceKmt(kmt()), 0x958C)]
     {
-        let memory = gl.import_memory(MemoryImport::new(handle, SIZE).dedicated(true)).expect("imported");
+        let memory = gl.import_memory(dedicated_request(handle, SIZE, true)).expect("imported");
         with(|state| assert_eq!(state.memory[&memory.as_raw()].imported, Some((SIZE, ty, 0x40))));
     }
     with(|state| assert_eq!(state.alive(), 0));
@@ -74,13 +75,13 @@ fn semaphores_of_every_kind_arrive_under_their_type() {
         (SemaphoreHandle::TimelineWin32(name().into()), 0x9587, true),
     ];
     for (handle, ty, timeline) in cases {
-        let semaphore = gl.import_semaphore(handle).expect("imported");
+        let semaphore = gl.import_semaphore(semaphore_request(handle)).expect("imported");
         with(|state| {
             let known = &state.semaphores[&semaphore.as_raw()];
             assert_eq!((known.imported.map(|(ty, _)| ty), known.timeline), (Some(ty), timeline));
         });
     }
-    let fence = gl.import_semaphore(SemaphoreHandle::D3d12Fence(handle().into())).expect("imported");
+    let fence = gl.import_semaphore(semaphore_request(SemaphoreHandle::D3d12Fence(handle().into()))).expect("imported");
     fence.signal_value(7, &Barriers::NONE).expect("signalled");
     with(|state| assert_eq!(state.semaphores[&fence.as_raw()].value, 7));
 }
@@ -89,7 +90,7 @@ fn semaphores_of_every_kind_arrive_under_their_type() {
 fn a_refused_handle_comes_back() {
     let gl = interop(&driver::ALL);
     with(|state| state.fault = Some(("glImportMemoryWin32HandleEXT", INVALID_OPERATION)));
-    let failure = gl.import_memory(MemoryImport::new(memory_handle(), SIZE)).expect_err("refused");
+    let failure = gl.import_memory(memory_request(memory_handle(), SIZE)).expect_err("refused");
     assert_eq!(failure.kind(), ErrorKind::ImportRejected);
     with(|state| {
         assert_eq!(state.alive(), 0);
@@ -102,10 +103,13 @@ fn a_refused_handle_comes_back() {
 fn a_refused_name_is_told() {
     let gl = interop(&driver::ALL);
     with(|state| state.fault = Some(("glImportMemoryWin32NameEXT", INVALID_OPERATION)));
-    let request = MemoryImport::new(MemoryHandle::OpaqueWin32(name().into()), SIZE);
+    let request = memory_request(MemoryHandle::OpaqueWin32(name().into()), SIZE);
     let failure = gl.import_memory(request).expect_err("refused").to_string();
     assert!(failure.contains("shared"), "{failure}");
     with(|state| state.fault = Some(("glImportSemaphoreWin32NameEXT", INVALID_OPERATION)));
-    let failure = gl.import_semaphore(SemaphoreHandle::OpaqueWin32(name().into())).expect_err("refused").to_string();
+    let failure = gl
+        .import_semaphore(semaphore_request(SemaphoreHandle::OpaqueWin32(name().into())))
+        .expect_err("refused")
+        .to_string();
     assert!(failure.contains("shared"), "{failure}");
 }

@@ -155,7 +155,10 @@ impl Buffer {
         // SAFETY: the object is freed when the owner is dropped.
         let object = unsafe { NvSciBufObject::owned_by(self.inner.raw, self.inner.clone()) };
         let object = object.with_properties(self.inner.for_import.clone());
-        MemoryImport::new(MemoryHandle::NvSciBuf(object), self.inner.properties.size())
+        // SAFETY: the handle is of an NvSciBuf object that the library allocated, and keeps it. The size is what the object
+        // says of itself. There are no dedicated allocations and no memory of a backend's own among these objects. A device
+        // that the object was not made for is rejected by its properties.
+        unsafe { MemoryImport::new(MemoryHandle::NvSciBuf(object), self.inner.properties.size()) }
     }
 
     /// How a device maps a plane of an image: one mip level of two dimensions.

@@ -103,7 +103,9 @@ impl SyncObject {
     pub fn import_request(&self) -> SemaphoreImport {
         // SAFETY: the object is freed when the owner is dropped.
         let object = unsafe { NvSciSyncObject::owned_by(self.inner.raw, self.inner.clone()) };
-        SemaphoreImport::new(SemaphoreHandle::NvSciSync(object))
+        // SAFETY: the handle is of an NvSciSync object that the library allocated, and keeps it. It is of no device: a device
+        // that no attribute list asked for is an error of the driver, as NvSci's rules of reconciliation have it.
+        unsafe { SemaphoreImport::new(SemaphoreHandle::NvSciSync(object)) }
     }
 
     /// Imports it (`cuImportExternalSemaphore`), to be signalled and waited for with fences, as an attribute list of this

@@ -168,8 +168,12 @@ impl ExportableImage {
     /// As [`export`](Self::export).
     pub fn import_request(&self) -> Result<MemoryImport> {
         let request = self.image.inner.memory.import_request(self.handle)?;
-        // One of linear tiling is no array.
-        Ok(request.of_image(self.array_desc().ok()))
+        Ok(match self.array_desc() {
+            // SAFETY: the description is made of what this image was created with, and the memory was allocated for it alone.
+            Ok(desc) => unsafe { request.of_image(desc) },
+            // One of linear tiling is no array.
+            Err(_) => request,
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! Buffers and their memory.
 
+use crate::request::{dedicated_request, memory_request};
 use ash::vk;
-use gpu_interop_core::{MemoryHandle, MemoryHandleKind, MemoryImport};
+use gpu_interop_core::{MemoryHandle, MemoryHandleKind};
 use gpu_interop_vulkan::{
     BufferImportOptions, BufferOptions, ExportableBuffer, ImportedBuffer, MemoryPlacement, OwnedBuffer, VulkanInterop,
 };
@@ -109,7 +110,7 @@ fn an_imported_buffer() {
     let fd = file(8192);
     rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC).expect("flags");
     lend(&fd);
-    let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), 8192);
+    let request = memory_request(MemoryHandle::OpaqueFd(fd), 8192);
     drop(ImportedBuffer::new(&interop, request, &BufferImportOptions::new(4100, USAGE)).expect("imported"));
     assert_calls(&[
         "vkGetPhysicalDeviceExternalBufferProperties 1000071002{flags 0x0, usage 0x21, type 0x1}",
@@ -127,7 +128,7 @@ fn an_imported_dedicated_allocation_names_its_buffer() {
     let interop = start(Settings::default());
     let fd = file(8192);
     lend(&fd);
-    let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), 8192).dedicated(true);
+    let request = dedicated_request(MemoryHandle::OpaqueFd(fd), 8192, true);
     drop(ImportedBuffer::new(&interop, request, &BufferImportOptions::new(64, USAGE)).expect("imported"));
     let expected = "vkAllocateMemory 5{size 8192, memory type 1} 1000074000{type 0x1, a duplicate of the file, closed on \
                     exec} 1000127001{image 0x0, buffer 0xb1}";

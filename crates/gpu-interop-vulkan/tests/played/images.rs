@@ -1,7 +1,8 @@
 //! Images and their memory.
 
+use crate::request::dedicated_request;
 use ash::vk;
-use gpu_interop_core::{MemoryHandle, MemoryImport};
+use gpu_interop_core::MemoryHandle;
 use gpu_interop_vulkan::{ExportableImage, ImageImportOptions, ImageOptions, ImageSpec, ImportedImage};
 
 use crate::assert_calls;
@@ -95,7 +96,7 @@ fn an_imported_image() {
     let interop = start(Settings::default());
     let fd = file(8192);
     lend(&fd);
-    let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), 8192).dedicated(true);
+    let request = dedicated_request(MemoryHandle::OpaqueFd(fd), 8192, true);
     drop(ImportedImage::new(&interop, request, &ImageImportOptions::new(flat())).expect("imported"));
     assert_calls(&[
         "vkGetPhysicalDeviceImageFormatProperties2 1000059004{format 37, type 1, tiling 0, usage 0x6, flags 0x0} \

@@ -1,7 +1,8 @@
 //! What the application's own instance and device lack.
 
+use crate::request::semaphore_request;
 use ash::vk;
-use gpu_interop_core::{ErrorKind, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport};
+use gpu_interop_core::{ErrorKind, SemaphoreHandle, SemaphoreHandleKind};
 use gpu_interop_vulkan::{ExportableSemaphore, ImportedSemaphore, OwnedSemaphore};
 
 use crate::driver::{Settings, calls, file, start, try_start};
@@ -49,7 +50,7 @@ fn timelines_need_the_feature_and_the_functions() {
             assert_eq!((error.kind(), error.operation()), (ErrorKind::Unsupported, operation), "{error}");
             assert!(error.message().contains(words), "{error}");
         }
-        let request = SemaphoreImport::new(SemaphoreHandle::TimelineFd(file(64)));
+        let request = semaphore_request(SemaphoreHandle::TimelineFd(file(64)));
         let failure = ImportedSemaphore::new(&interop, request).expect_err("no timelines");
         assert_eq!(failure.kind(), ErrorKind::Unsupported, "{settings:?}");
         assert!(failure.into_request().into_handle().into_fd().is_ok(), "the descriptor comes back");

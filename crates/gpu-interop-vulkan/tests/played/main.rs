@@ -11,6 +11,7 @@ mod buffers;
 mod driver;
 mod images;
 mod instance;
+mod request;
 mod semaphores;
 mod show;
 mod submissions;

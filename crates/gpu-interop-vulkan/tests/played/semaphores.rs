@@ -1,8 +1,9 @@
 //! Semaphores.
 
+use crate::request::semaphore_request;
 use std::time::Duration;
 
-use gpu_interop_core::{ExporterTimeline, SemaphoreHandle, SemaphoreImport};
+use gpu_interop_core::{ExporterTimeline, SemaphoreHandle};
 use gpu_interop_vulkan::{ExportableSemaphore, ImportedSemaphore, OwnedSemaphore};
 use rustix::io::FdFlags;
 
@@ -62,7 +63,7 @@ fn imported_semaphores() {
         let interop = start(Settings::default());
         let fd = file(64);
         lend(&fd);
-        drop(ImportedSemaphore::new(&interop, SemaphoreImport::new(make(fd))).expect("imported"));
+        drop(ImportedSemaphore::new(&interop, semaphore_request(make(fd))).expect("imported"));
         assert_calls(&[
             &format!("vkGetPhysicalDeviceExternalSemaphoreProperties 1000076000{{type 0x1}}{question}"),
             &format!("vkCreateSemaphore 9{{flags 0x0}}{creation}"),

@@ -1,5 +1,6 @@
 //! Features that a device lacks.
 
+use super::exported::{memory_request, semaphore_request};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,6 @@ use crate::backend::WaitCondition;
 use crate::capability::{Capabilities, Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::{MemoryHandle, NvSciSyncAttrList, ObjectName, SemaphoreHandle, Win32Object};
-use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::{LaunchConfig, ModuleImage};
 use crate::nv_sci::NvSciSyncUse;
 use crate::object::{Device, Stream, Timeline};
@@ -109,11 +109,11 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
         // Elsewhere there are no kinds that have names.
         Feature::NamedMemory | Feature::NamedSemaphores if cfg!(not(windows)) => Vec::new(),
         Feature::NamedMemory => {
-            let request = MemoryImport::new(MemoryHandle::OpaqueWin32(named()), SIZE);
+            let request = memory_request(MemoryHandle::OpaqueWin32(named()), SIZE);
             vec![("Device::import_memory", device.import_memory(request).err().map(|failure| failure.into_parts().0))]
         }
         Feature::NamedSemaphores => {
-            let request = SemaphoreImport::new(SemaphoreHandle::OpaqueWin32(named()));
+            let request = semaphore_request(SemaphoreHandle::OpaqueWin32(named()));
             vec![(
                 "Device::import_semaphore",
                 device.import_semaphore(request).err().map(|failure| failure.into_parts().0),
@@ -192,7 +192,7 @@ fn nothing_works_without_capabilities() {
     let words = ["exportable memory", "the backend does not have it"];
     assert_refused(&error, ErrorKind::Unsupported, "Device::allocate_exportable", &words);
     let handle = exported::memory("memory");
-    let error = device.import_memory(crate::MemoryImport::new(handle, 12_345)).expect_err("unsupported");
+    let error = device.import_memory(memory_request(handle, 12_345)).expect_err("unsupported");
     assert_refused(error.error(), ErrorKind::Unsupported, "Device::import_memory", &["size: 12345"]);
     assert_eq!(recorder.calls(), []);
 }

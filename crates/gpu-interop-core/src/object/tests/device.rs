@@ -1,5 +1,6 @@
 //! Opening devices, and what their errors say.
 
+use super::exported::semaphore_request;
 use std::sync::Arc;
 
 use super::recorder::{Recorder, gpu};
@@ -80,7 +81,11 @@ fn errors_of_the_driver_say_where_they_happened() {
         ("ImportMemory", &|d| d.import_memory(opaque(SIZE)).map(drop).map_err(Error::from), &["size: 65536", HANDLE]),
         (
             "ImportSemaphore",
-            &|d| d.import_semaphore(super::exported::timeline("timeline")).map(drop).map_err(Error::from),
+            &|d| {
+                d.import_semaphore(semaphore_request(super::exported::timeline("timeline")))
+                    .map(drop)
+                    .map_err(Error::from)
+            },
             &[TIMELINE],
         ),
         ("CreateExportable", &|d| d.allocate_exportable(9000).map(drop), &["size: 9000"]),

@@ -1,4 +1,25 @@
-//! Handles of this system that look like exported ones.
+//! Handles of this system that look like exported ones, and requests to import them.
+
+use crate::handle::{MemoryHandle, SemaphoreHandle};
+use crate::import::{MemoryImport, SemaphoreImport};
+
+/// Who imports in these tests is the recorder, or nobody.
+pub(super) fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
+    // SAFETY: the recorder notes the request, and calls no driver and maps nothing.
+    unsafe { MemoryImport::new(handle, size) }
+}
+
+/// The same with the dedicated flag.
+pub(super) fn with_dedicated(request: MemoryImport, dedicated: bool) -> MemoryImport {
+    // SAFETY: as in `memory_request`.
+    unsafe { request.dedicated(dedicated) }
+}
+
+/// Who imports in these tests is the recorder, or nobody.
+pub(super) fn semaphore_request(handle: SemaphoreHandle) -> SemaphoreImport {
+    // SAFETY: as in `memory_request`.
+    unsafe { SemaphoreImport::new(handle) }
+}
 
 #[cfg(unix)]
 pub(super) use descriptors::*;

@@ -1,5 +1,6 @@
 //! What an import refuses before the backend is called, and what it passes on.
 
+use super::exported::{memory_request, semaphore_request, with_dedicated};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 
@@ -107,11 +108,11 @@ fn kinds_of_another_system_are_unsupported_before_anything_else() {
     let system = std::env::consts::OS;
     for handle in windows_memory() {
         let kind = handle.kind().to_string();
-        refuse_memory(MemoryImport::new(handle, 0), ErrorKind::Unsupported, &[&kind, system, "size: 0"]);
+        refuse_memory(memory_request(handle, 0), ErrorKind::Unsupported, &[&kind, system, "size: 0"]);
     }
     for handle in windows_semaphores() {
         let kind = handle.kind().to_string();
-        refuse_semaphore(handle.into(), ErrorKind::Unsupported, &[&kind, system]);
+        refuse_semaphore(semaphore_request(handle), ErrorKind::Unsupported, &[&kind, system]);
     }
 }
 
@@ -121,12 +122,14 @@ fn kinds_that_the_device_lacks_are_unsupported_with_its_reason() {
         .with_memory(MemoryHandleKind::DmaBufFd, Support::no("this driver is older than 12.9"))
         .with_semaphore(SemaphoreHandleKind::TimelineFd, Support::no("the stubs abort"));
     let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), capabilities));
-    let dma_buf = MemoryImport::new(MemoryHandle::DmaBufFd(memfd("dma-buf")), SIZE);
+    let dma_buf = memory_request(MemoryHandle::DmaBufFd(memfd("dma-buf")), SIZE);
     let error = device.import_memory(dma_buf).expect_err("declared unsupported");
     assert_refused(error.error(), ErrorKind::Unsupported, MEMORY, &["dma-buf fd", "older than 12.9"]);
     let error = device.import_memory(opaque(SIZE)).expect_err("not declared");
     assert_refused(error.error(), ErrorKind::Unsupported, MEMORY, &["opaque fd", "the backend does not have it"]);
-    let error = device.import_semaphore(SemaphoreHandle::TimelineFd(memfd("timeline"))).expect_err("unsupported");
+    let error = device
+        .import_semaphore(semaphore_request(SemaphoreHandle::TimelineFd(memfd("timeline"))))
+        .expect_err("unsupported");
     assert_refused(error.error(), ErrorKind::Unsupported, SEMAPHORE, &["timeline semaphore fd", "the stubs abort"]);
     assert_eq!(recorder.calls(), []);
 }
@@ -150,7 +153,7 @@ fn the_dedicated_flag_is_demanded_of_resources_and_passed_on_for_the_rest() {
     }
     for dedicated in [false, true] {
         let (recorder, device) = open();
-        let memory = device.import_memory(opaque(SIZE).dedicated(dedicated)).expect("import");
+        let memory = device.import_memory(with_dedicated(opaque(SIZE), dedicated)).expect("import");
         assert_eq!(recorder.calls(), [Call::ImportMemory { kind: Kind::OpaqueFd, size: SIZE, dedicated }]);
         assert_eq!((memory.size(), memory.handle_kind()), (SIZE, Kind::OpaqueFd));
     }
@@ -159,8 +162,9 @@ fn the_dedicated_flag_is_demanded_of_resources_and_passed_on_for_the_rest() {
 #[test]
 fn nvsci_objects_reach_the_backend_on_every_system() {
     let (recorder, device) = open();
-    let memory = device.import_memory(MemoryImport::new(MemoryHandle::NvSciBuf(sci()), 1)).expect("memory");
-    let semaphore = device.import_semaphore(SemaphoreHandle::NvSciSync(sci_sync())).expect("semaphore");
+    let memory = device.import_memory(memory_request(MemoryHandle::NvSciBuf(sci()), 1)).expect("memory");
+    let semaphore =
+        device.import_semaphore(semaphore_request(SemaphoreHandle::NvSciSync(sci_sync()))).expect("semaphore");
     assert_eq!(memory.handle_kind(), MemoryHandleKind::NvSciBuf);
     assert_eq!(semaphore.handle_kind(), SemaphoreHandleKind::NvSciSync);
     assert_eq!(
@@ -176,7 +180,7 @@ fn nvsci_objects_reach_the_backend_on_every_system() {
 fn another_devices_export_is_refused_with_both_identities() {
     let both = ["card 1", "card 2", "01010101-0101-", "02020202-0202-"];
     refuse_memory(opaque(SIZE).exported_by(gpu(2)), ErrorKind::DeviceMismatch, &both);
-    let semaphore = SemaphoreImport::new(SemaphoreHandle::OpaqueFd(memfd("semaphore"))).exported_by(gpu(2));
+    let semaphore = semaphore_request(SemaphoreHandle::OpaqueFd(memfd("semaphore"))).exported_by(gpu(2));
     refuse_semaphore(semaphore, ErrorKind::DeviceMismatch, &both);
 
     let (_recorder, device) = open();
@@ -195,7 +199,7 @@ fn the_same_and_an_unknown_exporter_are_allowed() {
     for exporter in [gpu(1), unknown, DeviceIdentity::default()] {
         device.import_memory(opaque(SIZE).exported_by(exporter.clone())).expect("memory");
         let semaphore = SemaphoreHandle::OpaqueFd(memfd("semaphore"));
-        device.import_semaphore(SemaphoreImport::new(semaphore).exported_by(exporter)).expect("semaphore");
+        device.import_semaphore(semaphore_request(semaphore).exported_by(exporter)).expect("semaphore");
     }
 }
 
@@ -203,27 +207,27 @@ fn the_same_and_an_unknown_exporter_are_allowed() {
 fn descriptors_that_no_api_exports_are_refused() {
     for (name, fd) in strangers() {
         let number = format!("fd: {}", fd.as_raw_fd());
-        refuse_memory(
-            MemoryImport::new(MemoryHandle::OpaqueFd(fd), SIZE),
+        refuse_memory(memory_request(MemoryHandle::OpaqueFd(fd), SIZE), ErrorKind::InvalidArgument, &[name, &number]);
+    }
+    for (name, fd) in strangers() {
+        refuse_memory(memory_request(MemoryHandle::DmaBufFd(fd), SIZE), ErrorKind::InvalidArgument, &[name]);
+    }
+    for (name, fd) in strangers() {
+        let number = format!("fd: {}", fd.as_raw_fd());
+        refuse_semaphore(
+            semaphore_request(SemaphoreHandle::OpaqueFd(fd)),
             ErrorKind::InvalidArgument,
             &[name, &number],
         );
     }
     for (name, fd) in strangers() {
-        refuse_memory(MemoryImport::new(MemoryHandle::DmaBufFd(fd), SIZE), ErrorKind::InvalidArgument, &[name]);
-    }
-    for (name, fd) in strangers() {
-        let number = format!("fd: {}", fd.as_raw_fd());
-        refuse_semaphore(SemaphoreHandle::OpaqueFd(fd).into(), ErrorKind::InvalidArgument, &[name, &number]);
-    }
-    for (name, fd) in strangers() {
-        refuse_semaphore(SemaphoreHandle::TimelineFd(fd).into(), ErrorKind::InvalidArgument, &[name]);
+        refuse_semaphore(semaphore_request(SemaphoreHandle::TimelineFd(fd)), ErrorKind::InvalidArgument, &[name]);
     }
 }
 
 #[test]
 fn a_memfd_is_no_dma_buf() {
-    let request = MemoryImport::new(MemoryHandle::DmaBufFd(memfd("memory")), SIZE);
+    let request = memory_request(MemoryHandle::DmaBufFd(memfd("memory")), SIZE);
     refuse_memory(request, ErrorKind::InvalidArgument, &["dma-buf fd", "anonymous memory"]);
 }
 
@@ -239,7 +243,7 @@ fn a_closed_descriptor_is_refused() {
     };
     closed(&|fd| {
         let (recorder, device) = open();
-        let request = MemoryImport::new(MemoryHandle::OpaqueFd(fd), SIZE);
+        let request = memory_request(MemoryHandle::OpaqueFd(fd), SIZE);
         let (error, request) = device.import_memory(request).expect_err("closed").into_parts();
         let _gone = request.into_handle().into_fd().expect("an fd").into_raw_fd();
         assert_refused(&error, ErrorKind::InvalidArgument, MEMORY, &["not an open file descriptor", "fd: "]);
@@ -247,7 +251,7 @@ fn a_closed_descriptor_is_refused() {
     });
     closed(&|fd| {
         let (recorder, device) = open();
-        let failure = device.import_semaphore(SemaphoreHandle::TimelineFd(fd)).expect_err("closed");
+        let failure = device.import_semaphore(semaphore_request(SemaphoreHandle::TimelineFd(fd))).expect_err("closed");
         let (error, request) = failure.into_parts();
         let _gone = request.into_handle().into_fd().expect("an fd").into_raw_fd();
         assert_refused(&error, ErrorKind::InvalidArgument, SEMAPHORE, &["not an open file descriptor", "fd: "]);

@@ -6,11 +6,10 @@ use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHand
 use windows_sys::Win32::Foundation::HANDLE;
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetCurrentThread};
 
-use super::exported::section;
+use super::exported::{memory_request, section, semaphore_request, with_dedicated};
 use super::{SIZE, assert_refused, open};
 use crate::error::ErrorKind;
 use crate::handle::{MemoryHandle, NtHandle, ObjectName, SemaphoreHandle, Win32Object};
-use crate::import::{MemoryImport, SemaphoreImport};
 
 const MEMORY: &str = "Device::import_memory";
 const SEMAPHORE: &str = "Device::import_semaphore";
@@ -45,7 +44,7 @@ fn refuse(handle: impl Into<OwnedHandle>, words: &[&str]) {
     let mut object = Win32Object::Handle(handle.into());
     for make in MEMORIES {
         let (recorder, device) = open();
-        let request = MemoryImport::new(make(object), SIZE).dedicated(true);
+        let request = with_dedicated(memory_request(make(object), SIZE), true);
         let (error, request) = device.import_memory(request).expect_err("not memory").into_parts();
         assert_refused(&error, ErrorKind::InvalidArgument, MEMORY, &words);
         assert_eq!(recorder.calls(), []);
@@ -54,7 +53,7 @@ fn refuse(handle: impl Into<OwnedHandle>, words: &[&str]) {
     }
     for make in SEMAPHORES {
         let (recorder, device) = open();
-        let request = SemaphoreImport::new(make(object));
+        let request = semaphore_request(make(object));
         let (error, request) = device.import_semaphore(request).expect_err("no semaphore").into_parts();
         assert_refused(&error, ErrorKind::InvalidArgument, SEMAPHORE, &words);
         assert_eq!(recorder.calls(), []);
@@ -84,7 +83,7 @@ fn a_number_that_is_not_open_is_refused_before_the_backend_is_called() {
     // SAFETY: nobody has it, and what owns it is taken apart below without a close.
     let stale = unsafe { OwnedHandle::from_raw_handle(number) };
     let (recorder, device) = open();
-    let request = MemoryImport::new(MemoryHandle::OpaqueWin32(Win32Object::Handle(stale.into())), SIZE);
+    let request = memory_request(MemoryHandle::OpaqueWin32(Win32Object::Handle(stale.into())), SIZE);
     let (error, request) = device.import_memory(request).expect_err("no open handle").into_parts();
     let number_in_full = format!("{:#x}", number.addr());
     assert_refused(&error, ErrorKind::InvalidArgument, MEMORY, &["not an open handle", &number_in_full]);
@@ -98,7 +97,7 @@ fn a_number_that_is_not_open_is_refused_before_the_backend_is_called() {
 fn what_may_have_been_exported_reaches_the_backend() {
     for make in MEMORIES {
         let (recorder, device) = open();
-        let request = MemoryImport::new(make(Win32Object::Handle(section().into())), SIZE).dedicated(true);
+        let request = with_dedicated(memory_request(make(Win32Object::Handle(section().into())), SIZE), true);
         device.import_memory(request).expect("an import").close().expect("closed");
         assert!(!recorder.calls().is_empty());
     }
@@ -109,13 +108,14 @@ fn a_refused_name_is_in_the_error_and_comes_back() {
     let name = ObjectName::new("Local\\Grüße 🦀").expect("a name");
     let (recorder, device) = open();
     recorder.fail_next("ImportMemory", ErrorKind::ImportRejected);
-    let request = MemoryImport::new(MemoryHandle::OpaqueWin32(name.clone().into()), SIZE);
+    let request = memory_request(MemoryHandle::OpaqueWin32(name.clone().into()), SIZE);
     let (error, request) = device.import_memory(request).expect_err("told to fail").into_parts();
     assert!(error.to_string().contains("Grüße 🦀"), "{error}");
     assert_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(&name));
     recorder.fail_next("ImportSemaphore", ErrorKind::ImportRejected);
-    let failure =
-        device.import_semaphore(SemaphoreHandle::TimelineWin32(name.clone().into())).expect_err("told to fail");
+    let failure = device
+        .import_semaphore(semaphore_request(SemaphoreHandle::TimelineWin32(name.clone().into())))
+        .expect_err("told to fail");
     let (error, request) = failure.into_parts();
     assert!(error.to_string().contains("Grüße 🦀"), "{error}");
     assert_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(&name));
@@ -130,7 +130,7 @@ fn numbers_without_a_handle_of_their_own_are_refused() {
     let [process, thread] = current.map(|number| unsafe { NtHandle::from_raw(number) });
     assert_eq!(process.expect_err("as INVALID_HANDLE_VALUE").kind(), ErrorKind::InvalidArgument);
     let (recorder, device) = open();
-    let request = MemoryImport::new(MemoryHandle::OpaqueWin32(thread.expect("a number").into()), SIZE);
+    let request = memory_request(MemoryHandle::OpaqueWin32(thread.expect("a number").into()), SIZE);
     let (error, _request) = device.import_memory(request).expect_err("no handle").into_parts();
     assert_refused(&error, ErrorKind::InvalidArgument, MEMORY, &[]);
     assert_eq!(recorder.calls(), []);

@@ -1,5 +1,6 @@
 //! Mappings: their ranges, images and levels.
 
+use super::exported::memory_request;
 use proptest::prelude::*;
 
 use super::recorder::{Call, Recorder, gpu};
@@ -191,7 +192,8 @@ fn an_image_is_mapped_as_its_exporter_describes_it() {
         usage: ArrayUsage::COLOR_ATTACHMENT,
         ..rgba8(layered)
     };
-    let request = opaque(SIZE).of_image(image);
+    // SAFETY: as in `memory_request`.
+    let request = unsafe { opaque(SIZE).of_image(image) };
     assert_eq!(request.image(), Some(&image));
     let memory = device.import_memory(request).expect("import");
     assert_eq!(memory.image(), Some(&image));
@@ -237,7 +239,7 @@ fn exported_memory_has_the_size_that_the_driver_chose() {
     let handle = memory.export().expect("export");
     memory.close().expect("close");
     let (_other, importer) = open_on(Recorder::new(gpu(1)));
-    importer.import_memory(crate::MemoryImport::new(handle, 4096)).expect("import");
+    importer.import_memory(memory_request(handle, 4096)).expect("import");
     assert_eq!(recorder.live(), 0);
 }
 

@@ -1,5 +1,6 @@
 //! What NvSci's objects ask of the library: owners that live long enough, memory that is only read, one mip level.
 
+use super::exported::{memory_request, semaphore_request};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
@@ -9,7 +10,7 @@ use crate::array::{ArrayFormat, ArrayShape, ChannelType, MipmappedArrayDesc};
 use crate::error::ErrorKind;
 use crate::handle::{MemoryHandle, NvSciBufObject, NvSciFence, NvSciSyncAttrList, NvSciSyncObject, SemaphoreHandle};
 use crate::identity::Uuid;
-use crate::import::{MemoryImport, SemaphoreImport};
+use crate::import::MemoryImport;
 use crate::nv_sci::{NvSciBufGpu, NvSciBufProperties, NvSciSyncUse};
 use crate::object::Device;
 use crate::semaphore_ops::{SignalParams, WaitParams};
@@ -34,7 +35,7 @@ fn object() -> (NvSciBufObject, Weak<u32>) {
 }
 
 fn request(object: NvSciBufObject) -> MemoryImport {
-    MemoryImport::new(MemoryHandle::NvSciBuf(object), SIZE)
+    memory_request(MemoryHandle::NvSciBuf(object), SIZE)
 }
 
 #[test]
@@ -43,7 +44,7 @@ fn an_owner_lives_until_the_driver_has_ended_the_import() {
     let stream = device.create_stream().expect("stream");
     let (object, owner) = object();
     // Whoever takes the handle out of a request takes the owner with it.
-    let again = MemoryImport::new(request(object).into_handle(), SIZE);
+    let again = memory_request(request(object).into_handle(), SIZE);
     let mapped = device.import_memory(again).expect("import").map_all().expect("map");
     recorder.hold(stream.as_raw());
     stream.fill(&mapped, 1).expect("fill");
@@ -57,7 +58,7 @@ fn an_owner_lives_until_the_driver_has_ended_the_import() {
     let weak = Arc::downgrade(&owner);
     // SAFETY: the recorder does not follow it.
     let object = unsafe { NvSciSyncObject::owned_by(NonNull::dangling(), owner) };
-    let request = SemaphoreImport::new(SemaphoreHandle::NvSciSync(object)).into_handle();
+    let request = semaphore_request(semaphore_request(SemaphoreHandle::NvSciSync(object)).into_handle());
     let semaphore = device.import_semaphore(request).expect("import");
     assert!(weak.upgrade().is_some());
     semaphore.close().expect("close");
@@ -126,7 +127,7 @@ fn read_only_memory_is_never_written() {
     let stream = device.create_stream().expect("stream");
     let import = |read_only| {
         let handle = request(object().0.with_properties(properties(&device, read_only))).into_handle();
-        device.import_memory(MemoryImport::new(handle, SIZE)).expect("import").map_all().expect("map")
+        device.import_memory(memory_request(handle, SIZE)).expect("import").map_all().expect("map")
     };
     let (only_read, writable) = (import(true), import(false));
     recorder.forget_calls();
@@ -183,7 +184,7 @@ fn a_graph_borrows_no_fence() {
     // SAFETY: the recorder follows neither.
     let (object, fence) =
         unsafe { (NvSciSyncObject::from_raw(NonNull::dangling()), NvSciFence::from_raw(NonNull::dangling())) };
-    let semaphore = device.import_semaphore(SemaphoreHandle::NvSciSync(object)).expect("import");
+    let semaphore = device.import_semaphore(semaphore_request(SemaphoreHandle::NvSciSync(object))).expect("import");
     let signal = SignalParams::NvSciSync { fence, skip_memsync: false };
     let wait = WaitParams::NvSciSync { fence, skip_memsync: false };
     let signalled = device.record(|stream| stream.signal(&[semaphore.signal_with(signal)])).expect_err("a fence");

@@ -1,5 +1,6 @@
 //! Who owns a handle after an import.
 
+use super::exported::{memory_request, semaphore_request, with_dedicated};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
@@ -40,11 +41,11 @@ fn descriptors_of(name: &str) -> usize {
 }
 
 fn memory(fd: OwnedFd) -> MemoryImport {
-    MemoryImport::new(MemoryHandle::OpaqueFd(fd), SIZE)
+    memory_request(MemoryHandle::OpaqueFd(fd), SIZE)
 }
 
 fn semaphore(fd: OwnedFd) -> SemaphoreImport {
-    SemaphoreHandle::TimelineFd(fd).into()
+    semaphore_request(SemaphoreHandle::TimelineFd(fd))
 }
 
 /// A file, with a duplicate to write through.
@@ -78,12 +79,12 @@ type Failure = (ErrorKind, fn(MemoryImport) -> MemoryImport, bool);
 #[test]
 fn a_failed_memory_import_gives_the_handle_back_usable() {
     let failures: [Failure; 5] = [
-        (ErrorKind::InvalidArgument, |request| MemoryImport { size: 0, ..request }, false),
+        (ErrorKind::InvalidArgument, |request| memory_request(request.into_handle(), 0), false),
         (ErrorKind::DeviceMismatch, |request| request.exported_by(gpu(2)), false),
         // The recorder closes the descriptor it is lent on every other failure, as drivers do on some.
         (ErrorKind::ImportRejected, |request| request, true),
         (ErrorKind::OutOfMemory, |request| request, true),
-        (ErrorKind::Driver, |request| request.dedicated(true), true),
+        (ErrorKind::Driver, |request| with_dedicated(request, true), true),
     ];
     let (recorder, device) = open();
     for (kind, spoil, by_backend) in failures {
@@ -180,7 +181,7 @@ fn cycle(round: usize, device: &Device, fail: &dyn Fn(&'static str), fd: &OwnedF
             fail("ImportSemaphore");
             drop(device.import_semaphore(semaphore(fd)).expect_err("told to fail"));
         }
-        _ => drop(device.import_memory(MemoryImport { size: 0, ..memory(fd) }).expect_err("size 0")),
+        _ => drop(device.import_memory(memory_request(MemoryHandle::OpaqueFd(fd), 0)).expect_err("size 0")),
     }
 }
 

@@ -4,7 +4,7 @@ use std::os::windows::io::{AsRawHandle, OwnedHandle};
 
 use windows_sys::Win32::Foundation::{GetHandleInformation, HANDLE};
 
-use super::exported::section;
+use super::exported::{memory_request, section, semaphore_request};
 use super::{SIZE, open};
 use crate::error::ErrorKind;
 use crate::handle::{MemoryHandle, SemaphoreHandle, Win32Object};
@@ -17,7 +17,7 @@ fn is_open(handle: HANDLE) -> bool {
 }
 
 fn memory(handle: OwnedHandle) -> MemoryImport {
-    MemoryImport::new(MemoryHandle::OpaqueWin32(Win32Object::Handle(handle.into())), SIZE)
+    memory_request(MemoryHandle::OpaqueWin32(Win32Object::Handle(handle.into())), SIZE)
 }
 
 /// The value of a request's handle.
@@ -49,7 +49,7 @@ fn no_cycle_leaves_a_handle_open() {
         drop(device.import_memory(memory(section())).expect_err("told to fail"));
         drop(device.import_memory(memory(section())).expect("import"));
         let handle = SemaphoreHandle::TimelineWin32(Win32Object::Handle(section().into()));
-        device.import_semaphore(handle).expect("import").close().expect("close");
+        device.import_semaphore(semaphore_request(handle)).expect("import").close().expect("close");
     };
     cycle();
     let before = handles();

@@ -1,5 +1,6 @@
 //! Signals and waits: batches, parameters and timeline values.
 
+use super::exported::semaphore_request;
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ fn fence() -> NvSciFence {
 
 /// One semaphore of each payload. Keyed mutexes cannot be imported on every system, so that one is made by hand.
 fn one_of_each(recorder: &Recorder, device: &Device) -> [ExternalSemaphore; 4] {
-    let request = SemaphoreHandle::NvSciSync(sci()).into();
+    let request = semaphore_request(SemaphoreHandle::NvSciSync(sci()));
     // SAFETY: the request is what core would have let through.
     let raw = unsafe { recorder.import_semaphore(&request) }.expect("import");
     let mutex = ExternalSemaphore::new(device.inner.clone(), raw, SemaphoreHandleKind::D3d11KeyedMutex, None);

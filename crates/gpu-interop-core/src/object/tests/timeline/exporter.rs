@@ -8,7 +8,7 @@ use crate::PollingWaiter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::SemaphoreHandleKind;
 use crate::import::SemaphoreImport;
-use crate::object::tests::exported::{self, TIMELINE};
+use crate::object::tests::exported::{self, TIMELINE, semaphore_request};
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
 /// What a call does instead of what it should.
@@ -165,7 +165,7 @@ impl ExporterTimeline for Exported {
 
     fn export(&self) -> Result<SemaphoreImport> {
         self.exporter.lock().exports += 1;
-        Ok(SemaphoreImport::new(exported::timeline("timeline")))
+        Ok(semaphore_request(exported::timeline("timeline")))
     }
 
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
