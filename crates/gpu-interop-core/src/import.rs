@@ -215,7 +215,8 @@ impl MemoryImport {
     /// [`Device`](crate::Device) does this itself; importers of other APIs call it. `operation` goes into the error.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::DeviceMismatch`]. The importer adds the handle's kind and the
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) or
+    /// [`ErrorKind::DeviceMismatch`](crate::ErrorKind::DeviceMismatch). The importer adds the handle's kind and the
     /// size, as it does to its driver's errors.
     pub fn validate(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
         if self.size == 0 {
@@ -333,7 +334,8 @@ impl SemaphoreImport {
     /// The twin of [`MemoryImport::validate`].
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::DeviceMismatch`].
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) or
+    /// [`ErrorKind::DeviceMismatch`](crate::ErrorKind::DeviceMismatch).
     pub fn validate(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
         #[cfg(unix)]
         descriptor::check_semaphore(operation, &self.handle)?;
