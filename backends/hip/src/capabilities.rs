@@ -27,10 +27,27 @@ const NOT_RECORDED: &str = "HIP before 7.16 does not record waits for words and 
 const NO_SEMAPHORE_NAMES: &str = "HIP ignores the names of semaphores; pass a handle";
 /// In CLR since 2023-12-14.
 const NO_MEMORY_NAMES: &str = "HIP before 6.1 ignores the names of memory; pass a handle";
+const NO_MEMORY_NAMES_OF_ROCR: &str = "HIP on ROCr (GPU_ENABLE_PAL=0) ignores the names of memory; pass a handle";
+/// rocm-systems#6101 (2026-05), whose first version is 7.14.
+const NO_KMT_OF_ROCR: &str = "HIP before 7.14 on ROCr (GPU_ENABLE_PAL=0) imports no KMT handles; share by an NT handle";
 const NO_NV_SCI: &str = "NvSci objects exist on NVIDIA's embedded systems only";
 
-pub(crate) fn memory(kind: MemoryHandleKind, symbols: Support) -> Support {
-    if kind == MemoryHandleKind::NvSciBuf { Support::no(NO_NV_SCI) } else { symbols }
+/// What the runtime reads on Windows: 0 is ROCr, and PAL is its default (rocm-systems#5119, #8050).
+const PAL: &str = "GPU_ENABLE_PAL";
+
+fn is_on_rocr() -> bool {
+    cfg!(windows) && std::env::var(PAL).is_ok_and(|value| value.trim() == "0")
+}
+
+pub(crate) fn memory(version: ApiVersion, kind: MemoryHandleKind, symbols: Support) -> Support {
+    use MemoryHandleKind as Kind;
+    match kind {
+        Kind::NvSciBuf => Support::no(NO_NV_SCI),
+        Kind::OpaqueWin32Kmt | Kind::D3d11ResourceKmt if !version.is_at_least((7, 14)) && is_on_rocr() => {
+            Support::no(NO_KMT_OF_ROCR)
+        }
+        _ => symbols,
+    }
 }
 
 pub(crate) fn semaphore(kind: SemaphoreHandleKind, symbols: Support) -> Support {
@@ -76,6 +93,7 @@ pub(crate) fn feature(driver: &Driver<Hip>, device: DeviceNumber, feature: Featu
         Feature::GraphKernels if version.major > 0 && !version.is_at_least((5, 7)) => {
             both(symbols, Support::DriverTooOld(LAUNCHED_ONCE.into()))
         }
+        Feature::NamedMemory if is_on_rocr() => both(symbols, Support::no(NO_MEMORY_NAMES_OF_ROCR)),
         Feature::NamedMemory if !version.is_at_least((6, 1)) => {
             both(symbols, Support::DriverTooOld(NO_MEMORY_NAMES.into()))
         }
@@ -115,6 +133,8 @@ pub(crate) fn known_defects(version: ApiVersion) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HIP: ApiVersion = ApiVersion { api: "HIP", major: 7, minor: 2 };
 
     #[test]
     fn versions_have_the_defects_that_were_seen() {
@@ -167,9 +187,9 @@ mod tests {
     fn memory_is_what_the_symbols_say() {
         let old = Support::DriverTooOld("no function".into());
         for kind in MemoryHandleKind::ALL {
-            let supported = memory(*kind, Support::Native).is_supported();
+            let supported = memory(HIP, *kind, Support::Native).is_supported();
             assert_eq!(supported, *kind != MemoryHandleKind::NvSciBuf, "{kind}");
-            assert_eq!(memory(*kind, old.clone()) == old, supported, "{kind}");
+            assert_eq!(memory(HIP, *kind, old.clone()) == old, supported, "{kind}");
         }
     }
 }

@@ -178,8 +178,8 @@ impl Vendor for Hip {
         properties::architecture(driver, device)
     }
 
-    fn memory(_driver: &Driver<Self>, _device: DeviceNumber, kind: MemoryHandleKind, symbols: Support) -> Support {
-        capabilities::memory(kind, symbols)
+    fn memory(driver: &Driver<Self>, _device: DeviceNumber, kind: MemoryHandleKind, symbols: Support) -> Support {
+        capabilities::memory(driver.version, kind, symbols)
     }
 
     fn memory_desc(driver: &Driver<Self>, request: &MemoryImport, fd: c_int) -> Option<MemoryHandleDesc> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gpu_interop::{ErrorKind, Feature, MappedBuffer, Stream, Timeline, WaitCondition};
 
+use super::timeline::need_waits;
 use super::{cleared, expect_error};
 use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE};
@@ -188,6 +189,7 @@ fn drop_with_work_pending(context: &Context) -> Verdict {
 fn timeline(context: &Context) -> Verdict {
     let exporter = context.exporter()?.timeline(0)?;
     let timeline = Timeline::new(context.device(), exporter.clone())?;
+    need_waits(context.device(), timeline.strategy())?;
     let (buffer, mapped) = cleared(context, SIZE)?;
     beside(context, |mode| {
         let stream = context.device().create_stream()?;

@@ -120,7 +120,23 @@ fn other_device(context: &Context) -> Verdict {
     Ok(())
 }
 
+/// Stops as unsupported where a driver takes one semaphore in a call, and its backend says so.
+pub(super) fn need_batches(context: &Context) -> Verdict {
+    let pairs = [import_timeline(context, 0)?, import_timeline(context, 0)?];
+    let stream = context.device().create_stream()?;
+    let signals = pairs.each_ref().map(|(_, semaphore)| semaphore.signal_value(1));
+    let signalled = stream.signal(&signals);
+    stream.synchronize_timeout(PATIENCE)?;
+    match signalled {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            Err(Stop::Unsupported(format!("batches of semaphores: {error}")))
+        }
+        signalled => Ok(signalled?),
+    }
+}
+
 fn failed_batch(context: &Context) -> Verdict {
+    need_batches(context)?;
     let (first_side, first) = import_timeline(context, 0)?;
     let (second_side, second) = import_timeline(context, 0)?;
     let stream = context.device().create_stream()?;

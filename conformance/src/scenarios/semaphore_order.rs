@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpu_interop::ErrorKind;
 
 use super::expect_error;
-use super::semaphore_misuse::{import_binary, import_timeline};
+use super::semaphore_misuse::{import_binary, import_timeline, need_batches};
 use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::ensure;
@@ -144,6 +144,7 @@ fn timeout(context: &Context) -> Verdict {
 }
 
 fn batches(context: &Context) -> Verdict {
+    need_batches(context)?;
     let (gate_side, gate) = import_timeline(context, 0)?;
     for (round, count) in [1_usize, 8, 9, 64].into_iter().enumerate() {
         let pairs = (0..count).map(|_| import_timeline(context, 0)).collect::<Verdict<Vec<_>>>()?;

@@ -2,6 +2,7 @@
 
 #[cfg(not(windows))]
 mod linux;
+mod rows;
 #[cfg(windows)]
 mod windows;
 
@@ -22,10 +23,11 @@ pub(crate) fn tests() -> Vec<Trial> {
         Trial::test("hip_with_the_structs_of_hip_5", || generation_5(Run::hip_with_exporter())),
         Trial::test("hip_5_with_mappings_that_are_freed", late_generation_5),
     ];
-    own_tests().into_iter().chain(everywhere).collect()
+    own_tests().into_iter().chain(everywhere).chain(rows::tests()).collect()
 }
 
 pub(crate) const NO_RECORDED_WORDS: &str = "HIP before 7.16 does not record waits for words and writes of words";
+const LAUNCHED_ONCE: &str = "HIP before 5.7 runs the kernels of a graph at its first launch only";
 /// HIP 5.2 says so, though it has the functions.
 const NO_WORDS: &str = "the device says that it has no streams that wait for values in memory";
 
@@ -53,10 +55,13 @@ fn late_generation_5() -> Result<(), Failed> {
     mapped_by_hip_5(Run::hip_with_exporter().env("SIM_VERSION", "50731921"), "HIP 5.7")
 }
 
+/// On Linux the exporter is virtual memory management, which HIP 5 denies.
+fn managed() -> String {
+    format!("{}:1", hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported)
+}
+
 fn mapped_by_hip_5(run: Run, version: &str) -> Result<(), Failed> {
-    // On Linux the exporter is virtual memory management, whose attribute is younger than HIP 5.2.
-    let managed = format!("{}:1", hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported);
-    let run = run.env("SIM_HIP_LAYOUT", "5").env("SIM_ATTRIBUTES", &managed);
+    let run = run.env("SIM_HIP_LAYOUT", "5").env("SIM_ATTRIBUTES", &managed());
     let report = run.filter("{memory,lifetime,map}.*").run()?;
     check(report.backend.driver.contains(version), report.backend.driver.clone())?;
     report.only_unsupported(&[NO_FORMS, NO_WORDS])?;

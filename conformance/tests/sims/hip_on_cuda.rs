@@ -4,7 +4,7 @@
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::{NO_NATIVE_FORMS, two_devices};
-use crate::hip::{UNSUPPORTED_NATIVE, aborting, bridged, generation_5};
+use crate::hip::{aborting, bridged, generation_5, unsupported_native};
 use crate::peer::{self, Peer};
 use crate::run::{Ran, Run, check, reports_faults};
 use crate::vulkan::UNSUPPORTED_VULKAN;
@@ -28,7 +28,7 @@ fn native() -> Result<(), Failed> {
     let report = on_cuda().whole().run()?;
     check(report.backend.driver.contains("HIP 6.4"), report.backend.driver.clone())?;
     check(report.device.name == "stand-in GPU (sim-cuda) (HIP on CUDA)", report.device.name.clone())?;
-    report.only_unsupported(UNSUPPORTED_NATIVE)?;
+    report.only_unsupported(&unsupported_native())?;
     data_moved(&report)?;
     bridged(&report, 16)?;
     report.nothing_alive()

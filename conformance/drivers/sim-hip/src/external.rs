@@ -22,7 +22,7 @@ use gpu_interop_stand_in::hip::generation::Generation;
 use gpu_interop_stand_in::lock;
 
 use crate::device::need;
-use crate::handle::{failed, given_memory};
+use crate::handle::{failed, given_memory, keeping};
 use crate::memory::{Found, Function};
 use crate::missing::die_because;
 use crate::{give, streams};
@@ -36,6 +36,8 @@ struct Own {
     real: usize,
     /// The handle's, and those of mappings.
     references: usize,
+    /// How many of them nobody gives back.
+    lost: usize,
 }
 
 static OWN: Mutex<BTreeMap<usize, Own>> = Mutex::new(BTreeMap::new());
@@ -98,7 +100,7 @@ pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
     streams::drain(Some(0));
     if mapping {
         lock(&MAPPINGS).remove(&address);
-        if Era::now() < Era::Seven {
+        if cfg!(windows) || !Behaviour::ExtraReference.now() {
             memory::free(address);
         }
     }
@@ -111,6 +113,12 @@ fn release(base: usize) {
     let mut own = lock(&OWN);
     let Some(import) = own.get_mut(&base) else { return };
     import.references -= 1;
+    // On Windows it is the device's memory that stays: PAL opens allocations by handles that are none of the process's.
+    #[cfg(windows)]
+    if import.lost > 0 && import.references == import.lost {
+        import.references = 0;
+        import.memory.lose();
+    }
     if import.references > 0 {
         return;
     }
@@ -136,11 +144,12 @@ entries! {
         let desc = Generation::now().memory(desc).checked()?;
         // Whatever fails, memory has run out.
         let imported = given_memory(desc.kind, desc.handle).and_then(Imported::open).ok_or(code::OUT_OF_MEMORY)?;
+        let imported = keeping(imported, desc.handle);
         let real = usize::try_from(imported.size()).unwrap_or(usize::MAX);
         // Nobody compares the size with the real one: on Windows PAL is not told any.
         let imported = Arc::new(imported.sized(desc.size));
         let size = usize::try_from(imported.size()).unwrap_or(usize::MAX);
-        let own = Own { memory: imported.clone(), size, real, references: 1 };
+        let own = Own { memory: imported.clone(), size, real, references: 1, lost: 0 };
         lock(&OWN).insert(imported.first(), own);
         give(memory, IMPORTED.insert(imported))
     }
@@ -174,7 +183,9 @@ entries! {
         let address = base.wrapping_add(usize::try_from(offset).unwrap_or(usize::MAX));
         give(pointer, address as u64)?;
         if let Some(own) = lock(&OWN).get_mut(&base) {
-            own.references += if Behaviour::ExtraReference.now() { 2 } else { 1 };
+            let lost = usize::from(Behaviour::ExtraReference.now());
+            own.references += 1 + lost;
+            own.lost += lost;
         }
         lock(&MAPPINGS).insert(address, base);
         memory.note(address);

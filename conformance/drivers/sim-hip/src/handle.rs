@@ -1,6 +1,8 @@
 //! The handles of imports.
 
+use gpu_interop_sim::memory::Imported;
 use gpu_interop_sim::system::Given;
+use gpu_interop_stand_in::hip::behaviour::Behaviour;
 use gpu_interop_stand_in::hip::generation::Handle;
 
 /// What is imported: the descriptor, whatever the kind.
@@ -11,6 +13,32 @@ use gpu_interop_stand_in::hip::generation::Handle;
 pub(crate) unsafe fn given(_kind: u32, handle: Handle) -> Given {
     // SAFETY: the caller's promise.
     unsafe { handle.fd() }
+}
+
+/// Where a version never ends a mapped import, one of memory that the runtime made itself keeps that memory, and the
+/// descriptor that is open for it.
+///
+/// # Safety
+/// As for [`given`].
+#[cfg(target_os = "linux")]
+pub(crate) unsafe fn keeping(imported: Imported, handle: Handle) -> Imported {
+    if !Behaviour::ExtraReference.now() {
+        return imported;
+    }
+    // SAFETY: the caller's promise.
+    match gpu_interop_sim::system::made_here(unsafe { handle.fd() }) {
+        Some(memory) => imported.keeping(memory),
+        None => imported,
+    }
+}
+
+/// On Windows the runtime makes no memory to import.
+///
+/// # Safety
+/// None are needed; its twin has some.
+#[cfg(windows)]
+pub(crate) unsafe fn keeping(imported: Imported, _handle: Handle) -> Imported {
+    imported
 }
 
 /// Ends an import that was made to fail.
@@ -52,7 +80,6 @@ pub(crate) unsafe fn given(kind: u32, handle: Handle) -> Given {
 /// As for [`given`].
 #[cfg(windows)]
 pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<Given> {
-    use gpu_interop_stand_in::hip::behaviour::Behaviour;
     // SAFETY: the caller's promise.
     match unsafe { given(kind, handle) } {
         Given::Kmt(_) if Behaviour::NoKmtMemory.now() => None,

@@ -1,6 +1,6 @@
 //! External semaphores, which the runtime has on Windows. Graphs record none.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 use std::{ptr, slice};
 
 use cubecl_hip_sys as hip;
@@ -9,7 +9,7 @@ use gpu_interop_sim::system::Given;
 use gpu_interop_sim::{code, die, entries};
 use gpu_interop_stand_in::hip::behaviour::Behaviour;
 use gpu_interop_stand_in::hip::era::Era;
-use gpu_interop_stand_in::hip::generation::{Generation, Handle};
+use gpu_interop_stand_in::hip::generation::{CHECKS_KINDS, Generation, Handle};
 
 use crate::device::need;
 use crate::handle::given;
@@ -20,8 +20,6 @@ use crate::{give, streams};
 const LAST: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeD3D12Fence;
 const OPAQUE_FD: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueFd;
 const KMT: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueWin32Kmt;
-/// HIP 5.7: since then kind and handle are looked at, and what cannot be opened is not supported.
-const CHECKS: c_int = 50_700_000;
 
 /// Opens what was given; `None` if there is nothing of this kind.
 ///
@@ -84,7 +82,7 @@ entries! {
         }
         // The flags are never looked at (CLR, `hipImportExternalSemaphore`).
         let (kind, handle, _flags) = Generation::now().semaphore(desc);
-        let checks = Generation::now().version() >= CHECKS;
+        let checks = Generation::now().version() >= CHECKS_KINDS;
         if checks && (!(OPAQUE_FD..=LAST).contains(&kind) || handle.object()[0].is_null()) {
             return Err(code::INVALID_VALUE);
         }

@@ -127,6 +127,11 @@ impl Imported {
         Some(address)
     }
 
+    /// As much of the device's memory is in use for ever.
+    pub fn lose(&self) {
+        std::mem::forget(InUse::new(self.file.length()));
+    }
+
     /// The first address of the mapping that the import made.
     #[must_use]
     pub fn first(&self) -> usize {

@@ -20,7 +20,7 @@
 //! | `SIM_EXPORT_HEADER` | the 16 bytes, hexadecimal, by which lavapipe recognises memory of its own: bytes 16 to 31 of what it exports |
 //! | `SIM_SEMAPHORES` | HIP, Linux: `stub` (the default), or `abort`: importing one ends the process, as a runtime with assertions does |
 //! | `SIM_HIP_LAYOUT` | HIP: 5 or 6: the structs of HIP 5, or of HIP 6 and later. Those of `SIM_VERSION` by default |
-//! | `SIM_HIP_DRIVER` | sim-hip, Windows: what the runtime is above: `pal` (the default) or `rocr` |
+//! | `GPU_ENABLE_PAL` | sim-hip, Windows: what the runtime is above: 0 is ROCr, else PAL |
 //! | `SIM_ARCH` | HIP: the architecture, which code objects must be built for: `gfx90a:sramecc+:xnack-` |
 //! | `HIP_ON_CUDA_LIBRARY` | hip-on-cuda: the library that it takes for NVIDIA's driver: `libcuda.so.1`. sim-cuda will do |
 //! | `SIM_NVSCI` | sim-nvsci: what is unusual about it, as its front page says |

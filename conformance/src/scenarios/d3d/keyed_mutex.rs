@@ -102,8 +102,8 @@ fn hand_over(context: &Context) -> Verdict {
 }
 
 fn by_name(context: &Context) -> Verdict {
-    context.need_feature(Feature::NamedMemory)?;
     context.need_feature(Feature::NamedSemaphores)?;
+    context.need_feature(Feature::NamedMemory)?;
     let sharing = Sharing::NtHandleKeyedMutex;
     need_mutexes(context, &[sharing])?;
     let gpu = open11(context, &[sharing])?;

@@ -1,7 +1,9 @@
 //! Objects by their names.
 
 use gpu_interop::handle::{ObjectName, Win32Object};
-use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle};
+use gpu_interop::{
+    Device, ErrorKind, ExternalMemory, Feature, MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle,
+};
 
 use super::super::{refused, refused_semaphore};
 use crate::context::Context;
@@ -30,6 +32,12 @@ scenarios! {
 const SIZE: u32 = 0x1_0000;
 const REFUSED: [ErrorKind; 3] = [ErrorKind::ImportRejected, ErrorKind::InvalidArgument, ErrorKind::Unsupported];
 
+/// How a device rejects a name of memory that it cannot import; one that takes no names at all says only that.
+fn kinds(device: &Device) -> &'static [ErrorKind] {
+    let takes_names = device.capabilities().feature(Feature::NamedMemory).is_supported();
+    if takes_names { &REFUSED } else { &[ErrorKind::Unsupported, ErrorKind::DriverTooOld] }
+}
+
 fn name(text: &str) -> Verdict<ObjectName> {
     // Other processes of this suite may run.
     Ok(ObjectName::new(&format!("Local\\gpu-interop {} {text}", std::process::id()))?)
@@ -42,7 +50,7 @@ fn request(name: &ObjectName) -> MemoryImport {
 /// Imports what has this name as memory and as a semaphore; both must be refused.
 fn refuse(context: &Context, name: &ObjectName, what: &str) -> Verdict {
     let (device, text) = (context.device(), format!("{name:?}"));
-    let (error, request) = refused(device.import_memory(request(name)), &REFUSED, what)?;
+    let (error, request) = refused(device.import_memory(request(name)), kinds(device), what)?;
     ensure!(error.to_string().contains(&text), "the text does not say the name {text}: {error}");
     ensure_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(name), "the name that came back");
     for make in [SemaphoreHandle::OpaqueWin32, SemaphoreHandle::TimelineWin32] {
@@ -95,6 +103,7 @@ fn import(context: &Context, name: &ObjectName) -> Verdict<ExternalMemory> {
 
 fn every_sort(context: &Context) -> Verdict {
     context.need_memory(MemoryHandleKind::OpaqueWin32)?;
+    context.need_feature(Feature::NamedMemory)?;
     let stream = context.device().create_stream()?;
     let pattern = context.pattern().bytes(0, crate::image::length(SIZE.into())?);
     let mut names = Vec::new();
@@ -132,6 +141,7 @@ fn every_sort(context: &Context) -> Verdict {
 
 fn ends(context: &Context) -> Verdict {
     context.need_memory(MemoryHandleKind::OpaqueWin32)?;
+    context.need_feature(Feature::NamedMemory)?;
     let stream = context.device().create_stream()?;
     for round in 0..50 {
         let name = name(&format!("ends {round}"))?;

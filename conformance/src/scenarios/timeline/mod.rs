@@ -90,7 +90,7 @@ impl Shared {
 
     fn with<S: Strategy>(device: &Device, exporter: Arc<dyn ExporterTimeline>) -> Verdict<Self> {
         need::<S>(device, &*exporter)?;
-        need_waits::<S>(device)?;
+        need_waits(device, S::STRATEGY)?;
         Self::without_waits::<S>(device, exporter)
     }
 
@@ -120,10 +120,10 @@ fn need<S: Strategy>(device: &Device, exporter: &dyn ExporterTimeline) -> Verdic
     unless(support.reason(), "this strategy")
 }
 
-/// Stops as unsupported unless a stream waits for values that are not there yet.
-fn need_waits<S: Strategy>(device: &Device) -> Verdict {
+/// Stops as unsupported unless a stream waits for values of such timelines that are not there yet.
+pub(super) fn need_waits(device: &Device, strategy: TimelineStrategy) -> Verdict {
     let wide = device.capabilities().feature(Feature::StreamMemoryOperations64);
-    if S::STRATEGY == TimelineStrategy::Native || wide.is_supported() {
+    if strategy == TimelineStrategy::Native || wide.is_supported() {
         return Ok(());
     }
     unless(device.capabilities().feature(Feature::StreamMemoryOperations32).reason(), "streams that wait for a word")

@@ -183,7 +183,7 @@ fn reached<S: Strategy>(context: &Context) -> Verdict {
         target.read(0, &mut found)?;
         pattern.verify(0, &found, &format!("turn {turn}: what the stream copied"))?;
     }
-    if need_waits::<S>(context.device()).is_err() {
+    if need_waits(context.device(), S::STRATEGY).is_err() {
         let refused = stream.wait_timeline(&shared.device, 1000);
         expect_error(refused, ErrorKind::Unsupported, "a wait for a value that is not reached")?;
         ensure!(stream.is_idle()?, "the wait that was refused was enqueued");

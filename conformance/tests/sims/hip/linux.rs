@@ -3,7 +3,8 @@
 use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Failed, Trial};
 
-use super::{NO_RECORDED_WORDS, bridged};
+use super::rows::{Failing, Lack};
+use super::{LAUNCHED_ONCE, NO_RECORDED_WORDS, NO_WORDS, bridged};
 use crate::cuda::{NO_GL_OF_NATIVE, NO_NATIVE_FORMS, NO_NATIVE_IMAGES, NO_NVSCI, NO_SECOND_DEVICE};
 use crate::run::{Run, check};
 
@@ -22,11 +23,10 @@ const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of
 /// Of the exporter, which is the runtime's own memory.
 pub(super) const NO_FORMS: &str = NO_NATIVE_FORMS;
 pub(super) const NOT_ON_TWO: &[&str] = &[NO_FORMS];
-/// What HIP cannot do, or the exporter.
-pub(crate) const UNSUPPORTED_NATIVE: &[&str] = &[
+/// What no version can do, or the exporter.
+pub(super) const NEVER: &[&str] = &[
     NO_SEMAPHORES,
     NO_IMAGES,
-    NO_RECORDED_WORDS,
     NO_RAW_CALLS,
     NO_SEMAPHORES_OF_HIP,
     NO_NATIVE_FORMS,
@@ -36,9 +36,34 @@ pub(crate) const UNSUPPORTED_NATIVE: &[&str] = &[
     NO_GL_OF_NATIVE,
 ];
 
+/// As above, of the default version.
+pub(crate) fn unsupported_native() -> Vec<&'static str> {
+    [NEVER, &[NO_RECORDED_WORDS]].concat()
+}
+
+/// Scenarios that are run on each version, and are neither slow nor one of [`NEVER`].
+pub(super) const ALL: usize = 83;
+pub(super) const LACKS: &[Lack] = &[
+    Lack { reason: NO_RECORDED_WORDS, scenarios: 1, of: |row| ((5, 5)..(7, 16)).contains(&row.minor()) },
+    Lack { reason: NO_WORDS, scenarios: 17, of: |row| row.minor() < (5, 5) },
+    Lack { reason: LAUNCHED_ONCE, scenarios: 1, of: |row| row.minor() < (5, 7) },
+];
+pub(super) const FAILING: &[Failing] = &[Failing {
+    scenarios: &[
+        "accounting.10000_cycles",
+        "accounting.device_memory",
+        "capture.nothing_is_left",
+        "lifetime.drop_with_work_pending",
+        "lifetime.every_drop_order",
+        "lifetime.free_while_a_stream_waits",
+        "reverse.cycles",
+    ],
+    of: |row| row.minor() == (7, 2),
+}];
+
 fn native() -> Result<(), Failed> {
     let report = Run::hip_with_exporter().whole().run()?;
-    report.only_unsupported(UNSUPPORTED_NATIVE)?;
+    report.only_unsupported(&unsupported_native())?;
     report.passed("memory.", 4)?;
     report.passed("stream.", 9)?;
     report.passed("property.", 3)?;

@@ -1,36 +1,43 @@
 //! HIP on Windows: external semaphores, and no memory of its own to export.
 
 use gpu_interop_conformance::{CaseReport, Outcome};
+use gpu_interop_stand_in::hip::behaviour::Below;
 use libtest_mimic::{Failed, Trial};
 
+use super::rows::{Failing, Lack};
+use super::{LAUNCHED_ONCE, NO_RECORDED_WORDS, NO_WORDS};
 // What the exporter lacks, which is Direct3D 12.
 pub(super) use crate::d3d::{NO_BINARY as NO_SEMAPHORES, NO_HOST_MEMORY as NO_FORMS};
 use crate::run::{Run, check};
 
 pub(super) fn own_tests() -> Vec<Trial> {
-    let rows = ROWS.iter().map(|(version, below, unsupported)| {
-        Trial::test(format!("hip_on_windows_{version}_{below}"), move || row(version, below, unsupported))
-    });
-    rows.chain([Trial::test("hip_exports_nothing_on_windows", exports_nothing)]).collect()
+    vec![Trial::test("hip_exports_nothing_on_windows", exports_nothing)]
 }
 
-/// Versions between which the table of the stand-in (`gpu_interop_stand_in::hip::behaviour`) tells differences, what the
-/// runtime is above, and what it cannot do beyond what every row cannot. Not those before 6.1, which take no names, and those
-/// from 7.2 on, which keep what is mapped: scenarios of names and of handles fail there.
-const ROWS: &[(&str, &str, &[&str])] = &[("60140091", "pal", &[]), ("60241133", "pal", &[]), ("60342131", "pal", &[])];
+const NO_MEMORY_NAMES: &str = "HIP before 6.1 ignores the names of memory";
+const NO_NAMES_ON_ROCR: &str = "HIP on ROCr (GPU_ENABLE_PAL=0) ignores the names of memory";
+const NO_KMT_ON_ROCR: &str = "HIP before 7.14 on ROCr (GPU_ENABLE_PAL=0) imports no KMT handles";
+const NO_BATCHES: &str = "this driver takes 1 in a call";
+
+/// Scenarios that are run on each version, and are neither slow nor one of [`NEVER`].
+pub(super) const ALL: usize = 110;
+/// What no version can do, or the exporter.
+pub(super) const NEVER: &[&str] = crate::d3d::NOT_OF_HIP;
+pub(super) const LACKS: &[Lack] = &[
+    Lack { reason: NO_RECORDED_WORDS, scenarios: 1, of: |row| ((5, 5)..(7, 16)).contains(&row.minor()) },
+    Lack { reason: NO_WORDS, scenarios: 16, of: |row| row.minor() < (5, 5) },
+    Lack { reason: LAUNCHED_ONCE, scenarios: 1, of: |row| row.minor() < (5, 7) },
+    Lack { reason: NO_BATCHES, scenarios: 2, of: |row| row.minor() < (6, 0) },
+    Lack { reason: NO_MEMORY_NAMES, scenarios: 4, of: |row| row.minor() < (6, 1) },
+    Lack { reason: NO_NAMES_ON_ROCR, scenarios: 4, of: |row| row.below == Below::Rocr },
+    Lack { reason: NO_KMT_ON_ROCR, scenarios: 3, of: |row| row.below == Below::Rocr && row.minor() < (7, 14) },
+];
+pub(super) const FAILING: &[Failing] = &[
+    Failing { scenarios: &["import.size_too_large", "import.win32_sizes_beyond"], of: |_| true },
+    Failing { scenarios: &["accounting.device_memory"], of: |row| row.minor() == (7, 2) },
+];
 
 pub(super) const NOT_ON_TWO: &[&str] = &[NO_FORMS, NO_EXPORT];
-
-/// Imports and semaphores of Direct3D on one version.
-fn row(version: &str, below: &str, unsupported: &[&str]) -> Result<(), Failed> {
-    let run = Run::hip_with_exporter().filter("{d3d,import,map,semaphore}.*").env("SIM_VERSION", version);
-    let report = run.env("SIM_HIP_DRIVER", below).run()?;
-    report.only_unsupported(&[crate::d3d::NOT_OF_HIP, unsupported].concat())?;
-    report.passed("semaphore.", 17)?;
-    report.passed("d3d.", 8)?;
-    report.passed("map.", 10)?;
-    report.passed("import.win32_", 20)
-}
 
 /// Of memory.
 pub(crate) const NO_EXPORT: &str =

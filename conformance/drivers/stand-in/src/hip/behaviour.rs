@@ -2,7 +2,7 @@
 //!
 //! The recordings are of four versions on Linux (`conformance/tests/hip_calls_compared`). What is here was read: it is of
 //! Windows, where nobody has recorded, or of versions between and after those. On Windows the runtime is above PAL, or above
-//! ROCr if it was built so and was told to (`SIM_HIP_DRIVER`).
+//! ROCr if it was built so and was told to: `GPU_ENABLE_PAL`, the runtime's own variable, is 0.
 
 use std::ffi::c_int;
 
@@ -20,7 +20,19 @@ pub enum Below {
 
 impl Below {
     fn now() -> Self {
-        if settings::text("SIM_HIP_DRIVER").as_deref() == Some("rocr") { Self::Rocr } else { Self::Pal }
+        if settings::text(Self::VARIABLE).as_deref() == Some(Self::Rocr.setting()) { Self::Rocr } else { Self::Pal }
+    }
+
+    /// What the runtime itself reads (rocm-systems#5119, #8050).
+    pub const VARIABLE: &str = "GPU_ENABLE_PAL";
+
+    /// As [`Self::VARIABLE`] has it.
+    #[must_use]
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Pal => "1",
+            Self::Rocr => "0",
+        }
     }
 }
 
@@ -67,7 +79,8 @@ const TABLE: &[Row] = &[
         from: 70_200_000,
         before: 70_300_000,
         below: BOTH,
-        source: "recorded of 7.2.4; corrected by rocm-systems#3528 (2026-02-25), in which version first is not known",
+        source: "recorded of 7.2.4 on Linux; on Windows a user's device memory did not come back, with a driver whose HIP is \
+                 by its date 7.2; corrected by rocm-systems#3528 (2026-02-25), in which version first is not known",
     },
     Row {
         behaviour: Behaviour::LevelsKeepImages,
@@ -126,6 +139,13 @@ impl Behaviour {
     pub fn now(self) -> bool {
         let windows_only = !matches!(self, Self::ExtraReference | Self::LevelsKeepImages | Self::RecordsWords);
         (cfg!(windows) || !windows_only) && self.of(Generation::now().version(), Below::now())
+    }
+
+    /// The versions at which the answers above PAL or ROCr change.
+    #[cfg(test)]
+    pub(super) fn changes(below: Below) -> impl Iterator<Item = c_int> {
+        let rows = TABLE.iter().filter(move |row| row.below.contains(&below));
+        rows.flat_map(|row| [row.from, row.before]).filter(|version| ![FIRST, NONE_YET].contains(version))
     }
 
     fn of(self, version: c_int, below: Below) -> bool {

@@ -20,6 +20,9 @@ pub enum Era {
     Seven,
 }
 
+/// The first version of each era but the oldest.
+pub(super) const SINCE: [c_int; 3] = [50_500_000, 60_000_000, 70_200_000];
+
 impl Era {
     /// Of the version that the environment names.
     #[must_use]
@@ -28,14 +31,11 @@ impl Era {
     }
 
     fn of(version: c_int) -> Self {
-        if version < 50_500_000 {
-            Self::Early
-        } else if version < 60_000_000 {
-            Self::Five
-        } else if version < 70_200_000 {
-            Self::Six
-        } else {
-            Self::Seven
+        match SINCE.iter().filter(|since| version >= **since).count() {
+            0 => Self::Early,
+            1 => Self::Five,
+            2 => Self::Six,
+            _ => Self::Seven,
         }
     }
 

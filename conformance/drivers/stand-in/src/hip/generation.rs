@@ -94,6 +94,13 @@ impl Handle {
     }
 }
 
+/// Since this version the runtime looks at what is to be imported, and `hipFree` knows mapped imports.
+pub(super) const CHECKS_IMPORTS: c_int = 50_500_000;
+/// Since this version it looks at the kind of what is to be imported too.
+pub const CHECKS_KINDS: c_int = 50_700_000;
+/// Since this version callers use the structs of HIP 6.
+pub(super) const STRUCTS_OF_6: c_int = 60_000_000;
+
 /// An import of memory, as either layout has it.
 #[derive(Debug, Clone, Copy)]
 pub struct Memory {
@@ -114,8 +121,8 @@ impl Memory {
     /// [`code::INVALID_VALUE`].
     pub fn checked(self) -> Result<Self, u32> {
         let version = Generation::now().version();
-        let kind = version < 50_700_000 || (1..=LAST_MEMORY).contains(&self.kind);
-        let sound = version < 50_500_000 || (self.size > 0 && self.flags <= 1 && kind);
+        let kind = version < CHECKS_KINDS || (1..=LAST_MEMORY).contains(&self.kind);
+        let sound = version < CHECKS_IMPORTS || (self.size > 0 && self.flags <= 1 && kind);
         if sound { Ok(self) } else { Err(code::INVALID_VALUE) }
     }
 }
@@ -127,7 +134,7 @@ impl Generation {
         match settings::number("SIM_HIP_LAYOUT", 0) {
             5 => Self::Five,
             6 => Self::Six,
-            _ if settings::number("SIM_VERSION", c_int::MAX) < 60_000_000 => Self::Five,
+            _ if settings::number("SIM_VERSION", c_int::MAX) < STRUCTS_OF_6 => Self::Five,
             _ => Self::Six,
         }
     }
@@ -148,7 +155,7 @@ impl Generation {
     /// Whether `hipFree` knows mapped imports: since HIP 5.5.
     #[must_use]
     pub fn frees_mappings(self) -> bool {
-        self.version() >= 50_500_000
+        self.version() >= CHECKS_IMPORTS
     }
 
     /// An import. Reads as much as the layout has, and no more.

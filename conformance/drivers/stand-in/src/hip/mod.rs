@@ -11,6 +11,7 @@ pub mod era;
 pub mod error;
 pub mod generation;
 pub mod physical;
+pub mod rows;
 #[cfg(target_os = "linux")]
 pub mod semaphore;
 

@@ -2,13 +2,16 @@
 
 mod mapping;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, Weak};
 
 use rustix::fs::{FileType, MemfdFlags, SealFlags};
 use rustix::thread::futex;
 
+use gpu_interop_stand_in::lock;
 pub use mapping::Mapping;
 
 use super::Opened;
@@ -83,10 +86,20 @@ pub fn is_own(fd: Given) -> bool {
     link.is_ok_and(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))
 }
 
+/// The memory files that this process made, by their numbers.
+static MADE: Mutex<BTreeMap<u64, Weak<OwnedFd>>> = Mutex::new(BTreeMap::new());
+
+/// The memory file of a descriptor, if this process made it to be exported: open as long as anybody has it.
+#[must_use]
+pub fn made_here(fd: Given) -> Option<Arc<OwnedFd>> {
+    let number = rustix::fs::fstat(descriptor::borrow(fd)?).ok()?.st_ino;
+    is_own(fd).then(|| lock(&MADE).get(&number).and_then(Weak::upgrade))?
+}
+
 /// A memory file that can be exported.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    file: OwnedFd,
+    file: Arc<OwnedFd>,
     header: usize,
 }
 
@@ -106,6 +119,11 @@ impl Shared {
             rustix::io::pwrite(&file, &header.to_ne_bytes(), (header - size_of::<usize>()) as u64)?;
             rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW)?;
         }
+        let file = Arc::new(file);
+        let mut made = lock(&MADE);
+        made.retain(|_, file| file.strong_count() > 0);
+        made.insert(rustix::fs::fstat(&*file)?.st_ino, Arc::downgrade(&file));
+        drop(made);
         Ok(Self { file, header })
     }
 
@@ -118,13 +136,13 @@ impl Shared {
         let mapping = map(fd)?;
         let fd = descriptor::borrow(fd)?;
         let header = if is_lavapipe(fd, &mapping) { LAVAPIPE_HEADER } else { 0 };
-        let file = rustix::io::fcntl_dupfd_cloexec(fd, 0).ok()?;
+        let file = Arc::new(rustix::io::fcntl_dupfd_cloexec(fd, 0).ok()?);
         Some((Self { file, header }, mapping.length() - header))
     }
 
     /// A new descriptor.
     pub(crate) fn export(&self) -> io::Result<Export> {
-        Ok(rustix::io::fcntl_dupfd_cloexec(&self.file, 0)?.into_raw_fd())
+        Ok(rustix::io::fcntl_dupfd_cloexec(&*self.file, 0)?.into_raw_fd())
     }
 
     /// Maps a part of it into reserved addresses, not accessible yet.

@@ -1,0 +1,114 @@
+//! The versions that the suite is run on with the library that simulates them: at least one from each change of its answers
+//! to the next. Tests read this list, so that a version that is added to it is run.
+
+use std::ffi::c_int;
+
+use super::behaviour::Below;
+
+/// A version, with what the runtime is above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// As `SIM_VERSION` has it.
+    pub version: c_int,
+    /// As `GPU_ENABLE_PAL` has it.
+    pub below: Below,
+}
+
+const PAL: &[Below] = &[Below::Pal];
+const ROCR: &[Below] = &[Below::Rocr];
+const BOTH: &[Below] = &[Below::Pal, Below::Rocr];
+
+/// Versions, oldest first, with what each is run above on Windows. The number is that of a release; of those after 7.2 only
+/// the minor is known, which decides.
+const VERSIONS: &[(c_int, &[Below])] = &[
+    (50_221_153, PAL),  // 5.2.3
+    (50_631_061, PAL),  // 5.6.0
+    (50_731_921, PAL),  // 5.7.1
+    (60_032_830, PAL),  // 6.0.0
+    (60_140_091, PAL),  // 6.1.0
+    (60_241_133, PAL),  // 6.2.0
+    (60_342_131, PAL),  // 6.3.0; 6.4.3 answers alike, and is the default
+    (70_253_211, BOTH), // 7.2.4
+    (71_300_000, BOTH),
+    (71_400_000, ROCR), // as the one before above PAL
+    (71_600_000, BOTH),
+];
+
+/// The first version on Windows that can be above ROCr: rocm-systems#1748 (2025-11) has interop there.
+#[cfg(test)]
+const ROCR_ON_WINDOWS: c_int = 70_200_000;
+
+impl Row {
+    /// `7.2`, or `7.2_rocr` above ROCr on Windows.
+    #[must_use]
+    pub fn name(self) -> String {
+        let (major, minor) = self.minor();
+        let below = if self.below == Below::Rocr { "_rocr" } else { "" };
+        format!("{major}.{minor}{below}")
+    }
+
+    /// Major and minor version.
+    #[must_use]
+    pub fn minor(self) -> (c_int, c_int) {
+        (self.version / 10_000_000, self.version / 100_000 % 100)
+    }
+}
+
+/// Those of the system that this is.
+pub fn all() -> impl Iterator<Item = Row> {
+    of(cfg!(windows))
+}
+
+/// Linux has ROCr only, and nothing there depends on it: there each version is one row.
+fn of(windows: bool) -> impl Iterator<Item = Row> {
+    let rows = VERSIONS.iter().flat_map(|(version, belows)| {
+        let row = |below: &Below| Row { version: *version, below: *below };
+        belows.iter().map(row)
+    });
+    rows.filter(move |row| windows || row.below == Below::Pal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hip::behaviour::Behaviour;
+    use crate::hip::{era, generation};
+
+    /// The versions at which any answer changes.
+    fn changes(below: Below) -> Vec<c_int> {
+        let [imports, kinds, structs] =
+            [generation::CHECKS_IMPORTS, generation::CHECKS_KINDS, generation::STRUCTS_OF_6];
+        let mut all: Vec<_> = Behaviour::changes(below).chain(era::SINCE).chain([imports, kinds, structs]).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    #[test]
+    fn each_change_has_a_row_before_the_next() {
+        for (windows, below, first) in
+            [(false, Below::Pal, 0), (true, Below::Pal, 0), (true, Below::Rocr, ROCR_ON_WINDOWS)]
+        {
+            let mut bounds = vec![first];
+            bounds.extend(changes(below).into_iter().filter(|version| *version > first));
+            bounds.push(c_int::MAX);
+            for range in bounds.windows(2) {
+                let inside = |row: &Row| row.below == below && (range[0]..range[1]).contains(&row.version);
+                assert!(of(windows).any(|row| inside(&row)), "no row from {} to {}, {below:?}", range[0], range[1]);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_have_names_of_their_own() {
+        for windows in [false, true] {
+            let mut names: Vec<_> = of(windows).map(Row::name).collect();
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count);
+        }
+        assert_eq!(Row { version: 70_253_211, below: Below::Rocr }.name(), "7.2_rocr");
+        assert!(VERSIONS.is_sorted_by_key(|(version, _)| version));
+    }
+}
