@@ -8,6 +8,8 @@ mod compile;
 mod recorded_calls;
 #[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_codes.rs"]
 mod recorded_codes;
+#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_copies.rs"]
+mod recorded_copies;
 #[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_imports.rs"]
 mod recorded_imports;
 #[path = "../../../../crates/gpu-interop-driver/tests/support/recorder.rs"]
@@ -17,21 +19,19 @@ use std::collections::BTreeSet;
 use std::ptr::NonNull;
 
 use cudarc::driver::sys as cuda;
-use gpu_interop_core::backend::{
-    ArrayCopy, ArrayCopySide, DevicePtr, RawArray, RawMemory, RawModule, RawSemaphore, RawSignal, RawStream,
-};
+use gpu_interop_core::backend::{DevicePtr, RawMemory, RawModule, RawSemaphore, RawSignal, RawStream};
 use gpu_interop_core::handle::NvSciSyncAttrList;
 use gpu_interop_core::{
-    ArrayFormat, ArrayShape, ArrayUsage, Backend, BackendDevice, Capabilities, ChannelType, DevicePtr as Pointer,
-    ErrorKind, Feature, MemoryHandle, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, NvSciSyncUse,
-    SemaphoreHandleKind, SignalParams,
+    ArrayFormat, ArrayShape, ArrayUsage, Backend, BackendDevice, Capabilities, ChannelType, ErrorKind, Feature,
+    MemoryHandle, MemoryHandleKind, MemoryImport, MipmappedArrayDesc, ModuleImage, NvSciSyncUse, SemaphoreHandleKind,
+    SignalParams,
 };
 use gpu_interop_cuda::CudaBackend;
 use libtest_mimic::{Arguments, Trial};
 use recorded_calls::{STREAM_OF_TEST, allocates, common, file};
+use recorded_copies::{MemoryTypes, array_copies};
 use recorder::{
-    DEVICE, Expected, GRANULARITY, LEVEL, MAPPED, MEMORY, MIPMAPPED, Names, ORDINAL, PINNED, RESERVED, Recorder,
-    STREAM, call,
+    DEVICE, Expected, GRANULARITY, MAPPED, MEMORY, MIPMAPPED, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM, call,
 };
 
 const VARIABLE: &str = "GPU_INTEROP_CUDA_LIBRARY";
@@ -246,34 +246,14 @@ fn mapped(device: &dyn BackendDevice, recorder: &mut Recorder, desc: &MipmappedA
     recorder.entered(&format!("{desc:?}"), &[map]);
 }
 
-/// Between arrays, device memory and host memory, each with its own place, pitch and memory type.
+/// Between arrays, device memory and host memory.
 fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
     use cuda::CUmemorytype_enum as Type;
-    let [host, linear, array] =
+    let [host, device_memory, array] =
         [Type::CU_MEMORYTYPE_HOST, Type::CU_MEMORYTYPE_DEVICE, Type::CU_MEMORYTYPE_ARRAY].map(|kind| kind as u32);
-    let shown = |origin: &str, kind: u32, [host, device, array]: [&str; 3], pitch: u64, height: u64| {
-        format!(
-            "{{origin {origin}, level 0, type {kind}, host {host}, device {device}, array {array}, pitch {pitch}, height \
-             {height}}}"
-        )
-    };
-    let of_array = ArrayCopySide::Array { raw: RawArray::new(LEVEL), origin: [8, 2, 3] };
-    let shown_array = shown("8 2 3", array, ["0", "0", "0xa12"], 0, 0);
-    let of_linear = ArrayCopySide::Linear { ptr: Pointer::new(0x1000), row_pitch: 64, rows: 5 };
-    let shown_linear = shown("0 0 0", linear, ["0", "0x1000", "0"], 64, 5);
-    let of_host = ArrayCopySide::Host { ptr: std::ptr::without_provenance_mut(0x2000), row_pitch: 20, rows: 3 };
-    let shown_host = shown("0 0 0", host, ["0x2000", "0", "0"], 20, 3);
-    for (target, source, shown_target, shown_source) in [
-        (of_array, of_linear, &shown_array, &shown_linear),
-        (of_linear, of_array, &shown_linear, &shown_array),
-        (of_array, of_host, &shown_array, &shown_host),
-        (of_host, of_array, &shown_host, &shown_array),
-        (of_array, of_array, &shown_array, &shown_array),
-    ] {
-        let copy = ArrayCopy { target, source, extent: [20, 3, 2] };
+    for (copy, arguments) in array_copies(MemoryTypes { host, device: device_memory, array }) {
         // SAFETY: the mock copies nothing.
         unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect("copies");
-        let arguments = format!("from {shown_source} to {shown_target} extent 20 3 2 {STREAM:#x}");
         recorder.entered("a copy of an array", &[call!("cuMemcpy3DAsync_v2", "", "{arguments}")]);
     }
 }

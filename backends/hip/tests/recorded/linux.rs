@@ -8,6 +8,8 @@ mod compile;
 mod recorded_calls;
 #[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_codes.rs"]
 mod recorded_codes;
+#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_copies.rs"]
+mod recorded_copies;
 #[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_imports.rs"]
 mod recorded_imports;
 #[path = "../../../../crates/gpu-interop-driver/tests/support/recorder.rs"]
@@ -16,9 +18,7 @@ mod recorder;
 use std::collections::BTreeSet;
 
 use cubecl_hip_sys as hip;
-use gpu_interop_core::backend::{
-    ArrayCopy, ArrayCopySide, DevicePtr, RawArray, RawMemory, RawSemaphore, RawSignal, RawStream, RawWait,
-};
+use gpu_interop_core::backend::{DevicePtr, RawMemory, RawSemaphore, RawSignal, RawStream, RawWait};
 use gpu_interop_core::{
     ArrayFormat, ArrayShape, ArrayUsage, Backend, BackendDevice, BinaryImage, ChannelType, ErrorKind, Feature,
     MemoryHandle, MemoryImport, MipmappedArrayDesc, ModuleImage, SignalParams, WaitParams,
@@ -26,9 +26,9 @@ use gpu_interop_core::{
 use gpu_interop_hip::HipBackend;
 use libtest_mimic::{Arguments, Trial};
 use recorded_calls::{STREAM_OF_TEST, common, file};
+use recorded_copies::{MemoryTypes, array_copies};
 use recorder::{
-    DEVICE, Expected, LEVEL, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM,
-    call,
+    DEVICE, Expected, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM, call,
 };
 
 const VARIABLE: &str = "GPU_INTEROP_HIP_LIBRARY";
@@ -189,47 +189,26 @@ fn mapped(device: &dyn BackendDevice, recorder: &mut Recorder, desc: &MipmappedA
     recorder.entered(&format!("{desc:?}"), &[map]);
 }
 
-/// Between arrays, device memory and host memory, each with its own place, pitch and memory type.
+/// Between arrays, device memory and host memory. None is recorded in a graph.
 fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
-    recorder.control("attribute records 0\n");
+    let copies = array_copies(MemoryTypes {
+        host: hip::hipMemoryType_hipMemoryTypeHost,
+        device: hip::hipMemoryType_hipMemoryTypeDevice,
+        array: hip::hipMemoryType_hipMemoryTypeArray,
+    });
     let asked = call!("", "hipStreamGetCaptureInfo_v2", "{STREAM:#x}");
-    let [host, linear, array] = [
-        hip::hipMemoryType_hipMemoryTypeHost,
-        hip::hipMemoryType_hipMemoryTypeDevice,
-        hip::hipMemoryType_hipMemoryTypeArray,
-    ];
-    let shown = |origin: &str, kind: u32, [host, device, array]: [&str; 3], pitch: u64, height: u64| {
-        format!(
-            "{{origin {origin}, level 0, type {kind}, host {host}, device {device}, array {array}, pitch {pitch}, height \
-             {height}}}"
-        )
-    };
-    let of_array = ArrayCopySide::Array { raw: RawArray::new(LEVEL), origin: [8, 2, 3] };
-    let shown_array = shown("8 2 3", array, ["0", "0", "0xa12"], 0, 0);
-    let of_linear = ArrayCopySide::Linear { ptr: DevicePtr::new(0x1000), row_pitch: 64, rows: 5 };
-    let shown_linear = shown("0 0 0", linear, ["0", "0x1000", "0"], 64, 5);
-    let of_host = ArrayCopySide::Host { ptr: std::ptr::without_provenance_mut(0x2000), row_pitch: 20, rows: 3 };
-    let shown_host = shown("0 0 0", host, ["0x2000", "0", "0"], 20, 3);
-    for (target, source, shown_target, shown_source) in [
-        (of_array, of_linear, &shown_array, &shown_linear),
-        (of_linear, of_array, &shown_linear, &shown_array),
-        (of_array, of_host, &shown_array, &shown_host),
-        (of_host, of_array, &shown_host, &shown_array),
-        (of_array, of_array, &shown_array, &shown_array),
-    ] {
-        let copy = ArrayCopy { target, source, extent: [20, 3, 2] };
+    for (copy, arguments) in copies {
+        recorder.control("attribute records 0\n");
         // SAFETY: the mock copies nothing.
         unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect("copies");
-        let arguments = format!("from {shown_source} to {shown_target} extent 20 3 2 {STREAM:#x}");
         let copied = [asked.clone(), call!("", "hipDrvMemcpy3DAsync", "{arguments}")];
         recorder.entered("a copy of an array", &copied);
+        recorder.control("");
+        // SAFETY: as above.
+        let refused = unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect_err("the stream records");
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        recorder.entered("a copy on a stream that records", std::slice::from_ref(&asked));
     }
-    recorder.control("");
-    let copy = ArrayCopy { target: of_array, source: of_linear, extent: [20, 3, 2] };
-    // SAFETY: as above.
-    let refused = unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect_err("the stream records");
-    assert_eq!(refused.kind(), ErrorKind::Unsupported);
-    recorder.entered("a copy on a stream that records", &[asked]);
 }
 
 /// Three streams share the runtime's queues; further ones have one of their own, with every compute unit, and are kept.
