@@ -5,6 +5,8 @@
 // here in their place (`--wrap`): each calls the one that it replaces, and announces the edge that its documentation
 // promises, on the address that the visible functions of the same object synchronize on. No edge is added that the library
 // does not make. `sanitize.sh` defines the mangled names.
+//
+// Not here: `park` and `unpark`, and how channels sleep. The order of a message and its receipt is in generic functions.
 
 #include <stdbool.h>
 #include <stdint.h>
