@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks that take long, or need what is not always there: the conformance suite on AMD's newer runtimes, which come from
-# Debian's next releases. `.ci/run` has the one from its stable release.
+# Checks that take long, or need what is not always there: tests under AddressSanitizer and ThreadSanitizer (`sanitize.sh`),
+# and the conformance suite on AMD's newer runtimes, which come from Debian's next releases. `.ci/run` has the one from its
+# stable release.
 #
-#   slow.sh [VERSION...]   without one, 5.7.1 6.4.3 7.2.4
+#   slow.sh [CHECK...]   address, thread, or a version of AMD's runtime; without one, address thread 5.7.1 6.4.3 7.2.4
 #
 # A suite of Debian that cannot be reached, or is not consistent today, leaves its runtime out. That is said at the end.
 #
@@ -10,18 +11,25 @@
 set -euo pipefail
 FAILED=1 UNREACHABLE=3
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-versions=("$@")
-[ $# -gt 0 ] || versions=(5.7.1 6.4.3 7.2.4)
+checks=("$@")
+[ $# -gt 0 ] || checks=(address thread 5.7.1 6.4.3 7.2.4)
 
 passed=() failed=() left_out=()
-for version in "${versions[@]}"; do
-    printf '\n=== %s s: AMD'\''s runtime %s\n' "$SECONDS" "$version"
+for check in "${checks[@]}"; do
     status=0
-    ci/amd.sh "$version" || status=$?
+    case $check in
+    address | thread)
+        ci/sanitize.sh "$check" || status=$FAILED
+        ;;
+    *)
+        printf '\n=== %s s: AMD'\''s runtime %s\n' "$SECONDS" "$check"
+        ci/amd.sh "$check" || status=$?
+        ;;
+    esac
     case $status in
-    0) passed+=("$version") ;;
-    "$UNREACHABLE") left_out+=("$version") ;;
-    *) failed+=("$version") ;;
+    0) passed+=("$check") ;;
+    "$UNREACHABLE") left_out+=("$check") ;;
+    *) failed+=("$check") ;;
     esac
 done
 

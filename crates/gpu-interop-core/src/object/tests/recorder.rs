@@ -274,6 +274,8 @@ impl Recorder {
     /// Runs everything now.
     pub(super) fn finish_all(&self) {
         self.lock().finish_all();
+        let streams: Vec<u64> = self.lock().host_calls.iter().map(|call| call.stream).collect();
+        streams.into_iter().for_each(|stream| self.run_host_functions(stream));
     }
 
     /// Whether everything that is enqueued on `stream` has run.
