@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Checks that take long, or need what is not always there: tests under AddressSanitizer and ThreadSanitizer (`sanitize.sh`),
-# and the conformance suite on AMD's newer runtimes, which come from Debian's next releases. `.ci/run` has the one from its
-# stable release.
+# Checks that take long, or need what is not always there: tests under AddressSanitizer and ThreadSanitizer (`sanitize.sh`);
+# the fault campaign with every use of every function; the suite on simulators built with optimisation; and the suite on AMD's
+# newer runtimes, which come from Debian's next releases. `.ci/run` has the one from its stable release.
 #
-#   slow.sh [CHECK...]   address, thread, or a version of AMD's runtime; without one, address thread 5.7.1 6.4.3 7.2.4
+#   slow.sh [CHECK...]   address, thread, faults, simulators, or a version of AMD's runtime; without one, all of these with
+#                        5.7.1, 6.4.3 and 7.2.4
 #
 # A suite of Debian that cannot be reached, or is not consistent today, leaves its runtime out. That is said at the end.
 #
@@ -12,7 +13,7 @@ set -euo pipefail
 FAILED=1 UNREACHABLE=3
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 checks=("$@")
-[ $# -gt 0 ] || checks=(address thread 5.7.1 6.4.3 7.2.4)
+[ $# -gt 0 ] || checks=(address thread faults simulators 5.7.1 6.4.3 7.2.4)
 
 passed=() failed=() left_out=()
 for check in "${checks[@]}"; do
@@ -20,6 +21,12 @@ for check in "${checks[@]}"; do
     case $check in
     address | thread)
         ci/sanitize.sh "$check" || status=$FAILED
+        ;;
+    faults)
+        FAULT_CAMPAIGN_EVERY_USE=1 cargo test -p gpu-interop-conformance --test faults -- every_fault || status=$FAILED
+        ;;
+    simulators)
+        cargo test --release -p gpu-interop-conformance --test sims || status=$FAILED
         ;;
     *)
         printf '\n=== %s s: AMD'\''s runtime %s\n' "$SECONDS" "$check"

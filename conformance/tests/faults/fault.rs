@@ -64,11 +64,11 @@ impl Fault {
 }
 
 /// How many of the uses between the first and the last are tried.
-const USES: usize = 24;
+const USES: usize = 10;
 /// With a null result.
-const NULL_USES: usize = 6;
+const NULL_USES: usize = 4;
 /// At how many calls the device is lost.
-const LOSSES: usize = 200;
+const LOSSES: usize = 80;
 const FEW_LOSSES: usize = 20;
 
 /// The faults of a function that an exercise without faults calls `calls` times, and that `gives` a result or not.
