@@ -37,7 +37,8 @@ impl HostSemaphore {
         SharedSemaphore::new(SemaphorePayload::Timeline, value).map(Self::from)
     }
 
-    /// Opens what [`HostSemaphore::export`] exported, also in another process.
+    /// Opens what [`HostSemaphore::export`] exported, also in another process. No `unsafe` is needed there: the opened
+    /// semaphore has an [`import_request`](Self::import_request), and as an exporter it makes a `Timeline`.
     ///
     /// # Errors
     /// [`ErrorKind::ImportRejected`](gpu_interop_core::ErrorKind::ImportRejected) if it is anything else; the handle
@@ -46,7 +47,8 @@ impl HostSemaphore {
         SharedSemaphore::open(&handle).map(Self::from).map_err(|error| ImportError::new(error, handle))
     }
 
-    /// A new handle to the semaphore, owned by the caller and not inherited by other programs.
+    /// A new handle to the semaphore, owned by the caller and not inherited by other programs, for another process. To import
+    /// the semaphore in this one, use [`import_request`](Self::import_request).
     ///
     /// # Errors
     /// [`ErrorKind::System`](gpu_interop_core::ErrorKind::System) if the process is out of handles.

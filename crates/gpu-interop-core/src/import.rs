@@ -64,16 +64,22 @@ impl MemoryImport {
     /// not of the payload; a part of it can be mapped later.
     ///
     /// # Safety
-    /// Drivers cannot tell, so until the request has been imported, or is gone:
-    /// * The handle is of exported memory, and never of a semaphore, and of the API and sort that its variant names. A name
-    ///   or KMT handle is of that object still: something else keeps the object.
-    /// * The exporter's allocation has exactly `size` bytes. An importer that is told more maps what is behind it.
-    /// * The allocation is a dedicated one exactly if the request says so ([`dedicated`](Self::dedicated)).
-    /// * The memory is not the importing backend's own, or the request says so ([`native`](Self::native)).
-    /// * The memory was exported by the device that imports it, or the request says by which
-    ///   ([`exported_by`](Self::exported_by)).
+    /// A driver cannot check these statements. Each must be true until the import has returned or the request is dropped:
+    /// * The handle refers to exported memory, never to a semaphore, and to the API and kind of object that its variant names.
+    ///   A name or KMT handle still refers to that object: something else keeps the object.
+    /// * The exporter's allocation has exactly `size` bytes. An importer with a larger size maps memory beyond it.
+    /// * The allocation is dedicated exactly if the request says so. It does not unless [`dedicated`](Self::dedicated) is
+    ///   called.
+    /// * The memory is the importing backend's own exactly if the request says so. It does not unless
+    ///   [`native`](Self::native) is called.
+    /// * The importing device is the one that exported the memory. If that is not certain, name the exporter with
+    ///   [`exported_by`](Self::exported_by): another device is rejected then. `gpu_interop_vulkan::device_identity` has the
+    ///   identity of a Vulkan device; a Vulkan driver on the CPU and the host backend are one device.
     ///
-    /// A request that is certainly rejected before a driver is called, as with a `size` of 0, promises nothing.
+    /// Nothing need be true of a request that fails validation, such as size 0.
+    ///
+    /// Memory of another process: it sends the descriptor, the allocation's size, whether it is dedicated, and its
+    /// [`DeviceIdentity`], which can be serialised. The caller promises that the sender told the truth.
     #[must_use]
     pub unsafe fn new(handle: MemoryHandle, size: u64) -> Self {
         let origin = Origin::default();
@@ -284,12 +290,12 @@ impl SemaphoreImport {
     /// The semaphore behind `handle`.
     ///
     /// # Safety
-    /// Drivers cannot tell, so until the request has been imported, or is gone:
+    /// A driver cannot check these statements. Each must be true until the import has returned or the request is dropped:
     /// * The handle is of an exported semaphore, fence or keyed mutex, and never of memory, and of the API and sort that its
     ///   variant names: a timeline is not binary. A name or KMT handle is of that object still: something else keeps the
     ///   object.
-    /// * The semaphore was exported by the device that imports it, or the request says by which
-    ///   ([`exported_by`](Self::exported_by)).
+    /// * The importing device is the one that exported the semaphore. If that is not certain, name the exporter with
+    ///   [`exported_by`](Self::exported_by): another device is rejected then.
     #[must_use]
     pub unsafe fn new(handle: SemaphoreHandle) -> Self {
         Self { handle, origin: Origin::default() }

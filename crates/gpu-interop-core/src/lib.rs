@@ -51,10 +51,10 @@
 //! CUDA and HIP wait for all streams of the GPU before they free a mapping or unload a module, and with CUDA most calls of
 //! other threads wait meanwhile. While a stream waits for something outside, a word in memory or another API's semaphore, the
 //! thread that drops an object may be the one to bring that about. So what is dropped then is kept, and goes with a later
-//! drop, stream or synchronisation, or [`Device::collect`], when no stream of the GPU waits any more. Where streams always
-//! wait, as with frames in flight without end, one of more than 64 that are kept goes once all has been met that was waited
-//! for when it was dropped; that drop blocks until what is waited for at the time has been met, too. Waits of streams that
-//! other libraries enqueue are not known here.
+//! drop, stream or synchronisation, or [`Device::collect`], when no stream of the GPU waits any more. At most 64
+//! objects are kept so. Beyond that, as with frames in flight without end, the next drop frees one of them whose waits at the
+//! time of its own drop have been satisfied; that drop blocks until the present waits have been, too. Waits that other
+//! libraries enqueue are unknown here.
 //!
 //! # Forking
 //! No driver goes on in a process that was forked. What was opened before the fork may be dropped there, which does nothing,

@@ -87,6 +87,9 @@ impl TimelineStrategy {
 
 /// A timeline of an exporting API, as the host sees it: a `VkSemaphore` of type timeline, an `ID3D12Fence`.
 ///
+/// An application implements it for a timeline of its own. [`value`](Self::value), [`signal`](Self::signal) and
+/// [`wait`](Self::wait) are enough: the timeline then works over a bridge.
+///
 /// Its value only grows. All methods may be called from any thread, at the same time. None may call into the compute
 /// driver, and none may block but [`ExporterTimeline::wait`]: a [`Timeline`](crate::Timeline) calls them from a thread
 /// that serves many timelines.

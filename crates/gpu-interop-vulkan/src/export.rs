@@ -108,8 +108,9 @@ impl ExportableBuffer {
         self.handle
     }
 
-    /// Exports the memory. Every call gives a new descriptor or handle, owned by the caller, that keeps the memory alive even
-    /// after this buffer is gone. Rests on `vkGetMemoryFdKHR` or
+    /// Exports the memory, for another process or API. To import it in this process, use
+    /// [`import_request`](Self::import_request). Every call gives a new descriptor or handle, owned by the caller, that keeps the
+    /// memory alive even after this buffer is gone. Rests on `vkGetMemoryFdKHR` or
     /// `vkGetMemoryWin32HandleKHR`.
     ///
     /// The descriptor closes on exec. A driver that does not see to that itself leaves a moment in which another
@@ -123,6 +124,9 @@ impl ExportableBuffer {
     }
 
     /// Exports the memory as a complete request for an importer: handle, allocation size, dedicated flag, identity.
+    ///
+    /// For another process send these parts (`into_handle`, `size`, `is_dedicated`, `exporter`). It makes a request of them by
+    /// `MemoryImport::new`, which is `unsafe`: its caller promises that they are true.
     ///
     /// # Errors
     /// As [`export`](Self::export).

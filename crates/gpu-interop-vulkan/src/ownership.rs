@@ -15,8 +15,8 @@ use crate::interop::VulkanInterop;
 /// * **Release** after the last Vulkan access and before the other side's first one, if the other side is to see what
 ///   Vulkan wrote.
 /// * **Acquire** before the first Vulkan access after the other side's last one, if Vulkan is to see what the other
-///   side wrote. Before an access that overwrites all of a buffer it may be left out; the old contents are undefined
-///   then. [`Context`](crate::Context) insists on it.
+///   side wrote. Before an access that overwrites all of a buffer Vulkan permits to leave it out; the old contents are
+///   undefined then. [`Context`](crate::Context) requires it even then.
 /// * An importer acquires before it reads what the exporter wrote, even the first time, and the exporter releases
 ///   before that.
 ///

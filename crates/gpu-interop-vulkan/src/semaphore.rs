@@ -290,7 +290,8 @@ impl ExportableSemaphore {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 operation,
-                "the device does not export this kind of semaphore",
+                "the device does not export this kind of semaphore; for a `Timeline` take `OwnedSemaphore::timeline`, which a \
+                 bridge carries",
             )
             .with_device(interop.identity())
             .with_context("handle", handle));
@@ -312,7 +313,8 @@ impl ExportableSemaphore {
         self.handle
     }
 
-    /// Exports the semaphore. Every call gives a new descriptor, owned by the caller, that closes on exec. Rests on
+    /// Exports the semaphore, for another process or API. To import it in this process, use
+    /// [`import_request`](Self::import_request). Every call gives a new descriptor, owned by the caller, that closes on exec. Rests on
     /// `vkGetSemaphoreFdKHR` with `OPAQUE_FD`, or `vkGetSemaphoreWin32HandleKHR`, which shares the semaphore's payload by reference.
     ///
     /// # Errors

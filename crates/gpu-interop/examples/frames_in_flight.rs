@@ -1,8 +1,11 @@
 //! Three frames in flight between Vulkan and the compute side, with one timeline a direction.
 //!
 //! Each frame has a buffer of its own. Vulkan fills it (`rendered`), a stream works on it (`computed`), and Vulkan copies it
-//! to where the host looks at it. No side waits for the other between frames: with one counter for both directions Vulkan's
-//! value of a later frame would overtake the stream's of an earlier one.
+//! to where the host looks at it. With one counter for both directions Vulkan's value of a later frame would overtake the
+//! stream's of an earlier one.
+//!
+//! A queue of Vulkan that waits holds back everything submitted to it later. So the copy of a frame, which waits for the
+//! stream, is submitted after the next two frames were rendered. Submitted at once, it would leave one frame in flight.
 //!
 //! The argument: how many frames (300).
 
@@ -55,15 +58,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (rendered, renders) = timeline(&vulkan, &device)?;
     // The other way: streams signal these.
     let (computed, computes) = timeline(&vulkan, &device)?;
-    // Of Vulkan alone: when a frame's slot may be used again.
-    let finished = OwnedSemaphore::timeline(vulkan.interop(), 0)?;
 
-    let verify = |number: u32| -> Result<(), Box<dyn std::error::Error>> {
-        finished.wait(u64::from(number), PATIENCE)?;
+    // Vulkan takes a frame back and copies it to where the host can read.
+    let finish = |number: u32| -> Result<(), Box<dyn std::error::Error>> {
+        let frame = &ring[number as usize % IN_FLIGHT];
+        let waits = [SemaphoreOp { semaphore: &computed, value: u64::from(number) }];
+        let submitted = vulkan.submit(&waits, &[], |commands| {
+            commands.acquire(frame.shared.buffer())?;
+            commands.copy(frame.shared.buffer(), 0, &frame.seen, 0, SIZE)
+        })?;
+        submitted.wait(PATIENCE)?;
         let mut words = [[0; 4]; 2];
-        let seen = &ring[number as usize % IN_FLIGHT].seen;
-        seen.read(0, &mut words[0])?;
-        seen.read(SIZE - 4, &mut words[1])?;
+        frame.seen.read(0, &mut words[0])?;
+        frame.seen.read(SIZE - 4, &mut words[1])?;
         assert_eq!(words.map(u32::from_ne_bytes), [number, !number], "frame {number}");
         Ok(())
     };
@@ -71,8 +78,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let in_flight = u32::try_from(IN_FLIGHT)?;
     for number in 1..=frames {
         let value = u64::from(number);
+        // The slot's last frame.
         if number > in_flight {
-            verify(number - in_flight)?;
+            finish(number - in_flight)?;
         }
         let frame = &ring[number as usize % IN_FLIGHT];
         // Vulkan fills the buffer and hands it over.
@@ -84,15 +92,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         stream.wait_timeline(&renders, value)?;
         stream.fill_u32(frame.mapped.slice(SIZE / 2..)?, !number)?;
         stream.signal_timeline(&computes, value)?;
-        // Vulkan takes it back and copies it to where the host can read.
-        let waits = [SemaphoreOp { semaphore: &computed, value }];
-        vulkan.submit(&waits, &[SemaphoreOp { semaphore: &finished, value }], |commands| {
-            commands.acquire(frame.shared.buffer())?;
-            commands.copy(frame.shared.buffer(), 0, &frame.seen, 0, SIZE)
-        })?;
     }
     for number in frames.saturating_sub(in_flight) + 1..=frames {
-        verify(number)?;
+        finish(number)?;
     }
     // What a stream could not deliver would be an error here.
     stream.synchronize_timeout(PATIENCE)?;

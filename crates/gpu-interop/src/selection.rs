@@ -155,8 +155,12 @@ fn first_usable<T>(
             Err(error) => passed_over.push(LoadAttempt { target: name.to_string(), reason: error.to_string() }),
         }
     }
-    Err(Error::new(ErrorKind::NoDevice, operation, "no backend of this build has a usable device")
-        .with_attempts(passed_over))
+    Err(Error::new(
+        ErrorKind::NoDevice,
+        operation,
+        "no backend of this build has a usable device, or none has the exporter's",
+    )
+    .with_attempts(passed_over))
 }
 
 /// Every backend, in the order in which `auto` tries them, each loaded or with the reason why not.

@@ -80,7 +80,7 @@ pub enum SemaphoreHandle {
     D3d11KeyedMutex(Win32Object),
     /// The same, by the resource's KMT handle ([`MemoryHandle::D3d11ResourceKmt`](super::MemoryHandle::D3d11ResourceKmt)).
     D3d11KeyedMutexKmt(KmtHandle),
-    /// A timeline semaphore's descriptor from `vkGetSemaphoreFdKHR` with `OPAQUE_FD`.
+    /// A timeline semaphore's descriptor from `vkGetSemaphoreFdKHR` with `OPAQUE_FD`, or from `HostSemaphore::export`.
     TimelineFd(FdHandle),
     /// A timeline semaphore's NT handle or name.
     TimelineWin32(Win32Object),

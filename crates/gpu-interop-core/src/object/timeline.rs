@@ -43,7 +43,8 @@ impl Path {
 /// **Use one timeline a direction as soon as more than one frame is in flight**: one that the exporter signals and streams
 /// wait for, one the other way. A counter that both sides signal is for strictly taking turns. With several frames in flight
 /// a later value of one side overtakes an earlier one of the other, and whoever waits for that goes on too early, with
-/// pixels that are not there yet. Whoever signals one timeline from several threads must order the signals, too: it only
+/// pixels that are not there yet. A queue of Vulkan that waits holds back everything submitted to it later: submit what
+/// waits for a stream as late as possible, or on another queue (`examples/frames_in_flight.rs`). Whoever signals one timeline from several threads must order the signals, too: it only
 /// grows. A signal that comes too late is an error ([`ErrorKind::Overtaken`]), as [`Stream::signal_timeline`] says.
 ///
 /// # Waits before their signals
@@ -84,12 +85,12 @@ impl Timeline {
     /// the environment variable `GPU_INTEROP_TIMELINE` names.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where neither way works; [`ErrorKind::InvalidArgument`] for a strategy in the
-    /// environment that is none, or one that this device or timeline does not have; else what the drivers answer.
+    /// [`ErrorKind::Unsupported`] where neither way works, or the way that the environment names does not;
+    /// [`ErrorKind::InvalidArgument`] for another word in the environment; else what the drivers answer.
     pub fn new(device: &Device, exporter: Arc<dyn ExporterTimeline>) -> Result<Self> {
         if let Some(strategy) = TimelineStrategy::from_environment()? {
             return Self::with_strategy(device, exporter, strategy)
-                .map_err(|error| error.with_context("strategy of the environment", strategy));
+                .map_err(|error| error.with_context("GPU_INTEROP_TIMELINE", strategy));
         }
         let value = value_of(device, &*exporter)?;
         let kind = exporter.handle_kind();
