@@ -72,14 +72,20 @@ impl BackendUnderTest {
     /// The host backend.
     #[must_use]
     pub fn host() -> Self {
-        Self::host_with(ExporterHeader::Detect)
+        // SAFETY: memory that begins with a header is recognised.
+        unsafe { Self::host_with(ExporterHeader::Detect) }
     }
 
     /// The host backend, reading imported memory in a given way.
+    ///
+    /// # Safety
+    /// As for `HostBackendBuilder::exporter_header`.
     #[must_use]
-    pub fn host_with(header: ExporterHeader) -> Self {
+    pub unsafe fn host_with(header: ExporterHeader) -> Self {
         Self::new("host", move || {
-            Ok(Arc::new(HostBackend::builder().exporter_header(header).build()) as Arc<dyn Backend>)
+            // SAFETY: the caller's promise.
+            let builder = unsafe { HostBackend::builder().exporter_header(header) };
+            Ok(Arc::new(builder.build()) as Arc<dyn Backend>)
         })
         .with_semaphores(host_semaphore)
     }

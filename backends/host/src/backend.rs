@@ -48,8 +48,12 @@ pub struct HostBackendBuilder {
 
 impl HostBackendBuilder {
     /// Where the data of imported memory begins. [`ExporterHeader::Detect`] unless set.
+    ///
+    /// # Safety
+    /// With [`ExporterHeader::None`], no memory is imported that begins with what its exporter's driver reads, such as Mesa's
+    /// lavapipe: work of this backend would overwrite it.
     #[must_use]
-    pub fn exporter_header(mut self, header: ExporterHeader) -> Self {
+    pub unsafe fn exporter_header(mut self, header: ExporterHeader) -> Self {
         self.header = header;
         self
     }

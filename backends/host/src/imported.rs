@@ -31,8 +31,8 @@ impl ImportedMemory {
         if !request.is_peer_trusted() {
             sys::keep_from_shrinking(borrowed).map_err(|source| {
                 rejected(
-                    "another process can truncate the memory, after which an access to it raises SIGBUS; create it \
-                     with MFD_ALLOW_SEALING, or promise with MemoryImport::trusted_peer that nobody truncates it",
+                    "another process can truncate the memory, and an access to it then raises SIGBUS; create it with \
+                     MFD_ALLOW_SEALING, or promise a constant size with MemoryImport::trusted_peer",
                 )
                 .with_source(source)
             })?;

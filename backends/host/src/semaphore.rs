@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::{Error, ImportError, Result, SemaphoreHandle, SemaphoreImport, SemaphorePayload};
+use gpu_interop_core::{
+    DeviceIdentity, DeviceKind, Error, ImportError, Result, SemaphoreHandle, SemaphoreImport, SemaphorePayload,
+};
 
 use crate::shared_semaphore::SharedSemaphore;
 
@@ -62,8 +64,9 @@ impl HostSemaphore {
     /// As [`export`](Self::export).
     pub fn import_request(&self) -> Result<SemaphoreImport> {
         // SAFETY: the handle is a new one of this semaphore, in shared memory that it keeps; its kind says whether it is binary
-        // or a timeline (`SharedSemaphore::export`). The semaphore is of no device: every one of this backend has it.
-        Ok(unsafe { SemaphoreImport::new(self.export()?) })
+        // or a timeline (`SharedSemaphore::export`). The semaphore is the host's, and said to be.
+        let request = unsafe { SemaphoreImport::new(self.export()?) };
+        Ok(request.exported_by(DeviceIdentity { kind: DeviceKind::Cpu, ..DeviceIdentity::default() }))
     }
 
     /// Whether it is binary or a timeline.

@@ -34,8 +34,10 @@ const BLOCKING_HIP: &str = "hip-waits-in-host-functions";
 fn main() -> ExitCode {
     let first = std::env::args().nth(1).unwrap_or_default();
     if SUITE_COMMANDS.contains(&first.as_str()) {
-        let with_header_bug =
-            BackendUnderTest::new(IGNORES_HEADER, || BackendUnderTest::host_with(ExporterHeader::None).load());
+        let with_header_bug = BackendUnderTest::new(IGNORES_HEADER, || {
+            // SAFETY: it overwrites the headers of the exporter's memory in this process, which is what is to be noticed.
+            unsafe { BackendUnderTest::host_with(ExporterHeader::None) }.load()
+        });
         let blocking = Fault::WaitsInHostFunctions;
         let suite = Suite::standard()
             .with_backend(with_header_bug)

@@ -9,7 +9,7 @@ use self::origin::Origin;
 use crate::array::MipmappedArrayDesc;
 use crate::error::{Error, Result};
 use crate::handle::{MemoryHandle, SemaphoreHandle};
-use crate::identity::DeviceIdentity;
+use crate::identity::{DeviceIdentity, DeviceKind};
 
 /// More than any processor or GPU can address, bytes: 57 bits of address are the most there are. CUDA's driver accepts
 /// even 2^64 - 1.
@@ -193,6 +193,14 @@ impl MemoryImport {
     #[must_use]
     pub fn is_native(&self) -> bool {
         self.native
+    }
+
+    /// Whether the memory is a backend's own that computes on the CPU. Its content is the application's, and a driver that
+    /// shares memory with itself only, as Mesa's on the CPU does, takes it for its own description.
+    #[must_use]
+    pub fn is_native_of_the_cpu(&self) -> bool {
+        let on_cpu = |exporter: &DeviceIdentity| exporter.kind == DeviceKind::Cpu && exporter.uuid.is_none();
+        self.native && self.exporter().is_none_or(on_cpu)
     }
 
     /// The image that the memory holds, if the exporter said which.

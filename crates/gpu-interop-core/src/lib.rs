@@ -53,8 +53,10 @@
 //! thread that drops an object may be the one to bring that about. So what is dropped then is kept, and goes with a later
 //! drop, stream or synchronisation, or [`Device::collect`], when no stream of the GPU waits any more. At most 64
 //! objects are kept so. Beyond that, as with frames in flight without end, the next drop frees one of them whose waits at the
-//! time of its own drop have been satisfied; that drop blocks until the present waits have been, too. Waits that other
-//! libraries enqueue are unknown here.
+//! time of its own drop have been satisfied; that drop blocks until the present waits have been, too. So a thread that always
+//! has a wait pending which it is to meet itself must not drop more than 64 objects meanwhile. A thread that meets each wait
+//! before it enqueues the next may: enqueuing a wait frees what is kept, if nothing is waited for. Waits that other libraries
+//! enqueue are unknown here.
 //!
 //! # Forking
 //! No driver goes on in a process that was forked. What was opened before the fork may be dropped there, which does nothing,

@@ -67,6 +67,12 @@ impl GlInterop {
         let kind = request.handle().kind();
         supported(self.memory_support(kind), OPERATION, "memory of this kind cannot be imported")?;
         request.validate(OPERATION, self.importer(request.exporter()))?;
+        if request.is_native_of_the_cpu() {
+            return Err(Error::unsupported(
+                OPERATION,
+                "memory of a backend on the CPU is no memory of OpenGL's driver; export Vulkan's, and import it in both",
+            ));
+        }
         self.check_current(OPERATION)?;
         let functions = need(&self.functions().memory_object, OPERATION)?;
 

@@ -98,6 +98,9 @@ fn import(interop: &VulkanInterop, request: &MemoryImport, options: &BufferImpor
         return Err(Error::invalid(OPERATION, "the buffer is greater than the imported memory")
             .with_context("buffer", format_args!("{} bytes", options.size)));
     }
+    if request.is_dedicated() && request.image().is_some() {
+        return Err(Error::invalid(OPERATION, "the memory is dedicated to an image; import it as an `ImportedImage`"));
+    }
     let features = interop.buffer_features(incoming.kind(), options.usage)?;
     let types = incoming
         .handle_type(&features)

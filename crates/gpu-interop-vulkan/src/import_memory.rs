@@ -21,6 +21,12 @@ impl<'a> Incoming<'a> {
     pub(crate) fn new(operation: &'static str, interop: &'a VulkanInterop, request: &'a MemoryImport) -> Result<Self> {
         let handle = Importable::new(operation, request.handle())?;
         request.validate(operation, interop.identity())?;
+        if request.is_native_of_the_cpu() {
+            return Err(Error::unsupported(
+                operation,
+                "memory of a backend on the CPU is no memory of Vulkan's driver; export Vulkan's, and import it in the backend",
+            ));
+        }
         Ok(Self { operation, interop, request, handle })
     }
 

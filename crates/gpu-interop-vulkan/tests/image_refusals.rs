@@ -144,6 +144,13 @@ fn imports_that_cannot_be_give_the_handle_back() {
         (request(), ImageImportOptions::new(greater), ErrorKind::InvalidArgument),
         (request(), ImageImportOptions::new(flat().levels(9)), ErrorKind::InvalidArgument),
         (request(), ImageImportOptions::new(with(vk::Format::D16_UNORM, IMAGE_USAGE)), ErrorKind::Unsupported),
+        // Those that fit the memory, and are not what the exporter has there.
+        (
+            request(),
+            ImageImportOptions::new(ImageSpec::new(View::TYPE_2D, [8, 2, 1], FORMAT, IMAGE_USAGE)),
+            ErrorKind::InvalidArgument,
+        ),
+        (request(), ImageImportOptions::new(with(vk::Format::R32_SFLOAT, IMAGE_USAGE)), ErrorKind::InvalidArgument),
         (request(), good.memory_type(31), ErrorKind::InvalidArgument),
         (request().exported_by(stranger), good, ErrorKind::DeviceMismatch),
     ];
@@ -158,6 +165,24 @@ fn imports_that_cannot_be_give_the_handle_back() {
         // The handle that came back is as good as new.
         ImportedImage::new(context.interop(), request, &good).expect("import");
     }
+}
+
+/// A dedicated allocation is of its image alone, and one image begins where the exporter says.
+#[test]
+fn memory_of_an_image_is_no_buffer_and_no_image_elsewhere() {
+    use gpu_interop_vulkan::{BufferImportOptions, ImageImportOptions, ImportedBuffer, ImportedImage};
+    let Some(context) = vulkan() else { return };
+    let exported =
+        ExportableImage::new(context.interop(), &ImageOptions::new(flat()).dedicated(true)).expect("an image");
+    let request = exported.import_request().expect("export");
+    let options = BufferImportOptions::new(request.size(), vk::BufferUsageFlags::TRANSFER_SRC);
+    let failure = ImportedBuffer::new(context.interop(), request, &options).expect_err("an image's");
+    assert_eq!(failure.kind(), ErrorKind::InvalidArgument, "{}", failure.error());
+    let behind = ExportableImage::new(context.interop(), &ImageOptions::new(flat()).offset(1 << 16)).expect("an image");
+    let request = behind.import_request().expect("export");
+    let failure =
+        ImportedImage::new(context.interop(), request, &ImageImportOptions::new(flat())).expect_err("another place");
+    assert!(failure.error().to_string().contains("offset"), "{}", failure.error());
 }
 
 #[test]

@@ -227,3 +227,20 @@ fn descriptors_that_cannot_be_semaphores() {
     }
     assert_eq!(open_descriptors(), count);
 }
+
+/// What another backend on the CPU has in its memory is the application's, and lavapipe would take it for its own header.
+#[test]
+fn native_memory_of_the_cpu_is_no_memory_of_the_driver() {
+    let _alone = alone();
+    let Some(context) = vulkan() else { return };
+    let host = DeviceIdentity { kind: gpu_interop_core::DeviceKind::Cpu, ..DeviceIdentity::default() };
+    for exporter in [Some(host), None] {
+        // SAFETY: rejected before a driver sees it.
+        let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(memfd(SIZE)), SIZE).native(true) };
+        let request = exporter.into_iter().fold(request, MemoryImport::exported_by);
+        let options = BufferImportOptions::new(SIZE, USAGE);
+        let failure = ImportedBuffer::new(context.interop(), request, &options).expect_err("not Vulkan's");
+        assert_eq!(failure.kind(), ErrorKind::Unsupported, "{}", failure.error());
+        assert!(failure.into_request().handle().as_fd().is_some(), "the handle comes back");
+    }
+}

@@ -60,15 +60,15 @@ impl Bridges {
     /// # Errors
     /// What the exporter answers ([`ExporterTimeline::waiter`]).
     pub(crate) fn bridge(&self, timeline: &dyn ExporterTimeline) -> Result<Bridge> {
-        // Dropped without the lock, should one of them be the last.
-        let known;
-        let mut machines = lock(&self.machines);
-        machines.retain(|machine| machine.strong_count() > 0);
-        known = live(&machines);
+        // The exporter is asked without the lock: it may make timelines itself. Two threads at once may make two machines for
+        // timelines that one would serve.
+        let known = self.live();
         let machine = match known.iter().find(|machine| machine.serves(timeline)) {
             Some(machine) => machine.clone(),
             None => {
                 let machine = Arc::new(Machine::new(timeline.waiter()?, self.words.clone()));
+                let mut machines = lock(&self.machines);
+                machines.retain(|machine| machine.strong_count() > 0);
                 machines.push(Arc::downgrade(&machine));
                 machine
             }

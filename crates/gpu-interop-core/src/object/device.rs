@@ -274,7 +274,8 @@ impl Device {
     ///
     /// The owner is let go at the first call of [`Device::collect`], or of what collects by itself, after the returned stream
     /// has been dropped and all that was enqueued has run; by whichever thread makes that call. A device that is closed while
-    /// work is pending for ever keeps it for good.
+    /// work is pending for ever keeps it for good. The owner must not hold this device or an object of it: dropped with work
+    /// pending, neither would ever be freed.
     ///
     /// # Safety
     /// `raw` is a stream of this very device, live as long as `owner`. It does not capture a graph while the returned stream

@@ -219,6 +219,7 @@ impl Graph {
         let device = self.device();
         stream.runs(OPERATION)?;
         stream.check_device(OPERATION, "graph", device)?;
+        stream.about_to_wait();
         let semaphores = lock(&self.semaphores);
         let timelines = || semaphores.signals.iter().flat_map(|batch| &batch.timelines);
         let mut previous: SmallVec<[u64; INLINE]> = SmallVec::new();

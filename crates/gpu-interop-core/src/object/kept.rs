@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use smallvec::SmallVec;
 
 use super::resource::{Container, Resource};
-use super::slots::Waiting;
+use super::slots::Met;
 use crate::backend::RawEvent;
 
 /// What a retired object waits for.
@@ -26,13 +26,9 @@ pub(super) struct Retired {
     pub(super) behind: Option<Behind>,
 }
 
-/// Waits for something outside that a free would wait for, too.
-#[derive(Debug, Clone)]
-pub(super) struct Behind {
-    pub(super) own: Waiting,
-    /// Also streams of other devices that are the same hardware.
-    pub(super) others: bool,
-}
+/// Streams that wait for something outside, for which a free would wait, too: also those of other devices that are the same
+/// hardware. Each by the number of its device and its slot, with how many of its markers had passed.
+pub(super) type Behind = SmallVec<[((u64, usize), Met); 2]>;
 
 /// What was let go and is not gone.
 #[derive(Debug, Default)]

@@ -21,7 +21,7 @@
 //! destroyed under the call.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ use smallvec::SmallVec;
 use super::kept::{Behind, Kept, Retired, Wait};
 use super::progress::{self, is_lost};
 use super::resource::{Borrower, Resource};
-use super::slots::{Live, Met, Slots, User, Waiting};
+use super::slots::{Live, Met, Slots, User};
 use super::{host_function, neighbours};
 use crate::backend::{BackendDevice, RawStream};
 use crate::bridge::{Bridges, Threads};
@@ -43,10 +43,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(50);
 
 /// The streams of a device and the objects that wait for them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lifetimes {
+    /// Its number in this process.
+    id: u64,
     slots: Slots,
     kept: Mutex<Kept>,
+    /// Whether something was let go and is not gone.
+    some_kept: AtomicBool,
     /// What was let go inside a host function, where no driver may be called, and the streams it was used on.
     deferred: Mutex<Vec<(Resource, u64)>>,
     /// What imports and lent streams borrow from, until they have ended.
@@ -57,6 +61,23 @@ pub(super) struct Lifetimes {
     pub(super) raisers: Threads,
     /// The device is closed, and what is pending stays so.
     given_up: AtomicBool,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            slots: Slots::default(),
+            kept: Mutex::default(),
+            some_kept: AtomicBool::new(false),
+            deferred: Mutex::default(),
+            owners: Mutex::default(),
+            due: AtomicUsize::new(0),
+            raisers: Threads::default(),
+            given_up: AtomicBool::new(false),
+        }
+    }
 }
 
 impl Lifetimes {
@@ -76,8 +97,8 @@ impl Lifetimes {
     }
 
     /// The streams that may wait for something outside.
-    pub(super) fn waiting(&self, device: &dyn BackendDevice) -> Waiting {
-        self.slots.waiting(device)
+    pub(super) fn waiting(&self, device: &dyn BackendDevice) -> Behind {
+        self.slots.waiting(device).into_iter().map(|(slot, met)| ((self.id, slot), met)).collect()
     }
 
     /// Keeps what a new import or lent stream borrows from.
@@ -90,7 +111,10 @@ impl Lifetimes {
     /// Frees `resource` now if the streams in `used` are idle, else later.
     pub(super) fn retire(&self, device: &dyn BackendDevice, resource: Resource, used: u64) -> Result<()> {
         if host_function::running() {
+            // What it lives in may be let go before anybody adopts this.
+            lock(&self.kept).enter(&resource);
             lock(&self.deferred).push((resource, used));
+            self.some_kept.store(true, Ordering::Relaxed);
             return Ok(());
         }
         if matches!(resource, Resource::Event(_)) {
@@ -105,11 +129,13 @@ impl Lifetimes {
             kept.enter(&resource);
             if behind.is_some() || !entry.waits.is_empty() || kept.is_occupied(&resource) {
                 kept.retired.push(Retired { behind, ..entry });
+                self.some_kept.store(true, Ordering::Relaxed);
                 return Ok(());
             }
             kept.at_work += 1;
         }
-        let freed = self.free(device, resource).map(drop);
+        // The owner goes last: its destructor is the application's, and may panic.
+        let freed = self.free(device, resource);
         let again = {
             let mut kept = lock(&self.kept);
             kept.leave(&resource);
@@ -118,7 +144,7 @@ impl Lifetimes {
         if again {
             self.collect(device);
         }
-        freed
+        freed.map(drop)
     }
 
     /// Whether freeing would block until streams' waits are met, which this thread may be the one to bring about: what is
@@ -144,17 +170,23 @@ impl Lifetimes {
         }
         let now = outside.as_ref()?;
         let Some(behind) = &entry.behind else { return Some(now.clone()) };
+        let find = |stream: &(u64, usize)| now.iter().find(|(now, _)| now == stream).map(|(_, met)| *met);
         // The marker of that time may be of before the last of those waits, so the one after it counts.
         let follows = |met: Met, then: Met| met.zip(then).is_some_and(|(met, then)| met > then + 1);
-        let is_met = |(slot, then): &(usize, Met)| now.own.iter().all(|(now, met)| now != slot || follows(*met, *then));
-        let lets_go = kept >= MANY && !now.others && !behind.others && behind.own.iter().all(is_met);
-        (!lets_go).then(|| behind.clone())
+        let is_met = |(stream, then): &((u64, usize), Met)| find(stream).is_none_or(|met| follows(met, *then));
+        if kept >= MANY && behind.iter().all(is_met) {
+            return None;
+        }
+        // A stream that waits for nothing any more, or that was not known to be how far, counts from here on.
+        let known = |(stream, then): &((u64, usize), Met)| Some((*stream, then.or(find(stream)?)));
+        Some(behind.iter().filter_map(known).collect())
     }
 
     /// The streams' waits for something outside that a free would wait for, too.
     fn outside(&self, device: &dyn BackendDevice) -> Option<Behind> {
-        let (own, others) = (self.waiting(device), neighbours::wait_outside(device, self));
-        (!own.is_empty() || others).then_some(Behind { own, others })
+        let mut all = self.waiting(device);
+        all.extend(neighbours::waiting(device, self));
+        (!all.is_empty()).then_some(all)
     }
 
     /// Records an event on each busy stream in `used`.
@@ -183,13 +215,31 @@ impl Lifetimes {
         }
     }
 
+    /// Frees what was kept because streams waited for something outside, if none does: the next wait may be one that its own
+    /// thread is to meet, and what is let go before it does stays.
+    #[inline]
+    pub(super) fn about_to_wait(&self, device: &dyn BackendDevice) {
+        // Relaxed: other threads' drops are no part of this thread's order.
+        if self.some_kept.load(Ordering::Relaxed) {
+            self.collect_before_wait(device);
+        }
+    }
+
+    #[cold]
+    fn collect_before_wait(&self, device: &dyn BackendDevice) {
+        if device.frees_wait_for_streams() && self.outside(device).is_none() {
+            self.collect(device);
+        }
+    }
+
     /// Retires what was let go inside host functions.
     fn adopt(&self, device: &dyn BackendDevice) {
-        for (resource, used) in std::mem::take(&mut *lock(&self.deferred)) {
+        // Not in the loop's head, where the lock would be held until the loop has ended: host functions wait for it, and the
+        // driver may wait for them.
+        let deferred = std::mem::take(&mut *lock(&self.deferred));
+        for (resource, used) in deferred {
             let waits = self.fence(device, used);
-            let mut kept = lock(&self.kept);
-            kept.enter(&resource);
-            kept.retired.push(Retired { resource, waits, behind: None });
+            lock(&self.kept).retired.push(Retired { resource, waits, behind: None });
         }
     }
 
@@ -248,6 +298,7 @@ impl Lifetimes {
         let mut kept = lock(&self.kept);
         stay.append(&mut kept.retired);
         kept.retired = stay;
+        self.some_kept.store(!kept.retired.is_empty(), Ordering::Relaxed);
         kept.finish(&freed)
     }
 
@@ -338,7 +389,7 @@ impl Lifetimes {
                 kept.retired.is_empty() && kept.at_work == 0
             };
             // The words are freed next.
-            let blocks = device.frees_wait_for_streams() && neighbours::wait_outside(device, self);
+            let blocks = device.frees_wait_for_streams() && !neighbours::waiting(device, self).is_empty();
             if freed && self.is_at_rest(bridges) && !blocks {
                 return true;
             }

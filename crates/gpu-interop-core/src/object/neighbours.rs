@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
+use super::kept::Behind;
 use super::lifetime::{Lifetimes, lock};
 use crate::backend::BackendDevice;
 
@@ -23,19 +24,19 @@ pub(super) fn join(backend: &str, raw: &Arc<dyn BackendDevice>, lifetimes: &Arc<
     all.push(Neighbour { backend: backend.to_owned(), raw: Arc::downgrade(raw), lifetimes: Arc::downgrade(lifetimes) });
 }
 
-/// Whether a stream of another device that is the same hardware may wait for something outside.
-pub(super) fn wait_outside(device: &dyn BackendDevice, lifetimes: &Lifetimes) -> bool {
+/// The streams of other devices that are the same hardware which may wait for something outside.
+pub(super) fn waiting(device: &dyn BackendDevice, lifetimes: &Lifetimes) -> Behind {
     // Let go when nothing is locked: these may be the last to hold a device.
     let others: Vec<_> = {
         let all = lock(&ALL);
         if all.len() < 2 {
-            return false;
+            return Behind::new();
         }
         let is_own = |other: &&Neighbour| std::ptr::eq(other.lifetimes.as_ptr(), lifetimes);
-        let Some(own) = all.iter().find(is_own) else { return false };
+        let Some(own) = all.iter().find(is_own) else { return Behind::new() };
         let same = |other: &&Neighbour| other.backend == own.backend && !is_own(other);
         all.iter().filter(same).filter_map(|other| Some((other.raw.upgrade()?, other.lifetimes.upgrade()?))).collect()
     };
     let same = |other: &Arc<dyn BackendDevice>| other.identity() == device.identity();
-    others.iter().any(|(raw, lifetimes)| same(raw) && !lifetimes.waiting(&**raw).is_empty())
+    others.iter().filter(|(raw, _)| same(raw)).flat_map(|(raw, lifetimes)| lifetimes.waiting(&**raw)).collect()
 }

@@ -357,6 +357,7 @@ impl Stream {
     /// device, or parameters of the wrong sort; then nothing is enqueued. Else what the driver answers.
     #[inline(always)]
     pub fn wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
+        self.about_to_wait();
         let waited = match (self.recording(), waits) {
             (Some(recording), _) => recording.wait(self, User::stream(WAIT, self), waits),
             (None, [wait]) => wait.begin(self).and_then(|()| {

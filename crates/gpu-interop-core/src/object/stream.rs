@@ -53,6 +53,15 @@ impl Stream {
         Self { owned, raw, slot, live: None, faults: Arc::default(), recording: Some(Recording::default()) }
     }
 
+    /// Called before the stream is given something to wait for that other streams need not bring about.
+    #[inline]
+    pub(super) fn about_to_wait(&self) {
+        if self.recording.is_none() {
+            let device = self.device();
+            device.lifetimes.about_to_wait(&*device.raw);
+        }
+    }
+
     /// Notes that the stream was given something to wait for that other streams need not bring about.
     #[inline]
     pub(super) fn waits_outside(&self) {

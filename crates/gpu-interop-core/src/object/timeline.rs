@@ -406,6 +406,7 @@ impl Stream {
             )
             .with_context("value", value));
         }
+        self.about_to_wait();
         bridge.prepare()?;
         let ticket = device.bridges.take(&*device.raw)?;
         // SAFETY: the stream is live; the word is aligned, and live until every stream is idle.

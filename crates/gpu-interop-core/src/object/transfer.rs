@@ -141,6 +141,7 @@ impl Stream {
     ) -> Result<()> {
         let word = word.into();
         self.enter_word("Stream::wait_value_u32", word, 4, Feature::StreamMemoryOperations32)?;
+        self.about_to_wait();
         // SAFETY: the word is live on this device and naturally aligned.
         self.call(|device, stream| unsafe { device.wait_value_u32(stream, word.ptr, value, condition) })?;
         self.waits_outside();
@@ -159,6 +160,7 @@ impl Stream {
     ) -> Result<()> {
         let word = word.into();
         self.enter_word("Stream::wait_value_u64", word, 8, Feature::StreamMemoryOperations64)?;
+        self.about_to_wait();
         // SAFETY: the word is live on this device and naturally aligned.
         self.call(|device, stream| unsafe { device.wait_value_u64(stream, word.ptr, value, condition) })?;
         self.waits_outside();

@@ -144,3 +144,14 @@ fn memory_fd() -> std::os::fd::OwnedFd {
 fn device(byte: u8) -> DeviceIdentity {
     DeviceIdentity { uuid: Uuid::from_bytes([byte; 16]), ..DeviceIdentity::default() }
 }
+
+/// What a backend on the CPU has in its memory is the application's, and Mesa would take it for its own header.
+#[test]
+fn native_memory_of_the_cpu_is_rejected_and_comes_back() {
+    let gl = interop(&driver::ALL);
+    // SAFETY: rejected before a driver sees it.
+    let request = unsafe { memory_request(named("native of the CPU"), SIZE).native(true) };
+    let failure = gl.import_memory(request).expect_err("not OpenGL's");
+    assert_eq!(failure.kind(), ErrorKind::Unsupported, "{}", failure.error());
+    assert_eq!(open("native of the CPU"), 1, "the handle comes back");
+}

@@ -65,6 +65,8 @@ impl ImportedImage {
     /// # Errors
     /// Those of [`ExportableImage::new`](crate::ExportableImage::new) for the image, and those of
     /// [`ImportedBuffer::new`](crate::ImportedBuffer::new) for the memory.
+    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the request says that the memory holds
+    /// another image, or the same one at another offset than 0.
     pub fn new(
         interop: &VulkanInterop,
         request: MemoryImport,
@@ -87,6 +89,7 @@ impl ImportedImage {
 fn import(interop: &VulkanInterop, request: &MemoryImport, options: &ImageImportOptions) -> Result<OwnedImage> {
     let incoming = Incoming::new(OPERATION, interop, request)?;
     let features = options.image.check(OPERATION, interop, incoming.kind())?;
+    options.image.check_exported(OPERATION, interop, request.image())?;
     let types = incoming
         .handle_type(&features)
         .map_err(|error| error.with_context("image", format_args!("{:?}", options.image)))?;

@@ -15,7 +15,6 @@ use crate::error::Checked;
 use crate::format::TexelFormat;
 use crate::interop::VulkanInterop;
 use crate::memory::{Memory, Needs};
-use crate::shape::array_usage;
 use crate::tracking::{Object, Ownership, State};
 pub use export::{ExportableImage, ImageOptions};
 pub use import::{ImageImportOptions, ImportedImage};
@@ -178,24 +177,7 @@ impl OwnedImage {
     /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) for linear tiling: such an image is mapped
     /// as a buffer, with the offsets of [`subresource_layout`](Self::subresource_layout).
     pub fn array_desc(&self) -> Result<MipmappedArrayDesc> {
-        let spec = self.spec();
-        if spec.tiling != vk::ImageTiling::OPTIMAL {
-            return Err(Error::unsupported(
-                "OwnedImage::array_desc",
-                "an image of linear tiling is no array; map it as a buffer and use OwnedImage::subresource_layout",
-            ));
-        }
-        let shape = spec.shape()?;
-        // Measured: with a single level both drivers agree, and with all of them.
-        let is_laid_out_for_all = spec.layers > 1 && spec.levels > 1 && self.interop().is_nvidia_driver();
-        Ok(MipmappedArrayDesc {
-            offset: self.offset(),
-            shape,
-            format: self.format().array,
-            levels: spec.levels,
-            layout_levels: is_laid_out_for_all.then(|| shape.max_levels()),
-            usage: array_usage(spec.usage),
-        })
+        self.spec().array_desc("OwnedImage::array_desc", self.interop(), self.offset())
     }
 
     /// Says that the whole image is in `VK_IMAGE_LAYOUT_GENERAL` now and belongs to the context's queue family, after

@@ -1,12 +1,12 @@
 //! What an image is.
 
 use ash::vk;
-use gpu_interop_core::{ArrayShape, Error, MemoryHandleKind, Result};
+use gpu_interop_core::{ArrayShape, Error, MemoryHandleKind, MipmappedArrayDesc, Result};
 
 use crate::format::TexelFormat;
 use crate::interop::VulkanInterop;
 use crate::query::{ExternalFeatures, ImageQuery};
-use crate::shape::array_shape;
+use crate::shape::{array_shape, array_usage};
 
 /// What an image is: everything that the exporter and a Vulkan importer must agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +124,55 @@ impl ImageSpec {
             _ => vk::ImageCreateFlags::empty(),
         };
         ImageQuery { format: self.format, image_type, tiling: self.tiling, usage: self.usage, flags }
+    }
+
+    /// The image as a mipmapped array at this offset of its memory.
+    pub(super) fn array_desc(
+        &self,
+        operation: &'static str,
+        interop: &VulkanInterop,
+        offset: u64,
+    ) -> Result<MipmappedArrayDesc> {
+        if self.tiling != vk::ImageTiling::OPTIMAL {
+            return Err(Error::unsupported(
+                operation,
+                "an image of linear tiling is no array; map it as a buffer and use OwnedImage::subresource_layout",
+            ));
+        }
+        let shape = self.shape()?;
+        // Measured: with a single level both drivers agree, and with all of them.
+        let is_laid_out_for_all = self.layers > 1 && self.levels > 1 && interop.is_nvidia_driver();
+        Ok(MipmappedArrayDesc {
+            offset,
+            shape,
+            format: self.texel_format()?.array,
+            levels: self.levels,
+            layout_levels: is_laid_out_for_all.then(|| shape.max_levels()),
+            usage: array_usage(self.usage),
+        })
+    }
+
+    /// Rejects memory of another image, if the exporter said which it holds.
+    pub(super) fn check_exported(
+        &self,
+        operation: &'static str,
+        interop: &VulkanInterop,
+        exported: Option<&MipmappedArrayDesc>,
+    ) -> Result<()> {
+        let Some(exported) = exported else { return Ok(()) };
+        // An imported image begins with its memory.
+        let own = self.array_desc(operation, interop, 0)?;
+        let same = [
+            ("offset", own.offset == exported.offset),
+            ("shape", own.shape == exported.shape),
+            ("format", own.format == exported.format),
+            ("number of mip levels", own.levels == exported.levels),
+        ];
+        let Some((what, _)) = same.into_iter().find(|(_, same)| !same) else { return Ok(()) };
+        let message = format!("the {what} is not that of the exporter's image; import the image that the exporter has");
+        Err(Error::invalid(operation, message)
+            .with_context("exporter's image", format_args!("{exported:?}"))
+            .with_context("image", format_args!("{own:?}")))
     }
 
     /// Checks the image as such, and then asks the device whether it has it, shared as `kind`.

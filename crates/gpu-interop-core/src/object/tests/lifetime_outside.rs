@@ -8,6 +8,7 @@ use super::recorder::{Call, Recorder, gpu};
 use super::{SIZE, binary, import, mapped, open, open_on};
 use crate::backend::WaitCondition;
 use crate::kernel::ModuleImage;
+use crate::object::host_function::without_driver_calls;
 use crate::object::{Device, MappedBuffer, Stream};
 
 const LONG: Duration = Duration::from_secs(9);
@@ -82,21 +83,100 @@ fn semaphores_and_graphs_are_waits_too() {
 #[test]
 fn what_is_kept_is_bounded_while_waits_are_met() {
     let (recorder, device, stream, word) = waiting();
-    let other = device.create_stream().expect("stream");
+    let (second, other) = (device.create_stream().expect("stream"), device.create_stream().expect("stream"));
+    recorder.hold(second.as_raw());
+    wait(&second, &word);
     let live = recorder.live();
-    for _ in 0..500 {
+    for frame in 0..500 {
         drop(import(&device));
         // What is waited for is met, and something else is waited for by then.
-        recorder.finish(stream.as_raw());
-        recorder.hold(stream.as_raw());
-        wait(&stream, &word);
+        let next = if frame % 2 == 0 { &stream } else { &second };
+        recorder.finish(next.as_raw());
+        recorder.hold(next.as_raw());
+        wait(next, &word);
         other.synchronize().expect("idle; collects");
     }
+    recorder.finish(second.as_raw());
     let kept = recorder.live() - live;
     assert!((32..=80).contains(&kept), "{kept} objects are kept");
     recorder.finish(stream.as_raw());
     device.collect();
     assert!(recorder.live() <= live, "all are gone when nothing is waited for");
+}
+
+/// One thread enqueues a wait, lets something go, and meets the wait. Nothing else is called, and nothing stays.
+#[test]
+fn the_next_wait_frees_what_was_kept_if_nothing_is_waited_for() {
+    let (recorder, device, stream, word) = waiting();
+    let live = recorder.live();
+    for _ in 0..500 {
+        drop(import(&device));
+        recorder.finish(stream.as_raw());
+        recorder.hold(stream.as_raw());
+        wait(&stream, &word);
+        assert!(recorder.live() <= live + 1, "{} objects are kept", recorder.live() - live);
+    }
+    recorder.finish(stream.as_raw());
+}
+
+/// Two devices of the same hardware, each given frame after frame: what one lets go is bounded, too.
+#[test]
+fn what_is_kept_is_bounded_beside_a_busy_neighbour() {
+    let open = || {
+        let recorder = Recorder::new(gpu(0x53));
+        recorder.frees_wait_for_streams();
+        open_on(recorder)
+    };
+    let ((first, neighbour), (second, device)) = (open(), open());
+    let (stream, word) = (neighbour.create_stream().expect("stream"), mapped(&neighbour));
+    first.hold(stream.as_raw());
+    wait(&stream, &word);
+    let live = second.live();
+    for _ in 0..500 {
+        drop(import(&device));
+        first.finish(stream.as_raw());
+        first.hold(stream.as_raw());
+        wait(&stream, &word);
+    }
+    let kept = second.live() - live;
+    assert!(kept <= 130, "{kept} objects are kept");
+    // A neighbour that is gone is waited for no longer.
+    first.finish(stream.as_raw());
+    drop((word, stream, neighbour));
+    device.collect();
+    assert_eq!(second.live(), live);
+}
+
+/// Host functions that drop objects need no lock that is held over a driver call.
+#[test]
+fn host_functions_let_go_while_another_thread_calls_the_driver() {
+    let (recorder, device) = open();
+    let device = Arc::new(device);
+    let (busy, used) = (device.create_stream().expect("stream"), mapped(&device));
+    recorder.hold(busy.as_raw());
+    busy.fill(&used, 1).expect("fills");
+    without_driver_calls(|| drop(used));
+    let (inside, entered) = channel();
+    let (go_on, released) = channel::<()>();
+    recorder.before_record(move || {
+        let _ = inside.send(());
+        let _ = released.recv_timeout(LONG);
+    });
+    std::thread::scope(|scope| {
+        let collects = scope.spawn(|| device.collect());
+        entered.recv_timeout(LONG).expect("an event is recorded behind the busy stream");
+        let (done, dropped) = channel();
+        let other = import(&device);
+        scope.spawn(move || {
+            without_driver_calls(|| drop(other));
+            let _ = done.send(());
+        });
+        let in_time = dropped.recv_timeout(Duration::from_secs(2));
+        let _ = go_on.send(());
+        collects.join().expect("collects");
+        assert_eq!(in_time, Ok(()), "the host function waits for the thread that calls the driver");
+    });
+    recorder.finish(busy.as_raw());
 }
 
 /// Nobody meets the wait: it is this thread's turn, however much it lets go before.

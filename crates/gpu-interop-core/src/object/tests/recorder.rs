@@ -77,6 +77,7 @@ struct State {
     failed_imports: usize,
     before_free_buffer: Option<Box<dyn FnOnce() + Send>>,
     before_signal: Option<Box<dyn FnOnce() + Send>>,
+    before_record: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl State {
@@ -317,6 +318,11 @@ impl Recorder {
     /// Runs `hook` on the thread that signals semaphores next, right before the signal is enqueued.
     pub(super) fn before_signal(&self, hook: impl FnOnce() + Send + 'static) {
         self.lock().before_signal = Some(Box::new(hook));
+    }
+
+    /// Runs `hook` on the thread that records the next event, right before the event is recorded.
+    pub(super) fn before_record(&self, hook: impl FnOnce() + Send + 'static) {
+        self.lock().before_record = Some(Box::new(hook));
     }
 
     /// How many objects are live, events included.

@@ -230,6 +230,11 @@ unsafe impl BackendDevice for Recorder {
     }
 
     unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()> {
+        // The hook may take the lock.
+        let hook = self.lock().before_record.take();
+        if let Some(hook) = hook {
+            hook();
+        }
         let mut state = self.begin(Call::RecordEvent(event, stream))?;
         state.require(Object::Event(event.get() as u64));
         state.require(Object::Stream(stream.get() as u64));
