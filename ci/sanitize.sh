@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests under AddressSanitizer, with its check for leaks, and ThreadSanitizer: those of core, driver, host and CUDA, and the
-# conformance suite of CUDA on the library that plays NVIDIA's driver, which is built for the sanitizer as well.
+# conformance suite of CUDA on sim-cuda, which is built for the sanitizer as well.
 #
 #   sanitize.sh [address|thread...]   without one, both
 #
@@ -62,7 +62,7 @@ check() { # SANITIZER
     local reports=$folder/reports
     rm -rf "$reports"
     mkdir -p "$reports"
-    # Generic functions of the standard library are compiled here, not taken from it. The library that plays the driver
+    # Generic functions of the standard library are compiled here, not taken from it. The simulator
     # takes the sanitizer's functions from the program that loads it.
     flags="-Zsanitizer=$sanitizer -Cunsafe-allow-abi-mismatch=sanitizer -Zshare-generics=no"
     flags+=" -Clink-arg=-Wl,--export-dynamic"
@@ -89,7 +89,7 @@ check() { # SANITIZER
     step "tests"
     local failed=0
     cargo test "${packages[@]}" --lib "${tests[@]}" --no-fail-fast || failed=1
-    step "conformance of CUDA on the library that plays its driver"
+    step "conformance of CUDA on sim-cuda"
     # Scenarios that count what a process holds see freed memory that is kept back, so less of it is.
     [ "$sanitizer" = thread ] || ASAN_OPTIONS+=:quarantine_size_mb=1:thread_local_quarantine_size_kb=1
     GPU_INTEROP_CUDA_LIBRARY=$folder/$target/debug/libgpu_interop_sim_cuda.so cargo test "${packages[@]}" --test sims -- \
