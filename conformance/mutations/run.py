@@ -74,7 +74,7 @@ def cargo(arguments, variables=None):
         return None, output
 
 
-def told(output):
+def reported(output):
     """The tests that failed, or what else says that something did."""
     tests = {match[1]: None for match in re.finditer(r"^---- (\S+)(?: stdout)? ----$", output, re.MULTILINE)}
     tests |= {match[1]: None for match in re.finditer(r"^test (\S+) +\.\.\. FAILED", output, re.MULTILINE)}
@@ -103,7 +103,7 @@ class Checks:
         status, output = cargo(shlex.split(check["run"]), variables)
         if status is None:
             return [f"did not end within {LIMIT} s"], None
-        return (None if status == 0 else told(output)), None
+        return (None if status == 0 else reported(output)), None
 
     def is_sound(self, name):
         """Whether the check passes without a defect. Asked once."""

@@ -5,7 +5,7 @@
 //!
 //! * The handle is an exporter's, with what its own request said: taken out of that, sent to another process of this suite,
 //!   or back from an import that failed. Memory of a backend's own, too, where it is imported as another API's on purpose:
-//!   less than the driver dies of.
+//!   less than crashes the driver.
 //! * The request is rejected before a driver is called, which the scenario checks.
 //! * The driver is asked to reject it, or to take it without harm. Then nothing behind the exporter's memory is read or
 //!   written. Where a driver was seen to crash, it is called in another process (`misbehaviour.*`), not with this.

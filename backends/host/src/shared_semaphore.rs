@@ -85,7 +85,9 @@ impl SharedSemaphore {
         // Only memory may be read from.
         if sys::check_is_memory(borrowed).is_err() || !is_semaphore(borrowed) {
             return Err(rejected(
-                "the handle is no semaphore of the host backend, which can import no other kind; use a `Timeline` for Vulkan's".into(),
+                "the handle is no semaphore of the host backend, which can import no other kind; use a `Timeline` for \
+                 Vulkan's"
+                    .into(),
             ));
         }
         if !sys::cannot_shrink(borrowed) || sys::size(OPERATION, borrowed)? < sys::page() {

@@ -71,7 +71,7 @@ fn work_touches_its_range_and_nothing_around_it() {
     }
 }
 
-/// New processes inherit nothing, and whoever imports memory cannot take it away.
+/// New processes inherit no descriptor, and an importer cannot shrink the memory.
 #[test]
 #[cfg(target_os = "linux")]
 fn handles_are_not_inherited_and_memory_does_not_shrink() {
@@ -146,8 +146,8 @@ fn a_closed_device_keeps_no_stream() {
             let [one, other] = [&binary, &timeline].map(|semaphore| {
                 device.import_semaphore(semaphore.import_request().expect("exports")).expect("imports")
             });
-            let (tell, told) = mpsc::channel();
-            stream.launch_host_function(move || tell.send(thread()).expect("it is received")).expect("enqueues");
+            let (running, worker) = mpsc::channel();
+            stream.launch_host_function(move || running.send(thread()).expect("it is received")).expect("enqueues");
             match what {
                 "a word" => stream
                     .wait_value_u64(buffer.slice(..8).expect("a word"), 7, WaitCondition::Equal)
@@ -155,7 +155,7 @@ fn a_closed_device_keeps_no_stream() {
                 "a binary semaphore" => stream.wait(&[one.wait()]).expect("enqueues"),
                 _ => stream.wait(&[other.wait_value(1)]).expect("enqueues"),
             }
-            let thread = told.recv_timeout(LONG).expect("the stream runs");
+            let thread = worker.recv_timeout(LONG).expect("the stream runs");
             drop((stream, one, other, buffer, device));
             sender.send(thread).expect("the test waits");
         });
@@ -170,7 +170,7 @@ fn a_closed_device_keeps_no_stream() {
 }
 
 #[test]
-fn whoever_synchronises_is_told() {
+fn a_synchronisation_returns_after_the_work() {
     let device = device();
     let stream = Arc::new(device.create_stream().expect("a stream"));
     let ran = Arc::new(AtomicU32::new(0));
@@ -185,7 +185,7 @@ fn whoever_synchronises_is_told() {
         let (sender, receiver) = mpsc::channel();
         let there = stream.clone();
         std::thread::spawn(move || sender.send(there.synchronize().map(drop)).expect("the test waits"));
-        receiver.recv_timeout(LONG).expect("told").expect("no failure");
+        receiver.recv_timeout(LONG).expect("the synchronisation returns").expect("no failure");
         assert_eq!(ran.load(Ordering::SeqCst), round);
     }
 }

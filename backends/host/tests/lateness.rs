@@ -11,7 +11,7 @@ use gpu_interop_host::{HostBackend, HostSemaphore};
 
 const LONG: Duration = Duration::from_secs(20);
 const BOTH: [TimelineStrategy; 2] = [TimelineStrategy::Native, TimelineStrategy::HostBridge];
-/// What is waited for comes this much after the wait: at once, while whoever waits still looks busily, and when it sleeps.
+/// Delays between a wait and its signal: none, while the waiter spins, and while it sleeps.
 const IDLE: [Duration; 3] = [Duration::ZERO, Duration::from_millis(2), Duration::from_millis(60)];
 /// Odd, for the median: a thread that the system did not run in time is no defect here.
 const ROUNDS: usize = 7;
@@ -31,8 +31,8 @@ fn baseline(idle: Duration) -> Duration {
         let pair = Arc::new((Mutex::new(false), Condvar::new()));
         let there = pair.clone();
         let waiting = std::thread::spawn(move || {
-            let told = there.0.lock().expect("no panic");
-            drop(there.1.wait_while(told, |told| !*told).expect("no panic"));
+            let reached = there.0.lock().expect("no panic");
+            drop(there.1.wait_while(reached, |reached| !*reached).expect("no panic"));
             Instant::now()
         });
         std::thread::sleep(idle);
@@ -75,8 +75,23 @@ fn timeline(device: &Device, strategy: TimelineStrategy) -> (HostSemaphore, Time
 /// Tells when the stream has come this far.
 fn reached(stream: &Stream) -> Receiver<Instant> {
     let (sender, receiver) = channel();
-    stream.launch_host_function(move || sender.send(Instant::now()).expect("somebody waits")).expect("enqueues");
+    stream.launch_host_function(move || sender.send(Instant::now()).expect("the test receives")).expect("enqueues");
     receiver
+}
+
+/// The exporter signals each value after the stream waits for it.
+fn a_stream_goes_on_soon(what: &str, device: &Device, exporter: &HostSemaphore, timeline: &Timeline) {
+    let stream = device.create_stream().expect("a stream");
+    let mut value = 0;
+    soon(what, |idle| {
+        value += 1;
+        stream.wait_timeline(timeline, value).expect("enqueues");
+        let reached = reached(&stream);
+        std::thread::sleep(idle);
+        let start = Instant::now();
+        exporter.signal_value(value).expect("signals");
+        (start, reached.recv_timeout(LONG).expect("the stream goes on"))
+    });
 }
 
 #[test]
@@ -84,17 +99,7 @@ fn a_stream_goes_on_soon_after_the_exporter_signals() {
     for strategy in BOTH {
         let device = device();
         let (exporter, timeline) = timeline(&device, strategy);
-        let stream = device.create_stream().expect("a stream");
-        let mut value = 0;
-        soon(&format!("a stream, {strategy}"), |idle| {
-            value += 1;
-            stream.wait_timeline(&timeline, value).expect("enqueues");
-            let reached = reached(&stream);
-            std::thread::sleep(idle);
-            let start = Instant::now();
-            exporter.signal_value(value).expect("signals");
-            (start, reached.recv_timeout(LONG).expect("the stream goes on"))
-        });
+        a_stream_goes_on_soon(&format!("a stream, {strategy}"), &device, &exporter, &timeline);
     }
 }
 
@@ -176,17 +181,7 @@ fn a_stream_goes_on_soon_after_an_exporter_without_a_waiter_signals() {
     let device = device();
     let exporter = HostSemaphore::timeline(0).expect("create");
     let timeline = Timeline::new(&device, Arc::new(Plain(exporter.clone()))).expect("a timeline");
-    let stream = device.create_stream().expect("a stream");
-    let mut value = 0;
-    soon("a stream that waits for what is polled", |idle| {
-        value += 1;
-        stream.wait_timeline(&timeline, value).expect("enqueues");
-        let reached = reached(&stream);
-        std::thread::sleep(idle);
-        let start = Instant::now();
-        exporter.signal_value(value).expect("signals");
-        (start, reached.recv_timeout(LONG).expect("the stream goes on"))
-    });
+    a_stream_goes_on_soon("a stream that waits for a polled timeline", &device, &exporter, &timeline);
 }
 
 /// With two timelines on one bridge, none keeps the other: what is enqueued while the bridge sleeps for the first wakes it.
@@ -303,7 +298,7 @@ fn streams_go_on_soon_after_a_word_is_written() {
     });
 }
 
-/// The end of a process that was to signal is noticed as soon, although nobody says so.
+/// The end of a process that was to signal is noticed as soon, without a notification.
 #[test]
 #[cfg(unix)]
 fn streams_go_on_soon_after_their_process_ends() {

@@ -126,13 +126,13 @@ fn a_backend_or_exporter_that_is_required_must_be_the_one_that_is_used() {
     let check = |requirement| super::check(&[requirement], &environment);
     assert_eq!(check(Requirement::Backend("host".into())), Ok(()));
     assert_eq!(check(Requirement::Exporter(ExporterName::Native)), Ok(()));
-    let refused = |requirement, part: &str| match check(requirement) {
+    let rejected = |requirement, part: &str| match check(requirement) {
         Err(Stop::Failed(reason)) => assert!(reason.contains(part), "{reason}"),
         other => panic!("{part}: {other:?}"),
     };
-    refused(Requirement::Backend("cuda".into()), "this run would use the backend host");
-    refused(Requirement::Exporter(ExporterName::Vulkan), "cannot be used: no loader");
-    refused(Requirement::Exporter(ExporterName::D3d12), "--exporter excludes it");
+    rejected(Requirement::Backend("cuda".into()), "this run would use the backend host");
+    rejected(Requirement::Exporter(ExporterName::Vulkan), "cannot be used: no loader");
+    rejected(Requirement::Exporter(ExporterName::D3d12), "--exporter excludes it");
 }
 
 #[test]

@@ -47,12 +47,12 @@ pub(crate) fn run_group(
     exporter: Option<ExporterName>,
     device: usize,
     seeds: Seeds,
-    tell: impl FnMut(Ran) -> Verdict,
+    report: impl FnMut(Ran) -> Verdict,
 ) -> Verdict {
     // The same for all of a group.
     let signals_by_host = scenarios.iter().any(|scenario| scenario.signals_by_host);
     let open = || Context::open_for(under_test.clone(), exporter, device, seeds.first, signals_by_host);
-    run_opened(open, scenarios, seeds, tell)
+    run_opened(open, scenarios, seeds, report)
 }
 
 /// As [`run_group`], with what `open` gives.
@@ -60,14 +60,14 @@ fn run_opened(
     open: impl FnOnce() -> Verdict<Context>,
     scenarios: &[&Scenario],
     seeds: Seeds,
-    mut tell: impl FnMut(Ran) -> Verdict,
+    mut report: impl FnMut(Ran) -> Verdict,
 ) -> Verdict {
     let mut context = match caught(open) {
         Ok(context) => Some(context),
         Err(stop) => {
             return scenarios
                 .iter()
-                .try_for_each(|_| tell(Ran { verdict: Err(stop.clone()), recorded: Recorded::default() }));
+                .try_for_each(|_| report(Ran { verdict: Err(stop.clone()), recorded: Recorded::default() }));
         }
     };
     let observations = context.as_ref().map(Context::observations).unwrap_or_default();
@@ -88,7 +88,7 @@ fn run_opened(
         heard = complaints.len();
         let verdict = and_around_it(verdict, [left_behind, complained]);
         let failed = matches!(verdict, Err(Stop::Failed(_)));
-        tell(Ran { verdict, recorded: observations.take() })?;
+        report(Ran { verdict, recorded: observations.take() })?;
         if failed {
             break;
         }

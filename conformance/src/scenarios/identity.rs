@@ -87,7 +87,7 @@ pub(super) fn somewhere_else() -> DeviceIdentity {
     }
 }
 
-/// The same request, of which nobody has said who exported it.
+/// The same request, without an exporter.
 fn unsaid(request: MemoryImport) -> MemoryImport {
     let size = request.size();
     resized(request, size)

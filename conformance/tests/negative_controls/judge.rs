@@ -46,8 +46,8 @@ fn status_at_exit() -> Result<(), Failed> {
 fn at_exit(fault: Fault, how: &str) -> Result<(), Failed> {
     let crashed = |case: &CaseReport| {
         let reason = case.reason.as_deref().unwrap_or_default();
-        let told = reason.starts_with("after the scenario: ") && reason.contains(how);
-        check(case.outcome == Outcome::Crashed && told, format!("not a crash after the scenario: {case:?}"))
+        let reported = reason.starts_with("after the scenario: ") && reason.contains(how);
+        check(case.outcome == Outcome::Crashed && reported, format!("not a crash after the scenario: {case:?}"))
     };
     let ended = |code, output: &std::process::Output| {
         check(output.status.code() == Some(code), format!("the run ended with {}", output.status))
@@ -74,8 +74,8 @@ fn hang_at_exit() -> Result<(), Failed> {
     let (output, report) = run(&Fault::HangsAtExit.backend(), &["--filter", "memory.fill@native", "--timeout", "6"])?;
     let case = only(&report)?;
     let reason = case.reason.as_deref().unwrap_or_default();
-    let told = reason.starts_with("after the scenario: ") && reason.contains("did not end");
-    check(case.outcome == Outcome::TimedOut && told, format!("{case:?}"))?;
+    let reported = reason.starts_with("after the scenario: ") && reason.contains("did not end");
+    check(case.outcome == Outcome::TimedOut && reported, format!("{case:?}"))?;
     check(output.status.code() == Some(1), format!("the run ended with {}", output.status))
 }
 

@@ -223,7 +223,7 @@ unsafe extern "C" fn wait_in_host_function(data: *mut c_void) {
 
 /// Changes the byte at an address.
 unsafe extern "C" fn change_byte(byte: *mut c_void) {
-    // SAFETY: a byte of a read's target, which nobody looks at before the stream is done.
+    // SAFETY: a byte of a read's target, which the test reads only after the stream is done.
     unsafe { *byte.cast::<u8>() ^= 0x40 };
 }
 

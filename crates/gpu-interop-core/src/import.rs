@@ -108,8 +108,8 @@ impl MemoryImport {
     /// be native goes through `cuMemImportFromShareableHandle` instead. Such an import has buffers, and no images.
     ///
     /// # Safety
-    /// `native` is true exactly if the memory is of the backend that imports it. A driver that is told the wrong sort may
-    /// crash.
+    /// `native` is true exactly if the memory is of the backend that imports it. A driver may crash
+    /// otherwise.
     #[must_use]
     pub unsafe fn native(mut self, native: bool) -> Self {
         self.native = native;
@@ -171,7 +171,7 @@ impl MemoryImport {
         &self.handle
     }
 
-    /// The handle, owned by the caller from here on. What the request [keeps](Self::keeping) is let go.
+    /// The handle, owned by the caller from here on. The owner that the request [keeps](Self::keeping) is dropped.
     #[must_use]
     pub fn into_handle(self) -> MemoryHandle {
         self.handle
@@ -331,7 +331,7 @@ impl SemaphoreImport {
         &self.handle
     }
 
-    /// The handle, owned by the caller from here on. What the request [keeps](Self::keeping) is let go.
+    /// The handle, owned by the caller from here on. The owner that the request [keeps](Self::keeping) is dropped.
     #[must_use]
     pub fn into_handle(self) -> SemaphoreHandle {
         self.handle

@@ -109,9 +109,8 @@ impl ExportableBuffer {
     }
 
     /// Exports the memory, for another process or API. To import it in this process, use
-    /// [`import_request`](Self::import_request). Every call gives a new descriptor or handle, owned by the caller, that keeps the
-    /// memory alive even after this buffer is gone. Rests on `vkGetMemoryFdKHR` or
-    /// `vkGetMemoryWin32HandleKHR`.
+    /// [`import_request`](Self::import_request). Every call gives a new descriptor or handle, owned by the caller, that
+    /// keeps the memory alive even after this buffer is gone. Rests on `vkGetMemoryFdKHR` or `vkGetMemoryWin32HandleKHR`.
     ///
     /// The descriptor closes on exec. A driver that does not see to that itself leaves a moment in which another
     /// thread's `exec` inherits it.

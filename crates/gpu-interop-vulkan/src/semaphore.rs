@@ -314,8 +314,8 @@ impl ExportableSemaphore {
     }
 
     /// Exports the semaphore, for another process or API. To import it in this process, use
-    /// [`import_request`](Self::import_request). Every call gives a new descriptor, owned by the caller, that closes on exec. Rests on
-    /// `vkGetSemaphoreFdKHR` with `OPAQUE_FD`, or `vkGetSemaphoreWin32HandleKHR`, which shares the semaphore's payload by reference.
+    /// [`import_request`](Self::import_request). Every call gives a new descriptor, owned by the caller, that closes on
+    /// exec. Rests on `vkGetSemaphoreFdKHR` with `OPAQUE_FD`, or `vkGetSemaphoreWin32HandleKHR`, which shares the semaphore's payload by reference.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`], `Driver`, or `System` if the process is out of descriptors; nothing is leaked.

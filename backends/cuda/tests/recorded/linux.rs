@@ -384,8 +384,8 @@ fn attributes() {
             recorder.control(&format!("fail cuDeviceGetAttribute {code}\n"));
             let device = backend.open(ORDINAL).expect("opens");
             let left = supported(device.capabilities());
-            assert!(lost.iter().all(|lost| !left.contains(*lost)), "{attribute:?} answers {code}: {left:?}");
-            assert_eq!(device.identity().pci, None, "where the driver does not tell");
+            assert!(lost.iter().all(|lost| !left.contains(*lost)), "{attribute:?} fails with {code}: {left:?}");
+            assert_eq!(device.identity().pci, None, "where the driver does not report it");
         }
     }
     recorder.control("attribute 33 195\nattribute 34 31\nattribute 50 9\n");
@@ -393,7 +393,7 @@ fn attributes() {
     assert_eq!((pci.domain, pci.bus, pci.device, pci.function), (9, 195, 31, 0));
 }
 
-/// Whatever a function answers, other than success, is an error with that number.
+/// Every code of every function, except success, is an error with that number.
 fn codes() {
     use ErrorKind as K;
 

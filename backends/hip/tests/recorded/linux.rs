@@ -205,8 +205,8 @@ fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
         recorder.entered("a copy of an array", &copied);
         recorder.control("");
         // SAFETY: as above.
-        let refused = unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect_err("the stream records");
-        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        let rejected = unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect_err("the stream records");
+        assert_eq!(rejected.kind(), ErrorKind::Unsupported);
         recorder.entered("a copy on a stream that records", std::slice::from_ref(&asked));
     }
 }
@@ -262,8 +262,8 @@ fn others(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let image = unsafe { BinaryImage::new(code_object) };
     assert_eq!(device.load_module(ModuleImage::Binary(image)).expect("loads").get(), MODULE);
     recorder.entered("a module", &[call!("", "hipModuleLoadData", "7f454c46")]);
-    let refused = device.load_module(ModuleImage::Ptx(c"PTX")).expect_err("HIP loads no PTX");
-    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    let rejected = device.load_module(ModuleImage::Ptx(c"PTX")).expect_err("HIP loads no PTX");
+    assert_eq!(rejected.kind(), ErrorKind::Unsupported);
     recorder.exactly("PTX", &[]);
 }
 
@@ -307,7 +307,7 @@ fn attributes() {
     }
 }
 
-/// Whatever a function answers, other than success, is an error with that number.
+/// Every code of every function, except success, is an error with that number.
 fn codes() {
     let backend = HipBackend::load().expect("loads");
     let mut recorder = Recorder::new(Names::Hip);
@@ -348,8 +348,8 @@ fn codes() {
     let others = [1, 3, 34, 36, 99, 101, 201, 208, 210, 400, 701, 703, 709, 711, 713, 720, 800, 802, 999, 54321];
     let of_call = [&lost[..], &known, &others.map(|code| (code, K::Driver))].concat();
     // Every failed import ends with "out of memory".
-    let refused = [1, 2, 3, 35, 101, 201, 209, 400, 999, 54321].map(|code| (code, K::ImportRejected));
-    let of_import = [&lost[..], &[(100, K::NoDevice), (801, K::Unsupported)], &refused].concat();
+    let rejected = [1, 2, 3, 35, 101, 201, 209, 400, 999, 54321].map(|code| (code, K::ImportRejected));
+    let of_import = [&lost[..], &[(100, K::NoDevice), (801, K::Unsupported)], &rejected].concat();
     recorded_codes::kinds(&*device, &mut recorder, &of_call, &of_import);
     // Two codes say that there is no such memory.
     for code in recorder::CODES.into_iter().filter(|code| !matches!(code, 1 | 801)) {
@@ -423,11 +423,11 @@ fn old() {
         let semaphore = RawSemaphore::new(0x5e1);
         let signal = RawSignal { semaphore, params: SignalParams::Value(1) };
         let wait = RawWait { semaphore, params: WaitParams::Value(1) };
-        for refused in [
+        for rejected in [
             device.signal_semaphores(STREAM_OF_TEST, &[signal, signal]),
             device.wait_semaphores(STREAM_OF_TEST, &[wait, wait]),
         ] {
-            assert_eq!(refused.expect_err("two are too many").kind(), ErrorKind::Unsupported);
+            assert_eq!(rejected.expect_err("two are too many").kind(), ErrorKind::Unsupported);
         }
         let found = recorder.take();
         assert!(!found.iter().any(|line| line.contains("ExternalSemaphores")), "{found:?}");

@@ -36,7 +36,7 @@ struct Own {
     real: usize,
     /// The handle's, and those of mappings.
     references: usize,
-    /// How many of them nobody gives back.
+    /// How many of them are leaked.
     lost: usize,
 }
 

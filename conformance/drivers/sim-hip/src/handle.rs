@@ -35,7 +35,7 @@ pub(crate) unsafe fn keeping(imported: Imported, handle: Handle) -> Imported {
 /// On Windows the runtime makes no memory to import.
 ///
 /// # Safety
-/// None are needed; its twin has some.
+/// None are needed here.
 #[cfg(windows)]
 pub(crate) unsafe fn keeping(imported: Imported, _handle: Handle) -> Imported {
     imported
@@ -105,6 +105,6 @@ pub(crate) unsafe fn given_memory(kind: u32, handle: Handle) -> Option<Given> {
 /// Ends an import that was made to fail: the handle stays the caller's.
 ///
 /// # Safety
-/// None are needed; its twin has some.
+/// None are needed here.
 #[cfg(windows)]
 pub(crate) unsafe fn failed(_handle: Handle) {}

@@ -106,11 +106,11 @@ fn strict(last: Option<&'static str>) -> impl FnOnce() -> Verdict<Context> {
 fn run(scenarios: &[fn(&Context) -> Verdict], last: Option<&'static str>) -> Vec<Verdict> {
     let scenarios: Vec<Scenario> = scenarios.iter().map(|run| scenario("a.b", *run)).collect();
     let mut ended = Vec::new();
-    let tell = |ran: Ran| {
+    let report = |ran: Ran| {
         ended.push(ran.verdict);
         Ok(())
     };
-    run_opened(strict(last), &scenarios.iter().collect::<Vec<_>>(), ONCE, tell).expect("every end is told");
+    run_opened(strict(last), &scenarios.iter().collect::<Vec<_>>(), ONCE, report).expect("every end is reported");
     ended
 }
 
@@ -144,18 +144,18 @@ fn a_complaint_at_the_end_of_the_exporter_fails_the_last_scenario() {
         assert!(ended[0] == Ok(()) && failed(&ended[1], "complained: a leak"), "{ended:?}");
     }
     let ended = run(&[fails], Some("a leak"));
-    assert!(failed(&ended[0], "wrong"), "its own failure is told: {ended:?}");
+    assert!(failed(&ended[0], "wrong"), "its own failure is reported: {ended:?}");
 }
 
 #[test]
 fn what_the_exporter_did_not_check_is_left_out_of_every_pass() {
     let scenario = scenario("a.b", passes);
     let mut left_out = Vec::new();
-    let tell = |ran: Ran| {
+    let report = |ran: Ran| {
         left_out.extend(ran.recorded.left_out);
         Ok(())
     };
-    run_opened(strict(None), &[&scenario], ONCE, tell).expect("told");
+    run_opened(strict(None), &[&scenario], ONCE, report).expect("reported");
     assert_eq!(left_out, ["half of it"]);
 }
 
@@ -164,14 +164,14 @@ fn a_context_that_does_not_open_is_the_end_of_every_scenario() {
     for stop in [Stop::Failed("broken".into()), Stop::Skipped("absent".into()), Stop::Unsupported("never".into())] {
         let scenario = scenario("a.b", passes);
         let mut ended = Vec::new();
-        let (open, tell) = (
+        let (open, report) = (
             || Err(stop.clone()),
             |ran: Ran| {
                 ended.push(ran.verdict);
                 Ok(())
             },
         );
-        run_opened(open, &[&scenario, &scenario], ONCE, tell).expect("told");
+        run_opened(open, &[&scenario, &scenario], ONCE, report).expect("reported");
         assert_eq!(ended, [Err(stop.clone()), Err(stop)]);
     }
 }
@@ -185,11 +185,11 @@ fn every_repetition_counts() {
     for (count, fails) in [(1, false), (2, false), (3, true), (4, true)] {
         let seeds = Seeds { first: 1, count: NonZeroU32::new(count).expect("not 0") };
         let mut ended = Vec::new();
-        let tell = |ran: Ran| {
+        let report = |ran: Ran| {
             ended.push(ran.verdict);
             Ok(())
         };
-        run_opened(strict(None), &[&scenario], seeds, tell).expect("told");
+        run_opened(strict(None), &[&scenario], seeds, report).expect("reported");
         assert_eq!(failed(&ended[0], &format!("wrong [run 3 of {count}, --seed 3]")), fails, "{count}: {ended:?}");
     }
 }

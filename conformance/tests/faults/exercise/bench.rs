@@ -30,13 +30,13 @@ pub(crate) struct Bench<'a> {
 
 /// A request to import memory.
 pub(super) fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
-    // SAFETY: the simulator imports any file of this size; what is no memory is refused before it is asked.
+    // SAFETY: the simulator imports any file of this size; other handles are rejected before it is called.
     unsafe { MemoryImport::new(handle, size) }
 }
 
 /// A request to import a semaphore.
 pub(super) fn semaphore_request(handle: SemaphoreHandle) -> SemaphoreImport {
-    // SAFETY: it is a semaphore of the host backend, which the simulator imports, or refused before the simulator is asked.
+    // SAFETY: it is a semaphore of the host backend, which the simulator imports, or it is rejected before the simulator is called.
     unsafe { SemaphoreImport::new(handle) }
 }
 

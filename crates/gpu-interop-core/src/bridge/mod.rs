@@ -127,12 +127,8 @@ impl Bridges {
     }
 
     fn live(&self) -> Vec<Arc<Machine>> {
-        live(&lock(&self.machines))
+        lock(&self.machines).iter().filter_map(Weak::upgrade).collect()
     }
-}
-
-fn live(machines: &[Weak<Machine>]) -> Vec<Arc<Machine>> {
-    machines.iter().filter_map(Weak::upgrade).collect()
 }
 
 /// A timeline's place on a bridge.

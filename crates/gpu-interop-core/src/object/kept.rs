@@ -30,12 +30,12 @@ pub(super) struct Retired {
 /// hardware. Each by the number of its device and its slot, with how many of its markers had passed.
 pub(super) type Behind = SmallVec<[((u64, usize), Met); 2]>;
 
-/// What was let go and is not gone.
+/// Objects that were dropped and not yet freed.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// What waits, in the order in which it was let go.
+    /// Objects that wait, in the order of their drops.
     pub(super) retired: Vec<Retired>,
-    /// How much of what was let go lives in which container, until it is gone: also what a thread is freeing.
+    /// The number of dropped objects in each container, until they are freed; those that a thread is freeing count.
     occupants: BTreeMap<Container, usize>,
     /// How many threads are looking at what waits, which is not in `retired` then, or free something.
     pub(super) at_work: usize,

@@ -49,7 +49,7 @@ pub(super) struct Lifetimes {
     id: u64,
     slots: Slots,
     kept: Mutex<Kept>,
-    /// Whether something was let go and is not gone.
+    /// Whether an object was dropped and not yet freed.
     some_kept: AtomicBool,
     /// What was let go inside a host function, where no driver may be called, and the streams it was used on.
     deferred: Mutex<Vec<(Resource, u64)>>,
@@ -111,7 +111,7 @@ impl Lifetimes {
     /// Frees `resource` now if the streams in `used` are idle, else later.
     pub(super) fn retire(&self, device: &dyn BackendDevice, resource: Resource, used: u64) -> Result<()> {
         if host_function::running() {
-            // What it lives in may be let go before anybody adopts this.
+            // Its container may be dropped before this is adopted.
             lock(&self.kept).enter(&resource);
             lock(&self.deferred).push((resource, used));
             self.some_kept.store(true, Ordering::Relaxed);
@@ -215,8 +215,8 @@ impl Lifetimes {
         }
     }
 
-    /// Frees what was kept because streams waited for something outside, if none does: the next wait may be one that its own
-    /// thread is to meet, and what is let go before it does stays.
+    /// Frees the objects kept because streams waited for something outside, if none does now: the next wait may be one that
+    /// its own thread is to meet, and objects dropped before it does are kept.
     #[inline]
     pub(super) fn about_to_wait(&self, device: &dyn BackendDevice) {
         // Relaxed: other threads' drops are no part of this thread's order.

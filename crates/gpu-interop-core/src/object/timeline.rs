@@ -42,10 +42,10 @@ impl Path {
 ///
 /// **Use one timeline a direction as soon as more than one frame is in flight**: one that the exporter signals and streams
 /// wait for, one the other way. A counter that both sides signal is for strictly taking turns. With several frames in flight
-/// a later value of one side overtakes an earlier one of the other, and whoever waits for that goes on too early, with
-/// pixels that are not there yet. A queue of Vulkan that waits holds back everything submitted to it later: submit what
-/// waits for a stream as late as possible, or on another queue (`examples/frames_in_flight.rs`). Whoever signals one timeline from several threads must order the signals, too: it only
-/// grows. A signal that comes too late is an error ([`ErrorKind::Overtaken`]), as [`Stream::signal_timeline`] says.
+/// a later value of one side overtakes an earlier one of the other, and a wait for that ends too early, before the pixels
+/// are written. A Vulkan queue that waits holds back everything submitted to it later: submit work that waits for a stream
+/// as late as possible, or on another queue (`examples/frames_in_flight.rs`). Signals of one timeline from several threads
+/// must be ordered, too: it only grows. A signal that comes too late is an error ([`ErrorKind::Overtaken`]), as [`Stream::signal_timeline`] says.
 ///
 /// # Waits before their signals
 /// A stream may wait long before somebody signals, but a driver may let others wait with it. Measured of CUDA (driver

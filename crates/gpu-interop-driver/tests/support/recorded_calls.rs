@@ -153,9 +153,9 @@ fn streams_and_events(device: &dyn BackendDevice, recorder: &mut Recorder) {
         recorder.enqueued("a record", &[call!("cuEventRecord", "hipEventRecord", "{EVENT:#x} {STREAM:#x}")]);
         device.wait_event(stream, event).expect("waits");
         recorder.enqueued("a wait", &[call!("cuStreamWaitEvent", "hipStreamWaitEvent", "{STREAM:#x} {EVENT:#x} 0")]);
-        assert!(device.query_event(event).expect("answers"));
+        assert!(device.query_event(event).expect("a query"));
         recorder.entered("an event's query", &[call!("cuEventQuery", "hipEventQuery", "{EVENT:#x}")]);
-        assert!(device.query_stream(stream).expect("answers"));
+        assert!(device.query_stream(stream).expect("a query"));
         recorder.entered("a stream's query", &[call!("cuStreamQuery", "hipStreamQuery", "{STREAM:#x}")]);
         device.synchronize_stream(stream).expect("waits");
         recorder.entered("synchronisation", &[call!("cuStreamSynchronize", "hipStreamSynchronize", "{STREAM:#x}")]);

@@ -167,7 +167,7 @@ fn recordings(device: &dyn BackendDevice, recorder: &mut Recorder) {
         assert_eq!(error.code().map(|code| code.value), Some(900), "{error}");
         recorder.control(&format!("{fails}attribute records 0\n"));
         recorder.take();
-        assert!(ask().expect("an event answers"));
+        assert!(ask().expect("a query of an event"));
         let asked = [
             call!("cuStreamQuery", "hipStreamQuery", "{STREAM:#x}"),
             call!("cuStreamSynchronize", "hipStreamSynchronize", "{STREAM:#x}"),
@@ -185,7 +185,7 @@ fn recordings(device: &dyn BackendDevice, recorder: &mut Recorder) {
         if cuda == "cuStreamQuery" {
             let event = recorder.pick("cuEventQuery", "hipEventQuery");
             recorder.control(&format!("{fails}attribute records 0\nfail {event} 600\n"));
-            assert!(!ask().expect("an event answers"), "the event has not passed");
+            assert!(!ask().expect("a query of an event"), "the event has not passed");
         }
     }
     recorder.control("");

@@ -85,7 +85,7 @@ pub(crate) fn semaphores(device: &dyn BackendDevice, recorder: &mut Recorder) {
         (SemaphoreHandle::D3d11KeyedMutex(name("mutex")), 7, "handle 0, name mutex"),
         (SemaphoreHandle::D3d11KeyedMutexKmt(kmt(0x52)), 8, "handle 0x52"),
         (SemaphoreHandle::TimelineFd(file(SIZE)), 9, fd),
-        // HIP refuses the number that its header has for them.
+        // HIP rejects the number that its header has for them.
         (SemaphoreHandle::TimelineWin32(name("timeline")), of_timeline, "handle 0, name timeline"),
     ];
     for (handle, number, shown) in kinds {

@@ -2,7 +2,7 @@
 //!
 //! The recordings are of four versions on Linux (`conformance/tests/hip_calls_compared`). What is here was read: it is of
 //! Windows, where nobody has recorded, or of versions between and after those. On Windows the runtime is above PAL, or above
-//! ROCr if it was built so and was told to: `GPU_ENABLE_PAL`, the runtime's own variable, is 0.
+//! ROCr if it was built so and `GPU_ENABLE_PAL`, the runtime's own variable, is 0.
 
 use std::ffi::c_int;
 
@@ -141,7 +141,7 @@ impl Behaviour {
         (cfg!(windows) || !windows_only) && self.of(Generation::now().version(), Below::now())
     }
 
-    /// The versions at which the answers above PAL or ROCr change.
+    /// The versions at which the behaviour above PAL or ROCr changes.
     #[cfg(test)]
     pub(super) fn changes(below: Below) -> impl Iterator<Item = c_int> {
         let rows = TABLE.iter().filter(move |row| row.below.contains(&below));

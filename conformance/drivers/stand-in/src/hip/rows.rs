@@ -1,5 +1,5 @@
-//! The versions that the suite is run on with the library that simulates them: at least one from each change of its answers
-//! to the next. Tests read this list, so that a version that is added to it is run.
+//! The versions that the suite is run on with the library that simulates them: at least one between
+//! two changes of its behaviour. Tests read this list, so that a version that is added to it is run.
 
 use std::ffi::c_int;
 
@@ -27,7 +27,7 @@ const VERSIONS: &[(c_int, &[Below])] = &[
     (60_032_830, PAL),  // 6.0.0
     (60_140_091, PAL),  // 6.1.0
     (60_241_133, PAL),  // 6.2.0
-    (60_342_131, PAL),  // 6.3.0; 6.4.3 answers alike, and is the default
+    (60_342_131, PAL),  // 6.3.0; 6.4.3 behaves alike, and is the default
     (70_253_211, BOTH), // 7.2.4
     (71_300_000, BOTH),
     (71_400_000, ROCR), // as the one before above PAL
@@ -74,7 +74,7 @@ mod tests {
     use crate::hip::behaviour::Behaviour;
     use crate::hip::{era, generation};
 
-    /// The versions at which any answer changes.
+    /// The versions at which any behaviour changes.
     fn changes(below: Below) -> Vec<c_int> {
         let [imports, kinds, structs] =
             [generation::CHECKS_IMPORTS, generation::CHECKS_KINDS, generation::STRUCTS_OF_6];

@@ -3,7 +3,7 @@
 use crate::handle::{MemoryHandle, SemaphoreHandle};
 use crate::import::{MemoryImport, SemaphoreImport};
 
-/// Who imports in these tests is the recorder, or nobody.
+/// Only the recorder imports in these tests.
 pub(super) fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
     // SAFETY: the recorder notes the request, and calls no driver and maps nothing.
     unsafe { MemoryImport::new(handle, size) }
@@ -15,7 +15,7 @@ pub(super) fn with_dedicated(request: MemoryImport, dedicated: bool) -> MemoryIm
     unsafe { request.dedicated(dedicated) }
 }
 
-/// Who imports in these tests is the recorder, or nobody.
+/// Only the recorder imports in these tests.
 pub(super) fn semaphore_request(handle: SemaphoreHandle) -> SemaphoreImport {
     // SAFETY: as in `memory_request`.
     unsafe { SemaphoreImport::new(handle) }

@@ -104,7 +104,7 @@ fn what_is_kept_is_bounded_while_waits_are_met() {
     assert!(recorder.live() <= live, "all are gone when nothing is waited for");
 }
 
-/// One thread enqueues a wait, lets something go, and meets the wait. Nothing else is called, and nothing stays.
+/// One thread enqueues a wait, drops an object, and meets the wait. Nothing else is called, and no object stays.
 #[test]
 fn the_next_wait_frees_what_was_kept_if_nothing_is_waited_for() {
     let (recorder, device, stream, word) = waiting();
@@ -119,7 +119,7 @@ fn the_next_wait_frees_what_was_kept_if_nothing_is_waited_for() {
     recorder.finish(stream.as_raw());
 }
 
-/// Two devices of the same hardware, each given frame after frame: what one lets go is bounded, too.
+/// Two devices of the same hardware, both always busy: the number of kept objects is bounded, too.
 #[test]
 fn what_is_kept_is_bounded_beside_a_busy_neighbour() {
     let open = || {
