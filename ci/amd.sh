@@ -39,7 +39,7 @@ if [ "${#missing[@]}" -gt 0 ]; then
 fi
 command -v cargo >/dev/null || stop $MISSING "Rust is not installed; the README says which version, and rustup installs it"
 
-cargo build --release -p gpu-interop-conformance -p gpu-interop-emulated-amdgpu --target-dir "$target"
+cargo build --release -p gpu-interop-conformance-cli -p gpu-interop-emulated-amdgpu --target-dir "$target"
 
 # Whether the system's own runtime is of this release.
 is_installed() {

@@ -48,7 +48,7 @@ while [ "$#" -gt 0 ]; do
 done
 cd "$root"
 
-# Those libraries of conformance/drivers that the whole suite runs on; others are for single tests.
+# Those libraries of conformance/sim that the whole suite runs on; others are for single tests.
 stand_ins=(gpu-interop-sim-cuda gpu-interop-sim-hip gpu-interop-hip-on-cuda)
 
 if [ -z "$binaries" ]; then

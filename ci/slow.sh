@@ -23,10 +23,10 @@ for check in "${checks[@]}"; do
         ci/sanitize.sh "$check" || status=$FAILED
         ;;
     faults)
-        FAULT_CAMPAIGN_EVERY_USE=1 cargo test -p gpu-interop-conformance --test faults -- every_fault || status=$FAILED
+        FAULT_CAMPAIGN_EVERY_USE=1 cargo test -p gpu-interop-conformance-cli --test faults -- every_fault || status=$FAILED
         ;;
     simulators)
-        cargo test --release -p gpu-interop-conformance --test sims || status=$FAILED
+        cargo test --release -p gpu-interop-conformance-cli --test sims || status=$FAILED
         ;;
     *)
         printf '\n=== %s s: AMD'\''s runtime %s\n' "$SECONDS" "$check"

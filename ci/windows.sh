@@ -24,9 +24,9 @@ has "$gnu" || { skip "everything for Windows, whose standard library could not b
 command -v x86_64-w64-mingw32-gcc >/dev/null || { skip "everything for Windows, which needs gcc-mingw-w64-x86-64"; exit 0; }
 
 # Not the tests of the suite that plant faults and that measure: those are Linux's. What plays drivers is apart.
-suite=(-p gpu-interop-conformance --lib --bins --test negative_controls --test reports)
+suite=(-p gpu-interop-conformance-cli --lib --bins --test negative_controls --test reports)
 played=(--test sims)
-rest=(--workspace --exclude gpu-interop-conformance)
+rest=(--workspace --exclude gpu-interop-conformance-cli)
 
 lint() {
     cargo clippy "${rest[@]}" --all-targets --target "$1" -- -D warnings
@@ -75,8 +75,8 @@ cargo test --no-fail-fast "${rest[@]}" --target "$gnu"
 # What plays drivers is built before: Cargo does not run there.
 drivers=(sim-cuda sim-d3d sim-hip)
 cargo build --target "$gnu" "${drivers[@]/#/--package=gpu-interop-}"
-GPU_INTEROP_STAND_INS=Z:$(realpath "${CARGO_TARGET_DIR:-target}")/$gnu/debug
-export GPU_INTEROP_STAND_INS
+GPU_INTEROP_SIM_FOLDER=Z:$(realpath "${CARGO_TARGET_DIR:-target}")/$gnu/debug
+export GPU_INTEROP_SIM_FOLDER
 cargo test --no-fail-fast "${suite[@]}" "${played[@]}" --target "$gnu"
 
 step "conformance, under $(wine --version)"

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use gpu_interop_conformance::{BENCH_SCHEMA, BenchReport, Measurement};
+use gpu_interop_conformance_cli::{BENCH_SCHEMA, BenchReport, Measurement};
 
 type Tested<T = ()> = Result<T, Box<dyn Error>>;
 

@@ -1,13 +1,10 @@
 //! The shared descriptors are laid out and numbered as in NVIDIA's headers (cudarc's generated bindings, types only).
 
-#[macro_use]
-#[path = "../../../crates/gpu-interop-driver/tests/support/layout.rs"]
-mod layout;
-
 use cudarc::driver::sys as cuda;
 use gpu_interop_core::{MemoryHandleKind, SemaphoreHandleKind};
 use gpu_interop_driver::exportable::abi as exportable;
 use gpu_interop_driver::{abi, texture};
+use gpu_interop_test_support::{same_descriptors, same_textures, same_virtual_memory};
 
 #[test]
 fn structs() {

@@ -1,14 +1,11 @@
 //! The shared descriptors are laid out and numbered as in AMD's headers of HIP 6 and later (cubecl-hip-sys's generated
 //! bindings, types only). Those of HIP 5 are in `src/sys/generation_5.rs`.
 
-#[macro_use]
-#[path = "../../../crates/gpu-interop-driver/tests/support/layout.rs"]
-mod layout;
-
 use cubecl_hip_sys as hip;
 use gpu_interop_core::{MemoryHandleKind, SemaphoreHandleKind};
 use gpu_interop_driver::exportable::abi as exportable;
 use gpu_interop_driver::{abi, texture};
+use gpu_interop_test_support::{same_descriptors, same_textures, same_virtual_memory};
 
 #[test]
 fn structs() {

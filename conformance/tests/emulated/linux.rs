@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use gpu_interop_conformance::{Outcome, Report};
+use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance_cli::Report;
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::built::build;
-use crate::itself::this_program;
+use gpu_interop_test_support::build;
+use gpu_interop_test_support::this_program;
 
 /// Where Debian installs the runtime.
 const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
@@ -55,7 +56,7 @@ fn driver() -> Result<PathBuf, Failed> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let build = || match std::env::var_os("GPU_INTEROP_EMULATED_AMDGPU") {
         Some(file) => Ok(file.into()),
-        None => build("gpu-interop-emulated-amdgpu").map_err(|failed| failed.message().unwrap_or_default().to_owned()),
+        None => build("gpu-interop-emulated-amdgpu"),
     };
     Ok(BUILT.get_or_init(build).clone()?)
 }
@@ -111,7 +112,7 @@ fn memory_and_imports() -> Result<(), Failed> {
     Ok(())
 }
 
-fn is_passed(case: &gpu_interop_conformance::CaseReport, group: &str) -> bool {
+fn is_passed(case: &gpu_interop_conformance_cli::CaseReport, group: &str) -> bool {
     case.outcome == Outcome::Passed && case.id.starts_with(group)
 }
 

@@ -5,12 +5,6 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
-#[path = "../../drivers/built.rs"]
-mod built;
-#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
-#[path = "../../drivers/itself.rs"]
-mod itself;
-#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod linux;
 
 use std::process::ExitCode;
@@ -18,12 +12,9 @@ use std::process::ExitCode;
 use gpu_interop_conformance::Suite;
 use libtest_mimic::Arguments;
 
-const SUITE_COMMANDS: [&str; 7] = ["run", "doctor", "merge", "child", "discover", "peer", "raw-cuda"];
-
 fn main() -> ExitCode {
-    let first = std::env::args().nth(1).unwrap_or_default();
-    if SUITE_COMMANDS.contains(&first.as_str()) {
-        return Suite::standard().main();
+    if gpu_interop_conformance_cli::is_called() {
+        return gpu_interop_conformance_cli::main(&Suite::standard());
     }
     #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
     let tests = linux::tests();

@@ -12,8 +12,8 @@ use libtest_mimic::Failed;
 
 use crate::child::{Line, Task};
 use crate::driver::Driver;
-use crate::itself::this_program;
 use crate::report::{Defect, Finding, Report};
+use gpu_interop_test_support::this_program;
 
 /// The argument of a process that meets faults; the task comes after it.
 pub(crate) const CHILD: &str = "meet-faults";

@@ -10,7 +10,7 @@ use crate::driver::Vendor;
 
 macro_rules! sorts {
     ($($sort:ident),+ $(,)?) => {
-        /// The sorts of objects of `gpu_interop_sim::live`, in its order.
+        /// The sorts of objects of `gpu_interop_sim_device::live`, in its order.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Sort { $($sort),+ }
 
@@ -88,7 +88,7 @@ impl Control {
         // SAFETY: this project's own library, made for being loaded at run time.
         let library = unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) }.expect("the stand-in");
         let library: &'static Library = Box::leak(Box::new(library));
-        // SAFETY: the types are those of `gpu_interop_sim`'s functions, and of the vendors'.
+        // SAFETY: the types are those of `gpu_interop_sim_device`'s functions, and of the vendors'.
         unsafe {
             Self {
                 fail: *library.get(c"sim_fail").expect("a control"),

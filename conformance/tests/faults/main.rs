@@ -6,20 +6,14 @@
 //! of its own, the processes that meet the faults, so that a crash is one fault's result.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
-#[path = "../../drivers/built.rs"]
-mod built;
 mod campaign;
 mod child;
 mod code;
-#[path = "../../drivers/compile.rs"]
-mod compile;
 mod control;
 mod driver;
 mod exercise;
 mod fault;
 mod holdings;
-#[path = "../../drivers/itself.rs"]
-mod itself;
 mod judge;
 mod kept;
 mod listed;

@@ -10,14 +10,14 @@ use libtest_mimic::Failed;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::compile::StandIn;
-use crate::itself::this_program;
 use crate::show::Shown;
+use gpu_interop_test_support::this_program;
+use gpu_interop_test_support::{CompiledLibrary, source};
 
 /// The argument of the process that looks for a library; after it comes one to load before, if there is one.
 pub(crate) const FIND: &str = "find-a-library";
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/stand_in_hip.c");
+const SOURCE: &str = "stand_in_hip.c";
 const VERSIONS: [(u32, &str); 3] = [(5, "50731921"), (6, "60443484"), (7, "70125424")];
 
 /// What was found: the runtime's version and the file, or the error.
@@ -61,7 +61,7 @@ impl Folder {
         let version = VERSIONS.iter().find(|(known, _)| *known == major).map(|(_, version)| *version);
         let version = format!("-DRUNTIME_VERSION={}", version.ok_or("a major version")?);
         let name = format!("-Wl,-soname,libamdhip64.so.{major}");
-        let built = StandIn::compile(SOURCE, &[&[version.as_str(), &name], switches].concat());
+        let built = CompiledLibrary::compile(&source(SOURCE), &[&[version.as_str(), &name], switches].concat());
         std::fs::copy(built.library(), self.name(major))?;
         Ok(self)
     }

@@ -3,11 +3,11 @@
 use gpu_interop::ErrorKind;
 use libtest_mimic::Failed;
 
-use crate::built::build;
 use crate::driver::{DRIVERS, Driver};
 use crate::listed::{is_replaced, never_called};
 use crate::show::{self, Outcome};
 use crate::symbol::{self, Renamed};
+use gpu_interop_test_support::build;
 
 /// What came of it.
 #[derive(Debug, PartialEq, Eq)]

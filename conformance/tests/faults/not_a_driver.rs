@@ -6,9 +6,9 @@ use std::path::Path;
 use gpu_interop::ErrorKind;
 use libtest_mimic::Failed;
 
-use crate::built::build;
 use crate::driver::DRIVERS;
 use crate::show;
+use gpu_interop_test_support::build;
 
 /// What a file is, how it is made of a library, and the linker's words for it.
 type File = (&'static str, fn(&Path, &[u8]) -> std::io::Result<()>, &'static str);

@@ -13,9 +13,9 @@ use crate::control::Control;
 use crate::driver::Driver;
 use crate::exercise;
 use crate::holdings::Holdings;
-use crate::itself::this_program;
 use crate::notice;
 use crate::symbol;
+use gpu_interop_test_support::this_program;
 
 /// The argument of the process; a driver's name and a library come after it.
 pub(crate) const SHOW: &str = "show-an-exercise";

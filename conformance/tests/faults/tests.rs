@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 
-use crate::built::build;
 use crate::campaign::{self, Job, LIMIT};
 use crate::child::Task;
 use crate::driver::{DRIVERS, Driver};
@@ -12,6 +11,7 @@ use crate::fault::EVERY_FUNCTION;
 use crate::report::Report;
 use crate::sabotage::Sabotage;
 use crate::{majors, missing, not_a_driver, show};
+use gpu_interop_test_support::build;
 
 pub(crate) fn all() -> Vec<Trial> {
     vec![

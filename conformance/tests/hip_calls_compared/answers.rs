@@ -67,7 +67,7 @@ impl Differences {
 }
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hip_calls_compared")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/hip_calls_compared")
 }
 
 fn file(version: Version) -> PathBuf {

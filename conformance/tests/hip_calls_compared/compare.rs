@@ -11,7 +11,7 @@ use super::answers::{self, Answers};
 use super::language::{self, Script};
 use super::machine;
 use super::runtime::{COMMAND, LIBRARY, MAJOR, Runtime, VERSIONS, Version, WRONG};
-use crate::built::build;
+use gpu_interop_test_support::build;
 
 /// The files of scripts, each with the group that its names begin with.
 const FILES: &[(&str, &str)] = &[
@@ -193,8 +193,7 @@ fn side_by_side(script: &Script, expected: &[String], found: &[String]) -> Strin
 
 fn simulated(version: Version) -> Result<(), Failed> {
     static BUILT: OnceLock<Result<std::path::PathBuf, String>> = OnceLock::new();
-    let built =
-        BUILT.get_or_init(|| build("gpu-interop-sim-hip").map_err(|failed| failed.message().unwrap_or("").into()));
+    let built = BUILT.get_or_init(|| build("gpu-interop-sim-hip"));
     let simulator = Runtime::simulator(built.as_ref()?, version);
     let (scripts, recorded, differences) = (scripts()?, answers::recorded(version)?, answers::differences()?);
     let mut found = run_all(&simulator, &scripts)?;

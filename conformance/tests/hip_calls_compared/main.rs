@@ -14,15 +14,9 @@
 #[cfg(target_os = "linux")]
 mod answers;
 #[cfg(target_os = "linux")]
-#[path = "../../drivers/built.rs"]
-mod built;
-#[cfg(target_os = "linux")]
 mod compare;
 #[cfg(target_os = "linux")]
 mod files;
-#[cfg(target_os = "linux")]
-#[path = "../../drivers/itself.rs"]
-mod itself;
 #[cfg(target_os = "linux")]
 mod language;
 #[cfg(target_os = "linux")]

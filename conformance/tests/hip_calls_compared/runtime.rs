@@ -8,7 +8,7 @@ use wait_timeout::ChildExt as _;
 
 use super::language::Script;
 use super::machine::{ANSWER, END};
-use crate::itself::this_program;
+use gpu_interop_test_support::this_program;
 
 /// The first argument of the process of one script; the name of the script follows.
 pub(crate) const COMMAND: &str = "script";

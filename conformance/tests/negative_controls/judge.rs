@@ -1,6 +1,7 @@
 //! The judge: whatever happens to a scenario, and whatever byte is wrong, a run says so and ends accordingly.
 
-use gpu_interop_conformance::{CaseReport, Outcome};
+use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance_cli::CaseReport;
 use libtest_mimic::{Failed, Trial};
 
 use crate::sabotage::Fault;

@@ -3,11 +3,7 @@
 //! This program is two things. With the suite's own arguments it is the suite, with the broken backends added; without
 //! them it is the tests, which start it as the suite.
 
-#[path = "../../drivers/built.rs"]
-mod built;
 mod caught;
-#[path = "../../drivers/itself.rs"]
-mod itself;
 mod judge;
 mod sabotage;
 
@@ -21,19 +17,18 @@ use caught::{CAUGHT, CAUGHT_WITH_VULKAN, NEEDS_NO_WORK};
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::hip::HipBackend;
 use gpu_interop::host::ExporterHeader;
-use gpu_interop_conformance::{BackendUnderTest, CaseReport, Outcome, Report, Suite};
-use itself::this_program;
+use gpu_interop_conformance::{BackendUnderTest, Outcome, Suite};
+use gpu_interop_conformance_cli::{CaseReport, Report};
+use gpu_interop_test_support::this_program;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use sabotage::{Fault, RARE_LENGTH};
 
-const SUITE_COMMANDS: [&str; 7] = ["run", "doctor", "list", "child", "discover", "peer", "raw-cuda"];
 const IGNORES_HEADER: &str = "host-ignores-header";
 const BLOCKING_CUDA: &str = "cuda-waits-in-host-functions";
 const BLOCKING_HIP: &str = "hip-waits-in-host-functions";
 
 fn main() -> ExitCode {
-    let first = std::env::args().nth(1).unwrap_or_default();
-    if SUITE_COMMANDS.contains(&first.as_str()) {
+    if gpu_interop_conformance_cli::is_called() {
         let with_header_bug = BackendUnderTest::new(IGNORES_HEADER, || {
             // SAFETY: it overwrites the headers of the exporter's memory in this process, which is what is to be noticed.
             unsafe { BackendUnderTest::host_with(ExporterHeader::None) }.load()
@@ -43,7 +38,8 @@ fn main() -> ExitCode {
             .with_backend(with_header_bug)
             .with_backend(blocking.on(BLOCKING_CUDA, || Ok(Arc::new(CudaBackend::load()?))))
             .with_backend(blocking.on(BLOCKING_HIP, || Ok(Arc::new(HipBackend::load()?))));
-        return Fault::ALL.iter().fold(suite, |suite, fault| suite.with_backend(fault.under_test())).main();
+        let suite = Fault::ALL.iter().fold(suite, |suite, fault| suite.with_backend(fault.under_test()));
+        return gpu_interop_conformance_cli::main(&suite);
     }
     libtest_mimic::run(&Arguments::from_args(), tests()).exit_code()
 }
@@ -237,18 +233,18 @@ fn does_nothing() -> Result<(), Failed> {
 /// Drivers may call the functions of all streams one after another, as the stand-ins do: one that waits for another
 /// stream's work keeps that work away. The host backend's streams call theirs by themselves, so it is not caught there.
 fn waits_in_host_functions() -> Result<Completion, Failed> {
-    if cfg!(windows) && std::env::var_os("GPU_INTEROP_STAND_INS").is_none() {
-        return Ok(Completion::ignored_with("GPU_INTEROP_STAND_INS names no folder with libraries that play drivers"));
+    if cfg!(windows) && std::env::var_os("GPU_INTEROP_SIM_FOLDER").is_none() {
+        return Ok(Completion::ignored_with("GPU_INTEROP_SIM_FOLDER names no folder with libraries that play drivers"));
     }
     let on = |exporter| format!("timeline.dependencies.bridge@{exporter}");
     let (_, report) = run(&Fault::WaitsInHostFunctions.backend(), &["--filter", &on("native")])?;
     check(only(&report)?.outcome == Outcome::Passed, format!("on the host: {report:?}"))?;
-    let cuda = vec![("GPU_INTEROP_CUDA_LIBRARY", built::build("gpu-interop-sim-cuda")?)];
-    let mut hip = vec![("GPU_INTEROP_HIP_LIBRARY", built::build("gpu-interop-sim-hip")?)];
+    let cuda = vec![("GPU_INTEROP_CUDA_LIBRARY", gpu_interop_test_support::build("gpu-interop-sim-cuda")?)];
+    let mut hip = vec![("GPU_INTEROP_HIP_LIBRARY", gpu_interop_test_support::build("gpu-interop-sim-hip")?)];
     let mut of_hip = "native";
     if cfg!(windows) {
         // HIP exports nothing there.
-        hip.push(("GPU_INTEROP_D3D_LIBRARY", built::build("gpu-interop-sim-d3d")?));
+        hip.push(("GPU_INTEROP_D3D_LIBRARY", gpu_interop_test_support::build("gpu-interop-sim-d3d")?));
         of_hip = "d3d12";
     }
     for (sound, broken, libraries, exporter) in

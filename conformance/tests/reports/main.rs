@@ -10,7 +10,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use gpu_interop_conformance::Report;
+use gpu_interop_conformance_cli::Report;
 use serde_json::Value;
 
 type Tested<T = ()> = Result<T, Box<dyn Error>>;
@@ -36,7 +36,7 @@ fn printed(arguments: &[&str]) -> Tested<String> {
 /// The committed reports, those of `run` or those of `bench`, in the order of their names.
 fn committed(benches: bool) -> Tested<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in Path::new(env!("CARGO_MANIFEST_DIR")).join("results").read_dir()? {
+    for entry in Path::new(env!("CARGO_MANIFEST_DIR")).join("../results").read_dir()? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "json")
             && json(&path)?.get("measurements").is_some() == benches

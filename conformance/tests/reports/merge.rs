@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use gpu_interop_conformance::{BenchReport, Emulated, Merged, Outcome};
+use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance_cli::{BenchReport, Emulated, Merged};
 use serde_json::Value;
 
 use super::{Tested, committed, conformance, full_report, html, json, printed, report, text};

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use gpu_interop_conformance::{BenchReport, Call, CallTrace, CaseReport, Observation, Outcome, Report, Returned};
+use gpu_interop_conformance::{Observation, Outcome};
+use gpu_interop_conformance_cli::{BenchReport, Call, CallTrace, CaseReport, Report, Returned};
 
 use super::html::{self, Node};
 use super::{Tested, committed, full_report, json, printed, report, text};

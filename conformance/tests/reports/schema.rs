@@ -11,7 +11,7 @@ const FORMS: [(&str, &str); 3] =
     [("run", "report.schema.json"), ("bench", "bench.schema.json"), ("merge", "merged.schema.json")];
 
 fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("schema").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema").join(name)
 }
 
 /// Why a report does not fit a schema; nothing if it does.

@@ -1,6 +1,7 @@
 //! The driver calls of what fails: in the report, also of a process that died in one.
 
-use gpu_interop_conformance::{Call, CallTrace, CaseReport, Outcome};
+use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance_cli::{Call, CallTrace, CaseReport};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::{NATIVE_IMPORT, NATIVE_MAP};

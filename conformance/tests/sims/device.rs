@@ -1,6 +1,7 @@
 //! The suite on another device than the first.
 
-use gpu_interop_conformance::{Merged, Outcome};
+use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance_cli::Merged;
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::NATIVE_IMPORT;

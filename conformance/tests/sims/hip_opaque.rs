@@ -15,9 +15,9 @@ use gpu_interop_driver::exportable::abi::ObjectAttributes;
 use libloading::os::windows::Library;
 use libtest_mimic::{Failed, Trial};
 
-use crate::itself::this_program;
 use crate::library;
 use crate::run::check;
+use gpu_interop_test_support::this_program;
 
 const LIBRARY: &str = "GPU_INTEROP_HIP_LIBRARY";
 /// The first argument of the process that loads the library.

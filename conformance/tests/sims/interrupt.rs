@@ -5,7 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use gpu_interop_conformance::{Outcome, Report};
+use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance_cli::Report;
 use libtest_mimic::{Failed, Trial};
 use rustix::process::{Pid, Signal};
 

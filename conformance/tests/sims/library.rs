@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::built::build;
+use gpu_interop_test_support::build;
 
 /// A library's file, or why there is none.
 pub(crate) type Built = Result<PathBuf, String>;
@@ -42,5 +42,5 @@ pub(crate) fn hip_on_cuda() -> Built {
 }
 
 fn once(built: &OnceLock<Built>, package: &str) -> Built {
-    built.get_or_init(|| build(package).map_err(|failed| failed.message().unwrap_or_default().into())).clone()
+    built.get_or_init(|| build(package)).clone()
 }

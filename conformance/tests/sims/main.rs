@@ -7,8 +7,6 @@
 //! makes of NvSci; without them it is the tests, which start it as the others.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
-#[path = "../../drivers/built.rs"]
-mod built;
 mod calls;
 mod cuda;
 #[cfg(windows)]
@@ -25,8 +23,6 @@ mod hip_on_cuda;
 mod hip_opaque;
 #[cfg(unix)]
 mod interrupt;
-#[path = "../../drivers/itself.rs"]
-mod itself;
 mod library;
 #[cfg(target_os = "linux")]
 mod nvsci;
@@ -43,17 +39,15 @@ use std::process::ExitCode;
 use gpu_interop_conformance::{BackendUnderTest, Suite, host_semaphore};
 use libtest_mimic::Arguments;
 
-const SUITE_COMMANDS: [&str; 7] = ["run", "bench", "doctor", "child", "discover", "peer", "raw-cuda"];
-
 fn suite() -> Suite {
     Suite::standard().with_backend(BackendUnderTest::cuda().with_semaphores(host_semaphore))
 }
 
 fn main() -> ExitCode {
-    let first = std::env::args().nth(1).unwrap_or_default();
-    if SUITE_COMMANDS.contains(&first.as_str()) {
-        return suite().main();
+    if gpu_interop_conformance_cli::is_called() {
+        return gpu_interop_conformance_cli::main(&suite());
     }
+    let first = std::env::args().nth(1).unwrap_or_default();
     #[cfg(target_os = "linux")]
     if first == hip_calls::COMMAND {
         return hip_calls::main();

@@ -17,9 +17,9 @@ use gpu_interop::{
 use libloading::Library;
 use libtest_mimic::{Failed, Trial};
 
-use crate::itself::this_program;
 use crate::library;
 use crate::run::check;
+use gpu_interop_test_support::this_program;
 
 /// With this argument the program is such a process.
 pub(crate) const COMMAND: &str = "nvsci-calls";

@@ -4,14 +4,15 @@ use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
 
-use gpu_interop_conformance::{CaseReport, Outcome, Report};
+use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance_cli::{CaseReport, Report};
 use libtest_mimic::Failed;
 use tempfile::TempDir;
 
-use crate::itself::this_program;
 use crate::library::{self, Built};
 #[cfg(target_os = "linux")]
 use crate::peer::{Peer, SWIFTSHADER_UUID};
+use gpu_interop_test_support::this_program;
 
 /// A run of the suite.
 #[derive(Debug)]

@@ -5,30 +5,26 @@
 //! semaphores to import; without them it is the tests, which start it as the suite.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
-#[path = "../../drivers/compile.rs"]
-mod compile;
-#[path = "../../drivers/itself.rs"]
-mod itself;
-
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-use compile::StandIn;
 use gpu_interop::Backend;
 use gpu_interop::cuda::CudaBackend;
-use gpu_interop_conformance::{BackendUnderTest, Observation, Outcome, Report, Suite, host_semaphore};
-use itself::this_program;
+use gpu_interop_conformance::{BackendUnderTest, Observation, Outcome, Suite, host_semaphore};
+use gpu_interop_conformance_cli::Report;
+use gpu_interop_test_support::this_program;
+use gpu_interop_test_support::{CompiledLibrary, source};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/stand_in_cuda.c");
-const SUITE_COMMANDS: [&str; 6] = ["run", "doctor", "child", "discover", "peer", "raw-cuda"];
+const SOURCE: &str = "stand_in_cuda.c";
 
 fn main() -> ExitCode {
-    let first = std::env::args().nth(1).unwrap_or_default();
-    if SUITE_COMMANDS.contains(&first.as_str()) {
+    if gpu_interop_conformance_cli::is_called() {
         let cuda = BackendUnderTest::new("cuda", || Ok(Arc::new(CudaBackend::load()?) as Arc<dyn Backend>));
-        return Suite::standard().with_backend(cuda.with_semaphores(host_semaphore)).main();
+        return gpu_interop_conformance_cli::main(
+            &Suite::standard().with_backend(cuda.with_semaphores(host_semaphore)),
+        );
     }
     let tests = vec![
         Trial::test("each_row_shows_the_driver_beside_the_library", rows),
@@ -79,7 +75,7 @@ const ROWS: &[(&str, &str, &str)] = &[
 ];
 
 fn rows() -> Result<(), Failed> {
-    let library = StandIn::compile(SOURCE, &[]);
+    let library = CompiledLibrary::compile(&source(SOURCE), &[]);
     let json = tempfile::NamedTempFile::new()?;
     let output = suite(&library.library(), &["run", "--backend", "cuda", "--exporter", "native", "--filter"])
         .args(["misbehaviour.*", "--json"])
@@ -105,7 +101,7 @@ fn rows() -> Result<(), Failed> {
 }
 
 fn verbose() -> Result<(), Failed> {
-    let library = StandIn::compile(SOURCE, &[]);
+    let library = CompiledLibrary::compile(&source(SOURCE), &[]);
     let run = |arguments: &[&str]| -> Result<String, Failed> {
         let output = suite(&library.library(), &["run", "--backend", "cuda", "--filter", "misbehaviour.descriptors"])
             .args(arguments)
@@ -128,7 +124,7 @@ fn no_library() -> Result<(), Failed> {
 
 fn old_driver() -> Result<(), Failed> {
     let switches = ["-DDRIVER_VERSION=9020", "-DWITHOUT_EXTERNAL", "-DWITHOUT_VIRTUAL_MEMORY"];
-    let old = StandIn::compile(SOURCE, &switches);
+    let old = CompiledLibrary::compile(&source(SOURCE), &switches);
     let output = suite(&old.library(), &["doctor"]).env("GPU_INTEROP_TIMELINE", "bridge").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let reason = "unsupported: the driver (CUDA 9.2) has no cuImportExternalMemory, which came with CUDA 10.0";

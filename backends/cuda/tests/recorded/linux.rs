@@ -1,19 +1,5 @@
 //! What reaches each function of the driver.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
-#![allow(dead_code, reason = "what both vendors' tests share is not all used by each")]
-
-#[path = "../../../../conformance/drivers/compile.rs"]
-mod compile;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_calls.rs"]
-mod recorded_calls;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_codes.rs"]
-mod recorded_codes;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_copies.rs"]
-mod recorded_copies;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_imports.rs"]
-mod recorded_imports;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/recorder.rs"]
-mod recorder;
 
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
@@ -27,12 +13,14 @@ use gpu_interop_core::{
     SignalParams,
 };
 use gpu_interop_cuda::CudaBackend;
-use libtest_mimic::{Arguments, Trial};
-use recorded_calls::{STREAM_OF_TEST, allocates, common, file};
-use recorded_copies::{MemoryTypes, array_copies};
-use recorder::{
-    DEVICE, Expected, GRANULARITY, MAPPED, MEMORY, MIPMAPPED, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM, call,
+use gpu_interop_test_support::call;
+use gpu_interop_test_support::recorded::calls::{STREAM_OF_TEST, allocates, common, file};
+use gpu_interop_test_support::recorded::codes;
+use gpu_interop_test_support::recorded::copies::{MemoryTypes, array_copies};
+use gpu_interop_test_support::recorded::recorder::{
+    self, DEVICE, Expected, GRANULARITY, MAPPED, MEMORY, MIPMAPPED, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM,
 };
+use libtest_mimic::{Arguments, Trial};
 
 const VARIABLE: &str = "GPU_INTEROP_CUDA_LIBRARY";
 const TESTS: [(&str, fn()); 3] = [
@@ -407,7 +395,7 @@ fn codes() {
         }
     }
     let device = backend.open(ORDINAL).expect("opens");
-    recorded_codes::codes(&*device, &mut recorder);
+    codes::codes(&*device, &mut recorder);
     let recorder = &mut recorder;
     recorder.every_code(["cuCtxPushCurrent_v2", ""], || device.create_stream());
     let desc = MipmappedArrayDesc::new(
@@ -450,5 +438,5 @@ fn codes() {
         [1, 3, 33, 35, 99, 101, 201, 213, 219, 400, 701, 703, 708, 711, 713, 720, 800, 802, 805, 809, 910, 999];
     let of_call = [&lost[..], &known, &others.map(|code| (code, K::Driver))].concat();
     let of_import = [&lost[..], &known, &others.map(|code| (code, K::ImportRejected))].concat();
-    recorded_codes::kinds(&*device, recorder, &of_call, &of_import);
+    codes::kinds(&*device, recorder, &of_call, &of_import);
 }

@@ -4,19 +4,14 @@
 //! program again, which then prints what it saw.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
-#[path = "../../../../conformance/drivers/compile.rs"]
-mod compile;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/probe.rs"]
-mod probing;
-
 use std::path::Path;
 
-use compile::StandIn;
 use gpu_interop_core::{MemoryHandleKind, SemaphoreHandleKind};
 use gpu_interop_cuda::CudaBackend;
-use probing::{assert_line, tests};
+use gpu_interop_test_support::probe::{self as probing, assert_line};
+use gpu_interop_test_support::{CompiledLibrary, source, tests};
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/drivers/stand_in_cuda.c");
+const SOURCE: &str = "stand_in_cuda.c";
 
 pub(crate) fn main() {
     let tests = tests![
@@ -48,7 +43,7 @@ fn probe_with(library: &Path, variables: &[(&str, &str)]) -> String {
 }
 
 fn a_complete_stand_in_works_and_says_what_it_is() {
-    let text = probe_with(&StandIn::compile(SOURCE, &[]).library(), &[]);
+    let text = probe_with(&CompiledLibrary::compile(&source(SOURCE), &[]).library(), &[]);
     for what in ["load", "open", "import memory", "map", "import semaphore", "allocate", "stream"] {
         assert_line(&text, &format!("{what}|"), &["ok"]);
     }
@@ -57,7 +52,7 @@ fn a_complete_stand_in_works_and_says_what_it_is() {
 
 fn an_old_driver_is_told_by_symbol_and_version() {
     let switches = ["-DDRIVER_VERSION=9020", "-DWITHOUT_EXTERNAL", "-DWITHOUT_VIRTUAL_MEMORY"];
-    let text = probe_with(&StandIn::compile(SOURCE, &switches).library(), &[]);
+    let text = probe_with(&CompiledLibrary::compile(&source(SOURCE), &switches).library(), &[]);
     // It can do what it can do.
     assert_line(&text, "load|ok", &[]);
     assert_line(&text, "stream|ok", &[]);
@@ -75,7 +70,7 @@ fn an_old_driver_is_told_by_symbol_and_version() {
 }
 
 fn a_symbol_missing_from_a_new_driver_is_told_apart_from_age() {
-    let text = probe_with(&StandIn::compile(SOURCE, &["-DWITHOUT_EXTERNAL"]).library(), &[]);
+    let text = probe_with(&CompiledLibrary::compile(&source(SOURCE), &["-DWITHOUT_EXTERNAL"]).library(), &[]);
     let missing = "the driver (CUDA 13.0) has no cuImportExternalMemory, although it came with CUDA 10.0";
     assert_line(&text, "import memory|SymbolMissing|", &[missing]);
     assert_line(&text, "memory|unsupported", &[missing]);
@@ -83,11 +78,11 @@ fn a_symbol_missing_from_a_new_driver_is_told_apart_from_age() {
 }
 
 fn a_driver_without_a_required_symbol_does_not_load() {
-    let library = StandIn::compile(SOURCE, &["-DWITHOUT_MEMSET"]);
+    let library = CompiledLibrary::compile(&source(SOURCE), &["-DWITHOUT_MEMSET"]);
     let text = probe_with(&library.library(), &[]);
     let parts = ["no cuMemsetD32Async", "CUDA 13.0", "since CUDA 7.0", "libstand_in_cuda.so"];
     assert_line(&text, "load|SymbolMissing|", &parts);
-    let old = StandIn::compile(SOURCE, &["-DWITHOUT_MEMSET", "-DDRIVER_VERSION=3020"]);
+    let old = CompiledLibrary::compile(&source(SOURCE), &["-DWITHOUT_MEMSET", "-DDRIVER_VERSION=3020"]);
     let text = probe_with(&old.library(), &[]);
     assert_line(
         &text,
@@ -109,7 +104,7 @@ fn libraries_that_are_no_driver_are_named() {
 }
 
 fn what_initialisation_answers_becomes_the_right_kind() {
-    let library = StandIn::compile(SOURCE, &[]);
+    let library = CompiledLibrary::compile(&source(SOURCE), &[]);
     for (code, kind, parts) in [
         ("100", "NoDevice", ["CUDA_ERROR_NO_DEVICE (100)", "CUDA_VISIBLE_DEVICES"]),
         ("34", "DriverNotFound", ["CUDA_ERROR_STUB_LIBRARY (34)", "stub"]),
@@ -126,7 +121,7 @@ fn what_initialisation_answers_becomes_the_right_kind() {
 
 /// As the toolkit's stub does.
 fn a_stub_that_answers_the_same_to_everything_is_named() {
-    let library = StandIn::compile(SOURCE, &[]);
+    let library = CompiledLibrary::compile(&source(SOURCE), &[]);
     let text = probe_with(&library.library(), &[("STAND_IN_VERSION", "34"), ("STAND_IN_INIT", "34")]);
     let parts = [
         "cuDriverGetVersion",
@@ -140,7 +135,7 @@ fn a_stub_that_answers_the_same_to_everything_is_named() {
 }
 
 fn what_an_embedded_system_has_is_missing_for_the_right_reason() {
-    let library = StandIn::compile(SOURCE, &[]);
+    let library = CompiledLibrary::compile(&source(SOURCE), &[]);
     let starts = ["NvSciBuf|", "DmaBufFd|", "NvSciSync|"];
     for (code, part) in [
         ("0", "embedded systems"),
@@ -154,7 +149,7 @@ fn what_an_embedded_system_has_is_missing_for_the_right_reason() {
 }
 
 fn success_with_a_null_handle_is_a_failure() {
-    let library = StandIn::compile(SOURCE, &[]);
+    let library = CompiledLibrary::compile(&source(SOURCE), &[]);
     let text = |function| probe_with(&library.library(), &[("STAND_IN_NULL", function)]);
     for (function, what) in [
         ("cuDevicePrimaryCtxRetain", "open"),

@@ -1,19 +1,5 @@
 //! What reaches each function of the driver.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
-#![allow(dead_code, reason = "what both vendors' tests share is not all used by each")]
-
-#[path = "../../../../conformance/drivers/compile.rs"]
-mod compile;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_calls.rs"]
-mod recorded_calls;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_codes.rs"]
-mod recorded_codes;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_copies.rs"]
-mod recorded_copies;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/recorded_imports.rs"]
-mod recorded_imports;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/recorder.rs"]
-mod recorder;
 
 use std::collections::BTreeSet;
 
@@ -24,12 +10,14 @@ use gpu_interop_core::{
     MemoryHandle, MemoryImport, MipmappedArrayDesc, ModuleImage, SignalParams, WaitParams,
 };
 use gpu_interop_hip::HipBackend;
-use libtest_mimic::{Arguments, Trial};
-use recorded_calls::{STREAM_OF_TEST, common, file};
-use recorded_copies::{MemoryTypes, array_copies};
-use recorder::{
-    DEVICE, Expected, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM, call,
+use gpu_interop_test_support::call;
+use gpu_interop_test_support::recorded::calls::{STREAM_OF_TEST, common, file};
+use gpu_interop_test_support::recorded::codes;
+use gpu_interop_test_support::recorded::copies::{MemoryTypes, array_copies};
+use gpu_interop_test_support::recorded::recorder::{
+    self, DEVICE, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM,
 };
+use libtest_mimic::{Arguments, Trial};
 
 const VARIABLE: &str = "GPU_INTEROP_HIP_LIBRARY";
 /// 7.2, which releases nothing late; 7.1, which does; 5.2, whose structs are shorter.
@@ -315,7 +303,7 @@ fn codes() {
         recorder.every_code(["", function], || backend.open(ORDINAL).map(|_| ()));
     }
     let device = backend.open(ORDINAL).expect("opens");
-    recorded_codes::codes(&*device, &mut recorder);
+    codes::codes(&*device, &mut recorder);
     for function in ["hipGetDevice", "hipSetDevice"] {
         recorder.every_code(["", function], || device.create_event());
     }
@@ -350,7 +338,7 @@ fn codes() {
     // Every failed import ends with "out of memory".
     let rejected = [1, 2, 3, 35, 101, 201, 209, 400, 999, 54321].map(|code| (code, K::ImportRejected));
     let of_import = [&lost[..], &[(100, K::NoDevice), (801, K::Unsupported)], &rejected].concat();
-    recorded_codes::kinds(&*device, &mut recorder, &of_call, &of_import);
+    codes::kinds(&*device, &mut recorder, &of_call, &of_import);
     // Two codes say that there is no such memory.
     for code in recorder::CODES.into_iter().filter(|code| !matches!(code, 1 | 801)) {
         recorder.control(&format!("fail hipExtMallocWithFlags {code}\n"));

@@ -2,17 +2,12 @@
 //! their place.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
-#[path = "../../../../conformance/drivers/compile.rs"]
-mod compile;
-#[path = "../../../../crates/gpu-interop-driver/tests/support/probe.rs"]
-mod probing;
-
-use compile::StandIn;
 use gpu_interop_core::{
     ArrayFormat, ArrayShape, Backend, ChannelType, Device, Feature, MemoryHandle, MipmappedArrayDesc, WaitCondition,
 };
 use gpu_interop_hip::HipBackend;
-use probing::{SIZE, assert_line, file, memory_request, say, tests};
+use gpu_interop_test_support::probe::{self as probing, SIZE, assert_line, file, memory_request, say};
+use gpu_interop_test_support::{CompiledLibrary, source, tests};
 
 const HIP_5_2: &str = "-DRUNTIME_VERSION=50221153";
 const HIP_5_7: &str = "-DRUNTIME_VERSION=50731921";
@@ -135,8 +130,12 @@ fn descriptors(device: &Device) {
 }
 
 fn probe_with(switches: &[&str], variables: &[(&str, &str)]) -> String {
-    const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/drivers/stand_in_hip.c");
-    probing::probe_with("GPU_INTEROP_HIP_LIBRARY", &StandIn::compile(SOURCE, switches).library(), variables)
+    const SOURCE: &str = "stand_in_hip.c";
+    probing::probe_with(
+        "GPU_INTEROP_HIP_LIBRARY",
+        &CompiledLibrary::compile(&source(SOURCE), switches).library(),
+        variables,
+    )
 }
 
 fn every_generation_works_and_says_what_it_is() {

@@ -22,7 +22,7 @@ const NAME: &str = "third-party";
 
 fn main() -> ExitCode {
     let backend = BackendUnderTest::new(NAME, || Ok(Arc::new(Processor::new()) as Arc<dyn Backend>));
-    Suite::standard().with_backend(backend).main()
+    gpu_interop_conformance_cli::main(&Suite::standard().with_backend(backend))
 }
 
 #[derive(Debug)]

@@ -4,7 +4,8 @@
 use std::fs;
 use std::thread;
 
-use gpu_interop_conformance::{CaseReport, Outcome, Report};
+use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance_cli::{CaseReport, Report};
 use libtest_mimic::Failed;
 
 use super::{check, emulated};

@@ -1,8 +1,9 @@
 //! The suite on each version that sim-hip simulates. The list of versions is the simulator's own, so that none is left out.
 
-use gpu_interop_conformance::{CaseReport, Outcome, Suite};
-use gpu_interop_stand_in::hip::behaviour::Below;
-use gpu_interop_stand_in::hip::rows::{self, Row};
+use gpu_interop_conformance::{Outcome, Suite};
+use gpu_interop_conformance_cli::CaseReport;
+use gpu_interop_sim_abi::hip::behaviour::Below;
+use gpu_interop_sim_abi::hip::rows::{self, Row};
 use libtest_mimic::{Failed, Trial};
 
 use super::{ALL, FAILING, LACKS, NEVER, managed};

@@ -1,7 +1,8 @@
 //! HIP on Windows: external semaphores, and no memory of its own to export.
 
-use gpu_interop_conformance::{CaseReport, Outcome};
-use gpu_interop_stand_in::hip::behaviour::Below;
+use gpu_interop_conformance::Outcome;
+use gpu_interop_conformance_cli::CaseReport;
+use gpu_interop_sim_abi::hip::behaviour::Below;
 use libtest_mimic::{Failed, Trial};
 
 use super::rows::{Failing, Lack};

@@ -16,9 +16,9 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Failed, Trial};
 
-use crate::itself::this_program;
 use crate::library::{self, Built};
 use crate::run::check;
+use gpu_interop_test_support::this_program;
 use table::Hip;
 
 /// The first argument of the process that makes the calls.

@@ -1,0 +1,24 @@
+//! What the driver charges for its notion of a current context.
+//!
+//! The library makes the context current for each call, or finds it current: one `cuCtxGetCurrent` on top of what a
+//! program does that set it once and relies on it, and a push and a pop beside that on threads where it is not current.
+
+use std::time::Duration;
+
+use gpu_interop_conformance::Verdict;
+
+use super::machine::Machine;
+use super::record::{Recorder, TIME};
+use super::rounds::{Effort, Variant};
+
+const CALLS: u32 = 1000;
+
+pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
+    let raw = machine.raw.as_ref().map_err(Clone::clone)?;
+    let each = |taken: Duration| taken.as_secs_f64() * 1e9 / f64::from(CALLS);
+    let mut variants = [
+        Variant::of_one("cuCtxGetCurrent", || Ok(each(raw.ask_current(CALLS)?))),
+        Variant::of_one("cuCtxPushCurrent+PopCurrent", || Ok(each(raw.push_and_pop(CALLS)?))),
+    ];
+    recorder.measure(name, Effort::within(Duration::from_millis(500)), &[TIME], &mut variants, &[])
+}

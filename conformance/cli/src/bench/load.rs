@@ -1,0 +1,84 @@
+//! From nothing to the first device, each time in a process of its own.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use gpu_interop::Device;
+use gpu_interop_conformance::{Stop, Suite, Verdict, process};
+
+use super::machine::Machine;
+use super::record::{Comparison, Recorder, TIME};
+use super::report::Limit;
+use super::rounds::{Effort, Variant};
+use super::sys::RawCuda;
+
+/// The name of the subcommand that loads once.
+pub(crate) const SUBCOMMAND: &str = "bench-load";
+
+/// Who loads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Side {
+    /// dlopen, every symbol, cuInit, cuDeviceGet, cuDevicePrimaryCtxRetain.
+    Raw,
+    /// The backend, and its first device.
+    Library,
+}
+
+const RUNS: usize = 7;
+const LIMIT: Limit = Limit::AtMost(1.05);
+/// How long one process may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How to load once.
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    #[arg(long)]
+    side: Side,
+    #[arg(long)]
+    backend: String,
+    /// Where the driver is if the dynamic linker does not know.
+    #[arg(long)]
+    driver: Option<PathBuf>,
+}
+
+/// Loads once, in this fresh process, and answers how long it took, in nanoseconds.
+pub(crate) fn once(suite: &Suite, args: &LoadArgs) -> Verdict<f64> {
+    let under_test = suite.backend(&args.backend)?;
+    let start = Instant::now();
+    let taken = match args.side {
+        Side::Raw => {
+            let named = std::env::var_os(super::CUDA_LIBRARY_VARIABLE).filter(|file| !file.is_empty());
+            let file = named.unwrap_or_else(|| OsString::from("libcuda.so.1"));
+            let _device = match (RawCuda::open(&file, 0), &args.driver) {
+                (Err(Stop::Skipped(_)), Some(driver)) => RawCuda::open(driver.as_os_str(), 0)?,
+                (opened, _) => opened?,
+            };
+            start.elapsed()
+        }
+        Side::Library => {
+            let backend = under_test.load()?;
+            let _device = Device::open(&*backend, 0)?;
+            start.elapsed()
+        }
+    };
+    Ok(taken.as_secs_f64() * 1e9)
+}
+
+pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
+    let backend = machine.under_test.name();
+    let load = |side: &str| {
+        let mut arguments: Vec<String> = [SUBCOMMAND, "--side", side, "--backend", backend].map(String::from).into();
+        if let Some(driver) = machine.backend.info().library.as_deref().and_then(Path::to_str) {
+            arguments.extend(["--driver".into(), driver.into()]);
+        }
+        process::ask::<f64>("loading the backend", &arguments, &[], TIMEOUT)
+    };
+    let mut variants = vec![Variant::of_one("library", || load("library"))];
+    if recorder.side("every raw variant", &machine.raw).is_some() {
+        variants.push(Variant::of_one("raw", || load("raw")));
+    }
+    let comparisons = [Comparison::new(0, "library", "raw").limit(LIMIT)];
+    recorder.measure(name, Effort::exactly(RUNS), &[TIME], &mut variants, &comparisons)
+}

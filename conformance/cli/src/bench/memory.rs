@@ -1,0 +1,163 @@
+//! Import, map, unmap, end of the import: each step and all of them together.
+//!
+//! Each import has a fresh descriptor, exported outside of the measured time and handed over for good, as both the
+//! driver and the library want it. (The library gives the driver a duplicate, so that a failed import can give the
+//! descriptor back; that is part of its cost.)
+
+use std::time::{Duration, Instant};
+
+use gpu_interop::{Device, MemoryImport};
+use gpu_interop_conformance::{Stop, Verdict, ensure_eq};
+
+use super::machine::{Machine, Source};
+use super::record::{Comparison, Quantity, Recorder};
+use super::report::Limit;
+use super::rounds::{Effort, Variant};
+use super::sys::{Cudarc, RawCuda, RawImport, Steps, backend_cycle};
+
+/// Imports in a row, in each round of each variant: what a switch of variants costs weighs less.
+const IN_A_ROW: u32 = 4;
+const WORD: u32 = 0x5EED_CAFE;
+
+pub(super) const STEPS: [Quantity; 6] = [
+    Quantity { suffix: ".import", unit: "ns" },
+    Quantity { suffix: ".map", unit: "ns" },
+    Quantity { suffix: ".free", unit: "ns" },
+    Quantity { suffix: ".destroy", unit: "ns" },
+    Quantity { suffix: ".free_and_destroy", unit: "ns" },
+    Quantity { suffix: ".all", unit: "ns" },
+];
+/// The place of the import in [`STEPS`].
+pub(super) const IMPORT: usize = 0;
+/// The place of the sum in [`STEPS`].
+pub(super) const ALL: usize = 5;
+const LIMIT: Limit = Limit::AtMost(1.05);
+
+/// Memory of one size.
+pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str, size: u64) -> Verdict {
+    let source = Source::new(machine, size, WORD)?;
+    let cudarc = recorder.side("every cudarc variant", &machine.cudarc);
+    let mut variants = variants(machine, recorder, &source, size)?;
+    if let Some(cudarc) = cudarc {
+        variants.push(Variant::new("cudarc", || in_a_row(|| cudarc_cycle(cudarc, source.request()?))));
+    }
+    let comparisons = [
+        Comparison::new(ALL, "library", "raw").limit(LIMIT),
+        Comparison::new(ALL, "cudarc", "raw"),
+        Comparison::new(ALL, "library", "backend"),
+    ];
+    recorder.measure(name, Effort::within(Duration::from_secs(2)), &STEPS, &mut variants, &comparisons)
+}
+
+/// The variants that every machine has, checked to show the exporter's data: the library, its backend layer, and the
+/// raw driver where there is one.
+pub(super) fn variants<'a>(
+    machine: &'a Machine,
+    recorder: &mut Recorder,
+    source: &'a Source,
+    size: u64,
+) -> Verdict<Vec<Variant<'a>>> {
+    let device = &machine.device;
+    let mut word = [0; 4];
+    let mapped = device.import_memory(source.request()?)?.map_buffer(0, size)?;
+    machine.stream.read(mapped.slice(size - 4..)?, &mut word)?;
+    mapped.close()?;
+    ensure_eq!(u32::from_ne_bytes(word), WORD, "the exporter's last word, imported by the library");
+    let mut variants = Vec::new();
+    if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
+        let (fd, request) = fd_of(source.request()?)?;
+        let mut import = RawImport::new(raw, fd, request.size, request.dedicated)?;
+        import.map(size)?;
+        ensure_eq!(import.last_word()?, WORD, "the exporter's last word, imported by hand");
+        variants.push(Variant::new("raw", move || in_a_row(|| raw_cycle(raw, source.request()?, size))));
+    }
+    variants.push(Variant::new("backend", move || in_a_row(|| backend_cycle(device, source.request()?, size))));
+    variants.push(Variant::new("library", move || in_a_row(|| library_cycle(device, source.request()?, size))));
+    Ok(variants)
+}
+
+/// What an importer must be told beside the descriptor.
+struct Told {
+    size: u64,
+    dedicated: bool,
+}
+
+fn fd_of(request: MemoryImport) -> Verdict<(std::os::fd::OwnedFd, Told)> {
+    let told = Told { size: request.size(), dedicated: request.is_dedicated() };
+    let fd = request.into_handle().into_fd();
+    Ok((fd.map_err(|_| Stop::Failed("the exporter's handle is no descriptor".into()))?, told))
+}
+
+fn library_cycle(device: &Device, request: MemoryImport, size: u64) -> Verdict<Steps> {
+    let start = Instant::now();
+    let memory = device.import_memory(request)?;
+    let imported = Instant::now();
+    let buffer = memory.map_buffer(0, size)?;
+    let mapped = Instant::now();
+    buffer.close()?;
+    let freed = Instant::now();
+    memory.close()?;
+    Ok(Steps::between([start, imported, mapped, freed, Instant::now()]))
+}
+
+fn raw_cycle(raw: &RawCuda, request: MemoryImport, size: u64) -> Verdict<Steps> {
+    let (fd, told) = fd_of(request)?;
+    let start = Instant::now();
+    let mut memory = RawImport::new(raw, fd, told.size, told.dedicated)?;
+    let imported = Instant::now();
+    memory.map(size)?;
+    let mapped = Instant::now();
+    memory.free()?;
+    let freed = Instant::now();
+    memory.destroy()?;
+    Ok(Steps::between([start, imported, mapped, freed, Instant::now()]))
+}
+
+fn cudarc_cycle(cudarc: &Cudarc, request: MemoryImport) -> Verdict<Steps> {
+    let (fd, told) = fd_of(request)?;
+    cudarc.cycle(fd, told.size)
+}
+
+/// The mean of a few imports in a row, nanoseconds a step.
+fn in_a_row(mut cycle: impl FnMut() -> Verdict<Steps>) -> Verdict<Vec<Option<f64>>> {
+    let mut sums = [Some(0.0); STEPS.len()];
+    for _ in 0..IN_A_ROW {
+        let steps = cycle()?;
+        let (free, destroy) = steps.free_and_destroy.unzip();
+        let times = [Some(steps.import), Some(steps.map), free, destroy, Some(steps.release), Some(total(&steps))];
+        for (sum, time) in sums.iter_mut().zip(times) {
+            *sum = sum.zip(time).map(|(sum, time)| sum + time.as_secs_f64() * 1e9 / f64::from(IN_A_ROW));
+        }
+    }
+    Ok(sums.to_vec())
+}
+
+fn total(steps: &Steps) -> Duration {
+    steps.import + steps.map + steps.release
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_averaged_and_add_up() {
+        let mut rounds = 0;
+        let values = in_a_row(|| {
+            rounds += 1;
+            let ns = |count: u64| Duration::from_nanos(count * rounds);
+            Ok(Steps { import: ns(10), map: ns(20), free_and_destroy: Some((ns(3), ns(4))), release: ns(7) })
+        });
+        // The mean of 1, 2, 3 and 4.
+        let expected = [10.0, 20.0, 3.0, 4.0, 7.0, 37.0].map(|ns| ns * 2.5);
+        for (value, expected) in values.expect("values").into_iter().zip(expected) {
+            assert!((value.expect("a value") - expected).abs() < 1e-6, "{value:?} {expected}");
+        }
+        let joined = in_a_row(|| {
+            let ns = Duration::from_nanos;
+            Ok(Steps { import: ns(1), map: ns(1), free_and_destroy: None, release: ns(1) })
+        });
+        let known: Vec<bool> = joined.expect("values").iter().map(Option::is_some).collect();
+        assert_eq!(known, [true, true, false, false, true, true]);
+    }
+}

@@ -1,0 +1,178 @@
+//! Turning samples into measurements and ratios.
+
+use gpu_interop_conformance::{Stop, Verdict};
+
+use super::report::{Limit, Measurement, NotMeasured, Ratio};
+use super::rounds::{Effort, Samples, Variant, take_turns};
+use super::stats;
+
+/// One quantity that a round measures: what its name adds to the group's, and its unit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quantity {
+    /// Empty, or with a leading dot.
+    pub(super) suffix: &'static str,
+    pub(super) unit: &'static str,
+}
+
+/// The time of a call.
+pub(super) const TIME: Quantity = Quantity { suffix: "", unit: "ns" };
+
+/// A comparison of two variants in one quantity, by its place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Comparison {
+    pub(super) quantity: usize,
+    pub(super) over: &'static str,
+    pub(super) under: &'static str,
+    pub(super) limit: Option<Limit>,
+}
+
+impl Comparison {
+    pub(super) fn new(quantity: usize, over: &'static str, under: &'static str) -> Self {
+        Self { quantity, over, under, limit: None }
+    }
+
+    pub(super) fn limit(self, limit: Limit) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+}
+
+/// What a run has found so far.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    pub(super) quick: bool,
+    pub(super) measurements: Vec<Measurement>,
+    pub(super) ratios: Vec<Ratio>,
+    pub(super) not_measured: Vec<NotMeasured>,
+}
+
+impl Recorder {
+    /// Lets the variants take turns, and keeps the medians and the comparisons that have both sides.
+    pub(super) fn measure(
+        &mut self,
+        name: &str,
+        effort: Effort,
+        quantities: &[Quantity],
+        variants: &mut [Variant<'_>],
+        comparisons: &[Comparison],
+    ) -> Verdict {
+        let effort = if self.quick { effort.quick() } else { effort };
+        let samples = take_turns(effort, quantities.len(), variants)?;
+        self.keep(name, quantities, &samples, comparisons);
+        Ok(())
+    }
+
+    fn keep(&mut self, name: &str, quantities: &[Quantity], samples: &[Samples], comparisons: &[Comparison]) {
+        for (place, quantity) in quantities.iter().enumerate() {
+            let name = format!("{name}{}", quantity.suffix);
+            for each in samples {
+                let Some(summary) = stats::summarize(&each.quantities[place]) else { continue };
+                self.measurements.push(Measurement {
+                    name: name.clone(),
+                    variant: each.variant.into(),
+                    unit: quantity.unit.into(),
+                    median: summary.median,
+                    p10: summary.p10,
+                    p90: summary.p90,
+                    samples: summary.samples,
+                });
+            }
+        }
+        for comparison in comparisons {
+            let of = |variant| samples.iter().find(|each| each.variant == variant);
+            let (Some(over), Some(under)) = (of(comparison.over), of(comparison.under)) else { continue };
+            let place = comparison.quantity;
+            let Some(ratio) = stats::paired_ratio(&over.quantities[place], &under.quantities[place]) else { continue };
+            let name = format!("{name}{} {}/{}", quantities[place].suffix, comparison.over, comparison.under);
+            self.ratios.push(Ratio::new(name, ratio.value, (ratio.low, ratio.high), comparison.limit));
+        }
+    }
+
+    /// Something measured once.
+    pub(super) fn note(&mut self, name: &str, variant: &str, unit: &str, value: f64) {
+        self.measurements.push(Measurement {
+            name: name.into(),
+            variant: variant.into(),
+            unit: unit.into(),
+            median: value,
+            p10: value,
+            p90: value,
+            samples: 1,
+        });
+    }
+
+    /// A comparison of two numbers that were not measured in the same rounds.
+    pub(super) fn compare(&mut self, name: String, over: f64, under: f64, limit: Option<Limit>) {
+        let value = over / under;
+        if !value.is_finite() {
+            return;
+        }
+        self.ratios.push(Ratio::new(name, value, (value, value), limit));
+    }
+
+    /// The median of a measurement.
+    pub(super) fn median(&self, name: &str, variant: &str) -> Option<f64> {
+        let wanted = |each: &&Measurement| each.name == name && each.variant == variant;
+        self.measurements.iter().find(wanted).map(|each| each.median)
+    }
+
+    /// Something that could not be measured. The same thing for the same reason is told once.
+    pub(super) fn skip(&mut self, what: impl Into<String>, stop: Stop) {
+        let gap = NotMeasured { what: what.into(), stop };
+        if !self.not_measured.contains(&gap) {
+            self.not_measured.push(gap);
+        }
+    }
+
+    /// The opened side, or nothing, noted as missing.
+    pub(super) fn side<'a, T>(&mut self, what: &str, side: &'a Verdict<T>) -> Option<&'a T> {
+        match side {
+            Ok(side) => Some(side),
+            Err(stop) => {
+                self.skip(what, stop.clone());
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEPS: [Quantity; 2] = [Quantity { suffix: ".a", unit: "ns" }, Quantity { suffix: ".b", unit: "ns" }];
+
+    #[test]
+    fn quantities_and_comparisons_keep_their_names() {
+        let samples = [
+            Samples { variant: "raw", quantities: vec![vec![10.0, 20.0, 30.0], vec![1.0, 1.0, 1.0]] },
+            Samples { variant: "library", quantities: vec![vec![11.0, 22.0, 33.0], vec![2.0, 2.0, 2.0]] },
+            Samples { variant: "cudarc", quantities: vec![vec![30.0, 30.0, 30.0], vec![]] },
+        ];
+        let comparisons = [
+            Comparison::new(0, "library", "raw").limit(Limit::AtMost(1.05)),
+            Comparison::new(1, "library", "raw"),
+            Comparison::new(1, "cudarc", "raw"),
+            Comparison::new(0, "library", "absent"),
+        ];
+        let mut recorder = Recorder::default();
+        recorder.keep("memory", &STEPS, &samples, &comparisons);
+        let names: Vec<String> =
+            recorder.measurements.iter().map(|each| format!("{} {}", each.name, each.variant)).collect();
+        let expected = ["memory.a raw", "memory.a library", "memory.a cudarc", "memory.b raw", "memory.b library"];
+        assert_eq!(names, expected);
+        assert_eq!(recorder.median("memory.a", "library"), Some(22.0));
+        assert_eq!(recorder.median("memory.b", "cudarc"), None);
+        let ratios: Vec<(&str, f64, Option<bool>)> =
+            recorder.ratios.iter().map(|ratio| (ratio.name.as_str(), ratio.value, ratio.holds)).collect();
+        assert_eq!(ratios, [("memory.a library/raw", 1.1, Some(false)), ("memory.b library/raw", 2.0, None)]);
+    }
+
+    #[test]
+    fn a_missing_side_is_told_once() {
+        let mut recorder = Recorder::default();
+        let absent: Verdict<()> = Err(Stop::Unsupported("no driver".into()));
+        assert!(recorder.side("raw", &absent).is_none());
+        assert!(recorder.side("raw", &absent).is_none());
+        assert_eq!(recorder.not_measured.len(), 1);
+    }
+}

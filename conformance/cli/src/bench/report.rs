@@ -1,0 +1,197 @@
+//! What a measurement run found.
+
+use chrono::{DateTime, Utc};
+use gpu_interop::{BackendInfo, DeviceIdentity};
+use gpu_interop_conformance::{ExporterDetail, Stop};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Emulated, Tool};
+
+/// The version of the report's form. Grows when a reader would have to change.
+pub const BENCH_SCHEMA: u32 = 1;
+
+/// A whole `conformance bench` run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BenchReport {
+    /// The version of this form.
+    #[schemars(extend("const" = BENCH_SCHEMA))]
+    pub schema: u32,
+    /// What made the report.
+    pub tool: Tool,
+    /// The backend.
+    pub backend: BackendInfo,
+    /// Set where the vendor's own runtime ran on an emulated kernel driver: the numbers are then no GPU's.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub emulated: Option<Emulated>,
+    /// Its device.
+    pub device: DeviceIdentity,
+    /// The Vulkan device on the other side, if there is one.
+    pub exporter: Option<ExporterDetail>,
+    /// When the run began.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub started: Option<DateTime<Utc>>,
+    /// The comparisons, in the order in which they were measured.
+    pub ratios: Vec<Ratio>,
+    /// The measurements themselves.
+    pub measurements: Vec<Measurement>,
+    /// What was asked for and could not be measured.
+    pub not_measured: Vec<NotMeasured>,
+    /// Duration of the run, microseconds.
+    pub duration_us: u64,
+}
+
+/// One quantity of one variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measurement {
+    /// What was measured: `signal.1`, `memory.1MiB.import`.
+    pub name: String,
+    /// Who did it, or how: `raw`, `backend`, `library`, `cudarc`, `native`, `bridge`, `staged`, ...
+    pub variant: String,
+    /// `ns`, `GB/s`, `frames/s`, or `%` of one processor core.
+    pub unit: String,
+    /// The median sample.
+    pub median: f64,
+    /// A tenth of the samples are below.
+    pub p10: f64,
+    /// A tenth of the samples are above.
+    pub p90: f64,
+    /// How many samples there are. Each may be the mean of several calls in a row.
+    pub samples: usize,
+}
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ratio {
+    /// What is compared: `signal.1 library/raw`.
+    pub name: String,
+    /// The median of the ratios of the rounds.
+    pub value: f64,
+    /// Lower end of the 95 % interval of that median. As `value` where nothing was measured in rounds.
+    pub low: f64,
+    /// Upper end of that interval.
+    pub high: f64,
+    /// What the project promises; none for comparisons that only inform.
+    pub limit: Option<Limit>,
+    /// Whether the value keeps to the limit.
+    pub holds: Option<bool>,
+}
+
+impl Ratio {
+    #[cfg(any(unix, test))]
+    pub(super) fn new(name: String, value: f64, (low, high): (f64, f64), limit: Option<Limit>) -> Self {
+        Self { name, value, low, high, limit, holds: limit.map(|limit| limit.admits(value)) }
+    }
+
+    /// `within` or `over`, or nothing for a ratio without a limit.
+    pub(crate) fn verdict(&self) -> &'static str {
+        match (self.holds, self.limit) {
+            (Some(true), _) => "within",
+            (Some(false), Some(Limit::AtLeast(_))) => "under",
+            (Some(false), _) => "over",
+            (None, _) => "",
+        }
+    }
+}
+
+/// A promise about a ratio.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// A cost: not more than this.
+    AtMost(f64),
+    /// A throughput: not less than this.
+    AtLeast(f64),
+}
+
+impl Limit {
+    /// Whether a value keeps to it. One that is no number does not.
+    #[must_use]
+    pub fn admits(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
+        }
+    }
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AtMost(most) => write!(f, "<= {most}"),
+            Self::AtLeast(least) => write!(f, ">= {least}"),
+        }
+    }
+}
+
+/// Something without a measurement, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotMeasured {
+    /// A measurement (`frame.transfer`), or one variant of all of them (`every raw variant`).
+    pub what: String,
+    /// Impossible on this device, missing on this machine, or failed.
+    #[serde(flatten)]
+    pub stop: Stop,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_admit_their_own_value_and_no_nonsense() {
+        assert!(Limit::AtMost(1.02).admits(1.02) && !Limit::AtMost(1.02).admits(1.021));
+        assert!(Limit::AtLeast(0.99).admits(0.99) && !Limit::AtLeast(0.99).admits(0.989));
+        for limit in [Limit::AtMost(1.0), Limit::AtLeast(1.0)] {
+            assert!(!limit.admits(f64::NAN));
+        }
+    }
+
+    #[test]
+    fn the_verdict_says_which_side_was_missed() {
+        let verdict = |value, limit| Ratio::new("r".into(), value, (value, value), limit).verdict();
+        assert_eq!(verdict(1.0, Some(Limit::AtMost(1.02))), "within");
+        assert_eq!(verdict(1.1, Some(Limit::AtMost(1.02))), "over");
+        assert_eq!(verdict(0.5, Some(Limit::AtLeast(0.99))), "under");
+        assert_eq!(verdict(9.0, None), "");
+    }
+
+    #[test]
+    fn a_report_survives_json() {
+        let report = BenchReport {
+            schema: BENCH_SCHEMA,
+            tool: Tool { name: "t".into(), version: "1".into() },
+            backend: BackendInfo { name: "host".into(), driver: "d".into(), library: None, stand_in: false },
+            emulated: None,
+            device: DeviceIdentity::default(),
+            exporter: None,
+            started: None,
+            ratios: vec![
+                Ratio::new("signal.1 library/raw".into(), 1.25, (1.0, 1.5), Some(Limit::AtMost(1.02))),
+                Ratio::new("frame.graphics staged/library".into(), 4.5, (4.0, 5.0), None),
+            ],
+            measurements: vec![Measurement {
+                name: "signal.1".into(),
+                variant: "raw".into(),
+                unit: "ns".into(),
+                median: 600.5,
+                p10: 590.25,
+                p90: 620.0,
+                samples: 300,
+            }],
+            not_measured: vec![NotMeasured {
+                what: "frame.transfer".into(),
+                stop: Stop::Skipped("there is no such queue".into()),
+            }],
+            duration_us: 7,
+        };
+        let text = serde_json::to_string(&report).expect("to JSON");
+        assert_eq!(serde_json::from_str::<BenchReport>(&text).expect("from JSON"), report);
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(value["ratios"][0]["limit"]["at_most"], 1.02);
+        assert_eq!(value["ratios"][0]["holds"], false);
+        assert!(value["ratios"][1]["limit"].is_null() && value["ratios"][1]["holds"].is_null());
+        assert_eq!(value["not_measured"][0]["stop"], "skipped");
+        assert_eq!(value["not_measured"][0]["reason"], "there is no such queue");
+    }
+}

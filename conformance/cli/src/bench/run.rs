@@ -1,0 +1,260 @@
+//! One run: what is measured, in which order, and what is made of it.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use chrono::{SubsecRound, Utc};
+use clap::Args;
+use globset::GlobMatcher;
+use gpu_interop_conformance::{Stop, Suite, Verdict};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::{FAILED, glob};
+use crate::emulate::{self, EmulateArgs};
+use crate::files::{check_writable, to_json, write_file};
+use crate::report::{Merged, Tool, html};
+
+use super::frame::Frame;
+use super::machine::Machine;
+use super::record::Recorder;
+use super::report::{BENCH_SCHEMA, BenchReport};
+use super::{bandwidth, context_calls, frame, live_imports, load, memory, semaphores, text, timeline};
+
+/// The options of `conformance bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// The backend; without it, what GPU_INTEROP_BACKEND says, or the first that has a device.
+    #[arg(long)]
+    backend: Option<String>,
+    #[command(flatten)]
+    pub(crate) emulation: EmulateArgs,
+    /// Only measurements whose name matches: load, context, memory.64KiB, memory.1MiB, memory.64MiB, signal.1, signal.8,
+    /// signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, live_imports; frame.graphics.1080p,
+    /// frame.graphics.4K, frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K, frame.transfer.8K;
+    /// timeline.round_trip.graphics, timeline.round_trip.transfer, timeline.round_trip.own, timeline.one_way.graphics,
+    /// timeline.one_way.transfer, timeline.in_flight.graphics, timeline.in_flight.transfer, timeline.idle.
+    #[arg(long, value_name = "GLOB")]
+    filter: Option<String>,
+    /// Write the report as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report as one page for a browser, which needs no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// A tenth of the time, and imprecise: shows that everything works.
+    #[arg(long)]
+    quick: bool,
+    /// Fail if a ratio misses its limit, if none with a limit was measured, or if this machine lacks what a measurement
+    /// needs.
+    #[arg(long)]
+    strict: bool,
+}
+
+type Measure = fn(&Machine, &mut Recorder, &str) -> Verdict;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Everything there is to measure, in the order of the report.
+const GROUPS: [(&str, Measure); 28] = [
+    ("load", load::run),
+    ("context", context_calls::run),
+    ("memory.64KiB", |machine, recorder, name| memory::run(machine, recorder, name, 64 * KIB)),
+    ("memory.1MiB", |machine, recorder, name| memory::run(machine, recorder, name, MIB)),
+    ("memory.64MiB", |machine, recorder, name| memory::run(machine, recorder, name, 64 * MIB)),
+    ("signal.1", semaphores::signals::<1>),
+    ("signal.8", semaphores::signals::<8>),
+    ("signal.64", semaphores::signals::<64>),
+    ("wait.1", semaphores::waits::<1>),
+    ("wait.8", semaphores::waits::<8>),
+    ("wait.64", semaphores::waits::<64>),
+    ("bandwidth.256MiB", |machine, recorder, name| bandwidth::run(machine, recorder, name, 256 * MIB)),
+    ("bandwidth.1GiB", |machine, recorder, name| bandwidth::run(machine, recorder, name, 1024 * MIB)),
+    ("frame.graphics.1080p", |machine, recorder, name| frame::graphics(machine, recorder, name, Frame::P1080)),
+    ("frame.graphics.4K", |machine, recorder, name| frame::graphics(machine, recorder, name, Frame::K4)),
+    ("frame.graphics.8K", |machine, recorder, name| frame::graphics(machine, recorder, name, Frame::K8)),
+    ("frame.transfer.1080p", |machine, recorder, name| frame::transfer(machine, recorder, name, Frame::P1080)),
+    ("frame.transfer.4K", |machine, recorder, name| frame::transfer(machine, recorder, name, Frame::K4)),
+    ("frame.transfer.8K", |machine, recorder, name| frame::transfer(machine, recorder, name, Frame::K8)),
+    ("timeline.round_trip.graphics", timeline::round_trip::graphics),
+    ("timeline.round_trip.transfer", timeline::round_trip::transfer),
+    ("timeline.round_trip.own", timeline::round_trip::own),
+    ("timeline.one_way.graphics", timeline::one_way::graphics),
+    ("timeline.one_way.transfer", timeline::one_way::transfer),
+    ("timeline.in_flight.graphics", timeline::in_flight::graphics),
+    ("timeline.in_flight.transfer", timeline::in_flight::transfer),
+    ("timeline.idle", timeline::idle::run),
+    ("live_imports", live_imports::run),
+];
+
+/// Measures, prints, writes the report, and answers the exit status.
+pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
+    let (started, start) = (Utc::now().trunc_subsecs(0), Instant::now());
+    let filter = args.filter.as_deref().map(glob).transpose()?;
+    let groups = chosen(filter.as_ref())?;
+    let backend = match args.emulation.backend(args.backend.as_deref())? {
+        Some(name) => name,
+        None => suite.default_backend()?.0,
+    };
+    let under_test = suite.backend(&backend)?;
+    // Found out now rather than after the run.
+    for path in args.json.iter().chain(&args.html) {
+        check_writable(path)?;
+    }
+    let machine = Machine::open(under_test)?;
+    let mut report = BenchReport {
+        schema: BENCH_SCHEMA,
+        tool: Tool::this(),
+        backend: machine.backend.info().clone(),
+        emulated: emulate::detect(machine.backend.info()),
+        device: machine.device.identity().clone(),
+        exporter: machine.exporter(),
+        started: Some(started),
+        ratios: Vec::new(),
+        measurements: Vec::new(),
+        not_measured: Vec::new(),
+        duration_us: 0,
+    };
+    crate::output::print(format_args!("{}", text::heading(&report)));
+    let recorder = measure(&machine, &groups, args.quick);
+    report.ratios = recorder.ratios;
+    report.measurements = recorder.measurements;
+    report.not_measured = recorder.not_measured;
+    report.duration_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+    crate::output::print(format_args!("{}", text::results(&report, std::io::stdout().is_terminal())));
+    if let Some(path) = &args.json {
+        write_file(path, &to_json(&report)?)?;
+    }
+    let status = status_of(&report, args.strict);
+    if let Some(path) = &args.html {
+        write_file(path, &html::render(&Merged::single_bench(report)))?;
+    }
+    status
+}
+
+fn chosen(filter: Option<&GlobMatcher>) -> Verdict<Vec<(&'static str, Measure)>> {
+    let wanted = |(name, _): &(&str, Measure)| filter.is_none_or(|filter| filter.is_match(name));
+    let groups: Vec<_> = GROUPS.into_iter().filter(wanted).collect();
+    if groups.is_empty() {
+        let names: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
+        return Err(Stop::Failed(format!("--filter matches no measurement; there are: {}", names.join(", "))));
+    }
+    Ok(groups)
+}
+
+/// Measures one group after the other. What stops one does not stop the next.
+fn measure(machine: &Machine, groups: &[(&'static str, Measure)], quick: bool) -> Recorder {
+    let mut recorder = Recorder { quick, ..Recorder::default() };
+    // Shows nothing unless standard error is a terminal.
+    let bar = ProgressBar::new(groups.len() as u64);
+    // The template is a constant; should it ever be wrong, the default is as good.
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
+        bar.set_style(style);
+    }
+    for (name, measure) in groups {
+        // Printed at once and never redrawn meanwhile: drawing would be measured.
+        bar.set_message(*name);
+        bar.tick();
+        if let Err(stop) = measure(machine, &mut recorder, name) {
+            recorder.skip(*name, stop);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    recorder
+}
+
+/// The exit status that a report deserves.
+fn status_of(report: &BenchReport, strict: bool) -> Verdict<u8> {
+    if report.not_measured.iter().any(|gap| matches!(gap.stop, Stop::Failed(_))) {
+        return Ok(FAILED);
+    }
+    if report.measurements.is_empty() {
+        return Err(Stop::Failed("nothing was measured, for the reasons above".into()));
+    }
+    if !strict {
+        return Ok(0);
+    }
+    let judged: Vec<bool> = report.ratios.iter().filter_map(|ratio| ratio.holds).collect();
+    if judged.is_empty() {
+        return Err(Stop::Failed("--strict: no ratio with a limit was measured".into()));
+    }
+    // What the machine lacks is a gap in the promise; what the device says that it cannot do is none.
+    let gaps = report.not_measured.iter().filter(|gap| matches!(gap.stop, Stop::Skipped(_)));
+    let gaps: Vec<&str> = gaps.map(|gap| gap.what.as_str()).collect();
+    if !gaps.is_empty() {
+        return Err(Stop::Failed(format!("--strict: not measured on this machine: {}", gaps.join(", "))));
+    }
+    Ok(if judged.contains(&false) { FAILED } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_interop::{BackendInfo, DeviceIdentity};
+
+    use super::super::{Limit, Measurement, NotMeasured, Ratio};
+    use super::*;
+
+    fn report(ratio: f64, stop: Option<Stop>) -> BenchReport {
+        let measurement = Measurement {
+            name: "signal.1".into(),
+            variant: "library".into(),
+            unit: "ns".into(),
+            median: 1.0,
+            p10: 1.0,
+            p90: 1.0,
+            samples: 1,
+        };
+        BenchReport {
+            schema: BENCH_SCHEMA,
+            tool: Tool { name: "t".into(), version: "1".into() },
+            backend: BackendInfo { name: "b".into(), driver: "d".into(), library: None, stand_in: false },
+            emulated: None,
+            device: DeviceIdentity::default(),
+            exporter: None,
+            started: None,
+            ratios: vec![Ratio::new("r".into(), ratio, (ratio, ratio), Some(Limit::AtMost(1.02)))],
+            measurements: vec![measurement],
+            not_measured: stop.map(|stop| NotMeasured { what: "frame".into(), stop }).into_iter().collect(),
+            duration_us: 1,
+        }
+    }
+
+    #[test]
+    fn a_missed_limit_fails_only_a_strict_run() {
+        let unsupported = || Some(Stop::Unsupported("no such queue".into()));
+        assert_eq!(status_of(&report(1.01, unsupported()), true), Ok(0));
+        assert_eq!(status_of(&report(1.03, None), false), Ok(0));
+        assert_eq!(status_of(&report(1.03, None), true), Ok(FAILED));
+        let unjudged = BenchReport { ratios: Vec::new(), ..report(1.0, None) };
+        assert_eq!(status_of(&unjudged, false), Ok(0));
+        assert!(status_of(&unjudged, true).is_err(), "nothing that could have missed a limit");
+    }
+
+    #[test]
+    fn what_failed_and_what_measured_nothing_fail_every_run() {
+        let failed = Stop::Failed("the frame never arrived".into());
+        assert_eq!(status_of(&report(1.0, Some(failed)), false), Ok(FAILED));
+        let nothing = BenchReport { measurements: Vec::new(), ..report(1.0, None) };
+        assert!(status_of(&nothing, false).is_err());
+    }
+
+    #[test]
+    fn a_filter_that_matches_nothing_names_what_there_is() {
+        let all = glob("memory.*").expect("a glob");
+        let names: Vec<&str> = chosen(Some(&all)).expect("groups").into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["memory.64KiB", "memory.1MiB", "memory.64MiB"]);
+        let stop = chosen(Some(&glob("nonsense").expect("a glob"))).expect_err("nothing matches");
+        assert!(GROUPS.iter().all(|(name, _)| stop.reason().contains(name)), "{stop}");
+    }
+
+    /// The help text of `--filter` lists the groups by hand.
+    #[test]
+    fn the_help_names_every_group() {
+        let command = BenchArgs::augment_args(clap::Command::new("bench"));
+        let help = command.get_arguments().find(|argument| argument.get_id() == "filter").and_then(clap::Arg::get_help);
+        let help = help.expect("help").to_string();
+        assert!(GROUPS.iter().all(|(name, _)| help.contains(name)), "{help}");
+    }
+}

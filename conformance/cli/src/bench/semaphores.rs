@@ -1,0 +1,120 @@
+//! Signals and waits: what enqueuing one costs the calling thread, alone and in batches.
+//!
+//! Every variant works on the same imported timelines and the same stream, so that only the call itself differs. A round
+//! enqueues few enough operations that no launch queue fills up and blocks, and lets the stream run empty outside of
+//! the measured time. Waits are for a value that is there already. At the end the exporter must have seen every
+//! value. The raw variant keeps its parameter blocks and writes new values into them, as a careful C program would.
+//!
+//! That a signal or wait allocates nothing is a test of its own (`signal_allocations` of `gpu-interop-core`).
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use gpu_interop::{SemaphoreSignal, SemaphoreWait};
+use gpu_interop_conformance::Verdict;
+
+use super::machine::{Machine, Timeline};
+use super::record::{Comparison, Recorder, TIME};
+use super::report::Limit;
+use super::rounds::{Effort, Variant};
+use super::sys::{Lane, SemaphoreBatch};
+
+const LIMIT: Limit = Limit::AtMost(1.02);
+const COMPARISONS: [Comparison; 3] = [
+    Comparison { quantity: 0, over: "library", under: "raw", limit: Some(LIMIT) },
+    Comparison { quantity: 0, over: "backend", under: "raw", limit: None },
+    Comparison { quantity: 0, over: "library", under: "backend", limit: None },
+];
+
+/// How many operations a round may enqueue.
+const IN_FLIGHT: u64 = 256;
+
+fn calls<const N: usize>() -> u64 {
+    (IN_FLIGHT / N as u64).max(1)
+}
+
+fn nanoseconds(taken: Duration, calls: u64) -> f64 {
+    taken.as_secs_f64() * 1e9 / calls as f64
+}
+
+fn effort() -> Effort {
+    Effort::within(Duration::from_millis(1500))
+}
+
+/// Timelines on both sides, `N` of them.
+fn open<const N: usize>(machine: &Machine) -> Verdict<(Vec<Timeline>, Lane)> {
+    let exported = (0..N).map(|_| Timeline::new(machine)).collect::<Verdict<Vec<_>>>()?;
+    let requests = exported.iter().map(Timeline::import_request).collect::<Verdict<Vec<_>>>()?;
+    let lane = Lane::new(&machine.device, requests)?;
+    Ok((exported, lane))
+}
+
+/// Signals in batches of `N`.
+pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
+    let (exported, lane) = open::<N>(machine)?;
+    let (timelines, calls) = (lane.batch::<N>()?, calls::<N>());
+    let value = Cell::new(1);
+    // Values rise from variant to variant, whoever's turn it is.
+    let next = || value.replace(value.get() + calls);
+    let mut variants = Vec::new();
+    if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
+        let mut batch = SemaphoreBatch::new(timelines)?;
+        let lane = &lane;
+        variants.push(Variant::of_one("raw", move || {
+            Ok(nanoseconds(raw.signals(lane.stream(), &mut batch, next(), calls)?, calls))
+        }));
+    }
+    variants.push(Variant::of_one("backend", || Ok(nanoseconds(lane.backend_signals::<N>(next(), calls)?, calls))));
+    variants.push(Variant::of_one("library", || {
+        let first = next();
+        let start = Instant::now();
+        for value in first..first + calls {
+            // As an application writes it; an array made by a function is copied once more.
+            if N == 1 {
+                lane.stream().signal(&[timelines[0].signal_value(value)])?;
+                continue;
+            }
+            let signals: [SemaphoreSignal<'_>; N] = std::array::from_fn(|index| timelines[index].signal_value(value));
+            lane.stream().signal(&signals)?;
+        }
+        let taken = start.elapsed();
+        lane.stream().synchronize()?;
+        Ok(nanoseconds(taken, calls))
+    }));
+    recorder.measure(name, effort(), &[TIME], &mut variants, &COMPARISONS)?;
+    exported.iter().try_for_each(|timeline| timeline.must_have_reached(value.get() - 1))
+}
+
+/// Waits in batches of `N`.
+pub(super) fn waits<const N: usize>(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
+    const SIGNALLED: u64 = 7;
+    let (exported, lane) = open::<N>(machine)?;
+    let (timelines, calls) = (lane.batch::<N>()?, calls::<N>());
+    lane.stream().signal(&timelines.each_ref().map(|timeline| timeline.signal_value(SIGNALLED)))?;
+    lane.stream().synchronize()?;
+    exported.iter().try_for_each(|timeline| timeline.must_have_reached(SIGNALLED))?;
+    let mut variants = Vec::new();
+    if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
+        let mut batch = SemaphoreBatch::new(timelines)?;
+        let lane = &lane;
+        variants.push(Variant::of_one("raw", move || {
+            Ok(nanoseconds(raw.waits(lane.stream(), &mut batch, SIGNALLED, calls)?, calls))
+        }));
+    }
+    variants.push(Variant::of_one("backend", || Ok(nanoseconds(lane.backend_waits::<N>(SIGNALLED, calls)?, calls))));
+    variants.push(Variant::of_one("library", || {
+        let start = Instant::now();
+        for _ in 0..calls {
+            if N == 1 {
+                lane.stream().wait(&[timelines[0].wait_value(SIGNALLED)])?;
+                continue;
+            }
+            let waits: [SemaphoreWait<'_>; N] = std::array::from_fn(|index| timelines[index].wait_value(SIGNALLED));
+            lane.stream().wait(&waits)?;
+        }
+        let taken = start.elapsed();
+        lane.stream().synchronize()?;
+        Ok(nanoseconds(taken, calls))
+    }));
+    recorder.measure(name, effort(), &[TIME], &mut variants, &COMPARISONS)
+}

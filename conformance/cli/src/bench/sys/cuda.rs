@@ -1,0 +1,336 @@
+//! The driver's own functions, as a C program calls them: looked up once, the context made current once, descriptors
+//! handed over without a duplicate, parameter blocks kept and only their values written again.
+//!
+//! Types are those that `cudarc` generated from NVIDIA's headers, except for status codes: theirs is an enum, and a
+//! code that it does not know would be undefined behaviour.
+
+use std::ffi::{OsStr, c_int, c_uint, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::sys::{
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUDA_EXTERNAL_MEMORY_HANDLE_DESC, CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS,
+    CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUcontext, CUdevice, CUdeviceptr, CUexternalMemory, CUexternalSemaphore,
+    CUstream,
+};
+use gpu_interop::{BufferSlice, ExternalSemaphore, Stream};
+use gpu_interop_conformance::{Stop, Verdict, ensure_eq};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+/// `CUresult`, whatever its value.
+type Status = c_uint;
+macro_rules! functions {
+    ($( $field:ident: fn($($arg:ty),*) = $name:literal; )*) => {
+        /// The functions, by their exported names.
+        pub(super) struct Functions { $( pub(super) $field: unsafe extern "C" fn($($arg),*) -> Status, )* }
+
+        impl Functions {
+            /// # Safety
+            /// The library must be CUDA's driver.
+            unsafe fn load(library: &Library) -> Verdict<Self> {
+                Ok(Self { $( $field: {
+                    // SAFETY: the caller vouches for the library, and the table has the types of NVIDIA's headers.
+                    let symbol = unsafe { library.get::<unsafe extern "C" fn($($arg),*) -> Status>($name) };
+                    *symbol.map_err(|_| {
+                        Stop::Unsupported(format!("the driver has no {}", $name.to_string_lossy()))
+                    })?
+                }, )* })
+            }
+        }
+    };
+}
+
+functions! {
+    init: fn(c_uint) = c"cuInit";
+    device_get: fn(*mut CUdevice, c_int) = c"cuDeviceGet";
+    primary_ctx_retain: fn(*mut CUcontext, CUdevice) = c"cuDevicePrimaryCtxRetain";
+    primary_ctx_release: fn(CUdevice) = c"cuDevicePrimaryCtxRelease_v2";
+    ctx_set_current: fn(CUcontext) = c"cuCtxSetCurrent";
+    ctx_get_current: fn(*mut CUcontext) = c"cuCtxGetCurrent";
+    ctx_push_current: fn(CUcontext) = c"cuCtxPushCurrent_v2";
+    ctx_pop_current: fn(*mut CUcontext) = c"cuCtxPopCurrent_v2";
+    import_memory: fn(*mut CUexternalMemory, *const CUDA_EXTERNAL_MEMORY_HANDLE_DESC) = c"cuImportExternalMemory";
+    map_buffer: fn(*mut CUdeviceptr, CUexternalMemory, *const CUDA_EXTERNAL_MEMORY_BUFFER_DESC)
+        = c"cuExternalMemoryGetMappedBuffer";
+    destroy_memory: fn(CUexternalMemory) = c"cuDestroyExternalMemory";
+    mem_alloc: fn(*mut CUdeviceptr, usize) = c"cuMemAlloc_v2";
+    mem_free: fn(CUdeviceptr) = c"cuMemFree_v2";
+    memcpy_htod: fn(CUdeviceptr, *const c_void, usize) = c"cuMemcpyHtoD_v2";
+    memcpy_dtoh: fn(*mut c_void, CUdeviceptr, usize) = c"cuMemcpyDtoH_v2";
+    memcpy_dtod_async: fn(CUdeviceptr, CUdeviceptr, usize, CUstream) = c"cuMemcpyDtoDAsync_v2";
+    memset_d32_async: fn(CUdeviceptr, c_uint, usize, CUstream) = c"cuMemsetD32Async";
+    signal: fn(*const CUexternalSemaphore, *const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, c_uint, CUstream)
+        = c"cuSignalExternalSemaphoresAsync";
+    wait: fn(*const CUexternalSemaphore, *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, c_uint, CUstream)
+        = c"cuWaitExternalSemaphoresAsync";
+    stream_synchronize: fn(CUstream) = c"cuStreamSynchronize";
+}
+
+#[inline]
+pub(super) fn check(function: &str, status: Status) -> Verdict {
+    if status == 0 { Ok(()) } else { Err(failed(function, status)) }
+}
+
+#[cold]
+fn failed(function: &str, status: Status) -> Stop {
+    Stop::Failed(format!("{function}, called directly: CUDA error {status}"))
+}
+
+/// The library's stream as the driver's. The driver never hands the number back as a pointer to follow.
+pub(super) fn raw(stream: &Stream) -> CUstream {
+    ptr::without_provenance_mut(stream.as_raw().get())
+}
+
+/// The driver, with a hold on the primary context of one device.
+pub(crate) struct RawCuda {
+    pub(super) functions: Functions,
+    device: CUdevice,
+    context: CUcontext,
+}
+
+impl RawCuda {
+    /// Loads the driver's library, initialises it, and retains a device's primary context: what a C program does to
+    /// reach its first device. The library is never unloaded.
+    pub(crate) fn open(library: &OsStr, ordinal: c_int) -> Verdict<Self> {
+        // SAFETY: the library is CUDA's driver, which is made for being loaded at run time, or what the user named as
+        // such.
+        let library = unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) }
+            .map_err(|error| Stop::Skipped(format!("the CUDA driver does not load: {error}")))?;
+        let library: &'static Library = Box::leak(Box::new(library));
+        // SAFETY: as above; it is never unloaded, so the functions stay valid.
+        let functions = unsafe { Functions::load(library) }?;
+        let (mut device, mut context): (CUdevice, CUcontext) = (0, ptr::null_mut());
+        // SAFETY: 0 is the only flag; the pointers are valid for their calls.
+        unsafe {
+            check("cuInit", (functions.init)(0))?;
+            check("cuDeviceGet", (functions.device_get)(&raw mut device, ordinal))?;
+            check("cuDevicePrimaryCtxRetain", (functions.primary_ctx_retain)(&raw mut context, device))?;
+        }
+        Ok(Self { functions, device, context })
+    }
+
+    /// Makes the context current on this thread. Everything below needs that.
+    pub(crate) fn make_current(&self) -> Verdict {
+        // SAFETY: the context is retained, so live.
+        check("cuCtxSetCurrent", unsafe { (self.functions.ctx_set_current)(self.context) })
+    }
+
+    /// Asks for the current context this many times.
+    pub(crate) fn ask_current(&self, calls: u32) -> Verdict<Duration> {
+        let mut context = ptr::null_mut();
+        let start = Instant::now();
+        for _ in 0..calls {
+            // SAFETY: the pointer is valid for the call.
+            check("cuCtxGetCurrent", unsafe { (self.functions.ctx_get_current)(&raw mut context) })?;
+        }
+        let taken = start.elapsed();
+        ensure_eq!(context, self.context, "the current context");
+        Ok(taken)
+    }
+
+    /// Pushes the context and pops it again this many times.
+    pub(crate) fn push_and_pop(&self, calls: u32) -> Verdict<Duration> {
+        let mut popped = ptr::null_mut();
+        let start = Instant::now();
+        for _ in 0..calls {
+            // SAFETY: the context is live; what was pushed is popped on the same thread; the pointer is valid.
+            unsafe {
+                check("cuCtxPushCurrent", (self.functions.ctx_push_current)(self.context))?;
+                check("cuCtxPopCurrent", (self.functions.ctx_pop_current)(&raw mut popped))?;
+            }
+        }
+        let taken = start.elapsed();
+        ensure_eq!(popped, self.context, "the context popped");
+        Ok(taken)
+    }
+
+    /// Signals the whole batch `calls` times with rising values, from `first` on. Answers what the calls took; waits
+    /// for the stream afterwards.
+    pub(crate) fn signals(
+        &self,
+        stream: &Stream,
+        batch: &mut SemaphoreBatch<'_>,
+        first: u64,
+        calls: u64,
+    ) -> Verdict<Duration> {
+        let stream = raw(stream);
+        let start = Instant::now();
+        let enqueued = (first..first + calls).try_for_each(|value| {
+            let (semaphores, params) = batch.signal_to(value);
+            // SAFETY: both arrays have `count` elements; semaphores and stream are borrowed from objects of the same
+            // device's primary context, and the work has run when this function returns.
+            check("cuSignalExternalSemaphoresAsync", unsafe {
+                (self.functions.signal)(semaphores, params, batch.count, stream)
+            })
+        });
+        let taken = start.elapsed();
+        self.synchronize(stream)?;
+        enqueued.map(|()| taken)
+    }
+
+    /// As [`Self::signals`], waiting for one value, which should be there already.
+    pub(crate) fn waits(
+        &self,
+        stream: &Stream,
+        batch: &mut SemaphoreBatch<'_>,
+        value: u64,
+        calls: u64,
+    ) -> Verdict<Duration> {
+        let stream = raw(stream);
+        let start = Instant::now();
+        let enqueued = (0..calls).try_for_each(|_| {
+            let (semaphores, params) = batch.wait_for(value);
+            // SAFETY: as in `signals`.
+            check("cuWaitExternalSemaphoresAsync", unsafe {
+                (self.functions.wait)(semaphores, params, batch.count, stream)
+            })
+        });
+        let taken = start.elapsed();
+        self.synchronize(stream)?;
+        enqueued.map(|()| taken)
+    }
+
+    /// Waits for the first value, works, and signals the second value. Calls `then` once that is enqueued, and
+    /// blocks until it has run.
+    pub(crate) fn answer<T>(
+        &self,
+        stream: &Stream,
+        batch: &mut SemaphoreBatch<'_>,
+        values: [u64; 2],
+        answer: &Answer<'_>,
+        then: impl FnOnce() -> Verdict<T>,
+    ) -> Verdict<T> {
+        let stream = raw(stream);
+        let enqueued = self.enqueue(stream, batch, values, answer);
+        let done = enqueued.and_then(|()| then());
+        self.synchronize(stream)?;
+        done
+    }
+
+    fn enqueue(
+        &self,
+        stream: CUstream,
+        batch: &mut SemaphoreBatch<'_>,
+        [waited, signalled]: [u64; 2],
+        answer: &Answer<'_>,
+    ) -> Verdict {
+        let (target, source) = answer.copy;
+        ensure_eq!(target.size(), source.size(), "sizes of a copy");
+        let (semaphores, params) = batch.wait_for(waited);
+        // SAFETY: as in `signals`.
+        check("cuWaitExternalSemaphoresAsync", unsafe {
+            (self.functions.wait)(semaphores, params, batch.count, stream)
+        })?;
+        let (size, to, from) = (bytes(source.size())?, target.as_raw().get(), source.as_raw().get());
+        // SAFETY: both ranges are borrowed by the only caller until the copy has run, and have this size.
+        check("cuMemcpyDtoDAsync", unsafe { (self.functions.memcpy_dtod_async)(to, from, size, stream) })?;
+        if let Some((target, word)) = answer.fill {
+            let (words, to) = (bytes(target.size() / 4)?, target.as_raw().get());
+            // SAFETY: as for the copy; there are as many words in the range, at least.
+            check("cuMemsetD32Async", unsafe { (self.functions.memset_d32_async)(to, word, words, stream) })?;
+        }
+        let (semaphores, params) = batch.signal_to(signalled);
+        // SAFETY: as in `signals`.
+        check("cuSignalExternalSemaphoresAsync", unsafe {
+            (self.functions.signal)(semaphores, params, batch.count, stream)
+        })
+    }
+
+    pub(super) fn synchronize(&self, stream: CUstream) -> Verdict {
+        // SAFETY: the callers borrow the stream.
+        check("cuStreamSynchronize", unsafe { (self.functions.stream_synchronize)(stream) })
+    }
+}
+
+impl Drop for RawCuda {
+    fn drop(&mut self) {
+        // SAFETY: retained once, released once. A thread on which it is still current holds no reference to it.
+        let status = unsafe { (self.functions.primary_ctx_release)(self.device) };
+        if let Err(stop) = check("cuDevicePrimaryCtxRelease", status) {
+            tracing::warn!(reason = stop.reason(), "the primary context could not be released");
+        }
+    }
+}
+
+pub(super) fn bytes(size: u64) -> Verdict<usize> {
+    usize::try_from(size).map_err(|error| Stop::Failed(error.to_string()))
+}
+
+/// A stream's work between a wait and a signal.
+pub(crate) struct Answer<'a> {
+    /// Where to copy, and from where.
+    pub(crate) copy: (BufferSlice<'a>, BufferSlice<'a>),
+    /// Which words to set, and to what.
+    pub(crate) fill: Option<(BufferSlice<'a>, u32)>,
+}
+
+/// Semaphores with a parameter block each, kept from call to call.
+pub(crate) struct SemaphoreBatch<'a> {
+    semaphores: Vec<CUexternalSemaphore>,
+    signals: Vec<CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS>,
+    waits: Vec<CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS>,
+    count: c_uint,
+    /// The semaphores live as long as this.
+    owners: PhantomData<&'a ExternalSemaphore>,
+}
+
+impl<'a> SemaphoreBatch<'a> {
+    pub(crate) fn new(semaphores: &'a [ExternalSemaphore]) -> Verdict<Self> {
+        // SAFETY: integers and raw pointers only, in structs and unions: all zeros are values of both types.
+        let (signal, wait) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        Ok(Self {
+            semaphores: semaphores.iter().map(|each| ptr::without_provenance_mut(each.as_raw().get())).collect(),
+            signals: vec![signal; semaphores.len()],
+            waits: vec![wait; semaphores.len()],
+            count: c_uint::try_from(semaphores.len()).map_err(|error| Stop::Failed(error.to_string()))?,
+            owners: PhantomData,
+        })
+    }
+
+    #[inline]
+    fn signal_to(&mut self, value: u64) -> (*const CUexternalSemaphore, *const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS) {
+        for params in &mut self.signals {
+            params.params.fence.value = value;
+        }
+        (self.semaphores.as_ptr(), self.signals.as_ptr())
+    }
+
+    #[inline]
+    fn wait_for(&mut self, value: u64) -> (*const CUexternalSemaphore, *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS) {
+        for params in &mut self.waits {
+            params.params.fence.value = value;
+        }
+        (self.semaphores.as_ptr(), self.waits.as_ptr())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::*;
+
+    /// The sizes and offsets that a C compiler gives for NVIDIA's header, for what this file fills in.
+    #[test]
+    fn parameter_blocks_are_laid_out_as_in_c() {
+        assert_eq!(size_of::<CUDA_EXTERNAL_MEMORY_HANDLE_DESC>(), 104);
+        assert_eq!(offset_of!(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, handle), 8);
+        assert_eq!(offset_of!(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size), 24);
+        assert_eq!(offset_of!(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, flags), 32);
+        assert_eq!(size_of::<CUDA_EXTERNAL_MEMORY_BUFFER_DESC>(), 88);
+        assert_eq!(offset_of!(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, flags), 16);
+        assert_eq!(size_of::<CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS>(), 144);
+        assert_eq!(offset_of!(CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, flags), 72);
+        assert_eq!(size_of::<CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS>(), 144);
+        assert_eq!(offset_of!(CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, flags), 72);
+    }
+
+    #[test]
+    fn a_library_that_is_no_driver_is_an_answer() {
+        let missing = RawCuda::open(OsStr::new("/nonexistent/libcuda.so.1"), 0).err().expect("no such file");
+        assert!(matches!(missing, Stop::Skipped(_)), "{missing}");
+        let other = RawCuda::open(OsStr::new("libc.so.6"), 0).err().expect("not a driver");
+        assert!(matches!(&other, Stop::Unsupported(reason) if reason.contains("cuInit")), "{other}");
+    }
+}

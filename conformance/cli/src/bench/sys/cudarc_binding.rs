@@ -1,0 +1,60 @@
+//! The external memory of `cudarc`: what the same costs with another binding.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::time::Instant;
+
+use cudarc::driver::{CudaContext, DriverError};
+use gpu_interop_conformance::{Stop, Verdict};
+
+use super::Steps;
+
+fn failed(what: &str, error: DriverError) -> Stop {
+    Stop::Failed(format!("cudarc, {what}: CUDA error {}", error.0 as u32))
+}
+
+/// `cudarc` with a hold on the primary context of one device.
+pub(crate) struct Cudarc {
+    context: Arc<CudaContext>,
+}
+
+impl Cudarc {
+    /// Opens a device. `cudarc` looks for the driver's library by itself, and panics if there is none or if it lacks a
+    /// function.
+    pub(crate) fn open(ordinal: usize) -> Verdict<Self> {
+        // SAFETY: it loads the driver's library, which is made for being loaded at run time.
+        let present = catch_unwind(|| unsafe { cudarc::driver::sys::is_culib_present() });
+        if !present.unwrap_or(false) {
+            return Err(Stop::Skipped("cudarc finds no CUDA driver; it looks for libcuda.so in its own way".into()));
+        }
+        match catch_unwind(|| CudaContext::new(ordinal)) {
+            Ok(Ok(context)) => Ok(Self { context }),
+            Ok(Err(error)) => Err(failed("opening the device", error)),
+            Err(_) => Err(Stop::Skipped("cudarc panicked when it opened the device".into())),
+        }
+    }
+
+    /// Imports, maps all of it, and lets it go, which unmaps it and ends the import in one step.
+    pub(crate) fn cycle(&self, fd: OwnedFd, size: u64) -> Verdict<Steps> {
+        let file = File::from(fd);
+        let start = Instant::now();
+        // SAFETY: the size is the allocation's, which the exporter told.
+        let memory =
+            unsafe { self.context.import_external_memory(file, size) }.map_err(|error| failed("import", error))?;
+        let imported = Instant::now();
+        let buffer = memory.map_all().map_err(|error| failed("map", error))?;
+        let mapped = Instant::now();
+        drop(buffer);
+        let dropped = Instant::now();
+        // What failed in a drop.
+        self.context.check_err().map_err(|error| failed("free", error))?;
+        Ok(Steps {
+            import: imported - start,
+            map: mapped - imported,
+            free_and_destroy: None,
+            release: dropped - mapped,
+        })
+    }
+}

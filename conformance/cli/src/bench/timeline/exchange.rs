@@ -1,0 +1,64 @@
+//! The stream's side of a hand-over, and whether the data came through.
+
+use std::cell::Cell;
+
+use gpu_interop::{BufferSlice, MappedBuffer, Stream};
+use gpu_interop_conformance::{Verdict, ensure_eq};
+
+use super::side::{ALL, PART, Side};
+use crate::bench::machine::Machine;
+use crate::bench::sys::Answer;
+
+/// Both sides of the memory. Every round has a word: the stream copies it from one part to another, and fills a third
+/// with its complement, and the exporter finds both: so the stream saw the exporter's data, and the exporter the
+/// stream's.
+pub(super) struct Exchange<'a> {
+    pub(super) side: &'a dyn Side,
+    pub(super) stream: &'a Stream,
+    shared: MappedBuffer,
+    /// The word of the latest round.
+    word: Cell<u32>,
+}
+
+impl<'a> Exchange<'a> {
+    pub(super) fn new(machine: &'a Machine, side: &'a dyn Side) -> Verdict<Self> {
+        let shared = machine.device.import_memory(side.memory()?)?.map_buffer(0, ALL)?;
+        Ok(Self { side, stream: &machine.stream, shared, word: Cell::new(0) })
+    }
+
+    /// The word of a new round.
+    pub(super) fn next(&self) -> u32 {
+        self.word.set(self.word.get() + 1);
+        self.word.get()
+    }
+
+    /// Enqueues the copy of what the exporter wrote.
+    pub(super) fn copy(&self) -> Verdict {
+        let (target, source) = self.copied()?;
+        Ok(self.stream.copy(target, source)?)
+    }
+
+    /// Enqueues the complement.
+    pub(super) fn fill(&self, word: u32) -> Verdict {
+        Ok(self.stream.fill_u32(self.back()?, !word)?)
+    }
+
+    /// The same as a task for the driver.
+    pub(super) fn answer(&self, word: u32) -> Verdict<Answer<'_>> {
+        Ok(Answer { copy: self.copied()?, fill: Some((self.back()?, !word)) })
+    }
+
+    /// Fails unless the exporter has fetched what the stream should have written.
+    pub(super) fn check(&self, word: u32) -> Verdict {
+        ensure_eq!(self.side.fetched()?, [word, word, !word, !word], "what came back from the stream");
+        Ok(())
+    }
+
+    fn copied(&self) -> Verdict<(BufferSlice<'_>, BufferSlice<'_>)> {
+        Ok((self.shared.slice(PART..2 * PART)?, self.shared.slice(..PART)?))
+    }
+
+    fn back(&self) -> Verdict<BufferSlice<'_>> {
+        Ok(self.shared.slice(2 * PART..)?)
+    }
+}

@@ -1,0 +1,82 @@
+//! What a bridge costs while nothing happens: how much of a processor its thread uses. `process` is what all threads do,
+//! the driver's among them.
+//!
+//! | variant | what is there |
+//! |---|---|
+//! | `none` | no bridge |
+//! | `unused` | a bridge that has carried a value and has nothing to do |
+//! | `waiting` | a stream that waits for a value which nobody signals |
+//! | `signalling` | a stream that will signal a value once something happens which does not |
+//!
+//! Only `unused` has a limit: applications keep their timelines for as long as they run.
+
+use std::time::Duration;
+
+use gpu_interop::{BufferSlice, Stream, WaitCondition};
+use gpu_interop_conformance::Verdict;
+
+use super::counter::LibraryCounter;
+use super::exporter::{Exporter, Peer};
+use crate::bench::clock::{Clock, bridges_time};
+use crate::bench::machine::{Machine, PATIENCE, too_much};
+use crate::bench::record::Recorder;
+use crate::bench::report::Limit;
+
+/// How long whatever has just been done may have an effect.
+const SETTLES: Duration = Duration::from_millis(100);
+/// A thousandth of one core.
+const LIMIT: Limit = Limit::AtMost(0.001);
+
+pub(in crate::bench) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
+    let time = Duration::from_millis(if recorder.quick { 300 } else { 1000 });
+    let mut look = |variant: &str, limit| {
+        std::thread::sleep(SETTLES);
+        let (bridges, clock) = (bridges_time(), Clock::start());
+        std::thread::sleep(time);
+        let elapsed = clock.elapsed();
+        let (used, of) = (bridges_time().saturating_sub(bridges).as_secs_f64(), elapsed.time.as_secs_f64());
+        recorder.note(name, variant, "%", 100.0 * used / of);
+        recorder.note(&format!("{name}.process"), variant, "%", 100.0 * elapsed.processor.as_secs_f64() / of);
+        if limit {
+            recorder.compare(format!("{name} {variant}: processor/time"), used, of, Some(LIMIT));
+        }
+    };
+    look("none", false);
+    let peer;
+    let exporter = match machine.graphics_queue() {
+        Ok(context) => Exporter::Vulkan(context),
+        Err(stop) => {
+            peer = Peer::open(machine).map_err(|_| stop)?;
+            Exporter::Own(&peer)
+        }
+    };
+    let counter = LibraryCounter::bridge(machine, exporter)?;
+    let (stream, timeline) = (&machine.stream, &counter.follower);
+    stream.wait_timeline(timeline, 1)?;
+    stream.signal_timeline(timeline, 2)?;
+    // Not through the library's object, which has 2 in it already.
+    timeline.exporter().signal(1)?;
+    timeline.wait(2, PATIENCE)?;
+    look("unused", true);
+
+    stream.wait_timeline(timeline, 3)?;
+    look("waiting", false);
+    timeline.signal(3)?;
+    stream.synchronize_timeout(PATIENCE)?;
+
+    let word = machine.device.allocate_exportable(4).map_err(too_much)?;
+    let word = word.slice(..4)?;
+    stream.fill_u32(word, 0)?;
+    stream.wait_value_u32(word, 1, WaitCondition::GreaterOrEqual)?;
+    stream.signal_timeline(timeline, 4)?;
+    look("signalling", false);
+    let_go(&machine.device.create_stream()?, word)?;
+    timeline.wait(4, PATIENCE)?;
+    Ok(stream.synchronize_timeout(PATIENCE)?)
+}
+
+/// Writes the word that the other stream waits for.
+fn let_go(stream: &Stream, word: BufferSlice<'_>) -> Verdict {
+    stream.write_value_u32(word, 1)?;
+    Ok(stream.synchronize_timeout(PATIENCE)?)
+}

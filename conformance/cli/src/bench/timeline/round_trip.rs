@@ -1,0 +1,126 @@
+//! From the exporter to a stream and back.
+//!
+//! A round: the exporter fills memory of its own with a new word, copies that to the shared memory, and signals. The
+//! stream waits, works ([`Exchange`]), and signals. The exporter waits, and fetches what the stream wrote. All is
+//! enqueued at once; the host waits for the end only.
+
+use std::time::Duration;
+
+use gpu_interop_conformance::Verdict;
+
+use super::counter::{Counter, LibraryCounter, RawCounter};
+use super::exchange::Exchange;
+use super::exporter::Peer;
+use super::side::{OwnSide, Side, VulkanSide};
+use crate::bench::clock::{Clock, Elapsed};
+use crate::bench::machine::Machine;
+use crate::bench::record::{Comparison, Quantity, Recorder, TIME};
+use crate::bench::report::Limit;
+use crate::bench::rounds::{Effort, Variant};
+use crate::bench::sys::SemaphoreBatch;
+
+/// What a round takes, and what this process computes meanwhile, on all threads.
+const QUANTITIES: [Quantity; 2] = [TIME, Quantity { suffix: ".cpu", unit: "ns" }];
+const OVERHEAD: Limit = Limit::AtMost(1.02);
+
+/// With Vulkan's graphics queue.
+pub(in crate::bench) fn graphics(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
+    run(machine, recorder, name, &VulkanSide::new(machine.graphics_queue()?)?, Some(Limit::AtMost(1.2)))
+}
+
+/// With a queue of Vulkan that only copies.
+pub(in crate::bench) fn transfer(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
+    run(machine, recorder, name, &VulkanSide::new(machine.transfer_queue()?)?, Some(Limit::AtMost(2.0)))
+}
+
+/// With the backend's own semaphores, on both sides.
+pub(in crate::bench) fn own(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
+    let peer = Peer::open(machine)?;
+    run(machine, recorder, name, &OwnSide::new(&peer)?, None)
+}
+
+fn run(machine: &Machine, recorder: &mut Recorder, name: &str, side: &dyn Side, limit: Option<Limit>) -> Verdict {
+    let exchange = &Exchange::new(machine, side)?;
+    let exporter = side.exporter();
+    let by_hand = RawCounter::raw(machine, exporter);
+    let native = LibraryCounter::native(machine, exporter);
+    let bridge = LibraryCounter::bridge(machine, exporter);
+    let native = recorder.side("every native variant", &native);
+    let mut variants = Vec::new();
+    if let (Some(raw), Ok(counter)) = (recorder.side("every raw variant", &machine.raw), &by_hand) {
+        let mut batch = SemaphoreBatch::new(counter.follower.semaphores())?;
+        variants.push(Variant::new("raw", move || {
+            second(|| {
+                round(exchange, counter, |values, word, then| {
+                    raw.answer(counter.follower.stream(), &mut batch, values, &exchange.answer(word)?, then)
+                })
+            })
+        }));
+    }
+    if let Some(counter) = native {
+        variants.push(Variant::new("native", || second(|| with_library(exchange, counter))));
+    }
+    if let Some(counter) = recorder.side("every bridge variant", &bridge) {
+        variants.push(Variant::new("bridge", || second(|| with_library(exchange, counter))));
+    }
+    variants.push(Variant::new("fence", || second(|| with_fence(exchange))));
+    let comparisons = [
+        Comparison::new(0, "native", "raw").limit(OVERHEAD),
+        Comparison { limit, ..Comparison::new(0, "bridge", "native") },
+        Comparison::new(0, "fence", "native"),
+        Comparison::new(1, "bridge", "native"),
+    ];
+    recorder.measure(name, Effort::within(Duration::from_secs(2)), &QUANTITIES, &mut variants, &comparisons)
+}
+
+/// Of two rounds the second: how long the first takes depends on the variant that had its turn before.
+fn second(mut round: impl FnMut() -> Verdict<Elapsed>) -> Verdict<Vec<Option<f64>>> {
+    round()?;
+    let Elapsed { time, processor } = round()?;
+    Ok([time, processor].map(|duration| Some(duration.as_secs_f64() * 1e9)).into())
+}
+
+/// A round by semaphores. `answer` is the stream's part: it enqueues a wait for the first value, the work with the word,
+/// and a signal of the second value, and then calls what it is given.
+fn round<Follower>(
+    exchange: &Exchange<'_>,
+    counter: &Counter<Follower>,
+    answer: impl FnOnce([u64; 2], u32, &dyn Fn() -> Verdict<Elapsed>) -> Verdict<Elapsed>,
+) -> Verdict<Elapsed> {
+    let word = exchange.next();
+    let (given, answered) = (counter.next(), counter.next());
+    let clock = Clock::start();
+    let gives = exchange.side.give(word, Some((&counter.exported, given)))?;
+    let elapsed = answer([given, answered], word, &|| {
+        let takes = exchange.side.take(Some((&counter.exported, answered)))?;
+        takes.wait()?;
+        Ok(clock.elapsed())
+    })?;
+    gives.wait()?;
+    exchange.check(word)?;
+    Ok(elapsed)
+}
+
+fn with_library(exchange: &Exchange<'_>, counter: &LibraryCounter) -> Verdict<Elapsed> {
+    round(exchange, counter, |[given, answered], word, then| {
+        exchange.stream.wait_timeline(&counter.follower, given)?;
+        exchange.copy()?;
+        exchange.fill(word)?;
+        exchange.stream.signal_timeline(&counter.follower, answered)?;
+        then()
+    })
+}
+
+/// The host waits for each side before it tells the other to begin.
+fn with_fence(exchange: &Exchange<'_>) -> Verdict<Elapsed> {
+    let word = exchange.next();
+    let clock = Clock::start();
+    exchange.side.give(word, None)?.wait()?;
+    exchange.copy()?;
+    exchange.fill(word)?;
+    exchange.stream.synchronize()?;
+    exchange.side.take(None)?.wait()?;
+    let elapsed = clock.elapsed();
+    exchange.check(word)?;
+    Ok(elapsed)
+}

@@ -1,0 +1,167 @@
+//! The work of the exporting side around a hand-over, and the memory that is handed over.
+
+use std::time::Duration;
+
+use gpu_interop::vulkan::{
+    BufferCopy, BufferOptions, Context, ExportableBuffer, MemoryPlacement, OwnedBuffer, Submission,
+};
+use gpu_interop::{ExportableMemory, MemoryImport, Stream};
+use gpu_interop_conformance::{Verdict, request};
+
+use super::exporter::{ExportedTimeline, Exporter, Peer};
+use crate::bench::machine::{PATIENCE, TRANSFER, too_much};
+
+/// The memory has three parts of this size, in bytes: what the exporter writes, the stream's copy of it, and what the
+/// stream writes.
+pub(super) const PART: u64 = 32 << 10;
+/// All of the memory.
+pub(super) const ALL: u64 = 3 * PART;
+
+/// The exporting side. It owns the memory again once work of the stream has been waited for.
+pub(super) trait Side {
+    fn exporter(&self) -> Exporter<'_>;
+
+    fn memory(&self) -> Verdict<MemoryImport>;
+
+    /// Writes a word everywhere in the first part, hands the memory over, and signals.
+    fn give(&self, word: u32, signal: Option<(&ExportedTimeline, u64)>) -> Verdict<Work<'_>>;
+
+    /// Waits, takes the memory back, and fetches the other two parts.
+    fn take(&self, wait: Option<(&ExportedTimeline, u64)>) -> Verdict<Work<'_>>;
+
+    /// Four of the words fetched last: the first and the last of each part.
+    fn fetched(&self) -> Verdict<[u32; 4]>;
+}
+
+/// Work of the exporting side.
+pub(super) enum Work<'a> {
+    Vulkan(Submission),
+    Own(&'a Stream),
+}
+
+impl Work<'_> {
+    /// Blocks until it is done.
+    pub(super) fn wait(&self) -> Verdict {
+        self.wait_for(PATIENCE)
+    }
+
+    fn wait_for(&self, timeout: Duration) -> Verdict {
+        Ok(match self {
+            Self::Vulkan(submission) => submission.wait(timeout),
+            Self::Own(stream) => stream.synchronize_timeout(timeout),
+        }?)
+    }
+}
+
+/// Where the words are that are looked at.
+const PLACES: [u64; 4] = [0, PART - 4, PART, 2 * PART - 4];
+
+/// Vulkan on one of its queues.
+pub(super) struct VulkanSide<'a> {
+    context: &'a Context,
+    shared: ExportableBuffer,
+    local: OwnedBuffer,
+    fetched: OwnedBuffer,
+}
+
+impl<'a> VulkanSide<'a> {
+    pub(super) fn new(context: &'a Context) -> Verdict<Self> {
+        let interop = context.interop();
+        let shared = ExportableBuffer::new(interop, &BufferOptions::new(ALL, TRANSFER))?;
+        context.release(shared.buffer())?;
+        let local = OwnedBuffer::new(interop, PART, TRANSFER, MemoryPlacement::DeviceLocal)?;
+        let fetched = OwnedBuffer::new(interop, 2 * PART, TRANSFER, MemoryPlacement::HostVisible)?;
+        Ok(Self { context, shared, local, fetched })
+    }
+}
+
+impl Side for VulkanSide<'_> {
+    fn exporter(&self) -> Exporter<'_> {
+        Exporter::Vulkan(self.context)
+    }
+
+    fn memory(&self) -> Verdict<MemoryImport> {
+        Ok(self.shared.import_request()?)
+    }
+
+    fn give(&self, word: u32, signal: Option<(&ExportedTimeline, u64)>) -> Verdict<Work<'_>> {
+        let signals = signal.map(|(timeline, value)| timeline.op(value)).transpose()?;
+        let shared = self.shared.buffer();
+        let submission = self.context.submit(&[], signals.as_slice(), |recording| {
+            recording.fill(&self.local, 0, PART, word)?;
+            recording.acquire(shared)?;
+            recording.copy(&self.local, 0, shared, 0, PART)?;
+            recording.release(shared)
+        })?;
+        Ok(Work::Vulkan(submission))
+    }
+
+    fn take(&self, wait: Option<(&ExportedTimeline, u64)>) -> Verdict<Work<'_>> {
+        let waits = wait.map(|(timeline, value)| timeline.op(value)).transpose()?;
+        let (from, to) = (self.shared.buffer(), &self.fetched);
+        let copy = BufferCopy { from, from_offset: PART, to, to_offset: 0, size: 2 * PART };
+        Ok(Work::Vulkan(self.context.receive(&[copy], waits.as_slice(), &[])?))
+    }
+
+    fn fetched(&self) -> Verdict<[u32; 4]> {
+        words(|place, word| Ok(self.fetched.read(place, word)?))
+    }
+}
+
+/// The backend itself, on a device that was opened once more.
+pub(super) struct OwnSide<'a> {
+    peer: &'a Peer,
+    shared: ExportableMemory,
+    local: ExportableMemory,
+    fetched: ExportableMemory,
+}
+
+impl<'a> OwnSide<'a> {
+    pub(super) fn new(peer: &'a Peer) -> Verdict<Self> {
+        let allocate = |size| peer.device.allocate_exportable(size).map_err(too_much);
+        Ok(Self { peer, shared: allocate(ALL)?, local: allocate(PART)?, fetched: allocate(2 * PART)? })
+    }
+}
+
+impl Side for OwnSide<'_> {
+    fn exporter(&self) -> Exporter<'_> {
+        Exporter::Own(self.peer)
+    }
+
+    fn memory(&self) -> Verdict<MemoryImport> {
+        Ok(request::memory(self.shared.export()?, self.shared.size()))
+    }
+
+    fn give(&self, word: u32, signal: Option<(&ExportedTimeline, u64)>) -> Verdict<Work<'_>> {
+        let stream = &self.peer.stream;
+        stream.fill_u32(self.local.slice(..PART)?, word)?;
+        stream.copy(self.shared.slice(..PART)?, self.local.slice(..PART)?)?;
+        if let Some((timeline, value)) = signal {
+            stream.signal(&[timeline.imported()?.signal_value(value)])?;
+        }
+        Ok(Work::Own(stream))
+    }
+
+    fn take(&self, wait: Option<(&ExportedTimeline, u64)>) -> Verdict<Work<'_>> {
+        let stream = &self.peer.stream;
+        if let Some((timeline, value)) = wait {
+            stream.wait(&[timeline.imported()?.wait_value(value)])?;
+        }
+        stream.copy(self.fetched.slice(..2 * PART)?, self.shared.slice(PART..ALL)?)?;
+        Ok(Work::Own(stream))
+    }
+
+    fn fetched(&self) -> Verdict<[u32; 4]> {
+        words(|place, word| Ok(self.peer.stream.read(self.fetched.slice(place..place + 4)?, word)?))
+    }
+}
+
+fn words(mut read: impl FnMut(u64, &mut [u8]) -> Verdict) -> Verdict<[u32; 4]> {
+    let mut words = [0; 4];
+    for (word, place) in words.iter_mut().zip(PLACES) {
+        let mut bytes = [0; 4];
+        read(place, &mut bytes)?;
+        *word = u32::from_ne_bytes(bytes);
+    }
+    Ok(words)
+}

@@ -1,0 +1,412 @@
+//! The command line.
+
+use std::io::IsTerminal;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use globset::{Glob, GlobMatcher};
+use gpu_interop_conformance::{
+    BackendUnderTest, Expectations, ExporterName, Exporters, Scenario, Seeds, Stop, Suite, Verdict, system,
+};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+#[cfg(unix)]
+use crate::bench::{self, BenchArgs};
+use crate::calls;
+use crate::doctor;
+use crate::emulate::{EmulateArgs, Session};
+use crate::files::{check_writable, to_json, write_file};
+use crate::internal::Internal;
+use crate::interrupt;
+use crate::manual::{self, CompletionsArgs, ManArgs};
+use crate::output::{error_has_colours, say};
+use crate::report::merge::{self, MergeArgs};
+use crate::report::schema::{self, SchemaArgs};
+use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
+use crate::requirement;
+use crate::runner::{self, Case, Isolation, Plan, Progress};
+
+/// Exit status: something that ran has failed.
+pub(crate) const FAILED: u8 = 1;
+/// Exit status: the run could not be made as asked, was interrupted, or ran nothing.
+pub(crate) const NOT_RUN: u8 = 2;
+
+const EXIT_STATUS: &str = "\
+Exit status: 0 if everything that ran passed; 1 if something that ran has failed; 2 if something could not be run as \
+asked, was interrupted, or ran nothing. After a first SIGINT (Ctrl-C) or SIGTERM a run ends what runs, counts it and what \
+was left as skipped, and writes its reports; after a second it ends at once.";
+
+/// Runs the same data-verifying scenarios on whichever GPU is present.
+#[derive(Debug, Parser)]
+#[command(name = "conformance", version, args_conflicts_with_subcommands = true, after_long_help = EXIT_STATUS)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+impl Cli {
+    /// Starts the emulation that is asked for.
+    fn emulate(&self) -> Verdict<Option<Session>> {
+        match &self.command {
+            None => self.run.emulation.enter(),
+            Some(Command::Run(run)) => run.emulation.enter(),
+            Some(Command::Doctor(doctor)) => doctor.emulation.enter(),
+            #[cfg(unix)]
+            Some(Command::Bench(bench)) => bench.emulation.enter(),
+            Some(_) => Ok(None),
+        }
+    }
+
+    /// Whether driver calls of this process are recorded.
+    fn records_calls(&self) -> bool {
+        let runs_here = |run: &RunArgs| run.verbose && run.no_isolate;
+        match &self.command {
+            None => runs_here(&self.run),
+            Some(Command::Run(run)) => runs_here(run),
+            Some(Command::Internal(internal)) => internal.records_calls(),
+            Some(_) => false,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what loads, which devices and exporters there are, what they can do, and what is missing.
+    Doctor(DoctorArgs),
+    /// List the scenarios: id and purpose, one a line.
+    List(ListArgs),
+    /// Run the scenarios. Also what happens without a subcommand.
+    Run(Box<RunArgs>),
+    /// Measure what the library costs beside the driver called directly, another binding, and no interop at all.
+    ///
+    /// Prints ratios first, each with its limit and the 95 % interval of its median, then every measurement. The variants
+    /// take turns, so that a ratio compares what happened within milliseconds. A missed limit fails the run only with
+    /// --strict; data that does not arrive always does.
+    #[cfg(unix)]
+    Bench(BenchArgs),
+    /// Lay the reports of several machines side by side, as one page or one JSON file.
+    ///
+    /// Exit status: 0 if they were merged, whatever is in them; 2 if one cannot be read: the page says which, and has the
+    /// rest. With --fail also 1 if a scenario has failed, and 2 if nothing ran in one.
+    Merge(MergeArgs),
+    /// Print the JSON Schema of the JSON reports.
+    Schema(SchemaArgs),
+    /// Print completions for a shell.
+    ///
+    /// Bash: `conformance completions bash > ~/.local/share/bash-completion/completions/conformance`.
+    Completions(CompletionsArgs),
+    /// Print the manual page, or that of a subcommand: `conformance man run | man -l -`.
+    Man(ManArgs),
+    #[command(flatten)]
+    Internal(Internal),
+}
+
+#[derive(Debug, Args)]
+struct DoctorArgs {
+    #[command(flatten)]
+    emulation: EmulateArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Only scenarios whose id matches.
+    #[arg(long, value_name = "GLOB")]
+    filter: Option<String>,
+    /// Print the catalogue instead: one page in Markdown of what the suite shows, and of what it does not.
+    #[arg(long, conflicts_with = "filter")]
+    markdown: bool,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// The backend under test; without it, what GPU_INTEROP_BACKEND says, or the first that has a device.
+    #[arg(long)]
+    backend: Option<String>,
+    #[command(flatten)]
+    emulation: EmulateArgs,
+    /// The device under test, by its number in `conformance doctor`; `all` for every device, one after another.
+    #[arg(long, value_name = "NUMBER", default_value = "0")]
+    device: Devices,
+    /// Only this exporter; may be repeated. Without it, every exporter.
+    #[arg(long)]
+    exporter: Vec<ExporterName>,
+    /// Only scenarios whose id, or id@exporter, matches.
+    #[arg(long, value_name = "GLOB")]
+    filter: Option<String>,
+    /// Fail unless this backend is used, or a scenario really ran with this exporter: cuda, hip, host, vulkan, native. A
+    /// comma separates several.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    require: Vec<String>,
+    /// Write the report as JSON; with `--device all` the reports of all devices, as `merge` writes them.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report as JUnit XML.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write the report as one page for a browser, which needs no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// What is known not to work, as a TOML file, beside what the command itself knows; may be repeated. The first entry
+    /// that matches counts, those of files before the command's own.
+    #[arg(long, value_name = "FILE")]
+    expectations: Vec<PathBuf>,
+    /// Leave out what the command itself knows not to work.
+    #[arg(long)]
+    no_default_expectations: bool,
+    /// Run everything in this process: for debuggers. A crash ends the run, and nothing is stopped after its time.
+    #[arg(long, conflicts_with = "timeout")]
+    no_isolate: bool,
+    /// Run every scenario in a process of its own. Slower on GPUs, whose drivers take half a second to start; without it
+    /// scenarios share a few processes for as long as nothing fails, those of a group, like memory.*, the same one.
+    #[arg(long, conflicts_with = "no_isolate")]
+    isolate_each: bool,
+    /// How many processes run scenarios at the same time; without it, half as many as the machine has cores, at most 2.
+    /// More make a GPU slower than they save.
+    #[arg(long, short, value_name = "COUNT", conflicts_with = "no_isolate")]
+    jobs: Option<NonZeroUsize>,
+    /// Time limit of each scenario, seconds, instead of its own; with --repeat, of each run of it.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+    /// Seed of the data.
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// Run every scenario this many times, with this seed and those after it: it passes if it passes every time.
+    #[arg(long, value_name = "COUNT", default_value_t = NonZeroU32::MIN)]
+    repeat: NonZeroU32,
+    /// Print no progress: only what failed, why the rest did not run, and the counts.
+    #[arg(long, short)]
+    quiet: bool,
+    /// Also print what scenarios observed, what the driver alone did with a bad request beside what the library did, and
+    /// what they left out; and of each that fails the newest 200 driver calls, here and in the reports.
+    #[arg(long, short, conflicts_with = "quiet")]
+    verbose: bool,
+}
+
+/// Whether the first argument of this process is a subcommand, hidden ones among them.
+pub(crate) fn is_called() -> bool {
+    std::env::args().nth(1).is_some_and(|first| Cli::command().find_subcommand(first).is_some())
+}
+
+/// Parses the command line, runs it, and turns the result into an exit status.
+pub(crate) fn main(suite: &Suite) -> ExitCode {
+    let cli = Cli::parse();
+    start_log(cli.records_calls());
+    // Some drivers keep descriptors open, and so do scenarios with many imports.
+    system::raise_handle_limit();
+    // To its end: what it holds is of the whole run.
+    let _session = match cli.emulate() {
+        Ok(session) => session,
+        Err(stop) => return not_run(&stop),
+    };
+    let done = match cli.command.unwrap_or(Command::Run(Box::new(cli.run))) {
+        Command::Doctor(args) => doctor::run(suite, args.json).map(|()| 0),
+        Command::List(args) => list(suite, &args).map(|()| 0),
+        Command::Run(args) => run(suite, &args),
+        #[cfg(unix)]
+        Command::Bench(args) => bench::run(suite, &args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Schema(args) => schema::run(&args).map(|()| 0),
+        Command::Completions(args) => {
+            manual::completions(&Cli::command(), &args);
+            Ok(0)
+        }
+        Command::Man(args) => manual::page(&Cli::command(), &args).map(|()| 0),
+        Command::Internal(internal) => internal.run(suite).map(|()| 0),
+    };
+    match done {
+        Ok(status) => ExitCode::from(status),
+        Err(stop) => not_run(&stop),
+    }
+}
+
+fn not_run(stop: &Stop) -> ExitCode {
+    eprintln!("conformance: {}", stop.reason());
+    ExitCode::from(NOT_RUN)
+}
+
+/// What the library tells goes to standard error, as far as RUST_LOG asks for it.
+fn start_log(records_calls: bool) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    let log = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(error_has_colours())
+        .with_filter(filter);
+    tracing_subscriber::registry().with(log).with(records_calls.then(calls::layer)).init();
+}
+
+fn list(suite: &Suite, args: &ListArgs) -> Verdict {
+    if args.markdown {
+        crate::output::print(format_args!("{}", gpu_interop_conformance::catalogue::markdown(suite.scenarios())));
+        return Ok(());
+    }
+    let filter = args.filter.as_deref().map(glob).transpose()?;
+    let mut count = 0;
+    for scenario in suite.scenarios() {
+        let wanted = |filter: &GlobMatcher| {
+            filter.is_match(scenario.id)
+                || ExporterName::ALL.iter().any(|name| filter.is_match(case_name(scenario.id, Some(*name))))
+        };
+        if !filter.as_ref().is_none_or(wanted) {
+            continue;
+        }
+        count += 1;
+        let exporters = match scenario.exporters {
+            Exporters::None => "",
+            Exporters::Any => " [each exporter]",
+        };
+        say!("{:<36} {}{exporters}", scenario.id, scenario.purpose);
+    }
+    if count == 0 {
+        return Err(no_match(args.filter.as_deref(), &[]));
+    }
+    Ok(())
+}
+
+pub(crate) fn glob(text: &str) -> Verdict<GlobMatcher> {
+    let glob = Glob::new(text).map_err(|error| Stop::Failed(format!("--filter: {error}")))?;
+    Ok(glob.compile_matcher())
+}
+
+fn no_match(filter: Option<&str>, exporters: &[ExporterName]) -> Stop {
+    let filter = filter.map(|filter| format!(" matches `{filter}`")).unwrap_or_default();
+    let names: Vec<&str> = exporters.iter().map(|exporter| exporter.name()).collect();
+    let with = if names.is_empty() { String::new() } else { format!(" with the exporter {}", names.join(" or ")) };
+    Stop::Failed(format!(
+        "no scenario{filter}{with}; `conformance list`, without a filter, shows their ids and exporters"
+    ))
+}
+
+/// Which devices a run is for.
+#[derive(Debug, Clone, Copy)]
+enum Devices {
+    One(usize),
+    All,
+}
+
+impl FromStr for Devices {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            number => number.parse().map(Self::One).map_err(|error| format!("neither a number nor `all`: {error}")),
+        }
+    }
+}
+
+fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
+    let required = requirement::parse(suite, &args.require)?;
+    let (backend, passed_over) = match args.emulation.backend(args.backend.as_deref())? {
+        Some(name) => (suite.backend(&name)?.name().to_owned(), Vec::new()),
+        None => suite.default_backend()?,
+    };
+    let exporters = match args.exporter.as_slice() {
+        [] => ExporterName::of_this_system(),
+        named => named.to_vec(),
+    };
+    let isolation = match (args.no_isolate, args.isolate_each) {
+        (true, _) => Isolation::None,
+        (false, true) => Isolation::Scenario,
+        (false, false) => Isolation::Shared,
+    };
+    let mut plan = Plan {
+        device: if let Devices::One(number) = args.device { number } else { 0 },
+        seeds: Seeds { first: args.seed, count: args.repeat },
+        filter: args.filter.as_deref().map(glob).transpose()?,
+        exporters,
+        isolation,
+        timeout: args.timeout.map(Duration::from_secs),
+        jobs: args.jobs.unwrap_or_else(default_jobs),
+        expectations: Expectations::read(&args.expectations, !args.no_default_expectations)?,
+        calls: args.verbose,
+    };
+    let cases = plan.cases(suite.scenarios());
+    if cases.is_empty() {
+        return Err(no_match(args.filter.as_deref(), &args.exporter));
+    }
+    // Found out now rather than after the run.
+    for path in args.json.iter().chain(&args.junit).chain(&args.html) {
+        check_writable(path)?;
+    }
+    let under_test = suite.backend(&backend)?;
+    interrupt::listen()?;
+    let mut reports = Vec::new();
+    loop {
+        let passed_over = passed_over.clone();
+        let environment = if plan.isolation != Isolation::None {
+            Environment { passed_over, ..runner::discover(&backend, plan.device, &plan.exporters)? }
+        } else {
+            let found = gpu_interop_conformance::discover(under_test, plan.device, &plan.exporters)?;
+            Environment { passed_over, ..Environment::found(found) }
+        };
+        requirement::check(&required, &environment)?;
+        reports.push(run_on(suite.scenarios(), under_test, args, &plan, &environment, &cases));
+        plan.device += 1;
+        let is_last = matches!(args.device, Devices::One(_)) || plan.device >= environment.devices.len();
+        if is_last || interrupt::is_interrupted() {
+            break;
+        }
+    }
+    let merged = Merged::of_devices(reports);
+    if let Some(path) = &args.json {
+        let text = match (args.device, merged.reports.as_slice()) {
+            (Devices::One(_), [only]) => to_json(&only.report),
+            _ => to_json(&merged),
+        };
+        write_file(path, &text?)?;
+    }
+    if let Some(path) = &args.junit {
+        write_file(path, &junit::render(&merged.reports)?)?;
+    }
+    if let Some(path) = &args.html {
+        write_file(path, &html::render(&merged))?;
+    }
+    let status = merge::judge(&merged, &required);
+    if interrupt::is_interrupted() && !matches!(status, Ok(FAILED)) {
+        return Err(Stop::Failed("interrupted: what was left is counted as skipped".into()));
+    }
+    status
+}
+
+/// Runs the cases on one device, and says what came of it.
+fn run_on(
+    scenarios: &[Scenario],
+    under_test: &Arc<BackendUnderTest>,
+    args: &RunArgs,
+    plan: &Plan,
+    environment: &Environment,
+    cases: &[Case<'_>],
+) -> Report {
+    if !args.quiet {
+        say!("{}", text::heading(environment));
+    }
+    let progress = Progress::new(cases.len(), args.quiet, args.verbose);
+    let report = plan.run(under_test, environment, cases, &progress);
+    progress.done();
+    for stale in plan.stale_expectations(environment, scenarios) {
+        eprintln!("conformance: an expectation for this machine matches no scenario; correct or remove it: {stale}");
+    }
+    if args.quiet && text::mark(&environment.backend, environment.emulated.as_ref()).is_some() {
+        say!("{}", text::heading(environment));
+    }
+    crate::output::print(format_args!("{}", text::summary(&report, std::io::stdout().is_terminal() && !args.quiet)));
+    report
+}
+
+/// Half of the cores: most scenarios have a second process or a busy driver thread.
+fn default_jobs() -> NonZeroUsize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    NonZeroUsize::new((cores / 2).min(2)).unwrap_or(NonZeroUsize::MIN)
+}

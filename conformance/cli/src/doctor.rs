@@ -1,0 +1,124 @@
+//! What is here, what it can do, and what to do about what is missing.
+
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use gpu_interop::{
+    BACKEND_VARIABLE, BackendChoice, Feature, MemoryHandleKind, SemaphoreHandleKind, Support, TIMELINE_VARIABLE,
+    TimelineStrategy,
+};
+use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, NO_LAYER, Suite, Verdict, system};
+use serde::Serialize;
+
+use crate::files::to_json;
+use crate::output::say;
+use crate::report::{Environment, text};
+use crate::runner;
+
+/// One backend as the doctor found it.
+#[derive(Debug, Serialize)]
+struct Finding {
+    backend: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    environment: Option<Environment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+pub(crate) fn run(suite: &Suite, json: bool) -> Verdict {
+    let mut names: Vec<String> = BACKEND_NAMES.iter().map(ToString::to_string).collect();
+    names.extend(suite.backends().iter().map(|backend| backend.name().to_owned()));
+    let mut seen = Vec::new();
+    names.retain(|name| {
+        !seen.contains(name) && {
+            seen.push(name.clone());
+            true
+        }
+    });
+    let findings: Vec<Finding> = names.into_iter().map(|backend| examine(suite, backend)).collect();
+    if json {
+        say!("{}", to_json(&findings)?);
+        return Ok(());
+    }
+    variables(&findings);
+    for finding in &findings {
+        say!("");
+        match (&finding.environment, &finding.problem) {
+            (Some(environment), _) => show(environment),
+            (None, problem) => {
+                say!("backend   {}: not usable: {}", finding.backend, problem.as_deref().unwrap_or("no reason"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the environment asks for, and what to do if that cannot be had.
+fn variables(findings: &[Finding]) {
+    let set = |variable| std::env::var_os(variable).map(|value| value.to_string_lossy().into_owned());
+    match (set(BACKEND_VARIABLE), BackendChoice::from_env()) {
+        (None, _) => say!("{BACKEND_VARIABLE} is not set: the first backend with a device is used"),
+        (Some(value), Err(_)) => {
+            say!(
+                "{BACKEND_VARIABLE}={value}: there is no such backend; set it to cuda, hip, host or auto, or unset it"
+            );
+        }
+        (Some(value), Ok(BackendChoice::Auto)) => {
+            say!("{BACKEND_VARIABLE}={value}: the first backend with a device is used");
+        }
+        (Some(value), Ok(BackendChoice::Named(name))) => {
+            let name = name.to_string();
+            let usable = findings.iter().any(|finding| finding.backend == name && finding.environment.is_some());
+            let advice = if usable { "" } else { ", which is not usable, as below; unset it to use another" };
+            say!("{BACKEND_VARIABLE}={value}: no other backend is used{advice}");
+        }
+    }
+    match (set(TIMELINE_VARIABLE), TimelineStrategy::from_environment()) {
+        (None, _) => {}
+        (Some(value), Ok(_)) => say!("{TIMELINE_VARIABLE}={value}"),
+        (Some(value), Err(_)) => {
+            say!("{TIMELINE_VARIABLE}={value}: there is no such way; set it to native, bridge or auto, or unset it");
+        }
+    }
+}
+
+fn examine(suite: &Suite, backend: String) -> Finding {
+    let found = suite
+        .backend(&backend)
+        .and_then(|under_test| runner::discover(under_test.name(), 0, &ExporterName::of_this_system()));
+    match found {
+        Ok(environment) => Finding { backend, environment: Some(environment), problem: None },
+        Err(stop) => Finding { backend, environment: None, problem: Some(stop.reason().into()) },
+    }
+}
+
+fn show(environment: &Environment) {
+    crate::output::print(format_args!("{}", text::heading(environment)));
+    let drivers = environment.exporters.iter().filter_map(|exporter| exporter.available.as_ref());
+    if drivers.into_iter().any(|detail| detail.driver.contains(NO_LAYER)) {
+        say!("          to have Vulkan's own checks fail a scenario, install them ({})", system::VULKAN_CHECKS);
+    }
+    for (ordinal, device) in environment.devices.iter().enumerate() {
+        say!("device {ordinal}  {device}");
+    }
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    let mut row = |what: String, support: Support| {
+        table.add_row([what, support.to_string()]);
+    };
+    let capabilities = &environment.capabilities;
+    for kind in MemoryHandleKind::ALL {
+        row(format!("memory: {kind}"), capabilities.memory(*kind));
+    }
+    for kind in SemaphoreHandleKind::ALL {
+        row(format!("semaphore: {kind}"), capabilities.semaphore(*kind));
+    }
+    for feature in Feature::ALL {
+        row(feature.to_string(), capabilities.feature(*feature));
+    }
+    // As `Device::timeline_support` says it.
+    row("timelines".into(), capabilities.timeline(Some(system::TIMELINE_SEMAPHORE)));
+    say!("{table}");
+    for defect in capabilities.known_defects() {
+        say!("known defect of this driver: {defect}");
+    }
+}

@@ -1,0 +1,171 @@
+//! `--emulate amd`: AMD's own HIP runtime over an emulated kernel driver, on a machine without an AMD GPU.
+//!
+//! The commands that load a backend call [`EmulateArgs::enter`] first. It finds the emulated driver and the runtime, and
+//! replaces this process by itself with both in its environment: a library to preload can only be named before a process
+//! starts. Nothing is fetched or built: what is missing is an error that names the package or the command.
+//!
+//! The runtime and everything above the kernel is AMD's. [`detect`] says in every report that the rest is emulated,
+//! whoever has preloaded the driver.
+
+mod detect;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod driver;
+mod manifest;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod program;
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")),
+    allow(dead_code, reason = "elsewhere only versions are read")
+)]
+mod runtime;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod start;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod vulkan;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use gpu_interop_conformance::{Stop, Verdict};
+
+pub(crate) use detect::detect;
+
+/// The backend that the emulation is for.
+const BACKEND: &str = "hip";
+
+/// The options of the emulation, shared by the commands that load a backend.
+#[derive(Debug, Args)]
+pub(crate) struct EmulateArgs {
+    /// Use AMD's own HIP runtime on an emulated kernel driver: `amd`, or `amd:VERSION`, such as amd:5.2.3. Needs no AMD GPU.
+    /// Linux on x86-64. The report says EMULATED.
+    #[arg(long, value_name = "RUNTIME")]
+    emulate: Option<Emulation>,
+    /// The folder of the runtimes that `ci/amd-runtimes.sh` has set up; without it, `target/amd`.
+    #[arg(long, value_name = "FOLDER", env = "GPU_INTEROP_AMD_RUNTIMES")]
+    emulate_root: Option<PathBuf>,
+}
+
+/// What `--emulate` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Emulation {
+    /// The release of the runtime, or its first numbers; none for any.
+    version: Option<String>,
+}
+
+impl FromStr for Emulation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (vendor, version) = text.split_once(':').map_or((text, None), |(vendor, version)| (vendor, Some(version)));
+        if vendor != "amd" {
+            return Err(format!("`{vendor}` is not emulated; use amd, or amd:VERSION"));
+        }
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        match version {
+            Some(version) if !version.split('.').all(is_number) => {
+                Err(format!("`{version}` is no version: numbers with points between them, as 5.2.3"))
+            }
+            version => Ok(Self { version: version.map(ToOwned::to_owned) }),
+        }
+    }
+}
+
+impl std::fmt::Display for Emulation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("--emulate amd")?;
+        self.version.iter().try_for_each(|version| write!(f, ":{version}"))
+    }
+}
+
+/// The emulation of this process. Removes its temporary files when dropped.
+#[derive(Debug)]
+pub(crate) struct Session {
+    folder: PathBuf,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Left behind, it costs two small files.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl EmulateArgs {
+    /// Starts the emulation where it is asked for: this process is replaced, and comes here again.
+    ///
+    /// # Errors
+    /// If something is missing, or this is another system than Linux on x86-64.
+    pub(crate) fn enter(&self) -> Verdict<Option<Session>> {
+        let Some(emulation) = &self.emulate else { return Ok(None) };
+        #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+        return start::enter(emulation, self.emulate_root.as_deref()).map(Some);
+        #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
+        return Err(Stop::Unsupported(format!("{emulation}: AMD's kernel driver is emulated on Linux on x86-64 only")));
+    }
+
+    /// The backend that a command uses: the one that it names, or the emulation's.
+    ///
+    /// # Errors
+    /// If they differ.
+    pub(crate) fn backend(&self, named: Option<&str>) -> Verdict<Option<String>> {
+        match (&self.emulate, named) {
+            (Some(emulation), Some(named)) if named != BACKEND => {
+                Err(Stop::Failed(format!("{emulation} is for the backend {BACKEND}; --backend names {named}")))
+            }
+            (Some(_), _) => Ok(Some(BACKEND.into())),
+            (None, named) => Ok(named.map(ToOwned::to_owned)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        emulate: EmulateArgs,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<EmulateArgs, String> {
+        let all = ["conformance"].iter().chain(arguments);
+        Command::try_parse_from(all).map(|command| command.emulate).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_runtime_is_named_with_or_without_its_version() {
+        for (text, version) in [("amd", None), ("amd:5.2.3", Some("5.2.3")), ("amd:7", Some("7"))] {
+            let args = parse(&["--emulate", text]).expect(text);
+            let emulation = args.emulate.expect("an emulation");
+            assert_eq!(emulation.version.as_deref(), version);
+            assert_eq!(emulation.to_string(), format!("--emulate {text}"));
+        }
+        for (text, part) in [
+            ("nvidia", "`nvidia` is not emulated"),
+            ("amd:", "`` is no version"),
+            ("amd:5.", "`5.` is no version"),
+            ("amd:latest", "`latest` is no version"),
+            ("amd:../x", "`../x` is no version"),
+        ] {
+            let error = parse(&["--emulate", text]).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_backend_is_implied_and_no_other_is_taken() {
+        let emulated = parse(&["--emulate", "amd:5.2.3"]).expect("valid");
+        assert_eq!(emulated.backend(None), Ok(Some("hip".into())));
+        assert_eq!(emulated.backend(Some("hip")), Ok(Some("hip".into())));
+        let stop = emulated.backend(Some("cuda")).expect_err("another backend");
+        assert_eq!(stop.reason(), "--emulate amd:5.2.3 is for the backend hip; --backend names cuda");
+        let plain = parse(&[]).expect("valid");
+        assert_eq!(plain.backend(Some("cuda")), Ok(Some("cuda".into())));
+        assert_eq!(plain.backend(None), Ok(None));
+        assert!(plain.enter().expect("nothing to start").is_none());
+    }
+}

@@ -1,0 +1,209 @@
+//! AMD's runtime: which one is used, and where it is.
+
+use std::path::{Path, PathBuf};
+
+use gpu_interop_conformance::{Stop, Verdict};
+
+use super::Emulation;
+use super::manifest::{self, Manifest};
+
+/// Where Debian installs it.
+const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
+/// What its file is called, but for the generation.
+const NAME: &str = "libamdhip64.so.";
+/// The generations that the library knows, the newest first.
+const GENERATIONS: [u32; 3] = [7, 6, 5];
+
+/// A runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Runtime {
+    /// The library's file.
+    pub(super) library: PathBuf,
+    /// AMD's release.
+    pub(super) release: String,
+    /// Its folder, with the libraries that it needs; none for the system's own.
+    pub(super) folder: Option<PathBuf>,
+}
+
+impl Runtime {
+    /// The runtimes that `ci/amd-runtimes.sh` has set up in a folder, the oldest first.
+    fn set_up_in(root: &Path) -> Vec<Self> {
+        let folders = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut all: Vec<Self> = folders.filter_map(Self::of_folder).collect();
+        all.sort_by_key(|runtime| numbers(&runtime.release));
+        all
+    }
+
+    fn of_folder(folder: PathBuf) -> Option<Self> {
+        let release = Manifest::read(&folder)?.release()?;
+        Some(Self { library: library_in(&folder.join("amd"))?, release, folder: Some(folder) })
+    }
+
+    /// The one that the system has installed.
+    fn of_system() -> Option<Self> {
+        let library = library_in(Path::new(SYSTEM))?;
+        let release = manifest::release_of(&library).or_else(|| version_of_library(&library))?;
+        Some(Self { library, release, folder: None })
+    }
+
+    fn is_of(&self, version: Option<&str>) -> bool {
+        let Some(version) = version else { return true };
+        // By whole numbers: 5 and 5.2 are 5.2.3, and 5.20 is not.
+        self.release.strip_prefix(version).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+
+    /// Where it is, for messages.
+    fn place(&self) -> String {
+        let place = self.folder.as_ref().map_or_else(|| "the system's".into(), |folder| folder.display().to_string());
+        format!("{} ({place})", self.release)
+    }
+}
+
+/// The runtime's library in a folder.
+fn library_in(folder: &Path) -> Option<PathBuf> {
+    let files = GENERATIONS.map(|generation| folder.join(format!("{NAME}{generation}")));
+    files.into_iter().find(|file| file.is_file())
+}
+
+/// The version that the name of a runtime's file has, which the library's name is a link to.
+pub(super) fn version_of_library(library: &Path) -> Option<String> {
+    version_of_file(&library.canonicalize().ok()?)
+}
+
+/// `libamdhip64.so.5.2.21153` is 5.2.21153.
+fn version_of_file(file: &Path) -> Option<String> {
+    let version = file.file_name()?.to_str()?.strip_prefix(NAME)?;
+    numbers(version).filter(|numbers| numbers.len() > 1).map(|_| version.to_owned())
+}
+
+fn numbers(version: &str) -> Option<Vec<u32>> {
+    version.split('.').map(|part| part.parse().ok()).collect()
+}
+
+/// The folders that may have runtimes: the one that is named, or `amd` in those around the program. Cargo puts programs
+/// into `target/release`, and tests one folder deeper.
+fn roots(named: Option<&Path>, program: &Path) -> Vec<PathBuf> {
+    named.map_or_else(
+        || program.ancestors().skip(1).take(3).map(|folder| folder.join("amd")).collect(),
+        |root| vec![root.to_owned()],
+    )
+}
+
+/// Finds the runtime that is asked for: without a version, the system's.
+///
+/// # Errors
+/// If there is none: with what there is, and how to get it.
+pub(super) fn find(emulation: &Emulation, named: Option<&Path>, program: &Path) -> Verdict<Runtime> {
+    let roots = roots(named, program);
+    let set_up = roots.iter().flat_map(|root| Runtime::set_up_in(root)).collect();
+    // Cargo's folder: programs are in one of its own.
+    let root = roots.get(1).or(roots.first()).map_or_else(|| PathBuf::from("target/amd"), Clone::clone);
+    choose(emulation, Runtime::of_system(), set_up, &root)
+}
+
+fn choose(emulation: &Emulation, system: Option<Runtime>, set_up: Vec<Runtime>, root: &Path) -> Verdict<Runtime> {
+    let version = emulation.version.as_deref();
+    let all: Vec<Runtime> = match version {
+        // A folder's is complete and checked.
+        Some(_) => set_up.into_iter().chain(system).collect(),
+        None => system.into_iter().chain(set_up).collect(),
+    };
+    if let Some(found) = all.iter().find(|runtime| runtime.is_of(version)) {
+        return Ok(found.clone());
+    }
+    let here: Vec<String> = all.iter().map(Runtime::place).collect();
+    let here = if here.is_empty() { "none".into() } else { here.join(", ") };
+    let wanted = version.unwrap_or("5.2.3");
+    let generation = wanted.split('.').next().unwrap_or_default();
+    Err(Stop::Failed(format!(
+        "{emulation}: AMD's runtime is not here (found: {here}); it is Debian's package libamdhip64-{generation}: \
+         `ci/amd-runtimes.sh {} {wanted}` sets it up in a folder, without root, and in Debian 12 `apt-get install \
+         libamdhip64-5` installs 5.2.3; --emulate-root names another folder",
+        root.display()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runtime(release: &str, folder: Option<&str>) -> Runtime {
+        Runtime { library: "l".into(), release: release.into(), folder: folder.map(Into::into) }
+    }
+
+    #[test]
+    fn versions_are_prefixes_by_whole_numbers() {
+        let found = runtime("5.2.3", None);
+        for (version, fits) in
+            [(None, true), (Some("5"), true), (Some("5.2.3"), true), (Some("5.20"), false), (Some("5.2.31"), false)]
+        {
+            assert_eq!(found.is_of(version), fits, "{version:?}");
+        }
+        assert!(!runtime("5.20.1", None).is_of(Some("5.2")));
+    }
+
+    #[test]
+    fn the_systems_runtime_is_taken_unless_a_version_is_set_up() {
+        let choose = |text: &str, system: Option<&str>| {
+            let emulation = text.parse().expect("an emulation");
+            let set_up = vec![runtime("5.2.3", Some("t/5.2.3")), runtime("7.2.4", Some("t/7.2.4"))];
+            super::choose(&emulation, system.map(|release| runtime(release, None)), set_up, Path::new("t"))
+        };
+        assert_eq!(choose("amd", Some("5.2.3")), Ok(runtime("5.2.3", None)));
+        assert_eq!(choose("amd", None), Ok(runtime("5.2.3", Some("t/5.2.3"))));
+        assert_eq!(choose("amd:5.2.3", Some("5.2.3")), Ok(runtime("5.2.3", Some("t/5.2.3"))));
+        assert_eq!(choose("amd:5.7.1", Some("5.7.1")), Ok(runtime("5.7.1", None)));
+        assert_eq!(choose("amd:7", None), Ok(runtime("7.2.4", Some("t/7.2.4"))));
+        let stop = choose("amd:6.4.3", Some("5.2.3")).expect_err("not there");
+        for part in [
+            "--emulate amd:6.4.3: ",
+            "found: 5.2.3 (t/5.2.3), 7.2.4 (t/7.2.4), 5.2.3 (the system's)",
+            "libamdhip64-6",
+            "ci/amd-runtimes.sh t 6.4.3",
+        ] {
+            assert!(stop.reason().contains(part), "{part}: {stop}");
+        }
+    }
+
+    #[test]
+    fn runtimes_are_found_in_the_folder_that_the_script_lays_out() {
+        let root = tempfile::tempdir().expect("a folder");
+        for (version, generation) in [("7.2.4", 7), ("5.7.1", 5), ("6.4.3", 6)] {
+            let amd = root.path().join(version).join("amd");
+            std::fs::create_dir_all(&amd).expect("folders");
+            std::fs::write(amd.join(format!("{NAME}{generation}")), "").expect("a library");
+            let manifest = format!("libamdhip64-{generation} {version}-1 00\n");
+            std::fs::write(root.path().join(version).join(manifest::FILE), manifest).expect("a manifest");
+        }
+        // Begun, and never finished.
+        std::fs::create_dir_all(root.path().join("6.0.0/amd")).expect("folders");
+        let found = Runtime::set_up_in(root.path());
+        let releases: Vec<&str> = found.iter().map(|runtime| runtime.release.as_str()).collect();
+        assert_eq!(releases, ["5.7.1", "6.4.3", "7.2.4"]);
+        assert_eq!(found[1].library, root.path().join("6.4.3/amd/libamdhip64.so.6"));
+        assert_eq!(Runtime::set_up_in(&root.path().join("none")), []);
+    }
+
+    #[test]
+    fn folders_are_looked_for_around_the_program() {
+        let program = Path::new("/w/target/release/conformance");
+        assert_eq!(roots(Some(Path::new("r")), program), [PathBuf::from("r")]);
+        let around = roots(None, program);
+        assert!(around.contains(&"/w/target/amd".into()), "{around:?}");
+        let of_test = roots(None, Path::new("/w/target/debug/deps/sims-01"));
+        assert!(of_test.contains(&"/w/target/amd".into()), "{of_test:?}");
+    }
+
+    #[test]
+    fn the_version_is_in_the_files_name() {
+        for (name, version) in [
+            ("libamdhip64.so.5.2.21153", Some("5.2.21153")),
+            ("libamdhip64.so.7", None),
+            ("libamdhip64.so", None),
+            ("libgpu_interop_sim_hip.so", None),
+            ("libamdhip64.so.x.1", None),
+        ] {
+            assert_eq!(version_of_file(Path::new(name)).as_deref(), version, "{name}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Starting this program again, emulated.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use gpu_interop_conformance::{Stop, Verdict};
+
+use super::{Emulation, Session, detect, driver, program, runtime, vulkan};
+
+/// Says that this process is the emulated one: the folder of its temporary files.
+const SESSION: &str = "GPU_INTEROP_EMULATE_SESSION";
+/// Which library the backend loads.
+const LIBRARY: &str = "GPU_INTEROP_HIP_LIBRARY";
+const PRELOAD: &str = "LD_PRELOAD";
+/// Which GPUs the driver emulates; the user's choice stays.
+const DEVICES: &str = "GPU_INTEROP_AMDGPU_DEVICES";
+/// Two, for scenarios of more than one device. HIP 5.2 denies the smaller gfx906 streams that wait for words, and with them
+/// timelines.
+const TWO_GPUS: &str = "gfx908,gfx908";
+/// What hides devices from AMD's runtime. Machines without an AMD GPU are often set up so.
+const HIDE_DEVICES: [&str; 4] =
+    ["CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
+
+/// Replaces this process by the emulated one. Where this is it, answers what ends with it.
+///
+/// # Errors
+/// If something is missing, or the emulated driver was not loaded.
+pub(super) fn enter(emulation: &Emulation, root: Option<&Path>) -> Verdict<Session> {
+    if let Some(folder) = std::env::var_os(SESSION) {
+        let session = Session { folder: folder.into() };
+        return match detect::kernel_driver() {
+            Some(_) => Ok(session),
+            None => Err(Stop::Failed(format!(
+                "{emulation}: the emulated kernel driver was not loaded; what the dynamic loader says above is why, or \
+                 the file is none"
+            ))),
+        };
+    }
+    let this = std::env::current_exe()?;
+    let file = driver::find(std::env::var_os(driver::VARIABLE).as_deref(), &this)?;
+    let runtime = runtime::find(emulation, root, &this)?;
+    let start = match &runtime.folder {
+        Some(folder) => program::copy_for(folder, &this)?,
+        None => this,
+    };
+    let folder = tempfile::Builder::new().prefix("gpu-interop-emulate-").tempdir()?;
+    let mut command = Command::new(start);
+    command.args(std::env::args_os().skip(1)).env(SESSION, folder.path()).env(LIBRARY, &runtime.library);
+    command.env(PRELOAD, vulkan::joined(file.as_os_str(), std::env::var_os(PRELOAD)));
+    command.envs(vulkan::variables(&file, folder.path(), |name| std::env::var_os(name))?);
+    if std::env::var_os(DEVICES).is_none() {
+        command.env(DEVICES, TWO_GPUS);
+    }
+    for name in HIDE_DEVICES {
+        command.env_remove(name);
+    }
+    // Returns only if it fails. The other process removes the folder.
+    let kept = folder.keep();
+    let error = command.exec();
+    drop(Session { folder: kept });
+    Err(Stop::Failed(format!("{emulation}: cannot start {}: {error}", command.get_program().display())))
+}

@@ -1,0 +1,41 @@
+//! Reports as files.
+
+use std::path::Path;
+
+use gpu_interop_conformance::{Stop, Verdict, system};
+use serde::Serialize;
+
+/// As JSON for people to read.
+pub(crate) fn to_json(value: &impl Serialize) -> Verdict<String> {
+    serde_json::to_string_pretty(value).map_err(|error| Stop::Failed(format!("cannot write JSON: {error}")))
+}
+
+/// Fails if there cannot be a file here. What is there stays.
+pub(crate) fn check_writable(path: &Path) -> Verdict {
+    let is_new = !path.exists();
+    std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot_write(path, &error))?;
+    if is_new {
+        std::fs::remove_file(path).map_err(|error| cannot_write(path, &error))?;
+    }
+    Ok(())
+}
+
+/// Writes a whole file at once: a run that is stopped leaves the one before, or none, and never half of one.
+pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || {
+        if !path.exists() || path.is_file() {
+            let mut file = system::readable_file().tempfile_in(folder)?;
+            std::io::Write::write_all(&mut file, text.as_bytes())?;
+            file.persist(path)?;
+            return Ok(());
+        }
+        // A pipe or a device.
+        std::fs::write(path, text)
+    };
+    write().map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Stop {
+    Stop::Failed(format!("cannot write {}: {error}", path.display()))
+}

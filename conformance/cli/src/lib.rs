@@ -1,0 +1,63 @@
+//! The `conformance` command: runs the suite in other processes, measures, and writes reports.
+//!
+//! [`main`] makes a program of a [`Suite`]. Scenarios run in other processes, so that a driver that crashes is a result: a
+//! group of them, such as `memory.*`, shares one until something fails.
+//!
+//! # What this crate promises
+//! * A run in which nothing ran, or something that was required is missing, fails.
+//!
+//! # What the caller must do
+//! * A program with a backend of its own returns [`main`] from `main`, first thing: it is started again for every few groups
+//!   of scenarios.
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//! use std::sync::Arc;
+//!
+//! use gpu_interop::Backend;
+//! use gpu_interop_conformance::{BackendUnderTest, Suite};
+//!
+//! fn main() -> ExitCode {
+//!     let mine = BackendUnderTest::new("mine", || Ok(Arc::new(gpu_interop::host::HostBackend::new()) as Arc<dyn Backend>));
+//!     gpu_interop_conformance_cli::main(&Suite::standard().with_backend(mine))
+//! }
+//! ```
+//!
+//! Linux and Windows.
+
+mod bench;
+mod calls;
+mod cli;
+mod doctor;
+mod emulate;
+mod files;
+mod internal;
+mod interrupt;
+mod manual;
+mod output;
+mod report;
+mod requirement;
+mod runner;
+
+use std::process::ExitCode;
+
+use gpu_interop_conformance::Suite;
+
+pub use bench::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Ratio};
+pub use report::{
+    Call, CallTrace, CaseReport, Emulated, Environment, MERGED_SCHEMA, Merged, NotRead, Report, Returned, SCHEMA,
+    Sourced, Tool,
+};
+
+/// Runs the command line of this process, and gives its exit status.
+#[must_use]
+pub fn main(suite: &Suite) -> ExitCode {
+    cli::main(suite)
+}
+
+/// Whether the first argument of this process is one of the command's subcommands. For programs that are more than the
+/// command, such as tests that start themselves.
+#[must_use]
+pub fn is_called() -> bool {
+    cli::is_called()
+}

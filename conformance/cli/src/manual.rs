@@ -1,0 +1,57 @@
+//! What the command says of itself for shells and for `man`.
+
+use clap::{Args, Command};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use gpu_interop_conformance::{Stop, Verdict};
+
+/// The options of `conformance completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// For which shell.
+    shell: Shell,
+}
+
+/// The options of `conformance man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The page of this subcommand; without it, that of the whole command, which names the others.
+    subcommand: Option<String>,
+}
+
+/// What a person may type. The scripts for shells would also show the subcommands that the suite starts itself with.
+fn for_people(command: &Command) -> Command {
+    Command::new("conformance")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(command.get_about().cloned().unwrap_or_default())
+        .after_long_help(command.get_after_long_help().cloned().unwrap_or_default())
+        .args(command.get_arguments().cloned())
+        .subcommands(command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned())
+}
+
+/// Prints a script that completes this command's subcommands and options.
+pub(crate) fn completions(command: &Command, args: &CompletionsArgs) {
+    let mut command = for_people(command);
+    let name = command.get_name().to_owned();
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    crate::output::print(format_args!("{}", String::from_utf8_lossy(&script)));
+}
+
+/// Prints a manual page, as `man` reads it.
+pub(crate) fn page(command: &Command, args: &ManArgs) -> Verdict {
+    let mut command = for_people(command).disable_help_subcommand(true);
+    // Gives the subcommands their full names.
+    command.build();
+    let page = match &args.subcommand {
+        None => command,
+        Some(name) => command
+            .find_subcommand(name)
+            .cloned()
+            .ok_or_else(|| Stop::Failed(format!("there is no subcommand `{name}`; `conformance help` lists them")))?,
+    };
+    let mut text = Vec::new();
+    Man::new(page).render(&mut text)?;
+    crate::output::print(format_args!("{}", String::from_utf8_lossy(&text)));
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! What ran where.
+
+use chrono::{DateTime, Utc};
+use gpu_interop::BackendInfo;
+use gpu_interop_conformance::Stop;
+use maud::{Markup, html};
+
+use super::{Run, counts, tally};
+use crate::bench::BenchReport;
+use crate::report::{Emulated, Sourced, text};
+
+/// A card for each report.
+pub(super) fn section(runs: &[Run<'_>]) -> Markup {
+    html! {
+        section aria-labelledby="runs" {
+            h2 id="runs" { "What ran where" }
+            div class="cards" { @for run in runs { (card(*run)) } }
+        }
+    }
+}
+
+fn card(run: Run<'_>) -> Markup {
+    let report = run.report;
+    let took = std::time::Duration::from_micros(report.duration_us);
+    html! {
+        article class="card" {
+            h3 {
+                span class="number" { (run.number) } " "
+                (report.backend.name) " · " (report.device.name) (mark(&report.backend, &report.emulated))
+            }
+            p class="counts" { (counts(&tally(report.results.iter()))) }
+            @if let Some(emulated) = &report.emulated { p { (emulated) } }
+            dl {
+                dt { "driver" } dd { (report.backend.driver) }
+                @if let Some(library) = &report.backend.library { dt { "library" } dd { (library.display()) } }
+                dt { "device" } dd { (report.device) }
+                @for exporter in &report.exporters {
+                    dt { (exporter.name) }
+                    dd {
+                        @match (&exporter.available, &exporter.stop) {
+                            (Some(detail), _) => { (detail.driver) " (" (detail.device.name) ")" }
+                            (None, stop) => { "not used: " (stop.as_ref().map_or("no reason", Stop::reason)) }
+                        }
+                    }
+                }
+                dt { "run" }
+                dd { (report.results.len()) " scenarios in " (format!("{took:.1?}")) ", " (text::seeds(report)) }
+                @if let Some(started) = report.started { dt { "began" } dd { (date(started)) } }
+                dt { "made by" } dd { (report.tool.name) " " (report.tool.version) }
+                @if !run.source.is_empty() { dt { "report" } dd { (run.source) } }
+            }
+        }
+    }
+}
+
+fn date(time: DateTime<Utc>) -> String {
+    time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// The mark of a run that is not on a vendor's driver and hardware.
+pub(super) fn mark(backend: &BackendInfo, emulated: &Option<Emulated>) -> Markup {
+    let about = match emulated {
+        Some(emulated) if !backend.stand_in => emulated.to_string(),
+        _ => "This run says nothing about a vendor's driver.".into(),
+    };
+    html! {
+        @if let Some(mark) = text::mark(backend, emulated.as_ref()) {
+            " " strong class="stand-in" title=(about) { (mark) }
+        }
+    }
+}
+
+/// What was measured on what.
+pub(super) fn of_bench(bench: &Sourced<BenchReport>) -> Markup {
+    let report = &bench.report;
+    let took = std::time::Duration::from_micros(report.duration_us);
+    html! {
+        @if let Some(emulated) = &report.emulated { p { (emulated) } }
+        dl {
+            dt { "driver" } dd { (report.backend.driver) }
+            dt { "device" } dd { (report.device) }
+            @if let Some(exporter) = &report.exporter { dt { "Vulkan" } dd { (exporter.driver) } }
+            dt { "run" } dd { (report.measurements.len()) " measurements in " (format!("{took:.1?}")) }
+            @if let Some(started) = report.started { dt { "began" } dd { (date(started)) } }
+            @if !bench.source.is_empty() { dt { "report" } dd { (bench.source) } }
+        }
+    }
+}

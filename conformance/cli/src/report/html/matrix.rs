@@ -1,0 +1,79 @@
+//! Groups of scenarios beside machines.
+
+use gpu_interop_conformance::Outcome;
+use maud::{Markup, html};
+
+use super::{Run, counts, groups, machines, sign, tally, words};
+
+/// The matrix: a row a group, a column a report. A cell has the colour of its worst outcome.
+pub(super) fn section(runs: &[Run<'_>]) -> Markup {
+    html! {
+        section aria-labelledby="matrix" {
+            h2 id="matrix" { "Groups of scenarios" }
+            div class="wide" role="region" aria-labelledby="matrix" tabindex="0" {
+                table class="matrix" {
+                    thead {
+                        tr {
+                            th scope="col" { "group" }
+                            @for run in runs { th scope="col" { (heading(*run)) } }
+                        }
+                    }
+                    tbody {
+                        @for group in groups(runs) {
+                            tr {
+                                th scope="row" { a href={ "#group-" (group) } { (group) } }
+                                @for run in runs {
+                                    @let tally = tally(run.group(group));
+                                    @match tally.first() {
+                                        Some((worst, _)) => { td class=(worst) { (counts(&tally)) } }
+                                        None => { td class="absent" { "not in this report" } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            details class="group" {
+                summary { h3 { "What the outcomes mean" } }
+                dl class="meanings" {
+                    @for outcome in Outcome::ALL {
+                        dt { span class={ "chip " (outcome) } { (sign(outcome)) " " (words(outcome)) } }
+                        dd { (meaning(outcome)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn meaning(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Passed => "Everything that the scenario checks held.",
+        Outcome::Failed => "Something that it checks did not hold.",
+        Outcome::Crashed => "Its process died.",
+        Outcome::TimedOut => "It did not end in time.",
+        Outcome::UnexpectedPass => {
+            "It passed although it is expected to fail. Counts as failed: the expectation is stale."
+        }
+        Outcome::ExpectedFailure => "It failed, as a file of expectations says. Does not count as failed.",
+        Outcome::Unsupported => "The device or the exporter says that it cannot do this.",
+        Outcome::Skipped => "The machine lacks something; the reason says what to install.",
+    }
+}
+
+/// What stands over a column.
+pub(super) fn heading(run: Run<'_>) -> Markup {
+    html! {
+        span class="number" { (run.number) } " " (run.report.backend.name) (machines::mark(&run.report.backend, &run.report.emulated))
+        small { (run.report.device.name) }
+        small { (exporters(run)) }
+    }
+}
+
+/// The exporters that were used.
+fn exporters(run: Run<'_>) -> String {
+    let used = run.report.exporters.iter().filter(|exporter| exporter.available.is_some());
+    let names: Vec<&str> = used.map(|exporter| exporter.name.name()).collect();
+    if names.is_empty() { "no exporter".into() } else { names.join(", ") }
+}

@@ -1,0 +1,65 @@
+//! JUnit XML, as CI systems read it.
+
+use std::time::Duration;
+
+use gpu_interop_conformance::{Outcome, Stop, Verdict};
+use quick_junit::{NonSuccessKind, Report as JunitReport, TestCase, TestCaseStatus, TestSuite};
+
+use super::{Report, Sourced, text};
+
+/// The reports of one run as JUnit XML: one suite a scenario group, and a device where there are several.
+pub(crate) fn render(reports: &[Sourced<Report>]) -> Verdict<String> {
+    let first = reports.first().map(|sourced| &sourced.report);
+    let mark = first.and_then(|report| text::mark(&report.backend, report.emulated.as_ref()));
+    let mark = mark.map(|mark| format!(" {mark}")).unwrap_or_default();
+    let backend = first.map(|report| report.backend.name.as_str()).unwrap_or_default();
+    let mut junit = JunitReport::new(format!("gpu-interop conformance, {backend}{mark}"));
+    for Sourced { source, report } in reports {
+        junit.add_test_suites(suites(source, report));
+    }
+    junit.set_time(Duration::from_micros(reports.iter().map(|sourced| sourced.report.duration_us).sum()));
+    junit.to_string().map_err(|error| Stop::Failed(format!("cannot write JUnit XML: {error}")))
+}
+
+/// The suites of one device.
+fn suites(device: &str, report: &Report) -> impl Iterator<Item = TestSuite> {
+    let mut groups: Vec<(String, TestSuite)> = Vec::new();
+    for result in &report.results {
+        let group = result.id.split('.').next().unwrap_or_default();
+        let group = if device.is_empty() { group.to_owned() } else { format!("{device}.{group}") };
+        let reason = result.reason.clone().unwrap_or_default();
+        let mut status = match result.outcome {
+            Outcome::Passed | Outcome::ExpectedFailure => TestCaseStatus::success(),
+            Outcome::Unsupported | Outcome::Skipped => TestCaseStatus::skipped(),
+            Outcome::Failed | Outcome::UnexpectedPass => TestCaseStatus::non_success(NonSuccessKind::Failure),
+            Outcome::Crashed | Outcome::TimedOut => TestCaseStatus::non_success(NonSuccessKind::Error),
+        };
+        if result.outcome != Outcome::Passed && result.outcome != Outcome::ExpectedFailure {
+            status.set_message(format!("{}: {reason}", result.outcome));
+        }
+        let mut case = TestCase::new(result.name(), status);
+        case.set_classname(format!("{}.{group}", report.backend.name));
+        case.set_time(Duration::from_micros(result.duration_us));
+        let mut output = text::observations(result) + &text::calls(result);
+        if result.outcome == Outcome::ExpectedFailure {
+            output = format!("expected failure: {reason}\n{output}");
+        }
+        if !output.is_empty() {
+            case.set_system_out(output);
+        }
+        if let Some(log) = &result.log {
+            case.set_system_err(log);
+        }
+        match groups.iter_mut().find(|(name, _)| *name == group) {
+            Some((_, suite)) => {
+                suite.add_test_case(case);
+            }
+            None => {
+                let mut suite = TestSuite::new(group.clone());
+                suite.add_test_case(case);
+                groups.push((group, suite));
+            }
+        }
+    }
+    groups.into_iter().map(|(_, suite)| suite)
+}

@@ -1,0 +1,212 @@
+//! `conformance merge`: the reports of several machines, side by side.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use gpu_interop::{BackendInfo, DeviceIdentity};
+use gpu_interop_conformance::{Stop, Verdict};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Emulated, Report, SCHEMA, Tool, html, text};
+use crate::bench::{BENCH_SCHEMA, BenchReport};
+use crate::cli::FAILED;
+use crate::files::{check_writable, to_json, write_file};
+use crate::output::say;
+use crate::requirement::{Requirement, status_of};
+
+/// The version of the form of merged reports. Grows when a reader would have to change.
+pub const MERGED_SCHEMA: u32 = 1;
+
+/// Several reports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Merged {
+    /// The version of this form.
+    #[schemars(extend("const" = MERGED_SCHEMA))]
+    pub schema: u32,
+    /// What merged them.
+    pub tool: Tool,
+    /// What `conformance run` found, in the order in which they were named.
+    pub reports: Vec<Sourced<Report>>,
+    /// What `conformance bench` found.
+    pub benches: Vec<Sourced<BenchReport>>,
+    /// What was named and could not be read: a machine is missing here.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub not_read: Vec<NotRead>,
+}
+
+/// A file that is no report, or not there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotRead {
+    /// The file, as in [`Sourced::source`].
+    pub source: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A report, and where it is from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sourced<T> {
+    /// The file, as a path from the folder that has all of them. Empty if it is from no file.
+    pub source: String,
+    /// The report.
+    pub report: T,
+}
+
+impl Merged {
+    /// Nothing yet.
+    fn empty() -> Self {
+        Self {
+            schema: MERGED_SCHEMA,
+            tool: Tool::this(),
+            reports: Vec::new(),
+            benches: Vec::new(),
+            not_read: Vec::new(),
+        }
+    }
+
+    /// What was measured and is in no file yet.
+    #[cfg(unix)]
+    pub(crate) fn single_bench(report: BenchReport) -> Self {
+        Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
+    }
+
+    /// One run that is in no file yet: its report on each device, in the order of the devices.
+    pub(crate) fn of_devices(reports: Vec<Report>) -> Self {
+        let only = reports.len() == 1;
+        let source = |number| if only { String::new() } else { format!("device {number}") };
+        let sourced = |(number, report)| Sourced { source: source(number), report };
+        Self { reports: reports.into_iter().enumerate().map(sourced).collect(), ..Self::empty() }
+    }
+}
+
+/// The options of `conformance merge`.
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// What `run`, `bench` or `merge` wrote with --json.
+    #[arg(required = true, value_name = "REPORT")]
+    reports: Vec<PathBuf>,
+    /// Write one page that needs no network: what ran where, groups of scenarios beside machines, every scenario, and
+    /// what was measured.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write all reports as one JSON file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also judge: end with 1 if a scenario has failed in one of the reports, with 2 if nothing ran in one.
+    #[arg(long)]
+    fail: bool,
+}
+
+/// Merges; the exit status.
+pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
+    for path in args.html.iter().chain(&args.json) {
+        check_writable(path)?;
+    }
+    let folder = common_folder(&args.reports);
+    let mut merged = Merged::empty();
+    for path in &args.reports {
+        // Through its components: without slashes that say nothing.
+        let source = path.strip_prefix(&folder).unwrap_or(path).components().collect::<PathBuf>().display().to_string();
+        if let Err(reason) = add(&mut merged, path, source.clone()) {
+            eprintln!("conformance: {}: {reason}", path.display());
+            merged.not_read.push(NotRead { source, reason });
+        }
+    }
+    if merged.reports.is_empty() && merged.benches.is_empty() {
+        return Err(Stop::Failed("there is nothing to merge".into()));
+    }
+    let subject = |backend: &BackendInfo, emulated: &Option<Emulated>, device: &DeviceIdentity| {
+        let mark = text::mark(backend, emulated.as_ref()).map(|mark| format!(" {mark}")).unwrap_or_default();
+        format!("{}{mark}, {}", backend.name, device.name)
+    };
+    for Sourced { source, report } in &merged.reports {
+        say!("{source}: {}: {}", subject(&report.backend, &report.emulated, &report.device), text::counts(report));
+    }
+    for Sourced { source, report } in &merged.benches {
+        let count = report.measurements.len();
+        say!("{source}: {}: {count} measurements", subject(&report.backend, &report.emulated, &report.device));
+    }
+    if let Some(path) = &args.html {
+        write_file(path, &html::render(&merged))?;
+    }
+    if let Some(path) = &args.json {
+        write_file(path, &to_json(&merged)?)?;
+    }
+    let status = if args.fail { judge(&merged, &[])? } else { 0 };
+    match merged.not_read.len() {
+        0 => Ok(status),
+        _ if status == FAILED => Ok(FAILED),
+        missing => Err(Stop::Failed(format!("the rest was merged without {missing} that could not be read"))),
+    }
+}
+
+/// What the runs themselves ended with, the worst first.
+pub(crate) fn judge(merged: &Merged, required: &[Requirement]) -> Verdict<u8> {
+    let mut not_run = None;
+    for Sourced { source, report } in &merged.reports {
+        match status_of(report, required) {
+            Ok(0) => {}
+            Ok(_) => return Ok(FAILED),
+            Err(stop) if source.is_empty() => not_run = not_run.or(Some(stop)),
+            Err(stop) => not_run = not_run.or_else(|| Some(Stop::Failed(format!("{source}: {}", stop.reason())))),
+        }
+    }
+    not_run.map_or(Ok(0), Err)
+}
+
+/// The folder in which, or below which, all files are.
+fn common_folder(paths: &[PathBuf]) -> PathBuf {
+    let mut parents = paths.iter().map(|path| path.parent().unwrap_or(Path::new("")));
+    let first = parents.next().unwrap_or(Path::new("")).to_path_buf();
+    parents.fold(first, |common, parent| {
+        let shared = common.components().zip(parent.components()).take_while(|(a, b)| a == b);
+        shared.map(|(component, _)| component).collect()
+    })
+}
+
+/// Reads a report of any of the three sorts.
+fn add(merged: &mut Merged, path: &Path, source: String) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| format!("this is not JSON: {error}"))?;
+    if value.get("results").is_some() {
+        merged.reports.push(Sourced { source, report: parse(value, SCHEMA)? });
+    } else if value.get("measurements").is_some() {
+        merged.benches.push(Sourced { source, report: parse(value, BENCH_SCHEMA)? });
+    } else if value.get("reports").is_some() {
+        let mut inner: Merged = parse(value, MERGED_SCHEMA)?;
+        merged.reports.append(&mut inner.reports);
+        merged.benches.append(&mut inner.benches);
+        merged.not_read.append(&mut inner.not_read);
+    } else {
+        return Err("this is no report: name what `run`, `bench` or `merge` wrote with --json".into());
+    }
+    Ok(())
+}
+
+fn parse<T: DeserializeOwned>(value: Value, version: u32) -> Result<T, String> {
+    match value.get("schema").and_then(Value::as_u64) {
+        Some(found) if found == u64::from(version) => {
+            serde_json::from_value(value).map_err(|error| format!("this is no report of version {version}: {error}"))
+        }
+        Some(found) => Err(format!("a report of version {found}; this command reads version {version}")),
+        None => Err("this is no report: it has no `schema`".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_told_apart_and_no_longer_than_needed() {
+        let common = |paths: &[&str]| common_folder(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(common(&["/a/b/x.json", "/a/b/y.json"]), Path::new("/a/b"));
+        assert_eq!(common(&["/a/bc/x.json", "/a/bd/x.json"]), Path::new("/a"));
+        assert_eq!(common(&["x.json", "b/x.json"]), Path::new(""));
+        assert_eq!(common(&["/a/x.json"]), Path::new("/a"));
+        assert_eq!(common(&["x.json", "/a/x.json"]), Path::new(""));
+    }
+}

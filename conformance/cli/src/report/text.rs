@@ -1,0 +1,154 @@
+//! Reports for people.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use comfy_table::Table;
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+
+use gpu_interop::{BackendInfo, DeviceIdentity};
+use gpu_interop_conformance::{Outcome, Stop};
+
+use super::{CallTrace, CaseReport, Emulated, Environment, Observation, Report};
+
+/// What a report is about, in its first lines.
+pub(crate) fn subject(backend: &BackendInfo, emulated: Option<&Emulated>, device: &DeviceIdentity) -> String {
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    if backend.stand_in {
+        let _ = writeln!(text, "STAND-IN DRIVER: this run says nothing about a vendor's driver");
+    }
+    if let Some(emulated) = emulated {
+        let _ = writeln!(text, "{emulated}");
+    }
+    let _ = writeln!(text, "backend   {}: {}", backend.name, backend.driver);
+    if let Some(library) = &backend.library {
+        let _ = writeln!(text, "library   {}", library.display());
+    }
+    let _ = writeln!(text, "device    {device}");
+    text
+}
+
+/// The mark of a run that is not on a vendor's driver and hardware; none for one that is.
+pub(crate) fn mark(backend: &BackendInfo, emulated: Option<&Emulated>) -> Option<&'static str> {
+    match (backend.stand_in, emulated) {
+        (true, _) => Some("STAND-IN"),
+        (false, Some(_)) => Some("EMULATED"),
+        (false, None) => None,
+    }
+}
+
+/// What is tested, in the first lines of every run.
+pub(crate) fn heading(environment: &Environment) -> String {
+    let mut text = subject(&environment.backend, environment.emulated.as_ref(), &environment.device);
+    for exporter in &environment.exporters {
+        let _ = match (&exporter.available, &exporter.stop) {
+            (Some(detail), _) => writeln!(text, "exporter  {}: {} ({})", exporter.name, detail.driver, detail.device),
+            (None, stop) => {
+                let reason = stop.as_ref().map_or("no reason", Stop::reason);
+                writeln!(text, "exporter  {}: not used: {reason}", exporter.name)
+            }
+        };
+    }
+    for attempt in &environment.passed_over {
+        let _ = writeln!(text, "not used  {attempt}");
+    }
+    text
+}
+
+/// One finished scenario.
+pub(crate) fn line(case: &CaseReport) -> String {
+    let mut text = format!(
+        "{:<16} {:<42} {:>9}",
+        case.outcome,
+        case.name(),
+        format!("{:.1?}", Duration::from_micros(case.duration_us))
+    );
+    if let Some(reason) = case.reason.as_deref().filter(|_| case.outcome != Outcome::Passed) {
+        text.push_str("  ");
+        text.push_str(reason);
+    }
+    text
+}
+
+/// What a scenario observed and left out; empty for most.
+pub(crate) fn observations(case: &CaseReport) -> String {
+    let mut text = String::new();
+    for Observation { call, raw, library } in &case.observed {
+        let _ = writeln!(text, "    | {call}\n    |   the driver alone: {raw}\n    |   the library:      {library}");
+    }
+    for what in &case.left_out {
+        let _ = writeln!(text, "    | left out: {what}");
+    }
+    text
+}
+
+/// The driver calls of a scenario that failed; empty for most.
+pub(crate) fn calls(case: &CaseReport) -> String {
+    case.calls.iter().flat_map(CallTrace::lines).map(|line| format!("    : {line}\n")).collect()
+}
+
+/// What is left to say at the end: the counts, and everything that failed with its log and its driver calls.
+pub(crate) fn summary(report: &Report, as_table: bool) -> String {
+    let mut text = String::new();
+    for case in report.results.iter().filter(|case| case.outcome.is_failure()) {
+        let _ = writeln!(text, "\n{}", line(case));
+        for log in case.log.iter().flat_map(|log| log.lines()) {
+            let _ = writeln!(text, "    | {log}");
+        }
+        text.push_str(&calls(case));
+    }
+    for (outcome, label) in [(Outcome::Skipped, "skipped"), (Outcome::Unsupported, "unsupported")] {
+        let mut reasons: Vec<(&str, usize)> = Vec::new();
+        for case in report.results.iter().filter(|case| case.outcome == outcome) {
+            let reason = case.reason.as_deref().unwrap_or("no reason");
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((reason, 1)),
+            }
+        }
+        for (reason, count) in reasons {
+            let _ = writeln!(text, "{count} {label}: {reason}");
+        }
+    }
+    let counts = Outcome::ALL.map(|outcome| (outcome.name(), report.summary.get(outcome.name()).copied().unwrap_or(0)));
+    let seconds = Duration::from_micros(report.duration_us);
+    if as_table {
+        let mut table = Table::new();
+        table.load_style(UTF8_BORDERS_ONLY);
+        table.set_header(counts.map(|(name, _)| name));
+        table.add_row(counts.map(|(_, count)| count.to_string()));
+        let _ = writeln!(text, "{table}");
+        let _ = writeln!(text, "{} scenarios in {seconds:.1?}, {}", report.results.len(), seeds(report));
+    } else {
+        let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        let _ = writeln!(
+            text,
+            "{}; {} scenarios in {seconds:.1?}, {}",
+            counts.join(", "),
+            report.results.len(),
+            seeds(report)
+        );
+    }
+    text
+}
+
+/// What occurred, and how often.
+pub(crate) fn counts(report: &Report) -> String {
+    let count =
+        |outcome: Outcome| (outcome.name(), report.results.iter().filter(|case| case.outcome == outcome).count());
+    let counts: Vec<String> = Outcome::ALL
+        .map(count)
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    if counts.is_empty() { "no results".into() } else { counts.join(", ") }
+}
+
+pub(crate) fn seeds(report: &Report) -> String {
+    match report.repeat.get() {
+        1 => format!("seed {}", report.seed),
+        count => format!("{count} times each, seeds {} and on", report.seed),
+    }
+}

@@ -1,0 +1,88 @@
+//! The backends and exporters that a run must use (`--require`), and the exit status.
+
+use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, Stop, Suite, Verdict};
+
+use crate::cli::FAILED;
+use crate::report::{Environment, Report};
+
+/// What `--require` asks for.
+pub(crate) enum Requirement {
+    Backend(String),
+    Exporter(ExporterName),
+}
+
+/// Parses the names; rejects unknown ones.
+pub(crate) fn parse(suite: &Suite, names: &[String]) -> Verdict<Vec<Requirement>> {
+    names
+        .iter()
+        .map(|name| {
+            if let Ok(exporter) = name.to_lowercase().parse::<ExporterName>() {
+                return if ExporterName::of_this_system().contains(&exporter) {
+                    Ok(Requirement::Exporter(exporter))
+                } else {
+                    Err(Stop::Failed(format!(
+                        "--require {name}: Direct3D is part of Windows, and this is another system"
+                    )))
+                };
+            }
+            let known = BACKEND_NAMES.iter().any(|backend| backend.to_string() == *name);
+            if known || suite.backend(name).is_ok() {
+                return Ok(Requirement::Backend(name.clone()));
+            }
+            Err(Stop::Failed(format!("--require {name}: there is no backend or exporter of this name")))
+        })
+        .collect()
+}
+
+/// Fails if a run in this environment cannot meet the requirements.
+pub(crate) fn check(required: &[Requirement], environment: &Environment) -> Verdict {
+    for requirement in required {
+        match requirement {
+            Requirement::Backend(name) if *name != environment.backend.name => {
+                let why = environment.passed_over.iter().find(|attempt| attempt.target == *name);
+                let why = why.map_or_else(
+                    || format!("choose it with --backend {name} or GPU_INTEROP_BACKEND={name}"),
+                    |attempt| attempt.reason.clone(),
+                );
+                return Err(Stop::Failed(format!(
+                    "--require {name}: this run would use the backend {}; {why}",
+                    environment.backend.name
+                )));
+            }
+            Requirement::Exporter(name) => match environment.exporter(*name) {
+                Some(exporter) if exporter.available.is_some() => {}
+                Some(exporter) => {
+                    let why = exporter.stop.as_ref().map_or("no reason", Stop::reason);
+                    return Err(Stop::Failed(format!("--require {name}: the exporter cannot be used: {why}")));
+                }
+                None => {
+                    return Err(Stop::Failed(format!("--require {name}: --exporter excludes it from this run")));
+                }
+            },
+            Requirement::Backend(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The exit status that a report deserves.
+pub(crate) fn status_of(report: &Report, required: &[Requirement]) -> Verdict<u8> {
+    if report.results.iter().any(|case| case.outcome.is_failure()) {
+        return Ok(FAILED);
+    }
+    if !report.results.iter().any(|case| case.outcome.ran()) {
+        return Err(Stop::Failed(
+            "nothing ran: every scenario was skipped or is unsupported, for the reasons above".into(),
+        ));
+    }
+    for requirement in required {
+        let Requirement::Exporter(name) = requirement else { continue };
+        if !report.results.iter().any(|case| case.exporter == Some(*name) && case.outcome.ran()) {
+            return Err(Stop::Failed(format!("--require {name}: no scenario ran with this exporter")));
+        }
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests;

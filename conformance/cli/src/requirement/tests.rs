@@ -1,0 +1,151 @@
+//! The exit status that each outcome, alone and among others, gives a run.
+
+use std::num::NonZeroU32;
+
+use gpu_interop::{BackendInfo, Capabilities, DeviceIdentity};
+use gpu_interop_conformance::{ExporterDetail, ExporterReport, Outcome};
+
+use super::*;
+use crate::cli::NOT_RUN;
+use crate::report::{CaseReport, SCHEMA, Tool, summarize};
+
+fn backend() -> BackendInfo {
+    BackendInfo { name: "host".into(), driver: "none".into(), library: None, stand_in: false }
+}
+
+fn case(id: &str, exporter: Option<ExporterName>, outcome: Outcome) -> CaseReport {
+    CaseReport {
+        id: id.into(),
+        exporter,
+        outcome,
+        reason: None,
+        observed: Vec::new(),
+        left_out: Vec::new(),
+        log: None,
+        calls: None,
+        duration_us: 0,
+    }
+}
+
+fn report(results: Vec<CaseReport>) -> Report {
+    Report {
+        schema: SCHEMA,
+        tool: Tool::this(),
+        started: None,
+        seed: 1,
+        repeat: NonZeroU32::MIN,
+        backend: backend(),
+        emulated: None,
+        device: DeviceIdentity::default(),
+        capabilities: Capabilities::none(),
+        exporters: Vec::new(),
+        summary: summarize(&results),
+        results,
+        duration_us: 0,
+    }
+}
+
+/// What the command ends with.
+fn status(results: Vec<CaseReport>, required: &[Requirement]) -> u8 {
+    status_of(&report(results), required).unwrap_or(NOT_RUN)
+}
+
+/// What a run of nothing but this outcome ends with.
+fn alone(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Passed | Outcome::ExpectedFailure => 0,
+        Outcome::Failed | Outcome::Crashed | Outcome::TimedOut | Outcome::UnexpectedPass => 1,
+        Outcome::Unsupported | Outcome::Skipped => 2,
+    }
+}
+
+#[test]
+fn every_outcome_has_its_exit_status() {
+    for outcome in Outcome::ALL {
+        assert_eq!(status(vec![case("a.b", None, outcome)], &[]), alone(outcome), "{outcome}");
+    }
+    assert_eq!(status(Vec::new(), &[]), 2, "a run of nothing");
+}
+
+#[test]
+fn one_failure_among_others_fails_the_run_wherever_it_is() {
+    for outcome in Outcome::ALL {
+        for place in 0..3 {
+            let mut results = vec![case("a.b", None, Outcome::Passed); 3];
+            results[place].outcome = outcome;
+            let expected = u8::from(alone(outcome) == 1);
+            assert_eq!(status(results, &[]), expected, "{outcome} at {place}");
+            let mut idle = vec![case("a.b", None, Outcome::Skipped); 3];
+            idle[place].outcome = outcome;
+            assert_eq!(status(idle, &[]), alone(outcome), "{outcome} at {place} of what did not run");
+        }
+    }
+}
+
+/// A case that could not run shows nothing about an exporter, and neither does one of another exporter, or of none.
+#[test]
+fn a_requirement_is_met_only_by_what_ran() {
+    let vulkan = || [Requirement::Exporter(ExporterName::Vulkan)];
+    for outcome in Outcome::ALL {
+        let with = |exporter| vec![case("a.b", None, Outcome::Passed), case("c.d", exporter, outcome)];
+        let met = match outcome {
+            Outcome::Passed | Outcome::ExpectedFailure => 0,
+            Outcome::Unsupported | Outcome::Skipped => 2,
+            _ => 1,
+        };
+        assert_eq!(status(with(Some(ExporterName::Vulkan)), &vulkan()), met, "{outcome}");
+        for other in [None, Some(ExporterName::Native), Some(ExporterName::D3d12)] {
+            let expected = if alone(outcome) == 1 { 1 } else { 2 };
+            assert_eq!(status(with(other), &vulkan()), expected, "{outcome} with {other:?}");
+        }
+    }
+    // Each of several.
+    let both = [Requirement::Exporter(ExporterName::Vulkan), Requirement::Exporter(ExporterName::Native)];
+    let passed = |exporter| case("c.d", Some(exporter), Outcome::Passed);
+    assert_eq!(status(vec![passed(ExporterName::Vulkan), passed(ExporterName::Native)], &both), 0);
+    assert_eq!(status(vec![passed(ExporterName::Vulkan)], &both), 2);
+    assert_eq!(status(vec![passed(ExporterName::Native)], &both), 2);
+}
+
+#[test]
+fn a_backend_or_exporter_that_is_required_must_be_the_one_that_is_used() {
+    let detail = ExporterDetail { device: DeviceIdentity::default(), driver: "one".into() };
+    let exporter = |name, available, stop| ExporterReport { name, available, stop };
+    let environment = Environment {
+        backend: backend(),
+        emulated: None,
+        device: DeviceIdentity::default(),
+        devices: Vec::new(),
+        capabilities: Capabilities::none(),
+        exporters: vec![
+            exporter(ExporterName::Native, Some(detail), None),
+            exporter(ExporterName::Vulkan, None, Some(Stop::Skipped("no loader".into()))),
+        ],
+        passed_over: Vec::new(),
+    };
+    let check = |requirement| super::check(&[requirement], &environment);
+    assert_eq!(check(Requirement::Backend("host".into())), Ok(()));
+    assert_eq!(check(Requirement::Exporter(ExporterName::Native)), Ok(()));
+    let rejected = |requirement, part: &str| match check(requirement) {
+        Err(Stop::Failed(reason)) => assert!(reason.contains(part), "{reason}"),
+        other => panic!("{part}: {other:?}"),
+    };
+    rejected(Requirement::Backend("cuda".into()), "this run would use the backend host");
+    rejected(Requirement::Exporter(ExporterName::Vulkan), "cannot be used: no loader");
+    rejected(Requirement::Exporter(ExporterName::D3d12), "--exporter excludes it");
+}
+
+#[test]
+fn summaries_count_every_outcome() {
+    let results: Vec<CaseReport> = Outcome::ALL
+        .iter()
+        .enumerate()
+        .flat_map(|(count, outcome)| vec![case("a.b", None, *outcome); count + 1])
+        .collect();
+    let summary = summarize(&results);
+    for (count, outcome) in Outcome::ALL.iter().enumerate() {
+        assert_eq!(summary.get(outcome.name()), Some(&(count + 1)), "{outcome}");
+    }
+    assert_eq!(summary.len(), Outcome::ALL.len());
+    assert!(summarize(&[]).values().all(|count| *count == 0));
+}

@@ -1,0 +1,276 @@
+//! Scenarios in processes of their own, several in one: starting a GPU's drivers takes longer than most scenarios.
+//!
+//! A crash, a failure or a time-out ends the process, so that nothing runs in what it left behind; the rest of the group
+//! goes on in a new one.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use wait_timeout::ChildExt;
+
+use super::{Case, Ended};
+use crate::calls::{self, CallFile};
+use crate::interrupt::{self, NOTICED_WITHIN};
+use gpu_interop_conformance::execution::Ran;
+use gpu_interop_conformance::process::{log_from, this_program};
+use gpu_interop_conformance::system::{self, Connection, Received, describe, nameless_file};
+use gpu_interop_conformance::{Channel, Observation, Outcome, Recorded, Seeds, Stop, Verdict};
+
+/// The most bytes of a verdict.
+const MESSAGE: usize = 128 << 10;
+/// The message with the file for driver calls.
+const CALLS: &str = "calls";
+/// How long a process has, after a failure, to let go what it has and to end.
+const LEAVING: Duration = Duration::from_secs(3);
+/// How many queues of the hardware CUDA's streams share, 8 unless told otherwise. Streams on one queue wait for each
+/// other's waits, so that what is enqueued before the work it waits for needs a queue for each stream. With so many, a
+/// process takes three times as long to start and to end (H200: 1.0 s instead of 0.37 s), and holds up others meanwhile.
+const CONNECTIONS_VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+const MOST_CONNECTIONS: &str = "32";
+
+/// Records this process's driver calls where the parent asked for it.
+pub(crate) fn record_calls() -> Verdict {
+    let (_, file) = Channel::of_this_process()?.receive_handle(CALLS)?;
+    calls::record_to(file.into());
+    Ok(())
+}
+
+/// Tells the parent how a scenario of this process ended.
+pub(crate) fn answer(ran: &Ran) -> Verdict {
+    // What a failure leaves behind is freed later, by calls that are not the scenario's.
+    if matches!(ran.verdict, Err(Stop::Failed(_))) {
+        calls::stop();
+    } else {
+        calls::next_scenario();
+    }
+    let mut ran = ran.clone();
+    if let Err(Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) = &mut ran.verdict {
+        *reason = cut(reason, MESSAGE / 16);
+    }
+    let Recorded { observed, left_out } = &mut ran.recorded;
+    let most = MESSAGE / 24 / (3 * observed.len() + left_out.len()).max(1);
+    let observed = observed.iter_mut().flat_map(|Observation { call, raw, library }| [call, raw, library]);
+    for text in observed.chain(left_out) {
+        *text = cut(text, most);
+    }
+    let bytes = serde_json::to_vec(&ran).map_err(|error| Stop::Failed(error.to_string()))?;
+    Connection::of_this_process()?.send(&bytes, &[])
+}
+
+/// At most this many characters. Escaped, each may be several times as long.
+fn cut(text: &str, most: usize) -> String {
+    let mut kept: String = text.chars().take(most).collect();
+    if kept.len() < text.len() {
+        kept.push_str(" [...]");
+    }
+    kept
+}
+
+/// How a group is run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options<'a> {
+    pub(super) backend: &'a str,
+    /// Its ordinal.
+    pub(super) device: usize,
+    pub(super) seeds: Seeds,
+    /// Instead of each scenario's own limit, for one run of it.
+    pub(super) timeout: Option<Duration>,
+    /// Whether driver calls are recorded.
+    pub(super) calls: bool,
+}
+
+/// Runs cases that share an exporter, and calls `ended` for each, in order, with its place in `cases`.
+pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMut(usize, Ended, Duration)) {
+    let mut done = 0;
+    while done < cases.len() {
+        if interrupt::is_interrupted() {
+            ended(done, Ended::of(Err(interrupt::stop())), Duration::ZERO);
+            done += 1;
+            continue;
+        }
+        let mut process = match Process::spawn(options, &cases[done..]) {
+            Ok(process) => process,
+            Err(stop) => {
+                ended(done, Ended::of(Err(stop)), Duration::ZERO);
+                done += 1;
+                continue;
+            }
+        };
+        let (mut usable, first) = (true, done);
+        while usable && done < cases.len() {
+            let limit = options.timeout.unwrap_or(cases[done].scenario.time_limit);
+            let limit = limit.saturating_mul(options.seeds.count.get());
+            let is_last = done + 1 == cases.len();
+            let start = Instant::now();
+            let end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
+            // A process that was interrupted is ended too.
+            usable = !end.outcome.is_failure() && !interrupt::is_interrupted();
+            ended(done, Process::with_history(end, &cases[first..done]), start.elapsed());
+            done += 1;
+        }
+    }
+}
+
+/// A process that runs scenarios, one after another.
+struct Process {
+    child: Child,
+    channel: Channel,
+    log: File,
+    /// Where in the log the present scenario's output begins.
+    log_start: u64,
+    /// The driver calls that it records.
+    calls: Option<CallFile>,
+    /// How many scenarios have ended in it.
+    ended: usize,
+}
+
+/// What a process tells.
+enum Told {
+    Ran(Ran),
+    /// It has closed its end: it has ended, or is about to.
+    Ended,
+    TimedOut,
+    Interrupted,
+}
+
+impl Process {
+    fn spawn(options: Options<'_>, cases: &[Case<'_>]) -> Verdict<Self> {
+        let (channel, there) = Channel::pair()?;
+        let log = nameless_file("conformance log")?;
+        let mut command = this_program()?;
+        let Seeds { first, count } = options.seeds;
+        command.args(["child", "--backend", options.backend, "--seed", &first.to_string()]);
+        command.args(["--repeat", &count.to_string(), "--device", &options.device.to_string()]);
+        if let Some(exporter) = cases.first().and_then(|case| case.exporter) {
+            command.args(["--exporter", exporter.name()]);
+        }
+        for case in cases {
+            command.args(["--scenario", case.scenario.id]);
+        }
+        if cases.iter().any(|case| case.scenario.many_streams) && std::env::var_os(CONNECTIONS_VARIABLE).is_none() {
+            command.env(CONNECTIONS_VARIABLE, MOST_CONNECTIONS);
+        }
+        let calls = options.calls.then(CallFile::new).transpose()?;
+        if let Some(calls) = &calls {
+            command.arg("--calls");
+            channel.send(CALLS, 0, &[calls.handle()])?;
+        }
+        command.stdin(there).stdout(log.try_clone()?).stderr(log.try_clone()?);
+        system::own_group(&mut command);
+        Ok(Self { child: command.spawn()?, channel, log, log_start: 0, calls, ended: 0 })
+    }
+
+    /// Waits for the next scenario's end. The last one's includes the end of the process: a crash on the way out is a
+    /// crash.
+    fn next(&mut self, limit: Duration, is_last: bool) -> Verdict<Ended> {
+        let deadline = Instant::now() + limit;
+        let mut end = match self.told(deadline)? {
+            Told::Ran(ran) => Ended::ran(ran),
+            Told::TimedOut => timed_out(limit),
+            Told::Interrupted => Ended::of(Err(interrupt::stop())),
+            Told::Ended => self.end_of_process(deadline)?.unwrap_or_else(|| {
+                Ended::without_log(Outcome::Crashed, Some("its process ended well, but without an answer".into()))
+            }),
+        };
+        if is_last
+            && !end.outcome.is_failure()
+            && let Some(after) = self.end_of_process(deadline)?
+        {
+            end = after;
+            if end.outcome.is_failure() {
+                end.reason = end.reason.map(|reason| format!("after the scenario: {reason}"));
+            }
+        }
+        if end.outcome.is_failure() {
+            if end.outcome != Outcome::TimedOut {
+                // It runs nothing more, and what it finds at its end, of what the failure left behind, belongs to its log.
+                let _ = self.end_of_process(Instant::now() + LEAVING);
+            }
+            // Nothing is written any more while it is read.
+            self.kill();
+        }
+        end.log = Some(log_from(&mut self.log, self.log_start)?);
+        self.log_start = self.log.seek(SeekFrom::End(0))?;
+        if end.outcome.is_failure() {
+            end.calls = self.calls.as_ref().map(|calls| calls.trace(self.ended)).transpose()?;
+        }
+        self.ended += 1;
+        Ok(end)
+    }
+
+    /// Says what ran before in this process, if that may have had a part in a failure.
+    fn with_history(ended: Ended, before: &[Case<'_>]) -> Ended {
+        if !ended.outcome.is_failure() || before.is_empty() {
+            return ended;
+        }
+        /// As many as are named.
+        const MOST: usize = 12;
+        let (others, last) = before.split_at(before.len().saturating_sub(MOST));
+        let mut ids: Vec<&str> = last.iter().map(|case| case.scenario.id).collect();
+        let number = format!("{} more", others.len());
+        if !others.is_empty() {
+            ids.insert(0, &number);
+        }
+        let reason = ended.reason.unwrap_or_default();
+        let history = format!("its process had run {} before; --isolate-each tells them apart", ids.join(", "));
+        Ended { reason: Some(format!("{reason} [{history}]")), ..ended }
+    }
+
+    /// Waits until the process has ended. `None` if it ended well.
+    fn end_of_process(&mut self, deadline: Instant) -> Verdict<Option<Ended>> {
+        let status = loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let status = self.child.wait_timeout(left.clamp(Duration::from_millis(1), NOTICED_WITHIN))?;
+            if status.is_some() || left.is_zero() {
+                break status;
+            }
+            if interrupt::is_interrupted() {
+                return Ok(Some(Ended::of(Err(interrupt::stop()))));
+            }
+        };
+        Ok(match status {
+            Some(status) if status.success() => None,
+            // A scheduler may have ended it together with this process.
+            Some(_) if interrupt::is_interrupted() => Some(Ended::of(Err(interrupt::stop()))),
+            Some(status) => Some(Ended::without_log(Outcome::Crashed, Some(describe(status)))),
+            None => Some(Ended::without_log(Outcome::TimedOut, Some("its process did not end and was killed".into()))),
+        })
+    }
+
+    fn kill(&mut self) {
+        // Both fail harmlessly if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    fn told(&self, deadline: Instant) -> Verdict<Told> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.channel.connection().wait(left.min(NOTICED_WITHIN))? {
+                break;
+            }
+            if interrupt::is_interrupted() {
+                return Ok(Told::Interrupted);
+            }
+            if left.is_zero() {
+                return Ok(Told::TimedOut);
+            }
+        }
+        let Received::Message(bytes, _) = self.channel.connection().receive(MESSAGE)? else { return Ok(Told::Ended) };
+        let ran = serde_json::from_slice(&bytes)
+            .map_err(|error| Stop::Failed(format!("the scenario's process sent something unreadable: {error}")))?;
+        Ok(Told::Ran(ran))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn timed_out(limit: Duration) -> Ended {
+    Ended::without_log(Outcome::TimedOut, Some(format!("did not end within {limit:?} and was killed")))
+}

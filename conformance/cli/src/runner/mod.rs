@@ -1,0 +1,363 @@
+//! Running scenarios.
+
+pub(crate) mod group;
+mod progress;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use chrono::{SubsecRound, Utc};
+use globset::GlobMatcher;
+use gpu_interop_conformance::{
+    BackendUnderTest, Expectations, ExporterName, ExporterReport, Exporters, Machine, Outcome, Place, Recorded,
+    Scenario, Seeds, Verdict, Version, execution, process,
+};
+
+use crate::calls::{self, CallFile};
+use crate::interrupt;
+use crate::report::{CallTrace, CaseReport, Emulated, Environment, Report, SCHEMA, Tool, case_name, summarize};
+
+pub(crate) use progress::Progress;
+
+/// How long looking at the machine may take.
+const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
+
+/// Looks at the machine from a process of its own, because loading a driver may crash.
+pub(crate) fn discover(backend: &str, device: usize, exporters: &[ExporterName]) -> Verdict<Environment> {
+    let mut arguments: Vec<String> =
+        ["discover", "--backend", backend, "--device", &device.to_string()].map(Into::into).into();
+    for exporter in exporters {
+        arguments.extend(["--exporter".into(), exporter.name().into()]);
+    }
+    process::ask(&format!("looking at backend {backend}"), &arguments, &[], DISCOVERY_LIMIT)
+}
+
+/// What to run and how.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The ordinal of the device under test.
+    pub(crate) device: usize,
+    pub(crate) seeds: Seeds,
+    pub(crate) filter: Option<GlobMatcher>,
+    pub(crate) exporters: Vec<ExporterName>,
+    pub(crate) isolation: Isolation,
+    pub(crate) timeout: Option<Duration>,
+    /// How many processes may run scenarios at the same time.
+    pub(crate) jobs: NonZeroUsize,
+    pub(crate) expectations: Expectations,
+    /// Whether the driver calls of what fails are reported.
+    pub(crate) calls: bool,
+}
+
+/// What keeps a crash in one scenario from the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// A few processes, each for many scenarios, and a new one after each failure.
+    Shared,
+    /// A process for each scenario.
+    Scenario,
+    /// Nothing: everything runs in this process.
+    None,
+}
+
+/// How many scenarios are worth another process: most take less time than it takes to start a GPU's drivers.
+const WORTH_A_PROCESS: usize = 20;
+
+/// One scenario with one exporter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) exporter: Option<ExporterName>,
+}
+
+impl Plan {
+    /// The cases that the filter lets through.
+    pub(crate) fn cases<'a>(&self, scenarios: &'a [Scenario]) -> Vec<Case<'a>> {
+        let wanted = |case: &Case<'_>| {
+            let id = case.scenario.id;
+            self.filter
+                .as_ref()
+                .is_none_or(|filter| filter.is_match(id) || filter.is_match(case_name(id, case.exporter)))
+        };
+        scenarios
+            .iter()
+            .flat_map(|scenario| {
+                let exporters = match scenario.exporters {
+                    Exporters::None => vec![None],
+                    Exporters::Any => self.exporters.iter().copied().map(Some).collect(),
+                };
+                exporters.into_iter().map(move |exporter| Case { scenario, exporter })
+            })
+            .filter(wanted)
+            .collect()
+    }
+
+    /// Expectations of this machine that are for no scenario, in this run or another.
+    pub(crate) fn stale_expectations(&self, environment: &Environment, scenarios: &[Scenario]) -> Vec<String> {
+        let everything = || {
+            scenarios.iter().flat_map(|scenario| {
+                let exporters = match scenario.exporters {
+                    Exporters::None => vec![NO_EXPORTER],
+                    Exporters::Any => ExporterName::ALL.iter().map(|exporter| exporter.name()).collect(),
+                };
+                exporters.into_iter().map(move |exporter| (scenario.id, exporter))
+            })
+        };
+        let drivers = Drivers::of(environment);
+        self.expectations.stale(&drivers.machine(environment), everything)
+    }
+
+    /// Runs the cases. What scenarios measure, descriptors and memory above all, is their own process's, so several
+    /// processes may run side by side, but for scenarios that need the machine for themselves.
+    pub(crate) fn run(
+        &self,
+        under_test: &Arc<BackendUnderTest>,
+        environment: &Environment,
+        cases: &[Case<'_>],
+        progress: &Progress,
+    ) -> Report {
+        let (started, start) = (Utc::now().trunc_subsecs(0), Instant::now());
+        let results = Mutex::new(Vec::with_capacity(cases.len()));
+        let drivers = Drivers::of(environment);
+        let finished = |index: usize, ended: Ended, took: Duration| {
+            let result = self.judge(&drivers.place(environment, &cases[index]), &cases[index], ended, took);
+            progress.finished(&result);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
+        };
+        let mut to_run = Vec::with_capacity(cases.len());
+        for (index, case) in cases.iter().enumerate() {
+            match self.known_before(environment, &drivers.place(environment, case), case) {
+                Some(ended) => finished(index, ended, Duration::ZERO),
+                None => to_run.push(index),
+            }
+        }
+        if self.isolation == Isolation::None {
+            self.run_here(under_test, cases, &to_run, finished);
+        } else {
+            let (seeds, timeout, calls) = (self.seeds, self.timeout, self.calls);
+            let options = group::Options { backend: under_test.name(), device: self.device, seeds, timeout, calls };
+            let run = |unit: &Vec<usize>| {
+                let cases: Vec<Case<'_>> = unit.iter().map(|index| cases[*index]).collect();
+                group::run(options, &cases, |place, ended, took| finished(unit[place], ended, took));
+            };
+            let jobs = self.jobs.get();
+            let (alone, together): (Vec<_>, Vec<_>) =
+                self.units(cases, &to_run).into_iter().partition(|unit| jobs > 1 && cases[unit[0]].scenario.alone);
+            side_by_side(jobs, &together, &run);
+            alone.iter().for_each(run);
+        }
+        // A case that is not in the report would fail no run.
+        for (index, case) in cases.iter().enumerate() {
+            let is_known = results.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|known| known.0 == index);
+            if !is_known {
+                let reason = format!("the suite has lost {}", case.scenario.id);
+                finished(index, Ended::without_log(Outcome::Failed, Some(reason)), Duration::ZERO);
+            }
+        }
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.sort_by_key(|(index, _)| *index);
+        let results: Vec<CaseReport> = results.into_iter().map(|(_, result)| result).collect();
+        Report {
+            schema: SCHEMA,
+            tool: Tool::this(),
+            started: Some(started),
+            seed: self.seeds.first,
+            repeat: self.seeds.count,
+            backend: environment.backend.clone(),
+            emulated: environment.emulated.clone(),
+            device: environment.device.clone(),
+            capabilities: environment.capabilities.clone(),
+            exporters: environment.exporters.clone(),
+            summary: summarize(&results),
+            results,
+            duration_us: micros(start.elapsed()),
+        }
+    }
+
+    /// Runs cases in this process.
+    fn run_here(
+        &self,
+        under_test: &Arc<BackendUnderTest>,
+        cases: &[Case<'_>],
+        to_run: &[usize],
+        finished: impl Fn(usize, Ended, Duration),
+    ) {
+        // A trace that cannot be had is no reason not to run.
+        let file = self.calls.then(CallFile::new).and_then(Result::ok);
+        if let Some(Ok(file)) = file.as_ref().map(CallFile::duplicate) {
+            calls::record_to(file);
+        }
+        for (place, index) in to_run.iter().enumerate() {
+            let (case, start) = (&cases[*index], Instant::now());
+            if interrupt::is_interrupted() {
+                finished(*index, Ended::of(Err(interrupt::stop())), Duration::ZERO);
+                continue;
+            }
+            let mut ended =
+                Ended::ran(execution::run(under_test, case.scenario, case.exporter, self.device, self.seeds));
+            if ended.outcome.is_failure() {
+                ended.calls = file.as_ref().and_then(|file| file.trace(place).ok());
+            }
+            calls::next_scenario();
+            finished(*index, ended, start.elapsed());
+        }
+    }
+
+    /// What runs in one process each: scenarios with one exporter, a group like `memory.*` together, as long as none wants a
+    /// process of its own. Twice as many as run side by side, so that the last is not waited for long, unless they are few.
+    fn units(&self, cases: &[Case<'_>], indices: &[usize]) -> Vec<Vec<usize>> {
+        let (mut units, mut groups) = (Vec::new(), BTreeMap::<_, BTreeMap<&str, Vec<usize>>>::new());
+        for index in indices {
+            let case = &cases[*index];
+            let scenario = case.scenario;
+            if scenario.own_process || self.isolation != Isolation::Shared {
+                units.push(vec![*index]);
+                continue;
+            }
+            let group = scenario.id.split('.').next().unwrap_or_default();
+            let key = (scenario.alone, scenario.signals_by_host, scenario.many_streams, case.exporter);
+            groups.entry(key).or_default().entry(group).or_default().push(*index);
+        }
+        for ((alone, ..), groups) in groups {
+            let mut groups: Vec<_> = groups.into_values().collect();
+            let worth = groups.iter().map(Vec::len).sum::<usize>().div_ceil(WORTH_A_PROCESS);
+            let mut shared = vec![Vec::new(); if alone { 1 } else { worth.min(2 * self.jobs.get()) }];
+            // The greatest first, each to the fewest others.
+            groups.sort_by_key(|group| Reverse(group.len()));
+            for group in groups {
+                if let Some(least) = shared.iter_mut().min_by_key(|unit| unit.len()) {
+                    least.extend(group);
+                }
+            }
+            units.extend(shared.into_iter().filter(|unit| !unit.is_empty()));
+        }
+        units
+    }
+
+    /// How a case ends that need not be run.
+    fn known_before(&self, environment: &Environment, place: &Place<'_>, case: &Case<'_>) -> Option<Ended> {
+        if let Some(reason) = self.expectations.unsupported(place) {
+            return Some(Ended::without_log(Outcome::Unsupported, Some(reason)));
+        }
+        case.exporter.and_then(|name| not_available(environment, name))
+    }
+
+    /// The report of a case that has ended.
+    fn judge(&self, place: &Place<'_>, case: &Case<'_>, ended: Ended, took: Duration) -> CaseReport {
+        let (outcome, expected) = self.expectations.judge(place, ended.outcome);
+        let reason = match (expected, ended.reason) {
+            (Some(expected), Some(reason)) => Some(format!("{expected} ({reason})")),
+            (Some(expected), None) => Some(format!("passed, but was expected to fail: {expected}")),
+            (None, reason) => reason,
+        };
+        CaseReport {
+            id: case.scenario.id.into(),
+            exporter: case.exporter,
+            outcome,
+            reason,
+            observed: ended.recorded.observed,
+            left_out: ended.recorded.left_out,
+            log: ended.log.filter(|log| outcome.is_failure() && !log.is_empty()),
+            calls: ended.calls.filter(|_| outcome.is_failure()),
+            duration_us: micros(took),
+        }
+    }
+}
+
+/// Calls `run` for each unit from `jobs` threads.
+fn side_by_side<T: Sync>(jobs: usize, units: &[T], run: &(impl Fn(&T) + Sync)) {
+    let next = AtomicUsize::new(0);
+    // Relaxed: each unit is taken once, and nothing else depends on the order.
+    let take = || units.get(next.fetch_add(1, Ordering::Relaxed));
+    let work = || std::iter::from_fn(take).for_each(run);
+    if jobs <= 1 {
+        return work();
+    }
+    // A panic of a worker is one of this function.
+    std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
+}
+
+/// What expectations know a scenario without an exporter by.
+const NO_EXPORTER: &str = "none";
+
+/// The versions of the drivers of a run, as far as they say them.
+struct Drivers {
+    backend: Option<Version>,
+    exporters: Vec<(ExporterName, Option<Version>)>,
+}
+
+impl Drivers {
+    fn of(environment: &Environment) -> Self {
+        let version = |report: &ExporterReport| {
+            (report.name, report.available.as_ref().and_then(|found| Version::of_driver(&found.driver)))
+        };
+        let exporters = environment.exporters.iter().map(version).collect();
+        // The release of an emulated runtime is known better than the backend says it.
+        let release = environment.emulated.as_ref().and_then(Emulated::version).and_then(Version::of_driver);
+        Self { backend: release.or_else(|| Version::of_driver(&environment.backend.driver)), exporters }
+    }
+
+    fn machine<'a>(&'a self, environment: &'a Environment) -> Machine<'a> {
+        Machine {
+            backend: &environment.backend.name,
+            driver: self.backend.as_ref(),
+            emulated: environment.emulated.is_some(),
+            device: &environment.device.name,
+            os: std::env::consts::OS,
+        }
+    }
+
+    fn place<'a>(&'a self, environment: &'a Environment, case: &Case<'a>) -> Place<'a> {
+        let exporter = self.exporters.iter().find(|(name, _)| Some(*name) == case.exporter);
+        Place {
+            machine: self.machine(environment),
+            scenario: case.scenario.id,
+            exporter: case.exporter.map_or(NO_EXPORTER, ExporterName::name),
+            exporter_driver: exporter.and_then(|(_, version)| version.as_ref()),
+        }
+    }
+}
+
+/// How a case ended, before expectations.
+#[derive(Debug)]
+struct Ended {
+    outcome: Outcome,
+    reason: Option<String>,
+    log: Option<String>,
+    calls: Option<CallTrace>,
+    recorded: Recorded,
+}
+
+impl Ended {
+    fn ran(ran: execution::Ran) -> Self {
+        Self { recorded: ran.recorded, ..Self::of(ran.verdict) }
+    }
+
+    fn without_log(outcome: Outcome, reason: Option<String>) -> Self {
+        Self { outcome, reason, log: None, calls: None, recorded: Recorded::default() }
+    }
+
+    fn of(verdict: Verdict) -> Self {
+        use gpu_interop_conformance::Stop;
+        match verdict {
+            Ok(()) => Self::without_log(Outcome::Passed, None),
+            Err(Stop::Failed(reason)) => Self::without_log(Outcome::Failed, Some(reason)),
+            Err(Stop::Unsupported(reason)) => Self::without_log(Outcome::Unsupported, Some(reason)),
+            Err(Stop::Skipped(reason)) => Self::without_log(Outcome::Skipped, Some(reason)),
+        }
+    }
+}
+
+/// The ending of every case of an exporter that cannot be opened: skipped if the machine lacks it, unsupported if the
+/// device does, failed if it is broken.
+fn not_available(environment: &Environment, name: ExporterName) -> Option<Ended> {
+    environment.exporter(name)?.stop.clone().map(|stop| Ended::of(Err(stop)))
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,54 @@
+//! Telling how far a run is: a bar on a terminal, lines in a pipe.
+
+use std::io::IsTerminal;
+
+use gpu_interop_conformance::Outcome;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::report::{CaseReport, text};
+
+/// Shows finished scenarios.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    quiet: bool,
+    verbose: bool,
+}
+
+impl Progress {
+    /// For `count` scenarios. Quiet shows nothing but failures; verbose also shows what was observed.
+    pub(crate) fn new(count: usize, quiet: bool, verbose: bool) -> Self {
+        let bar = (!quiet && std::io::stderr().is_terminal() && std::io::stdout().is_terminal()).then(|| {
+            let bar = ProgressBar::new(count as u64);
+            // The template is a constant; should it ever be wrong, the default is as good.
+            if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {per_sec}, {eta} left  {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Self { bar, quiet, verbose }
+    }
+
+    /// One more.
+    pub(crate) fn finished(&self, case: &CaseReport) {
+        let observed = if self.verbose { text::observations(case) } else { String::new() };
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(case.name());
+                bar.inc(1);
+                if case.outcome != Outcome::Passed || !observed.is_empty() {
+                    bar.println(format!("{}\n{}", text::line(case), observed.trim_end()).trim_end());
+                }
+            }
+            None if self.quiet && !case.outcome.is_failure() => {}
+            None => crate::output::print(format_args!("{}\n{observed}", text::line(case))),
+        }
+    }
+
+    /// The end.
+    pub(crate) fn done(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

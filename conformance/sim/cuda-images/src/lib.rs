@@ -1,0 +1,70 @@
+//! The library that plays NVIDIA's driver, with all that `gpu-interop-sim-cuda` has, and surfaces and textures.
+//!
+//! They are made and destroyed, and counted while they live; no kernel of the stand-in reads or writes them. So the
+//! suite, which looks for data, runs on the library without them, and what looks for failures runs on this one.
+#![cfg(target_os = "linux")]
+
+use std::ffi::c_uint;
+
+use cudarc::driver::sys as cuda;
+use gpu_interop_sim_cuda::{code, context, give};
+use gpu_interop_sim_device::array::{LEVELS, MIPMAPPED, SURFACES, TEXTURES};
+use gpu_interop_sim_device::entries;
+
+type Resource = cuda::CUDA_RESOURCE_DESC_st;
+
+/// `CU_RESOURCE_TYPE_ARRAY`, `CU_RESOURCE_TYPE_MIPMAPPED_ARRAY`.
+const ARRAY: c_uint = cuda::CUresourcetype_enum::CU_RESOURCE_TYPE_ARRAY as c_uint;
+const MIPMAPPED_ARRAY: c_uint = cuda::CUresourcetype_enum::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY as c_uint;
+
+/// Fails unless a description is of a live array: of one level, or, if `all` are wanted too, of an image.
+///
+/// # Safety
+/// `desc` is NULL or valid. Its enum is read as a number.
+unsafe fn check(desc: *const Resource, all: bool) -> Result<(), u32> {
+    if desc.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise. An array's handle is first in the union.
+    let (kind, handle) = unsafe {
+        ((&raw const (*desc).resType).cast::<c_uint>().read(), (&raw const (*desc).res).cast::<usize>().read())
+    };
+    let live = match kind {
+        ARRAY => LEVELS.get(handle).is_some(),
+        MIPMAPPED_ARRAY if all => MIPMAPPED.get(handle).is_some(),
+        _ => return Err(code::INVALID_VALUE),
+    };
+    if live { Ok(()) } else { Err(code::INVALID_HANDLE) }
+}
+
+entries! {
+    fn cuSurfObjectCreate(surface: *mut u64, desc: *const Resource) gives surface {
+        context::need()?;
+        check(desc, false)?;
+        give(surface, SURFACES.insert(()) as u64)
+    }
+
+    fn cuSurfObjectDestroy(surface: u64) {
+        context::need()?;
+        SURFACES.remove(usize::try_from(surface).unwrap_or(0)).map(drop).ok_or(code::INVALID_VALUE)
+    }
+
+    fn cuTexObjectCreate(
+        texture: *mut u64,
+        desc: *const Resource,
+        sampling: *const cuda::CUDA_TEXTURE_DESC_st,
+        _view: *const cuda::CUDA_RESOURCE_VIEW_DESC_st,
+    ) gives texture {
+        context::need()?;
+        check(desc, true)?;
+        if sampling.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        give(texture, TEXTURES.insert(()) as u64)
+    }
+
+    fn cuTexObjectDestroy(texture: u64) {
+        context::need()?;
+        TEXTURES.remove(usize::try_from(texture).unwrap_or(0)).map(drop).ok_or(code::INVALID_VALUE)
+    }
+}

@@ -1,0 +1,162 @@
+//! Mipmapped arrays of external memory, and copies of them. No surfaces and textures: `dlsym` does not find their
+//! functions, as in a driver that lacks them.
+
+use std::ffi::{c_uint, c_void};
+
+use cudarc::driver::sys as cuda;
+use gpu_interop_sim_device::array::copy::{self, Place, Side};
+use gpu_interop_sim_device::array::{Image, MIPMAPPED, Mipmapped};
+use gpu_interop_sim_device::entries;
+
+use crate::copy::stream_of;
+use crate::external::memory_of;
+use crate::{address, code, context, give};
+
+type Desc = cuda::CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st;
+type Copy = cuda::CUDA_MEMCPY3D_st;
+
+/// The flags that this version of CUDA knows.
+const FLAGS: u32 = 0x1ff;
+
+/// Bytes of a channel, and the number of channels that the format has in it, if it has.
+fn format(format: u32) -> Option<(usize, Option<u32>)> {
+    Some(match format {
+        0x01 | 0x08 => (1, None),
+        0x02 | 0x09 | 0x10 => (2, None),
+        0x03 | 0x0a | 0x20 => (4, None),
+        // UNORM_INT_101010_2: one texel of four bytes.
+        0x50 => (1, Some(4)),
+        // UNORM and SNORM, of 8 and 16 bits, of 1, 2 and 4 channels.
+        192..=203 => (1 + ((format - 192) / 3 % 2) as usize, Some(1 << ((format - 192) % 3))),
+        _ => return None,
+    })
+}
+
+/// What a description describes.
+///
+/// # Safety
+/// `desc` is valid. Its enum is read as a number: any value may be there.
+unsafe fn image(desc: *const Desc) -> Result<Image, u32> {
+    // SAFETY: the caller's promise.
+    let (number, [width, height, depth], channels, flags) = unsafe {
+        let array = &raw const (*desc).arrayDesc;
+        (
+            (&raw const (*array).Format).cast::<u32>().read(),
+            [(*array).Width, (*array).Height, (*array).Depth],
+            (*array).NumChannels,
+            (*array).Flags,
+        )
+    };
+    let (size, fixed) = format(number).ok_or(code::INVALID_VALUE)?;
+    let layered = flags & (cuda::CUDA_ARRAY3D_LAYERED | cuda::CUDA_ARRAY3D_CUBEMAP) != 0;
+    let cube = flags & cuda::CUDA_ARRAY3D_CUBEMAP != 0;
+    let sound = width > 0
+        && [1, 2, 4].contains(&channels)
+        && fixed.is_none_or(|fixed| fixed == channels)
+        && flags & !FLAGS == 0
+        && (!layered || depth > 0)
+        && (!cube || (width == height && depth % 6 == 0))
+        && (layered || depth == 0 || height > 0);
+    if !sound {
+        return Err(code::INVALID_VALUE);
+    }
+    Ok(Image { width, height, depth: depth.max(1), layered, texel: size * channels as usize })
+}
+
+/// What a side is, by its memory type: host, device or array.
+fn place(kind: u32, host: usize, device: u64, array: usize) -> Place {
+    match kind {
+        1 => Place::Memory(host),
+        2 => Place::Memory(address(device)),
+        3 => Place::Array(array),
+        _ => Place::Unknown,
+    }
+}
+
+/// # Safety
+/// `copy` is valid. Its enums are read as numbers.
+unsafe fn sides(copy: *const Copy) -> [Side; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        [
+            Side {
+                place: place(
+                    (&raw const (*copy).srcMemoryType).cast::<u32>().read(),
+                    (*copy).srcHost.expose_provenance(),
+                    (*copy).srcDevice,
+                    (*copy).srcArray.addr(),
+                ),
+                origin: [(*copy).srcXInBytes, (*copy).srcY, (*copy).srcZ],
+                pitch: (*copy).srcPitch,
+                height: (*copy).srcHeight,
+            },
+            Side {
+                place: place(
+                    (&raw const (*copy).dstMemoryType).cast::<u32>().read(),
+                    (*copy).dstHost.expose_provenance(),
+                    (*copy).dstDevice,
+                    (*copy).dstArray.addr(),
+                ),
+                origin: [(*copy).dstXInBytes, (*copy).dstY, (*copy).dstZ],
+                pitch: (*copy).dstPitch,
+                height: (*copy).dstHeight,
+            },
+        ]
+    }
+}
+
+/// Whether the fields that must be empty are.
+///
+/// # Safety
+/// `copy` is valid.
+unsafe fn is_plain(copy: *const Copy) -> bool {
+    // SAFETY: the caller's promise.
+    let (levels, reserved): ([usize; 2], [*mut c_void; 2]) =
+        unsafe { ([(*copy).srcLOD, (*copy).dstLOD], [(*copy).reserved0, (*copy).reserved1]) };
+    levels == [0; 2] && reserved.iter().all(|pointer| pointer.is_null())
+}
+
+entries! {
+    fn cuExternalMemoryGetMappedMipmappedArray(array: *mut usize, memory: usize, desc: *const Desc) gives array {
+        context::need()?;
+        let memory = memory_of(memory);
+        if array.is_null() || desc.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        let levels = (*desc).numLevels;
+        if levels == 0 {
+            // Measured: glibc finds the heap corrupted.
+            std::process::abort();
+        }
+        let image = image(desc)?;
+        if levels > image.max_levels() {
+            return Err(code::INVALID_VALUE);
+        }
+        if !memory.has_known_images() {
+            return Err(code::NOT_SUPPORTED);
+        }
+        let (mapping, lead) = memory.map_rest((*desc).offset).ok_or(code::INVALID_VALUE)?;
+        give(array, MIPMAPPED.insert(Mipmapped::new(mapping, lead, &image, levels)))
+    }
+
+    fn cuMipmappedArrayGetLevel(level: *mut usize, array: usize, number: c_uint) gives level {
+        context::need()?;
+        let array = MIPMAPPED.get(array).ok_or(code::INVALID_HANDLE)?;
+        give(level, array.level(number).ok_or(code::INVALID_VALUE)?)
+    }
+
+    fn cuMipmappedArrayDestroy(array: usize) {
+        context::need()?;
+        context::drain();
+        MIPMAPPED.remove(array).map(drop).ok_or(code::INVALID_HANDLE)
+    }
+
+    fn cuMemcpy3DAsync_v2(copy: *const Copy, stream: usize) {
+        let stream = stream_of(stream)?;
+        if copy.is_null() || !is_plain(copy) {
+            return Err(code::INVALID_VALUE);
+        }
+        let [source, target] = sides(copy);
+        copy::enqueue(&stream, source, target, [(*copy).WidthInBytes, (*copy).Height, (*copy).Depth])
+    }
+}

@@ -1,0 +1,106 @@
+//! Contexts: the one primary context, and which thread it is current on.
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+
+use gpu_interop_sim_device::{device, entries, settings, stream};
+
+use crate::driver::{check as check_device, initialised};
+use crate::{code, give};
+
+/// The primary context's handle.
+const PRIMARY: usize = 0x51_0000_0100;
+
+/// The handle of somebody else's context, which nothing can be done with.
+const FOREIGN: usize = 0x51_0000_0200;
+
+thread_local! {
+    /// The contexts of this thread; the last is current. `SIM_CONTEXT` says whether there is one from the beginning.
+    static STACK: RefCell<Vec<usize>> = RefCell::new(match settings::text("SIM_CONTEXT").as_deref() {
+        Some("foreign") => vec![FOREIGN],
+        _ => Vec::new(),
+    });
+}
+
+/// The context that is current on this thread. No function of the driver: not counted, and without faults.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_current() -> usize {
+    with_stack(|stack| stack.last().copied()).ok().flatten().unwrap_or(0)
+}
+
+/// Makes the primary context current on this thread and leaves it so, for tests of who notices.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_leave_current() {
+    let _ = with_stack(|stack| stack.push(PRIMARY));
+}
+
+fn with_stack<T>(run: impl FnOnce(&mut Vec<usize>) -> T) -> Result<T, u32> {
+    STACK.try_with(|stack| run(&mut stack.borrow_mut())).map_err(|_| code::INVALID_CONTEXT)
+}
+
+/// Fails unless a live context is current on this thread.
+///
+/// # Errors
+/// [`code::NOT_INITIALIZED`], [`code::INVALID_CONTEXT`].
+pub fn need() -> Result<(), u32> {
+    initialised()?;
+    let current = with_stack(|stack| stack.last().copied())?;
+    if current == Some(PRIMARY) && device::retained() > 0 { Ok(()) } else { Err(code::INVALID_CONTEXT) }
+}
+
+/// Waits as driver 580 does in `cuMemFree`, `cuMemFreeHost`, `cuMipmappedArrayDestroy`, `cuModuleUnload` and
+/// `cuModuleLoadData`: until every stream has run what it has.
+pub(crate) fn drain() {
+    stream::drain_all();
+}
+
+/// Fails unless the handle is that of the primary context, retained.
+fn check(context: usize) -> Result<(), u32> {
+    initialised()?;
+    if context == PRIMARY && device::retained() > 0 { Ok(()) } else { Err(code::INVALID_CONTEXT) }
+}
+
+entries! {
+    fn cuDevicePrimaryCtxRetain(context: *mut usize, ordinal: c_int) gives context {
+        check_device(ordinal)?;
+        give(context, PRIMARY)?;
+        device::retain();
+        Ok(())
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(ordinal: c_int) {
+        check_device(ordinal)?;
+        if device::release() { Ok(()) } else { Err(code::INVALID_CONTEXT) }
+    }
+
+    fn cuCtxGetCurrent(context: *mut usize) gives context {
+        initialised()?;
+        give(context, with_stack(|stack| stack.last().copied())?.unwrap_or(0))
+    }
+
+    fn cuCtxSetCurrent(context: usize) {
+        if context != 0 {
+            check(context)?;
+        }
+        with_stack(|stack| {
+            stack.pop();
+            stack.extend((context != 0).then_some(context));
+        })
+    }
+
+    fn cuCtxPushCurrent_v2(context: usize) {
+        check(context)?;
+        with_stack(|stack| stack.push(context))
+    }
+
+    fn cuCtxPopCurrent_v2(context: *mut usize) gives context {
+        initialised()?;
+        let popped = with_stack(Vec::pop)?.ok_or(code::INVALID_CONTEXT)?;
+        if context.is_null() { Ok(()) } else { give(context, popped) }
+    }
+
+    fn cuCtxSynchronize() {
+        need()?;
+        stream::synchronize_all()
+    }
+}

@@ -1,0 +1,107 @@
+//! Graphs.
+
+use std::ffi::c_uint;
+
+use cudarc::driver::sys as cuda;
+use gpu_interop_sim_device::entries;
+use gpu_interop_sim_device::graph::{self, GRAPHS, READY};
+
+use crate::external::{signals, waits};
+use crate::{capture, code, context, give};
+
+/// `CU_STREAM_CAPTURE_STATUS_ACTIVE`.
+const ACTIVE: u32 = cuda::CUstreamCaptureStatus_enum::CU_STREAM_CAPTURE_STATUS_ACTIVE as u32;
+/// `CU_STREAM_CAPTURE_STATUS_NONE`, `hipStreamCaptureStatusNone`.
+const NONE: u32 = 0;
+
+entries! {
+    fn cuStreamBeginCapture_v2(stream: usize, mode: c_uint) {
+        context::need()?;
+        capture::begin(stream, mode)
+    }
+
+    fn cuStreamEndCapture(stream: usize, graph: *mut usize) gives graph {
+        context::need()?;
+        if graph.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        give(graph, capture::end(stream)?)
+    }
+
+    // The one dependency that the next work of a stream has: with a single stream there is no other.
+    fn cuStreamGetCaptureInfo_v2(
+        stream: usize,
+        status: *mut c_uint,
+        _id: *mut u64,
+        _graph: *mut usize,
+        nodes: *mut *const usize,
+        count: *mut usize,
+    ) gives nodes {
+        context::need()?;
+        if status.is_null() || nodes.is_null() || count.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        if !graph::records(stream)? {
+            return give(status, NONE);
+        }
+        give(status, ACTIVE)?;
+        give(count, 1)?;
+        give(nodes, graph::last_kept(stream)?)
+    }
+
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
+        crate::driver::initialised()?;
+        if mode.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        mode.write(capture::exchange(mode.read())?);
+        Ok(())
+    }
+
+    fn cuGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) gives ready {
+        context::need()?;
+        if ready.is_null() || flags != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        give(ready, graph::instantiate(graph)?)
+    }
+
+    fn cuGraphLaunch(graph: usize, stream: usize) {
+        context::need()?;
+        graph::launch(graph, stream)
+    }
+
+    fn cuGraphExecDestroy(graph: usize) {
+        graph::destroy(&READY, graph)
+    }
+
+    fn cuGraphDestroy(graph: usize) {
+        graph::destroy(&GRAPHS, graph)
+    }
+
+    fn cuGraphExecExternalSemaphoresSignalNodeSetParams(
+        graph: usize,
+        node: usize,
+        params: *const cuda::CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st,
+    ) {
+        if params.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        let cuda::CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st { extSemArray, paramsArray, numExtSems } = params.read();
+        let work = signals(extSemArray.cast(), paramsArray, numExtSems)?;
+        graph::replace(graph, node, work)
+    }
+
+    fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
+        graph: usize,
+        node: usize,
+        params: *const cuda::CUDA_EXT_SEM_WAIT_NODE_PARAMS_st,
+    ) {
+        if params.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        let cuda::CUDA_EXT_SEM_WAIT_NODE_PARAMS_st { extSemArray, paramsArray, numExtSems } = params.read();
+        let work = waits(extSemArray.cast(), paramsArray, numExtSems)?;
+        graph::replace(graph, node, work)
+    }
+}

@@ -1,0 +1,259 @@
+//! Objects of NvSciBuf and NvSciSync, as a stand-in for their libraries has them.
+//!
+//! NVIDIA's driver is linked with the real libraries. This looks for the stand-in where the application does, by the variable
+//! `GPU_INTEROP_NVSCIBUF_LIBRARY`, and asks it what is behind an object. Without it, or of any other library, nothing can be
+//! imported.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
+use std::slice;
+use std::sync::{Arc, LazyLock};
+
+use cudarc::driver::sys as cuda;
+use gpu_interop_sim_device::memory::Imported;
+use gpu_interop_sim_device::nvsci::{BufferView, ENTRY, Entry, GpuId, Interface, NOT_SUPPORTED, Point};
+use gpu_interop_sim_device::objects::Objects;
+use gpu_interop_sim_device::{entries, settings};
+use libloading::Library;
+
+use crate::code;
+use crate::driver::{self, check};
+
+/// Imported objects of NvSciSync. Their handles are apart from those of other semaphores.
+pub(crate) static SYNCS: Objects<Sync> = Objects::new();
+
+/// An imported object of NvSciSync.
+#[derive(Debug)]
+pub(crate) struct Sync {
+    interface: &'static Interface,
+    import: usize,
+}
+
+impl Drop for Sync {
+    fn drop(&mut self) {
+        // SAFETY: imported once, released once.
+        unsafe { (self.interface.release_sync)(self.import) };
+    }
+}
+
+/// The buffer behind an import, which is noted while this lives.
+#[derive(Debug)]
+struct Noted {
+    interface: &'static Interface,
+    object: usize,
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        // SAFETY: imported once, released once.
+        unsafe { (self.interface.release_buffer)(self.object) };
+    }
+}
+
+/// A point of an object, held until the work that uses it is gone.
+#[derive(Debug)]
+struct Held {
+    interface: &'static Interface,
+    point: Point,
+}
+
+// SAFETY: the stand-in's primitives are used from any thread.
+unsafe impl Send for Held {}
+// SAFETY: as above.
+unsafe impl std::marker::Sync for Held {}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: given once, released once.
+        unsafe { (self.interface.release_point)(&raw const self.point) };
+    }
+}
+
+/// The stand-in, if it is there. Never unloaded.
+fn interface() -> Result<&'static Interface, u32> {
+    static FOUND: LazyLock<Option<&'static Interface>> = LazyLock::new(|| {
+        let file = settings::text("GPU_INTEROP_NVSCIBUF_LIBRARY")?;
+        // SAFETY: a stand-in's library; the symbol has this type, and gives what lives as long as the library.
+        unsafe {
+            let library = ManuallyDrop::new(Library::new(file).ok()?);
+            library.get::<Entry>(ENTRY).ok()?().as_ref()
+        }
+    });
+    (*FOUND).ok_or(code::NOT_SUPPORTED)
+}
+
+/// As the library answers, in the driver's terms.
+fn answer(status: u32) -> Result<(), u32> {
+    match status {
+        0 => Ok(()),
+        NOT_SUPPORTED => Err(code::NOT_SUPPORTED),
+        _ => Err(code::INVALID_VALUE),
+    }
+}
+
+/// Whether the device is one that has NvSci at all.
+fn need_embedded() -> Result<(), u32> {
+    if driver::is_integrated() { Ok(()) } else { Err(code::NOT_SUPPORTED) }
+}
+
+/// The id of the GPU whose context is current: all contexts are the first's.
+fn gpu() -> GpuId {
+    driver::uuid(0)
+}
+
+/// Imports a buffer.
+pub(crate) fn import_buffer(object: *const c_void) -> Result<Imported, u32> {
+    need_embedded()?;
+    let interface = interface()?;
+    let object = object.expose_provenance();
+    if object == 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    let gpu = gpu();
+    let mut view = BufferView { fd: -1, read_only: 0, image: 0, block_linear: 0, size: 0 };
+    // SAFETY: the application vouches for the object; the rest is valid for the call.
+    answer(unsafe { (interface.import_buffer)(object, &raw const gpu, &raw mut view) })?;
+    let noted = Noted { interface, object };
+    let imported = open(view.fd).ok_or(code::UNKNOWN)?;
+    let imported = imported.sized(view.size).read_only(view.read_only == 1).with_images(view.image == 1);
+    Ok(imported.without_rows(view.block_linear == 1).keeping(Arc::new(noted)))
+}
+
+#[cfg(target_os = "linux")]
+fn open(fd: c_int) -> Option<Imported> {
+    Imported::open(fd)
+}
+
+/// There is no NvSci with file mappings.
+#[cfg(windows)]
+fn open(_fd: c_int) -> Option<Imported> {
+    None
+}
+
+/// Imports an object of NvSciSync.
+pub(crate) fn import_sync(object: *const c_void) -> Result<Sync, u32> {
+    need_embedded()?;
+    let (interface, object) = (interface()?, object.expose_provenance());
+    if object == 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    let (gpu, mut import) = (gpu(), 0);
+    // SAFETY: the application vouches for the object; the rest is valid for the call.
+    answer(unsafe { (interface.import_sync)(object, &raw const gpu, &raw mut import) })?;
+    Ok(Sync { interface, import })
+}
+
+/// Whether a batch is of objects of NvSciSync; mixed ones are not played.
+///
+/// # Safety
+/// There are so many handles.
+pub(crate) unsafe fn is_batch(semaphores: *const usize, count: c_uint) -> bool {
+    // SAFETY: the caller's promise.
+    !semaphores.is_null() && count > 0 && SYNCS.get(unsafe { *semaphores }).is_some()
+}
+
+type SignalParams = cuda::CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
+type WaitParams = cuda::CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
+
+/// What a batch of signals does. Their fences are filled at once.
+///
+/// # Safety
+/// The arrays have as many elements, whose fences are valid.
+pub(crate) unsafe fn signals(
+    semaphores: *const usize,
+    params: *const SignalParams,
+    count: c_uint,
+) -> Result<impl Fn() -> Result<(), u32> + Send + std::marker::Sync + 'static, u32> {
+    let parts = |params: &SignalParams| {
+        // SAFETY: pointers of any value.
+        (unsafe { params.params.nvSciSync.fence }, params.flags)
+    };
+    // SAFETY: the caller's promise.
+    let points = unsafe { points(semaphores, params, count, 1, parts) }?;
+    Ok(move || {
+        for Held { interface, point } in &points {
+            // SAFETY: held.
+            unsafe { (interface.signal)(point) };
+        }
+        Ok(())
+    })
+}
+
+/// What a batch of waits does. Their fences are read at once.
+///
+/// # Safety
+/// As for [`signals`].
+pub(crate) unsafe fn waits(
+    semaphores: *const usize,
+    params: *const WaitParams,
+    count: c_uint,
+) -> Result<impl Fn() -> Result<(), u32> + Send + std::marker::Sync + 'static, u32> {
+    let parts = |params: &WaitParams| {
+        // SAFETY: as above.
+        (unsafe { params.params.nvSciSync.fence }, params.flags)
+    };
+    // SAFETY: the caller's promise.
+    let points = unsafe { points(semaphores, params, count, 2, parts) }?;
+    Ok(move || {
+        for Held { interface, point } in &points {
+            // SAFETY: held.
+            unsafe { (interface.wait)(point) };
+        }
+        Ok(())
+    })
+}
+
+/// The points of a batch. `skip` is the flag that this sort of batch knows.
+///
+/// # Safety
+/// As for [`signals`].
+unsafe fn points<P>(
+    semaphores: *const usize,
+    params: *const P,
+    count: c_uint,
+    skip: u32,
+    parts: impl Fn(&P) -> (*mut c_void, u32),
+) -> Result<Vec<Held>, u32> {
+    if params.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    let (semaphores, params) =
+        unsafe { (slice::from_raw_parts(semaphores, count as usize), slice::from_raw_parts(params, count as usize)) };
+    let mut all = Vec::with_capacity(params.len());
+    for (semaphore, params) in semaphores.iter().zip(params) {
+        let sync = SYNCS.get(*semaphore).ok_or(code::INVALID_HANDLE)?;
+        let (fence, flags) = parts(params);
+        if flags & !skip != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        let mut point = Point { primitive: std::ptr::null(), value: 0 };
+        let interface = sync.interface;
+        // SAFETY: the application vouches for the fence.
+        answer(unsafe {
+            if skip == 1 {
+                (interface.next_point)(sync.import, fence, &raw mut point)
+            } else {
+                (interface.point_of)(sync.import, fence, &raw mut point)
+            }
+        })?;
+        (interface.count_memsync)(u32::from(skip == 1), u32::from(flags == skip));
+        all.push(Held { interface, point });
+    }
+    Ok(all)
+}
+
+entries! {
+    fn cuDeviceGetNvSciSyncAttributes(list: *mut c_void, device: c_int, flags: c_int) {
+        let device = check(device)?;
+        if list.is_null() {
+            return Err(code::INVALID_HANDLE);
+        }
+        if flags & !3 != 0 || flags == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        need_embedded()?;
+        let gpu = driver::uuid(device);
+        answer((interface()?.fill_list)(list.expose_provenance(), &raw const gpu, flags))
+    }
+}

@@ -1,0 +1,98 @@
+//! The device and its primary context.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub use gpu_interop_sim_abi::write_text;
+
+use crate::{live, settings};
+
+static INITIALISED: AtomicBool = AtomicBool::new(false);
+static RETAINED: AtomicU64 = AtomicU64::new(0);
+
+/// Marks the driver as initialised.
+pub fn initialise() {
+    live::report_at_exit();
+    INITIALISED.store(true, Ordering::SeqCst);
+}
+
+/// Whether the driver is initialised.
+#[must_use]
+pub fn is_initialised() -> bool {
+    INITIALISED.load(Ordering::SeqCst)
+}
+
+/// Retains the primary context.
+pub fn retain() {
+    RETAINED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Releases the primary context; `false` if it was not retained.
+pub fn release() -> bool {
+    RETAINED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1)).is_ok()
+}
+
+/// How often the primary context is retained.
+#[must_use]
+pub fn retained() -> u64 {
+    RETAINED.load(Ordering::SeqCst)
+}
+
+/// Whether there is more than one device in the machine, shown or not.
+#[must_use]
+pub fn has_others() -> bool {
+    settings::number("SIM_DEVICES", 1) > 1
+}
+
+/// The devices that a list of numbers shows, by their numbers without it.
+#[must_use]
+pub fn visible(list: Option<&str>) -> Vec<c_int> {
+    settings::visible(list, settings::number("SIM_DEVICES", 1))
+}
+
+/// The value of an attribute that `SIM_ATTRIBUTES` sets.
+#[must_use]
+pub fn attribute(number: c_int) -> Option<c_int> {
+    settings::pairs("SIM_ATTRIBUTES").into_iter().find(|(name, _)| *name == number).map(|(_, value)| value)
+}
+
+/// Whether there is such a device, visible or not.
+#[must_use]
+pub fn exists(device: c_int) -> bool {
+    (0..settings::number("SIM_DEVICES", 1)).contains(&device)
+}
+
+/// A device's UUID, of which that of the first device is given.
+#[must_use]
+pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
+    let mut uuid = settings::bytes("SIM_UUID").unwrap_or(first);
+    uuid[15] ^= told_apart(device).to_le_bytes()[0];
+    uuid
+}
+
+/// A device's LUID, which only Windows knows.
+#[must_use]
+pub fn luid(device: c_int) -> [u8; 8] {
+    /// That of the stand-ins for Direct3D.
+    const FIRST: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
+    let given = settings::text("SIM_LUID").and_then(|digits| u64::from_str_radix(&digits, 16).ok());
+    let mut luid = given.map_or(FIRST, u64::to_be_bytes);
+    luid[7] ^= told_apart(device).to_le_bytes()[0];
+    luid
+}
+
+/// Domain, bus and device of a device's PCI address.
+#[must_use]
+pub fn pci(device: c_int) -> [c_int; 3] {
+    let parse = |text: String| {
+        let mut parts = text.split([':', '.']).map(|part| c_int::from_str_radix(part, 16));
+        Some([parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?])
+    };
+    let [domain, bus, slot] = settings::text("SIM_PCI").and_then(parse).unwrap_or([0xffff, 0x5a, 0x1f]);
+    [domain, (bus + told_apart(device)) & 0xff, slot]
+}
+
+/// A device's number, unless all say that they are the same one.
+fn told_apart(device: c_int) -> c_int {
+    if settings::number("SIM_ALIKE", 0) == 0 { device } else { 0 }
+}

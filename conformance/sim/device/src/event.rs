@@ -1,0 +1,55 @@
+//! Events.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::objects::Objects;
+use gpu_interop_sim_abi::lock;
+
+/// Events by handle.
+pub static EVENTS: Objects<Event> = Objects::new();
+
+/// An event: its last record.
+#[derive(Debug, Default)]
+pub struct Event {
+    last: Mutex<Option<Arc<Record>>>,
+}
+
+/// One record of an event.
+#[derive(Debug, Default)]
+pub struct Record {
+    passed: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Event {
+    pub(crate) fn set(&self, record: Arc<Record>) {
+        *lock(&self.last) = Some(record);
+    }
+
+    /// The last record; none if the event was never recorded.
+    #[must_use]
+    pub fn last(&self) -> Option<Arc<Record>> {
+        lock(&self.last).clone()
+    }
+
+    /// Whether everything before the last record has run.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.last().is_none_or(|record| *lock(&record.passed))
+    }
+}
+
+impl Record {
+    pub(crate) fn pass(&self) {
+        *lock(&self.passed) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits, for as long as it takes.
+    pub fn wait(&self) {
+        let mut passed = lock(&self.passed);
+        while !*passed {
+            passed = self.changed.wait(passed).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

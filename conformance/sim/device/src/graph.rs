@@ -1,0 +1,122 @@
+//! Graphs: work that was recorded. What is launched is a copy of it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use gpu_interop_sim_abi::lock;
+
+use crate::code;
+use crate::objects::Objects;
+use crate::stream::Work;
+use crate::work::stream_of;
+
+/// Recorded graphs by handle.
+pub static GRAPHS: Objects<Graph> = Objects::new();
+/// Graphs that can be launched, by handle.
+pub static READY: Objects<Graph> = Objects::new();
+
+/// Recorded work.
+pub struct Graph {
+    work: Mutex<Vec<Work>>,
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Graph")
+    }
+}
+
+/// A node is a place in a graph, and this: it looks like a pointer.
+const FIRST_NODE: usize = 0x52_0000_1000;
+
+impl Graph {
+    fn of(work: Vec<Work>) -> Self {
+        Self { work: Mutex::new(work) }
+    }
+}
+
+/// Begins to record a stream. Of the three modes, two fail calls that have nothing to do with it: not played.
+///
+/// # Errors
+/// What is wrong.
+pub fn begin(stream: usize, mode: u32) -> Result<(), u32> {
+    // Not the default stream.
+    if mode > 2 || stream == 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    stream_of(stream)?.begin_capture()
+}
+
+/// Ends a recording: the graph's handle.
+///
+/// # Errors
+/// What is wrong.
+pub fn end(stream: usize) -> Result<usize, u32> {
+    Ok(GRAPHS.insert(Graph::of(stream_of(stream)?.end_capture()?)))
+}
+
+/// Whether a stream records a graph.
+///
+/// # Errors
+/// What is wrong.
+pub fn records(stream: usize) -> Result<bool, u32> {
+    Ok(stream_of(stream)?.recording().is_some())
+}
+
+/// The node that was recorded last, where it stays as long as the process: a few bytes for each batch that is recorded.
+///
+/// # Errors
+/// What is wrong; [`code::INVALID_VALUE`] if there is none.
+pub fn last_kept(stream: usize) -> Result<&'static usize, u32> {
+    let place = stream_of(stream)?.captured()?.checked_sub(1).ok_or(code::INVALID_VALUE)?;
+    Ok(Box::leak(Box::new(FIRST_NODE + 16 * place)))
+}
+
+/// Makes a graph ready to be launched: the handle.
+///
+/// # Errors
+/// What is wrong.
+pub fn instantiate(graph: usize) -> Result<usize, u32> {
+    let graph = GRAPHS.get(graph).ok_or(code::INVALID_HANDLE)?;
+    let work = lock(&graph.work).clone();
+    Ok(READY.insert(Graph::of(work)))
+}
+
+/// Enqueues a graph.
+///
+/// # Errors
+/// What is wrong.
+pub fn launch(graph: usize, stream: usize) -> Result<(), u32> {
+    let (graph, stream) = (ready(graph)?, stream_of(stream)?);
+    stream.repeat(&lock(&graph.work));
+    Ok(())
+}
+
+/// Replaces a node's work. A node that was not recorded is followed, as a bad pointer is.
+///
+/// # Errors
+/// What is wrong.
+pub fn replace(
+    graph: usize,
+    node: usize,
+    run: impl Fn() -> Result<(), u32> + Send + Sync + 'static,
+) -> Result<(), u32> {
+    let graph = ready(graph)?;
+    let place = node.checked_sub(FIRST_NODE).map(|offset| offset / 16);
+    match place.and_then(|place| lock(&graph.work).get_mut(place).map(|work| work.replace(run))) {
+        Some(()) => Ok(()),
+        None => crate::die(),
+    }
+}
+
+/// Ends a graph by its handle in `graphs`.
+///
+/// # Errors
+/// What is wrong.
+pub fn destroy(graphs: &Objects<Graph>, graph: usize) -> Result<(), u32> {
+    graphs.remove(graph).map(drop).ok_or(code::INVALID_HANDLE)
+}
+
+fn ready(graph: usize) -> Result<Arc<Graph>, u32> {
+    READY.get(graph).ok_or(code::INVALID_HANDLE)
+}

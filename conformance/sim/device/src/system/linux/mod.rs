@@ -1,0 +1,164 @@
+//! Memory files and futexes.
+
+mod mapping;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, Weak};
+
+use rustix::fs::{FileType, MemfdFlags, SealFlags};
+use rustix::thread::futex;
+
+use gpu_interop_sim_abi::lock;
+pub use mapping::Mapping;
+
+use super::Opened;
+use crate::{descriptor, settings};
+
+/// What an import is given: a descriptor, which stays open.
+pub type Given = RawFd;
+/// What an export gives: a descriptor that is the caller's.
+pub type Export = RawFd;
+
+/// What a handle stands for that comes as a pointer.
+#[must_use]
+pub fn given(pointer: *mut std::ffi::c_void) -> Given {
+    RawFd::try_from(pointer.addr()).unwrap_or(-1)
+}
+
+/// The number of both vendors for what is exported.
+pub const EXPORTED_AS: u32 = 1;
+/// What offsets of mappings are multiples of, bytes.
+pub(crate) const PAGE: usize = 4096;
+
+/// lavapipe's header, bytes. Its second word says so.
+const LAVAPIPE_HEADER: usize = 4096;
+
+/// Dies as a driver does that follows a bad pointer. The handler of Rust's runtime would return from a signal that is
+/// only raised.
+pub fn die() -> ! {
+    // SAFETY: both calls take any signal's number; the default action ends the process.
+    unsafe {
+        libc::signal(libc::SIGSEGV, libc::SIG_DFL);
+        libc::raise(libc::SIGSEGV);
+    }
+    std::process::abort()
+}
+
+/// Maps the file behind a descriptor; `None` if it is no memory.
+pub(crate) fn map(fd: Given) -> Option<Mapping> {
+    let fd = descriptor::borrow(fd)?;
+    let stat = rustix::fs::fstat(fd).ok()?;
+    let length = usize::try_from(stat.st_size).ok().filter(|length| *length > 0)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    Mapping::of_file(fd, 0, length).ok()
+}
+
+/// Opens the memory behind a descriptor; `None` if it is no memory.
+pub(crate) fn open(fd: Given) -> Option<Opened> {
+    let mapping = map(fd)?;
+    let images = is_lavapipe(descriptor::borrow(fd)?, &mapping);
+    Some(Opened { mapping, header: if images { LAVAPIPE_HEADER } else { 0 }, images })
+}
+
+/// Whether a file is memory of lavapipe: sealed, and it begins with the file's size and the header's.
+fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
+    let sealed = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
+    let mut words = [0_u8; 16];
+    file.length() > LAVAPIPE_HEADER
+        && rustix::fs::fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(sealed))
+        && rustix::io::pread(fd, &mut words[..], 0).is_ok_and(|read| read == words.len())
+        && words[..8] == file.length().to_ne_bytes()
+        && words[8..] == LAVAPIPE_HEADER.to_ne_bytes()
+}
+
+/// The name of memory files that these libraries export.
+const NAME: &str = "stand-in GPU memory";
+
+/// Whether a descriptor is of memory that one of these libraries exported.
+#[must_use]
+pub fn is_own(fd: Given) -> bool {
+    let link = rustix::fs::readlink(format!("/proc/self/fd/{fd}"), Vec::new());
+    link.is_ok_and(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))
+}
+
+/// The memory files that this process made, by their numbers.
+static MADE: Mutex<BTreeMap<u64, Weak<OwnedFd>>> = Mutex::new(BTreeMap::new());
+
+/// The memory file of a descriptor, if this process made it to be exported: open as long as anybody has it.
+#[must_use]
+pub fn made_here(fd: Given) -> Option<Arc<OwnedFd>> {
+    let number = rustix::fs::fstat(descriptor::borrow(fd)?).ok()?.st_ino;
+    is_own(fd).then(|| lock(&MADE).get(&number).and_then(Weak::upgrade))?
+}
+
+/// A memory file that can be exported.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    file: Arc<OwnedFd>,
+    header: usize,
+}
+
+impl Shared {
+    /// Makes one for `size` bytes, as `SIM_EXPORT` says.
+    pub(crate) fn new(size: usize) -> io::Result<Self> {
+        let plain = settings::text("SIM_EXPORT").is_some_and(|kind| kind == "plain");
+        let header = if plain { 0 } else { LAVAPIPE_HEADER };
+        let file = rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let length = (size.checked_add(header)).ok_or(rustix::io::Errno::FBIG)?;
+        rustix::fs::ftruncate(&file, length as u64)?;
+        if header > 0 {
+            let mut words = [length.to_ne_bytes(), header.to_ne_bytes()].concat();
+            words.extend(settings::bytes("SIM_EXPORT_HEADER").unwrap_or_default());
+            rustix::io::pwrite(&file, &words, 0)?;
+            // lavapipe finds its header by this word, just before the data, when it frees the memory.
+            rustix::io::pwrite(&file, &header.to_ne_bytes(), (header - size_of::<usize>()) as u64)?;
+            rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW)?;
+        }
+        let file = Arc::new(file);
+        let mut made = lock(&MADE);
+        made.retain(|_, file| file.strong_count() > 0);
+        made.insert(rustix::fs::fstat(&*file)?.st_ino, Arc::downgrade(&file));
+        drop(made);
+        Ok(Self { file, header })
+    }
+
+    /// Opens one that was exported, by whichever process, and says how large it is; `None` if it is none. The descriptor
+    /// stays the caller's.
+    pub(crate) fn open(fd: Given) -> Option<(Self, usize)> {
+        if !is_own(fd) {
+            return None;
+        }
+        let mapping = map(fd)?;
+        let fd = descriptor::borrow(fd)?;
+        let header = if is_lavapipe(fd, &mapping) { LAVAPIPE_HEADER } else { 0 };
+        let file = Arc::new(rustix::io::fcntl_dupfd_cloexec(fd, 0).ok()?);
+        Some((Self { file, header }, mapping.length() - header))
+    }
+
+    /// A new descriptor.
+    pub(crate) fn export(&self) -> io::Result<Export> {
+        Ok(rustix::io::fcntl_dupfd_cloexec(&*self.file, 0)?.into_raw_fd())
+    }
+
+    /// Maps a part of it into reserved addresses, not accessible yet.
+    pub(crate) fn map(&self, reserved: &Mapping, at: usize, size: usize, offset: usize) -> io::Result<()> {
+        Ok(reserved.place(at, size, self.file.as_fd(), (self.header + offset) as u64)?)
+    }
+}
+
+/// Sleeps while `word`, which processes share, has the value `expected`. Wakes by itself after a while: a process that was
+/// killed may have been about to wake others.
+pub(crate) fn sleep(word: &AtomicU32, expected: u32) {
+    let pause = futex::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+    let _ = futex::wait(word, futex::Flags::empty(), expected, Some(&pause));
+}
+
+/// Wakes whoever sleeps on a word.
+pub(crate) fn wake(word: &AtomicU32) {
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
+}

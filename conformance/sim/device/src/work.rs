@@ -1,0 +1,273 @@
+//! The work of streams, as the functions of both vendors' interfaces enqueue it. A failure is a status code.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::{with_exposed_provenance as from, with_exposed_provenance_mut as to};
+use std::sync::Arc;
+
+pub use gpu_interop_sim_abi::{address, give};
+
+pub use crate::host_function::HostFunction;
+
+use crate::code;
+use crate::event::{EVENTS, Event};
+use crate::host_function;
+use crate::kernel::{self, MODULES};
+use crate::lost;
+use crate::stream::{STREAMS, Stream};
+use crate::word::{Condition, Word};
+
+/// The most threads of a block.
+const THREADS: u32 = 1024;
+
+/// The stream of a handle.
+///
+/// # Errors
+/// [`code::INVALID_HANDLE`].
+pub fn stream_of(handle: usize) -> Result<Arc<Stream>, u32> {
+    Stream::of(handle).ok_or(code::INVALID_HANDLE)
+}
+
+/// The event of a handle.
+///
+/// # Errors
+/// [`code::INVALID_HANDLE`].
+pub fn event_of(handle: usize) -> Result<Arc<Event>, u32> {
+    EVENTS.get(handle).ok_or(code::INVALID_HANDLE)
+}
+
+/// Makes a stream. Both vendors have one flag.
+///
+/// # Errors
+/// What is wrong.
+pub fn create_stream(flags: u32) -> Result<usize, u32> {
+    if flags > 1 {
+        return Err(code::INVALID_VALUE);
+    }
+    Stream::start().map(|stream| STREAMS.insert(stream)).map_err(|_| code::OUT_OF_MEMORY)
+}
+
+/// Ends a stream, once its work has run.
+///
+/// # Errors
+/// What is wrong.
+pub fn destroy_stream(stream: usize) -> Result<(), u32> {
+    STREAMS.remove(stream).ok_or(code::INVALID_HANDLE)?.close();
+    Ok(())
+}
+
+/// Success if a stream is idle.
+///
+/// # Errors
+/// What is wrong, also with its work; [`code::NOT_READY`].
+pub fn query_stream(stream: usize) -> Result<(), u32> {
+    if stream_of(stream)?.is_idle()? { Ok(()) } else { Err(code::NOT_READY) }
+}
+
+/// Has a stream wait for what an event has recorded by now.
+///
+/// # Errors
+/// What is wrong.
+pub fn wait_event(stream: usize, event: usize, flags: u32) -> Result<(), u32> {
+    let (stream, event) = (stream_of(stream)?, event_of(event)?);
+    if flags > 1 {
+        return Err(code::INVALID_VALUE);
+    }
+    if let Some(record) = event.last() {
+        stream.enqueue(move || {
+            record.wait();
+            Ok(())
+        });
+    }
+    Ok(())
+}
+
+/// Ends an event.
+///
+/// # Errors
+/// What is wrong.
+pub fn destroy_event(event: usize) -> Result<(), u32> {
+    EVENTS.remove(event).map(drop).ok_or(code::INVALID_HANDLE)
+}
+
+/// Success if an event has passed.
+///
+/// # Errors
+/// What is wrong; [`code::NOT_READY`].
+pub fn query_event(event: usize) -> Result<(), u32> {
+    if event_of(event)?.is_complete() { Ok(()) } else { Err(code::NOT_READY) }
+}
+
+/// Enqueues a copy.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// The ranges are there until it has run.
+pub unsafe fn copy(target: usize, source: usize, size: usize, stream: usize) -> Result<(), u32> {
+    let stream = stream_of(stream)?;
+    if size > 0 && (target == 0 || source == 0) {
+        return Err(code::INVALID_VALUE);
+    }
+    stream.enqueue(move || {
+        // SAFETY: the caller's promise. An exporter that writes at the same time can make the copy torn, never invalid.
+        lost::touch(|| unsafe { to::<u8>(target).copy_from(from(source), size) });
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The most bytes of a fill that work of other sorts may overtake.
+const SLOW_FILL: usize = 4096;
+
+/// Enqueues a fill. Small ones are slow: signals of semaphores overtake them on some drivers.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// The range is there until it has run.
+pub unsafe fn fill<T: Copy + Send + Sync + 'static>(
+    target: u64,
+    value: T,
+    count: usize,
+    stream: usize,
+) -> Result<(), u32> {
+    let (stream, target) = (stream_of(stream)?, address(target));
+    if count > 0 && (target == 0 || !target.is_multiple_of(size_of::<T>())) {
+        return Err(code::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { fill_anywhere(&stream, target, value, count) };
+    Ok(())
+}
+
+/// As [`fill`], also where the address is no multiple of the value's size.
+///
+/// # Safety
+/// The range is there until it has run.
+pub unsafe fn fill_anywhere<T: Copy + Send + Sync + 'static>(stream: &Stream, target: usize, value: T, count: usize) {
+    let fill = move || {
+        lost::touch(|| {
+            for index in 0..count {
+                // SAFETY: the caller's promise.
+                unsafe { to::<T>(target).add(index).write_unaligned(value) };
+            }
+        });
+        Ok(())
+    };
+    if count.saturating_mul(size_of::<T>()) <= SLOW_FILL {
+        stream.enqueue_slow(fill);
+    } else {
+        stream.enqueue(fill);
+    }
+}
+
+/// A word's address.
+fn word(pointer: u64, value: Word) -> Result<usize, u32> {
+    let pointer = address(pointer);
+    if pointer == 0 || !pointer.is_multiple_of(value.size()) { Err(code::INVALID_VALUE) } else { Ok(pointer) }
+}
+
+/// Has a stream wait for a word.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// The word is there until the stream has seen it.
+pub unsafe fn wait_value(
+    stream: usize,
+    pointer: u64,
+    value: Word,
+    mask: u64,
+    condition: Option<Condition>,
+) -> Result<(), u32> {
+    let (stream, pointer) = (stream_of(stream)?, word(pointer, value)?);
+    let condition = condition.ok_or(code::INVALID_VALUE)?;
+    stream.enqueue(move || {
+        // SAFETY: the caller's promise.
+        unsafe { value.wait(pointer, mask, condition) };
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Has a stream write a word.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// The word is there until it is written.
+pub unsafe fn write_value(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
+    let (stream, pointer) = (stream_of(stream)?, word(pointer, value)?);
+    stream.enqueue(move || {
+        // SAFETY: the caller's promise.
+        lost::touch(|| unsafe { value.store(pointer) });
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Enqueues a function.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// The function fits its data, and does not unwind.
+pub unsafe fn host_function(stream: usize, function: Option<HostFunction>, data: *mut c_void) -> Result<(), u32> {
+    let (stream, function) = (stream_of(stream)?, function.ok_or(code::INVALID_VALUE)?);
+    let data = data.expose_provenance();
+    stream.enqueue(move || {
+        // SAFETY: the caller's promise.
+        unsafe { host_function::call(function, data) };
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The kernel of a module with this name.
+///
+/// # Errors
+/// What is wrong; [`code::NOT_FOUND`].
+///
+/// # Safety
+/// `name` is NULL or a string.
+pub unsafe fn module_kernel(module: usize, name: *const c_char) -> Result<usize, u32> {
+    MODULES.get(module).ok_or(code::INVALID_HANDLE)?;
+    if name.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    kernel::find(unsafe { CStr::from_ptr(name) }).ok_or(code::NOT_FOUND)
+}
+
+/// Enqueues a kernel.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Safety
+/// The arguments are those of the kernel, and what they point to is there until it has run.
+pub unsafe fn launch(
+    function: usize,
+    grid: [u32; 3],
+    block: [u32; 3],
+    stream: usize,
+    [arguments, extra]: [*mut *mut c_void; 2],
+) -> Result<(), u32> {
+    let (stream, kernel) = (stream_of(stream)?, kernel::of(function).ok_or(code::INVALID_HANDLE)?);
+    let threads = block.into_iter().try_fold(1_u32, u32::checked_mul).unwrap_or(u32::MAX);
+    if grid.contains(&0) || !(1..=THREADS).contains(&threads) || arguments.is_null() || !extra.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    let run = unsafe { kernel.launch(arguments) };
+    stream.enqueue(move || {
+        lost::touch(&run);
+        Ok(())
+    });
+    Ok(())
+}

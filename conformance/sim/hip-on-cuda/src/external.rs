@@ -1,0 +1,137 @@
+//! External memory, mapped as sim-hip has it: see there.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::{Arc, Mutex};
+
+use cudarc::driver::sys::{
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUDA_EXTERNAL_MEMORY_HANDLE_DESC,
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st__bindgen_ty_1, CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st__bindgen_ty_1__bindgen_ty_1,
+    CUexternalMemory, CUexternalMemoryHandleType,
+};
+use gpu_interop_core::handle::LentFd;
+use gpu_interop_sim_abi::hip::device;
+use gpu_interop_sim_abi::hip::generation::{Generation, Memory};
+use gpu_interop_sim_abi::objects::Objects;
+use gpu_interop_sim_abi::{descriptor, entries, give, lock};
+
+use crate::code::{INVALID_VALUE, OUT_OF_MEMORY, check};
+use crate::context::{enter, enter_device};
+use crate::cuda::cuda;
+use crate::memory::{self, Mapped};
+
+/// Imported memory by HIP's handle for it.
+static IMPORTED: Objects<Imported> = Objects::new();
+
+/// Memory that CUDA has imported.
+#[derive(Debug)]
+struct Imported {
+    /// CUDA's handle, as a number: it is passed around between threads.
+    memory: usize,
+    /// Bytes.
+    size: u64,
+    device: c_int,
+    /// All of it, once a range was mapped. Lives as long as the import, and as the addresses that `hipFree` is to free.
+    whole: Mutex<Option<Arc<Mapped>>>,
+}
+
+impl Imported {
+    fn memory(&self) -> CUexternalMemory {
+        ptr::with_exposed_provenance_mut(self.memory)
+    }
+
+    /// All of it, mapped.
+    fn whole(&self) -> Result<Arc<Mapped>, u32> {
+        let mut whole = lock(&self.whole);
+        if let Some(whole) = &*whole {
+            return Ok(whole.clone());
+        }
+        let desc = CUDA_EXTERNAL_MEMORY_BUFFER_DESC { offset: 0, size: self.size, flags: 0, reserved: [0; 16] };
+        let cuda = enter_device(self.device)?;
+        let mut address = 0;
+        // SAFETY: the pointers are valid for the call, and the import is live.
+        check(unsafe { (cuda.cuExternalMemoryGetMappedBuffer)(&raw mut address, self.memory(), &raw const desc) })?;
+        Ok(whole.insert(Arc::new(Mapped { address, device: self.device })).clone())
+    }
+}
+
+/// What CUDA is told. Whatever the kind, it is a descriptor for HIP.
+fn encode(desc: Memory, fd: c_int) -> CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
+    let nothing =
+        CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st__bindgen_ty_1__bindgen_ty_1 { handle: ptr::null_mut(), name: ptr::null() };
+    let mut handle = CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st__bindgen_ty_1 { win32: nothing };
+    handle.fd = fd;
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
+        type_: CUexternalMemoryHandleType::CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+        handle,
+        size: desc.size,
+        flags: desc.flags,
+        reserved: [0; 16],
+    }
+}
+
+/// Has CUDA import a duplicate of the descriptor. CUDA closes what it imports, and some of what it does not: what became
+/// of the duplicate is looked at.
+///
+/// # Safety
+/// The description that `desc` was read from is still there.
+unsafe fn import(desc: Memory) -> Option<Imported> {
+    // SAFETY: the caller's promise.
+    let fd = unsafe { desc.handle.fd() };
+    let loan = LentFd::new(descriptor::borrow(fd)?).ok()?;
+    let cuda = enter().ok()?;
+    let encoded = encode(desc, loan.as_raw_fd());
+    let mut memory: CUexternalMemory = ptr::null_mut();
+    // SAFETY: the pointers are valid for the call, and the descriptor is open.
+    let imported = check(unsafe { (cuda.cuImportExternalMemory)(&raw mut memory, &raw const encoded) });
+    if imported.is_err() || memory.is_null() {
+        loan.settle();
+        return None;
+    }
+    loan.consumed();
+    Some(Imported {
+        memory: memory.expose_provenance(),
+        size: desc.size,
+        device: device::current(),
+        whole: Mutex::default(),
+    })
+}
+
+entries! {
+    fn hipImportExternalMemory(memory: *mut usize, desc: *const c_void) gives memory {
+        cuda()?;
+        if memory.is_null() || desc.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        let desc = Generation::now().memory(desc).checked()?;
+        // Whatever fails, memory has run out.
+        give(memory, IMPORTED.insert(import(desc).ok_or(OUT_OF_MEMORY)?))
+    }
+
+    fn hipExternalMemoryGetMappedBuffer(pointer: *mut u64, memory: usize, desc: *const c_void) gives pointer {
+        cuda()?;
+        let memory = IMPORTED.get(memory).ok_or(INVALID_VALUE)?;
+        if pointer.is_null() || desc.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        let generation = Generation::now();
+        let (offset, size) = generation.buffer(desc)?;
+        if offset.checked_add(size).is_none_or(|end| end > memory.size) {
+            return Err(INVALID_VALUE);
+        }
+        let whole = memory.whole()?;
+        let mapped = whole.address + if generation == Generation::Five { 0 } else { offset };
+        give(pointer, mapped)?;
+        if generation.frees_mappings() {
+            memory::note(mapped, whole);
+        }
+        Ok(())
+    }
+
+    fn hipDestroyExternalMemory(memory: usize) {
+        cuda()?;
+        let memory = IMPORTED.remove(memory).ok_or(INVALID_VALUE)?;
+        drop(lock(&memory.whole).take());
+        check((enter_device(memory.device)?.cuDestroyExternalMemory)(memory.memory()))
+    }
+}

@@ -1,0 +1,138 @@
+//! Memory that is not shared. HIP frees all of it, and what is mapped, with either of two functions; CUDA has one for the
+//! device's and one for the host's.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE};
+use gpu_interop_sim_abi::hip::allocation::{self, Place};
+use gpu_interop_sim_abi::hip::device;
+use gpu_interop_sim_abi::objects::Objects;
+use gpu_interop_sim_abi::{address, entries, give};
+
+use crate::code::{INVALID_VALUE, check};
+use crate::context::{call, enter_device, make};
+use crate::cuda::cuda;
+
+/// What can be freed, by its first address.
+static ALLOCATIONS: Objects<Allocation> = Objects::new();
+
+#[derive(Debug)]
+enum Allocation {
+    /// By CUDA.
+    Own { place: Place, device: c_int },
+    /// An address in imported memory.
+    Mapped { _whole: Arc<Mapped> },
+}
+
+/// Imported memory as CUDA has mapped it, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    pub(crate) address: u64,
+    pub(crate) device: c_int,
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        if let Ok(cuda) = enter_device(self.device) {
+            // SAFETY: mapped by CUDA, and freed once. HIP has no place to tell a failure.
+            let _ = unsafe { (cuda.cuMemFree_v2)(self.address) };
+        }
+    }
+}
+
+/// Notes an address in imported memory, which `hipFree` forgets. There is one entry for each address, however often it
+/// is noted.
+pub(crate) fn note(pointer: u64, whole: Arc<Mapped>) {
+    ALLOCATIONS.insert_as(address(pointer), Allocation::Mapped { _whole: whole });
+}
+
+/// Allocates; nothing for nothing.
+fn allocate(size: usize, place: Place) -> Result<*mut c_void, u32> {
+    cuda()?;
+    if size == 0 {
+        return Ok(ptr::null_mut());
+    }
+    let pointer = match place {
+        // SAFETY: takes a number.
+        Place::Device => unsafe { make!(cuMemAlloc_v2(size)) }?,
+        // At the same address for the device, as everywhere where the two share an address space.
+        Place::Host => {
+            // SAFETY: takes numbers.
+            let pointer: *mut c_void =
+                unsafe { make!(cuMemHostAlloc(size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)) }?;
+            pointer.expose_provenance() as u64
+        }
+    };
+    ALLOCATIONS.insert_as(address(pointer), Allocation::Own { place, device: device::current() });
+    Ok(ptr::with_exposed_provenance_mut(address(pointer)))
+}
+
+/// Frees whatever it is; nothing is freed where there is nothing.
+fn free(pointer: *mut c_void) -> Result<(), u32> {
+    cuda()?;
+    if pointer.is_null() {
+        return Ok(());
+    }
+    // Removed first: once it is free, another thread may be given the same address.
+    let address = pointer.expose_provenance();
+    let allocation = ALLOCATIONS.remove(address).ok_or(INVALID_VALUE)?;
+    let Allocation::Own { place, device } = *allocation else { return Ok(()) };
+    let freed = enter_device(device).and_then(|cuda| {
+        // SAFETY: allocated by this, and freed once: who removed it, frees it.
+        check(unsafe {
+            match place {
+                Place::Device => (cuda.cuMemFree_v2)(address as u64),
+                Place::Host => (cuda.cuMemFreeHost)(pointer),
+            }
+        })
+    });
+    if freed.is_err() {
+        ALLOCATIONS.insert_as(address, allocation);
+    }
+    freed
+}
+
+entries! {
+    fn hipMalloc(pointer: *mut *mut c_void, size: usize) gives pointer {
+        if pointer.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        give(pointer, allocate(size, Place::Device)?)
+    }
+
+    fn hipExtMallocWithFlags(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
+        if pointer.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        give(pointer, allocate(size, allocation::extended(size, flags)?)?)
+    }
+
+    fn hipMemGetInfo(free: *mut usize, total: *mut usize) {
+        call!(cuMemGetInfo_v2(free, total))
+    }
+
+    fn hipFree(pointer: *mut c_void) {
+        free(pointer)
+    }
+
+    fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
+        allocation::check_host(flags)?;
+        if pointer.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        give(pointer, allocate(size, Place::Host)?)
+    }
+
+    fn hipHostGetDevicePointer(device: *mut u64, pointer: *mut c_void, flags: c_uint) gives device {
+        if device.is_null() || pointer.is_null() || flags != 0 {
+            return Err(INVALID_VALUE);
+        }
+        give(device, make!(cuMemHostGetDevicePointer_v2(pointer, 0))?)
+    }
+
+    fn hipHostFree(pointer: *mut c_void) {
+        free(pointer)
+    }
+}

@@ -1,0 +1,205 @@
+//! Which streams record graphs, and what cannot be done meanwhile.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::{self, ThreadId};
+
+use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::lock;
+use gpu_interop_sim_device::capture_mode::{self, GLOBAL, RELAXED, THREAD_LOCAL};
+use gpu_interop_sim_device::event::EVENTS;
+use gpu_interop_sim_device::stream::{Recording, Stream};
+use gpu_interop_sim_device::{code, graph};
+
+use crate::missing::Missing;
+use crate::streams;
+
+const UNMATCHED: u32 = 903;
+const UNJOINED: u32 = 904;
+const ISOLATION: u32 = 905;
+const CAPTURED_EVENT: u32 = 907;
+const WRONG_THREAD: u32 = 908;
+
+/// A graph that is being recorded.
+#[derive(Debug)]
+struct Capture {
+    /// The stream that it began on.
+    origin: usize,
+    mode: u32,
+    thread: ThreadId,
+    recording: Arc<Recording>,
+    /// The other streams that record into it, and whether the first waits for all that they have recorded.
+    others: BTreeMap<usize, bool>,
+}
+
+static CAPTURES: Mutex<Vec<Capture>> = Mutex::new(Vec::new());
+
+/// A record of an event that is part of a graph: whose, and of which stream after how much.
+#[derive(Debug, Clone)]
+struct Captured {
+    recording: Weak<Recording>,
+    stream: usize,
+    length: usize,
+}
+
+static EVENTS_CAPTURED: Mutex<BTreeMap<usize, Captured>> = Mutex::new(BTreeMap::new());
+
+/// Fails, and since HIP 6 spoils the graph, where one is recorded that forbids this to this thread: memory is allocated or
+/// freed, or another stream is waited for.
+pub(crate) fn allow() -> Result<(), u32> {
+    allow_in(capture_mode::now())
+}
+
+fn allow_in(mode: u32) -> Result<(), u32> {
+    let here = thread::current().id();
+    let own = |capture: &Capture| capture.mode != RELAXED && capture.thread == here;
+    let forbids = |capture: &&Capture| match mode {
+        GLOBAL => capture.mode == GLOBAL || own(capture),
+        THREAD_LOCAL => own(capture),
+        _ => false,
+    };
+    forbidden(&lock(&CAPTURES).iter().filter(forbids).collect::<Vec<_>>())
+}
+
+/// As [`allow`], for what waits for the whole device: forbidden in every mode, since HIP 6.
+pub(crate) fn allow_device() -> Result<(), u32> {
+    if Era::now() < Era::Six { Ok(()) } else { forbidden(&lock(&CAPTURES).iter().collect::<Vec<_>>()) }
+}
+
+fn forbidden(captures: &[&Capture]) -> Result<(), u32> {
+    if captures.is_empty() {
+        return Ok(());
+    }
+    if Era::now() >= Era::Six {
+        captures.iter().for_each(|capture| capture.recording.spoil());
+    }
+    Err(code::CAPTURE_UNSUPPORTED)
+}
+
+/// Whether a stream can be waited for and asked, by a handle that is neither NULL nor of the default stream.
+pub(crate) fn allow_stream(stream: &Stream) -> Result<(), u32> {
+    match (Era::now(), stream.recording()) {
+        (Era::Early, _) => Ok(()),
+        // As if no thread had another mode.
+        (Era::Five, None) => allow_in(GLOBAL),
+        // As if there were two modes.
+        (Era::Six, None) if capture_mode::now() == THREAD_LOCAL => allow_in(GLOBAL),
+        (_, None) => allow(),
+        (era, Some(recording)) => {
+            if era >= Era::Six {
+                recording.spoil();
+            }
+            Err(code::CAPTURE_UNSUPPORTED)
+        }
+    }
+}
+
+/// `hipStreamBeginCapture`.
+pub(crate) fn begin(handle: usize, mode: u32) -> Result<(), u32> {
+    let (here, stream) = streams::find(handle, &Missing::CAPTURE)?;
+    if mode > RELAXED {
+        return Err(code::INVALID_VALUE);
+    }
+    // The default stream, but not each thread's own.
+    if here == 0 && handle != streams::PER_THREAD {
+        return Err(code::CAPTURE_UNSUPPORTED);
+    }
+    stream.begin_capture()?;
+    let recording = stream.recording().ok_or(code::ILLEGAL_STATE)?;
+    let capture = Capture { origin: here, mode, thread: thread::current().id(), recording, others: BTreeMap::new() };
+    lock(&CAPTURES).push(capture);
+    Ok(())
+}
+
+/// `hipStreamEndCapture`: the graph.
+pub(crate) fn end(handle: usize) -> Result<usize, u32> {
+    let era = Era::now();
+    if handle == 0 {
+        return Err(if era == Era::Early { code::INVALID_VALUE } else { code::ILLEGAL_STATE });
+    }
+    let (here, stream) = streams::find(handle, &Missing::GRAPH)?;
+    let mut captures = lock(&CAPTURES);
+    let Some(place) = captures.iter().position(|capture| capture.origin == here) else {
+        // Early versions have a code of their own for a stream that records nothing.
+        let other = stream.recording().is_some() || era == Era::Early;
+        return Err(if other { UNMATCHED } else { code::ILLEGAL_STATE });
+    };
+    if captures[place].mode != RELAXED && captures[place].thread != thread::current().id() {
+        return Err(WRONG_THREAD);
+    }
+    let capture = captures.remove(place);
+    drop(captures);
+    for other in capture.others.keys() {
+        if let Some(stream) = Stream::of(*other) {
+            stream.leave();
+        }
+    }
+    let graph = graph::end(here)?;
+    if era > Era::Early && capture.others.values().any(|joined| !joined) {
+        graph::destroy(&graph::GRAPHS, graph)?;
+        return Err(UNJOINED);
+    }
+    Ok(graph)
+}
+
+/// Ends what a stream records, which is destroyed.
+pub(crate) fn forget(handle: usize) {
+    lock(&CAPTURES).retain(|capture| capture.origin != handle);
+}
+
+/// `hipEventRecord` on a stream that records a graph. Otherwise the event is no graph's any more, and `false` is answered.
+pub(crate) fn record(event: usize, handle: usize, stream: &Stream) -> bool {
+    let mut events = lock(&EVENTS_CAPTURED);
+    let Some(recording) = stream.recording() else {
+        events.remove(&event);
+        return false;
+    };
+    let captured = Captured { recording: Arc::downgrade(&recording), stream: handle, length: recording.length() };
+    events.insert(event, captured);
+    true
+}
+
+/// The graph that an event was recorded in last, while that is recorded.
+fn captured(event: usize) -> Option<(Captured, Arc<Recording>)> {
+    let captured = lock(&EVENTS_CAPTURED).get(&event).cloned()?;
+    let recording = captured.recording.upgrade()?;
+    lock(&CAPTURES).iter().any(|capture| Arc::ptr_eq(&capture.recording, &recording)).then_some((captured, recording))
+}
+
+/// Fails where an event is asked that is part of a graph.
+pub(crate) fn allow_query(event: usize) -> Result<(), u32> {
+    match captured(event) {
+        Some((_, recording)) if Era::now() >= Era::Six => {
+            recording.spoil();
+            Err(CAPTURED_EVENT)
+        }
+        _ if Era::now() >= Era::Seven => allow(),
+        _ => Ok(()),
+    }
+}
+
+/// `hipStreamWaitEvent`, as far as graphs are concerned; `false` if they are not.
+pub(crate) fn wait(handle: usize, stream: &Stream, event: usize) -> Result<bool, u32> {
+    let Some((captured, recording)) = captured(event) else {
+        let recorded = EVENTS.get(event).is_some_and(|event| event.last().is_some());
+        return match stream.recording() {
+            Some(_) if recorded && Era::now() > Era::Early => Err(ISOLATION),
+            Some(_) => Ok(true),
+            None => Ok(false),
+        };
+    };
+    if stream.recording().is_none() {
+        stream.join(recording.clone())?;
+    }
+    let mut captures = lock(&CAPTURES);
+    let Some(capture) = captures.iter_mut().find(|capture| Arc::ptr_eq(&capture.recording, &recording)) else {
+        return Ok(true);
+    };
+    if handle != capture.origin {
+        capture.others.insert(handle, false);
+    } else if let Some(joined) = capture.others.get_mut(&captured.stream) {
+        // What the stream has recorded since is not waited for.
+        *joined = captured.length == recording.length();
+    }
+    Ok(true)
+}

@@ -1,0 +1,216 @@
+//! Memory that is not shared, copies and fills.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut as to};
+use std::time::Duration;
+
+use gpu_interop_sim_abi::hip::allocation;
+use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_device::{code, entries, in_use, lost, work};
+
+use crate::device::need;
+use crate::memory::{self, Function};
+use crate::missing::{Missing, die_because};
+use crate::{address, capture, give, streams};
+
+/// Allocates; nothing for nothing.
+fn allocate(size: usize) -> Result<*mut c_void, u32> {
+    need()?;
+    capture::allow()?;
+    memory::allocate(size).map(to)
+}
+
+/// Frees; nothing is freed where there is nothing.
+fn free(pointer: usize, function: Function) -> Result<(), u32> {
+    if pointer == 0 && Era::now() == Era::Early {
+        return Ok(());
+    }
+    need()?;
+    capture::allow()?;
+    memory::free(pointer, function)
+}
+
+/// The most bytes of the host's own memory that the runtime copies aside at once, so that they need not be waited for:
+/// since HIP 6.
+const STAGED: usize = 1 << 20;
+
+/// Between what a function copies. Before HIP 6 no hardware queue has part in it if one is the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sides {
+    HostAndDevice,
+    Devices,
+}
+
+/// Enqueues a copy. One to or from memory that the runtime does not know waits until it has run, behind all that the
+/// stream has; but for what is staged.
+///
+/// # Safety
+/// What the runtime does not know is there until it has run.
+unsafe fn copy(target: usize, source: usize, size: usize, stream: usize, sides: Sides) -> Result<(), u32> {
+    need()?;
+    let (here, found) = if sides == Sides::HostAndDevice && Era::now() < Era::Six {
+        streams::for_copy(stream, &Missing::COPY)?
+    } else {
+        streams::for_work(stream, &Missing::COPY)?
+    };
+    if size == 0 {
+        return match (found.recording().is_some(), Era::now()) {
+            (true, Era::Seven) => Err(code::INVALID_VALUE),
+            // What is recorded never ends.
+            (true, Era::Early | Era::Five) => {
+                found.enqueue(hang);
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+    }
+    if target == 0 || source == 0 {
+        return Err(code::INVALID_VALUE);
+    }
+    let ((target, to_known), (source, from_known)) = (memory::side(target, size)?, memory::side(source, size)?);
+    if !to_known && !from_known {
+        return Err(code::INVALID_VALUE);
+    }
+    let recorded = found.recording().is_some();
+    if !from_known && !recorded && size <= STAGED && Era::now() >= Era::Six {
+        // SAFETY: the caller's promise.
+        let staged = unsafe { std::slice::from_raw_parts(with_exposed_provenance::<u8>(source), size) }.to_vec();
+        found.enqueue(move || {
+            // SAFETY: the runtime knows the memory, which is as long.
+            lost::touch(|| unsafe { to::<u8>(target).copy_from(staged.as_ptr(), size) });
+            Ok(())
+        });
+        return Ok(());
+    }
+    // SAFETY: known memory is as long; for the rest the caller promised it.
+    unsafe { work::copy(target, source, size, here) }?;
+    // Memory that is not pinned is not left to the device.
+    if !(recorded || from_known && to_known) {
+        found.drain();
+    }
+    Ok(())
+}
+
+/// Never ends, unless the device is lost.
+fn hang() -> Result<(), u32> {
+    while !lost::is_lost() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Enqueues a fill.
+fn fill<T: Copy + Send + Sync + 'static>(target: u64, value: T, count: usize, stream: usize) -> Result<(), u32> {
+    need()?;
+    let (target, era) = (address(target), Era::now());
+    let (_, found) = streams::for_work(stream, &Missing::FILL)?;
+    // The product wraps around.
+    let size = count.wrapping_mul(size_of::<T>());
+    let recorded = found.recording().is_some();
+    if size == 0 {
+        return match (recorded, era) {
+            (true, Era::Early) => {
+                found.enqueue(|| die_because("HIP 5.2 launches a graph in which nothing is filled"));
+                Ok(())
+            }
+            (true, _) => Err(code::INVALID_VALUE),
+            (false, _) => Ok(()),
+        };
+    }
+    let Some(target) = memory::fill(target, size)? else {
+        found.enqueue(|| memory::page_fault("memory is filled that the import does not have").map(drop));
+        return Ok(());
+    };
+    if !target.is_multiple_of(size_of::<T>()) && era < Era::Six {
+        die_because("before HIP 6 a fill with words needs an address that is a multiple of one");
+    }
+    if era == Era::Early && !target.is_multiple_of(8) && size < 8 - target % 8 {
+        let die = || die_because("HIP 5.2 fills 2^64 bytes where a fill neither begins nor ends at a multiple of 8");
+        if recorded {
+            found.enqueue(die);
+            return Ok(());
+        }
+        return die();
+    }
+    // SAFETY: the runtime knows the memory, which is as long.
+    unsafe { work::fill_anywhere(&found, target, value, size / size_of::<T>()) };
+    Ok(())
+}
+
+entries! {
+    fn hipMalloc(pointer: *mut *mut c_void, size: usize) gives pointer {
+        if pointer.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        give(pointer, allocate(size)?)
+    }
+
+    fn hipExtMallocWithFlags(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
+        // Wherever: it is one memory here.
+        let place = allocation::extended(size, flags)?;
+        if pointer.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        let memory = allocate(size)?;
+        if place == allocation::Place::Host {
+            // A signal begins with 1.
+            memory.cast::<u64>().write(1);
+        }
+        give(pointer, memory)
+    }
+
+    fn hipMemGetInfo(free: *mut usize, total: *mut usize) {
+        need()?;
+        give(free, usize::try_from(in_use::free()).unwrap_or(usize::MAX))?;
+        give(total, usize::try_from(in_use::TOTAL).unwrap_or(usize::MAX))
+    }
+
+    fn hipFree(pointer: u64) {
+        free(address(pointer), Function::Device)
+    }
+
+    fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) gives pointer {
+        need()?;
+        if pointer.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        capture::allow()?;
+        // Whatever is wrong from here on, there is a null result.
+        give(pointer, std::ptr::null_mut())?;
+        allocation::check_host(flags)?;
+        give(pointer, allocate(size)?)
+    }
+
+    fn hipHostGetDevicePointer(device: *mut *mut c_void, pointer: *mut c_void, flags: c_uint) gives device {
+        need()?;
+        let known = memory::find(pointer.expose_provenance()).is_some();
+        if pointer.is_null() || !known || (flags != 0 && Era::now() >= Era::Six) {
+            return Err(code::INVALID_VALUE);
+        }
+        give(device, pointer)
+    }
+
+    fn hipHostFree(pointer: *mut c_void) {
+        free(pointer.expose_provenance(), Function::Host)
+    }
+
+    fn hipMemcpyDtoDAsync(target: u64, source: u64, size: usize, stream: usize) {
+        copy(address(target), address(source), size, stream, Sides::Devices)
+    }
+
+    fn hipMemcpyDtoHAsync(target: *mut c_void, source: u64, size: usize, stream: usize) {
+        copy(target.expose_provenance(), address(source), size, stream, Sides::HostAndDevice)
+    }
+
+    fn hipMemcpyHtoDAsync(target: u64, source: *const c_void, size: usize, stream: usize) {
+        copy(address(target), source.expose_provenance(), size, stream, Sides::HostAndDevice)
+    }
+
+    fn hipMemsetD8Async(target: u64, value: u8, count: usize, stream: usize) {
+        fill(target, value, count, stream)
+    }
+
+    fn hipMemsetD32Async(target: u64, value: c_int, count: usize, stream: usize) {
+        fill(target, value, count, stream)
+    }
+}

@@ -1,0 +1,125 @@
+//! The runtime and its devices.
+
+use std::ffi::{c_int, c_uint};
+
+use cubecl_hip_sys as hip;
+use gpu_interop_sim_abi::hip::device::Runtime;
+use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::hip_entries;
+use gpu_interop_sim_device::{code, device, physical, settings};
+
+use crate::missing::die_because;
+use crate::{capture, streams};
+
+/// The runtime on the CPU.
+#[derive(Debug)]
+struct Sim;
+
+/// The devices that there are, by their numbers if all were visible. An empty list is none.
+fn visible() -> Vec<c_int> {
+    let list = settings::text("HIP_VISIBLE_DEVICES").or_else(|| settings::text("CUDA_VISIBLE_DEVICES"));
+    device::visible(list.as_deref())
+}
+
+/// A device's number if all were visible.
+fn physical(device: c_int) -> Result<c_int, u32> {
+    usize::try_from(device).ok().and_then(|device| visible().get(device).copied()).ok_or(code::INVALID_DEVICE)
+}
+
+/// Any function initialises the runtime. Fails without a device; before HIP 5.5 the process ends.
+pub(crate) fn need() -> Result<(), u32> {
+    ready().inspect_err(|_| {
+        if Era::now() == Era::Early {
+            die_because("before HIP 5.5 nothing but what asks for devices works without one");
+        }
+    })
+}
+
+/// As [`need`], for what fails in every version.
+fn ready() -> Result<(), u32> {
+    device::initialise();
+    // As the runtimes answered above an emulated kernel driver.
+    physical::choose_granularity(4096);
+    if visible().is_empty() { Err(code::NO_DEVICE) } else { Ok(()) }
+}
+
+/// Whether there is virtual memory management, unless the environment says otherwise: since HIP 6.
+pub(crate) fn has_virtual_memory() -> bool {
+    let attribute = hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported;
+    let given = c_int::try_from(attribute).ok().and_then(device::attribute);
+    given.map_or(Era::now() >= Era::Six, |given| given != 0)
+}
+
+impl Runtime for Sim {
+    fn ready(&self) -> Result<(), u32> {
+        ready()
+    }
+
+    /// It fails without a GPU, and not if all are hidden.
+    fn ready_early(&self) -> Result<(), u32> {
+        device::initialise();
+        if settings::number("SIM_DEVICES", 1) == 0 { Err(code::INVALID_DEVICE) } else { Ok(()) }
+    }
+
+    fn count(&self) -> c_int {
+        c_int::try_from(visible().len()).unwrap_or(c_int::MAX)
+    }
+
+    fn name(&self, _device: c_int) -> Result<String, u32> {
+        Ok(settings::text("SIM_NAME").unwrap_or_else(|| "stand-in GPU (sim-hip)".into()))
+    }
+
+    fn pci(&self, device: c_int) -> Result<[c_int; 3], u32> {
+        Ok(device::pci(physical(device)?))
+    }
+
+    /// 16 letters: never what Vulkan says.
+    fn uuid(&self, device: c_int) -> Result<[u8; 16], u32> {
+        Ok(device::uuid(physical(device)?, *b"5174d1ce0badcafe"))
+    }
+
+    fn luid(&self, device: c_int) -> Option<[u8; 8]> {
+        physical(device).ok().filter(|_| cfg!(windows)).map(device::luid)
+    }
+
+    fn attribute(&self, device: c_int, number: c_uint) -> Result<c_int, u32> {
+        if let Some(value) = c_int::try_from(number).ok().and_then(device::attribute) {
+            return Ok(value);
+        }
+        let [domain, bus, slot] = device::pci(physical(device)?);
+        let value = match number {
+            hip::hipDeviceAttribute_t_hipDeviceAttributePciDomainId => domain,
+            hip::hipDeviceAttribute_t_hipDeviceAttributePciBusId => bus,
+            hip::hipDeviceAttribute_t_hipDeviceAttributePciDeviceId => slot,
+            // As the emulated GPUs that the answers were recorded on.
+            hip::hipDeviceAttribute_t_hipDeviceAttributeMultiprocessorCount => 4,
+            // HIP 5.2 has the functions, which work, and denies it.
+            hip::hipDeviceAttribute_t_hipDeviceAttributeCanUseStreamWaitValue => Era::now().pick([0, 1, 1, 1]),
+            // Younger than HIP 5.2.
+            hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported if Era::now() > Era::Early => {
+                has_virtual_memory().into()
+            }
+            _ => return Err(code::INVALID_VALUE),
+        };
+        Ok(value)
+    }
+
+    fn synchronize(&self) -> Result<(), u32> {
+        capture::allow_device()?;
+        streams::synchronize_all()
+    }
+
+    fn has_stream(&self, stream: usize) -> bool {
+        streams::exists(stream)
+    }
+}
+
+/// The device that is current on this thread. No function of the runtime: not counted, and without faults.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_current() -> usize {
+    usize::try_from(gpu_interop_sim_abi::hip::device::current()).unwrap_or(usize::MAX)
+}
+
+hip_entries!(Sim);
+#[cfg(target_os = "linux")]
+gpu_interop_sim_abi::hip_semaphore_stubs!(Sim);

@@ -1,0 +1,206 @@
+//! External memory, as AMD's runtimes were recorded to have it. It is mapped where it is imported, and all mappings of an
+//! import are addresses there.
+//!
+//! | HIP | a mapping | its end | copies, fills and words at an offset |
+//! |---|---|---|---|
+//! | before 5.5 | the import's first address, whatever the range | `hipFree` ends the process; it ends with its import | |
+//! | 5.5 to 7.1 | an entry for its address, and a reference of the import | `hipFree` | begin at offset 0 |
+//! | 7.2 | as before, and one reference too many | `hipFree`, which ends neither | are right |
+//! | later | an entry for its address, and a reference of the import | `hipFree` | are right |
+//!
+//! Each import has an entry of its own too, which `hipFree` finds at its first address once the mapping's is gone.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex};
+
+use gpu_interop_sim_abi::hip::behaviour::Behaviour;
+use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::hip::generation::Generation;
+use gpu_interop_sim_abi::lock;
+use gpu_interop_sim_device::memory::{IMPORTED, Imported};
+use gpu_interop_sim_device::{code, entries, memory};
+
+use crate::device::need;
+use crate::handle::{failed, given_memory, keeping};
+use crate::memory::{Found, Function};
+use crate::missing::die_because;
+use crate::{give, streams};
+
+/// An import, by its first address.
+#[derive(Debug)]
+struct Own {
+    memory: Arc<Imported>,
+    /// Bytes, as the importer said, and as they are.
+    size: usize,
+    real: usize,
+    /// The handle's, and those of mappings.
+    references: usize,
+    /// How many of them are leaked.
+    lost: usize,
+}
+
+static OWN: Mutex<BTreeMap<usize, Own>> = Mutex::new(BTreeMap::new());
+/// The imports of mappings, by the mappings' addresses.
+static MAPPINGS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+/// The first address of the import that an address is in.
+fn own(address: usize) -> Option<usize> {
+    let own = lock(&OWN);
+    let (base, import) = own.range(..=address).next_back()?;
+    (address - base < import.real.max(1)).then_some(*base)
+}
+
+/// What copies, fills and words find at an address.
+pub(crate) fn find(address: usize) -> Option<Found> {
+    let era = Era::now();
+    let mapping = match era {
+        Era::Early => None,
+        _ => lock(&MAPPINGS).range(..=address).next_back().map(|(mapping, base)| (*mapping, *base)),
+    };
+    let own = lock(&OWN);
+    if let Some((mapping, import)) = mapping.and_then(|(mapping, base)| Some((mapping, own.get(&base)?))) {
+        let (base, offset) = (import.memory.first(), address - mapping);
+        if era < Era::Seven && offset < import.size {
+            return Some(Found { address: base + offset, size: import.size, offset, real: import.real });
+        }
+    }
+    let (base, import) = own.range(..=address).next_back()?;
+    let offset = address - base;
+    match era {
+        Era::Early => (offset < import.size).then_some(Found { address, size: import.size, offset, real: import.real }),
+        Era::Seven => (offset < import.size.max(import.real)).then_some(Found {
+            address,
+            size: import.size.max(import.real),
+            offset,
+            real: import.real,
+        }),
+        _ if offset < import.real => die_because(
+            "memory of an import is used without a mapping: hipFree has ended it, or it is not mapped so far",
+        ),
+        _ => None,
+    }
+}
+
+/// `hipFree` and `hipHostFree` of what is no allocation.
+pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
+    let Some(base) = own(address) else { return Err(code::INVALID_VALUE) };
+    if Era::now() == Era::Early {
+        streams::drain(None);
+        die_because("before HIP 5.5 hipFree of a mapping ends the process");
+    }
+    if function == Function::Host {
+        return Err(code::INVALID_VALUE);
+    }
+    let mapping = lock(&MAPPINGS).contains_key(&address);
+    if !mapping && base != address {
+        die_because("hipFree of an address inside a mapping that is not its first");
+    }
+    // Whose device was never noted with it: the first one's.
+    streams::drain(Some(0));
+    if mapping {
+        lock(&MAPPINGS).remove(&address);
+        if cfg!(windows) || !Behaviour::ExtraReference.now() {
+            memory::free(address);
+        }
+    }
+    release(base);
+    Ok(())
+}
+
+/// Gives a reference of an import back.
+fn release(base: usize) {
+    let mut own = lock(&OWN);
+    let Some(import) = own.get_mut(&base) else { return };
+    import.references -= 1;
+    // On Windows it is the device's memory that stays: PAL opens allocations by handles that are none of the process's.
+    #[cfg(windows)]
+    if import.lost > 0 && import.references == import.lost {
+        import.references = 0;
+        import.memory.lose();
+    }
+    if import.references > 0 {
+        return;
+    }
+    let import = own.remove(&base);
+    drop(own);
+    lock(&MAPPINGS).retain(|_, of| *of != base);
+    if let Some(import) = import {
+        streams::keep(&import.memory);
+    }
+}
+
+entries! {
+    fn hipImportExternalMemory(memory: *mut usize, desc: *const c_void) gives memory
+        failing |_code| if !desc.is_null() { failed(Generation::now().memory(desc).handle) };
+    {
+        need()?;
+        if memory.is_null() || desc.is_null() {
+            if Era::now() == Era::Early {
+                die_because("before HIP 5.5 hipImportExternalMemory follows NULL");
+            }
+            return Err(code::INVALID_VALUE);
+        }
+        let desc = Generation::now().memory(desc).checked()?;
+        // Whatever fails, memory has run out.
+        let imported = given_memory(desc.kind, desc.handle).and_then(Imported::open).ok_or(code::OUT_OF_MEMORY)?;
+        let imported = keeping(imported, desc.handle);
+        let real = usize::try_from(imported.size()).unwrap_or(usize::MAX);
+        // Nobody compares the size with the real one: on Windows PAL is not told any.
+        let imported = Arc::new(imported.sized(desc.size));
+        let size = usize::try_from(imported.size()).unwrap_or(usize::MAX);
+        let own = Own { memory: imported.clone(), size, real, references: 1, lost: 0 };
+        lock(&OWN).insert(imported.first(), own);
+        give(memory, IMPORTED.insert(imported))
+    }
+
+    fn hipExternalMemoryGetMappedBuffer(pointer: *mut u64, memory: usize, desc: *const c_void) gives pointer {
+        need()?;
+        if memory == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        let era = Era::now();
+        let Some(memory) = IMPORTED.get(memory) else { die_because("there is no such external memory") };
+        let base = memory.first();
+        if era == Era::Early {
+            if pointer.is_null() {
+                die_because("before HIP 5.5 hipExternalMemoryGetMappedBuffer follows NULL");
+            }
+            return give(pointer, base as u64);
+        }
+        if pointer.is_null() || desc.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        let (offset, size) = Generation::now().buffer(desc)?;
+        let end = match era {
+            // The sum wraps around.
+            Era::Five | Era::Six => offset.wrapping_add(size),
+            _ => offset.checked_add(size).ok_or(code::INVALID_VALUE)?,
+        };
+        if end > memory.size() {
+            return Err(code::INVALID_VALUE);
+        }
+        let address = base.wrapping_add(usize::try_from(offset).unwrap_or(usize::MAX));
+        give(pointer, address as u64)?;
+        if let Some(own) = lock(&OWN).get_mut(&base) {
+            let lost = usize::from(Behaviour::ExtraReference.now());
+            own.references += 1 + lost;
+            own.lost += lost;
+        }
+        lock(&MAPPINGS).insert(address, base);
+        memory.note(address);
+        Ok(())
+    }
+
+    fn hipDestroyExternalMemory(memory: usize) {
+        need()?;
+        if memory == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        let Some(memory) = IMPORTED.remove(memory) else {
+            die_because("hipDestroyExternalMemory of what is no external memory, or not any more");
+        };
+        release(memory.first());
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! Graphs. Semaphores are in none of them.
+
+use std::collections::BTreeMap;
+use std::ffi::c_uint;
+use std::sync::Mutex;
+
+use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::lock;
+use gpu_interop_sim_device::graph::{self, GRAPHS, READY};
+use gpu_interop_sim_device::stream::Stream;
+use gpu_interop_sim_device::{capture_mode, code, entries};
+
+use crate::device::need;
+use crate::missing::{Missing, die_because};
+use crate::{capture, give, streams};
+
+/// `hipGraphInstantiateFlagAutoFreeOnLaunch` and, since HIP 6, `..UseNodePriority`.
+const FLAGS: u64 = 1;
+const PRIORITY: u64 = 8;
+/// `hipStreamCaptureStatusNone` and `..Active`.
+const NONE: c_uint = 0;
+const ACTIVE: c_uint = 1;
+
+/// On which stream a graph was launched last.
+static LAUNCHED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+entries! {
+    fn hipStreamBeginCapture(stream: usize, mode: c_uint) {
+        need()?;
+        capture::begin(stream, mode)
+    }
+
+    fn hipStreamEndCapture(stream: usize, graph: *mut usize) gives graph {
+        need()?;
+        if graph.is_null() && Era::now() < Era::Seven {
+            return Err(code::INVALID_VALUE);
+        }
+        let ended = capture::end(stream);
+        if ended == Err(code::CAPTURE_INVALIDATED) {
+            // Where it failed for what was done meanwhile, there is a null result.
+            let _ = give(graph, 0);
+        }
+        let ended = ended?;
+        if graph.is_null() {
+            return graph::destroy(&GRAPHS, ended);
+        }
+        give(graph, ended)
+    }
+
+    fn hipThreadExchangeStreamCaptureMode(mode: *mut c_uint) {
+        need()?;
+        if mode.is_null() || mode.read() > capture_mode::RELAXED {
+            return Err(code::INVALID_VALUE);
+        }
+        mode.write(capture_mode::exchange(mode.read()));
+        Ok(())
+    }
+
+    fn hipGraphInstantiateWithFlags(ready: *mut usize, graph: usize, flags: u64) gives ready {
+        need()?;
+        let known = if Era::now() >= Era::Six { [0, FLAGS, PRIORITY] } else { [0, FLAGS, FLAGS] };
+        if ready.is_null() || graph == 0 || !known.contains(&flags) {
+            return Err(code::INVALID_VALUE);
+        }
+        if GRAPHS.get(graph).is_none() {
+            die_because("a graph is instantiated that is none");
+        }
+        give(ready, graph::instantiate(graph)?)
+    }
+
+    fn hipGraphLaunch(graph: usize, stream: usize) {
+        need()?;
+        if READY.get(graph).is_none() {
+            return Err(code::INVALID_VALUE);
+        }
+        let (here, _) = streams::for_work(stream, &Missing::GRAPH)?;
+        lock(&LAUNCHED).insert(graph, here);
+        graph::launch(graph, here)
+    }
+
+    fn hipGraphExecDestroy(graph: usize) {
+        if graph == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        if READY.get(graph).is_none() {
+            die_because("a graph is destroyed that is none, or not any more");
+        }
+        let launched = lock(&LAUNCHED).remove(&graph);
+        // Later versions leave it to the end of the work.
+        if let Some(stream) = launched.filter(|_| Era::now() == Era::Five).and_then(Stream::of) {
+            stream.drain();
+        }
+        graph::destroy(&READY, graph)
+    }
+
+    fn hipGraphDestroy(graph: usize) {
+        if graph == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        graph::destroy(&GRAPHS, graph).map_err(|_| code::ILLEGAL_STATE)
+    }
+
+    fn hipStreamGetCaptureInfo_v2(
+        stream: usize,
+        status: *mut c_uint,
+        id: *mut u64,
+        graph: *mut usize,
+        nodes: *mut *const usize,
+        count: *mut usize,
+    ) gives status {
+        need()?;
+        if status.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        if stream == 0 {
+            return if Era::now() == Era::Early { Err(code::UNKNOWN) } else { give(status, NONE) };
+        }
+        let (here, found) = streams::find(stream, &Missing::GRAPH)?;
+        let Some(recording) = found.recording() else { return give(status, NONE) };
+        give(status, ACTIVE)?;
+        // Whoever wants to know the rest says where; there is nothing behind a graph's handle here.
+        let _ = give(id, 1);
+        let _ = give(graph, here);
+        let _ = give(nodes, if recording.length() == 0 { std::ptr::null() } else { graph::last_kept(here)? });
+        let _ = give(count, recording.length().min(1));
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Which addresses the runtime knows: it looks them up wherever one is given to it.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::Mutex;
+
+use gpu_interop_sim_abi::hip::device;
+use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::lock;
+use gpu_interop_sim_device::{code, memory};
+
+use crate::missing::die_because;
+use crate::{external, physical, streams};
+
+/// What was allocated.
+#[derive(Debug, Clone, Copy)]
+struct Allocation {
+    size: usize,
+    device: c_int,
+}
+
+/// Allocations by their first address.
+static ALLOCATIONS: Mutex<BTreeMap<usize, Allocation>> = Mutex::new(BTreeMap::new());
+
+/// Memory at an address that the runtime knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Where the runtime's own copies, fills and words go, which is not always the address.
+    pub(crate) address: usize,
+    /// Bytes of the memory as the runtime has it, before the address, and of the memory as it is.
+    pub(crate) size: usize,
+    pub(crate) offset: usize,
+    pub(crate) real: usize,
+}
+
+impl Found {
+    /// How many bytes there are from the address on.
+    pub(crate) fn rest(&self) -> usize {
+        self.size.saturating_sub(self.offset)
+    }
+}
+
+/// Allocates, on the current device or for it; nothing for nothing.
+pub(crate) fn allocate(size: usize) -> Result<usize, u32> {
+    if size == 0 {
+        return Ok(0);
+    }
+    let address = memory::allocate(size).ok_or(code::OUT_OF_MEMORY)?;
+    lock(&ALLOCATIONS).insert(address, Allocation { size, device: device::current() });
+    Ok(address)
+}
+
+/// The allocation that an address is in: its first address, and what it is.
+fn allocation(address: usize) -> Option<(usize, Allocation)> {
+    let (base, allocation) = lock(&ALLOCATIONS).range(..=address).next_back().map(|(base, it)| (*base, *it))?;
+    (address - base < allocation.size).then_some((base, allocation))
+}
+
+/// What is at an address; `None` if the runtime does not know it.
+pub(crate) fn find(address: usize) -> Option<Found> {
+    match allocation(address) {
+        Some((base, allocation)) => {
+            Some(Found { address, size: allocation.size, offset: address - base, real: allocation.size })
+        }
+        None => external::find(address).or_else(|| physical::find(address)),
+    }
+}
+
+/// A word that a stream writes or waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Word {
+    address: usize,
+    /// All of it is in one piece of memory, and it lies as words do.
+    reachable: bool,
+}
+
+impl Word {
+    /// The address; the device has a page fault where it cannot reach the word.
+    pub(crate) fn reachable(self) -> Result<usize, u32> {
+        if self.reachable {
+            Ok(self.address)
+        } else {
+            page_fault("a word is partly outside of its memory, or not aligned")
+        }
+    }
+}
+
+/// The word of `size` bytes at an address. The runtime looks only whether it begins in memory.
+pub(crate) fn word(address: usize, size: usize) -> Result<Word, u32> {
+    let found = find(address).filter(|_| address != 0).ok_or(code::INVALID_VALUE)?;
+    Ok(Word { address: found.address, reachable: found.rest() >= size && found.address.is_multiple_of(size) })
+}
+
+/// The device accesses what is not there: the process ends, and since HIP 7.2 the work fails.
+pub(crate) fn page_fault(what: &str) -> Result<usize, u32> {
+    /// `hipErrorIllegalAddress`.
+    const ILLEGAL_ADDRESS: u32 = 700;
+    if Era::now() >= Era::Seven { Err(ILLEGAL_ADDRESS) } else { die_because(what) }
+}
+
+/// Who frees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Function {
+    /// `hipFree`.
+    Device,
+    /// `hipHostFree`.
+    Host,
+}
+
+/// Frees what an address is in, also if that is not its first one, once all work of its device has run. Nothing is freed
+/// where there is nothing. Either function frees either sort of allocation.
+pub(crate) fn free(address: usize, function: Function) -> Result<(), u32> {
+    if address == 0 {
+        return Ok(());
+    }
+    let Some((base, allocation)) = allocation(address) else {
+        // Success, though it is not to be freed so; whoever unmaps it afterwards succeeds too.
+        return if physical::is_mapped(address) { Ok(()) } else { external::free(address, function) };
+    };
+    streams::drain(Some(allocation.device));
+    lock(&ALLOCATIONS).remove(&base);
+    if memory::free(base) { Ok(()) } else { Err(code::INVALID_VALUE) }
+}
+
+/// What a fill of `size` bytes at an address fills; `None` if the device meets nothing there.
+pub(crate) fn fill(address: usize, size: usize) -> Result<Option<usize>, u32> {
+    let found = find(address).filter(|_| address != 0).ok_or(code::INVALID_VALUE)?;
+    if size <= found.rest() {
+        return Ok((found.offset + size <= found.real).then_some(found.address));
+    }
+    if Era::now() > Era::Early || size > found.size {
+        return Err(code::INVALID_VALUE);
+    }
+    die_because("HIP 5.2 fills memory past its end if the fill does not begin at its first byte")
+}
+
+/// One side of a copy: where it really is. What the runtime does not know is the host's.
+pub(crate) fn side(address: usize, size: usize) -> Result<(usize, bool), u32> {
+    match find(address) {
+        Some(found) if found.rest() < size => Err(code::INVALID_VALUE),
+        Some(found) => Ok((found.address, true)),
+        None => Ok((address, false)),
+    }
+}

@@ -1,0 +1,265 @@
+//! Streams, events, and what orders their work.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Mutex;
+
+use gpu_interop_sim_abi::hip::behaviour::Behaviour;
+use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::lock;
+use gpu_interop_sim_device::event::{EVENTS, Event};
+use gpu_interop_sim_device::stream::Stream;
+use gpu_interop_sim_device::word::{Condition, Word};
+use gpu_interop_sim_device::work::HostFunction;
+use gpu_interop_sim_device::{code, entries, lost, work};
+
+use crate::device::need;
+use crate::missing::{DESTROYED, Missing, die_because};
+use crate::queue::Sort;
+use crate::{address, capture, give, memory, streams};
+
+/// `hipEventBlockingSync`, `hipEventDisableTiming`, `hipEventInterprocess`, and two flags of releases.
+const EVENT_FLAGS: u32 = 1 | 2 | 0x4000_0000 | 0x8000_0000;
+const EVENT_RELEASES: u32 = 0x4000_0000 | 0x8000_0000;
+const INTERPROCESS: u32 = 4;
+
+/// `hipStreamWaitValueGte` and its kin. The first is documented as `>=`, without wrapping around. Before HIP 5.5 it is
+/// also what every other number means.
+fn condition(flags: u32) -> Result<Condition, u32> {
+    match Condition::of(Condition::AtLeast, flags) {
+        Some(condition) => Ok(condition),
+        None if Era::now() == Era::Early => Ok(Condition::AtLeast),
+        None => Err(code::INVALID_VALUE),
+    }
+}
+
+/// Enqueues what a word is written or waited for with. Versions that do not record it do it at once.
+fn enqueue(stream: &Stream, run: impl Fn() -> Result<(), u32> + Send + Sync + 'static) {
+    if Behaviour::RecordsWords.now() { stream.enqueue(run) } else { stream.enqueue_now(run) }
+}
+
+/// The words that streams wait for now, with how many do.
+static WAITED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+/// A stream waits for a word while this lives.
+struct Waited(usize);
+
+impl Waited {
+    fn begin(word: usize) -> Self {
+        *lock(&WAITED).entry(word).or_default() += 1;
+        Self(word)
+    }
+
+    /// Whether a stream waits for the word.
+    fn is(word: usize) -> bool {
+        lock(&WAITED).contains_key(&word)
+    }
+}
+
+impl Drop for Waited {
+    fn drop(&mut self) {
+        let mut waited = lock(&WAITED);
+        match waited.get_mut(&self.0) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(waited.remove(&self.0)),
+        }
+    }
+}
+
+/// Has a stream wait for a word.
+///
+/// # Safety
+/// The word is there until the stream has seen it.
+unsafe fn wait(stream: usize, pointer: u64, value: Word, mask: u64, flags: u32) -> Result<(), u32> {
+    need()?;
+    let (condition, word) = (condition(flags)?, memory::word(address(pointer), value.size())?);
+    let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
+    enqueue(&stream, move || {
+        let word = word.reachable()?;
+        let _waited_for = Waited::begin(word);
+        // SAFETY: the caller's promise.
+        unsafe { value.wait(word, mask, condition) };
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Has a stream write a word.
+///
+/// # Safety
+/// The word is there until it is written.
+unsafe fn write(stream: usize, pointer: u64, value: Word) -> Result<(), u32> {
+    need()?;
+    let word = memory::word(address(pointer), value.size())?;
+    let (_, stream) = streams::for_work(stream, &Missing::WORD)?;
+    enqueue(&stream, move || {
+        let word = word.reachable()?;
+        if Behaviour::WritesReleaseNothing.now() && Waited::is(word) {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        lost::touch(|| unsafe { value.store(word) });
+        Ok(())
+    });
+    Ok(())
+}
+
+/// The event of a handle.
+fn event(handle: usize) -> Result<std::sync::Arc<Event>, u32> {
+    if handle == 0 {
+        return Err(code::INVALID_HANDLE);
+    }
+    Ok(EVENTS.get(handle).unwrap_or_else(|| die_because("a destroyed event is used, or what never was one")))
+}
+
+/// Fails without a mask. Which bits it has is not looked at.
+fn check_mask(size: u32, mask: *const u32) -> Result<(), u32> {
+    if size == 0 || mask.is_null() { Err(code::INVALID_VALUE) } else { Ok(()) }
+}
+
+entries! {
+    fn hipStreamCreateWithFlags(stream: *mut usize, flags: c_uint) gives stream {
+        need()?;
+        if stream.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        give(stream, streams::create(flags, Sort::Priority(0))?)
+    }
+
+    // Any number will do: it is brought between those that there are.
+    fn hipStreamCreateWithPriority(stream: *mut usize, flags: c_uint, priority: c_int) gives stream {
+        need()?;
+        if stream.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        give(stream, streams::create(flags, Sort::Priority(priority))?)
+    }
+
+    fn hipExtStreamCreateWithCUMask(stream: *mut usize, size: u32, mask: *const u32) gives stream {
+        need()?;
+        if stream.is_null() {
+            return Err(code::INVALID_HANDLE);
+        }
+        check_mask(size, mask)?;
+        give(stream, streams::create(0, Sort::Own)?)
+    }
+
+    fn hipStreamDestroy(stream: usize) {
+        need()?;
+        streams::destroy(stream)
+    }
+
+    fn hipStreamSynchronize(stream: usize) {
+        need()?;
+        let (here, found) = streams::find(stream, &Missing::STREAM)?;
+        if here != 0 {
+            capture::allow_stream(&found)?;
+        }
+        if found.recording().is_some() {
+            found.drain();
+            return Ok(());
+        }
+        streams::ask(here, &found);
+        let done = found.synchronize();
+        streams::known(here);
+        done
+    }
+
+    fn hipStreamQuery(stream: usize) {
+        need()?;
+        let (here, found) = streams::find(stream, &Missing::STREAM)?;
+        if here != 0 {
+            capture::allow_stream(&found)?;
+        }
+        streams::ask(here, &found);
+        let idle = if found.recording().is_some() { !found.is_busy() } else { found.is_idle()? };
+        if idle { Ok(()) } else { Err(code::NOT_READY) }
+    }
+
+    fn hipStreamWaitEvent(stream: usize, event: usize, flags: c_uint) {
+        need()?;
+        if event == 0 {
+            return Err(code::INVALID_HANDLE);
+        }
+        let (here, found) = streams::for_work(stream, &Missing::WAIT_EVENT)?;
+        match (flags, Era::now()) {
+            (0, _) => {}
+            // `hipEventWaitExternal`, of graphs.
+            (1, era) if era >= Era::Six => die_because("hipStreamWaitEvent with a flag where no graph is recorded"),
+            _ => return Err(code::INVALID_VALUE),
+        }
+        self::event(event)?;
+        if capture::wait(here, &found, event)? { Ok(()) } else { work::wait_event(here, event, 0) }
+    }
+
+    fn hipEventCreateWithFlags(event: *mut usize, flags: c_uint) gives event {
+        need()?;
+        let known = if Era::now() == Era::Early { EVENT_FLAGS | INTERPROCESS } else { EVENT_FLAGS };
+        if event.is_null() || flags & !known != 0 || flags & EVENT_RELEASES == EVENT_RELEASES {
+            return Err(code::INVALID_VALUE);
+        }
+        give(event, EVENTS.insert(Event::default()))
+    }
+
+    fn hipEventDestroy(event: usize) {
+        need()?;
+        if event == 0 {
+            return Err(code::INVALID_HANDLE);
+        }
+        match EVENTS.remove(event) {
+            Some(_) => Ok(()),
+            None if Era::now() == Era::Early => die_because("an event is destroyed that is none, or not any more"),
+            None => Err(DESTROYED),
+        }
+    }
+
+    fn hipEventRecord(event: usize, stream: usize) {
+        need()?;
+        if event == 0 {
+            return Err(code::INVALID_HANDLE);
+        }
+        let (here, found) = streams::for_work(stream, &Missing::RECORD_EVENT)?;
+        let it = self::event(event)?;
+        if capture::record(event, here, &found) { Ok(()) } else { found.record(&it) }
+    }
+
+    fn hipEventQuery(event: usize) {
+        need()?;
+        let it = self::event(event)?;
+        capture::allow_query(event)?;
+        if it.is_complete() { Ok(()) } else { Err(code::NOT_READY) }
+    }
+
+    fn hipEventSynchronize(event: usize) {
+        need()?;
+        let it = self::event(event)?;
+        capture::allow_query(event)?;
+        if let Some(record) = it.last() {
+            record.wait();
+        }
+        Ok(())
+    }
+
+    fn hipStreamWaitValue32(stream: usize, pointer: u64, value: u32, flags: c_uint, mask: u32) {
+        wait(stream, pointer, Word::Narrow(value), u64::from(mask), flags)
+    }
+
+    fn hipStreamWaitValue64(stream: usize, pointer: u64, value: u64, flags: c_uint, mask: u64) {
+        wait(stream, pointer, Word::Wide(value), mask, flags)
+    }
+
+    // The flags are documented as ignored.
+    fn hipStreamWriteValue32(stream: usize, pointer: u64, value: u32, _flags: c_uint) {
+        write(stream, pointer, Word::Narrow(value))
+    }
+
+    fn hipStreamWriteValue64(stream: usize, pointer: u64, value: u64, _flags: c_uint) {
+        write(stream, pointer, Word::Wide(value))
+    }
+
+    fn hipLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {
+        need()?;
+        let (here, _) = streams::for_work(stream, &Missing::HOST_FUNCTION)?;
+        work::host_function(here, function, data)
+    }
+}

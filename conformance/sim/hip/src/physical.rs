@@ -1,0 +1,183 @@
+//! Virtual memory management: memory that can be exported, on Linux only. What asks for Win32 handles is refused.
+
+use std::collections::BTreeSet;
+use std::ffi::c_uint;
+use std::sync::Mutex;
+
+use cubecl_hip_sys as hip;
+use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::hip::physical::{Access, Prop, access, numbers};
+use gpu_interop_sim_abi::lock;
+use gpu_interop_sim_device::system::Export;
+use gpu_interop_sim_device::{code, device, entries, physical};
+
+use crate::device::{has_virtual_memory, need};
+use crate::memory::Found;
+use crate::missing::die_because;
+use crate::{address, give};
+
+const NO_HANDLE: u32 = hip::hipMemAllocationHandleType_hipMemHandleTypeNone;
+const DESCRIPTOR: u32 = hip::hipMemAllocationHandleType_hipMemHandleTypePosixFileDescriptor;
+
+const DEVICE: u32 = hip::hipMemLocationType_hipMemLocationTypeDevice;
+const NO_ACCESS: u32 = hip::hipMemAccessFlags_hipMemAccessFlagsProtNone;
+const READ: u32 = hip::hipMemAccessFlags_hipMemAccessFlagsProtRead;
+const READ_WRITE: u32 = hip::hipMemAccessFlags_hipMemAccessFlagsProtReadWrite;
+
+/// Where memory is mapped, by its first address.
+static MAPPED: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+/// Whether memory is mapped there, from this address on.
+pub(crate) fn is_mapped(address: usize) -> bool {
+    lock(&MAPPED).contains(&(address as u64))
+}
+
+/// More than any device has, bytes.
+const MOST: usize = 1 << 40;
+/// `hipMemLocationTypeHost`: since HIP 7 memory can be there.
+const HOST: u32 = 2;
+
+/// What copies and fills find at an address of reserved ones.
+pub(crate) fn find(address: usize) -> Option<Found> {
+    let (address, range) = physical::reserved(address as u64).ok()?;
+    Some(Found { address, size: range.length(), offset: address - range.base(), real: range.length() })
+}
+
+/// Fails on devices without virtual memory management.
+fn need_virtual_memory() -> Result<(), u32> {
+    need()?;
+    if has_virtual_memory() { Ok(()) } else { Err(code::INVALID_VALUE) }
+}
+
+entries! {
+    fn hipMemGetAllocationGranularity(granularity: *mut usize, prop: *const Prop, option: c_uint) gives granularity {
+        need()?;
+        if granularity.is_null() || prop.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        // Whatever handles are asked for: only what creates the memory looks at them.
+        let [kind, _, location, device] = numbers(prop);
+        if !(location == HOST && Era::now() >= Era::Seven) {
+            physical::check([kind, NO_HANDLE, location, device])?;
+        }
+        match Era::now() {
+            // Not supported: HIP 5.7 answers nothing with success.
+            Era::Five if !has_virtual_memory() => give(granularity, 0),
+            _ if option > 1 => Err(code::INVALID_VALUE),
+            _ => {
+                need_virtual_memory()?;
+                give(granularity, physical::granularity())
+            }
+        }
+    }
+
+    fn hipMemCreate(handle: *mut u64, size: usize, prop: *const Prop, flags: u64) gives handle {
+        need()?;
+        if handle.is_null() || prop.is_null() || flags != 0 || size == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        if !has_virtual_memory() {
+            return Err(if Era::now() == Era::Early { code::INVALID_VALUE } else { code::NOT_SUPPORTED });
+        }
+        let [kind, handles, location, device] = numbers(prop);
+        physical::check([kind, NO_HANDLE, location, device]).map_err(|error| {
+            let other_device = physical::check([kind, NO_HANDLE, location, 0]).is_ok();
+            if other_device && Era::now() >= Era::Seven { code::INVALID_DEVICE } else { error }
+        })?;
+        if ![NO_HANDLE, DESCRIPTOR].contains(&handles) {
+            return Err(code::NOT_SUPPORTED);
+        }
+        physical::check([kind, handles, location, device])?;
+        if size > MOST {
+            return Err(code::OUT_OF_MEMORY);
+        }
+        give(handle, physical::create(size, flags)?)
+    }
+
+    fn hipMemRelease(handle: u64) {
+        need()?;
+        if handle == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        if !has_virtual_memory() {
+            return Ok(());
+        }
+        physical::release(handle).map_err(|_| die_because("memory is released that is none, or not any more"))
+    }
+
+    fn hipMemAddressReserve(pointer: *mut u64, size: usize, alignment: usize, _hint: u64, flags: u64) gives pointer {
+        need()?;
+        if pointer.is_null() || flags != 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        if !has_virtual_memory() {
+            // With success, and without a result.
+            return if Era::now() == Era::Early { Ok(()) } else { give(pointer, 0) };
+        }
+        let reserved = physical::reserve(size, alignment, flags);
+        give(pointer, reserved.map_err(|_| if Era::now() >= Era::Seven { code::INVALID_VALUE } else { code::OUT_OF_MEMORY })?)
+    }
+
+    fn hipMemAddressFree(pointer: u64, size: usize) {
+        need_virtual_memory()?;
+        if pointer == 0 || size == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        if physical::RESERVED.get(address(pointer)).is_none() {
+            die_because("hipMemAddressFree of what was not reserved");
+        }
+        physical::unreserve(pointer, size)?;
+        // What was not unmapped goes with its addresses, which other memory may get.
+        lock(&MAPPED).remove(&pointer);
+        Ok(())
+    }
+
+    fn hipMemMap(pointer: u64, size: usize, offset: usize, handle: u64, flags: u64) {
+        need_virtual_memory()?;
+        physical::map(pointer, size, offset, handle, flags)?;
+        lock(&MAPPED).insert(pointer);
+        Ok(())
+    }
+
+    fn hipMemUnmap(pointer: u64, size: usize) {
+        need_virtual_memory()?;
+        if pointer == 0 || size == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        if !lock(&MAPPED).remove(&pointer) {
+            if Era::now() == Era::Six {
+                die_because("before HIP 7.2 hipMemUnmap follows what is not mapped");
+            }
+            return Err(code::INVALID_VALUE);
+        }
+        physical::unmap(pointer, size)
+    }
+
+    fn hipMemSetAccess(pointer: u64, size: usize, desc: *const Access, count: usize) {
+        need_virtual_memory()?;
+        if desc.is_null() || count != 1 {
+            return Err(code::INVALID_VALUE);
+        }
+        let [location, device, flags] = access(desc);
+        let known = [NO_ACCESS, READ, READ_WRITE].contains(&flags) && location == DEVICE;
+        if !device::exists(device.cast_signed()) || (Era::now() >= Era::Seven && !known) {
+            return Err(code::INVALID_VALUE);
+        }
+        if flags == NO_ACCESS {
+            return Ok(());
+        }
+        physical::allow(pointer, size, [DEVICE, READ_WRITE])
+    }
+
+    fn hipMemExportToShareableHandle(shareable: *mut Export, handle: u64, kind: c_uint, flags: u64) {
+        need_virtual_memory()?;
+        if shareable.is_null() && kind == DESCRIPTOR && flags == 0 && Era::now() == Era::Six {
+            die_because("HIP 6 follows NULL where a handle is exported to");
+        }
+        // There is no memory that was made for another kind.
+        if shareable.is_null() || kind != DESCRIPTOR {
+            return Err(code::INVALID_VALUE);
+        }
+        give(shareable, physical::export(handle, kind, flags)?)
+    }
+}

@@ -1,0 +1,149 @@
+//! External semaphores, which the runtime has on Windows. Graphs record none.
+
+use std::ffi::{c_uint, c_void};
+use std::{ptr, slice};
+
+use cubecl_hip_sys as hip;
+use gpu_interop_sim_abi::hip::behaviour::Behaviour;
+use gpu_interop_sim_abi::hip::era::Era;
+use gpu_interop_sim_abi::hip::generation::{CHECKS_KINDS, Generation, Handle};
+use gpu_interop_sim_device::semaphore::{Point, SEMAPHORES, Semaphore, batch};
+use gpu_interop_sim_device::system::Given;
+use gpu_interop_sim_device::{code, die, entries};
+
+use crate::device::need;
+use crate::handle::given;
+use crate::missing::{Missing, die_because};
+use crate::{give, streams};
+
+/// The last kind that gets as far as being opened, of those that begin with 1.
+const LAST: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeD3D12Fence;
+const OPAQUE_FD: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueFd;
+const KMT: u32 = hip::hipExternalSemaphoreHandleType_enum_hipExternalSemaphoreHandleTypeOpaqueWin32Kmt;
+
+/// Opens what was given; `None` if there is nothing of this kind.
+///
+/// # Safety
+/// The import's description is still there.
+unsafe fn open(kind: u32, handle: Handle) -> Option<Semaphore> {
+    let kind = match kind {
+        OPAQUE_FD => return None,
+        LAST if Behaviour::NoFence.now() => return None,
+        LAST if Behaviour::FenceAsKmt.now() => KMT,
+        kind => kind,
+    };
+    // Names are never used.
+    // SAFETY: the caller's promise.
+    let given = match unsafe { given(kind, handle) } {
+        Given::Object { handle, .. } => Given::Object { handle, name: ptr::null() },
+        number @ Given::Kmt(_) => number,
+    };
+    Semaphore::open(given)
+}
+
+/// The semaphores of a batch up to the first that is wrong, and whether all are right. NULL and any flag are wrong
+/// (`hipSignalExternalSemaphoresAsync` of CLR 6), and what came before stays enqueued.
+///
+/// # Safety
+/// The arrays are NULL, or have as many elements, which are there as long as what is answered.
+unsafe fn right<'a>(
+    semaphores: *const usize,
+    params: *const c_void,
+    count: c_uint,
+) -> Result<(&'a [usize], bool), u32> {
+    if semaphores.is_null() || params.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    // SAFETY: the caller's promise.
+    let semaphores = unsafe { slice::from_raw_parts(semaphores, count as usize) };
+    let refuses_flags = Era::now() >= Era::Six;
+    // SAFETY: the caller's promise.
+    let flags = |index| unsafe { Generation::now().flags(params, index) };
+    let wrong = |(index, semaphore): (usize, &usize)| *semaphore == 0 || (refuses_flags && flags(index) != 0);
+    let right = semaphores.iter().enumerate().position(wrong).unwrap_or(semaphores.len());
+    Ok((&semaphores[..right], right == semaphores.len()))
+}
+
+/// The point of an element, whose flags were looked at: no runtime has keyed mutexes.
+///
+/// # Safety
+/// There is such an element.
+unsafe fn point(params: *const c_void, index: usize) -> (Point, u32) {
+    // SAFETY: the caller's promise.
+    let [value, key] = unsafe { Generation::now().value_and_key(params, index) };
+    (Point { value, key, timeout_ms: 0 }, 0)
+}
+
+entries! {
+    fn hipImportExternalSemaphore(semaphore: *mut usize, desc: *const c_void) gives semaphore {
+        need()?;
+        if semaphore.is_null() || desc.is_null() {
+            return Err(code::INVALID_VALUE);
+        }
+        // The flags are never looked at (CLR, `hipImportExternalSemaphore`).
+        let (kind, handle, _flags) = Generation::now().semaphore(desc);
+        let checks = Generation::now().version() >= CHECKS_KINDS;
+        if checks && (!(OPAQUE_FD..=LAST).contains(&kind) || handle.object()[0].is_null()) {
+            return Err(code::INVALID_VALUE);
+        }
+        let failed = if Era::now() == Era::Early { code::INVALID_VALUE } else { code::NOT_SUPPORTED };
+        give(semaphore, SEMAPHORES.insert(open(kind, handle).ok_or(failed)?))
+    }
+
+    fn hipDestroyExternalSemaphore(semaphore: usize) {
+        need()?;
+        if semaphore == 0 {
+            return Err(code::INVALID_VALUE);
+        }
+        SEMAPHORES.remove(semaphore).unwrap_or_else(|| die());
+        Ok(())
+    }
+
+    // Neither is recorded: they are run at once where a graph is.
+    fn hipSignalExternalSemaphoresAsync(
+        semaphores: *const usize,
+        params: *const c_void,
+        count: c_uint,
+        stream: usize,
+    ) {
+        need()?;
+        let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
+        let (some, all) = right(semaphores, params, count)?;
+        if !some.is_empty() {
+            stream.enqueue_now(batch::signals(some, &|index| point(params, index))?);
+        }
+        if all { Ok(()) } else { Err(code::INVALID_VALUE) }
+    }
+
+    fn hipWaitExternalSemaphoresAsync(
+        semaphores: *const usize,
+        params: *const c_void,
+        count: c_uint,
+        stream: usize,
+    ) {
+        need()?;
+        let (_, stream) = streams::for_work(stream, &Missing::KERNEL)?;
+        let (some, all) = right(semaphores, params, count)?;
+        if !some.is_empty() {
+            stream.enqueue_now(batch::waits(some, &|index| point(params, index))?);
+        }
+        if all { Ok(()) } else { Err(code::INVALID_VALUE) }
+    }
+
+    fn hipGraphExecExternalSemaphoresSignalNodeSetParams(graph: usize, node: usize, params: *const c_void) {
+        set_params(graph, node, params)
+    }
+
+    fn hipGraphExecExternalSemaphoresWaitNodeSetParams(graph: usize, node: usize, params: *const c_void) {
+        set_params(graph, node, params)
+    }
+}
+
+/// Replaces what a node does. That it is of semaphores is not looked at, and nothing here makes such nodes: another's memory
+/// is overwritten.
+fn set_params(graph: usize, node: usize, params: *const c_void) -> Result<(), u32> {
+    if graph == 0 || node == 0 || params.is_null() {
+        return Err(code::INVALID_VALUE);
+    }
+    die_because("a node of a graph that has no semaphores is given some")
+}

@@ -1,0 +1,197 @@
+//! Attribute lists: keys with their values, as bytes.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::slice;
+use std::sync::{Arc, Mutex};
+
+use gpu_interop_sim_abi::lock;
+
+use crate::behaviour::Behaviour;
+use crate::{Pair, error, panics};
+
+/// Values by key. Aligned as any type asks for.
+pub(crate) type Values = BTreeMap<i32, Stored>;
+
+/// A value, at an address that stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored {
+    words: Box<[u64]>,
+    length: usize,
+}
+
+impl Stored {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        let mut words = vec![0_u64; bytes.len().div_ceil(8)].into_boxed_slice();
+        // SAFETY: the words are at least as many bytes, and apart.
+        unsafe { words.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Self { words, length: bytes.len() }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the words are at least as many bytes.
+        unsafe { slice::from_raw_parts(self.words.as_ptr().cast(), self.length) }
+    }
+
+    pub(crate) fn u32s(&self) -> Vec<u32> {
+        self.bytes().chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_ne_bytes).collect()
+    }
+
+    pub(crate) fn u64s(&self) -> Vec<u64> {
+        self.bytes().chunks_exact(8).filter_map(|word| word.try_into().ok()).map(u64::from_ne_bytes).collect()
+    }
+
+    pub(crate) fn bool(&self) -> bool {
+        self.bytes().first() == Some(&1)
+    }
+}
+
+/// What an attribute list is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Unreconciled,
+    Reconciled,
+    /// Of a reconciliation that failed. NVIDIA's guides forbid to read and write it; here either ends the process.
+    Conflict,
+}
+
+/// An attribute list.
+#[derive(Debug)]
+pub(crate) struct List {
+    /// The module that it was made with.
+    pub(crate) module: usize,
+    pub(crate) sort: Sort,
+    pub(crate) values: Mutex<Values>,
+}
+
+impl List {
+    pub(crate) fn new(module: usize, sort: Sort, values: Values) -> Self {
+        Self { module, sort, values: Mutex::new(values) }
+    }
+
+    /// A list of conflicts, as `behaviour` has it: none is given as 0.
+    pub(crate) fn of_conflict(module: usize, behaviour: &Behaviour, insert: impl FnOnce(Self) -> usize) -> usize {
+        if behaviour.has("no_conflict_list") { 0 } else { insert(Self::new(module, Sort::Conflict, Values::new())) }
+    }
+
+    /// Whether it is reconciled. Ends the process if it may not be used at all.
+    pub(crate) fn is_reconciled(&self) -> bool {
+        match self.sort {
+            Sort::Unreconciled => false,
+            Sort::Reconciled => true,
+            Sort::Conflict => panics("attributes of a conflict list were read or set"),
+        }
+    }
+
+    /// Sets values, in any order: none is set if one cannot be. `check` says whether a key may be set to so many bytes, beside
+    /// the values of this call and of those before.
+    ///
+    /// # Safety
+    /// There are so many pairs, whose values have the lengths that they say.
+    pub(crate) unsafe fn set(
+        &self,
+        pairs: *const Pair,
+        count: usize,
+        check: impl Fn(i32, &[u8], &Values) -> bool,
+    ) -> Result<(), u32> {
+        if self.is_reconciled() || pairs.is_null() || count == 0 {
+            return Err(error::BAD_PARAMETER);
+        }
+        let mut values = lock(&self.values);
+        let mut new = values.clone();
+        // SAFETY: the caller's promise.
+        let pairs = unsafe { slice::from_raw_parts(pairs, count) };
+        for pair in pairs {
+            if pair.value.is_null() || pair.len == 0 || new.contains_key(&pair.key) {
+                return Err(error::BAD_PARAMETER);
+            }
+            // SAFETY: the caller's promise.
+            let bytes = unsafe { slice::from_raw_parts(pair.value.cast::<u8>(), pair.len) };
+            new.insert(pair.key, Stored::new(bytes));
+        }
+        let allowed = |pair: &Pair| new.get(&pair.key).is_some_and(|stored| check(pair.key, stored.bytes(), &new));
+        if !pairs.iter().all(allowed) {
+            return Err(error::BAD_PARAMETER);
+        }
+        *values = new;
+        Ok(())
+    }
+
+    /// Gives the addresses of values, which stay until the list is freed. `check` says whether a key may be asked for.
+    ///
+    /// # Safety
+    /// There are so many pairs.
+    pub(crate) unsafe fn get(
+        &self,
+        pairs: *mut Pair,
+        count: usize,
+        check: impl Fn(i32, bool) -> bool,
+    ) -> Result<(), u32> {
+        let reconciled = self.is_reconciled();
+        if pairs.is_null() || count == 0 {
+            return Err(error::BAD_PARAMETER);
+        }
+        let values = lock(&self.values);
+        // SAFETY: the caller's promise.
+        for pair in unsafe { slice::from_raw_parts_mut(pairs, count) } {
+            if !check(pair.key, reconciled) {
+                return Err(error::BAD_PARAMETER);
+            }
+            let stored = values.get(&pair.key);
+            pair.value = stored.map_or(std::ptr::null::<c_void>(), |stored| stored.words.as_ptr().cast());
+            pair.len = stored.map_or(0, |stored| stored.length);
+        }
+        Ok(())
+    }
+}
+
+/// The lists of a call that reconciles: none of them reconciled or named twice, all of one module.
+///
+/// # Safety
+/// There are so many handles.
+pub(crate) unsafe fn inputs(
+    lists: *const usize,
+    count: usize,
+    list_of: impl Fn(usize) -> Arc<List>,
+) -> Result<Vec<Arc<List>>, u32> {
+    if lists.is_null() || count == 0 {
+        return Err(error::BAD_PARAMETER);
+    }
+    // SAFETY: the caller's promise.
+    let handles = unsafe { slice::from_raw_parts(lists, count) };
+    if handles.iter().enumerate().any(|(index, handle)| *handle == 0 || handles[..index].contains(handle)) {
+        return Err(error::BAD_PARAMETER);
+    }
+    let lists: Vec<Arc<List>> = handles.iter().map(|handle| list_of(*handle)).collect();
+    if lists.iter().any(|list| list.sort != Sort::Unreconciled || list.module != lists[0].module) {
+        return Err(error::BAD_PARAMETER);
+    }
+    Ok(lists)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(list: &List, keys: &[i32]) -> Result<(), u32> {
+        let value = 1_u32;
+        let pairs: Vec<Pair> =
+            keys.iter().map(|key| Pair { key: *key, value: (&raw const value).cast(), len: 4 }).collect();
+        // Key 2 needs key 1.
+        let check = |key: i32, _: &[u8], all: &Values| key != 2 || all.contains_key(&1);
+        // SAFETY: so many pairs, each with a value of 4 bytes.
+        unsafe { list.set(pairs.as_ptr(), pairs.len(), check) }
+    }
+
+    #[test]
+    fn the_order_within_a_call_does_not_matter() {
+        let list = || List::new(1, Sort::Unreconciled, Values::new());
+        assert_eq!(set(&list(), &[2, 1]), Ok(()));
+        let one = list();
+        assert_eq!(set(&one, &[2]), Err(error::BAD_PARAMETER));
+        assert!(lock(&one.values).is_empty(), "a call that failed set something");
+        assert_eq!((set(&one, &[1]), set(&one, &[2])), (Ok(()), Ok(())));
+        assert_eq!(set(&one, &[1]), Err(error::BAD_PARAMETER), "a key that is set already");
+        assert_eq!(set(&list(), &[1, 1]), Err(error::BAD_PARAMETER), "a key twice");
+    }
+}

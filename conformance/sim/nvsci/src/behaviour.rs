@@ -1,0 +1,78 @@
+//! What `SIM_NVSCI` asks for.
+
+use gpu_interop_sim_abi::settings;
+
+/// The words of `SIM_NVSCI`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Behaviour(String);
+
+/// The newest minor versions, which are simulated unless another is asked for.
+const NEWEST_BUF: u32 = 11;
+const NEWEST_SYNC: u32 = 8;
+
+impl Behaviour {
+    /// As the environment says.
+    pub(crate) fn now() -> Self {
+        Self(settings::text("SIM_NVSCI").unwrap_or_default())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(words: &str) -> Self {
+        Self(words.into())
+    }
+
+    /// Whether this word is there.
+    pub(crate) fn has(&self, word: &str) -> bool {
+        self.0.split(',').any(|other| other == word)
+    }
+
+    fn minor(&self, start: &str, newest: u32) -> u32 {
+        let asked = self.0.split(',').find_map(|word| word.strip_prefix(start)?.parse().ok());
+        asked.unwrap_or(newest)
+    }
+
+    /// The minor version of NvSciBuf 2.
+    pub(crate) fn buf_minor(&self) -> u32 {
+        self.minor("buf_2.", NEWEST_BUF)
+    }
+
+    /// The minor version of NvSciSync 2.
+    pub(crate) fn sync_minor(&self) -> u32 {
+        self.minor("sync_2.", NEWEST_SYNC)
+    }
+
+    /// The last general attribute of NvSciBuf: those of GPU caches and compression came after 2.0 and are there in 2.6.
+    /// Headers between these were not read.
+    pub(crate) fn last_general_key(&self) -> i32 {
+        if self.buf_minor() < 6 { 8 } else { 11 }
+    }
+
+    /// The last attribute of NvSciSync. 2.1 and 2.2 were not read, and count as 2.0.
+    pub(crate) fn last_sync_key(&self) -> i32 {
+        match self.sync_minor() {
+            0..3 => 5,
+            3..5 => 9,
+            5..8 => 12,
+            _ => 13,
+        }
+    }
+
+    /// The greatest value of a primitive: that of 32 bits, which syncpoints have, or of a semaphore of 64 bits.
+    pub(crate) fn greatest_value(&self) -> u64 {
+        if self.has("wide") { u64::MAX } else { u32::MAX.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_come_with_their_versions() {
+        let last = |words: &str| (Behaviour::of(words).last_general_key(), Behaviour::of(words).last_sync_key());
+        assert_eq!(last(""), (11, 13));
+        assert_eq!(last("wide,buf_2.0,sync_2.0"), (8, 5));
+        assert_eq!(last("buf_2.6,sync_2.3"), (11, 9));
+        assert_eq!(last("sync_2.5,buf_2.8"), (11, 12));
+    }
+}

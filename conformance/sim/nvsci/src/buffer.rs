@@ -1,0 +1,262 @@
+//! NvSciBuf's functions.
+
+use std::ffi::c_void;
+use std::os::fd::OwnedFd;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gpu_interop_sim_abi::objects::Objects;
+use gpu_interop_sim_abi::{entries, lock};
+use rustix::fs::MemfdFlags;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::attributes::{List, Sort, Stored, Values, inputs};
+use crate::behaviour::Behaviour;
+use crate::reconcile::{
+    ACTUAL_PERM, GPU_ID, IMAGE_SIZE, LAYOUT, NEED_CPU_ACCESS, RAW_SIZE, TYPES, may_get, may_set, reconcile,
+};
+use crate::{Pair, asked_for, error, give, leaks, live, panics, voids};
+
+pub(crate) static BUFFER_MODULES: Objects<()> = Objects::new();
+pub(crate) static BUFFER_LISTS: Objects<List> = Objects::new();
+pub(crate) static BUFFERS: Objects<Buffer> = Objects::new();
+/// The lists that belong to buffers.
+static OBJECT_LISTS: Objects<List> = Objects::new();
+
+/// Shared memory, mapped for the CPU.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) file: OwnedFd,
+    base: usize,
+    length: usize,
+}
+
+impl Memory {
+    fn new(size: u64) -> rustix::io::Result<Self> {
+        let file = rustix::fs::memfd_create("sim-nvsci", MemfdFlags::CLOEXEC)?;
+        let size = size.next_multiple_of(4096);
+        rustix::fs::ftruncate(&file, size)?;
+        let length = usize::try_from(size).map_err(|_| rustix::io::Errno::NOMEM)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let base = unsafe { rustix::mm::mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, &file, 0) }?;
+        Ok(Self { file, base: base.expose_provenance(), length })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped by this, whole.
+        let _ = unsafe { rustix::mm::munmap(ptr::with_exposed_provenance_mut(self.base), self.length) };
+    }
+}
+
+/// A buffer.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    pub(crate) memory: Arc<Memory>,
+    /// Its own list, and that one's handle.
+    pub(crate) list: (usize, Arc<List>),
+    /// How many drivers have imported it.
+    pub(crate) imports: AtomicU64,
+    /// Whether a pointer for the CPU was ever asked for.
+    has_pointer: AtomicBool,
+}
+
+impl Buffer {
+    fn insert(memory: Arc<Memory>, module: usize, values: Values) -> usize {
+        let list = Arc::new(List::new(module, Sort::Reconciled, values));
+        let handle = OBJECT_LISTS.insert(list.clone());
+        let (imports, has_pointer) = (AtomicU64::new(0), AtomicBool::new(false));
+        BUFFERS.insert(Self { memory, list: (handle, list), imports, has_pointer })
+    }
+
+    fn value(&self, key: i32) -> Option<Stored> {
+        lock(&self.list.1.values).get(&key).cloned()
+    }
+
+    /// `NvSciBufAttrValAccessPerm`.
+    pub(crate) fn perm(&self) -> u32 {
+        self.value(ACTUAL_PERM).and_then(|perm| perm.u32s().first().copied()).unwrap_or(0)
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        size(&lock(&self.list.1.values))
+    }
+
+    pub(crate) fn is_image(&self) -> bool {
+        self.value(TYPES).is_some_and(|types| types.u32s().contains(&2))
+    }
+
+    pub(crate) fn is_block_linear(&self) -> bool {
+        // `NvSciBufImage_BlockLinearType`, the first of the header's.
+        self.value(LAYOUT).is_some_and(|layout| layout.u32s() == [0])
+    }
+
+    pub(crate) fn is_for(&self, gpu: &[u8]) -> bool {
+        self.value(GPU_ID).is_some_and(|ids| ids.bytes().chunks_exact(16).any(|id| id == gpu))
+    }
+
+    fn has_cpu_access(&self) -> bool {
+        self.value(NEED_CPU_ACCESS).is_some_and(|needed| needed.bool())
+    }
+}
+
+fn size(values: &Values) -> u64 {
+    let value = values.get(&RAW_SIZE).or_else(|| values.get(&IMAGE_SIZE));
+    value.and_then(|size| size.u64s().first().copied()).unwrap_or(0)
+}
+
+fn need_module(module: usize) -> Result<(), u32> {
+    if module == 0 {
+        return Err(error::BAD_PARAMETER);
+    }
+    BUFFER_MODULES.get(module).map(drop).ok_or_else(|| panics("this NvSciBufModule is not open"))
+}
+
+fn list_of(handle: usize) -> Arc<List> {
+    let list = BUFFER_LISTS.get(handle).or_else(|| OBJECT_LISTS.get(handle));
+    list.unwrap_or_else(|| panics("this NvSciBufAttrList was freed, or is none"))
+}
+
+pub(crate) fn buffer_of(handle: usize) -> Arc<Buffer> {
+    BUFFERS.get(handle).unwrap_or_else(|| panics("this NvSciBufObj was freed, or is none"))
+}
+
+/// How often the CPU's caches were flushed.
+static FLUSHES: AtomicU64 = AtomicU64::new(0);
+
+/// How often the CPU's caches were flushed. No function of the library: not counted, and without faults.
+#[unsafe(no_mangle)]
+pub extern "C" fn sim_nvsci_flushes() -> u64 {
+    FLUSHES.load(Ordering::SeqCst)
+}
+
+entries! {
+    fn NvSciBufCheckVersionCompatibility(major: u32, minor: u32, compatible: *mut u8) gives compatible {
+        live::report_at_exit();
+        let behaviour = Behaviour::now();
+        give(compatible, (major == 2 && minor <= behaviour.buf_minor() && !behaviour.has("incompatible")).into())
+    }
+
+    fn NvSciBufModuleOpen(module: *mut usize) gives module {
+        give(module, BUFFER_MODULES.insert(()))
+    }
+
+    fn NvSciBufAttrListCreate(module: usize, list: *mut usize) gives list {
+        need_module(module)?;
+        give(list, BUFFER_LISTS.insert(List::new(module, Sort::Unreconciled, Values::new())))
+    }
+
+    fn NvSciBufAttrListSetAttrs(list: usize, pairs: *mut Pair, count: usize) {
+        let behaviour = Behaviour::now();
+        list_of(list).set(pairs, count, |key, bytes, set| may_set(&behaviour, key, bytes, set))
+    }
+
+    fn NvSciBufAttrListGetAttrs(list: usize, pairs: *mut Pair, count: usize) gives pairs {
+        let behaviour = Behaviour::now();
+        list_of(list).get(pairs, count, |key, reconciled| may_get(&behaviour, key, reconciled))
+    }
+
+    fn NvSciBufAttrListReconcile(lists: *const usize, count: usize, list: *mut usize, conflict: *mut usize) gives list {
+        if list.is_null() || conflict.is_null() {
+            return Err(error::BAD_PARAMETER);
+        }
+        let lists = inputs(lists, count, list_of)?;
+        let module = lists[0].module;
+        let values: Vec<Values> = lists.iter().map(|list| lock(&list.values).clone()).collect();
+        let behaviour = Behaviour::now();
+        match reconcile(&behaviour, &values) {
+            Ok(values) => give(list, BUFFER_LISTS.insert(List::new(module, Sort::Reconciled, values))),
+            Err(error::RECONCILIATION_FAILED) => {
+                give(conflict, List::of_conflict(module, &behaviour, |list| BUFFER_LISTS.insert(list)))?;
+                Err(if behaviour.has("conflict_code") { error::RESOURCE_ERROR } else { error::RECONCILIATION_FAILED })
+            }
+            Err(code) => Err(code),
+        }
+    }
+
+    fn NvSciBufObjAlloc(list: usize, object: *mut usize) gives object {
+        let list = list_of(list);
+        if !list.is_reconciled() || object.is_null() {
+            return Err(error::BAD_PARAMETER);
+        }
+        let mut values = lock(&list.values).clone();
+        let memory = Memory::new(size(&values)).map_err(|_| error::INSUFFICIENT_MEMORY)?;
+        // An allocated object may be written.
+        values.insert(ACTUAL_PERM, Stored::new(&3_u32.to_ne_bytes()));
+        give(object, Buffer::insert(Arc::new(memory), list.module, values))
+    }
+
+    fn NvSciBufObjDupWithReducePerm(object: usize, perm: u32, duplicate: *mut usize) gives duplicate {
+        let buffer = buffer_of(object);
+        if duplicate.is_null() || ![1, 3].contains(&perm) || perm > buffer.perm() {
+            return Err(error::BAD_PARAMETER);
+        }
+        let mut values = lock(&buffer.list.1.values).clone();
+        values.insert(ACTUAL_PERM, Stored::new(&perm.to_ne_bytes()));
+        give(duplicate, Buffer::insert(buffer.memory.clone(), buffer.list.1.module, values))
+    }
+
+    fn NvSciBufObjGetAttrList(object: usize, list: *mut usize) gives list {
+        give(list, buffer_of(object).list.0)
+    }
+
+    fn NvSciBufObjGetCpuPtr(object: usize, pointer: *mut *mut c_void) gives pointer {
+        let buffer = buffer_of(object);
+        if !buffer.has_cpu_access() || buffer.perm() != 3 {
+            return Err(error::BAD_PARAMETER);
+        }
+        buffer.has_pointer.store(true, Ordering::SeqCst);
+        give(pointer, ptr::with_exposed_provenance_mut(buffer.memory.base))
+    }
+
+    fn NvSciBufObjGetConstCpuPtr(object: usize, pointer: *mut *const c_void) gives pointer {
+        let buffer = buffer_of(object);
+        if !buffer.has_cpu_access() {
+            return Err(error::BAD_PARAMETER);
+        }
+        buffer.has_pointer.store(true, Ordering::SeqCst);
+        give(pointer, ptr::with_exposed_provenance(buffer.memory.base))
+    }
+
+    fn NvSciBufObjFlushCpuCacheRange(object: usize, offset: u64, length: u64) {
+        let buffer = buffer_of(object);
+        let end = offset.checked_add(length).ok_or(error::OVERFLOW)?;
+        if length == 0 || end > buffer.size() {
+            return Err(error::BAD_PARAMETER);
+        }
+        // The header does not say whether a buffer is mapped before its pointer is asked for.
+        if !buffer.has_pointer.load(Ordering::SeqCst) && !asked_for("always_mapped") {
+            return Err(error::NOT_PERMITTED);
+        }
+        FLUSHES.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+voids! {
+    fn NvSciBufModuleClose(module: usize) {
+        BUFFER_MODULES.remove(module).unwrap_or_else(|| panics("an NvSciBufModule was closed twice, or is none"));
+    }
+
+    fn NvSciBufAttrListFree(list: usize) {
+        // NVIDIA's samples free lists that they never had.
+        if list == 0 || leaks("leak_list") {
+            return;
+        }
+        BUFFER_LISTS.remove(list).unwrap_or_else(|| panics("an NvSciBufAttrList was freed twice, or is an object's"));
+    }
+
+    fn NvSciBufObjFree(object: usize) {
+        if leaks("leak_object") {
+            return;
+        }
+        let buffer = BUFFERS.remove(object).unwrap_or_else(|| panics("an NvSciBufObj was freed twice, or is none"));
+        if buffer.imports.load(Ordering::SeqCst) > 0 {
+            panics("an NvSciBufObj was freed while a driver has it imported");
+        }
+        OBJECT_LISTS.remove(buffer.list.0);
+    }
+}

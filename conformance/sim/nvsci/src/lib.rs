@@ -1,0 +1,115 @@
+//! A library that plays both NvSciBuf and NvSciSync, in one process: memory is memory files, primitives are counters.
+//!
+//! `GPU_INTEROP_NVSCIBUF_LIBRARY` and `GPU_INTEROP_NVSCISYNC_LIBRARY` name it to `gpu-interop-nvsci`, which reports that it is
+//! a stand-in. `sim-cuda` finds it by the first of these variables, as NVIDIA's driver finds the libraries that it is linked
+//! with, and reaches what is behind an object by [`interface`].
+//!
+//! Written from NVIDIA's public headers (`nvscibuf.h` 2.0 to 2.11, `nvscisync.h` 2.0 to 2.8, `nvscierror.h`), not from the declarations of
+//! `gpu-interop-nvsci`: those are what is tested. Where the headers say "panics", it prints why and aborts; so whatever is
+//! freed twice, or used after it was freed, or freed while a driver has it imported, ends the process. It grants what the
+//! headers say that is granted by default. It aligns rows to 64 bytes and planes to 4 rows, as the stand-ins for the drivers
+//! lay images out.
+//!
+//! `SIM_FAIL`, `SIM_LATENCY` and `SIM_REPORT` of `gpu_interop_sim_abi::settings` are obeyed. `SIM_NVSCI` is a list of words,
+//! separated by commas:
+//!
+//! | word | |
+//! |---|---|
+//! | `buf_2.N`, `sync_2.N` | NvSciBuf, or NvSciSync, of this version: later attributes are unknown. Its functions are all there; a copy of the library in which a function has another name lacks it |
+//! | `incompatible` | a library that this one depends on is of a wrong version |
+//! | `iso_engine` | an engine without coherent access to memory uses every buffer: where the CPU caches its accesses, its caches need flushing. Before NvSciBuf 2.8 they need that without such an engine |
+//! | `always_mapped` | a buffer's CPU caches can be flushed before its pointer was asked for |
+//! | `memsync` | every GPU's cache must be kept coherent |
+//! | `discrete` | GPUs are discrete |
+//! | `invalid_gpu_id` | the id of a buffer without a GPU is not zeros |
+//! | `wide` | primitives have 64 bits and not 32. What they do beyond their greatest value is not documented; the process ends |
+//! | `no_common_primitive` | signaller and waiters have no type of primitive in common |
+//! | `no_conflict_list` | a reconciliation that fails gives no conflict list. Otherwise it does, and a read of the list ends the process |
+//! | `conflict_code` | lists of buffers in conflict get another code than the usual, with a conflict list |
+//! | `imports_hold_nothing` | freeing an NvSciSync object while a driver has it imported ends the process. The real import holds a reference |
+//! | `leak_list`, `leak_object`, `leak_fence` | every twentieth is not freed: for a test of the leak checks |
+//! | `skip_waits_1`, `skip_waits_2`, ... | streams do not wait for the object that is allocated first, or second |
+//!
+//! Three checks are of the application and stricter than NVIDIA's documents: a signal is given a cleared fence, a wait of a
+//! stream a filled one, and a driver's import of a buffer ends before the buffer. Not simulated: tensors, engines other than
+//! GPUs, IPC.
+#![cfg(target_os = "linux")]
+
+pub mod attributes;
+mod behaviour;
+pub mod buffer;
+pub mod interface;
+pub mod live;
+pub mod reconcile;
+pub mod sync;
+pub mod sync_reconcile;
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `NvSciError`.
+mod error {
+    pub(crate) use gpu_interop_sim_abi::nvsci::NOT_SUPPORTED;
+
+    pub(crate) const NOT_PERMITTED: u32 = 0x21;
+    pub(crate) const BAD_PARAMETER: u32 = 0x100;
+    pub(crate) const OVERFLOW: u32 = 0x103;
+    pub(crate) const INSUFFICIENT_MEMORY: u32 = 0x30;
+    pub(crate) const RESOURCE_ERROR: u32 = 0x32;
+    pub(crate) const TIMEOUT: u32 = 0x200;
+    pub(crate) const RECONCILIATION_FAILED: u32 = 0x0001_0100;
+    pub(crate) const UNSUPPORTED_CONFIG: u32 = 0x0200_0001;
+    pub(crate) const CLEARED_FENCE: u32 = 0x0200_0002;
+}
+
+/// `NvSciBufAttrKeyValuePair`, and its twin of NvSciSync.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Pair {
+    key: i32,
+    value: *const c_void,
+    len: usize,
+}
+
+/// "Panics", as the headers say.
+fn panics(why: &str) -> ! {
+    eprintln!("sim-nvsci: {why}");
+    std::process::abort()
+}
+
+/// Whether `SIM_NVSCI` asks for this.
+fn asked_for(what: &str) -> bool {
+    behaviour::Behaviour::now().has(what)
+}
+
+/// Whether this one is to be leaked.
+fn leaks(what: &str) -> bool {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    asked_for(what) && COUNT.fetch_add(1, Ordering::SeqCst) % 20 == 19
+}
+
+/// Writes an output parameter.
+///
+/// # Safety
+/// `target` is NULL or valid.
+unsafe fn give<T>(target: *mut T, value: T) -> Result<(), u32> {
+    // SAFETY: the caller's promise.
+    unsafe { gpu_interop_sim_abi::give(target, value) }.map_err(|_| error::BAD_PARAMETER)
+}
+
+/// Exports functions that return nothing. They are counted, and cannot fail.
+macro_rules! voids {
+    ($( fn $name:ident($argument:ident: $type:ty) $body:block )*) => { $(
+        #[doc = concat!("Plays `", stringify!($name), "`.")]
+        ///
+        /// # Safety
+        /// As the header asks for.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "the header's name")]
+        pub unsafe extern "C" fn $name($argument: $type) {
+            let _ = gpu_interop_sim_abi::faults::strike(stringify!($name), false);
+            $body
+        }
+    )* };
+}
+pub(crate) use voids;

@@ -1,0 +1,117 @@
+//! The catalogue: one page of what the suite shows, and of what it does not.
+
+use std::fmt::Write;
+
+use crate::scenarios::{GROUPS, NOT_COVERED};
+use crate::{Exporters, Scenario};
+
+/// What begins the page.
+const BEGINNING: &str = "\
+# What the conformance suite shows
+
+Each scenario is written once and runs on every backend. It passes only if what its sentence says was seen to hold, as
+a rule for every byte on both sides. With *each* exporter it runs once with a Vulkan driver as the other side, once with
+the device's own exportable memory, and on Windows once with Direct3D 12; with *none* it needs no other side. Where a
+public suite or a written contract asks for the same, it is named; the code is this project's own.
+
+This page is of Linux. Windows has `import.win32_*` in the place of `import.fd_*`, and none of `misbehaviour.*`,
+`nvsci.*`, `gl.*` and `property.imports`: `conformance list` says there what there is.
+
+`conformance list --markdown > conformance/SCENARIOS.md` writes this page.
+";
+
+/// What begins its last part.
+const NOT_COVERED_BEGINNING: &str = "
+## What cannot run here, and why
+
+What others ask of external resources that no scenario shows.
+
+| what | why not | asked by |
+|---|---|---|
+";
+
+/// The page, in Markdown.
+pub fn markdown(scenarios: &[Scenario]) -> String {
+    let mut page = BEGINNING.to_owned();
+    for (group, about) in GROUPS {
+        let mut of_group = scenarios.iter().filter(|scenario| group_of(scenario.id) == *group).peekable();
+        if of_group.peek().is_none() {
+            continue;
+        }
+        let _ = write!(
+            page,
+            "\n## {group}\n\n{about}\n\n| id | what holds if it passes | exporters | mirrors |\n|---|---|---|---|\n"
+        );
+        for scenario in of_group {
+            let exporters = match scenario.exporters {
+                Exporters::None => "none",
+                Exporters::Any => "each",
+            };
+            let mirrors = scenario.source.map(cell).unwrap_or_default();
+            let _ = writeln!(page, "| `{}` | {} | {exporters} | {mirrors} |", scenario.id, cell(scenario.purpose));
+        }
+    }
+    page.push_str(NOT_COVERED_BEGINNING);
+    for missing in NOT_COVERED {
+        let _ = writeln!(page, "| {} | {} | {} |", cell(missing.what), cell(missing.why), cell(missing.asked_by));
+    }
+    page
+}
+
+/// What an id begins with.
+fn group_of(id: &str) -> &str {
+    id.split_once('.').map_or(id, |(group, _)| group)
+}
+
+/// Text as a cell of a table has it.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Suite;
+
+    /// The page is of Linux.
+    #[cfg(unix)]
+    #[test]
+    fn the_committed_page_is_up_to_date() {
+        let committed = include_str!("../../SCENARIOS.md");
+        let page = markdown(Suite::standard().scenarios());
+        assert!(
+            page == committed,
+            "conformance/SCENARIOS.md is out of date; write it anew: \
+             cargo run --bin conformance -- list --markdown > conformance/SCENARIOS.md"
+        );
+    }
+
+    #[test]
+    fn every_scenario_is_in_a_group_and_on_the_page() {
+        let suite = Suite::standard();
+        let page = markdown(suite.scenarios());
+        for scenario in suite.scenarios() {
+            let group = group_of(scenario.id);
+            assert!(GROUPS.iter().any(|(known, _)| *known == group), "`{group}` has no sentence in groups.rs");
+            assert!(page.contains(&format!("| `{}` |", scenario.id)), "{} is not on the page", scenario.id);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_not_covered_names_only_scenarios_that_there_are() {
+        let suite = Suite::standard();
+        for missing in NOT_COVERED {
+            for quoted in missing.why.split('`').skip(1).step_by(2).filter(|text| !text.contains(' ')) {
+                let glob = globset::Glob::new(quoted).expect("a pattern").compile_matcher();
+                let names = suite.scenarios().iter().any(|scenario| glob.is_match(scenario.id));
+                assert!(names, "no scenario is `{quoted}`, which is said to be instead of: {}", missing.what);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bar_does_not_end_a_cell() {
+        assert_eq!(cell("a | b"), "a \\| b");
+    }
+}

@@ -1,0 +1,152 @@
+//! Runs scenarios in this process.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend_under_test::BackendUnderTest;
+use crate::context::{Context, Recorded, Seeds};
+use crate::exporter::ExporterName;
+use crate::outcome::{Stop, Verdict};
+use crate::scenario::Scenario;
+
+/// What running a scenario gave.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ran {
+    /// Whether it passed, or why not.
+    pub verdict: Verdict,
+    /// What it recorded.
+    #[serde(flatten)]
+    pub recorded: Recorded,
+}
+
+/// Runs one scenario here. A panic is a failure.
+pub fn run(
+    under_test: &Arc<BackendUnderTest>,
+    scenario: &Scenario,
+    exporter: Option<ExporterName>,
+    device: usize,
+    seeds: Seeds,
+) -> Ran {
+    let mut end = Ran { verdict: Ok(()), recorded: Recorded::default() };
+    let told = run_group(under_test, &[scenario], exporter, device, seeds, |ran| {
+        end = ran;
+        Ok(())
+    });
+    end.verdict = end.verdict.and(told);
+    end
+}
+
+/// Runs scenarios here, one after another, until one fails, and tells how each ended. They share device and exporter:
+/// opening these takes a GPU's drivers longer than most scenarios.
+pub fn run_group(
+    under_test: &Arc<BackendUnderTest>,
+    scenarios: &[&Scenario],
+    exporter: Option<ExporterName>,
+    device: usize,
+    seeds: Seeds,
+    report: impl FnMut(Ran) -> Verdict,
+) -> Verdict {
+    // The same for all of a group.
+    let signals_by_host = scenarios.iter().any(|scenario| scenario.signals_by_host);
+    let open = || Context::open_for(under_test.clone(), exporter, device, seeds.first, signals_by_host);
+    run_opened(open, scenarios, seeds, report)
+}
+
+/// As [`run_group`], with what `open` gives.
+fn run_opened(
+    open: impl FnOnce() -> Verdict<Context>,
+    scenarios: &[&Scenario],
+    seeds: Seeds,
+    mut report: impl FnMut(Ran) -> Verdict,
+) -> Verdict {
+    let mut context = match caught(open) {
+        Ok(context) => Some(context),
+        Err(stop) => {
+            return scenarios
+                .iter()
+                .try_for_each(|_| report(Ran { verdict: Err(stop.clone()), recorded: Recorded::default() }));
+        }
+    };
+    let observations = context.as_ref().map(Context::observations).unwrap_or_default();
+    let complaints = context.as_ref().map(Context::complaints);
+    let mut heard = 0;
+    for (index, scenario) in scenarios.iter().enumerate() {
+        let verdict = context.as_mut().map_or(Ok(()), |context| caught(|| context.run(scenario, seeds)));
+        let mut left_behind = Ok(());
+        if index + 1 == scenarios.len() {
+            // What is left behind, by any of them, shows now.
+            left_behind = caught(|| {
+                drop(context.take());
+                Ok(())
+            });
+        }
+        let complaints = complaints.as_ref().map(|complaints| complaints()).unwrap_or_default();
+        let complained = no_complaints(&complaints[heard.min(complaints.len())..]);
+        heard = complaints.len();
+        let verdict = and_around_it(verdict, [left_behind, complained]);
+        let failed = matches!(verdict, Err(Stop::Failed(_)));
+        report(Ran { verdict, recorded: observations.take() })?;
+        if failed {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The verdict on a scenario and what went wrong around it: a failure, also where the scenario itself could not run. It
+/// may be about those before it.
+fn and_around_it<const N: usize>(verdict: Verdict, around: [Verdict; N]) -> Verdict {
+    if matches!(verdict, Err(Stop::Failed(_))) {
+        return verdict;
+    }
+    around.into_iter().find(Result::is_err).unwrap_or(verdict)
+}
+
+/// A panic is a failure.
+fn caught<T>(action: impl FnOnce() -> Verdict<T>) -> Verdict<T> {
+    catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|payload| {
+        let message = payload
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+            .unwrap_or_else(|| "without a message".into());
+        Err(Stop::Failed(format!("panicked: {message}")))
+    })
+}
+
+fn no_complaints(complaints: &[String]) -> Verdict {
+    match complaints {
+        [] => Ok(()),
+        complaints => Err(Stop::Failed(format!("the exporter's own checks complained: {}", complaints.join(" | ")))),
+    }
+}
+
+/// Runs `action`, lets the context go, and fails if the exporter's own checks complained: also of what was left behind.
+pub fn checked(context: Context, action: impl FnOnce(&Context) -> Verdict) -> Verdict {
+    let complaints = context.complaints();
+    let verdict = action(&context);
+    drop(context);
+    and_around_it(verdict, [no_complaints(&complaints())])
+}
+
+#[cfg(test)]
+mod groups;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_wrong_around_a_scenario_counts_whatever_its_own_end() {
+        let (failed, complaint) = (Err(Stop::Failed("wrong".into())), no_complaints(&["a leak".into()]));
+        let unsupported = Err(Stop::Unsupported("not here".into()));
+        let skipped = Err(Stop::Skipped("not installed".into()));
+        for own in [Ok(()), unsupported.clone(), skipped] {
+            assert_eq!(and_around_it(own.clone(), [Ok(()), complaint.clone()]), complaint, "{own:?}");
+            assert_eq!(and_around_it(own.clone(), [Ok(()), Ok(())]), own);
+        }
+        assert_eq!(and_around_it(failed.clone(), [complaint]), failed, "its own failure is the one to tell");
+    }
+}

@@ -1,0 +1,229 @@
+//! What is known not to work, as data.
+//!
+//! Two lists, kept apart: what a device can never do, and what fails for now. Every entry has a reason, and one of the
+//! second list says where it is known from. What this project knows is in the folder `expectations` and part of the
+//! command; files of the command line come before it.
+
+mod version;
+
+use std::path::Path;
+
+use globset::{Glob, GlobMatcher};
+use serde::Deserialize;
+
+use crate::outcome::{Outcome, Stop, Verdict};
+
+use version::Range;
+pub use version::Version;
+
+/// What this project knows, by the name of the backend.
+const BUILT_IN: [(&str, &str); 3] = [
+    ("cuda", include_str!("../../../expectations/cuda.toml")),
+    ("hip", include_str!("../../../expectations/hip.toml")),
+    ("host", include_str!("../../../expectations/host.toml")),
+];
+
+/// A file of expectations.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Permanent: not run at all.
+    #[serde(default)]
+    unsupported: Vec<Entry>,
+    /// Temporary: run, and expected to fail; a pass fails the run, because the entry is stale.
+    #[serde(default)]
+    expected_failure: Vec<Entry>,
+}
+
+/// One expectation. Patterns are globs; what is left out matches everything.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    scenario: Pattern,
+    #[serde(default)]
+    backend: Pattern,
+    #[serde(default)]
+    exporter: Pattern,
+    driver: Option<Range>,
+    exporter_driver: Option<Range>,
+    #[serde(default)]
+    device: Pattern,
+    /// As Rust names it: `linux`.
+    #[serde(default)]
+    os: Pattern,
+    /// Whether it is for runs on an emulated kernel driver only, or for others only.
+    emulated: Option<bool>,
+    reason: String,
+    /// Where it is known from: a page or an issue.
+    link: Option<String>,
+    /// Where it is known from: on what it was seen.
+    measured: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(try_from = "String")]
+struct Pattern(Option<GlobMatcher>);
+
+impl TryFrom<String> for Pattern {
+    type Error = globset::Error;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Ok(Self(Some(Glob::new(&text)?.compile_matcher())))
+    }
+}
+
+impl Pattern {
+    fn matches(&self, text: &str) -> bool {
+        self.0.as_ref().is_none_or(|glob| glob.is_match(text))
+    }
+
+    fn text(&self) -> &str {
+        self.0.as_ref().map_or("*", |matcher| matcher.glob().glob())
+    }
+}
+
+/// On what a run is made, for matching.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine<'a> {
+    /// The backend's name.
+    pub backend: &'a str,
+    /// Its driver's version, if it says one.
+    pub driver: Option<&'a Version>,
+    /// Whether the kernel driver beneath a vendor's runtime is emulated.
+    pub emulated: bool,
+    /// The device's name.
+    pub device: &'a str,
+    /// The system, as Rust names it: `linux`.
+    pub os: &'a str,
+}
+
+/// Where a scenario runs, for matching.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The machine.
+    pub machine: Machine<'a>,
+    /// The scenario's id.
+    pub scenario: &'a str,
+    /// The exporter's name; `none` without one.
+    pub exporter: &'a str,
+    /// The version of the exporter's driver, if it says one.
+    pub exporter_driver: Option<&'a Version>,
+}
+
+impl Entry {
+    fn is_for(&self, machine: &Machine<'_>) -> bool {
+        self.backend.matches(machine.backend)
+            && self.device.matches(machine.device)
+            && self.os.matches(machine.os)
+            && self.emulated.is_none_or(|emulated| emulated == machine.emulated)
+            && self.driver.as_ref().is_none_or(|range| range.contains(machine.driver))
+    }
+
+    fn matches(&self, place: &Place<'_>) -> bool {
+        self.is_for(&place.machine)
+            && self.names(place.scenario, place.exporter)
+            && self.exporter_driver.as_ref().is_none_or(|range| range.contains(place.exporter_driver))
+    }
+
+    fn names(&self, scenario: &str, exporter: &str) -> bool {
+        self.scenario.matches(scenario) && self.exporter.matches(exporter)
+    }
+
+    /// The reason, and where it is known from.
+    fn why(&self) -> String {
+        let Self { reason, link, measured, .. } = self;
+        match (link, measured) {
+            (Some(link), _) => format!("{reason} [{link}]"),
+            (None, Some(measured)) => format!("{reason} [measured: {measured}]"),
+            (None, None) => reason.clone(),
+        }
+    }
+}
+
+/// Everything that is expected.
+#[derive(Debug, Default)]
+pub struct Expectations {
+    file: File,
+}
+
+impl Expectations {
+    /// Reads files and joins them; those of this project, where they are asked for, come last.
+    ///
+    /// # Errors
+    /// If one cannot be read, is no such file, or has an entry that does not say why.
+    pub fn read(paths: &[impl AsRef<Path>], built_in: bool) -> Verdict<Self> {
+        let mut all = Self::default();
+        for path in paths {
+            let path = path.as_ref();
+            let text = std::fs::read_to_string(path).map_err(|error| wrong(&path.display().to_string(), &error))?;
+            all.add(&path.display().to_string(), &text)?;
+        }
+        for (backend, text) in BUILT_IN.iter().filter(|_| built_in) {
+            all.add(&format!("the command's own expectations of {backend}"), text)?;
+        }
+        Ok(all)
+    }
+
+    /// Adds a file's entries behind those that are there.
+    fn add(&mut self, name: &str, text: &str) -> Verdict {
+        let file: File = toml::from_str(text).map_err(|error| wrong(name, &error))?;
+        let says = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
+        for entry in file.unsupported.iter().chain(&file.expected_failure) {
+            if entry.reason.trim().is_empty() {
+                return Err(wrong(name, &format!("every expectation needs a reason: `{}`", entry.scenario.text())));
+            }
+        }
+        if let Some(entry) = file.expected_failure.iter().find(|entry| !says(&entry.link) && !says(&entry.measured)) {
+            let message = "an expected failure says where it is known from: `link`, a page or an issue, or `measured`, on \
+                           what and when it was seen";
+            return Err(wrong(name, &format!("{message}: `{}`", entry.scenario.text())));
+        }
+        self.file.unsupported.extend(file.unsupported);
+        self.file.expected_failure.extend(file.expected_failure);
+        Ok(())
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.file.unsupported.iter().chain(&self.file.expected_failure)
+    }
+
+    /// Entries that are for this machine, but for no scenario that there is: each by its pattern and its reason. `exist`
+    /// are all scenarios, each with every exporter that it has; not only those of this run.
+    pub fn stale<'a, E: Iterator<Item = (&'a str, &'a str)>>(
+        &self,
+        machine: &Machine<'_>,
+        exist: impl Fn() -> E,
+    ) -> Vec<String> {
+        let is_stale = |entry: &&Entry| {
+            entry.is_for(machine) && !exist().any(|(scenario, exporter)| entry.names(scenario, exporter))
+        };
+        let told = |entry: &Entry| format!("`{}`: {}", entry.scenario.text(), entry.why());
+        self.entries().filter(is_stale).map(told).collect()
+    }
+
+    /// Why a scenario need not be run, if so.
+    pub fn unsupported(&self, place: &Place<'_>) -> Option<String> {
+        find(&self.file.unsupported, place)
+    }
+
+    /// The outcome, and a reason to put before the scenario's own, in the light of what was expected.
+    pub fn judge(&self, place: &Place<'_>, outcome: Outcome) -> (Outcome, Option<String>) {
+        match (find(&self.file.expected_failure, place), outcome) {
+            (Some(reason), Outcome::Passed) => (Outcome::UnexpectedPass, Some(reason)),
+            (Some(reason), outcome) if outcome.is_failure() => (Outcome::ExpectedFailure, Some(reason)),
+            _ => (outcome, None),
+        }
+    }
+}
+
+fn wrong(name: &str, error: &dyn std::fmt::Display) -> Stop {
+    Stop::Failed(format!("{name}: {error}"))
+}
+
+/// The first that matches.
+fn find(entries: &[Entry], place: &Place<'_>) -> Option<String> {
+    entries.iter().find(|entry| entry.matches(place)).map(Entry::why)
+}
+
+#[cfg(test)]
+mod tests;

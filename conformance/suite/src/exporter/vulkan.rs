@@ -1,0 +1,343 @@
+//! A real Vulkan driver as the exporter.
+
+mod image;
+mod layer;
+mod timeline;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use gpu_interop::vulkan::{
+    BufferImportOptions, BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore,
+    ImportedBuffer, MemoryPlacement, OwnedBuffer, SemaphoreOp, ValidationLog, VulkanInterop, ash::vk,
+};
+use gpu_interop::{
+    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, IdentityMatch, MemoryImport, SemaphoreHandle,
+    SemaphoreImport, SemaphorePayload,
+};
+
+use image::VulkanImage;
+use timeline::Spare;
+
+use super::{
+    BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
+    ImageSpec, NO_LAYER, Placement, Point, too_great,
+};
+use crate::outcome::{Stop, Verdict};
+use crate::system::{self, OsHandle};
+
+/// What the suite does with buffers.
+const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
+);
+
+pub(super) struct VulkanExporter {
+    context: Context,
+    validated: bool,
+    unchecked: Option<String>,
+    /// The importer is the host backend, which knows no semaphores but its own.
+    importer_is_host: bool,
+    spare: Arc<Spare>,
+}
+
+impl VulkanExporter {
+    /// Opens the Vulkan device that is the importing device, with the validation layer if it is installed and fit for what
+    /// is to be done.
+    pub(super) fn open(importer: &Device, signals_by_host: bool) -> Verdict<Self> {
+        let identity = same_device(importer)?;
+        let options = ContextOptions::default().device(DeviceChoice::Identity(identity)).copying(true);
+        let unchecked = if signals_by_host { layer::deadlocks()? } else { None };
+        let (context, validated) = match Context::new(&options.clone().validation(unchecked.is_none())) {
+            Ok(context) => (context, unchecked.is_none()),
+            // The layer is not installed.
+            Err(error) if error.kind() == ErrorKind::Unsupported => (Context::new(&options)?, false),
+            Err(error) => return Err(error.into()),
+        };
+        let importer_is_host = importer.backend().name == "host";
+        Ok(Self { context, validated, unchecked, importer_is_host, spare: Arc::default() })
+    }
+}
+
+/// What the device says that it does not have.
+fn unsupported(error: Error) -> Stop {
+    match error.kind() {
+        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
+        _ => Stop::from(error),
+    }
+}
+
+/// The Vulkan device that is the importing device.
+pub fn same_device(importer: &Device) -> Verdict<DeviceIdentity> {
+    let devices = Context::devices().map_err(|error| match error.kind() {
+        ErrorKind::DriverNotFound | ErrorKind::DriverTooOld => Stop::Skipped(error.to_string()),
+        _ => Stop::from(error),
+    })?;
+    let same = |identity: &&DeviceIdentity| importer.identity().compare(identity) == IdentityMatch::Same;
+    devices.iter().find(same).cloned().ok_or_else(|| {
+        let present: Vec<String> = devices.iter().map(ToString::to_string).collect();
+        Stop::Skipped(format!(
+            "Vulkan has no device that is {}; it has: {}. Install the Vulkan driver of this device{}",
+            importer.identity(),
+            if present.is_empty() { "none".into() } else { present.join("; ") },
+            system::VULKAN_ON_CPU,
+        ))
+    })
+}
+
+impl VulkanExporter {
+    fn semaphore(
+        &self,
+        make: impl FnOnce(&VulkanInterop) -> gpu_interop::Result<ExportableSemaphore>,
+    ) -> Verdict<Box<dyn ExportedSemaphore>> {
+        if self.importer_is_host {
+            return Err(Stop::Unsupported("the host backend imports semaphores of its own kind only".into()));
+        }
+        let exported = make(self.context.interop()).map_err(unsupported)?;
+        Ok(Box::new(VulkanSemaphore { context: self.context.clone(), exported }))
+    }
+}
+
+impl Exporter for VulkanExporter {
+    fn identity(&self) -> &DeviceIdentity {
+        self.context.identity()
+    }
+
+    fn describe(&self) -> String {
+        let layer = if self.validated { "validation layer on" } else { NO_LAYER };
+        format!("{}, {layer}", self.context.interop().driver())
+    }
+
+    fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
+        let options =
+            BufferOptions::new(spec.size, USAGE).memory(memory_placement(spec.placement)).dedicated(spec.dedicated);
+        let exported = ExportableBuffer::new(self.context.interop(), &options).map_err(|error| match error.kind() {
+            // SwiftShader refuses allocations of just the size that it gives as the largest. Anything smaller must be
+            // there, or something leaks.
+            ErrorKind::OutOfMemory if spec.size >= self.context.interop().max_allocation_size() => {
+                Stop::Unsupported(error.to_string())
+            }
+            ErrorKind::OutOfMemory => too_great(spec.size, error),
+            _ => unsupported(error),
+        })?;
+        let access = VulkanAccess {
+            context: self.context.clone(),
+            buffer: exported.buffer().clone(),
+            placement: spec.placement,
+            released: Mutex::new(false),
+            spare: self.spare.clone(),
+        };
+        Ok(Box::new(VulkanBuffer { access, exported }))
+    }
+
+    fn image(&self, spec: ImageSpec) -> Verdict<Box<dyn ExportedImage>> {
+        Ok(Box::new(VulkanImage::new(&self.context, spec)?))
+    }
+
+    fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
+        if self.importer_is_host {
+            return Err(Stop::Unsupported("Vulkan's CPU drivers import memory of their own kind only".into()));
+        }
+        let options = BufferImportOptions::new(size, USAGE);
+        let imported = ImportedBuffer::new(self.context.interop(), request, &options)?;
+        let buffer = imported.buffer().clone();
+        let released = Mutex::new(true);
+        Ok(Box::new(VulkanAccess {
+            context: self.context.clone(),
+            buffer,
+            placement: Placement::DeviceLocal,
+            released,
+            spare: self.spare.clone(),
+        }))
+    }
+
+    fn binary_semaphore(&self) -> Verdict<Box<dyn ExportedSemaphore>> {
+        self.semaphore(ExportableSemaphore::binary)
+    }
+
+    fn timeline_semaphore(&self, value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
+        self.semaphore(|interop| ExportableSemaphore::timeline(interop, value))
+    }
+
+    fn timeline(&self, value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
+        timeline::create(self.context.interop(), value, !self.importer_is_host)
+    }
+
+    fn timeline_reach(&self) -> u64 {
+        self.context.interop().max_timeline_difference()
+    }
+
+    fn send_timeline(&self, timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {
+        timeline::send(timeline)
+    }
+
+    fn open_timeline(&self, timeline: OsHandle) -> Verdict<Arc<dyn ExporterTimeline>> {
+        timeline::open(self.context.interop(), timeline)
+    }
+
+    fn binary_as_timeline(&self) -> Verdict<Arc<dyn ExporterTimeline>> {
+        timeline::binary(self.context.interop())
+    }
+
+    fn vulkan(&self) -> Option<&Context> {
+        Some(&self.context)
+    }
+
+    fn complaints(&self) -> Complaints {
+        let log = self.context.validation_log();
+        Box::new(move || log.as_ref().map(ValidationLog::errors).unwrap_or_default())
+    }
+
+    fn unchecked(&self) -> Option<String> {
+        self.unchecked.clone()
+    }
+}
+
+fn memory_placement(placement: Placement) -> MemoryPlacement {
+    match placement {
+        Placement::HostVisible => MemoryPlacement::HostVisible,
+        Placement::DeviceLocal => MemoryPlacement::DeviceLocal,
+    }
+}
+
+/// A buffer of Vulkan, whoever allocated its memory.
+struct VulkanAccess {
+    /// The queue that hands over with the importer's streams.
+    context: Context,
+    buffer: OwnedBuffer,
+    placement: Placement,
+    /// Whether the importer's side owns it (`VK_QUEUE_FAMILY_EXTERNAL`).
+    released: Mutex<bool>,
+    spare: Arc<Spare>,
+}
+
+impl VulkanAccess {
+    /// Takes the buffer back from the importer's side, runs `transfer`, and hands it over again. Also for accesses of the
+    /// host: it is a queue submission that makes its writes visible to devices, and an acquisition that makes the
+    /// importer's visible to it. NVIDIA's driver shows stale data without.
+    ///
+    /// Where the device has a queue that only copies, by that: the graphics and compute engine is the importer's, and to
+    /// change its context takes longer than most copies here.
+    fn owned(&self, transfer: impl FnOnce(&Context) -> gpu_interop::Result<()>) -> Verdict {
+        let context = self.queue();
+        let mut released = self.released()?;
+        if *released {
+            context.acquire(&self.buffer)?;
+        }
+        *released = false;
+        transfer(context)?;
+        context.release(&self.buffer)?;
+        *released = true;
+        Ok(())
+    }
+
+    /// Hands a new buffer over to the importer's side, which may be the first to write it.
+    fn hand_over(&self) -> Verdict {
+        let mut released = self.released()?;
+        if !*released {
+            self.queue().release(&self.buffer)?;
+            *released = true;
+        }
+        Ok(())
+    }
+
+    fn queue(&self) -> &Context {
+        self.context.copying().unwrap_or(&self.context)
+    }
+
+    fn released(&self) -> Verdict<MutexGuard<'_, bool>> {
+        self.released.lock().map_err(|_| Stop::Failed("another transfer panicked".into()))
+    }
+}
+
+impl BufferAccess for VulkanAccess {
+    fn size(&self) -> u64 {
+        self.buffer.size()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Verdict {
+        self.owned(|context| match self.placement {
+            Placement::HostVisible => self.buffer.write(offset, data),
+            Placement::DeviceLocal => context.upload(&self.buffer, offset, data),
+        })
+    }
+
+    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
+        self.owned(|context| match self.placement {
+            Placement::HostVisible => self.buffer.read(offset, data),
+            Placement::DeviceLocal => context.download(&self.buffer, offset, data),
+        })
+    }
+}
+
+struct VulkanBuffer {
+    access: VulkanAccess,
+    exported: ExportableBuffer,
+}
+
+impl BufferAccess for VulkanBuffer {
+    fn size(&self) -> u64 {
+        self.access.size()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Verdict {
+        self.access.write(offset, data)
+    }
+
+    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
+        self.access.read(offset, data)
+    }
+}
+
+impl ExportedBuffer for VulkanBuffer {
+    fn import_request(&self) -> Verdict<MemoryImport> {
+        self.access.hand_over()?;
+        Ok(self.exported.import_request()?)
+    }
+
+    fn exchange(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
+        self.access.exchange(wait, data, signal)
+    }
+}
+
+struct VulkanSemaphore {
+    context: Context,
+    exported: ExportableSemaphore,
+}
+
+impl VulkanSemaphore {
+    /// How long a submission that only signals may take.
+    const TIMEOUT: Duration = Duration::from_secs(8);
+
+    fn operation(&self, value: u64) -> SemaphoreOp<'_> {
+        SemaphoreOp { semaphore: self.exported.semaphore(), value }
+    }
+}
+
+impl ExportedSemaphore for VulkanSemaphore {
+    fn export(&self) -> Verdict<SemaphoreHandle> {
+        Ok(self.exported.export()?)
+    }
+
+    fn import_request(&self) -> Verdict<SemaphoreImport> {
+        Ok(self.exported.import_request()?)
+    }
+
+    /// By the queue, as a renderer does it.
+    fn signal(&self, value: u64) -> Verdict {
+        let submission = self.context.submit(&[], &[self.operation(value)], |_| Ok(()))?;
+        Ok(submission.wait(Self::TIMEOUT)?)
+    }
+
+    fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool> {
+        let waited = match self.exported.semaphore().payload() {
+            SemaphorePayload::Timeline => self.exported.semaphore().wait(value, timeout),
+            // Only a queue can wait for a binary semaphore. What it waits for in vain stays enqueued.
+            _ => self.context.submit(&[self.operation(value)], &[], |_| Ok(()))?.wait(timeout),
+        };
+        match waited {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

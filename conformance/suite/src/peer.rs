@@ -1,0 +1,230 @@
+//! Another process of the suite, and the connection to it.
+
+#[cfg(unix)]
+use std::process::ExitStatus;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use wait_timeout::ChildExt;
+
+use crate::context::{Context, PATIENCE};
+use crate::execution;
+use crate::outcome::{Stop, Verdict};
+use crate::process::this_program;
+use crate::service::Request;
+use crate::system::{self, BorrowedOsHandle, Connection, OsHandle, Received, describe};
+
+/// The longest message, bytes.
+const MAX_LENGTH: usize = 4096;
+
+/// What processes of a scenario tell each other. Descriptors or handles travel beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// What it is about; both sides know the words.
+    pub what: String,
+    /// A number that goes with it: a size in bytes, a value.
+    pub number: u64,
+}
+
+/// What came over a channel.
+#[derive(Debug)]
+pub enum Incoming {
+    /// A message and its descriptors or handles.
+    Message(Message, Vec<OsHandle>),
+    /// The other side has ended.
+    Gone,
+    /// The time is over.
+    Nothing,
+}
+
+/// One end of a connection that carries messages and descriptors or handles.
+#[derive(Debug)]
+pub struct Channel {
+    connection: Connection,
+}
+
+impl Channel {
+    /// The end that a process was started with: its standard input.
+    pub fn of_this_process() -> Verdict<Self> {
+        Ok(Self { connection: Connection::of_this_process()? })
+    }
+
+    /// Both ends: this process's, and one for another's standard input.
+    pub fn pair() -> Verdict<(Self, Stdio)> {
+        let (here, there) = Connection::pair()?;
+        Ok((Self { connection: here }, there))
+    }
+
+    /// What is below messages.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Sends a message and duplicates of descriptors or handles.
+    ///
+    /// # Errors
+    /// If the other side is gone.
+    pub fn send(&self, what: &str, number: u64, handles: &[BorrowedOsHandle<'_>]) -> Verdict {
+        let message = Message { what: what.into(), number };
+        let bytes = serde_json::to_vec(&message).map_err(|error| Stop::Failed(error.to_string()))?;
+        self.connection.send(&bytes, handles)
+    }
+
+    /// Receives the next message and its descriptors or handles, which other programs do not inherit.
+    ///
+    /// # Errors
+    /// If none comes in time, the other side is gone, or it is not the one that was expected.
+    pub fn receive(&self, expected: &str) -> Verdict<(u64, Vec<OsHandle>)> {
+        match self.next(PATIENCE)? {
+            Incoming::Message(message, fds) if message.what == expected => Ok((message.number, fds)),
+            Incoming::Message(message, _) => {
+                Err(Stop::Failed(format!("the other process sent `{}`, not `{expected}`", message.what)))
+            }
+            Incoming::Gone => Err(Stop::Failed(format!("the other process ended before it sent `{expected}`"))),
+            Incoming::Nothing => Err(Stop::Failed(format!("the other process did not send `{expected}` in time"))),
+        }
+    }
+
+    /// Waits for whatever comes next.
+    pub fn next(&self, timeout: Duration) -> Verdict<Incoming> {
+        if !self.connection.wait(timeout)? {
+            return Ok(Incoming::Nothing);
+        }
+        match self.connection.receive(MAX_LENGTH)? {
+            Received::Gone => Ok(Incoming::Gone),
+            Received::Message(bytes, handles) => {
+                let message: Message = serde_json::from_slice(&bytes)
+                    .map_err(|error| Stop::Failed(format!("the other process sent something unreadable: {error}")))?;
+                Ok(Incoming::Message(message, handles))
+            }
+        }
+    }
+
+    /// Receives a message with exactly one descriptor or handle.
+    ///
+    /// # Errors
+    /// As for [`Channel::receive`], and if the number of handles is another.
+    pub fn receive_handle(&self, expected: &str) -> Verdict<(u64, OsHandle)> {
+        let (number, handles) = self.receive(expected)?;
+        let count = handles.len();
+        match <[OsHandle; 1]>::try_from(handles) {
+            Ok([handle]) => Ok((number, handle)),
+            Err(_) => Err(Stop::Failed(format!("`{expected}` came with {count} handles, not 1"))),
+        }
+    }
+}
+
+/// A process started by a scenario. Killed when dropped, and by the kernel when the scenario's process dies.
+#[derive(Debug)]
+pub struct Peer {
+    child: Child,
+    channel: Channel,
+}
+
+impl Peer {
+    /// Whether it has not ended.
+    #[cfg(unix)]
+    pub(crate) fn is_running(&self) -> bool {
+        system::is_running(&self.child)
+    }
+
+    /// Starts this program as what `request` asks for.
+    pub(crate) fn start(request: &Request, environment: &[(&str, &str)]) -> Verdict<Self> {
+        let mut command = this_program()?;
+        command.args(request.arguments()?).envs(environment.iter().copied());
+        Self::start_with(command)
+    }
+
+    fn start_with(mut command: Command) -> Verdict<Self> {
+        let (here, there) = Channel::pair()?;
+        let child = command.stdin(there).spawn()?;
+        Ok(Self { child, channel: here })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The connection to it.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// Kills it, as a crash would, and waits until it is gone.
+    ///
+    /// # Errors
+    /// If it ended by itself before.
+    pub fn kill(mut self) -> Verdict {
+        self.child.kill()?;
+        let status = self.child.wait()?;
+        if status.success() {
+            return Err(Stop::Failed("the other process had ended before it was killed".into()));
+        }
+        Ok(())
+    }
+
+    /// Closes the connection and waits until the process ends: how it did, or `None` if it had to be killed.
+    #[cfg(unix)]
+    pub(crate) fn finish(mut self, timeout: Duration) -> Verdict<Option<ExitStatus>> {
+        self.channel.connection.close()?;
+        Ok(self.child.wait_timeout(timeout)?)
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// If it does not in time, or reports a failure.
+    pub fn join(mut self) -> Verdict {
+        match self.child.wait_timeout(PATIENCE)? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(Stop::Failed(format!("the other process failed: {}", describe(status)))),
+            None => Err(Stop::Failed("the other process did not end in time".into())),
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Both fail harmlessly if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a peer does, by role.
+pub(crate) type Role = fn(&Context, &Channel) -> Verdict;
+
+/// Runs a role in a process that [`Peer::spawn`] started.
+pub(crate) fn run(role: Role, context: Context) -> Verdict {
+    let channel = Channel::of_this_process()?;
+    execution::checked(context, |context| role(context, &channel))
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+
+    fn peer(script: &str) -> Peer {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Peer::start_with(command).expect("a process")
+    }
+
+    /// However another process of a scenario ends, other than well, the scenario hears of it.
+    #[test]
+    fn a_peer_that_does_not_end_well_fails_its_scenario() {
+        assert_eq!(peer("exit 0").join(), Ok(()));
+        for (script, part) in [("exit 1", "exit status: 1"), ("exit 255", "255"), ("kill -9 $$", "signal")] {
+            match peer(script).join() {
+                Err(Stop::Failed(reason)) => assert!(reason.contains(part), "{script}: {reason}"),
+                other => panic!("{script}: {other:?}"),
+            }
+        }
+        assert_eq!(peer("exec sleep 60").kill(), Ok(()));
+    }
+}

@@ -1,0 +1,133 @@
+//! Processes of this program, in which drivers may crash.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wait_timeout::ChildExt;
+
+use crate::outcome::{Stop, Verdict};
+use crate::system::{self, describe, nameless_file};
+
+/// The end of a process's output that a report keeps, bytes.
+const LOG_LENGTH: u64 = 4096;
+
+/// What to do about a driver that crashes or hangs where no report has its calls.
+const SEE_CALLS: &str = "RUST_LOG=gpu_interop::driver_call=trace shows which call of a driver did not return";
+
+/// How a child process ended.
+enum ChildEnd<T> {
+    Answered(T),
+    Exited(ExitStatus),
+    TimedOut,
+}
+
+/// Runs this program with `arguments` and reads the answer that it writes to its standard input, which is a nameless
+/// file: no other descriptor is there in every process, and nothing is left behind whatever happens.
+fn run_self<T: DeserializeOwned>(
+    arguments: &[String],
+    environment: &[(&str, &str)],
+    limit: Duration,
+) -> Verdict<(ChildEnd<T>, String)> {
+    let mut answer = nameless_file("conformance answer")?;
+    let mut log = nameless_file("conformance log")?;
+    let mut child = this_program()?
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .stdin(answer.try_clone()?)
+        .stdout(log.try_clone()?)
+        .stderr(log.try_clone()?)
+        .spawn()?;
+    let status = match child.wait_timeout(limit)? {
+        Some(status) => Some(status),
+        None => {
+            child.kill()?;
+            child.wait()?;
+            None
+        }
+    };
+    let log = log_from(&mut log, 0)?;
+    let end = match status {
+        None => ChildEnd::TimedOut,
+        // The answer counts only if the process also ended well: a crash on the way out is a crash.
+        Some(status) if status.success() => ChildEnd::Answered(
+            serde_json::from_str(&read_from(&mut answer, 0)?)
+                .map_err(|error| Stop::Failed(format!("the scenario's process left no readable answer: {error}")))?,
+        ),
+        Some(status) => ChildEnd::Exited(status),
+    };
+    Ok((end, log))
+}
+
+/// What a log has from `start` on; its last 4 KiB if that is more.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn log_from(log: &mut File, start: u64) -> Verdict<String> {
+    let length = log.seek(SeekFrom::End(0))?;
+    let kept = start.max(length.saturating_sub(LOG_LENGTH));
+    let cut = if kept > start { "[...] " } else { "" };
+    Ok(format!("{cut}{}", read_from(log, kept)?.trim_end()))
+}
+
+fn read_from(file: &mut File, start: u64) -> Verdict<String> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Writes this process's answer to where [`ask`] reads it.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn answer<T: Serialize>(answer: &Verdict<T>) -> Verdict {
+    let bytes = serde_json::to_vec(answer).map_err(|error| Stop::Failed(format!("cannot write JSON: {error}")))?;
+    Ok(File::from(system::standard_input()?).write_all(&bytes)?)
+}
+
+/// Runs this program with `arguments` and hands its answer on. `what` it does is for messages.
+///
+/// # Errors
+/// The error that it answered, or how it ended without an answer.
+pub fn ask<T: DeserializeOwned>(
+    what: &str,
+    arguments: &[String],
+    environment: &[(&str, &str)],
+    limit: Duration,
+) -> Verdict<T> {
+    match run_self::<Result<T, Stop>>(arguments, environment, limit)? {
+        (ChildEnd::Answered(answer), _) => answer,
+        (ChildEnd::TimedOut, log) => {
+            Err(Stop::Failed(format!("{what} did not end within {limit:?}; {SEE_CALLS}\n{log}")))
+        }
+        (ChildEnd::Exited(status), log) => {
+            Err(Stop::Failed(format!("{what} failed: {}; {SEE_CALLS}\n{log}", describe(status))))
+        }
+    }
+}
+
+/// The environment variable in which a process of the suite finds the one that started it.
+const PARENT_VARIABLE: &str = "GPU_INTEROP_CONFORMANCE_PARENT";
+
+/// Another process of this program, which will [`die_with_parent`].
+///
+/// # Errors
+/// If the system does not say which program this is.
+pub fn this_program() -> Verdict<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.env(PARENT_VARIABLE, std::process::id().to_string());
+    Ok(command)
+}
+
+/// Ends this process when the one that started it ends, however that happens: nothing that hangs is left behind. Called
+/// first thing, before a driver can hang.
+///
+/// # Errors
+/// If the parent has already ended, or cannot be watched.
+pub fn die_with_parent() -> Verdict {
+    system::die_with(std::env::var(PARENT_VARIABLE).ok().as_deref())
+}

@@ -1,0 +1,125 @@
+//! The side that asks for the calls.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::call::RawCall;
+use crate::context::{Context, PATIENCE};
+use crate::outcome::{Stop, Verdict};
+use crate::peer::{Incoming, Peer};
+use crate::service::Request;
+use crate::system::describe;
+
+/// How long a call may take before it counts as one that never returns.
+const LIMIT: Duration = Duration::from_secs(4);
+
+/// A process that calls the driver of the backend under test without the library. Started again when a call has killed it.
+#[derive(Debug)]
+pub(crate) struct RawProcess {
+    library: PathBuf,
+    device: usize,
+    peer: Option<Peer>,
+}
+
+/// One that a scenario has done no harm to, for the next: starting a GPU's driver takes longer than all calls of a scenario.
+static HANDED_ON: Mutex<Option<RawProcess>> = Mutex::new(None);
+
+/// What a call did.
+#[derive(Debug)]
+pub(crate) struct RawOutcome {
+    /// In words: accepted, a code with its name, or how the process ended.
+    pub(crate) text: String,
+    /// The descriptor that the call made, if it made one.
+    pub(crate) fd: Option<OwnedFd>,
+}
+
+impl RawProcess {
+    /// For the driver of the backend under test. No process is started yet.
+    ///
+    /// # Errors
+    /// [`Stop::Unsupported`] unless the backend is CUDA's.
+    pub(crate) fn new(context: &Context) -> Verdict<Self> {
+        let backend = context.device().backend();
+        match &backend.library {
+            Some(library) if backend.name == "cuda" => {
+                let (library, device) = (library.clone(), context.ordinal());
+                let handed_on = HANDED_ON.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let same = |process: &Self| process.library == library && process.device == device;
+                // It ends by itself after a while.
+                let answers = |process: &Self| process.peer.as_ref().is_some_and(Peer::is_running);
+                let peer = handed_on.filter(same).filter(answers).and_then(|process| process.peer);
+                Ok(Self { library, device, peer })
+            }
+            _ => Err(Stop::Unsupported(format!(
+                "raw calls are those of CUDA's driver; the backend {} does not use it",
+                backend.name
+            ))),
+        }
+    }
+
+    /// Makes one call, in the process of the call before if that is alive. What the driver does is data, so a crash is no
+    /// error.
+    ///
+    /// # Errors
+    /// If the process cannot be started, or load the driver.
+    pub(crate) fn call(&mut self, call: &RawCall, fd: Option<BorrowedFd<'_>>) -> Verdict<RawOutcome> {
+        let peer = match self.peer.take() {
+            Some(peer) => peer,
+            None => self.start()?,
+        };
+        let text = serde_json::to_string(call).map_err(|error| Stop::Failed(error.to_string()))?;
+        let fds: Vec<BorrowedFd<'_>> = fd.into_iter().collect();
+        // If it died since the last call, it says nothing now.
+        if peer.channel().send(&text, 0, &fds).is_err() {
+            return ended(peer, "died after the call before: ");
+        }
+        match peer.channel().next(LIMIT)? {
+            Incoming::Message(message, fds) => {
+                self.peer = Some(peer);
+                Ok(RawOutcome { text: message.what, fd: fds.into_iter().next() })
+            }
+            Incoming::Gone => ended(peer, ""),
+            Incoming::Nothing => Ok(RawOutcome { text: format!("did not return within {LIMIT:?}"), fd: None }),
+        }
+    }
+
+    /// Whether the process of the last call is there for the next one. What a call made it keep is gone otherwise.
+    pub(crate) fn is_running(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    fn start(&self) -> Verdict<Peer> {
+        let device = i32::try_from(self.device).map_err(|error| Stop::Failed(error.to_string()))?;
+        let peer = Peer::start(&Request::RawCuda { library: self.library.clone(), device }, &[])?;
+        peer.channel().receive("ready")?;
+        Ok(peer)
+    }
+
+    /// Keeps the process for the next scenario, which was done nothing to that could show later.
+    pub(crate) fn hand_on(self) {
+        *HANDED_ON.lock().unwrap_or_else(PoisonError::into_inner) = Some(self);
+    }
+
+    /// Ends the process, and says so if it does not end well: some harm shows only then.
+    ///
+    /// # Errors
+    /// If it cannot be waited for.
+    pub(crate) fn end(self) -> Verdict<Option<String>> {
+        let Some(peer) = self.peer else { return Ok(None) };
+        Ok(match peer.finish(PATIENCE)? {
+            Some(status) if status.success() => None,
+            Some(status) => Some(describe(status)),
+            None => Some("it did not end".into()),
+        })
+    }
+}
+
+fn ended(peer: Peer, prefix: &str) -> Verdict<RawOutcome> {
+    let text = match peer.finish(LIMIT)? {
+        Some(status) => format!("{prefix}{}", describe(status)),
+        None => format!("{prefix}its process neither answers nor ends"),
+    };
+    Ok(RawOutcome { text, fd: None })
+}

@@ -1,0 +1,104 @@
+//! The scenarios, and the backends they can run on.
+
+use std::sync::Arc;
+
+use gpu_interop::{BackendChoice, BackendName};
+
+use crate::backend_under_test::BackendUnderTest;
+use crate::outcome::{Stop, Verdict};
+use crate::peer::Role;
+use crate::scenario::Scenario;
+use crate::scenarios;
+
+/// Scenarios and the backends they can run on.
+///
+/// `gpu_interop_conformance_cli::main` makes a program of it, the `conformance` command.
+#[derive(Debug)]
+pub struct Suite {
+    scenarios: Vec<Scenario>,
+    backends: Vec<Arc<BackendUnderTest>>,
+    roles: Vec<(&'static str, Role)>,
+}
+
+impl Suite {
+    /// The standard scenarios and the backends of this project.
+    #[must_use]
+    pub fn standard() -> Self {
+        Self {
+            scenarios: scenarios::standard(),
+            backends: [BackendUnderTest::cuda(), BackendUnderTest::hip(), BackendUnderTest::host()]
+                .map(Arc::new)
+                .into(),
+            roles: scenarios::roles(),
+        }
+    }
+
+    /// Adds a backend; `--backend` finds it by its name. One of the same name is replaced.
+    #[must_use]
+    pub fn with_backend(mut self, backend: BackendUnderTest) -> Self {
+        self.backends.retain(|present| present.name() != backend.name());
+        self.backends.push(Arc::new(backend));
+        self
+    }
+
+    /// The scenarios.
+    #[must_use]
+    pub fn scenarios(&self) -> &[Scenario] {
+        &self.scenarios
+    }
+
+    /// The backends.
+    #[must_use]
+    pub fn backends(&self) -> &[Arc<BackendUnderTest>] {
+        &self.backends
+    }
+
+    /// The backend of this name.
+    ///
+    /// # Errors
+    /// [`Stop::Skipped`] with the names of those there are.
+    pub fn backend(&self, name: &str) -> Verdict<&Arc<BackendUnderTest>> {
+        self.backends.iter().find(|backend| backend.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = self.backends.iter().map(|backend| backend.name()).collect();
+            Stop::Skipped(format!("this build has no backend `{name}`; it has: {}", known.join(", ")))
+        })
+    }
+
+    /// The backend to use when none is named, and those that were tried before it: what `GPU_INTEROP_BACKEND` says, or the
+    /// first that has a device.
+    ///
+    /// # Errors
+    /// If the variable names none of the backends, or none has a device.
+    pub fn default_backend(&self) -> Verdict<(String, Vec<gpu_interop::LoadAttempt>)> {
+        match BackendChoice::from_env()? {
+            BackendChoice::Named(name) => Ok((self.backend(&name.to_string())?.name().to_owned(), Vec::new())),
+            BackendChoice::Auto => {
+                let selection = gpu_interop::select(BackendChoice::Auto)?;
+                Ok((selection.backend.info().name.clone(), selection.passed_over))
+            }
+        }
+    }
+
+    /// The scenario with this id.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn scenario(&self, id: &str) -> Verdict<&Scenario> {
+        self.scenarios
+            .iter()
+            .find(|scenario| scenario.id == id)
+            .ok_or_else(|| Stop::Failed(format!("there is no scenario `{id}`")))
+    }
+
+    /// The role of this name.
+    pub(crate) fn role(&self, name: &str) -> Verdict<Role> {
+        self.roles
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, role)| *role)
+            .ok_or_else(|| Stop::Failed(format!("there is no role `{name}`")))
+    }
+}
+
+/// Every name that `--require` accepts beside the exporters'.
+pub const BACKEND_NAMES: [BackendName; 3] = [BackendName::Cuda, BackendName::Hip, BackendName::Host];

@@ -1,0 +1,39 @@
+//! What differs between operating systems: processes, what is sent between them, and what exported handles are.
+//!
+//! Both modules have the same items.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(unix)]
+pub use unix::*;
+#[cfg(windows)]
+pub use windows::*;
+
+/// What stands for memory and semaphores that are sent to another process: a descriptor, or an NT handle.
+#[cfg(unix)]
+pub type OsHandle = std::os::fd::OwnedFd;
+/// What stands for memory and semaphores that are sent to another process: a descriptor, or an NT handle.
+#[cfg(windows)]
+pub type OsHandle = std::os::windows::io::OwnedHandle;
+
+/// As [`OsHandle`], borrowed.
+#[cfg(unix)]
+pub type BorrowedOsHandle<'a> = std::os::fd::BorrowedFd<'a>;
+/// As [`OsHandle`], borrowed.
+#[cfg(windows)]
+pub type BorrowedOsHandle<'a> = std::os::windows::io::BorrowedHandle<'a>;
+
+/// What came over a [`Connection`].
+#[derive(Debug)]
+pub enum Received {
+    /// A message, and what was sent beside it.
+    Message(Vec<u8>, Vec<OsHandle>),
+    /// The other side has ended, or died with a message of this side unread.
+    Gone,
+}
+
+/// The most handles that travel in one message.
+pub(crate) const MAX_HANDLES: usize = 4;

@@ -1,0 +1,193 @@
+//! Descriptors, sockets and signals.
+
+mod connection;
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+
+use gpu_interop::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind};
+use rustix::fs::MemfdFlags;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use super::{BorrowedOsHandle, OsHandle};
+use crate::accounting::Holdings;
+use crate::outcome::{Stop, Verdict};
+
+pub use connection::Connection;
+
+/// The kinds of handle that exporters of this system make.
+pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueFd;
+pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::OpaqueFd;
+/// The kind of exported timeline semaphores on this system.
+pub const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineFd;
+
+/// Where Vulkan's driver for the CPU comes from, after what says to install the device's.
+pub(crate) const VULKAN_ON_CPU: &str = " (Debian, for the CPU: mesa-vulkan-drivers)";
+/// Where Vulkan's own checks come from.
+pub const VULKAN_CHECKS: &str = "Debian: vulkan-validationlayers";
+
+pub(crate) fn memory(handle: OsHandle) -> MemoryHandle {
+    MemoryHandle::OpaqueFd(handle)
+}
+
+pub(crate) fn binary_semaphore(handle: OsHandle) -> SemaphoreHandle {
+    SemaphoreHandle::OpaqueFd(handle)
+}
+
+pub(crate) fn timeline_semaphore(handle: OsHandle) -> SemaphoreHandle {
+    SemaphoreHandle::TimelineFd(handle)
+}
+
+/// What stands for exported memory, if it can be sent.
+pub(crate) fn of_memory(handle: &MemoryHandle) -> Option<BorrowedOsHandle<'_>> {
+    handle.as_fd()
+}
+
+/// What stands for an exported semaphore, if it can be sent.
+pub(crate) fn of_semaphore(handle: &SemaphoreHandle) -> Option<BorrowedOsHandle<'_>> {
+    handle.as_fd()
+}
+
+/// What stands for an exported semaphore; `None` if it is of another sort.
+pub(crate) fn into_semaphore(handle: SemaphoreHandle) -> Option<OsHandle> {
+    handle.into_fd().ok()
+}
+
+/// A file as what can be sent.
+pub fn borrow(file: &File) -> BorrowedOsHandle<'_> {
+    file.as_fd()
+}
+
+/// A handle that is kept.
+pub(crate) fn borrow_handle(handle: &OsHandle) -> BorrowedOsHandle<'_> {
+    handle.as_fd()
+}
+
+/// What this process was started with as its standard input.
+pub(crate) fn standard_input() -> std::io::Result<OsHandle> {
+    std::io::stdin().as_fd().try_clone_to_owned()
+}
+
+/// A file without a name, which ends with its last handle.
+pub fn nameless_file(name: &str) -> Verdict<File> {
+    Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
+}
+
+/// Reads from `offset` on, all of `bytes`.
+pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
+    file.read_exact_at(bytes, offset)
+}
+
+/// Writes all of `bytes` from `offset` on.
+pub fn write_at(file: &File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+    file.write_all_at(bytes, offset)
+}
+
+/// The system's number of this thread.
+pub fn thread_id() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// What this process holds now.
+pub(crate) fn holdings() -> Verdict<Holdings> {
+    // The iterator itself holds one descriptor while it counts.
+    let descriptors = std::fs::read_dir("/proc/self/fd")?.count().saturating_sub(1);
+    let mappings = std::fs::read_to_string("/proc/self/maps")?.lines().count();
+    let statm = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    Ok(Holdings { descriptors, mappings, resident: pages * rustix::param::page_size() as u64 })
+}
+
+/// How many threads this process has.
+pub(crate) fn threads() -> Verdict<usize> {
+    Ok(std::fs::read_dir("/proc/self/task")?.count())
+}
+
+/// Memory that is available without swapping, bytes.
+pub(crate) fn available_memory() -> Verdict<u64> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo")?;
+    let kilobytes = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    Ok(kilobytes.unwrap_or(0) * 1024)
+}
+
+/// How many descriptors this process may have open.
+pub(crate) fn handle_limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Lets this process, and those that it starts, open as many descriptors as the system grants.
+pub fn raise_handle_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, "the limit of open descriptors stays as it is");
+    }
+}
+
+/// How many descriptors a program has that this one starts.
+pub(crate) fn handles_in_a_program() -> Verdict<usize> {
+    let mut command = Command::new("ls");
+    let output = command.arg("/proc/self/fd").stdin(std::process::Stdio::null()).output()?;
+    let count = String::from_utf8_lossy(&output.stdout).lines().count();
+    crate::ensure!(output.status.success() && count > 0, "`ls` failed: {}", output.status);
+    Ok(count)
+}
+
+/// Starts a program that a terminal's Ctrl-C does not reach.
+pub fn own_group(command: &mut Command) {
+    command.process_group(0);
+}
+
+/// Ends this process when the one that started it ends, however that happens.
+pub(crate) fn die_with(parent: Option<&str>) -> Verdict {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have ended before that. Its number is asked for, and not whether it is 1: in a container the suite itself
+    // may be that.
+    let actual = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().to_string());
+    match parent {
+        Some(expected) if actual.as_deref() != Some(expected) => {
+            Err(Stop::Failed("the process that started this one has ended".into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a process has not ended, without taking its status.
+pub(crate) fn is_running(child: &Child) -> bool {
+    let Ok(id) = i32::try_from(child.id()) else { return false };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let id = Pid::from_raw(id).map(WaitId::Pid);
+    id.is_some_and(|id| matches!(rustix::process::waitid(id, options), Ok(None)))
+}
+
+/// How a process ended that did not end well, with the signal's name.
+pub fn describe(status: ExitStatus) -> String {
+    match status.signal() {
+        Some(number) => {
+            let name = match Signal::from_named_raw(number) {
+                // The headers abbreviate it, `Signal` does not.
+                Some(Signal::ABORT) => " (SIGABRT)".into(),
+                // `Signal::SEGV`, as the headers have it.
+                Some(signal) => {
+                    format!(" (SIG{})", format!("{signal:?}").trim_matches('"').trim_start_matches("Signal::"))
+                }
+                None => String::new(),
+            };
+            format!("its process was killed by signal {number}{name}")
+        }
+        None => format!("its process ended without an answer: {status}"),
+    }
+}
+
+/// Makes temporary files that become files that everybody may read.
+pub fn readable_file() -> tempfile::Builder<'static, 'static> {
+    let mut file = tempfile::Builder::new();
+    file.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    file
+}

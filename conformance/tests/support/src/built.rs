@@ -1,0 +1,49 @@
+//! Builds the simulators of this workspace, for tests that load one.
+//!
+//! Where there is no Cargo, as under Wine, `GPU_INTEROP_SIM_FOLDER` names the folder that they were built in.
+
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// The file of a library of this workspace, built with the profile of this program. Cargo builds what tests link
+/// with, and nothing links with these.
+///
+/// # Errors
+/// What Cargo says, or that the file is not there.
+pub fn build(package: &str) -> Result<PathBuf, String> {
+    let target = package.replace('-', "_");
+    if let Some(folder) = std::env::var_os("GPU_INTEROP_SIM_FOLDER") {
+        let file = PathBuf::from(folder).join(format!("{DLL_PREFIX}{target}{DLL_SUFFIX}"));
+        return if file.is_file() { Ok(file) } else { Err(format!("{} is not there", file.display())) };
+    }
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--locked", "--message-format=json-render-diagnostics", "--package", package]);
+    cargo.args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "--target-dir"]);
+    cargo.arg(target_folder()?);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let output = cargo.stderr(Stdio::inherit()).output().map_err(|error| format!("cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo build --package {package}: {}", output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["reason"] == "compiler-artifact" && message["target"]["name"] == target.as_str())
+        // Beside the library there may be one for Rust.
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
+        .filter_map(|file| file.as_str().filter(|file| file.ends_with(DLL_SUFFIX)).map(PathBuf::from))
+        .next_back()
+        .ok_or_else(|| format!("cargo did not say where it put {package}"))
+}
+
+/// The folder that Cargo builds in: the one above this program that has its mark.
+fn target_folder() -> Result<PathBuf, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let marked = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    marked.map(Path::to_owned).ok_or_else(|| format!("{} is in no folder of Cargo's", program.display()))
+}

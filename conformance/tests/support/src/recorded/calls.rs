@@ -1,0 +1,425 @@
+//! What reaches each function that both vendors' drivers have: the arguments that are alike in both headers. Included by the
+//! backends' tests beside `recorder.rs`.
+//!
+//! The numbers are those of the headers (`CUDA_EXTERNAL_MEMORY_DEDICATED`, `hipExternalMemoryDedicated` is 1, and so on),
+//! written out: an expectation that took them from the library would follow its mistakes.
+
+use std::ffi::c_void;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use gpu_interop_core::backend::{
+    DevicePtr, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawModule, RawSemaphore, RawSignal, RawStream,
+    RawSurface, RawTexture, RawWait, TextureSource,
+};
+use gpu_interop_core::handle::NvSciFence;
+use gpu_interop_core::{
+    AddressMode, BackendDevice, FilterMode, KernelArg, LaunchConfig, MemoryHandle, ReadMode, SignalParams, TextureDesc,
+    WaitCondition, WaitParams,
+};
+
+use super::imports;
+use super::recorder::{
+    CODES, DEVICE, EVENT, EXEC, Expected, GRANULARITY, KERNEL, LEVEL, MIPMAPPED, MODULE, NODE, Names, RESERVED,
+    Recorder, STREAM, SURFACE, TEXTURE,
+};
+use crate::call;
+
+pub const STREAM_OF_TEST: RawStream = RawStream::new(STREAM);
+pub const SIZE: u64 = 4096;
+
+pub fn file(size: u64) -> OwnedFd {
+    let fd = rustix::fs::memfd_create("recorded", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
+    rustix::fs::ftruncate(&fd, size).expect("ftruncate");
+    fd
+}
+
+pub fn pointer(address: usize) -> NonNull<c_void> {
+    NonNull::new(std::ptr::without_provenance_mut(address)).expect("not null")
+}
+
+/// Every call that the two vendors' drivers take alike.
+pub fn common(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    imports::memory(device, recorder);
+    imports::semaphores(device, recorder);
+    batches(device, recorder);
+    streams_and_events(device, recorder);
+    copies_and_fills(device, recorder);
+    words(device, recorder);
+    surfaces_and_textures(device, recorder);
+    modules(device, recorder);
+    graphs(device, recorder);
+    exportable(device, recorder);
+}
+
+/// Parameters, each with what the record should have of it.
+type Shown<T> = Vec<(T, String)>;
+
+/// Signals and waits.
+fn parameters() -> (Shown<SignalParams>, Shown<WaitParams>) {
+    // SAFETY: the mock reads nothing behind the address.
+    let fence = unsafe { NvSciFence::from_raw(pointer(0xfe1)) };
+    let signal = |value: u64, fence: &str, key: u64, flags: u32| {
+        format!("value {value}, fence {fence}, key {key}, flags {flags}, reserved 0 0")
+    };
+    let wait = |value: u64, fence: &str, key: u64, timeout: u32, flags: u32| {
+        format!("value {value}, fence {fence}, key {key}, timeout {timeout}, flags {flags}, reserved 0 0")
+    };
+    let skipped = |skip_memsync| SignalParams::NvSciSync { fence, skip_memsync };
+    let signals = vec![
+        (SignalParams::Binary, signal(0, "0", 0, 0)),
+        (SignalParams::Value(1 << 40), signal(1 << 40, "0", 0, 0)),
+        (SignalParams::Key(8), signal(0, "0", 8, 0)),
+        (skipped(false), signal(0, "0xfe1", 0, 0)),
+        // CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC, and below ..._WAIT_...
+        (skipped(true), signal(0, "0xfe1", 0, 1)),
+    ];
+    let skipped = |skip_memsync| WaitParams::NvSciSync { fence, skip_memsync };
+    let keyed = |timeout| WaitParams::Key { key: 9, timeout };
+    let waits = vec![
+        (WaitParams::Binary, wait(0, "0", 0, 0, 0)),
+        (WaitParams::Value(1 << 41), wait(1 << 41, "0", 0, 0, 0)),
+        (keyed(None), wait(0, "0", 9, u32::MAX, 0)),
+        (keyed(Some(Duration::from_millis(250))), wait(0, "0", 9, 250, 0)),
+        (skipped(false), wait(0, "0xfe1", 0, 0, 0)),
+        (skipped(true), wait(0, "0xfe1", 0, 0, 2)),
+    ];
+    (signals, waits)
+}
+
+fn batches(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let (signals, waits) = parameters();
+    let handle = |index: usize| RawSemaphore::new(0x100 + index);
+    let signals: Vec<_> = signals.into_iter().enumerate().collect();
+    // One by one, and all in a batch: both ways have code of their own. Twice, because blocks are kept.
+    let singles = signals.chunks(1);
+    for batch in singles.chain([&signals[..]]).chain([&signals[..2]]) {
+        let raw: Vec<_> =
+            batch.iter().map(|(index, (params, _))| RawSignal { semaphore: handle(*index), params: *params }).collect();
+        let shown: String =
+            batch.iter().map(|(index, (_, shown))| format!("{{{:#x}, {shown}}}", handle(*index).get())).collect();
+        // SAFETY: the mock signals nothing.
+        unsafe { device.signal_semaphores(STREAM_OF_TEST, &raw) }.expect("signals");
+        let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
+        let signal = call!("cuSignalExternalSemaphoresAsync", "hipSignalExternalSemaphoresAsync", "{arguments}");
+        recorder.enqueued("signals", &[signal]);
+        // SAFETY: as above.
+        unsafe { device.set_captured_signals(RawGraph::new(EXEC), RawGraphNode::new(NODE), &raw) }.expect("replaces");
+        let set = call!(
+            "cuGraphExecExternalSemaphoresSignalNodeSetParams",
+            "hipGraphExecExternalSemaphoresSignalNodeSetParams",
+            "{EXEC:#x} {NODE:#x} {shown} {}",
+            raw.len()
+        );
+        recorder.entered("recorded signals", &[set]);
+    }
+    let waits: Vec<_> = waits.into_iter().enumerate().collect();
+    let singles = waits.chunks(1);
+    for batch in singles.chain([&waits[..]]).chain([&waits[..2]]) {
+        let raw: Vec<_> =
+            batch.iter().map(|(index, (params, _))| RawWait { semaphore: handle(*index), params: *params }).collect();
+        let shown: String =
+            batch.iter().map(|(index, (_, shown))| format!("{{{:#x}, {shown}}}", handle(*index).get())).collect();
+        // SAFETY: the mock waits for nothing.
+        unsafe { device.wait_semaphores(STREAM_OF_TEST, &raw) }.expect("waits");
+        let arguments = format!("{shown} {} {STREAM:#x}", raw.len());
+        let wait = call!("cuWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync", "{arguments}");
+        recorder.enqueued("waits", &[wait]);
+        // SAFETY: as above.
+        unsafe { device.set_captured_waits(RawGraph::new(EXEC), RawGraphNode::new(NODE), &raw) }.expect("replaces");
+        let set = call!(
+            "cuGraphExecExternalSemaphoresWaitNodeSetParams",
+            "hipGraphExecExternalSemaphoresWaitNodeSetParams",
+            "{EXEC:#x} {NODE:#x} {shown} {}",
+            raw.len()
+        );
+        recorder.entered("recorded waits", &[set]);
+    }
+}
+
+fn streams_and_events(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let stream = device.create_stream().expect("a stream");
+    assert_eq!(stream, STREAM_OF_TEST);
+    // CU_STREAM_NON_BLOCKING, hipStreamNonBlocking.
+    recorder.entered("a stream", &[call!("cuStreamCreate", "hipStreamCreateWithFlags", "1")]);
+    let event = device.create_event().expect("an event");
+    assert_eq!(event, RawEvent::new(EVENT));
+    // CU_EVENT_DISABLE_TIMING, hipEventDisableTiming.
+    recorder.entered("an event", &[call!("cuEventCreate", "hipEventCreateWithFlags", "2")]);
+    // SAFETY: the mock's stream and event.
+    unsafe {
+        device.record_event(event, stream).expect("records");
+        recorder.enqueued("a record", &[call!("cuEventRecord", "hipEventRecord", "{EVENT:#x} {STREAM:#x}")]);
+        device.wait_event(stream, event).expect("waits");
+        recorder.enqueued("a wait", &[call!("cuStreamWaitEvent", "hipStreamWaitEvent", "{STREAM:#x} {EVENT:#x} 0")]);
+        assert!(device.query_event(event).expect("a query"));
+        recorder.entered("an event's query", &[call!("cuEventQuery", "hipEventQuery", "{EVENT:#x}")]);
+        assert!(device.query_stream(stream).expect("a query"));
+        recorder.entered("a stream's query", &[call!("cuStreamQuery", "hipStreamQuery", "{STREAM:#x}")]);
+        device.synchronize_stream(stream).expect("waits");
+        recorder.entered("synchronisation", &[call!("cuStreamSynchronize", "hipStreamSynchronize", "{STREAM:#x}")]);
+        device.destroy_event(event).expect("destroys");
+        recorder.entered("an event's end", &[call!("cuEventDestroy_v2", "hipEventDestroy", "{EVENT:#x}")]);
+        device.destroy_stream(stream).expect("destroys");
+        recorder.entered("a stream's end", &[call!("cuStreamDestroy_v2", "hipStreamDestroy", "{STREAM:#x}")]);
+    }
+}
+
+fn copies_and_fills(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let [first, second] = [0x1_0000_0000, 0x2_0000_0000].map(DevicePtr::new);
+    let host = std::ptr::without_provenance_mut::<u8>(0x3_0000_0000);
+    let stream = STREAM_OF_TEST;
+    // SAFETY: the mock touches no memory.
+    unsafe {
+        device.copy(stream, first, second, 40).expect("copies");
+        let arguments = format!("0x100000000 0x200000000 40 {STREAM:#x}");
+        recorder.enqueued("a copy", &[call!("cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync", "{arguments}")]);
+        device.copy_to_host(stream, host, second, 41).expect("copies");
+        let arguments = format!("0x300000000 0x200000000 41 {STREAM:#x}");
+        recorder.entered("a copy to the host", &[call!("cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync", "{arguments}")]);
+        device.copy_from_host(stream, first, host, 42).expect("copies");
+        let arguments = format!("0x100000000 0x300000000 42 {STREAM:#x}");
+        recorder.entered("a copy from the host", &[call!("cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync", "{arguments}")]);
+        // So large that no signal of CUDA's overtakes them.
+        device.fill_u8(stream, first, 0xa5, 1 << 20).expect("fills");
+        let arguments = format!("0x100000000 165 1048576 {STREAM:#x}");
+        recorder.enqueued("a fill", &[call!("cuMemsetD8Async", "hipMemsetD8Async", "{arguments}")]);
+        // Words, not bytes.
+        device.fill_u32(stream, first, 0x1234_5678, 1 << 18).expect("fills");
+        let arguments = format!("0x100000000 305419896 262144 {STREAM:#x}");
+        recorder.enqueued("a fill of words", &[call!("cuMemsetD32Async", "hipMemsetD32Async", "{arguments}")]);
+    }
+}
+
+fn words(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let (stream, word) = (STREAM_OF_TEST, DevicePtr::new(0x4_0000_0008));
+    let at = format!("{STREAM:#x} 0x400000008");
+    // HIP's waits have a mask, with every bit of the word.
+    let [mask_32, mask_64] = match recorder.names {
+        Names::Cuda => ["", ""],
+        Names::Hip => [" 0xffffffff", " 0xffffffffffffffff"],
+    };
+    let conditions = [
+        (WaitCondition::GreaterOrEqual, 0),
+        (WaitCondition::Equal, 1),
+        (WaitCondition::And, 2),
+        (WaitCondition::Nor, 3),
+    ];
+    // SAFETY: the mock reads and writes no words.
+    unsafe {
+        for (condition, number) in conditions {
+            device.wait_value_u32(stream, word, 77, condition).expect("waits");
+            let arguments = format!("{at} 77 {number}{mask_32}");
+            recorder.enqueued("a wait", &[call!("cuStreamWaitValue32_v2", "hipStreamWaitValue32", "{arguments}")]);
+            device.wait_value_u64(stream, word, 1 << 50, condition).expect("waits");
+            let arguments = format!("{at} {} {number}{mask_64}", 1_u64 << 50);
+            recorder.enqueued("a wait", &[call!("cuStreamWaitValue64_v2", "hipStreamWaitValue64", "{arguments}")]);
+        }
+        // CU_STREAM_WRITE_VALUE_DEFAULT: earlier writes are visible first.
+        device.write_value_u32(stream, word, 78).expect("writes");
+        recorder.enqueued("a write", &[call!("cuStreamWriteValue32_v2", "hipStreamWriteValue32", "{at} 78 0")]);
+        device.write_value_u64(stream, word, 1 << 51).expect("writes");
+        let arguments = format!("{at} {} 0", 1_u64 << 51);
+        recorder.enqueued("a write", &[call!("cuStreamWriteValue64_v2", "hipStreamWriteValue64", "{arguments}")]);
+    }
+    static RAN: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn count(data: *mut c_void) {
+        // Relaxed: the mock calls it at once.
+        RAN.fetch_add(u32::try_from(data.addr()).unwrap_or(0), Ordering::Relaxed);
+    }
+    // SAFETY: the function takes any pointer.
+    unsafe { device.launch_host_function(stream, count, std::ptr::without_provenance_mut(5)) }.expect("launches");
+    recorder.entered("a function", &[call!("cuLaunchHostFunc", "hipLaunchHostFunc", "{STREAM:#x}")]);
+    assert_eq!(RAN.load(Ordering::Relaxed), 5, "with its data");
+}
+
+fn surfaces_and_textures(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let level = RawArray::new(LEVEL);
+    // SAFETY: the mock has no arrays.
+    unsafe {
+        let array = gpu_interop_core::backend::RawMipmappedArray::new(MIPMAPPED);
+        assert_eq!(device.mipmapped_array_level(array, 3).expect("a level"), level);
+        let arguments = format!("{MIPMAPPED:#x} 3");
+        recorder.entered("a level", &[call!("cuMipmappedArrayGetLevel", "hipMipmappedArrayGetLevel", "{arguments}")]);
+        let surface = device.create_surface(level).expect("a surface");
+        assert_eq!(surface, RawSurface::new(SURFACE));
+        let resource = format!("{{type 0, array {LEVEL:#x}, rest 0, flags 0}}");
+        recorder.entered("a surface", &[call!("cuSurfObjectCreate", "hipCreateSurfaceObject", "{resource}")]);
+        device.destroy_surface(surface).expect("destroys");
+        let destroy = call!("cuSurfObjectDestroy", "hipDestroySurfaceObject", "{SURFACE:#x}");
+        recorder.entered("a surface's end", &[destroy]);
+        let all = TextureSource::MipmappedArray { raw: array, levels: 5 };
+        let of_all = format!("{{type 1, array {MIPMAPPED:#x}, rest 0, flags 0}}");
+        let plain = TextureDesc::new();
+        let mut between_levels = plain;
+        between_levels.mip_filter = FilterMode::Linear;
+        let sampled = |desc: TextureDesc, shown: &'static str| (desc, shown);
+        // CU_TR_ADDRESS_MODE_WRAP to BORDER, CU_TR_FILTER_MODE_POINT and LINEAR, CU_TRSF_READ_AS_INTEGER 1,
+        // CU_TRSF_NORMALIZED_COORDINATES 2, CU_TRSF_SRGB 0x10; HIP's are the same.
+        let cases = [
+            sampled(plain, "address 1 1 1, filter 0, flags 0x1, anisotropy 0, mip filter 0"),
+            sampled(
+                plain.with_address(AddressMode::Wrap),
+                "address 0 0 0, filter 0, flags 0x1, anisotropy 0, mip filter 0",
+            ),
+            sampled(
+                plain.with_address(AddressMode::Mirror),
+                "address 2 2 2, filter 0, flags 0x1, anisotropy 0, mip filter 0",
+            ),
+            sampled(
+                plain.with_address(AddressMode::Border),
+                "address 3 3 3, filter 0, flags 0x1, anisotropy 0, mip filter 0",
+            ),
+            sampled(
+                plain.with_filter(FilterMode::Linear).with_read(ReadMode::NormalizedFloat),
+                "address 1 1 1, filter 1, flags 0, anisotropy 0, mip filter 1",
+            ),
+            sampled(
+                plain.with_read(ReadMode::Srgb).with_normalized_coordinates(true),
+                "address 1 1 1, filter 0, flags 0x12, anisotropy 0, mip filter 0",
+            ),
+            sampled(between_levels, "address 1 1 1, filter 0, flags 0x1, anisotropy 0, mip filter 1"),
+        ];
+        for (desc, shown) in cases {
+            for (source, resource, last) in [(TextureSource::Array(level), &resource, 0), (all, &of_all, 4)] {
+                let texture = device.create_texture(source, &desc).expect("a texture");
+                assert_eq!(texture, RawTexture::new(TEXTURE));
+                let arguments =
+                    format!("{resource} {{{shown}, bias 0, levels 0 to {last}, border 0 0 0 0, reserved 0}} no view");
+                recorder.entered("a texture", &[call!("cuTexObjectCreate", "hipTexObjectCreate", "{arguments}")]);
+            }
+        }
+        device.destroy_texture(RawTexture::new(TEXTURE)).expect("destroys");
+        recorder.entered("a texture's end", &[call!("cuTexObjectDestroy", "hipTexObjectDestroy", "{TEXTURE:#x}")]);
+        device.free_mipmapped_array(array).expect("ends");
+        let destroy = call!("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", "{MIPMAPPED:#x}");
+        // HIP's levels are objects of their own.
+        let level = (recorder.names == Names::Hip).then(|| call!("", "hipArrayDestroy", "{LEVEL:#x}"));
+        let ends: Vec<Expected> = level.into_iter().chain([destroy]).collect();
+        recorder.entered("an array's end", &ends);
+    }
+}
+
+fn modules(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let module = RawModule::new(MODULE);
+    // SAFETY: the mock has no code.
+    unsafe {
+        assert_eq!(device.module_kernel(module, c"a_kernel").expect("a kernel"), RawKernel::new(KERNEL));
+        let arguments = format!("{MODULE:#x} a_kernel");
+        recorder.entered("a kernel", &[call!("cuModuleGetFunction", "hipModuleGetFunction", "{arguments}")]);
+        let config = LaunchConfig { grid: [2, 3, 4], block: [5, 6, 7], shared_bytes: 8 };
+        let args =
+            [KernelArg::Ptr(DevicePtr::new(0xabc0)), KernelArg::U32(11), KernelArg::U64(1 << 33), KernelArg::F32(1.5)];
+        device.launch_kernel(STREAM_OF_TEST, RawKernel::new(KERNEL), &config, &args).expect("launches");
+        let arguments = format!("{KERNEL:#x} 2 3 4 5 6 7 8 {STREAM:#x} {{0xabc0 11 {} 1.5}} no extra", 1_u64 << 33);
+        recorder.entered("a launch", &[call!("cuLaunchKernel", "hipModuleLaunchKernel", "{arguments}")]);
+        device.unload_module(module).expect("unloads");
+        recorder.entered("a module's end", &[call!("cuModuleUnload", "hipModuleUnload", "{MODULE:#x}")]);
+    }
+}
+
+fn graphs(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let stream = STREAM_OF_TEST;
+    // SAFETY: the mock records nothing.
+    unsafe {
+        device.begin_capture(stream).expect("begins");
+        // CU_STREAM_CAPTURE_MODE_RELAXED, hipStreamCaptureModeRelaxed.
+        let begin = call!("cuStreamBeginCapture_v2", "hipStreamBeginCapture", "{STREAM:#x} 2");
+        recorder.entered("a recording", &[begin]);
+        assert_eq!(device.last_captured(stream).expect("a node"), RawGraphNode::new(NODE));
+        let info = call!("cuStreamGetCaptureInfo_v2", "hipStreamGetCaptureInfo_v2", "{STREAM:#x}");
+        recorder.entered("a node", &[info]);
+        let graph = device.end_capture(stream).expect("a graph");
+        assert_eq!(graph, RawGraph::new(EXEC));
+        let end = [
+            call!("cuStreamEndCapture", "hipStreamEndCapture", "{STREAM:#x}"),
+            call!("cuGraphInstantiateWithFlags", "hipGraphInstantiateWithFlags", "0x901 0"),
+        ];
+        recorder.entered("a recording's end", &end);
+        let launch = call!("cuGraphLaunch", "hipGraphLaunch", "{EXEC:#x} {STREAM:#x}");
+        let event = call!("", "hipEventCreateWithFlags", "2");
+        let record = call!("", "hipEventRecord", "{EVENT:#x} {STREAM:#x}");
+        let ordered = recorder.names == Names::Hip;
+        device.launch_graph(stream, graph).expect("launches");
+        let first = if ordered { vec![event, launch.clone(), record.clone()] } else { vec![launch.clone()] };
+        recorder.entered("a graph's launch", &first);
+        // On another stream HIP's waits for the launch before.
+        device.launch_graph(RawStream::new(0x512), graph).expect("launches");
+        let launch = call!("cuGraphLaunch", "hipGraphLaunch", "{EXEC:#x} 0x512");
+        let wait = call!("", "hipStreamWaitEvent", "0x512 {EVENT:#x} 0");
+        let record = call!("", "hipEventRecord", "{EVENT:#x} 0x512");
+        let second = if ordered { vec![wait, launch, record] } else { vec![launch] };
+        recorder.entered("a second launch", &second);
+        device.destroy_graph(graph).expect("destroys");
+        let mut end = vec![call!("cuGraphExecDestroy", "hipGraphExecDestroy", "{EXEC:#x}")];
+        end.extend(ordered.then(|| call!("", "hipEventDestroy", "{EVENT:#x}")));
+        end.push(call!("cuGraphDestroy", "hipGraphDestroy", "0x901"));
+        recorder.entered("a graph's end", &end);
+    }
+}
+
+/// `CUmemAllocationProp`: pinned, exported as a descriptor, on the device with this number.
+pub fn allocation() -> String {
+    format!("{{type 1, handle types 1, location 1 {DEVICE}, win32 null, flags 0}}")
+}
+
+/// What makes an allocation of one granule.
+pub fn allocates() -> Vec<Expected> {
+    let (of, size) = (allocation(), GRANULARITY);
+    vec![
+        call!("cuMemGetAllocationGranularity", "hipMemGetAllocationGranularity", "{of} 0"),
+        call!("cuMemCreate", "hipMemCreate", "{size} {of} 0"),
+        call!("cuMemAddressReserve", "hipMemAddressReserve", "{size} 0 0 0"),
+        call!("cuMemMap", "hipMemMap", "{RESERVED:#x} {size} 0 0x404 0"),
+        call!("cuMemSetAccess", "hipMemSetAccess", "{RESERVED:#x} {size} {{location 1 {DEVICE}, flags 3}} 1"),
+    ]
+}
+
+fn exportable(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let allocation = device.create_exportable(GRANULARITY - 1).expect("allocates");
+    assert_eq!((allocation.ptr.get(), allocation.size), (RESERVED, GRANULARITY));
+    recorder.entered("an allocation", &allocates());
+    for _ in 0..2 {
+        // SAFETY: allocated above.
+        let handle = unsafe { device.export_allocation(&allocation) }.expect("exports");
+        // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
+        let export = call!("cuMemExportToShareableHandle", "hipMemExportToShareableHandle", "0x404 1 0");
+        recorder.entered("an export", &[export]);
+        let MemoryHandle::OpaqueFd(fd) = handle else { panic!("{handle:?}") };
+        let flags = rustix::io::fcntl_getfd(fd.as_fd()).expect("an open descriptor");
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "an exported descriptor is inherited: {flags:?}");
+        assert!(rustix::fs::fstat(&fd).is_ok_and(|stat| stat.st_size == 65536), "what the driver exported");
+    }
+    // SAFETY: allocated above, and freed once.
+    unsafe { device.destroy_exportable(&allocation) }.expect("frees");
+    let size = GRANULARITY;
+    let free = [
+        call!("cuMemUnmap", "hipMemUnmap", "{RESERVED:#x} {size}"),
+        call!("cuMemAddressFree", "hipMemAddressFree", "{RESERVED:#x} {size}"),
+        call!("cuMemRelease", "hipMemRelease", "0x404"),
+    ];
+    recorder.entered("the end of an allocation", &free);
+    // Every step that fails is undone, in the opposite order, and nothing else is.
+    let steps = [
+        ("cuMemCreate", "hipMemCreate", 0),
+        ("cuMemAddressReserve", "hipMemAddressReserve", 1),
+        ("cuMemMap", "hipMemMap", 2),
+        ("cuMemSetAccess", "hipMemSetAccess", 3),
+    ];
+    for (cuda, hip, done) in steps {
+        recorder.every_code([cuda, hip], || device.create_exportable(1));
+        let found = recorder.take();
+        let count = |cuda, hip| {
+            let symbol = recorder.pick(cuda, hip);
+            found.iter().filter(|line| line.starts_with(symbol)).count() / CODES.len()
+        };
+        let undone = [
+            count("cuMemRelease ", "hipMemRelease "),
+            count("cuMemAddressFree ", "hipMemAddressFree "),
+            count("cuMemUnmap ", "hipMemUnmap "),
+        ];
+        assert_eq!(undone, [1, 2, 3].map(|step| usize::from(done >= step)), "{cuda} failed: {found:#?}");
+    }
+}

@@ -1,0 +1,219 @@
+//! What becomes of the codes that a driver's functions answer. Included by the backends' tests beside `recorder.rs` and
+//! `recorded_calls.rs`.
+
+use std::ffi::c_void;
+
+use gpu_interop_core::backend::{
+    DevicePtr, RawArray, RawEvent, RawGraph, RawGraphNode, RawKernel, RawMemory, RawMipmappedArray, RawModule,
+    RawSemaphore, RawSignal, RawSurface, RawTexture, RawWait, TextureSource,
+};
+use gpu_interop_core::{
+    BackendDevice, ErrorKind, KernelArg, LaunchConfig, MemoryHandle, MemoryImport, SemaphoreHandle, SemaphoreImport,
+    SignalParams, TextureDesc, WaitCondition, WaitParams,
+};
+
+use super::calls::{SIZE, STREAM_OF_TEST, file};
+use super::recorder::{
+    CODES, EVENT, EXEC, KERNEL, LEVEL, MEMORY, MIPMAPPED, MODULE, NODE, Recorder, SEMAPHORE, STREAM, SURFACE, TEXTURE,
+};
+use crate::call;
+
+/// Each function that both have fails with each code.
+pub fn codes(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let (stream, address) = (STREAM_OF_TEST, DevicePtr::new(0x7000));
+    let (event, graph, node) = (RawEvent::new(EVENT), RawGraph::new(EXEC), RawGraphNode::new(NODE));
+    let (level, array) = (RawArray::new(LEVEL), RawMipmappedArray::new(MIPMAPPED));
+    let semaphore = RawSemaphore::new(SEMAPHORE);
+    let signal = [RawSignal { semaphore, params: SignalParams::Value(1) }];
+    let wait = [RawWait { semaphore, params: WaitParams::Value(1) }];
+    let equal = WaitCondition::Equal;
+    // SAFETY: the mock imports nothing.
+    let memory = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(file(SIZE)), SIZE) };
+    // SAFETY: as above.
+    let of_semaphore = unsafe { SemaphoreImport::new(SemaphoreHandle::OpaqueFd(file(SIZE))) };
+    let config = LaunchConfig::linear(1);
+    let args = [KernelArg::Ptr(address), KernelArg::U32(1), KernelArg::U64(2), KernelArg::F32(3.0)];
+    extern "C" fn nothing(_data: *mut c_void) {}
+    // SAFETY: the mock does nothing with any of it.
+    unsafe {
+        // CUDA_ERROR_NOT_READY, hipErrorNotReady: no failure of a query.
+        recorder.control(&format!("fail {} 600\n", recorder.pick("cuStreamQuery", "hipStreamQuery")));
+        assert!(!device.query_stream(stream).expect("an answer"), "a stream with work is not idle");
+        recorder.control(&format!("fail {} 600\n", recorder.pick("cuEventQuery", "hipEventQuery")));
+        assert!(!device.query_event(event).expect("an answer"), "an event that has not passed");
+        recordings(device, recorder);
+        let kernel = RawKernel::new(KERNEL);
+        let launch = || device.launch_kernel(stream, kernel, &config, &args);
+        let open = || std::fs::read_dir("/proc/self/fd").expect("a list").count();
+        let before = open();
+        recorder.every_code(["cuImportExternalMemory", "hipImportExternalMemory"], || device.import_memory(&memory));
+        assert_eq!(open(), before, "descriptors of imports that failed");
+        let destroy = || device.destroy_memory(RawMemory::new(MEMORY));
+        recorder.every_code(["cuDestroyExternalMemory", "hipDestroyExternalMemory"], destroy);
+        let import = || device.import_semaphore(&of_semaphore);
+        recorder.every_code(["cuImportExternalSemaphore", "hipImportExternalSemaphore"], import);
+        let destroy = || device.destroy_semaphore(semaphore);
+        recorder.every_code(["cuDestroyExternalSemaphore", "hipDestroyExternalSemaphore"], destroy);
+        let signals = || device.signal_semaphores(stream, &signal);
+        recorder.every_code(["cuSignalExternalSemaphoresAsync", "hipSignalExternalSemaphoresAsync"], signals);
+        let waits = || device.wait_semaphores(stream, &wait);
+        recorder.every_code(["cuWaitExternalSemaphoresAsync", "hipWaitExternalSemaphoresAsync"], waits);
+        recorder.every_code(["cuStreamCreate", "hipStreamCreateWithFlags"], || device.create_stream());
+        recorder.every_code(["cuStreamDestroy_v2", "hipStreamDestroy"], || device.destroy_stream(stream));
+        recorder.every_code(["cuStreamSynchronize", "hipStreamSynchronize"], || device.synchronize_stream(stream));
+        recorder.every_code(["cuStreamQuery", "hipStreamQuery"], || device.query_stream(stream));
+        recorder.every_code(["cuEventCreate", "hipEventCreateWithFlags"], || device.create_event());
+        recorder.every_code(["cuEventRecord", "hipEventRecord"], || device.record_event(event, stream));
+        recorder.every_code(["cuEventQuery", "hipEventQuery"], || device.query_event(event));
+        recorder.every_code(["cuStreamWaitEvent", "hipStreamWaitEvent"], || device.wait_event(stream, event));
+        recorder.every_code(["cuEventDestroy_v2", "hipEventDestroy"], || device.destroy_event(event));
+        let copy = || device.copy(stream, address, address, 1);
+        recorder.every_code(["cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync"], copy);
+        let host = std::ptr::without_provenance_mut::<u8>(0x8000);
+        let copy = || device.copy_to_host(stream, host, address, 1);
+        recorder.every_code(["cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync"], copy);
+        let copy = || device.copy_from_host(stream, address, host, 1);
+        recorder.every_code(["cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync"], copy);
+        recorder.every_code(["cuMemsetD8Async", "hipMemsetD8Async"], || device.fill_u8(stream, address, 1, 1 << 20));
+        recorder.every_code(["cuMemsetD32Async", "hipMemsetD32Async"], || device.fill_u32(stream, address, 1, 1 << 20));
+        let wait = || device.wait_value_u32(stream, address, 1, equal);
+        recorder.every_code(["cuStreamWaitValue32_v2", "hipStreamWaitValue32"], wait);
+        let wait = || device.wait_value_u64(stream, address, 1, equal);
+        recorder.every_code(["cuStreamWaitValue64_v2", "hipStreamWaitValue64"], wait);
+        let write = || device.write_value_u32(stream, address, 1);
+        recorder.every_code(["cuStreamWriteValue32_v2", "hipStreamWriteValue32"], write);
+        let write = || device.write_value_u64(stream, address, 1);
+        recorder.every_code(["cuStreamWriteValue64_v2", "hipStreamWriteValue64"], write);
+        let function = || device.launch_host_function(stream, nothing, std::ptr::null_mut());
+        recorder.every_code(["cuLaunchHostFunc", "hipLaunchHostFunc"], function);
+        let get = || device.mipmapped_array_level(array, 0);
+        recorder.every_code(["cuMipmappedArrayGetLevel", "hipMipmappedArrayGetLevel"], get);
+        let destroy = || device.free_mipmapped_array(array);
+        recorder.every_code(["cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy"], destroy);
+        recorder.every_code(["cuSurfObjectCreate", "hipCreateSurfaceObject"], || device.create_surface(level));
+        let destroy = || device.destroy_surface(RawSurface::new(SURFACE));
+        recorder.every_code(["cuSurfObjectDestroy", "hipDestroySurfaceObject"], destroy);
+        let texture = || device.create_texture(TextureSource::Array(level), &TextureDesc::new());
+        recorder.every_code(["cuTexObjectCreate", "hipTexObjectCreate"], texture);
+        let destroy = || device.destroy_texture(RawTexture::new(TEXTURE));
+        recorder.every_code(["cuTexObjectDestroy", "hipTexObjectDestroy"], destroy);
+        let get = || device.module_kernel(RawModule::new(MODULE), c"kernel");
+        recorder.every_code(["cuModuleGetFunction", "hipModuleGetFunction"], get);
+        recorder.every_code(["cuModuleUnload", "hipModuleUnload"], || device.unload_module(RawModule::new(MODULE)));
+        recorder.every_code(["cuLaunchKernel", "hipModuleLaunchKernel"], launch);
+        recorder.every_code(["cuStreamBeginCapture_v2", "hipStreamBeginCapture"], || device.begin_capture(stream));
+        recorder.every_code(["cuStreamEndCapture", "hipStreamEndCapture"], || device.end_capture(stream));
+        let last = || device.last_captured(stream);
+        recorder.every_code(["cuStreamGetCaptureInfo_v2", "hipStreamGetCaptureInfo_v2"], last);
+        let end = || device.end_capture(stream);
+        recorder.every_code(["cuGraphInstantiateWithFlags", "hipGraphInstantiateWithFlags"], end);
+        recorder.every_code(["cuGraphLaunch", "hipGraphLaunch"], || device.launch_graph(stream, graph));
+        recorder.every_code(["cuGraphExecDestroy", "hipGraphExecDestroy"], || device.destroy_graph(graph));
+        let set = || device.set_captured_signals(graph, node, &signal);
+        let names = "ExternalSemaphoresSignalNodeSetParams";
+        recorder.every_code([&format!("cuGraphExec{names}"), &format!("hipGraphExec{names}")], set);
+        let waits = [RawWait { semaphore, params: WaitParams::Value(1) }];
+        let set = || device.set_captured_waits(graph, node, &waits);
+        let names = "ExternalSemaphoresWaitNodeSetParams";
+        recorder.every_code([&format!("cuGraphExec{names}"), &format!("hipGraphExec{names}")], set);
+        let allocation = device.create_exportable(1).expect("allocates");
+        let names = ["cuMemExportToShareableHandle", "hipMemExportToShareableHandle"];
+        recorder.every_code(names, || device.export_allocation(&allocation));
+        device.destroy_exportable(&allocation).expect("frees");
+        let names = ["cuMemGetAllocationGranularity", "hipMemGetAllocationGranularity"];
+        recorder.every_code(names, || device.create_exportable(1));
+        for names in [
+            ["cuMemUnmap", "hipMemUnmap"],
+            ["cuMemAddressFree", "hipMemAddressFree"],
+            ["cuMemRelease", "hipMemRelease"],
+        ] {
+            // The other steps are done all the same.
+            recorder.take();
+            recorder.every_code(names, || {
+                device.create_exportable(1).and_then(|allocation| device.destroy_exportable(&allocation))
+            });
+            let found = recorder.take();
+            for [cuda, hip] in [
+                ["cuMemUnmap", "hipMemUnmap"],
+                ["cuMemAddressFree", "hipMemAddressFree"],
+                ["cuMemRelease", "hipMemRelease"],
+            ] {
+                let symbol = recorder.pick(cuda, hip);
+                let count = found.iter().filter(|line| line.split(' ').next() == Some(symbol)).count();
+                assert_eq!(count, CODES.len(), "{symbol}, where {names:?} fails");
+            }
+        }
+    }
+}
+
+/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, `hipErrorStreamCaptureUnsupported` (900): another thread records. An event says
+/// how far the stream is, unless the stream itself records.
+fn recordings(device: &dyn BackendDevice, recorder: &mut Recorder) {
+    let stream = STREAM_OF_TEST;
+    for (cuda, hip) in [("cuStreamQuery", "hipStreamQuery"), ("cuStreamSynchronize", "hipStreamSynchronize")] {
+        let ask = || {
+            // SAFETY: the mock's stream.
+            unsafe {
+                if cuda == "cuStreamQuery" {
+                    device.query_stream(stream)
+                } else {
+                    device.synchronize_stream(stream).map(|()| true)
+                }
+            }
+        };
+        let fails = format!("fail {} 900\n", recorder.pick(cuda, hip));
+        recorder.control(&fails);
+        let error = ask().expect_err("the stream itself records");
+        assert_eq!(error.code().map(|code| code.value), Some(900), "{error}");
+        recorder.control(&format!("{fails}attribute records 0\n"));
+        recorder.take();
+        assert!(ask().expect("a query of an event"));
+        let asked = [
+            call!("cuStreamQuery", "hipStreamQuery", "{STREAM:#x}"),
+            call!("cuStreamSynchronize", "hipStreamSynchronize", "{STREAM:#x}"),
+        ];
+        let first = asked[usize::from(cuda == "cuStreamSynchronize")].clone();
+        let answered = [
+            first,
+            call!("cuStreamGetCaptureInfo_v2", "hipStreamGetCaptureInfo_v2", "{STREAM:#x}"),
+            call!("cuEventCreate", "hipEventCreateWithFlags", "2"),
+            call!("cuEventRecord", "hipEventRecord", "{EVENT:#x} {STREAM:#x}"),
+            call!("cuEventQuery", "hipEventQuery", "{EVENT:#x}"),
+            call!("cuEventDestroy_v2", "hipEventDestroy", "{EVENT:#x}"),
+        ];
+        recorder.entered("how far a stream is", &answered);
+        if cuda == "cuStreamQuery" {
+            let event = recorder.pick("cuEventQuery", "hipEventQuery");
+            recorder.control(&format!("{fails}attribute records 0\nfail {event} 600\n"));
+            assert!(!ask().expect("a query of an event"), "the event has not passed");
+        }
+    }
+    recorder.control("");
+    recorder.take();
+}
+
+/// What each code means, of any call and of an import, as the vendor's table says.
+pub fn kinds(
+    device: &dyn BackendDevice,
+    recorder: &mut Recorder,
+    of_call: &[(u32, ErrorKind)],
+    of_import: &[(u32, ErrorKind)],
+) {
+    // SAFETY: the mock imports nothing.
+    let memory = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(file(SIZE)), SIZE) };
+    for (code, kind) in of_call {
+        recorder.control(&format!("fail {} {code}\n", recorder.pick("cuEventCreate", "hipEventCreateWithFlags")));
+        let error = device.create_event().expect_err("a failure");
+        assert_eq!(error.kind(), *kind, "code {code} of a call: {error}");
+    }
+    for (code, kind) in of_import {
+        recorder
+            .control(&format!("fail {} {code}\n", recorder.pick("cuImportExternalMemory", "hipImportExternalMemory")));
+        // SAFETY: the mock imports nothing.
+        let error = unsafe { device.import_memory(&memory) }.expect_err("a failure");
+        assert_eq!(error.kind(), *kind, "code {code} of an import: {error}");
+        let fd = memory.handle().as_fd().expect("a descriptor");
+        assert!(rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_size == 4096), "the request keeps its descriptor");
+    }
+    recorder.control("");
+}
