@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use crate::run::{cargo, run};
-use crate::session::{Outcome, Session};
+use crate::run::{Outcome, cargo, run};
+use crate::session::Session;
 
 /// The crates that applications use. All others say `publish = false`.
 pub(crate) const PUBLISHED: [&str; 11] = [
