@@ -12,12 +12,14 @@
 //! The image kernels are for NVIDIA alone: HIP on Linux maps no mipmapped arrays, so there is nothing that they could
 //! work on.
 //!
+//! The feature `prebuilt` embeds both. Without it, this crate has the signatures and [`pattern_word`] only.
+//!
 //! # Rebuilding
 //! The library must build without a compiler for GPUs, so what it embeds is checked in, under `prebuilt`, with the
 //! SHA-256 of everything that it was built from in `prebuilt/MANIFEST`. After a change to `device` or `build.sh`, run
 //! `kernels/build.sh` and commit what it writes; it needs `clang-19` and `lld-19` (Debian's packages), no CUDA and no
 //! ROCm. Otherwise this crate's tests and `kernels/build.sh --check` fail. `kernels/build.sh --verify` builds once more
-//! and compares every byte. `.ci/run` does both.
+//! and compares every byte. `cargo xtask ci` does both.
 //!
 //! # What this crate promises
 //! * The embedded PTX and code objects are complete, declare each kernel with the parameters of its [`Signature`], and
@@ -31,12 +33,15 @@
 //!   the counts say, aligned to 4 bytes, until the kernel has run. No driver checks them.
 //! * Zero a counter before the launch: kernels add to it. It wraps at 2^32 on a GPU.
 
+#[cfg(feature = "prebuilt")]
 mod code_object;
 mod pattern;
 mod signature;
 
+#[cfg(feature = "prebuilt")]
 use std::ffi::CStr;
 
+#[cfg(feature = "prebuilt")]
 pub use code_object::{CODE_OBJECTS, code_object};
 pub use pattern::pattern_word;
 pub use signature::{
@@ -44,6 +49,7 @@ pub use signature::{
     TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType, VERIFY_PATTERN,
 };
 
+#[cfg(feature = "prebuilt")]
 const PTX: &CStr = match CStr::from_bytes_with_nul(concat!(include_str!("../prebuilt/kernels.ptx"), "\0").as_bytes()) {
     Ok(text) => text,
     #[allow(clippy::panic, reason = "while compiling")]
@@ -51,6 +57,7 @@ const PTX: &CStr = match CStr::from_bytes_with_nul(concat!(include_str!("../preb
 };
 
 /// The PTX of all [`KERNELS`], for `cuModuleLoadData` or `ModuleImage::Ptx`.
+#[cfg(feature = "prebuilt")]
 #[must_use]
 pub fn ptx() -> &'static CStr {
     PTX

@@ -15,7 +15,7 @@ use crate::run::{Outcome, cargo};
 const ALLOWED: &[(&str, &str)] = &[];
 
 /// Circles that are still to be dissolved: this number only falls.
-const UNRESOLVED: usize = 42;
+const UNRESOLVED: usize = 41;
 
 /// Prints the circles of every crate. Fails if more than [`UNRESOLVED`] are not in [`ALLOWED`], or one of these is gone.
 pub(crate) fn check() -> Outcome {
