@@ -6,8 +6,8 @@ use libtest_mimic::Failed;
 use crate::driver::{DRIVERS, Driver};
 use crate::listed::{is_replaced, never_called};
 use crate::show::{self, Outcome};
-use crate::symbol::{self, Renamed};
-use gpu_interop_test_support::build;
+use crate::symbol;
+use gpu_interop_test_support::{PartialLibrary, build};
 
 /// What came of it.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) fn every_symbol() -> Result<(), Failed> {
         let whole = show::outcome(driver, &library)?;
         let present = symbol::exported(driver.vendor, &library)?;
         let looked_up = symbol::looked_up(driver.vendor, &library, &mut show::command(driver, &library)?)?;
-        let mut copy = Renamed::of(&library)?;
+        let mut copy = PartialLibrary::of(&library)?;
         let (mut refused, mut degraded, mut defects) = (0, 0, Vec::new());
         for function in looked_up.intersection(&present) {
             copy.hide(function)?;

@@ -1,5 +1,5 @@
-//! Files that are no driver, named as one. The backends' own tests (`stand_in`) have a file that is not there, a text,
-//! a library without the functions, and drivers that are too old or not whole; these are the rest.
+//! Files that are no driver, named as one. The backends' own tests (`simulated`) have a missing file, a text, a library
+//! without the functions, and old and incomplete drivers.
 
 use std::path::Path;
 

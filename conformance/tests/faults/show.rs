@@ -15,7 +15,7 @@ use crate::exercise;
 use crate::holdings::Holdings;
 use crate::notice;
 use crate::symbol;
-use gpu_interop_test_support::this_program;
+use gpu_interop_test_support::{PartialLibrary, this_program};
 
 /// The argument of the process; a driver's name and a library come after it.
 pub(crate) const SHOW: &str = "show-an-exercise";
@@ -137,11 +137,11 @@ pub(crate) fn functions(driver: &Driver, library: &Path) -> Result<Vec<String>, 
 }
 
 /// The library of a driver, without what it should be without. `copies` keeps the copy.
-pub(crate) fn library(driver: &Driver, built: &Path, copies: &mut Vec<symbol::Renamed>) -> Result<PathBuf, Failed> {
+pub(crate) fn library(driver: &Driver, built: &Path, copies: &mut Vec<PartialLibrary>) -> Result<PathBuf, Failed> {
     if driver.without.is_empty() {
         return Ok(built.to_owned());
     }
-    let mut copy = symbol::Renamed::of(built)?;
+    let mut copy = PartialLibrary::of(built)?;
     driver.without.iter().try_for_each(|function| copy.hide(function))?;
     let path = copy.path().to_owned();
     copies.push(copy);
