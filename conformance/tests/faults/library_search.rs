@@ -1,5 +1,5 @@
-//! Several majors of HIP in one folder: the newest that the linker loads is taken, unless one is in the process
-//! already. What that one then answers is the answer; no other is tried behind it.
+//! Several major versions of HIP in one folder: the newest that the linker loads is used, unless the process has loaded one
+//! before. Errors of that library are final; no older one is tried.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use libtest_mimic::Failed;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::show::Shown;
+use crate::outcome::Shown;
 use gpu_interop_test_support::{CompiledLibrary, PartialLibrary, source, this_program};
 
 /// The argument of the process that looks for a library. A library to load before may follow.
@@ -69,11 +69,11 @@ impl Folder {
     /// The runtime that a process finds whose linker looks into this folder, where `hipInit` returns `code`. `before` is
     /// loaded first.
     fn find(&self, before: Option<u32>, code: u32) -> Result<Found, Failed> {
-        let [calls, control] = ["calls", "control"].map(|name| self.0.path().join(name));
-        std::fs::write(&control, format!("fail hipInit {code}\n"))?;
+        let [calls, simulator] = ["calls", "simulator"].map(|name| self.0.path().join(name));
+        std::fs::write(&simulator, format!("fail hipInit {code}\n"))?;
         let mut command = this_program()?;
         command.arg(FIND).args(before.map(|major| self.name(major))).env("LD_LIBRARY_PATH", self.0.path());
-        command.env_remove("GPU_INTEROP_HIP_LIBRARY").env("RECORDER_LOG", calls).env("RECORDER_CONTROL", control);
+        command.env_remove("GPU_INTEROP_HIP_LIBRARY").env("RECORDER_LOG", calls).env("RECORDER_CONTROL", simulator);
         let output = command.output()?;
         if !output.status.success() {
             return Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)).into());
@@ -102,22 +102,22 @@ impl Found {
 }
 
 pub(crate) fn majors() -> Result<(), Failed> {
-    // All three, so that no runtime of the machine's is newer.
+    // All three majors: no runtime of the machine is newer.
     let folder = Folder::new()?.add(5, &[])?.add(6, &[])?.add(7, &[])?;
     folder.find(None, 0)?.is(&folder, 7, "HIP 7.1")?;
 
-    // One that is in the process already is the process's own: another would be a second runtime beside it.
+    // A runtime that the process has loaded is used: another would be a second runtime in the process.
     for (major, version) in [(5, "HIP 5.7"), (6, "HIP 6.4")] {
         folder.find(Some(major), 0)?.is(&folder, major, version)?;
     }
 
-    // One that the linker cannot load is passed over.
+    // A file that the linker cannot load is skipped.
     std::fs::write(folder.name(7), "not a library")?;
     folder.find(None, 0)?.is(&folder, 6, "HIP 6.4")?;
     std::fs::write(folder.name(6), "not a library")?;
     folder.find(None, 0)?.is(&folder, 5, "HIP 5.7")?;
 
-    // One that loads is the one: its defect is reported, and no older one is used silently.
+    // A library that loads is used: its defect is reported, and no older one is used silently.
     let broken = Folder::new()?.add(6, &[])?.add(7, &["hipMemsetD32Async"])?;
     broken
         .find(None, 0)?
@@ -128,6 +128,6 @@ pub(crate) fn majors() -> Result<(), Failed> {
         let path = path.replace(&*broken.0.path().to_string_lossy(), &sound.0.path().to_string_lossy());
         sound.find(None, code)?.is_error(kind, &["hipInit", "HIP 7.1", &path])?;
     }
-    // But for that it would have been found.
+    // Without the failure it is found.
     sound.find(None, 0)?.is(&sound, 7, "HIP 7.1")
 }
