@@ -58,9 +58,7 @@ fn variables(findings: &[Finding]) {
     match (set(BACKEND_VARIABLE), BackendChoice::from_env()) {
         (None, _) => say!("{BACKEND_VARIABLE} is not set: the first backend with a device is used"),
         (Some(value), Err(_)) => {
-            say!(
-                "{BACKEND_VARIABLE}={value}: unknown backend; set it to cuda, hip, host or auto, or unset it"
-            );
+            say!("{BACKEND_VARIABLE}={value}: unknown backend; set it to cuda, hip, host or auto, or unset it");
         }
         (Some(value), Ok(BackendChoice::Auto)) => {
             say!("{BACKEND_VARIABLE}={value}: the first backend with a device is used");

@@ -231,7 +231,7 @@ impl Context {
     /// # Errors
     /// What the device answers.
     pub fn import(&self, buffer: &dyn ExportedBuffer) -> Verdict<MappedBuffer> {
-        Ok(self.device.import_memory(buffer.import_request()?)?.map_buffer(0, buffer.size())?)
+        Ok(self.device.import_memory(buffer.import_request()?)?.map_buffer(0..buffer.size())?)
     }
 
     /// Copies a whole mapping to the host.

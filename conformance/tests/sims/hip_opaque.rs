@@ -81,7 +81,7 @@ fn create(handles: hip::hipMemAllocationHandleType) -> u32 {
         allocFlags: hip::hipMemAllocationProp__bindgen_ty_2 { compressionType: 0, gpuDirectRDMACapable: 0, usage: 0 },
     };
     let file = std::env::var_os(LIBRARY).expect("the library's file");
-    // SAFETY: what plays the runtime, which is loaded already.
+    // SAFETY: the simulator, which is loaded already.
     let library = unsafe { Library::new(file) }.expect("the library");
     // SAFETY: the function's type.
     let create = unsafe { library.get::<Create>(b"hipMemCreate\0") }.expect("a function");
@@ -106,7 +106,7 @@ pub(crate) fn main() -> ExitCode {
     let shared = Shared {
         memory,
         host: host.create_stream().expect("a stream"),
-        mapped: imported.map_buffer(0, SIZE).expect("map"),
+        mapped: imported.map_buffer(0..SIZE).expect("map"),
         hip: hip.create_stream().expect("a stream"),
     };
 

@@ -1,8 +1,8 @@
 //! The rows of measured misbehaviour: the driver called alone beside the library, both in the report.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use gpu_interop_conformance::Observation;
+use gpu_interop_conformance::{Observation, SUBCOMMAND};
 use gpu_interop_test_support::{PartialLibrary, build, this_program};
 use libtest_mimic::{Failed, Trial};
 
@@ -85,10 +85,10 @@ fn verbose() -> Result<(), Failed> {
 
 /// Another library than the loaded one would prove nothing.
 fn no_library() -> Result<(), Failed> {
-    let output =
-        this_program()?.args(["raw-cuda", "/nonexistent/libcuda.so.1"]).stdin(std::process::Stdio::null()).output()?;
+    let request = r#"{"RawCuda":{"library":"/nonexistent/libcuda.so.1","device":0}}"#;
+    let output = this_program()?.args([SUBCOMMAND, request]).stdin(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stderr);
-    check(!output.status.success() && text.contains("/nonexistent/libcuda.so.1"), text)
+    check(!output.status.success() && text.contains("/nonexistent/libcuda.so.1: "), text)
 }
 
 /// Functions that are younger than CUDA 9.2.
@@ -116,7 +116,7 @@ fn old_driver() -> Result<(), Failed> {
     check(output.status.success() && text.contains(reason), format!("{}: {text}", output.status))?;
     let follows = |line: &str| line.trim_start().starts_with("timelines ") && line.contains("unsupported");
     check(text.contains("GPU_INTEROP_TIMELINE=bridge") && text.lines().any(follows), format!("timelines: {text}"))?;
-    check(text.contains("STAND-IN DRIVER"), text)?;
+    check(text.contains("SIMULATED"), text)?;
     // A driver that fails is not usable, and the run that asks for it ends.
     let output = suite(&["run", "--backend", "cuda"])?.env("SIM_FAIL", "cuInit:*:100").output()?;
     let text = String::from_utf8_lossy(&output.stderr);

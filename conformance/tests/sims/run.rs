@@ -1,4 +1,4 @@
-//! One run of the suite with a stand-in, and what it must have shown.
+//! One run of the suite with a simulator, and what it must have shown.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -182,8 +182,8 @@ impl Run {
         let report = std::fs::read_to_string(&json).unwrap_or_default();
         let report: Report =
             serde_json::from_str(&report).map_err(|error| format!("{error}: {}\n{text}", output.status))?;
-        check(text.starts_with("STAND-IN DRIVER: "), format!("the first line does not say it: {text}"))?;
-        check(report.backend.stand_in && report.backend.name == backend, format!("{:?}", report.backend))?;
+        check(text.starts_with("SIMULATED: "), format!("the first line does not say it: {text}"))?;
+        check(report.backend.simulated && report.backend.name == backend, format!("{:?}", report.backend))?;
         let failed = report.results.iter().any(|case| case.outcome.is_failure());
         check(output.status.success() != failed, format!("{}: {text}", output.status))?;
         Ok(Ran { report, text, folder, contexts })
@@ -222,7 +222,7 @@ impl Ran {
             let fine = match case.outcome {
                 Outcome::Passed | Outcome::ExpectedFailure => true,
                 Outcome::Unsupported => expected(reason),
-                // Wine does not count the handles of a process, and the system's Direct3D has none of the played devices.
+                // Wine does not count the handles of a process, and the system's Direct3D has none of the simulated devices.
                 Outcome::Skipped if cfg!(windows) => {
                     case.id == "process.handles_not_inherited" || case.id.starts_with("d3d.")
                 }
@@ -302,7 +302,7 @@ impl Ran {
         let contexts: Vec<_> = (0..=self.contexts).map(|n| (format!("{n} alive"), format!("contexts: {n},"))).collect();
         let only_contexts =
             |line: &str| contexts.iter().any(|(alive, of_them)| line.starts_with(alive) && line.contains(of_them));
-        let alive = |line: &&str| !only_contexts(line) && !line.contains("(raw-cuda)");
+        let alive = |line: &&str| !only_contexts(line) && !line.contains("(suite-process RawCuda)");
         let alive: Vec<&str> = text.iter().map(String::as_str).filter(alive).collect();
         let mut kept = 0;
         for (never, count, what) in WORK_THAT_NEVER_ENDS {

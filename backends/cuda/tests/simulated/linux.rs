@@ -72,7 +72,7 @@ fn a_complete_driver_works_and_is_reported_as_simulated() {
     for what in ["load", "open", "import memory", "map", "import semaphore", "allocate", "stream"] {
         assert_line(&text, &format!("{what}|"), &["ok"]);
     }
-    assert_line(&text, "stand-in|", &["true"]);
+    assert_line(&text, "simulated|", &["true"]);
 }
 
 fn an_old_driver_is_reported_by_symbol_and_version() {

@@ -59,7 +59,7 @@ fn data(device: &Device) {
     let import = unsafe { memory_request(MemoryHandle::OpaqueFd(file())).dedicated(true) };
     let imported = device.import_memory(import).map_err(|failure| failure.into_parts().0);
     let Some(memory) = say("dedicated", imported) else { return };
-    let buffer = memory.map_buffer(0, SIZE).expect("maps");
+    let buffer = memory.map_buffer(0..SIZE).expect("maps");
     let stream = device.create_stream().expect("a stream");
     let mut bytes = vec![0_u8; 4096];
     stream.fill_u32(buffer.slice(..2048).expect("a slice"), 0x0403_0201).expect("fills");
@@ -94,7 +94,7 @@ fn mappings(device: &Device) {
     let imported = device.import_memory(memory_request(MemoryHandle::OpaqueFd(file())));
     let Ok(memory) = imported else { return };
     let ranges = [(0, 4096), (1024, 64), (1024, 2048)];
-    let [all, part, again] = ranges.map(|(offset, size)| memory.map_buffer(offset, size).expect("maps"));
+    let [all, part, again] = ranges.map(|(offset, size)| memory.map_buffer(offset..offset + size).expect("maps"));
     let offsets = [&part, &again].map(|mapped| mapped.as_raw().get() - all.as_raw().get());
     println!("offsets|{offsets:?}");
     drop(memory);
@@ -132,7 +132,7 @@ fn every_generation_works_and_is_reported_as_simulated() {
         for what in ["load", "open", "import memory", "map", "stream", "dedicated", "write", "wait"] {
             assert_line(&text, &format!("{what}|"), &["ok"]);
         }
-        assert_line(&text, "stand-in|", &["true"]);
+        assert_line(&text, "simulated|", &["true"]);
         assert_line(&text, "data|", &["true"]);
         assert_line(&text, "left open|", &["|0"]);
         assert_line(&text, "offsets|", &["[1024, 1024]"]);
@@ -151,11 +151,11 @@ fn every_generation_works_and_is_reported_as_simulated() {
 fn the_kind_of_device_is_that_of_the_simulator() {
     let driver = build("gpu-interop-sim-cuda").expect("a simulator");
     let mut unmarked = PartialLibrary::of(&driver).expect("a copy");
-    unmarked.hide("gpu_interop_stand_in").expect("the mark");
+    unmarked.hide("gpu_interop_simulated").expect("the mark");
     for (driver, kind) in [(driver.as_path(), "Cpu"), (unmarked.path(), "Gpu")] {
         let shim = Probe::simulator(VARIABLE, "gpu-interop-hip-on-cuda");
         let text = shim.env("HIP_ON_CUDA_LIBRARY", driver).env(OPENS_ONLY, "1").run();
-        assert_line(&text, "stand-in|", &["true"]);
+        assert_line(&text, "simulated|", &["true"]);
         assert_line(&text, "kind|", &[kind]);
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn render(reports: &[Sourced<Report>]) -> Verdict<String> {
 fn suites(device: &str, report: &Report) -> impl Iterator<Item = TestSuite> {
     let mut groups: Vec<(String, TestSuite)> = Vec::new();
     for result in &report.results {
-        let group = result.id.split('.').next().unwrap_or_default();
+        let group = result.group();
         let group = if device.is_empty() { group.to_owned() } else { format!("{device}.{group}") };
         let reason = result.reason.clone().unwrap_or_default();
         let mut status = match result.outcome {

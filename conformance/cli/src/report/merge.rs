@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Emulated, Report, SCHEMA, Tool, html, text};
+use super::{Emulated, Report, SCHEMA, Tool, html, markdown, text};
 use crate::bench::{BENCH_SCHEMA, BenchReport};
 use crate::cli::FAILED;
 use crate::files::{check_writable, to_json, write_file};
@@ -95,6 +95,9 @@ pub(crate) struct MergeArgs {
     /// Write all reports as one JSON file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write tables in Markdown: outcomes by groups of scenarios, and ratios with a limit.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
     /// Exit with 1 if a scenario failed in any report, with 2 if nothing ran in one.
     #[arg(long)]
     fail: bool,
@@ -102,7 +105,7 @@ pub(crate) struct MergeArgs {
 
 /// Merges reports and returns the exit status.
 pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
-    for path in args.html.iter().chain(&args.json) {
+    for path in args.html.iter().chain(&args.json).chain(&args.markdown) {
         check_writable(path)?;
     }
     let folder = common_folder(&args.reports);
@@ -134,6 +137,9 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     }
     if let Some(path) = &args.json {
         write_file(path, &to_json(&merged)?)?;
+    }
+    if let Some(path) = &args.markdown {
+        write_file(path, &markdown::render(&merged))?;
     }
     let status = if args.fail { judge(&merged, &[])? } else { 0 };
     match merged.not_read.len() {

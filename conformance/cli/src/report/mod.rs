@@ -4,6 +4,7 @@ mod call_trace;
 mod emulated;
 pub(crate) mod html;
 pub(crate) mod junit;
+mod markdown;
 pub(crate) mod merge;
 pub(crate) mod schema;
 pub(crate) mod text;
@@ -116,6 +117,12 @@ impl CaseReport {
     #[must_use]
     pub fn name(&self) -> String {
         case_name(&self.id, self.exporter)
+    }
+
+    /// The scenario's group: the part of its id before the first dot.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.id.split('.').next().unwrap_or_default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the stand-ins read from the environment. All of it, with the defaults.
+//! What the simulators read from the environment. All of it, with the defaults.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -30,7 +30,7 @@
 //! | `SIM_REPORT` | a file that gets lines when the process ends: what is still alive, and how often functions of external semaphores were called |
 //!
 //! Of a library that does not work on the CPU only `SIM_FAIL`, `SIM_LATENCY`, `SIM_VERSION` and what is marked as HIP's are
-//! read; the rest is for the library behind it, if that is one that plays CUDA.
+//! read; the rest is for the library behind it, if that is a simulator of CUDA.
 //!
 //! The environment hides no symbol from `dlsym`: missing symbols are tested with copies of these libraries in which a
 //! symbol has another name.

@@ -74,7 +74,7 @@ impl Runtime for Sim {
         {
             return Err(code);
         }
-        Ok(settings::text("SIM_NAME").unwrap_or_else(|| "stand-in GPU (sim-hip)".into()))
+        Ok(settings::text("SIM_NAME").unwrap_or_else(|| "simulated GPU (sim-hip)".into()))
     }
 
     fn pci(&self, device: c_int) -> Result<[c_int; 3], u32> {

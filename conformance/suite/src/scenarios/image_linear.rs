@@ -37,7 +37,7 @@ impl LinearImage {
     pub(super) fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
         context.need_feature(Feature::MappedBuffer)?;
         let exported = context.exporter()?.image(ImageSpec { tiling: Tiling::Linear, ..spec })?;
-        let mapped = context.device().import_memory(exported.import_request()?)?.map_all()?;
+        let mapped = context.device().import_memory(exported.import_request()?)?.map_buffer(..)?;
         Ok(Self { exported, mapped })
     }
 

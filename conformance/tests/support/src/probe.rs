@@ -71,7 +71,7 @@ pub fn memory_request(handle: MemoryHandle) -> MemoryImport {
 /// Prints what every driver has, and returns the device.
 pub fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     let backend = say("load", backend)?;
-    println!("stand-in|{}", backend.info().stand_in);
+    println!("simulated|{}", backend.info().simulated);
     let device = say("open", Device::open(&backend, 0))?;
     println!("identity|{}", device.identity());
     println!("kind|{:?}", device.identity().kind);
@@ -88,7 +88,7 @@ pub fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
         error
     });
     if let Some(memory) = say("import memory", memory) {
-        say("map", memory.map_buffer(0, SIZE));
+        say("map", memory.map_buffer(0..SIZE));
     }
     // SAFETY: simulators import any file as a semaphore.
     let semaphore = unsafe { SemaphoreImport::new(SemaphoreHandle::OpaqueFd(file())) };

@@ -86,7 +86,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     /// The results of one group.
     fn group(self, group: &str) -> impl Iterator<Item = &'a CaseReport> {
-        self.report.results.iter().filter(move |case| group_of(case) == group)
+        self.report.results.iter().filter(move |case| case.group() == group)
     }
 
     /// The results of one scenario, one an exporter.
@@ -114,8 +114,8 @@ fn verdict(runs: &[Run<'_>]) -> String {
         let idle = runs.len() - ran;
         text.push_str(&format!("; {idle} ran nothing"));
     }
-    if runs.iter().any(|run| run.report.backend.stand_in) {
-        text.push_str("; some with STAND-IN drivers");
+    if runs.iter().any(|run| run.report.backend.simulated) {
+        text.push_str("; some SIMULATED");
     }
     if runs.iter().any(|run| run.report.emulated.is_some()) {
         text.push_str("; some EMULATED");
@@ -123,16 +123,11 @@ fn verdict(runs: &[Run<'_>]) -> String {
     text
 }
 
-/// The part of a scenario's id before the first dot.
-fn group_of(case: &CaseReport) -> &str {
-    case.id.split('.').next().unwrap_or_default()
-}
-
 /// All groups, in the order of the longest report, then those of other reports.
 fn groups<'a>(runs: &[Run<'a>]) -> Vec<&'a str> {
     let mut runs = runs.to_vec();
     runs.sort_by_key(|run| Reverse(run.report.results.len()));
-    in_order(runs.iter().flat_map(|run| run.report.results.iter().map(group_of)))
+    in_order(runs.iter().flat_map(|run| run.report.results.iter().map(CaseReport::group)))
 }
 
 /// The distinct values, in order of first occurrence.

@@ -42,7 +42,7 @@ const TURNS: u64 = 200;
 fn shared(context: &Context) -> Verdict<(Gpu12, ExportableResource, MappedBuffer)> {
     let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
     let buffer = ExportableResource::buffer(gpu.interop(), SIZE as u64, ResourceFlags::empty())?;
-    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
     gpu.write(buffer.resource(), 0, &[0; SIZE])?;
     Ok((gpu, buffer, mapped))
 }
@@ -142,7 +142,7 @@ fn shared11(context: &Context) -> Verdict<(Gpu11, d3d11::ExportableResource, Map
     context.need_semaphore(SemaphoreHandleKind::D3d11Fence)?;
     let gpu = open11(context, &[Sharing::NtHandle])?;
     let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
-    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
     Ok((gpu, buffer, mapped))
 }
 
