@@ -34,7 +34,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("half its size", "accepted; the driver closed the descriptor", "nothing beyond it can be mapped"),
     ("wrong dedicated flag", "accepted; the driver closed the descriptor", "the data is right"),
     ("from offset 4", "accepted, at an address that is 4 modulo 256", "these bytes and no others"),
-    ("map a size of 0", "INVALID_VALUE (1)", "invalid argument: the length is 0"),
+    ("map a size of 0", "INVALID_VALUE (1)", "invalid argument: the range is empty"),
     ("map from the end", "INVALID_VALUE (1)", "invalid argument: the range goes past the end"),
     ("map with a flag", "INVALID_VALUE (1)", "cannot be said"),
     ("with 20 levels", "INVALID_VALUE (1)", "invalid argument: the number of mip levels"),
