@@ -1,36 +1,36 @@
-//! What must hold of an exercise under a fault.
+//! Checks of an exercise under a fault.
 
 use gpu_interop::{Error, ErrorKind};
 
-use crate::code;
-use crate::control::{Live, Sort};
+use crate::codes;
 use crate::driver::Driver;
+use crate::exceptions::{Reported, reported_as};
 use crate::exercise::Record;
 use crate::fault::{Answer, EVERY_FUNCTION, Fault, Uses};
-use crate::holdings::Holdings;
-use crate::kept;
-use crate::listed::{Told, told};
-use crate::notice::Notice;
+use crate::log_events::LogEvent;
+use crate::remaining_objects;
 use crate::report::Defect;
+use crate::simulator::{Live, Sort};
+use crate::snapshot::ResourceSnapshot;
 
-/// A fault, and all that was seen of it.
+/// A fault, and the observations of an exercise under it.
 pub(crate) struct Case<'a> {
     pub(crate) driver: &'a Driver,
     pub(crate) fault: &'a Fault,
-    /// How often its function was called.
+    /// Calls of its function.
     pub(crate) calls: u64,
     /// The driver's name for the code.
     pub(crate) name: Option<String>,
     /// An exercise without faults.
     pub(crate) clean: &'a Record,
     pub(crate) record: &'a Record,
-    pub(crate) notices: &'a [Notice],
-    pub(crate) before: Holdings,
-    pub(crate) after: Holdings,
+    pub(crate) logged: &'a [LogEvent],
+    pub(crate) before: ResourceSnapshot,
+    pub(crate) after: ResourceSnapshot,
 }
 
-/// What does not hold.
-pub(crate) fn judge(case: &Case<'_>) -> Vec<(Defect, String)> {
+/// The checks that fail.
+pub(crate) fn check(case: &Case<'_>) -> Vec<(Defect, String)> {
     let mut defects = Vec::new();
     let mut defect = |kind, text: String| defects.push((kind, text));
     if !case.fault.is_met_by(case.calls) {
@@ -39,7 +39,7 @@ pub(crate) fn judge(case: &Case<'_>) -> Vec<(Defect, String)> {
     for text in &case.record.wrong {
         defect(Defect::Broken, text.clone());
     }
-    if case.record.moved && !case.is_lost() && !kept::leaves(&case.fault.function) {
+    if case.record.moved && !case.is_lost() && !remaining_objects::leaves(&case.fault.function) {
         defect(Defect::Broken, "another context or device is current than before".into());
     }
     for (section, error) in &case.record.errors {
@@ -47,9 +47,9 @@ pub(crate) fn judge(case: &Case<'_>) -> Vec<(Defect, String)> {
             defect(Defect::Untyped, format!("{section}: {text}: {error}"));
         }
     }
-    for notice in case.notices {
-        if let Err(text) = case.check_notice(notice) {
-            defect(Defect::Untyped, format!("{text}: {notice}"));
+    for event in case.logged {
+        if let Err(text) = case.check_log_event(event) {
+            defect(Defect::Untyped, format!("{text}: {event}"));
         }
     }
     if let Err(text) = case.check_told() {
@@ -66,8 +66,8 @@ impl Case<'_> {
         self.fault.function == EVERY_FUNCTION
     }
 
-    fn told(&self) -> Told {
-        told(self.driver.vendor, self.fault)
+    fn reported_as(&self) -> Reported {
+        reported_as(self.driver.vendor, self.fault)
     }
 
     /// An error must say which function failed, with which code, and what that means.
@@ -76,28 +76,30 @@ impl Case<'_> {
         if opened && error.backend() != Some(self.driver.vendor.backend()) {
             return Err("the error does not name the backend".into());
         }
-        match (self.fault.answer, self.told()) {
+        match (self.fault.answer, self.reported_as()) {
             (Answer::Code(code), _) if self.is_lost() => match error.code() {
                 Some(_) => self.check_code(error.operation(), code, error),
                 None => check_refusal(error),
             },
-            (Answer::Code(code), Told::Failure) => self.check_code(code::documented(&self.fault.function), code, error),
-            (Answer::Null, Told::Failure) => {
-                let named = error.operation() == code::documented(&self.fault.function);
+            (Answer::Code(code), Reported::Failure) => {
+                self.check_code(codes::documented(&self.fault.function), code, error)
+            }
+            (Answer::Null, Reported::Failure) => {
+                let named = error.operation() == codes::documented(&self.fault.function);
                 let said = error.message().contains("reported success but gave");
                 if named && said && error.kind() == ErrorKind::Driver && error.code().is_none() {
                     Ok(())
                 } else {
-                    Err("not told as success without a result".into())
+                    Err("not reported as success without a result".into())
                 }
             }
-            // With the only device that it could be not answering, there is none that is the same.
-            (Answer::Code(_), Told::FactsOrFailure) if error.code().is_none() => check_refusal(error),
-            (Answer::Code(code), Told::FactsOrFailure) => {
-                self.check_code(code::documented(&self.fault.function), code, error)
+            // The only candidate does not respond, so no device is the same.
+            (Answer::Code(_), Reported::FactsOrFailure) if error.code().is_none() => check_refusal(error),
+            (Answer::Code(code), Reported::FactsOrFailure) => {
+                self.check_code(codes::documented(&self.fault.function), code, error)
             }
-            (_, Told::Facts | Told::FactsOrNothing | Told::FactsOrFailure) => check_refusal(error),
-            (_, Told::Nothing) => Err("there should be no error".into()),
+            (_, Reported::Facts | Reported::FactsOrNothing | Reported::FactsOrFailure) => check_refusal(error),
+            (_, Reported::Nothing) => Err("there should be no error".into()),
         }
     }
 
@@ -106,30 +108,30 @@ impl Case<'_> {
         if error.operation() != operation || !operation.starts_with(vendor.prefix()) {
             return Err(format!("the function is {operation}"));
         }
-        let Some(told) = error.code() else { return Err("there is no code".into()) };
-        if told.value != i64::from(code) || told.name != self.name {
+        let Some(reported) = error.code() else { return Err("there is no code".into()) };
+        if reported.value != i64::from(code) || reported.name != self.name {
             return Err(format!("the code is {code}, {:?}", self.name));
         }
-        let kind = code::kind(vendor, operation, code);
+        let kind = codes::kind(vendor, operation, code);
         if error.kind() != kind {
             return Err(format!("the kind should be {kind:?}"));
         }
-        if !error.to_string().contains(&format!("driver answered: {told}")) || error.message().is_empty() {
+        if !error.to_string().contains(&format!("driver answered: {reported}")) || error.message().is_empty() {
             return Err("the text does not say what the driver answered".into());
         }
         Ok(())
     }
 
-    /// A report must say as much.
-    fn check_notice(&self, notice: &Notice) -> Result<(), String> {
-        if self.is_lost() && kept::is_pending(notice) {
+    /// A log event must name the function and the answer, as an error does.
+    fn check_log_event(&self, event: &LogEvent) -> Result<(), String> {
+        if self.is_lost() && remaining_objects::is_pending(event) {
             return Ok(());
         }
         if !self.is_lost() {
-            if self.told() != Told::Failure {
+            if self.reported_as() != Reported::Failure {
                 return Err("there should be no report".into());
             }
-            if kept::operation(notice) != code::documented(&self.fault.function) {
+            if remaining_objects::operation(event) != codes::documented(&self.fault.function) {
                 return Err("the report is of another function".into());
             }
         }
@@ -138,23 +140,23 @@ impl Case<'_> {
             (Answer::Code(code), None) => format!("driver answered: code {code}"),
             (Answer::Null, _) => "reported success but gave".into(),
         };
-        if notice.error.contains(&said) { Ok(()) } else { Err(format!("the report should say `{said}`")) }
+        if event.error.contains(&said) { Ok(()) } else { Err(format!("the report should say `{said}`")) }
     }
 
-    /// A fault must be seen somewhere, and must not change what it has nothing to do with.
+    /// A fault must be visible somewhere, and must change no unrelated fact.
     fn check_told(&self) -> Result<(), String> {
-        let failures = self.record.errors.len() + self.notices.len();
+        let failures = self.record.errors.len() + self.logged.len();
         let other: Vec<_> = (self.record.facts.iter())
             .filter(|(name, value)| self.clean.facts.get(*name).is_some_and(|clean| clean != *value))
             .collect();
-        let told = if self.is_lost() { Told::FactsOrNothing } else { self.told() };
+        let reported = if self.is_lost() { Reported::FactsOrNothing } else { self.reported_as() };
         let unseen = failures == 0 && other.is_empty();
-        match told {
-            Told::Failure if failures == 0 => Err("the failure is not told".into()),
-            Told::Failure | Told::Nothing if !other.is_empty() => Err(format!("other facts: {other:?}")),
-            // Listed again, to find one: it may be another that does not answer.
-            Told::FactsOrFailure if unseen && matches!(self.fault.uses, Uses::Nth(2..)) => Ok(()),
-            Told::Facts | Told::FactsOrFailure if unseen => Err("nothing is seen of it".into()),
+        match reported {
+            Reported::Failure if failures == 0 => Err("the failure is not reported".into()),
+            Reported::Failure | Reported::Nothing if !other.is_empty() => Err(format!("other facts: {other:?}")),
+            // The devices are listed again to find one; another may be the one that does not respond.
+            Reported::FactsOrFailure if unseen && matches!(self.fault.uses, Uses::Nth(2..)) => Ok(()),
+            Reported::Facts | Reported::FactsOrFailure if unseen => Err("nothing is seen of it".into()),
             _ if other.iter().any(|(_, value)| !self.is_explained(value)) => {
                 Err(format!("facts that do not say why: {other:?}"))
             }
@@ -163,47 +165,47 @@ impl Case<'_> {
         }
     }
 
-    /// Whether a capability that is gone, or a device that does not answer, says what the driver answered when it was
-    /// asked. That it does not know an attribute is another thing.
+    /// Whether a lost capability, or a device that does not respond, names the driver's answer to the query. An unknown
+    /// attribute is reported otherwise.
     fn is_explained(&self, value: &str) -> bool {
         let Answer::Code(code) = self.fault.answer else { return true };
         let answered = match &self.name {
             Some(name) => format!("{name} ({code})"),
             None => format!("code {code}"),
         };
-        if self.told() == Told::FactsOrFailure {
+        if self.reported_as() == Reported::FactsOrFailure {
             return value.contains(&format!("driver answered: {answered}"));
         }
         let asked = self.fault.function.ends_with("DeviceGetAttribute") && value.starts_with("unsupported");
         let said = match code {
-            code::INVALID_VALUE => "install a newer one".into(),
+            codes::INVALID_VALUE => "install a newer one".into(),
             _ => format!("the driver answered {answered}"),
         };
         !asked || value.contains(&said)
     }
 
-    /// All is given back, but for what a call of freeing was told not to free; and of that it was said.
-    pub(crate) fn check_kept(&self, after: &Holdings) -> Result<(), String> {
+    /// Everything is freed except the objects whose call of freeing failed, and each of those was reported.
+    pub(crate) fn check_kept(&self, after: &ResourceSnapshot) -> Result<(), String> {
         let kept = after.live.since(&self.before.live);
-        let mut said = kept::reported(self.notices);
+        let mut said = remaining_objects::reported(self.logged);
         said.add_all(&self.record.kept);
-        if self.is_lost() && self.notices.iter().any(kept::is_pending) {
+        if self.is_lost() && self.logged.iter().any(remaining_objects::is_pending) {
             (said.of(Sort::Allocations)..kept.of(Sort::Allocations)).for_each(|_| said.add(Sort::Allocations));
         }
         if kept != said {
-            return Err(format!("alive are {kept:?}, told was {said:?}"));
+            return Err(format!("alive are {kept:?}, reported was {said:?}"));
         }
         self.check_allowed(&kept)?;
         self.check_files(after, &kept)
     }
 
-    /// What stays must be exactly what the failed calls were to free. What cannot be reached at all stays as well.
+    /// The remaining objects must be exactly those that the failed calls were to free, and those that no call can reach.
     fn check_allowed(&self, kept: &Live) -> Result<(), String> {
         let (function, every) = (self.fault.function.as_str(), self.fault.uses == Uses::Every);
-        if self.is_lost() || (kept::enters(function) && (every || kept.total() <= 1)) {
+        if self.is_lost() || (remaining_objects::enters(function) && (every || kept.total() <= 1)) {
             return Ok(());
         }
-        let sorts = kept::by(function);
+        let sorts = remaining_objects::by(function);
         let failed = match sorts {
             [] => 0,
             _ if every => self.calls,
@@ -217,8 +219,8 @@ impl Case<'_> {
         }
     }
 
-    /// Descriptors and mapped files are no more than those of what stays.
-    fn check_files(&self, after: &Holdings, kept: &Live) -> Result<(), String> {
+    /// Open descriptors and mapped files must be those of the remaining objects.
+    fn check_files(&self, after: &ResourceSnapshot, kept: &Live) -> Result<(), String> {
         let descriptors = kept.of(Sort::Descriptors);
         let grown = |now: usize, before: usize| now as i128 - before as i128;
         let opened = grown(after.descriptors, self.before.descriptors);
@@ -227,7 +229,7 @@ impl Case<'_> {
         }
         // Not reservations: they are unmapped first, unless that fails too.
         let returned = self.record.errors.iter().map(|(_, error)| error.operation());
-        let failed = returned.chain(self.notices.iter().map(kept::operation));
+        let failed = returned.chain(self.logged.iter().map(remaining_objects::operation));
         let unmapping = failed.filter(|operation| operation.ends_with("MemUnmap")).count() as u64;
         let in_files = [Sort::Imports, Sort::Mappings, Sort::Arrays, Sort::Semaphores];
         let most = in_files.iter().map(|sort| kept.of(*sort)).sum::<u64>() + unmapping.min(kept.of(Sort::Reservations));
@@ -240,7 +242,7 @@ impl Case<'_> {
     }
 }
 
-/// What cannot be done because of a fact must be refused before the driver is called.
+/// An operation that a fact excludes must be rejected before the driver is called.
 pub(crate) fn check_refusal(error: &Error) -> Result<(), String> {
     let kinds = [ErrorKind::NoDevice, ErrorKind::Unsupported, ErrorKind::DriverTooOld, ErrorKind::SymbolMissing];
     let counted = error.operation().ends_with("DeviceGet");

@@ -1,4 +1,4 @@
-//! A process that shows what one exercise comes to, without faults: on a whole library, or on one that lacks something.
+//! The outcome of one exercise without faults, in a process of its own, on a complete or a partial library.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use libtest_mimic::Failed;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::control::Control;
 use crate::driver::Driver;
 use crate::exercise;
-use crate::holdings::Holdings;
-use crate::notice;
+use crate::log_events;
+use crate::simulator::Simulator;
+use crate::snapshot::ResourceSnapshot;
 use crate::symbol;
-use gpu_interop_test_support::this_program;
+use gpu_interop_test_support::{PartialLibrary, this_program};
 
 /// The argument of the process; a driver's name and a library come after it.
 pub(crate) const SHOW: &str = "show-an-exercise";
@@ -39,14 +39,14 @@ impl Shown {
     }
 }
 
-/// What the process says.
+/// The process's output.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) errors: Vec<Shown>,
     pub(crate) facts: BTreeMap<String, String>,
-    /// Promises that were not kept, and what was reported.
+    /// Violated guarantees and log events.
     pub(crate) wrong: Vec<String>,
-    /// What is left, if something is.
+    /// Leaked resources.
     pub(crate) left: Option<String>,
     /// How often each function that the library exports was called.
     pub(crate) calls: BTreeMap<String, u64>,
@@ -55,23 +55,23 @@ pub(crate) struct Outcome {
 /// The process.
 pub(crate) fn main(driver: &str, library: &Path) {
     let driver = Driver::named(driver);
-    let control = Control::open(driver.vendor, library);
-    notice::listen();
-    // The first one makes what stays: the default stream, for one.
-    exercise::run(driver, &control, None);
-    notice::take();
-    let before = Holdings::now(&control);
-    control.heal();
-    let mut record = exercise::run(driver, &control, None);
-    // Their handles are the caller's.
+    let simulator = Simulator::open(driver.vendor, library);
+    log_events::capture();
+    // The first exercise creates what stays, such as the default stream.
+    exercise::run(driver, &simulator, None);
+    log_events::take();
+    let before = ResourceSnapshot::now(&simulator);
+    simulator.heal();
+    let mut record = exercise::run(driver, &simulator, None);
+    // Their handles belong to the caller.
     record.returned.clear();
     let exported = symbol::exported(driver.vendor, library).expect("a library");
-    let calls = exported.into_iter().map(|name| (name.clone(), control.calls(&name))).collect();
-    let after = Holdings::settled(&control, |now| *now == before);
+    let calls = exported.into_iter().map(|name| (name.clone(), simulator.calls(&name))).collect();
+    let after = ResourceSnapshot::settled(&simulator, |now| *now == before);
     let outcome = Outcome {
         errors: record.errors.iter().map(|(section, error)| Shown::of(section, error)).collect(),
         facts: record.facts,
-        wrong: record.wrong.into_iter().chain(notice::take().iter().map(ToString::to_string)).collect(),
+        wrong: record.wrong.into_iter().chain(log_events::take().iter().map(ToString::to_string)).collect(),
         left: (after != before).then(|| format!("{after:?}, and there was {before:?}")),
         calls,
     };
@@ -92,18 +92,18 @@ pub(crate) fn command(driver: &Driver, library: &Path) -> Result<Command, Failed
     Ok(command)
 }
 
-/// What an exercise comes to on this library.
+/// The outcome of an exercise on this library.
 pub(crate) fn outcome(driver: &Driver, library: &Path) -> Result<Outcome, Failed> {
     said(&mut command(driver, library)?)
 }
 
-/// The error of loading what may be no library; none if it loads.
+/// The error of loading a file as the driver; none if it loads.
 pub(crate) fn loading(driver: &Driver, library: &Path) -> Result<Option<Shown>, Failed> {
     let mut command = this_program()?;
     said(command.arg(LOAD).arg(driver.name).env(driver.vendor.variable(), library))
 }
 
-/// What a process says that must end well.
+/// The output of a process that must succeed.
 fn said<T: DeserializeOwned>(command: &mut Command) -> Result<T, Failed> {
     let output = command.output()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -113,9 +113,9 @@ fn said<T: DeserializeOwned>(command: &mut Command) -> Result<T, Failed> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// The functions that the backend looks up, checked: each is called by the exercise, or listed with the reason.
+/// The functions that the backend looks up. Fails unless the exercise calls each, or a list has the reason.
 pub(crate) fn functions(driver: &Driver, library: &Path) -> Result<Vec<String>, Failed> {
-    use crate::listed::never_called;
+    use crate::exceptions::never_called;
     let spared = |name: &str| driver.spared.iter().find(|(spared, _)| *spared == name).map(|(_, reason)| *reason);
     let looked_up = symbol::looked_up(driver.vendor, library, &mut command(driver, library)?)?;
     let calls = outcome(driver, library)?.calls;
@@ -136,12 +136,12 @@ pub(crate) fn functions(driver: &Driver, library: &Path) -> Result<Vec<String>, 
     }
 }
 
-/// The library of a driver, without what it should be without. `copies` keeps the copy.
-pub(crate) fn library(driver: &Driver, built: &Path, copies: &mut Vec<symbol::Renamed>) -> Result<PathBuf, Failed> {
+/// The library of a driver, without its hidden functions. `copies` keeps the copy.
+pub(crate) fn library(driver: &Driver, built: &Path, copies: &mut Vec<PartialLibrary>) -> Result<PathBuf, Failed> {
     if driver.without.is_empty() {
         return Ok(built.to_owned());
     }
-    let mut copy = symbol::Renamed::of(built)?;
+    let mut copy = PartialLibrary::of(built)?;
     driver.without.iter().try_for_each(|function| copy.hide(function))?;
     let path = copy.path().to_owned();
     copies.push(copy);

@@ -1,44 +1,44 @@
-//! What the process holds: objects of the simulator, descriptors, memory files.
+//! Resource snapshots of the process: objects of the simulator, descriptors, memory files.
 
 use std::time::Duration;
 
-use crate::control::{Control, Live};
+use crate::simulator::{Live, Simulator};
 
-/// A count of all that could leak.
+/// Counts of every resource that could leak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Holdings {
+pub(crate) struct ResourceSnapshot {
     pub(crate) live: Live,
     /// Open descriptors.
     pub(crate) descriptors: usize,
-    /// Mapped parts of memory files: all that is exported or imported is in one.
+    /// Mappings of memory files, which hold all exported and imported memory.
     pub(crate) mappings: usize,
-    /// Their bytes. Two parts beside each other count as one.
+    /// Their bytes. Adjacent mappings count as one.
     pub(crate) bytes: usize,
 }
 
-impl Holdings {
-    /// What is held now.
-    pub(crate) fn now(control: &Control) -> Self {
+impl ResourceSnapshot {
+    /// The current counts.
+    pub(crate) fn now(simulator: &Simulator) -> Self {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("a list of mappings");
         let files: Vec<usize> = maps.lines().filter(|line| line.contains("/memfd:")).map(length).collect();
         Self {
-            live: control.live(),
+            live: simulator.live(),
             descriptors: std::fs::read_dir("/proc/self/fd").expect("a list of descriptors").count(),
             mappings: files.len(),
             bytes: files.iter().sum(),
         }
     }
 
-    /// What is held once `done`, or after a moment: the simulator's threads may still be letting go of what they used.
-    pub(crate) fn settled(control: &Control, done: impl Fn(&Self) -> bool) -> Self {
+    /// The counts once `done`, or after a moment: threads of the simulator may still be releasing objects.
+    pub(crate) fn settled(simulator: &Simulator, done: impl Fn(&Self) -> bool) -> Self {
         for _ in 0..100 {
-            let now = Self::now(control);
+            let now = Self::now(simulator);
             if done(&now) {
                 return now;
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        Self::now(control)
+        Self::now(simulator)
     }
 }
 

@@ -1,36 +1,36 @@
-//! Each function that a backend looks up, taken away: the driver is refused, or what needs the function is.
+//! Each function that a backend looks up, hidden: the driver is rejected, or the features that need the function are.
 
 use gpu_interop::ErrorKind;
 use libtest_mimic::Failed;
 
 use crate::driver::{DRIVERS, Driver};
-use crate::listed::{is_replaced, never_called};
-use crate::show::{self, Outcome};
-use crate::symbol::{self, Renamed};
-use gpu_interop_test_support::build;
+use crate::exceptions::{is_replaced, never_called};
+use crate::outcome::{self, Outcome};
+use crate::symbol;
+use gpu_interop_test_support::{PartialLibrary, build};
 
-/// What came of it.
+/// The consequence of a missing function.
 #[derive(Debug, PartialEq, Eq)]
 enum Loss {
     /// The driver does not load.
     Driver,
-    /// Some of it does not work.
+    /// Features are missing.
     Feature,
-    /// Another function does its part, or it is never called.
+    /// None: another function replaces it, or it is never called.
     Nothing,
 }
 
 pub(crate) fn every_symbol() -> Result<(), Failed> {
     for driver in DRIVERS.iter().filter(|driver| driver.without.is_empty()) {
         let library = build(driver.vendor.package())?;
-        let whole = show::outcome(driver, &library)?;
+        let whole = outcome::outcome(driver, &library)?;
         let present = symbol::exported(driver.vendor, &library)?;
-        let looked_up = symbol::looked_up(driver.vendor, &library, &mut show::command(driver, &library)?)?;
-        let mut copy = Renamed::of(&library)?;
+        let looked_up = symbol::looked_up(driver.vendor, &library, &mut outcome::command(driver, &library)?)?;
+        let mut copy = PartialLibrary::of(&library)?;
         let (mut refused, mut degraded, mut defects) = (0, 0, Vec::new());
         for function in looked_up.intersection(&present) {
             copy.hide(function)?;
-            let outcome = show::outcome(driver, copy.path());
+            let outcome = outcome::outcome(driver, copy.path());
             copy.show(function)?;
             match outcome.and_then(|outcome| Ok(loss(driver, function, &whole, &outcome, copy.path().to_str())?)) {
                 Ok(Loss::Driver) => refused += 1,
@@ -50,7 +50,7 @@ pub(crate) fn every_symbol() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What is lost without a function. Fails unless each error says that it is this one.
+/// The consequence of a missing function. Fails unless each error names it.
 fn loss(
     driver: &Driver,
     function: &str,
@@ -75,7 +75,7 @@ fn loss(
     }
     let other = |name: &&String| whole.facts.get(*name) != outcome.facts.get(*name);
     let other: Vec<_> = outcome.facts.keys().filter(other).map(|name| (name, &outcome.facts[name])).collect();
-    // A bridge takes the place of semaphores, and names nothing that it does not need.
+    // A bridge replaces semaphores, and names no function that it does not need.
     let is_bridge = |value: &str| value.starts_with("emulated: ");
     if let Some(fact) = other.iter().find(|(_, value)| !value.contains(function) && !is_bridge(value)) {
         return Err(format!("another fact: {fact:?}"));

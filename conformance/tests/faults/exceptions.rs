@@ -1,31 +1,31 @@
-//! The exceptions: functions whose failure is not an error, and functions that are never called. Each with its reason;
-//! everything that is not listed must be an error.
+//! Exceptions: functions whose failure is no error, and functions that are never called, with the reason. Every other failure
+//! must be an error.
 
 use gpu_interop::ErrorKind;
 
-use crate::code;
+use crate::codes;
 use crate::driver::Vendor;
 use crate::fault::{Answer, Fault, Uses};
 
-/// How a fault is told.
+/// How a fault is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// As an error, or as a report where nothing can be returned, with the function and the code.
+pub(crate) enum Reported {
+    /// As an error, or as a log event where none can be returned, with the function and the code.
     Failure,
-    /// As other facts about the backend or device, and refusals that follow from them.
+    /// As changed facts about the backend or device, and rejections that follow from them.
     Facts,
-    /// As an error where one device is asked for, and in a fact, with the code, where all are listed.
+    /// As an error where one device is opened, and as a fact, with the code, where all are listed.
     FactsOrFailure,
-    /// As facts if the answer was not the same anyway.
+    /// As facts, unless the answer was the same without the fault.
     FactsOrNothing,
     /// Not at all.
     Nothing,
 }
 
-use Told::{Facts, FactsOrFailure, FactsOrNothing, Nothing};
+use Reported::{Facts, FactsOrFailure, FactsOrNothing, Nothing};
 
-/// Whatever the code.
-const CODES: &[(&str, Told, &str)] = &[
+/// Exceptions for every code.
+const CODES: &[(&str, Reported, &str)] = &[
     ("cuCtxGetCurrent", Nothing, "asked only to spare a push, which follows"),
     ("cuDeviceGetAttribute", FactsOrNothing, "the device has not what the attribute would say, as if it said 0"),
     ("hipDeviceGetAttribute", FactsOrNothing, "as with CUDA"),
@@ -46,22 +46,22 @@ const CODES: &[(&str, Told, &str)] = &[
     ("hipGetErrorString", Facts, "a code without a text"),
 ];
 
-/// One code only.
-const ONE_CODE: &[(&str, u32, Told, &str)] = &[
+/// Exceptions for one code.
+const ONE_CODE: &[(&str, u32, Reported, &str)] = &[
     (
         "cuStreamBatchMemOp_v2",
-        code::NOT_SUPPORTED,
+        codes::NOT_SUPPORTED,
         Nothing,
         "as where stream memory operations are switched off: cuLaunchHostFunc takes its place",
     ),
-    ("cuStreamQuery", code::CAPTURE_UNSUPPORTED, Nothing, EVENT),
-    ("cuStreamSynchronize", code::CAPTURE_UNSUPPORTED, Nothing, EVENT),
-    ("hipStreamQuery", code::CAPTURE_UNSUPPORTED, Nothing, EVENT),
-    ("hipStreamSynchronize", code::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("cuStreamQuery", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("cuStreamSynchronize", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("hipStreamQuery", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("hipStreamSynchronize", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
 ];
 
-/// Where success with a null result is not an error either, or means something.
-const NULLS: &[(&str, Told, &str)] = &[
+/// Functions for which a null result is no error, or has a meaning.
+const NULLS: &[(&str, Reported, &str)] = &[
     ("cuDriverGetVersion", Facts, "version 0.0; what the driver can do is seen by its functions"),
     ("hipRuntimeGetVersion", Facts, "as with CUDA"),
     ("cuDeviceGetCount", Facts, "no device"),
@@ -72,7 +72,7 @@ const NULLS: &[(&str, Told, &str)] = &[
     ("cuCtxPopCurrent_v2", Nothing, "the driver says that it has restored what was current"),
 ];
 
-/// Functions that are looked up and that no test on Linux can call, with the reason.
+/// Functions that are looked up, and that no test on Linux can call.
 const NEVER_CALLED: &[(&str, &str)] = &[
     ("cuDeviceGetLuid", "only Windows has LUIDs"),
     ("hipDeviceGetLuid", "only Windows has LUIDs"),
@@ -100,7 +100,7 @@ const EVENT: &str = "an event is queried instead, as beside a recording of anoth
 const SEMAPHORES: &str = "HIP has external semaphores on Windows only; refused before the runtime is called";
 const IMAGES: &str = "the runtime maps no images on Linux; refused before it is called";
 
-/// Functions whose place another takes when they are missing, so that nothing is seen of it.
+/// Functions that another replaces when they are missing, without visible consequence.
 const REPLACED: &[(&str, &str)] = &[
     ("cuDeviceGetUuid_v2", "cuDeviceGetUuid, which older drivers have"),
     ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties, which older runtimes have"),
@@ -114,32 +114,33 @@ const REPLACED: &[(&str, &str)] = &[
     ("hipExtStreamCreateWithCUMask", "hipStreamCreateWithFlags, whose streams share hardware queues"),
 ];
 
-/// How a fault must be told.
-pub(crate) fn told(vendor: Vendor, fault: &Fault) -> Told {
+/// How a fault must be reported.
+pub(crate) fn reported_as(vendor: Vendor, fault: &Fault) -> Reported {
     let function = fault.function.as_str();
-    let find =
-        |table: &[(&str, Told, &str)]| table.iter().find(|(name, ..)| *name == function).map(|(_, told, _)| *told);
-    let told = match fault.answer {
-        // No answer of the runtime's: an error, as everywhere.
+    let find = |table: &[(&str, Reported, &str)]| {
+        table.iter().find(|(name, ..)| *name == function).map(|(_, reported, _)| *reported)
+    };
+    let reported = match fault.answer {
+        // The runtime never answers so: an error, as elsewhere.
         Answer::Null if function == "hipExtMallocWithFlags" => None,
-        // What the runtime answers that has no such memory; else there is, and it cannot be had.
-        Answer::Code(code) if function == "hipExtMallocWithFlags" && ![code::INVALID_VALUE, 801].contains(&code) => {
+        // These codes mean that the runtime has no such memory; others, that the allocation failed.
+        Answer::Code(code) if function == "hipExtMallocWithFlags" && ![codes::INVALID_VALUE, 801].contains(&code) => {
             None
         }
         Answer::Code(code) => {
-            let no_device = code::kind(vendor, function, code) == ErrorKind::NoDevice;
-            // A driver without a device is no error of counting them.
+            let no_device = codes::kind(vendor, function, code) == ErrorKind::NoDevice;
+            // No device is no error of counting devices.
             let one = ONE_CODE.iter().find(|(name, only, ..)| *name == function && *only == code);
-            one.map(|(.., told, _)| *told)
+            one.map(|(.., reported, _)| *reported)
                 .or(find(CODES))
-                .or((code::counts_devices(function) && no_device).then_some(Facts))
+                .or((codes::counts_devices(function) && no_device).then_some(Facts))
         }
         Answer::Null => find(NULLS).or(find(CODES)),
     };
-    match told {
-        // The same is asked again, of which only the first answer must show.
+    match reported {
+        // The query is repeated, and only the first answer must show.
         Some(Facts) if matches!(fault.uses, Uses::Nth(2..)) => FactsOrNothing,
-        told => told.unwrap_or(Told::Failure),
+        reported => reported.unwrap_or(Reported::Failure),
     }
 }
 
@@ -148,7 +149,7 @@ pub(crate) fn never_called(function: &str) -> Option<&'static str> {
     NEVER_CALLED.iter().find(|(name, _)| *name == function).map(|(_, reason)| *reason)
 }
 
-/// Whether another function takes this one's place.
+/// Whether another function replaces this one.
 pub(crate) fn is_replaced(function: &str) -> bool {
     REPLACED.iter().any(|(name, _)| *name == function)
 }

@@ -1,4 +1,4 @@
-//! The simulator's controls: faults, counts, and what is alive.
+//! The simulator's controls: faults, counts of calls, and live objects.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
@@ -25,7 +25,7 @@ sorts! {
 
 const SORTS: usize = NAMES.len();
 
-/// How many objects of each sort are alive.
+/// Live objects by sort.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Live([u64; SORTS]);
 
@@ -54,7 +54,7 @@ impl Live {
         self.0.iter().sum()
     }
 
-    /// What there is more of than before.
+    /// The increase since `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self(std::array::from_fn(|sort| self.0[sort].wrapping_sub(before.0[sort])))
     }
@@ -62,41 +62,41 @@ impl Live {
 
 /// The controls of a library in this process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Control {
+pub(crate) struct Simulator {
     fail: unsafe extern "C" fn(*const c_char) -> c_int,
     calls: unsafe extern "C" fn(*const c_char) -> u64,
     gives: unsafe extern "C" fn(*const c_char) -> c_int,
     live: unsafe extern "C" fn(*mut [u64; SORTS]) -> u64,
     settle: unsafe extern "C" fn(),
     current: unsafe extern "C" fn() -> usize,
-    /// Of the simulator of CUDA's driver.
+    /// Of the simulator of CUDA.
     leave_current: Option<unsafe extern "C" fn()>,
-    /// None where that is the function that is missing.
+    /// None where that function is hidden.
     name: Option<NameOf>,
 }
 
-/// How a driver names its codes.
+/// The driver's function that names codes.
 #[derive(Debug, Clone, Copy)]
 enum NameOf {
     Cuda(unsafe extern "C" fn(u32, *mut *const c_char) -> u32),
     Hip(unsafe extern "C" fn(u32) -> *const c_char),
 }
 
-impl Control {
+impl Simulator {
     /// Loads a simulator, as the backend does.
     pub(crate) fn open(vendor: Vendor, library: &Path) -> Self {
-        // SAFETY: this project's own library, made for being loaded at run time.
+        // SAFETY: this project's own library, made to be loaded at run time.
         let library = unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) }.expect("the simulator");
         let library: &'static Library = Box::leak(Box::new(library));
         // SAFETY: the types are those of `gpu_interop_sim_device`'s functions, and of the vendors'.
         unsafe {
             Self {
-                fail: *library.get(c"sim_fail").expect("a control"),
-                calls: *library.get(c"sim_calls").expect("a control"),
-                gives: *library.get(c"sim_gives").expect("a control"),
-                live: *library.get(c"sim_live").expect("a control"),
-                settle: *library.get(c"sim_settle").expect("a control"),
-                current: *library.get(c"sim_current").expect("a control"),
+                fail: *library.get(c"sim_fail").expect("a simulator"),
+                calls: *library.get(c"sim_calls").expect("a simulator"),
+                gives: *library.get(c"sim_gives").expect("a simulator"),
+                live: *library.get(c"sim_live").expect("a simulator"),
+                settle: *library.get(c"sim_settle").expect("a simulator"),
+                current: *library.get(c"sim_current").expect("a simulator"),
                 leave_current: library.get(c"sim_leave_current").ok().map(|function| *function),
                 name: match vendor {
                     Vendor::Cuda => library.get(c"cuGetErrorName").ok().map(|function| NameOf::Cuda(*function)),
@@ -106,20 +106,20 @@ impl Control {
         }
     }
 
-    /// Sets the rules, which are so many, and begins to count anew.
+    /// Sets rules, of which there are `count`, and resets the counts of calls.
     pub(crate) fn fail(&self, rules: &str, count: c_int) {
         let text = CString::new(rules).expect("no NUL");
         // SAFETY: a string.
         assert_eq!(unsafe { (self.fail)(text.as_ptr()) }, count, "rules that were not understood: {rules}");
     }
 
-    /// Ends all faults, and begins to count anew.
+    /// Removes all faults, and resets the counts of calls.
     pub(crate) fn heal(&self) {
         // SAFETY: NULL is no rules.
         assert_eq!(unsafe { (self.fail)(std::ptr::null()) }, 0);
     }
 
-    /// How often a function was called.
+    /// Calls of a function.
     pub(crate) fn calls(&self, function: &str) -> u64 {
         let function = CString::new(function).expect("no NUL");
         // SAFETY: a string.
@@ -144,11 +144,11 @@ impl Control {
         }
         // SAFETY: a string that is never freed.
         let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())?;
-        // What the runtime calls every code that it does not know.
+        // The runtime's name of every unknown code.
         (name != "hipErrorUnknown" || code == 999).then_some(name)
     }
 
-    /// Waits until everything that is enqueued has run.
+    /// Waits for all enqueued work.
     pub(crate) fn settle(&self) {
         // SAFETY: takes nothing.
         unsafe { (self.settle)() };
@@ -160,13 +160,13 @@ impl Control {
         unsafe { (self.current)() }
     }
 
-    /// Leaves another context current than was.
+    /// Leaves another context current.
     pub(crate) fn leave_current(&self) {
         // SAFETY: takes nothing.
-        unsafe { self.leave_current.expect("a control")() };
+        unsafe { self.leave_current.expect("a simulator")() };
     }
 
-    /// What is alive.
+    /// Live objects.
     pub(crate) fn live(&self) -> Live {
         let mut live = Live::default();
         // SAFETY: as many words as the library writes: a struct of them, which the sum below speaks for.

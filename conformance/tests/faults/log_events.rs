@@ -1,4 +1,4 @@
-//! What the library reports through `tracing`, because no result can.
+//! Log events: failures that the library reports through `tracing`, because no result can carry them.
 
 use std::fmt::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
@@ -8,43 +8,43 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry;
 
-/// One report.
+/// A log event.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Notice {
+pub(crate) struct LogEvent {
     pub(crate) message: String,
     /// The error that is reported.
     pub(crate) error: String,
-    /// The driver object that it is about.
+    /// The driver object.
     pub(crate) resource: String,
 }
 
-static NOTICES: Mutex<Vec<Notice>> = Mutex::new(Vec::new());
+static LOGGED: Mutex<Vec<LogEvent>> = Mutex::new(Vec::new());
 
 struct Listener;
 
-/// Listens from here on.
-pub(crate) fn listen() {
-    tracing::subscriber::set_global_default(registry().with(Listener)).expect("nobody listens yet");
+/// Captures events from here on.
+pub(crate) fn capture() {
+    tracing::subscriber::set_global_default(registry().with(Listener)).expect("no other subscriber");
 }
 
-/// What was reported since the last look.
-pub(crate) fn take() -> Vec<Notice> {
-    std::mem::take(&mut NOTICES.lock().unwrap_or_else(PoisonError::into_inner))
+/// Events since the last call.
+pub(crate) fn take() -> Vec<LogEvent> {
+    std::mem::take(&mut LOGGED.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl<S: Subscriber> Layer<S> for Listener {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        // What is told of a timeline that the driver refuses is no warning: it works all the same.
+        // A timeline that the driver rejects works with a bridge: no warning.
         if *event.metadata().level() > Level::INFO {
             return;
         }
-        let mut notice = Notice::default();
-        event.record(&mut notice);
-        NOTICES.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+        let mut logged = LogEvent::default();
+        event.record(&mut logged);
+        LOGGED.lock().unwrap_or_else(PoisonError::into_inner).push(logged);
     }
 }
 
-impl Visit for Notice {
+impl Visit for LogEvent {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let target = match field.name() {
             "message" => &mut self.message,
@@ -55,7 +55,7 @@ impl Visit for Notice {
     }
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for LogEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "reported: {}; {} {}", self.message, self.error, self.resource)
     }

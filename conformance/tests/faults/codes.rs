@@ -1,5 +1,5 @@
-//! The status codes that are injected, and what the library must make of each. Written down here once more, from the
-//! vendors' headers and this project's documentation, and not taken from the backends.
+//! The injected status codes, and the kind of error that each must become. Written from the vendors' headers and this project's
+//! documentation, independently of the backends.
 
 use gpu_interop::ErrorKind;
 
@@ -68,27 +68,27 @@ pub(crate) const HIP: &[u32] = &[
     0xffff_ffff,
 ];
 
-/// Where not every code is tried.
+/// Codes where not every one is injected.
 pub(crate) const FEW: &[u32] = &[1, 2, 100, 400, 719, 801, 999, 123_456, 0xffff_ffff];
 
-/// What every use of a function answers.
+/// Codes for every use of a function.
 pub(crate) const FEWEST: &[u32] = &[2, 719, 123_456];
 
-/// What a lost device answers: `CUDA_ERROR_LAUNCH_FAILED`, `hipErrorLaunchFailure`.
+/// The code of a lost device: `CUDA_ERROR_LAUNCH_FAILED`, `hipErrorLaunchFailure`.
 pub(crate) const LOST: u32 = 719;
 
-/// What says that nothing runs any more.
+/// Codes that mean a lost device.
 const SAYS_LOST: &[u32] = &[4, 700, 719];
 
-/// What a driver answers to what it does not know.
+/// The code of an unknown attribute.
 pub(crate) const INVALID_VALUE: u32 = 1;
 /// `CUDA_ERROR_NOT_SUPPORTED`, `hipErrorNotSupported`.
 pub(crate) const NOT_SUPPORTED: u32 = 801;
 
-/// What a driver answers beside a recording: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, `hipErrorStreamCaptureUnsupported`.
+/// The code of calls forbidden during a recording: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, `hipErrorStreamCaptureUnsupported`.
 pub(crate) const CAPTURE_UNSUPPORTED: u32 = 900;
 
-/// What a query answers while work is pending. Not a failure.
+/// The answer of a query while work is pending. No failure.
 pub(crate) const NOT_READY: u32 = 600;
 
 /// Whether a function asks if work has run.
@@ -96,7 +96,7 @@ pub(crate) fn is_query(function: &str) -> bool {
     function.ends_with("StreamQuery") || function.ends_with("EventQuery")
 }
 
-/// Whether a function gives a descriptor: its null is that it gives none.
+/// Whether a function returns a descriptor: its null result is none.
 pub(crate) fn gives_descriptor(function: &str) -> bool {
     function.ends_with("MemExportToShareableHandle")
 }
@@ -114,7 +114,7 @@ pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
         _ if SAYS_LOST.contains(&code) => ErrorKind::DeviceLost,
         // There is no such kernel.
         _ if finding && code == 500 => ErrorKind::InvalidArgument,
-        // HIP answers it for a stream that it does not know.
+        // HIP's code for an unknown stream.
         Vendor::Cuda if code == 709 => ErrorKind::DeviceLost,
         Vendor::Cuda => match code {
             2 => ErrorKind::OutOfMemory,
@@ -127,10 +127,10 @@ pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
         },
         Vendor::Hip => match code {
             100 => ErrorKind::NoDevice,
-            // What HIP 5 answers where there is no device.
+            // HIP 5's code where there is no device.
             101 if is_initialisation(function) => ErrorKind::NoDevice,
             801 => ErrorKind::Unsupported,
-            // "Out of memory" is how the runtime refuses a handle.
+            // The runtime rejects handles with "out of memory".
             _ if importing => ErrorKind::ImportRejected,
             2 => ErrorKind::OutOfMemory,
             35 => ErrorKind::DriverTooOld,
@@ -145,7 +145,7 @@ pub(crate) fn is_initialisation(function: &str) -> bool {
     ["hipInit", "hipRuntimeGetVersion"].contains(&function) || counts_devices(function)
 }
 
-/// Whether a function counts the devices: a driver that answers there that it has none has an empty list.
+/// Whether a function counts the devices: a driver without devices has an empty list.
 pub(crate) fn counts_devices(function: &str) -> bool {
     ["cuDeviceGetCount", "hipGetDeviceCount"].contains(&function)
 }

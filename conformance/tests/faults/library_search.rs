@@ -1,5 +1,5 @@
-//! Several majors of HIP in one folder: the newest that the linker loads is taken, unless one is in the process
-//! already. What that one then answers is the answer; no other is tried behind it.
+//! Several major versions of HIP in one folder: the newest that the linker loads is used, unless the process has loaded one
+//! before. Errors of that library are final; no older one is tried.
 
 use std::path::Path;
 
@@ -10,17 +10,15 @@ use libtest_mimic::Failed;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::show::Shown;
-use gpu_interop_test_support::this_program;
-use gpu_interop_test_support::{CompiledLibrary, source};
+use crate::outcome::Shown;
+use gpu_interop_test_support::{CompiledLibrary, PartialLibrary, source, this_program};
 
-/// The argument of the process that looks for a library; after it comes one to load before, if there is one.
+/// The argument of the process that looks for a library. A library to load before may follow.
 pub(crate) const FIND: &str = "find-a-library";
 
-const SOURCE: &str = "stand_in_hip.c";
 const VERSIONS: [(u32, &str); 3] = [(5, "50731921"), (6, "60443484"), (7, "70125424")];
 
-/// What was found: the runtime's version and the file, or the error.
+/// The version and the file of the runtime that was found, or the error.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Found {
     Driver { version: String, file: String },
@@ -30,7 +28,7 @@ pub(crate) enum Found {
 /// The process.
 pub(crate) fn main(before: Option<&Path>) {
     if let Some(before) = before {
-        // SAFETY: a stand-in, made for being loaded at run time.
+        // SAFETY: a mock, made to be loaded at run time.
         std::mem::forget(unsafe { Library::open(Some(before), RTLD_NOW | RTLD_LOCAL) }.expect("a library"));
     }
     let found = match HipBackend::load() {
@@ -44,7 +42,7 @@ pub(crate) fn main(before: Option<&Path>) {
     println!("{}", serde_json::to_string(&found).expect("a line"));
 }
 
-/// A folder with runtimes, as a system has them.
+/// A folder with mock runtimes, by the names and SONAMEs that a system has.
 struct Folder(TempDir);
 
 impl Folder {
@@ -56,21 +54,26 @@ impl Folder {
         self.0.path().join(format!("libamdhip64.so.{major}"))
     }
 
-    /// Adds a runtime of a major version.
-    fn add(self, major: u32, switches: &[&str]) -> Result<Self, Failed> {
+    /// Adds a runtime of a major version, without some functions.
+    fn add(self, major: u32, without: &[&str]) -> Result<Self, Failed> {
         let version = VERSIONS.iter().find(|(known, _)| *known == major).map(|(_, version)| *version);
-        let version = format!("-DRUNTIME_VERSION={}", version.ok_or("a major version")?);
+        let version = format!("-DVERSION={}", version.ok_or("a major version")?);
         let name = format!("-Wl,-soname,libamdhip64.so.{major}");
-        let built = CompiledLibrary::compile(&source(SOURCE), &[&[version.as_str(), &name], switches].concat());
-        std::fs::copy(built.library(), self.name(major))?;
+        let built = CompiledLibrary::compile(&source("recorder.c"), &["-DHIP", &version, &name]);
+        let mut partial = PartialLibrary::of(&built.library())?;
+        without.iter().try_for_each(|function| partial.hide(function))?;
+        std::fs::copy(partial.path(), self.name(major))?;
         Ok(self)
     }
 
-    /// What a process finds whose linker looks into this folder. `before` is loaded first.
-    fn find(&self, before: Option<u32>, variables: &[(&str, &str)]) -> Result<Found, Failed> {
+    /// The runtime that a process finds whose linker looks into this folder, where `hipInit` returns `code`. `before` is
+    /// loaded first.
+    fn find(&self, before: Option<u32>, code: u32) -> Result<Found, Failed> {
+        let [calls, simulator] = ["calls", "simulator"].map(|name| self.0.path().join(name));
+        std::fs::write(&simulator, format!("fail hipInit {code}\n"))?;
         let mut command = this_program()?;
         command.arg(FIND).args(before.map(|major| self.name(major))).env("LD_LIBRARY_PATH", self.0.path());
-        command.env_remove("GPU_INTEROP_HIP_LIBRARY").envs(variables.iter().copied());
+        command.env_remove("GPU_INTEROP_HIP_LIBRARY").env("RECORDER_LOG", calls).env("RECORDER_CONTROL", simulator);
         let output = command.output()?;
         if !output.status.success() {
             return Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)).into());
@@ -99,32 +102,32 @@ impl Found {
 }
 
 pub(crate) fn majors() -> Result<(), Failed> {
-    // All three, so that no runtime of the machine's is newer.
+    // All three majors: no runtime of the machine is newer.
     let folder = Folder::new()?.add(5, &[])?.add(6, &[])?.add(7, &[])?;
-    folder.find(None, &[])?.is(&folder, 7, "HIP 7.1")?;
+    folder.find(None, 0)?.is(&folder, 7, "HIP 7.1")?;
 
-    // One that is in the process already is the process's own: another would be a second runtime beside it.
+    // A runtime that the process has loaded is used: another would be a second runtime in the process.
     for (major, version) in [(5, "HIP 5.7"), (6, "HIP 6.4")] {
-        folder.find(Some(major), &[])?.is(&folder, major, version)?;
+        folder.find(Some(major), 0)?.is(&folder, major, version)?;
     }
 
-    // One that the linker cannot load is passed over.
+    // A file that the linker cannot load is skipped.
     std::fs::write(folder.name(7), "not a library")?;
-    folder.find(None, &[])?.is(&folder, 6, "HIP 6.4")?;
+    folder.find(None, 0)?.is(&folder, 6, "HIP 6.4")?;
     std::fs::write(folder.name(6), "not a library")?;
-    folder.find(None, &[])?.is(&folder, 5, "HIP 5.7")?;
+    folder.find(None, 0)?.is(&folder, 5, "HIP 5.7")?;
 
-    // One that loads is the one: what is wrong with it is told, and no older one is used in silence.
-    let broken = Folder::new()?.add(6, &[])?.add(7, &["-DWITHOUT_MEMSET"])?;
+    // A library that loads is used: its defect is reported, and no older one is used silently.
+    let broken = Folder::new()?.add(6, &[])?.add(7, &["hipMemsetD32Async"])?;
     broken
-        .find(None, &[])?
+        .find(None, 0)?
         .is_error(ErrorKind::SymbolMissing, &["no hipMemsetD32Async", "HIP 7.1", "libamdhip64.so.7"])?;
     let path = broken.name(7).display().to_string();
     let sound = Folder::new()?.add(6, &[])?.add(7, &[])?;
-    for (code, kind) in [("100", ErrorKind::NoDevice), ("101", ErrorKind::NoDevice), ("999", ErrorKind::Driver)] {
+    for (code, kind) in [(100, ErrorKind::NoDevice), (101, ErrorKind::NoDevice), (999, ErrorKind::Driver)] {
         let path = path.replace(&*broken.0.path().to_string_lossy(), &sound.0.path().to_string_lossy());
-        sound.find(None, &[("STAND_IN_INIT", code)])?.is_error(kind, &["hipInit", "HIP 7.1", &path])?;
+        sound.find(None, code)?.is_error(kind, &["hipInit", "HIP 7.1", &path])?;
     }
-    // But for that it would have been found.
-    sound.find(None, &[])?.is(&sound, 7, "HIP 7.1")
+    // Without the failure it is found.
+    sound.find(None, 0)?.is(&sound, 7, "HIP 7.1")
 }

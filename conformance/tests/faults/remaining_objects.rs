@@ -1,13 +1,13 @@
-//! What stays alive in the driver after a call of freeing has failed: each of them, and nothing else, is no leak.
+//! Objects that remain in the driver after a call of freeing failed. Only these are no leak.
 
-use crate::control::{Live, Sort};
-use crate::notice::Notice;
+use crate::log_events::LogEvent;
+use crate::simulator::{Live, Sort};
 
-/// What a driver keeps when this function of CUDA or HIP was told to fail: the object that it was called for, which
-/// nobody may touch again, as a driver that fails to free it may have freed it all the same.
+/// The objects that remain when a function of CUDA or HIP fails. They must not be used again: a driver that reports a failure
+/// may have freed them.
 const FREEING: &[(&str, &str, &[Sort])] = &[
     ("cuDestroyExternalMemory", "hipDestroyExternalMemory", &[Sort::Imports]),
-    // Of HIP signal memory too.
+    // HIP's signal memory too.
     ("cuMemFree_v2", "hipFree", &[Sort::Mappings, Sort::Allocations]),
     ("cuMemFreeHost", "hipHostFree", &[Sort::Allocations]),
     ("cuMipmappedArrayDestroy", "hipMipmappedArrayDestroy", &[Sort::Arrays]),
@@ -24,63 +24,63 @@ const FREEING: &[(&str, &str, &[Sort])] = &[
     ("cuDevicePrimaryCtxRelease_v2", "", &[Sort::Contexts]),
 ];
 
-/// The functions that make a device current, and those that find out whether HIP 6 still uses addresses. If one fails, the function that it was called for is not called; if that
-/// was to free something, it stays.
+/// Functions that make a device current, or find out whether HIP 6 still uses addresses. If one fails, the call that it
+/// prepares is omitted, and an object to be freed remains.
 const ENTERING: &[&str] =
     &["cuCtxPushCurrent_v2", "hipGetDevice", "hipSetDevice", "hipStreamCreateWithFlags", "hipLaunchHostFunc"];
 
-/// The functions that make current again what was, with no way around them.
+/// The functions that restore the current context or device; none can replace them.
 const LEAVING: &[&str] = &["cuCtxPopCurrent_v2", "hipSetDevice"];
 
-/// Of what each failed call of this function keeps one; nothing if it frees nothing.
+/// The sorts of which each failed call of this function leaves one object; none if it frees nothing.
 pub(crate) fn by(function: &str) -> &'static [Sort] {
     FREEING.iter().find(|(cuda, hip, _)| [cuda, hip].contains(&&function)).map_or(&[], |(.., sorts)| *sorts)
 }
 
-/// Whether a failed call of this function may keep something else from being freed.
+/// Whether a failed call of this function may prevent another call of freeing.
 pub(crate) fn enters(function: &str) -> bool {
     ENTERING.contains(&function)
 }
 
-/// What stays of exportable memory, by the function that failed (its documented name). The range of addresses and the
-/// memory are freed one by one. A device that cannot be made current tries once more when it is closed.
+/// The remaining object of exportable memory, by the documented name of the failed function. The address range and the memory
+/// are freed one by one. A device that cannot be made current retries when it is closed.
 pub(crate) fn of_allocation(operation: &str) -> Option<Sort> {
     [Sort::Descriptors, Sort::Reservations].into_iter().find(|sort| by(operation) == [*sort])
 }
 
-/// Whether this reports that a lost device was closed while a bridge of timelines waited for it: its words stay, which
-/// streams might still write.
-pub(crate) fn is_pending(notice: &Notice) -> bool {
-    notice.message == "work is still pending on a closed device; its objects are leaked" && notice.resource == "0"
+/// Whether this reports a lost device that was closed while a timeline bridge waited for it: its words remain, because
+/// streams might still write them.
+pub(crate) fn is_pending(event: &LogEvent) -> bool {
+    event.message == "work is still pending on a closed device; its objects are leaked" && event.resource == "0"
 }
 
-/// Whether a failed call of this function may leave another context or device current than was.
+/// Whether a failed call of this function may leave the current context or device changed.
 pub(crate) fn leaves(function: &str) -> bool {
     LEAVING.contains(&function)
 }
 
-/// What was reported through `tracing` as not freed.
-pub(crate) fn reported(notices: &[Notice]) -> Live {
+/// The objects that log events report as not freed.
+pub(crate) fn reported(logged: &[LogEvent]) -> Live {
     let mut live = Live::default();
-    for notice in notices {
-        let Some(sort) = of(notice) else { continue };
+    for event in logged {
+        let Some(sort) = of(event) else { continue };
         live.add(sort);
-        // What is launched and what it was made of, neither of which was tried.
-        if sort == Sort::Graphs && !by(operation(notice)).contains(&sort) {
+        // The executable graph and its template; freeing neither was tried.
+        if sort == Sort::Graphs && !by(operation(event)).contains(&sort) {
             live.add(sort);
         }
     }
     live
 }
 
-fn of(notice: &Notice) -> Option<Sort> {
-    match notice.message.as_str() {
-        "freeing a driver object failed; it is leaked" => resource(notice),
+fn of(event: &LogEvent) -> Option<Sort> {
+    match event.message.as_str() {
+        "freeing a driver object failed; it is leaked" => resource(event),
         "freeing a mapping failed; it is leaked" => Some(Sort::Mappings),
-        "freeing device memory failed; it is leaked" => of_allocation(operation(notice)),
+        "freeing device memory failed; it is leaked" => of_allocation(operation(event)),
         "destroying what a graph was made of failed" => Some(Sort::Graphs),
         "ending a recording that was given up failed" => {
-            by(operation(notice)).contains(&Sort::Graphs).then_some(Sort::Graphs)
+            by(operation(event)).contains(&Sort::Graphs).then_some(Sort::Graphs)
         }
         "reserved addresses of a closed device are leaked" => Some(Sort::Reservations),
         "freeing a graph that was given up failed" => Some(Sort::Graphs),
@@ -94,13 +94,13 @@ fn of(notice: &Notice) -> Option<Sort> {
 }
 
 /// The function that failed.
-pub(crate) fn operation(notice: &Notice) -> &str {
-    notice.error.split(':').next().unwrap_or_default()
+pub(crate) fn operation(event: &LogEvent) -> &str {
+    event.error.split(':').next().unwrap_or_default()
 }
 
 /// The sort of a driver object, from how it is printed.
-fn resource(notice: &Notice) -> Option<Sort> {
-    let text = notice.resource.strip_prefix("Some(").unwrap_or(&notice.resource);
+fn resource(event: &LogEvent) -> Option<Sort> {
+    let text = event.resource.strip_prefix("Some(").unwrap_or(&event.resource);
     let name: String = text.chars().take_while(char::is_ascii_alphanumeric).collect();
     Some(match name.as_str() {
         "Memory" => Sort::Imports,
@@ -113,7 +113,7 @@ fn resource(notice: &Notice) -> Option<Sort> {
         "Event" => Sort::Events,
         "Stream" | "Recorder" => Sort::Streams,
         "Graph" => Sort::Graphs,
-        "Allocation" => return of_allocation(operation(notice)),
-        _ => panic!("an object of an unknown sort: {notice}"),
+        "Allocation" => return of_allocation(operation(event)),
+        _ => panic!("an object of an unknown sort: {event}"),
     })
 }
