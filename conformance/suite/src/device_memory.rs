@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use libloading::Library;
 
+use crate::backend_under_test::DriverApi;
 use crate::context::Context;
 use crate::ensure;
 use crate::outcome::{Stop, Verdict};
@@ -44,10 +45,9 @@ impl DeviceMemory {
     /// Unsupported for a backend whose driver is not known here, and for a driver that is not asked.
     pub(crate) fn of(context: &Context) -> Verdict<Self> {
         let info = context.backend().info();
-        let ask = match &*info.name {
-            "cuda" => Self::cuda,
-            "hip" => Self::hip,
-            other => return Err(Stop::Unsupported(format!("free memory of the device: not known of `{other}`"))),
+        let ask = match context.driver_api()? {
+            DriverApi::Cuda => Self::cuda,
+            DriverApi::Hip => Self::hip,
         };
         let Some(file) = &info.library else {
             return Err(Stop::Unsupported("free memory of the device: the driver's library is not known".into()));

@@ -31,7 +31,6 @@
 //!
 //! Linux and Windows.
 
-mod accounting;
 mod backend_under_test;
 pub mod catalogue;
 mod context;
@@ -42,10 +41,12 @@ mod discovery;
 pub mod execution;
 mod expectations;
 mod exporter;
-mod foreign_recording;
+mod gate;
 #[cfg(unix)]
 mod gl;
 mod image;
+mod leak_check;
+mod need;
 mod outcome;
 mod pattern;
 mod peer;
@@ -56,11 +57,11 @@ pub mod request;
 mod scenario;
 mod scenarios;
 mod service;
+mod stream_capture;
 mod suite;
 pub mod system;
 
-pub use accounting::Holdings;
-pub use backend_under_test::{BackendUnderTest, MakeSemaphore, host_semaphore};
+pub use backend_under_test::{BackendUnderTest, DriverApi, MakeSemaphore, host_semaphore};
 pub use context::{Context, Observation, Observations, Recorded, Seeds};
 pub use discovery::{Discovery, ExporterDetail, ExporterReport, discover};
 pub use expectations::{Expectations, Machine, Place, Version};
@@ -68,8 +69,10 @@ pub use expectations::{Expectations, Machine, Place, Version};
 pub use exporter::vulkan_device;
 pub use exporter::{
     BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
-    ExporterName, ImageSpec, NO_LAYER, Placement, Point, RowLayout, Tiling,
+    ExporterFeature, ExporterName, ImageSpec, NO_LAYER, Placement, Point, RowLayout, Tiling,
 };
+pub use leak_check::{ResourceSnapshot, leak_check};
+pub use need::{DriverUse, Need, Setup};
 pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Incoming, Message, Peer};

@@ -79,14 +79,14 @@ impl Suite {
         }
     }
 
-    /// The scenario with this id.
+    /// The scenario with this id or former id.
     ///
     /// # Errors
     /// If there is none.
     pub fn scenario(&self, id: &str) -> Verdict<&Scenario> {
         self.scenarios
             .iter()
-            .find(|scenario| scenario.id == id)
+            .find(|scenario| scenario.names().any(|name| name == id))
             .ok_or_else(|| Stop::Failed(format!("there is no scenario `{id}`")))
     }
 

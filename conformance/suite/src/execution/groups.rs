@@ -54,18 +54,7 @@ impl Drop for Strict {
 }
 
 fn scenario(id: &'static str, run: fn(&Context) -> Verdict) -> Scenario {
-    Scenario {
-        id,
-        purpose: "",
-        exporters: Exporters::Any,
-        time_limit: Scenario::TIME_LIMIT,
-        alone: false,
-        own_process: false,
-        signals_by_host: false,
-        many_streams: false,
-        source: None,
-        run,
-    }
+    Scenario::new(id, Exporters::Any, "", run)
 }
 
 fn passes(_: &Context) -> Verdict {

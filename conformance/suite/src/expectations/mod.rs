@@ -12,6 +12,7 @@ use globset::{Glob, GlobMatcher};
 use serde::Deserialize;
 
 use crate::outcome::{Outcome, Stop, Verdict};
+use crate::scenario::Scenario;
 
 use version::Range;
 pub use version::Version;
@@ -102,8 +103,8 @@ pub struct Machine<'a> {
 pub struct Place<'a> {
     /// The machine.
     pub machine: Machine<'a>,
-    /// The scenario's id.
-    pub scenario: &'a str,
+    /// The scenario.
+    pub scenario: &'a Scenario,
     /// The exporter's name; `none` without one.
     pub exporter: &'a str,
     /// The version of the exporter's driver, if it says one.
@@ -121,7 +122,7 @@ impl Entry {
 
     fn matches(&self, place: &Place<'_>) -> bool {
         self.is_for(&place.machine)
-            && self.names(place.scenario, place.exporter)
+            && place.scenario.names().any(|id| self.names(id, place.exporter))
             && self.exporter_driver.as_ref().is_none_or(|range| range.contains(place.exporter_driver))
     }
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_interop::{
-    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryImport, SemaphoreHandle, SemaphoreImport,
+    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryImport, SemaphoreHandle, SemaphoreHandleKind,
+    SemaphoreImport,
 };
 pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
 use schemars::JsonSchema;
@@ -20,7 +21,9 @@ pub use timeline::{Exchange, Point};
 pub(crate) use timeline::{Unwrapping, Wrapper};
 
 use crate::backend_under_test::BackendUnderTest;
+use crate::image::length;
 use crate::outcome::{Stop, Verdict};
+use crate::pattern::{Pattern, verify_bytes};
 use crate::request;
 use crate::system::{self, OsHandle};
 
@@ -61,6 +64,84 @@ impl ExporterName {
             all.push(Self::D3d12);
         }
         all
+    }
+}
+
+/// Reasons why an exporter never offers a feature.
+const NO_IMAGES: &str = "the suite has no images of this exporter";
+const NATIVE_FORM: &str = "native memory has one form: neither host-visible nor dedicated";
+const NO_OWN_SEMAPHORES: &str = "this backend has no exportable semaphores of its own";
+const D3D12_PLACEMENT: &str = "Direct3D 12 shares no memory that the host can map";
+const D3D12_FENCES: &str = "Direct3D 12 has no binary semaphores, only fences";
+const D3D12_IMPORTS: &str = "Direct3D 12 imports nothing that compute drivers export";
+
+/// What a scenario may need of an exporter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExporterFeature {
+    /// Images.
+    Images,
+    /// Buffers that its host side maps.
+    HostVisible,
+    /// Dedicated allocations.
+    Dedicated,
+    /// Exportable binary semaphores that the backend can import.
+    BinarySemaphores,
+    /// Exportable timeline semaphores that the backend can import.
+    TimelineSemaphores,
+    /// Imports of the device's memory, the reverse direction.
+    Imports,
+    /// A Vulkan device, for OpenGL beside it.
+    Vulkan,
+}
+
+impl std::fmt::Display for ExporterFeature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Images => "images",
+            Self::HostVisible => "host-visible memory",
+            Self::Dedicated => "dedicated allocations",
+            Self::BinarySemaphores => "binary semaphores",
+            Self::TimelineSemaphores => "timeline semaphores",
+            Self::Imports => "import of the device's memory",
+            Self::Vulkan => "Vulkan",
+        })
+    }
+}
+
+impl ExporterName {
+    /// The reason why this exporter never offers a feature to a backend; `None` if it may, which its driver decides.
+    #[must_use]
+    pub fn lacks(self, feature: ExporterFeature, backend: &BackendUnderTest) -> Option<&'static str> {
+        use ExporterFeature as Need;
+        match (self, feature) {
+            (Self::Native | Self::D3d12, Need::Images) => Some(NO_IMAGES),
+            (Self::Native, Need::HostVisible | Need::Dedicated) => Some(NATIVE_FORM),
+            (Self::Native, Need::BinarySemaphores | Need::TimelineSemaphores) => {
+                backend.semaphores().is_none().then_some(NO_OWN_SEMAPHORES)
+            }
+            (Self::Vulkan, Need::BinarySemaphores | Need::TimelineSemaphores) => {
+                backend.has_system_objects().then_some("the host backend imports semaphores of its own kind only")
+            }
+            (Self::Vulkan, Need::Imports) => {
+                backend.has_system_objects().then_some("Vulkan's CPU drivers import memory of their own kind only")
+            }
+            (Self::D3d12, Need::HostVisible) => Some(D3D12_PLACEMENT),
+            (Self::D3d12, Need::BinarySemaphores) => Some(D3D12_FENCES),
+            (Self::D3d12, Need::Imports) => Some(D3D12_IMPORTS),
+            (Self::Native | Self::D3d12, Need::Vulkan) => {
+                Some("OpenGL imports memory of Vulkan only, not of this exporter")
+            }
+            _ => None,
+        }
+    }
+
+    /// The kind of handle that its exported timelines have.
+    pub(crate) fn timeline_kind(self) -> SemaphoreHandleKind {
+        match self {
+            Self::Native | Self::Vulkan => system::TIMELINE_SEMAPHORE,
+            Self::D3d12 => SemaphoreHandleKind::D3d12Fence,
+        }
     }
 }
 
@@ -127,7 +208,7 @@ pub trait Exporter: Send + Sync {
     /// # Errors
     /// [`Stop::Unsupported`] if this exporter has no such images.
     fn image(&self, _spec: ImageSpec) -> Verdict<Box<dyn ExportedImage>> {
-        Err(Stop::Unsupported("the suite has no images of this exporter".into()))
+        Err(Stop::Unsupported(NO_IMAGES.into()))
     }
 
     /// Imports memory that the device under test exported: the reverse direction.
@@ -268,6 +349,50 @@ pub trait BufferAccess: Send + Sync {
     /// # Errors
     /// If the exporter's driver fails.
     fn read(&self, offset: u64, data: &mut [u8]) -> Verdict;
+
+    /// Fills the whole buffer with a pattern.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    fn put(&self, pattern: Pattern) -> Verdict {
+        self.write(0, &pattern.bytes(0, length(self.size())?))
+    }
+
+    /// Reads the whole buffer.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn contents(&self) -> Verdict<Vec<u8>> {
+        let mut bytes = vec![0; length(self.size())?];
+        self.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Checks that every byte of the buffer is that of a pattern.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and if bytes differ: how many, and the first.
+    fn verify(&self, pattern: Pattern, what: &str) -> Verdict {
+        pattern.verify(0, &self.contents()?, what)
+    }
+
+    /// Checks that every byte of the buffer is `byte`.
+    ///
+    /// # Errors
+    /// As [`verify`](Self::verify).
+    fn verify_all(&self, byte: u8, what: &str) -> Verdict {
+        verify_bytes(&self.contents()?, byte, what)
+    }
+
+    /// Reads a 32-bit word.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn word(&self, offset: u64) -> Verdict<u32> {
+        let mut word = [0; 4];
+        self.read(offset, &mut word)?;
+        Ok(u32::from_ne_bytes(word))
+    }
 }
 
 /// A buffer that the exporter allocated.
@@ -335,9 +460,9 @@ pub(crate) fn open(
 ) -> Verdict<Box<dyn Exporter>> {
     match name {
         ExporterName::Native => Ok(Box::new(native::NativeExporter::open(backend, device)?)),
-        ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(device, signals_by_host)?)),
+        ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(backend, device, signals_by_host)?)),
         #[cfg(windows)]
-        ExporterName::D3d12 => Ok(Box::new(d3d12::D3d12Exporter::open(device)?)),
+        ExporterName::D3d12 => Ok(Box::new(d3d12::D3d12Exporter::open(backend, device)?)),
         #[cfg(not(windows))]
         ExporterName::D3d12 => Err(Stop::Unsupported("Direct3D is part of Windows".into())),
     }

@@ -21,8 +21,9 @@ use timeline::Spare;
 
 use super::{
     BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
-    ImageSpec, NO_LAYER, Placement, Point, too_great,
+    ExporterFeature, ExporterName, ImageSpec, NO_LAYER, Placement, Point, too_great,
 };
+use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};
 use crate::system::{self, OsHandle};
 
@@ -35,15 +36,16 @@ pub(super) struct VulkanExporter {
     context: Context,
     validated: bool,
     unchecked: Option<String>,
-    /// The importer is the host backend, which knows no semaphores but its own.
-    importer_is_host: bool,
+    /// The reasons why the importing backend shares no semaphores with Vulkan, and why Vulkan imports none of its memory.
+    no_semaphores: Option<&'static str>,
+    no_imports: Option<&'static str>,
     spare: Arc<Spare>,
 }
 
 impl VulkanExporter {
     /// Opens the Vulkan device that is the importing device, with the validation layer if it is installed and fit for what
     /// is to be done.
-    pub(super) fn open(importer: &Device, signals_by_host: bool) -> Verdict<Self> {
+    pub(super) fn open(backend: &BackendUnderTest, importer: &Device, signals_by_host: bool) -> Verdict<Self> {
         let identity = same_device(importer)?;
         let options = ContextOptions::default().device(DeviceChoice::Identity(identity)).copying(true);
         let unchecked = if signals_by_host { layer::deadlocks()? } else { None };
@@ -53,8 +55,9 @@ impl VulkanExporter {
             Err(error) if error.kind() == ErrorKind::Unsupported => (Context::new(&options)?, false),
             Err(error) => return Err(error.into()),
         };
-        let importer_is_host = importer.backend().name == "host";
-        Ok(Self { context, validated, unchecked, importer_is_host, spare: Arc::default() })
+        let lacks = |feature| ExporterName::Vulkan.lacks(feature, backend);
+        let (no_semaphores, no_imports) = (lacks(ExporterFeature::TimelineSemaphores), lacks(ExporterFeature::Imports));
+        Ok(Self { context, validated, unchecked, no_semaphores, no_imports, spare: Arc::default() })
     }
 }
 
@@ -89,8 +92,8 @@ impl VulkanExporter {
         &self,
         make: impl FnOnce(&VulkanInterop) -> gpu_interop::Result<ExportableSemaphore>,
     ) -> Verdict<Box<dyn ExportedSemaphore>> {
-        if self.importer_is_host {
-            return Err(Stop::Unsupported("the host backend imports semaphores of its own kind only".into()));
+        if let Some(reason) = self.no_semaphores {
+            return Err(Stop::Unsupported(reason.into()));
         }
         let exported = make(self.context.interop()).map_err(unsupported)?;
         Ok(Box::new(VulkanSemaphore { context: self.context.clone(), exported }))
@@ -134,8 +137,8 @@ impl Exporter for VulkanExporter {
     }
 
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
-        if self.importer_is_host {
-            return Err(Stop::Unsupported("Vulkan's CPU drivers import memory of their own kind only".into()));
+        if let Some(reason) = self.no_imports {
+            return Err(Stop::Unsupported(reason.into()));
         }
         let options = BufferImportOptions::new(size, USAGE);
         let imported = ImportedBuffer::new(self.context.interop(), request, &options)?;
@@ -159,7 +162,7 @@ impl Exporter for VulkanExporter {
     }
 
     fn timeline(&self, value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
-        timeline::create(self.context.interop(), value, !self.importer_is_host)
+        timeline::create(self.context.interop(), value, self.no_semaphores.is_none())
     }
 
     fn timeline_reach(&self) -> u64 {

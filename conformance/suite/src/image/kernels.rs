@@ -1,7 +1,7 @@
 //! The kernels that see images.
 
 use gpu_interop::{
-    ArrayFormat, ArrayShape, Feature, Kernel, KernelArg, LaunchConfig, MappedBuffer, ReadMode, Stream, Surface, Texture,
+    ArrayFormat, ArrayShape, Kernel, KernelArg, LaunchConfig, MappedBuffer, ReadMode, Stream, Surface, Texture,
 };
 use gpu_interop_kernels::{SURFACE_FILL, SURFACE_VERIFY, SurfaceShape, TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType};
 
@@ -25,7 +25,6 @@ pub(crate) struct ImageKernels<'a> {
 
 impl<'a> ImageKernels<'a> {
     pub(crate) fn load(context: &'a Context) -> Verdict<Self> {
-        context.need_feature(Feature::MappedMipmappedArray)?;
         let module = context.kernels()?;
         Ok(Self {
             context,

@@ -5,7 +5,7 @@ mod kernels;
 mod texels;
 
 use gpu_interop::vulkan::{ChannelOrder, ColorEncoding, TexelFormat};
-use gpu_interop::{ArrayFormat, ChannelType, ErrorKind, Feature, MappedMipmappedArray, MipmappedArrayDesc, Stream};
+use gpu_interop::{ArrayFormat, ChannelType, ErrorKind, MappedMipmappedArray, MipmappedArrayDesc, Stream};
 
 use crate::context::Context;
 use crate::exporter::{ExportedImage, ImageSpec};
@@ -102,7 +102,6 @@ pub(crate) struct SharedImage {
 impl SharedImage {
     /// Makes and imports one. Unsupported if one of the two sides has no such images.
     pub(crate) fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
-        context.need_feature(Feature::MappedMipmappedArray)?;
         let exported = context.exporter()?.image(spec)?;
         let desc = exported.array_desc()?;
         ensure_eq!(

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::call::RawCall;
+use crate::backend_under_test::DriverApi;
 use crate::context::{Context, PATIENCE};
 use crate::outcome::{Stop, Verdict};
 use crate::peer::{Incoming, Peer};
@@ -43,7 +44,7 @@ impl RawProcess {
     pub(crate) fn new(context: &Context) -> Verdict<Self> {
         let backend = context.device().backend();
         match &backend.library {
-            Some(library) if backend.name == "cuda" => {
+            Some(library) if context.driver_api()? == DriverApi::Cuda => {
                 let (library, device) = (library.clone(), context.ordinal());
                 let handed_on = HANDED_ON.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let same = |process: &Self| process.library == library && process.device == device;

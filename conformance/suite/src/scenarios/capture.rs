@@ -3,37 +3,41 @@
 
 use std::time::Duration;
 
-use gpu_interop::{ErrorKind, Feature, MappedBuffer, Stream, Timeline, WaitCondition};
+use gpu_interop::{ErrorKind, MappedBuffer, Stream, Timeline, WaitCondition};
 
 use super::timeline::need_waits;
 use super::{cleared, expect_error};
-use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE};
 use crate::ensure;
 use crate::ensure_eq;
 use crate::exporter::ExportedBuffer;
-use crate::foreign_recording::{Mode, Recording, check_own_mode};
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
+use crate::stream_capture::{Mode, Recording, check_own_mode};
 
 scenarios! {
+    all need [Graphs, driver StreamCapture];
     "capture.import_map_free", Any,
         "While another thread records a graph: memory is imported, mapped, written, read and freed, with the right data.",
         import_map_free;
     "capture.read_behind_a_wait", Any,
-        "While another thread records a graph: a read behind a wait returns with the data, not before.", read_behind_a_wait;
+        "While another thread records a graph: a read behind a wait returns with the data, not before.",
+        read_behind_a_wait, needs [StreamMemoryOperations32];
     "capture.questions", Any,
-        "While another thread records a graph: streams and events say that work is pending until it has run.", questions;
+        "While another thread records a graph: streams and events say that work is pending until it has run.",
+        questions, needs [StreamMemoryOperations32];
     "capture.drop_with_work_pending", Any,
         "While another thread records a graph: what is dropped under pending work is freed after it, not before.",
-        drop_with_work_pending;
+        drop_with_work_pending, needs [StreamMemoryOperations32];
     "capture.timeline", Any,
-        "While another thread records a graph: a stream waits for a timeline of the exporter and signals it.",
-        timeline [signals_by_host];
+        "While another thread records a graph: a stream waits for a timeline of the exporter and signals it.", timeline,
+        signals_by_host;
     "capture.close", Any,
         "While another thread records a graph: streams, modules, graphs and a device are made, used and closed.", close;
     "capture.nothing_is_left", Any,
-        "What was imported, used and freed beside 30 recordings of other threads leaves nothing behind.", nothing_is_left;
+        "What was imported, used and freed beside 30 recordings of other threads leaves nothing behind.",
+        nothing_is_left;
 }
 
 const SIZE: usize = 16 << 10;
@@ -42,7 +46,6 @@ const LATE: Duration = Duration::from_millis(40);
 
 /// Does `work` while another thread records, once in each mode, and launches what that recorded.
 fn beside(context: &Context, work: impl Fn(Mode) -> Verdict) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
     for (mode, value) in Mode::ALL.into_iter().zip(1..) {
         let (buffer, target) = cleared(context, 4096)?;
         let recording = Recording::start(context, mode, &target, value)?;
@@ -93,7 +96,6 @@ struct Gate {
 
 impl Gate {
     fn new(context: &Context) -> Verdict<Self> {
-        context.need_feature(Feature::StreamMemoryOperations32)?;
         let (buffer, mapped) = cleared(context, 4096)?;
         Ok(Self { buffer, mapped })
     }
@@ -231,10 +233,10 @@ fn nothing_is_left(context: &Context) -> Verdict {
     let round = || beside(context, |_| (0..4).try_for_each(|_| imported(context, &*buffer)));
     round()?;
     context.device().collect();
-    let before = Holdings::at_rest()?;
+    let before = ResourceSnapshot::at_rest()?;
     (0..10).try_for_each(|_| round())?;
     context.device().collect();
-    let after = Holdings::settled(&before)?;
+    let after = ResourceSnapshot::settled(&before)?;
     ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
     ensure!(
         after.mappings <= before.mappings + 8,

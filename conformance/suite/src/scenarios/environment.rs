@@ -2,6 +2,7 @@
 
 use gpu_interop::{DeviceIdentity, ErrorKind};
 
+use crate::backend_under_test::DriverApi;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
@@ -9,6 +10,7 @@ use crate::service::discover;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [driver VisibleDevices];
     "environment.visible_devices", None,
         "A process that sees each device alone, and all in another order if there are several, finds the same ones.",
         visible_devices;
@@ -33,12 +35,10 @@ struct Visibility {
 impl Visibility {
     fn of(context: &Context, devices: usize) -> Verdict<Self> {
         // AMD's runtime takes an empty variable for one that is not there.
-        let (named, variables, hidden): (_, &[&'static str], &'static [&'static str]) =
-            match context.backend().info().name.as_str() {
-                "cuda" => ("CUDA_VISIBLE_DEVICES", &["CUDA_VISIBLE_DEVICES"], &["-1", ""]),
-                "hip" => ("HIP_VISIBLE_DEVICES", &["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"], &["-1"]),
-                other => return Err(Stop::Unsupported(format!("no variable hides devices of the backend {other}"))),
-            };
+        let (named, variables, hidden): (_, &[&'static str], &'static [&'static str]) = match context.driver_api()? {
+            DriverApi::Cuda => ("CUDA_VISIBLE_DEVICES", &["CUDA_VISIBLE_DEVICES"], &["-1", ""]),
+            DriverApi::Hip => ("HIP_VISIBLE_DEVICES", &["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"], &["-1"]),
+        };
         let set = |name: &&&'static str| std::env::var(**name).is_ok_and(|value| !value.is_empty());
         let entries = match variables.iter().find(set) {
             // What is visible here is a part, and its names are others'.

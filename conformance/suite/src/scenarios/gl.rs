@@ -12,11 +12,11 @@ use gpu_interop::{
 use super::identity::somewhere_else;
 use super::import_request::{SIZE as REQUEST_SIZE, prepared, resized, works};
 use super::{expect_error, expect_kind};
-use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::exporter::{BufferSpec, ExportedBuffer, ExportedImage, ImageSpec};
 use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented};
 use crate::image::{compare, length, plain_format};
+use crate::leak_check::leak_check;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::request;
@@ -24,17 +24,16 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [exporter Vulkan];
     "gl.identity", Any,
         "OpenGL runs on the exporter's device, by UUID, with a driver that understands the exporter's, and refuses memory of \
-         another device.",
-        identity;
+         another device.", identity;
     "gl.buffer", Any,
         "Words that the exporter wrote and the device added to arrive in OpenGL, and those that OpenGL wrote and the device \
-         added to at the exporter.",
-        buffer;
-    "gl.offsets", Any, "Buffers and textures of OpenGL within an allocation are where they should be, and what lies around them \
-         stays.",
-        offsets;
+         added to at the exporter.", buffer, needs [Kernels];
+    "gl.offsets", Any,
+        "Buffers and textures of OpenGL within an allocation are where they should be, and what lies around them \
+         stays.", offsets;
     "gl.dedicated", Any, "Buffers and images with a dedicated allocation go both ways between the exporter and OpenGL.",
         dedicated;
     "gl.mip_levels", Any,
@@ -44,8 +43,8 @@ scenarios! {
     "gl.bad_input", Any,
         "Requests to OpenGL that are wrong are refused before the driver sees them, and the handle works afterwards.",
         bad_input;
-    "gl.cycles", Any, "200 imports into OpenGL, with all that is made from them, leak nothing.", cycles [alone],
-        within 60 s;
+    "gl.cycles", Any, "200 imports into OpenGL, with all that is made from them, leak nothing.", cycles, alone,
+        within(60);
 }
 
 const SIZE: usize = 64 << 10;
@@ -319,7 +318,7 @@ fn cycles(context: &Context) -> Verdict {
     let image = context.exporter()?.image(spec(ArrayShape::D2 { width: 67, height: 45 })?)?;
     let pattern = context.pattern();
     exported.write(0, &pattern.bytes(0, SIZE))?;
-    Holdings::unchanged_by(200, |_| {
+    leak_check(200, |_| {
         let memory = side.interop().import_memory(exported.import_request()?)?;
         let shared = side.buffer(&memory, 0, SIZE as u64)?;
         side.takes_over(&Barriers::buffers(&[&shared]))?;

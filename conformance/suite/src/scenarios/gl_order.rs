@@ -8,7 +8,7 @@ use gpu_interop::vulkan::{
     BufferOptions, ExportableBuffer, ExportableImage, ExportableSemaphore, ImageOptions, ImageSpec, MemoryPlacement,
     OwnedBuffer, OwnedSemaphore, SemaphoreOp, Submission,
 };
-use gpu_interop::{ErrorKind, ExternalSemaphore, Feature, MappedBuffer, SemaphoreHandleKind, Stream};
+use gpu_interop::{ErrorKind, ExternalSemaphore, MappedBuffer, Stream};
 
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::ensure;
@@ -18,22 +18,20 @@ use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [exporter Vulkan];
     "gl.three_way_buffer", Any,
         "Vulkan writes words, the device adds to them, OpenGL copies them, Vulkan reads the copy: all enqueued before anything \
-         is written, and ordered by binary semaphores alone.",
-        three_way_buffer,
-        mirrors "cuda-samples: simpleVulkan, with OpenGL as the renderer";
+         is written, and ordered by binary semaphores alone.", three_way_buffer, needs [semaphore OpaqueFd, Kernels],
+        mirrors("cuda-samples: simpleVulkan, with OpenGL as the renderer");
     "gl.three_way_texture", Any,
         "Vulkan writes an image, the device adds to each texel, OpenGL draws it: all enqueued before anything is written, and \
-         ordered by binary semaphores alone.",
-        three_way_texture,
-        mirrors "cuda-samples: vulkanImageCUDA, with OpenGL as the renderer";
-    "gl.semaphore_vulkan", Any,
-        "200 words go from Vulkan to OpenGL and back, each ordered by binary semaphores.",
-        semaphore_vulkan, within 60 s;
-    "gl.semaphore_device", Any,
-        "200 words go from the device to OpenGL and back, each ordered by binary semaphores.",
-        semaphore_device, within 60 s;
+         ordered by binary semaphores alone.", three_way_texture,
+        needs [semaphore OpaqueFd, Kernels, MappedMipmappedArray],
+        mirrors("cuda-samples: vulkanImageCUDA, with OpenGL as the renderer");
+    "gl.semaphore_vulkan", Any, "200 words go from Vulkan to OpenGL and back, each ordered by binary semaphores.",
+        semaphore_vulkan, within(60);
+    "gl.semaphore_device", Any, "200 words go from the device to OpenGL and back, each ordered by binary semaphores.",
+        semaphore_device, needs [semaphore OpaqueFd], within(60);
 }
 
 const SIZE: u64 = 64 << 10;
@@ -78,7 +76,6 @@ impl<'a> ThreeWay<'a> {
     /// Unsupported if one of the three lacks something. Each of Vulkan's host buffers has `size` bytes.
     fn open(context: &'a Context, size: u64) -> Verdict<Self> {
         let side = GlSide::open_with_semaphores(context)?;
-        context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
         let (device, interop) = (context.device(), side.vulkan().interop());
         let import = |exported: &ExportableSemaphore| -> Verdict<ExternalSemaphore> {
             Ok(device.import_semaphore(exported.import_request()?)?)
@@ -184,7 +181,6 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
     const EXTENT: [u32; 3] = [320, 200, 1];
     const TEXELS: u64 = 4 * 320 * 200;
     let three = ThreeWay::open(context, TEXELS)?;
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let (vulkan, [source, target]) = (three.side.vulkan(), &three.host);
     // With every use that OpenGL could have for it, as its extension demands.
     let usage = vk::ImageUsageFlags::TRANSFER_SRC
@@ -326,7 +322,6 @@ fn semaphore_vulkan(context: &Context) -> Verdict {
 
 fn semaphore_device(context: &Context) -> Verdict {
     let copied = Copied::open(context)?;
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
     let device = context.device();
     let stream = device.create_stream()?;
     let mapped = device.import_memory(copied.exported.import_request()?)?.map_buffer(0, 2 * PART)?;

@@ -1,38 +1,42 @@
 //! Graphs: work that is recorded once and launched many times.
 
-use gpu_interop::{
-    Device, ErrorKind, Feature, Graph, KernelArg, LaunchConfig, MappedBuffer, Result, Stream, WaitCondition,
-};
+use gpu_interop::{Device, ErrorKind, Graph, KernelArg, LaunchConfig, MappedBuffer, Result, Stream, WaitCondition};
 use gpu_interop_kernels::INCREMENT;
 
 use super::{cleared, expect_error};
-use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::ExportedBuffer;
+use crate::leak_check::leak_check;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [Graphs];
     "graph.copies", Any, "Each launch of a recorded copy carries what the exporter has written by then.", copies;
     "graph.fills", Any, "Recorded fills are there after each launch, and none before the first.", fills;
-    "graph.kernel", Any, "Recorded kernels run once a launch, on one stream and on two in turns.", kernel;
+    "graph.kernel", Any, "Recorded kernels run once a launch, on one stream and on two in turns.", kernel,
+        needs [GraphKernels, Kernels];
     "graph.words", Any,
         "A recorded wait for a word holds back what is behind it at each launch, and a recorded write tells when it has run.",
-        words;
-    "graph.in_order", Any, "A graph runs after what was enqueued before it and before what is enqueued behind it.", in_order;
-    "graph.keeps_objects", Any, "What a graph uses may be dropped: launches afterwards write it all the same.", keeps_objects;
-    "graph.dropped_pending", Any, "A graph that is dropped with a launch pending runs as enqueued.", dropped_pending;
+        words, needs [StreamMemoryOperations32, GraphMemoryOperations];
+    "graph.in_order", Any, "A graph runs after what was enqueued before it and before what is enqueued behind it.",
+        in_order;
+    "graph.keeps_objects", Any, "What a graph uses may be dropped: launches afterwards write it all the same.",
+        keeps_objects;
+    "graph.dropped_pending", Any, "A graph that is dropped with a launch pending runs as enqueued.", dropped_pending,
+        needs [StreamMemoryOperations32];
     "graph.device_works_on", Any,
         "While a graph is recorded the device imports, maps, copies and frees, on this thread and others, and the graph is \
-         none the worse.", device_works_on,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Capture";
+         none the worse.", device_works_on, mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Capture");
     "graph.refusals", Any,
-        "What waits for a recording stream, asks it or happens once is refused, and the graph is none the worse.", refusals;
+        "What waits for a recording stream, asks it or happens once is refused, and the graph is none the worse.",
+        refusals;
     "graph.abandoned", Any, "A recording that its own work gives up leaves no graph, and the device records the next.",
         abandoned;
-    "graph.cycles", Any, "500 graphs come and go, every other one given up: descriptors, mappings and memory stay.", cycles;
+    "graph.cycles", Any, "500 graphs come and go, every other one given up: descriptors, mappings and memory stay.",
+        cycles;
 }
 
 const SIZE: usize = 64 << 10;
@@ -58,7 +62,6 @@ fn record(device: &Device, work: impl FnOnce(&Stream) -> Result<()>) -> Verdict<
 }
 
 fn copies(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
     let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
     let middle = SIZE as u64 / 2;
     let graph = record(context.device(), |stream| {
@@ -78,7 +81,6 @@ fn copies(context: &Context) -> Verdict {
 }
 
 fn fills(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
     let (buffer, mapped) = cleared(context, SIZE)?;
     let byte = context.pattern().byte(0);
     let graph = record(context.device(), |stream| {
@@ -98,8 +100,6 @@ fn fills(context: &Context) -> Verdict {
 }
 
 fn kernel(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    context.need_feature(Feature::GraphKernels)?;
     let module = context.kernels()?;
     let increment = module.kernel(INCREMENT.name)?;
     let (buffer, mapped) = cleared(context, SIZE)?;
@@ -128,9 +128,6 @@ fn kernel(context: &Context) -> Verdict {
 }
 
 fn words(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    context.need_feature(Feature::StreamMemoryOperations32)?;
-    context.need_feature(Feature::GraphMemoryOperations)?;
     let ((buffer, mapped), (gate_side, gate)) = (cleared(context, SIZE)?, cleared(context, 4096)?);
     let byte = context.pattern().byte(0);
     let recorded = context.device().record(|stream| {
@@ -158,7 +155,6 @@ fn words(context: &Context) -> Verdict {
 }
 
 fn in_order(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
     let ((buffer, mapped), (copied_side, copied)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
     let graph = record(context.device(), |stream| stream.copy(&copied, &mapped))?;
     let stream = context.device().create_stream()?;
@@ -177,7 +173,6 @@ fn in_order(context: &Context) -> Verdict {
 }
 
 fn keeps_objects(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
     let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
     let device = context.open_again()?;
     let again = |side: &dyn ExportedBuffer| -> Verdict<MappedBuffer> {
@@ -202,8 +197,6 @@ fn keeps_objects(context: &Context) -> Verdict {
 }
 
 fn dropped_pending(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    context.need_feature(Feature::StreamMemoryOperations32)?;
     let ((buffer, mapped), (gate_side, gate)) = (cleared(context, SIZE)?, cleared(context, 4096)?);
     let byte = context.pattern().byte(1);
     let graph = record(context.device(), |stream| stream.fill(&mapped, byte))?;
@@ -220,7 +213,6 @@ fn dropped_pending(context: &Context) -> Verdict {
 }
 
 fn device_works_on(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
     let device = context.device();
     let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
     let pattern = context.pattern();
@@ -255,7 +247,6 @@ fn device_works_on(context: &Context) -> Verdict {
 }
 
 fn refusals(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
     let device = context.device();
     let (buffer, mapped) = cleared(context, SIZE)?;
     let (event, byte) = (device.create_event()?, context.pattern().byte(2));
@@ -297,7 +288,6 @@ fn give_up(device: &Device, mapped: &MappedBuffer) -> Verdict {
 }
 
 fn abandoned(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
     let (buffer, mapped) = cleared(context, SIZE)?;
     give_up(context.device(), &mapped)?;
     let stream = context.device().create_stream()?;
@@ -311,10 +301,9 @@ fn abandoned(context: &Context) -> Verdict {
 }
 
 fn cycles(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
     let (buffer, mapped) = cleared(context, SIZE)?;
     let stream = context.device().create_stream()?;
-    Holdings::unchanged_by(500, |cycle| {
+    leak_check(500, |cycle| {
         if cycle % 2 == 1 {
             return give_up(context.device(), &mapped);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpu_interop::{ErrorKind, Feature, Timeline, TimelineStrategy};
+use gpu_interop::{ErrorKind, Timeline, TimelineStrategy};
 
 use super::graph::sees;
 use super::semaphore_misuse::{import_binary, import_timeline};
@@ -13,37 +13,40 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [GraphSemaphores];
     "graph_semaphore.binary", Any,
-        "A graph waits for a binary semaphore and signals another at each of 20 launches, with the data handed over.", binary,
-        mirrors "hip-tests: hipGraphAddExternalSemaphoresSignalNode_Positive_Basic, \
-             hipGraphAddExternalSemaphoresWaitNode_Positive_Basic";
+        "A graph waits for a binary semaphore and signals another at each of 20 launches, with the data handed over.",
+        binary, needs [binary semaphores, exporter BinarySemaphores],
+        mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Positive_Basic, \
+             hipGraphAddExternalSemaphoresWaitNode_Positive_Basic");
     "graph_semaphore.timeline", Any,
         "A graph's wait and signal of a timeline get other values for each of 50 launches, with the data handed over.",
-        timeline,
-        mirrors "hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Timeline_Semaphore";
-    "graph_semaphore.orders", Any, "A launch does not go on before the value that it was given last.", orders;
+        timeline, needs [timeline semaphores, exporter TimelineSemaphores],
+        mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Timeline_Semaphore");
+    "graph_semaphore.orders", Any, "A launch does not go on before the value that it was given last.", orders,
+        needs [timeline semaphores, exporter TimelineSemaphores];
     "graph_semaphore.enqueued_keep_theirs", Any, "New values change no launch that is enqueued.", enqueued_keep_theirs,
-        mirrors "hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Positive_Basic";
+        needs [timeline semaphores, exporter TimelineSemaphores],
+        mirrors("hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Positive_Basic");
     "graph_semaphore.small_fill", Any, "What waits for a graph's signal finds the small fill before it, 500 times.",
-        small_fill;
+        small_fill, needs [timeline semaphores, exporter TimelineSemaphores];
     "graph_semaphore.batches", Any, "A recorded batch of 9 signals is replaced by one of 9 other semaphores.", batches,
-        mirrors "hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Multiple_Semaphores";
+        needs [timeline semaphores, exporter TimelineSemaphores],
+        mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Multiple_Semaphores");
     "graph_semaphore.backwards", Any,
-        "A second launch that would signal the same value is refused and signals nothing; with another it works.", backwards;
+        "A second launch that would signal the same value is refused and signals nothing; with another it works.",
+        backwards, needs [timeline semaphores, exporter TimelineSemaphores];
     "graph_semaphore.refusals", Any,
         "Batches of another length or device, and timelines, are refused, and the graph is none the worse.", refusals,
-        mirrors "hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Negative";
-    "graph_semaphore.keeps_semaphores", Any, "Semaphores that are dropped live as long as the graph.", keeps_semaphores;
+        needs [timeline semaphores, exporter TimelineSemaphores],
+        mirrors("hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Negative");
+    "graph_semaphore.keeps_semaphores", Any, "Semaphores that are dropped live as long as the graph.", keeps_semaphores,
+        needs [timeline semaphores, exporter TimelineSemaphores];
 }
 
 const SIZE: usize = 64 << 10;
 
-fn need(context: &Context) -> Verdict {
-    context.need_feature(Feature::GraphSemaphores)
-}
-
 fn binary(context: &Context) -> Verdict {
-    need(context)?;
     let ((ready_side, ready), (done_side, done)) = (import_binary(context)?, import_binary(context)?);
     let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
     let graph = context.device().record(|stream| {
@@ -65,7 +68,6 @@ fn binary(context: &Context) -> Verdict {
 }
 
 fn timeline(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
     let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
     let graph = context.device().record(|stream| {
@@ -91,7 +93,6 @@ fn timeline(context: &Context) -> Verdict {
 }
 
 fn orders(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
     let (_buffer, mapped) = cleared(context, SIZE)?;
     let graph = context.device().record(|stream| {
@@ -109,7 +110,6 @@ fn orders(context: &Context) -> Verdict {
 }
 
 fn enqueued_keep_theirs(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
     let (gate_side, gate) = import_timeline(context, 0)?;
     let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(1)]))?;
@@ -127,7 +127,6 @@ fn enqueued_keep_theirs(context: &Context) -> Verdict {
 }
 
 fn small_fill(context: &Context) -> Verdict {
-    need(context)?;
     let (_side, timeline) = import_timeline(context, 0)?;
     let ((_, mapped), (copied_side, copied)) = (cleared(context, 1024)?, cleared(context, 1024)?);
     let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
@@ -151,7 +150,6 @@ fn small_fill(context: &Context) -> Verdict {
 
 fn batches(context: &Context) -> Verdict {
     const COUNT: usize = 9;
-    need(context)?;
     let timelines = |_| import_timeline(context, 0);
     let first = (0..COUNT).map(timelines).collect::<Verdict<Vec<_>>>()?;
     let second = (0..COUNT).map(timelines).collect::<Verdict<Vec<_>>>()?;
@@ -172,7 +170,6 @@ fn batches(context: &Context) -> Verdict {
 }
 
 fn backwards(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
     let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(4)]))?;
     let stream = context.device().create_stream()?;
@@ -189,7 +186,6 @@ fn backwards(context: &Context) -> Verdict {
 }
 
 fn refusals(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
     let other_device = context.open_again()?;
     let foreign = other_device.import_semaphore(exported.import_request()?)?;
@@ -222,7 +218,6 @@ fn refusals(context: &Context) -> Verdict {
 }
 
 fn keeps_semaphores(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
     let (later_side, later) = import_timeline(context, 0)?;
     let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(1)]))?;

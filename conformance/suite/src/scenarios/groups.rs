@@ -11,7 +11,7 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
     ("reverse", "The other direction: memory of the device that the other API imports."),
     ("size", "Sizes at the edges."),
     ("lifetime", "Whatever order things end in, with and without work on the device."),
-    ("accounting", "Nothing grows: descriptors, mappings and memory are counted before and after."),
+    ("leak", "Leak checks: descriptors, mappings and memory before and after many cycles."),
     ("threads", "Many threads at once, and objects that change threads."),
     ("process", "Several processes that share memory, some of which are killed."),
     (

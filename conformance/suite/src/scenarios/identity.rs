@@ -19,21 +19,20 @@ scenarios! {
     "identity.exporter_matches", Any, "The exporter's identity leads to the device under test.", exporter_matches;
     "identity.foreign_exporter_refused", Any,
         "Memory of another device is refused before the driver sees it, naming both devices, and the handle stays \
-         usable.",
-        foreign_exporter_refused;
-    "identity.unknown_exporter_accepted", Any, "An exporter without any identity is accepted.", unknown_exporter_accepted;
+         usable.", foreign_exporter_refused;
+    "identity.unknown_exporter_accepted", Any, "An exporter without any identity is accepted.",
+        unknown_exporter_accepted;
     "identity.zero_uuid", Any, "An exporter whose UUID is all zeros is one that does not know it, and is accepted.",
         zero_uuid;
     "identity.second_device", Any,
         "Of two devices, each refuses the other's memory and names both; one thread works with both in turns, if the \
-         second has exportable memory.",
-        second_device;
+         second has exportable memory.", second_device, needs [second device];
     "capability.stable", None, "Every capability gives the same answer at every look.", capability_stable,
-        mirrors "ONNX Runtime: CanImportMemory, CanImportSemaphore; OpenCL-CTS: external_semaphores_queries";
+        mirrors("ONNX Runtime: CanImportMemory, CanImportSemaphore; OpenCL-CTS: external_semaphores_queries");
     "capability.threads", None,
         "8 threads that open the device at once find the same identity and the same capabilities.", capability_threads;
-    "capability.other_systems", None,
-        "Handle kinds of another operating system are unsupported, with a reason.", other_systems;
+    "capability.other_systems", None, "Handle kinds of another operating system are unsupported, with a reason.",
+        other_systems;
 }
 
 fn stable(context: &Context) -> Verdict {

@@ -1,6 +1,6 @@
 //! Copies of parts of images, with every texel around them checked.
 
-use gpu_interop::{ArrayShape, ChannelType, Feature, PitchedTexels};
+use gpu_interop::{ArrayShape, ChannelType, PitchedTexels};
 
 use super::semaphore_misuse::import_timeline;
 use crate::context::{Context, PATIENCE};
@@ -12,13 +12,15 @@ use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [MappedMipmappedArray, exporter Images];
     "image_copy.region", Any, "Reading and writing boxes of texels touches exactly these, in every shape.", region;
     "image_copy.between_images", Any, "The device copies a box from one image to another, and to another level.",
         between_images;
     "image_copy.pitched", Any,
         "Boxes of texels go to and from linear memory with gaps between rows and slices, and the gaps stay.", pitched;
     "image_copy.20_frames", Any,
-        "20 frames go from the exporter through the device and back, handed over by timeline semaphores.", frames;
+        "20 frames go from the exporter through the device and back, handed over by timeline semaphores.", frames,
+        needs [timeline semaphores, exporter TimelineSemaphores];
 }
 
 const SHAPES: [ArrayShape; 6] = [
@@ -69,7 +71,6 @@ fn box_bytes(image: &SharedImage, pattern: Pattern, extent: [usize; 3]) -> Verdi
 }
 
 fn region(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let stream = context.device().create_stream()?;
     let base = context.pattern();
     for shape in SHAPES {
@@ -100,7 +101,6 @@ fn region(context: &Context) -> Verdict {
 }
 
 fn between_images(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let stream = context.device().create_stream()?;
     let source = image(context, ArrayShape::D2Layered { width: 37, height: 21, layers: 5 }, 2)?;
     let (from, onto) = (context.pattern(), context.pattern().other());
@@ -141,7 +141,6 @@ fn between_images(context: &Context) -> Verdict {
 fn pitched(context: &Context) -> Verdict {
     /// Where the first row begins in linear memory, bytes.
     const START: usize = 272;
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let stream = context.device().create_stream()?;
     let (texels, gaps) = (context.pattern(), context.pattern().other());
     for shape in SHAPES {
@@ -184,7 +183,6 @@ fn pitched(context: &Context) -> Verdict {
 }
 
 fn frames(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let (ready, to_device) = import_timeline(context, 0)?;
     let (done, from_device) = import_timeline(context, 0)?;
     let shape = ArrayShape::D2 { width: 256, height: 144 };

@@ -1,7 +1,7 @@
 //! Images of every format, every byte in both directions.
 
 use gpu_interop::vulkan::{ChannelOrder, ColorEncoding, TexelFormat, ash::vk};
-use gpu_interop::{ArrayShape, ChannelType, ErrorKind, Feature};
+use gpu_interop::{ArrayShape, ChannelType, ErrorKind};
 
 use super::expect_error;
 use crate::context::Context;
@@ -12,25 +12,46 @@ use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 
 scenarios! {
-    "image_format.uint8", Any, "Images of 1, 2 and 4 channels of 8-bit unsigned integers go both ways.", uint8;
-    "image_format.uint16", Any, "Images of 1, 2 and 4 channels of 16-bit unsigned integers go both ways.", uint16;
-    "image_format.uint32", Any, "Images of 1, 2 and 4 channels of 32-bit unsigned integers go both ways.", uint32;
-    "image_format.sint8", Any, "Images of 1, 2 and 4 channels of 8-bit signed integers go both ways.", sint8;
-    "image_format.sint16", Any, "Images of 1, 2 and 4 channels of 16-bit signed integers go both ways.", sint16;
-    "image_format.sint32", Any, "Images of 1, 2 and 4 channels of 32-bit signed integers go both ways.", sint32;
-    "image_format.float16", Any, "Images of 1, 2 and 4 channels of 16-bit floats go both ways, those that both sides have.", float16;
-    "image_format.float32", Any, "Images of 1, 2 and 4 channels of 32-bit floats go both ways.", float32;
-    "image_format.unorm8", Any, "Images of 1, 2 and 4 channels of 8 bits from 0 to 1 go both ways, those that both sides have.", unorm8;
-    "image_format.unorm16", Any, "Images of 1, 2 and 4 channels of 16 bits from 0 to 1 go both ways, those that both sides have.", unorm16;
-    "image_format.snorm8", Any, "Images of 1, 2 and 4 channels of 8 bits from -1 to 1 go both ways, those that both sides have.", snorm8;
-    "image_format.snorm16", Any, "Images of 1, 2 and 4 channels of 16 bits from -1 to 1 go both ways, those that both sides have.", snorm16;
-    "image_format.unorm1010102", Any, "Images of texels of 10, 10, 10 and 2 bits go both ways, in the orders that both sides have.",
-        unorm1010102;
-    "image_format.bgra8", Any, "Images of four 8-bit channels in BGRA order go both ways, of the types that both sides have.", bgra8;
-    "image_format.srgb8", Any, "Images of 8-bit sRGB channels go both ways as they are encoded, those that both sides have.", srgb8;
+    "image_format.uint8", Any, "Images of 1, 2 and 4 channels of 8-bit unsigned integers go both ways.", uint8,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.uint16", Any, "Images of 1, 2 and 4 channels of 16-bit unsigned integers go both ways.", uint16,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.uint32", Any, "Images of 1, 2 and 4 channels of 32-bit unsigned integers go both ways.", uint32,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.sint8", Any, "Images of 1, 2 and 4 channels of 8-bit signed integers go both ways.", sint8,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.sint16", Any, "Images of 1, 2 and 4 channels of 16-bit signed integers go both ways.", sint16,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.sint32", Any, "Images of 1, 2 and 4 channels of 32-bit signed integers go both ways.", sint32,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.float16", Any,
+        "Images of 1, 2 and 4 channels of 16-bit floats go both ways, those that both sides have.", float16,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.float32", Any, "Images of 1, 2 and 4 channels of 32-bit floats go both ways.", float32,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.unorm8", Any,
+        "Images of 1, 2 and 4 channels of 8 bits from 0 to 1 go both ways, those that both sides have.", unorm8,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.unorm16", Any,
+        "Images of 1, 2 and 4 channels of 16 bits from 0 to 1 go both ways, those that both sides have.", unorm16,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.snorm8", Any,
+        "Images of 1, 2 and 4 channels of 8 bits from -1 to 1 go both ways, those that both sides have.", snorm8,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.snorm16", Any,
+        "Images of 1, 2 and 4 channels of 16 bits from -1 to 1 go both ways, those that both sides have.", snorm16,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.unorm1010102", Any,
+        "Images of texels of 10, 10, 10 and 2 bits go both ways, in the orders that both sides have.", unorm1010102,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.bgra8", Any,
+        "Images of four 8-bit channels in BGRA order go both ways, of the types that both sides have.", bgra8,
+        needs [MappedMipmappedArray, exporter Images];
+    "image_format.srgb8", Any,
+        "Images of 8-bit sRGB channels go both ways as they are encoded, those that both sides have.", srgb8,
+        needs [MappedMipmappedArray, exporter Images];
     "image_format.not_arrays", None, "Formats that no array has are typed errors that name format and reason.",
-        not_arrays,
-        mirrors "intel/llvm: vulkan_interop/depth_format";
+        not_arrays, mirrors("intel/llvm: vulkan_interop/depth_format");
 }
 
 /// Odd, so that rows are no round number of bytes; with levels of both odd and even extents.
@@ -38,7 +59,6 @@ const SHAPE: ArrayShape = ArrayShape::D2 { width: 67, height: 45 };
 const LEVELS: u32 = 4;
 
 fn both_ways(context: &Context, formats: &[TexelFormat], all_needed: bool) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     for_each(
         |what| context.leave_out(what),
         formats,

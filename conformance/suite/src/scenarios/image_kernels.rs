@@ -1,7 +1,7 @@
 //! What kernels see of images, and what they write.
 
 use gpu_interop::vulkan::{ChannelOrder, ColorEncoding, TexelFormat};
-use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, Feature, ReadMode, TextureDesc};
+use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, ReadMode, TextureDesc};
 
 use crate::context::Context;
 use crate::exporter::ImageSpec;
@@ -11,32 +11,37 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "image_kernel.surface_1d", Any, "Kernels read and write images of one dimension, and arrays of them.", surface_1d;
-    "image_kernel.surface_2d", Any, "Kernels read and write an image of two dimensions.", surface_2d,
-        mirrors "hip-tests: hipVulkanImageDataVerification_Positive_SurfaceWrite_VulkanRead, \
-             hipVulkanImageDataVerification_Positive_VulkanWrite_SurfaceRead";
-    "image_kernel.surface_3d", Any, "Kernels read and write an image of three dimensions.", surface_3d;
-    "image_kernel.surface_layered", Any, "Kernels read and write an array of images of two dimensions.", surface_layered;
-    "image_kernel.surface_cube", Any, "Kernels read and write the faces of cubes, and of an array of them.", surface_cube;
+    all need [MappedMipmappedArray, exporter Images, Kernels];
+    "image_kernel.surface_1d", Any, "Kernels read and write images of one dimension, and arrays of them.", surface_1d,
+        needs [Surfaces];
+    "image_kernel.surface_2d", Any, "Kernels read and write an image of two dimensions.", surface_2d, needs [Surfaces],
+        mirrors("hip-tests: hipVulkanImageDataVerification_Positive_SurfaceWrite_VulkanRead, \
+             hipVulkanImageDataVerification_Positive_VulkanWrite_SurfaceRead");
+    "image_kernel.surface_3d", Any, "Kernels read and write an image of three dimensions.", surface_3d,
+        needs [Surfaces];
+    "image_kernel.surface_layered", Any, "Kernels read and write an array of images of two dimensions.",
+        surface_layered, needs [Surfaces];
+    "image_kernel.surface_cube", Any, "Kernels read and write the faces of cubes, and of an array of them.",
+        surface_cube, needs [Surfaces];
     "image_kernel.surface_texel_sizes", Any, "Kernels read and write texels of 1, 2, 4, 8 and 16 bytes.",
-        surface_texel_sizes;
+        surface_texel_sizes, needs [Surfaces];
     "image_kernel.surface_of_sampled", Any, "Kernels write an image that the exporter itself only samples.",
-        surface_of_sampled;
+        surface_of_sampled, needs [Surfaces];
     "image_kernel.texture_integers", Any, "Textures give integer channels as they are, with their sign.",
-        texture_integers;
-    "image_kernel.texture_floats", Any, "Textures give 16-bit and 32-bit floats exactly.", texture_floats;
+        texture_integers, needs [Textures];
+    "image_kernel.texture_floats", Any, "Textures give 16-bit and 32-bit floats exactly.", texture_floats,
+        needs [Textures];
     "image_kernel.texture_normalized", Any,
         "Textures give normalised channels of 8 and 16 bits, and integers read so, to within 1/2^20.",
-        texture_normalized,
-        mirrors "intel/llvm: vulkan_interop/sampled_images";
+        texture_normalized, needs [Textures], mirrors("intel/llvm: vulkan_interop/sampled_images");
     "image_kernel.texture_packed", Any, "Textures give the channels of 10, 10, 10 and 2 bits, red first.",
-        texture_packed;
+        texture_packed, needs [Textures];
     "image_kernel.texture_srgb", Any, "Textures undo the sRGB encoding to within half a code, and not that of alpha.",
-        texture_srgb;
+        texture_srgb, needs [Textures];
     "image_kernel.texture_levels", Any, "A texture of all levels gives the texels of each.", texture_levels,
-        mirrors "intel/llvm: vulkan_interop/mipmaps";
+        needs [Textures], mirrors("intel/llvm: vulkan_interop/mipmaps");
     "image_kernel.bgra_order", Any, "The first channel of a BGRA image is blue, in its bytes and in textures.",
-        bgra_order;
+        bgra_order, needs [Textures];
 }
 
 const FLAT: ArrayShape = ArrayShape::D2 { width: 67, height: 45 };
@@ -66,8 +71,6 @@ fn surfaces(context: &Context, kernels: &ImageKernels<'_>, spec: ImageSpec) -> V
 }
 
 fn surface_shapes(context: &Context, shapes: &[ArrayShape]) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    context.need_feature(Feature::Surfaces)?;
     let kernels = ImageKernels::load(context)?;
     for shape in shapes {
         let spec = ImageSpec::new(*shape, plain_format(ChannelType::Uint32, 1)?);
@@ -97,8 +100,6 @@ fn surface_cube(context: &Context) -> Verdict {
 }
 
 fn surface_texel_sizes(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    context.need_feature(Feature::Surfaces)?;
     let kernels = ImageKernels::load(context)?;
     use ChannelType as T;
     for (channel, channels, size) in
@@ -112,8 +113,6 @@ fn surface_texel_sizes(context: &Context) -> Verdict {
 }
 
 fn surface_of_sampled(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    context.need_feature(Feature::Surfaces)?;
     let kernels = ImageKernels::load(context)?;
     let spec = ImageSpec { levels: 3, ..ImageSpec::new(FLAT, plain_format(ChannelType::Unorm8, 4)?) };
     let exported = context.exporter()?.image(spec)?;
@@ -131,8 +130,6 @@ fn surface_of_sampled(context: &Context) -> Verdict {
 }
 
 fn load_for_textures(context: &Context) -> Verdict<ImageKernels<'_>> {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    context.need_feature(Feature::Textures)?;
     ImageKernels::load(context)
 }
 

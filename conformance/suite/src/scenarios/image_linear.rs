@@ -1,6 +1,6 @@
 //! Images of linear tiling: their rows are where the exporter says, in a mapped buffer.
 
-use gpu_interop::{ArrayShape, ChannelType, Feature, MappedBuffer, PitchedTexels, Stream};
+use gpu_interop::{ArrayShape, ChannelType, MappedBuffer, PitchedTexels, Stream};
 
 use crate::context::Context;
 use crate::ensure;
@@ -11,16 +11,18 @@ use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [MappedBuffer, exporter Images];
     "image_linear.read", Any, "The device finds every row of a linear image at its pitch.", read,
-        mirrors "hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip";
+        mirrors("hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip");
     "image_linear.write", Any, "The exporter finds every row that the device wrote to a linear image.", write,
-        mirrors "hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip";
+        mirrors("hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip");
     "image_linear.host_visible", Any, "A linear image that the exporter's host side maps goes both ways.", host_visible;
-    "image_linear.levels_and_layers", Any, "Linear images with levels, layers or slices go both ways, those that the exporter has.",
-        levels_and_layers;
+    "image_linear.levels_and_layers", Any,
+        "Linear images with levels, layers or slices go both ways, those that the exporter has.", levels_and_layers;
     "image_linear.at_offset", Any,
         "A linear image that does not begin with its memory goes both ways, and what lies before it stays.", at_offset;
-    "image_linear.to_array", Any, "Texels go from a linear image to one of optimal tiling and back.", to_array;
+    "image_linear.to_array", Any, "Texels go from a linear image to one of optimal tiling and back.", to_array,
+        needs [MappedMipmappedArray];
 }
 
 const SHAPE: ArrayShape = ArrayShape::D2 { width: 67, height: 45 };
@@ -35,7 +37,6 @@ pub(super) struct LinearImage {
 
 impl LinearImage {
     pub(super) fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
-        context.need_feature(Feature::MappedBuffer)?;
         let exported = context.exporter()?.image(ImageSpec { tiling: Tiling::Linear, ..spec })?;
         let mapped = context.device().import_memory(exported.import_request()?)?.map_all()?;
         Ok(Self { exported, mapped })
@@ -142,7 +143,6 @@ fn levels_and_layers(context: &Context) -> Verdict {
 }
 
 fn to_array(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let stream = context.device().create_stream()?;
     for_images(context, |linear| {
         let spec = *linear.exported.spec();

@@ -15,18 +15,19 @@ use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [MappedMipmappedArray, exporter Images];
     "image_misuse.levels", Any, "0, 20 and more levels than there can be are refused; the right number works.", levels;
     "image_misuse.extents", Any, "Extents of 0, and such as the memory cannot hold, are refused; the right one works.",
-        extents,
-        mirrors "OpenCL-CTS: test_consistency_external_image";
+        extents, mirrors("OpenCL-CTS: test_consistency_external_image");
     "image_misuse.offsets", Any, "Offsets at, near and past the end of the memory are refused; the right one works.",
-        offsets,
-        mirrors "hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Negative_Parameters";
+        offsets, mirrors("hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Negative_Parameters");
     "image_misuse.no_such_level", Any, "Levels that an image lacks are refused, as a region, surface or texture.",
         no_such_level;
-    "image_misuse.surface", Any, "A surface of an image that was not mapped for surfaces is refused.", surface;
-    "image_misuse.texture", Any, "Textures that do not fit the format are refused.", texture;
-    "image_misuse.copies", Any, "Copies of the wrong size, outside of the image or onto themselves are refused.", copies;
+    "image_misuse.surface", Any, "A surface of an image that was not mapped for surfaces is refused.", surface,
+        needs [Surfaces];
+    "image_misuse.texture", Any, "Textures that do not fit the format are refused.", texture, needs [Textures];
+    "image_misuse.copies", Any, "Copies of the wrong size, outside of the image or onto themselves are refused.",
+        copies;
 }
 
 const SHAPE: ArrayShape = ArrayShape::D2 { width: 67, height: 45 };
@@ -46,7 +47,6 @@ fn refused<T>(result: gpu_interop::Result<T>, what: &str) -> Verdict {
 /// An exported image, its import, and what to map. The import is not told what it holds, so that nothing but the description
 /// itself can be found wrong.
 fn imported(context: &Context) -> Verdict<(Box<dyn ExportedImage>, ExternalMemory, MipmappedArrayDesc)> {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let exported = context.exporter()?.image(spec()?)?;
     let memory = context.device().import_memory(request::without_image(exported.import_request()?))?;
     let desc = exported.array_desc()?;
@@ -124,8 +124,6 @@ fn no_such_level(context: &Context) -> Verdict {
 }
 
 fn surface(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    context.need_feature(Feature::Surfaces)?;
     let image = SharedImage::new(context, spec()?)?;
     for level in 0..LEVELS {
         refused(image.array.surface(level), "a surface of an image that was mapped for none")?;
@@ -139,8 +137,6 @@ fn surface(context: &Context) -> Verdict {
 }
 
 fn texture(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    context.need_feature(Feature::Textures)?;
     let plain = TextureDesc::new();
     let image = SharedImage::new(context, spec()?)?;
     refused(image.array.texture(&plain), "a texture of all levels without normalized coordinates")?;

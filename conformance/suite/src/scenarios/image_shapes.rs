@@ -1,6 +1,6 @@
 //! Images of every shape with all their mip levels, and of every use.
 
-use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, Feature};
+use gpu_interop::{ArrayShape, ArrayUsage, ChannelType};
 
 use crate::context::Context;
 use crate::exporter::ImageSpec;
@@ -10,20 +10,20 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [MappedMipmappedArray, exporter Images];
     "image_shape.1d", Any, "An image of one dimension goes both ways, every level.", one,
-        mirrors "OpenCL-CTS: test_consistency_external_for_1dimage; intel/llvm: vulkan_interop/image_interop_read_1d";
+        mirrors("OpenCL-CTS: test_consistency_external_for_1dimage; intel/llvm: vulkan_interop/image_interop_read_1d");
     "image_shape.1d_layered", Any, "An array of images of one dimension goes both ways, every level and layer.",
         one_layered;
     "image_shape.2d", Any, "An image of two dimensions goes both ways, every level.", two,
-        mirrors "hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Positive_Read_Write, \
-             hipVulkanImageDataVerification_Positive_RoundTrip";
+        mirrors("hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Positive_Read_Write, \
+             hipVulkanImageDataVerification_Positive_RoundTrip");
     "image_shape.2d_layered", Any, "An array of images of two dimensions goes both ways, every level and layer.",
-        two_layered,
-        mirrors "hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Array_Layered";
+        two_layered, mirrors("hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Array_Layered");
     "image_shape.3d", Any, "An image of three dimensions goes both ways, every level and slice.", three,
-        mirrors "OpenCL-CTS: test_consistency_external_for_3dimage; intel/llvm: vulkan_interop/image_interop_read_3d";
+        mirrors("OpenCL-CTS: test_consistency_external_for_3dimage; intel/llvm: vulkan_interop/image_interop_read_3d");
     "image_shape.cube", Any, "A cube goes both ways, every level and face.", cube,
-        mirrors "hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Array_Cubemap";
+        mirrors("hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Array_Cubemap");
     "image_shape.cube_layered", Any, "An array of cubes goes both ways, every level and face.", cube_layered;
     "image_shape.some_levels", Any, "Images with layers go both ways with every number of levels, not only one or all.",
         some_levels;
@@ -31,7 +31,7 @@ scenarios! {
     "image_shape.at_offset", Any,
         "Images that do not begin with their memory go both ways, every level, and what lies before them stays.",
         at_offset;
-    "image_shape.4k", Any, "A frame of 3840 x 2160 texels goes both ways.", four_k, within 60 s;
+    "image_shape.4k", Any, "A frame of 3840 x 2160 texels goes both ways.", four_k, within(60);
     "image_usage.color_attachment", Any, "An image that the exporter may render to goes both ways.", color_attachment;
     "image_usage.storage", Any, "An image that shaders of the exporter may write goes both ways.", storage;
     "image_usage.all", Any, "An image that the exporter may render to and write goes both ways.", all_uses;
@@ -107,7 +107,6 @@ fn one_texel(context: &Context) -> Verdict {
 
 fn at_offset(context: &Context) -> Verdict {
     const BEFORE: u64 = 100_000;
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let stream = context.device().create_stream()?;
     for shape in [
         ArrayShape::D2 { width: 67, height: 45 },
@@ -154,7 +153,6 @@ fn all_uses(context: &Context) -> Verdict {
 }
 
 fn dedicated(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     for shape in [
         ArrayShape::D2 { width: 67, height: 45 },
         ArrayShape::D2Layered { width: 37, height: 21, layers: 5 },

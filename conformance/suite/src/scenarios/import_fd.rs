@@ -5,8 +5,7 @@ use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use gpu_interop::handle::{FdKind, classify_fd};
 use gpu_interop::{
-    ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, MemoryHandleKind, SemaphoreHandle,
-    SemaphoreHandleKind,
+    ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, SemaphoreHandle, SemaphoreHandleKind,
 };
 use rustix::event::EventfdFlags;
 
@@ -20,22 +19,24 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.fd_negative", None, "A negative descriptor cannot become a handle.", negative,
-        mirrors "hip-tests contract: ImportMemoryInvalidFd_IsRejected; OpenCL-CTS: test_consistency_external_buffer";
-    "import.fd_closed", None, "The number of a closed descriptor is refused, and not closed a second time.", closed;
+        mirrors("hip-tests contract: ImportMemoryInvalidFd_IsRejected; OpenCL-CTS: test_consistency_external_buffer");
+    "import.fd_closed", None, "The number of a closed descriptor is refused, and not closed a second time.", closed,
+        needs [memory OpaqueFd];
     "import.fd_zero", Any, "The descriptor 0 imports like any other.", zero;
-    "import.fd_pipe", None, "A pipe is refused as memory and as a semaphore, unread, and comes back.", pipe;
-    "import.fd_directory", None, "A directory is refused and comes back.", directory;
-    "import.fd_regular_file", None, "A file on disk is refused and comes back.", regular_file;
-    "import.fd_eventfd", None, "An eventfd is refused and comes back.", eventfd;
-    "import.fd_socket", None, "A socket is refused and comes back.", socket;
-    "import.fd_dev_null", None, "/dev/null is refused and comes back.", dev_null;
+    "import.fd_pipe", None, "A pipe is refused as memory and as a semaphore, unread, and comes back.", pipe,
+        needs [memory OpaqueFd];
+    "import.fd_directory", None, "A directory is refused and comes back.", directory, needs [memory OpaqueFd];
+    "import.fd_regular_file", None, "A file on disk is refused and comes back.", regular_file, needs [memory OpaqueFd];
+    "import.fd_eventfd", None, "An eventfd is refused and comes back.", eventfd, needs [memory OpaqueFd];
+    "import.fd_socket", None, "A socket is refused and comes back.", socket, needs [memory OpaqueFd];
+    "import.fd_dev_null", None, "/dev/null is refused and comes back.", dev_null, needs [memory OpaqueFd];
     "import.fd_not_dma_buf", None, "Memory that is no dma-buf is refused as a dma-buf.", not_dma_buf;
     "import.memory_fd_as_semaphore", Any,
         "A memory descriptor declared as a semaphore does no harm: a typed error, or an import that can be closed.",
-        memory_as_semaphore;
+        memory_as_semaphore, needs [semaphore OpaqueFd];
     "import.semaphore_fd_as_memory", Any,
         "A semaphore descriptor declared as memory does no harm: a typed error, or an import that can be closed.",
-        semaphore_as_memory;
+        semaphore_as_memory, needs [memory OpaqueFd, exporter BinarySemaphores];
 }
 
 fn negative(_: &Context) -> Verdict {
@@ -49,7 +50,6 @@ fn negative(_: &Context) -> Verdict {
 }
 
 fn closed(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
     // A high number, so that nothing else gets it meanwhile.
     let high = i32::try_from(handle_limit() / 2).unwrap_or(900).min(900);
     let number = rustix::io::fcntl_dupfd_cloexec(File::open("/dev/null")?, high)?.into_raw_fd();
@@ -94,7 +94,6 @@ fn zero(context: &Context) -> Verdict {
 
 /// Offers `fd` as memory and as a semaphore. It must be refused, stay open and refer to the same file.
 pub(super) fn refuse(context: &Context, fd: OwnedFd, what: &str) -> Verdict<OwnedFd> {
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
     let before = rustix::fs::fstat(&fd)?;
     let request = request::memory(MemoryHandle::OpaqueFd(fd), 4096);
     let (error, request) = refused(context.device().import_memory(request), &[ErrorKind::InvalidArgument], what)?;
@@ -192,7 +191,6 @@ pub(super) fn harmless<T, R: std::fmt::Debug>(
 }
 
 fn memory_as_semaphore(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
     let buffer = context.buffer(4096)?;
     let fd = descriptor(buffer.import_request()?.into_handle().into_fd())?;
     let witness = fd.try_clone()?;
@@ -201,7 +199,6 @@ fn memory_as_semaphore(context: &Context) -> Verdict {
 }
 
 fn semaphore_as_memory(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
     let fd = descriptor(context.exporter()?.binary_semaphore()?.export()?.into_fd())?;
     let witness = fd.try_clone()?;
     let imported = context.device().import_memory(request::memory(MemoryHandle::OpaqueFd(fd), 4096));

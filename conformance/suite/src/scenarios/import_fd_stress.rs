@@ -10,10 +10,10 @@ use gpu_interop::{Device, ErrorKind, ImportError, MemoryHandle, SemaphoreHandle,
 use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, Stat};
 
-use super::strangers::{Counts, Stranger, among};
-use crate::accounting::Holdings;
+use super::handle_reuse::{Counts, Stranger, among};
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::scenario::scenarios;
@@ -37,7 +37,7 @@ fn stress(context: &Context) -> Verdict {
     for buffer in &buffers {
         cycle(context.device(), &**buffer, semaphores, &counts)?;
     }
-    let before = Holdings::at_rest()?;
+    let before = ResourceSnapshot::at_rest()?;
     let of = |buffer| {
         let counts = &counts;
         move || cycle(context.device(), buffer, semaphores, counts)
@@ -46,7 +46,7 @@ fn stress(context: &Context) -> Verdict {
     // In the numbers that `open` gives out, and in those from which imports take their duplicates.
     let floor = lending_floor();
     among(&[&|mark| Descriptor::open(0, mark), &|mark| Descriptor::open(floor, mark)], &imports, &counts, 500)?;
-    ensure_eq!(Holdings::now()?.descriptors, before.descriptors, "open descriptors after the imports");
+    ensure_eq!(ResourceSnapshot::take()?.descriptors, before.descriptors, "open descriptors after the imports");
     Ok(())
 }
 

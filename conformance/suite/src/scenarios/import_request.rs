@@ -9,9 +9,9 @@ use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle};
 
 use super::identity::somewhere_else;
 use super::{refused, refused_semaphore};
-use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
+use crate::leak_check::{ResourceSnapshot, leak_check};
 use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::scenario::scenarios;
@@ -19,24 +19,23 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.size_zero", Any, "A size of 0 is refused, and the handle works afterwards.", size_zero,
-        mirrors "hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters; \
-             OpenCL-CTS: test_consistency_external_buffer";
+        mirrors("hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters; \
+             OpenCL-CTS: test_consistency_external_buffer");
     "import.size_too_large", Any,
         "A size beyond the allocation is refused at the import or at the mapping of the excess; the handle is not lost.",
         size_too_large;
     "import.size_overflow", Any, "Sizes near 2^64 are refused, and the handle works afterwards.", size_overflow;
     "import.kinds_of_other_systems", None,
         "Every handle kind of another system is refused as unsupported before the driver sees it, and comes back.",
-        kinds_of_other_systems,
-        mirrors "hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters";
+        kinds_of_other_systems, mirrors("hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters");
     "import.nvsci", None, "NvSci objects are refused where the device does not import them.", nvsci;
     "import.failure_keeps_handle", Any,
         "One handle survives every kind of failing import and then imports with the right data.", failure_keeps_handle;
     "import.success_closes_handle", Any,
-        "After a success the caller's descriptor is gone: as many are open as before the export.", success_closes_handle,
-        mirrors "CUDA driver API: cuImportExternalMemory takes the descriptor";
-    "import.failures_leak_nothing", Any,
-        "1,000 failing imports leave descriptors, mappings and memory as they were.", failures_leak_nothing;
+        "After a success the caller's descriptor is gone: as many are open as before the export.",
+        success_closes_handle, mirrors("CUDA driver API: cuImportExternalMemory takes the descriptor");
+    "import.failures_leak_nothing", Any, "1,000 failing imports leave descriptors, mappings and memory as they were.",
+        failures_leak_nothing;
 }
 
 pub(super) const SIZE: u64 = 8192;
@@ -194,17 +193,17 @@ fn success_closes_handle(context: &Context) -> Verdict {
     let buffer = prepared(context)?;
     // The first cycle may open things that stay.
     drop(context.import(&*buffer)?);
-    let before = Holdings::now()?.descriptors;
+    let before = ResourceSnapshot::take()?.descriptors;
     for _ in 0..10 {
         drop(context.import(&*buffer)?);
-        ensure_eq!(Holdings::now()?.descriptors, before, "open descriptors after an import");
+        ensure_eq!(ResourceSnapshot::take()?.descriptors, before, "open descriptors after an import");
     }
     Ok(())
 }
 
 fn failures_leak_nothing(context: &Context) -> Verdict {
     let buffer = prepared(context)?;
-    Holdings::unchanged_by(1000, |round| {
+    leak_check(1000, |round| {
         let request = buffer.import_request()?;
         let wrong = if round % 2 == 0 { 0 } else { u64::MAX };
         let kinds = [ErrorKind::InvalidArgument, ErrorKind::ImportRejected, ErrorKind::OutOfMemory];

@@ -2,9 +2,9 @@
 
 use gpu_interop::{Device, ExternalMemory, Feature, MappedBuffer, Stream, WaitCondition};
 
-use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::ExportedBuffer;
+use crate::leak_check::{ResourceSnapshot, leak_check};
 use crate::outcome::Verdict;
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
@@ -13,21 +13,20 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "lifetime.every_drop_order", Any,
         "Device, stream, import, mappings and exporter's buffer may be dropped in each of the 720 orders.",
-        every_drop_order [alone], within 60 s;
+        every_drop_order, alone, within(60);
     "lifetime.exporter_frees_first", Any, "An import outlives the exporter's own allocation.", exporter_frees_first,
-        mirrors "OpenCL-CTS: lifetime_buffer";
+        mirrors("OpenCL-CTS: lifetime_buffer");
     "lifetime.import_closed_first", Any, "A mapping outlives the closed import.", import_closed_first;
     "lifetime.device_dropped_first", Any, "Objects outlive the device they were opened from.", device_dropped_first;
     "lifetime.drop_with_work_pending", Any,
         "A mapping dropped while a stream still uses it is written as enqueued, and gone afterwards.",
-        drop_with_work_pending;
+        drop_with_work_pending, needs [StreamMemoryOperations32];
     "lifetime.free_while_a_stream_waits", Any,
         "What no work uses is let go while a stream waits for what this thread does next: nothing blocks, and it is all gone \
-         afterwards.",
-        free_while_a_stream_waits [own_process];
+         afterwards.", free_while_a_stream_waits, needs [StreamMemoryOperations32], own_process;
     "lifetime.drop_everything_with_work_pending", Any,
         "Dropping everything with a wait that is never satisfied ends in bounded time.",
-        drop_everything_with_work_pending [own_process];
+        drop_everything_with_work_pending, needs [StreamMemoryOperations32], own_process;
 }
 
 const SIZE: usize = 64 << 10;
@@ -110,7 +109,7 @@ fn every_drop_order(context: &Context) -> Verdict {
                 pattern.verify(4096, &found, &format!("order {order:?}, after step {position}, exporter's side"))?;
             }
         }
-        let held = Holdings::now()?.descriptors;
+        let held = ResourceSnapshot::take()?.descriptors;
         let expected = *before.get_or_insert(held);
         ensure!(held <= expected, "order {order:?}: {held} descriptors are open, {expected} were");
     }
@@ -162,12 +161,11 @@ fn block(stream: &Stream, gate: &MappedBuffer) -> Verdict {
 }
 
 fn drop_with_work_pending(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations32)?;
     let (buffer, gate_buffer) = (context.buffer(SIZE as u64)?, context.buffer(4096)?);
     let pattern = context.pattern();
     let gate = context.import(&*gate_buffer)?;
     let stream = context.device().create_stream()?;
-    Holdings::unchanged_by(20, |round| {
+    leak_check(20, |round| {
         buffer.write(0, &pattern.bytes(0, SIZE))?;
         gate_buffer.write(0, &[0; 4096])?;
         let mapped = context.import(&*buffer)?;
@@ -188,16 +186,15 @@ fn drop_with_work_pending(context: &Context) -> Verdict {
 }
 
 fn free_while_a_stream_waits(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations32)?;
     let device = context.device();
     let (buffer, gate_buffer) = (context.buffer(SIZE as u64)?, context.buffer(4096)?);
     let gate = context.import(&*gate_buffer)?;
     let (waiting, other) = (device.create_stream()?, device.create_stream()?);
-    Holdings::unchanged_by(20, |round| {
+    leak_check(20, |round| {
         gate_buffer.write(0, &[0; 4096])?;
         let mapped = context.import(&*buffer)?;
         other.fill(&mapped, 0x11)?;
-        let exports = context.need_feature(Feature::ExportableMemory).is_ok();
+        let exports = context.has(Feature::ExportableMemory);
         let exportable = exports.then(|| device.allocate_exportable(SIZE as u64)).transpose()?;
         let kernels = context.kernels().ok();
         other.synchronize_timeout(PATIENCE)?;
@@ -222,7 +219,6 @@ fn free_while_a_stream_waits(context: &Context) -> Verdict {
 }
 
 fn drop_everything_with_work_pending(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations32)?;
     let gate_buffer = context.buffer(4096)?;
     gate_buffer.write(0, &[0; 4096])?;
     let start = std::time::Instant::now();

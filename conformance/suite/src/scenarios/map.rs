@@ -12,13 +12,13 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "map.size_zero", Any, "A mapping of 0 bytes is refused; others still work.", size_zero;
     "map.past_end", Any, "Mappings that begin or end past the import are refused.", past_end,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters";
+        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters");
     "map.overflow", Any, "Offsets and sizes whose sum overflows are refused.", overflow,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters";
+        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters");
     "map.offsets", Any, "Mappings at offsets 1, 4, 256, 4096 and 65536 show exactly the bytes there.", offsets,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_With_Offset";
+        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_With_Offset");
     "map.dedicated_offsets", Any, "Mappings at such offsets of a dedicated allocation show exactly the bytes there.",
-        dedicated_offsets;
+        dedicated_offsets, needs [exporter Dedicated];
     "map.sub_range_guards", Any, "Writing a mapped part leaves every byte around it as it was.", sub_range_guards;
     "map.slices", Any, "Slices of a mapping address exactly their bytes, and none outside can be made.", slices;
     "map.work_at_offsets", Any,

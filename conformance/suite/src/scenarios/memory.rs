@@ -11,30 +11,34 @@ use crate::scenario::scenarios;
 use crate::system::handle_limit;
 
 scenarios! {
-    "memory.read_device_local", Any, "The device reads what the exporter wrote to device-local memory.", read_device_local,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory";
-    "memory.write_device_local", Any, "The exporter reads what the device wrote to device-local memory.", write_device_local,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory";
-    "memory.read_host_visible", Any, "The device reads what the exporter wrote to host-visible memory.", read_host_visible,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write";
-    "memory.write_host_visible", Any, "The exporter reads what the device wrote to host-visible memory.", write_host_visible,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write";
+    "memory.read_device_local", Any, "The device reads what the exporter wrote to device-local memory.",
+        read_device_local,
+        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory");
+    "memory.write_device_local", Any, "The exporter reads what the device wrote to device-local memory.",
+        write_device_local,
+        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory");
+    "memory.read_host_visible", Any, "The device reads what the exporter wrote to host-visible memory.",
+        read_host_visible, needs [exporter HostVisible],
+        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write");
+    "memory.write_host_visible", Any, "The exporter reads what the device wrote to host-visible memory.",
+        write_host_visible, needs [exporter HostVisible],
+        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write");
     "memory.round_trip", Any, "Data goes back and forth 20 times, changed by each side.", round_trip,
-        mirrors "intel/llvm: vulkan_interop/buffer_usm";
-    "memory.dedicated", Any, "A dedicated allocation works in both directions.", dedicated;
+        mirrors("intel/llvm: vulkan_interop/buffer_usm");
+    "memory.dedicated", Any, "A dedicated allocation works in both directions.", dedicated, needs [exporter Dedicated];
     "memory.fill", Any, "Byte and word fills by the device arrive at the exporter.", fill;
     "memory.copy_between_imports", Any, "The device copies from one import to another.", copy_between_imports;
     "memory.kernel_reads", Any, "A kernel counts no mismatch in what the exporter wrote, and one that was planted.",
-        kernel_reads,
-        mirrors "OpenCL-CTS: test_buffer_single_queue; intel/llvm: vulkan_interop/vulkan_sycl_buffer";
+        kernel_reads, needs [Kernels],
+        mirrors("OpenCL-CTS: test_buffer_single_queue; intel/llvm: vulkan_interop/vulkan_sycl_buffer");
     "memory.kernel_writes", Any, "The exporter reads what kernels wrote and incremented.", kernel_writes,
-        mirrors "OpenCL-CTS: test_buffer_single_queue; intel/llvm: vulkan_interop/vulkan_sycl_buffer";
+        needs [Kernels], mirrors("OpenCL-CTS: test_buffer_single_queue; intel/llvm: vulkan_interop/vulkan_sycl_buffer");
     "memory.import_twice", Any, "One allocation imported twice is the same memory.", import_twice,
-        mirrors "OpenCL-CTS: test_buffer_multiImport_sameCtx";
+        mirrors("OpenCL-CTS: test_buffer_multiImport_sameCtx");
     "memory.two_devices", Any, "One allocation imported by the device opened twice is the same memory.", two_devices,
-        mirrors "OpenCL-CTS: test_buffer_multiImport_diffCtx";
+        mirrors("OpenCL-CTS: test_buffer_multiImport_diffCtx");
     "memory.many_imports", Any, "200 imports live at once and none sees another's data.", many_imports,
-        mirrors "ONNX Runtime: MultipleMemoryImports";
+        mirrors("ONNX Runtime: MultipleMemoryImports");
 }
 
 const SIZE: usize = 1 << 20;

@@ -1,6 +1,5 @@
 //! The scenarios, one file a group.
 
-mod accounting;
 mod capture;
 #[cfg(windows)]
 mod d3d;
@@ -12,6 +11,7 @@ mod gl_order;
 mod graph;
 mod graph_semaphores;
 mod groups;
+mod handle_reuse;
 mod identity;
 mod image_copies;
 mod image_formats;
@@ -27,6 +27,7 @@ mod import_fd_stress;
 mod import_request;
 #[cfg(windows)]
 mod import_win32;
+mod leaks;
 mod lifetime;
 mod map;
 mod memory;
@@ -42,7 +43,6 @@ mod semaphore_misuse;
 mod semaphore_order;
 mod semaphore_process;
 mod size;
-mod strangers;
 mod stream;
 mod threads;
 mod timeline;
@@ -77,7 +77,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         reverse::SCENARIOS,
         size::SCENARIOS,
         lifetime::SCENARIOS,
-        accounting::SCENARIOS,
+        leaks::SCENARIOS,
         threads::SCENARIOS,
         process::SCENARIOS,
         stream::SCENARIOS,

@@ -11,7 +11,7 @@ use crate::system;
 scenarios! {
     "process.import_sent_fd", Any,
         "Another process imports a descriptor it was sent, verifies every byte and writes back.", import_sent_fd,
-        mirrors "cuda-samples: dmabufInterop, between processes";
+        mirrors("cuda-samples: dmabufInterop, between processes");
     "process.exporter_killed", Any,
         "The exporting process is killed while this one works with its memory: the data stays, reads and writes work.",
         exporter_killed;

@@ -1,21 +1,22 @@
 //! The reverse direction: memory of the device that the other API imports.
 
-use gpu_interop::{ExportableMemory, Feature};
+use gpu_interop::ExportableMemory;
 
-use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::ensure;
 use crate::exporter::BufferAccess;
+use crate::leak_check::leak_check;
 use crate::outcome::Verdict;
 use crate::pattern::Pattern;
 use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [ExportableMemory, exporter Imports];
     "reverse.read", Any, "The other API reads what the device wrote to memory that the device exported.", read;
     "reverse.write", Any, "The device reads what the other API wrote to memory that the device exported.", write;
     "reverse.round_trip", Any, "Data goes back and forth 10 times in memory that the device exported.", round_trip,
-        mirrors "cuda-samples: simpleVulkanMMAP";
+        mirrors("cuda-samples: simpleVulkanMMAP");
     "reverse.freed_first", Any, "The other API keeps memory whose device has freed it.", freed_first;
     "reverse.cycles", Any, "200 cycles of allocating, exporting and importing leak nothing.", cycles;
 }
@@ -24,7 +25,6 @@ const SIZE: usize = 1 << 20;
 
 /// Memory of the device, and the other API's view of it.
 fn shared(context: &Context) -> Verdict<(ExportableMemory, Box<dyn BufferAccess>)> {
-    context.need_feature(Feature::ExportableMemory)?;
     let memory = context.device().allocate_exportable(SIZE as u64)?;
     let identity = context.device().identity().clone();
     let request = request::memory(memory.export()?, memory.size()).exported_by(identity);
@@ -91,7 +91,7 @@ fn freed_first(context: &Context) -> Verdict {
 
 fn cycles(context: &Context) -> Verdict {
     let stream = context.device().create_stream()?;
-    Holdings::unchanged_by(200, |round| {
+    leak_check(200, |round| {
         let (memory, imported) = shared(context)?;
         let value = round.to_le_bytes()[0] | 1;
         stream.fill(memory.slice(..4096)?, value)?;

@@ -13,19 +13,25 @@ use crate::system;
 
 scenarios! {
     "semaphore.empty_batch", None, "Signalling or waiting for no semaphore at all is refused.", empty_batch,
-        mirrors "hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Negative_Parameters";
+        mirrors("hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Negative_Parameters");
     "semaphore.wrong_parameters", Any,
-        "Binary parameters on a timeline, values on a binary semaphore and keys on either are refused.", wrong_parameters;
+        "Binary parameters on a timeline, values on a binary semaphore and keys on either are refused.",
+        wrong_parameters,
+        needs [binary semaphores, exporter BinarySemaphores, timeline semaphores, exporter TimelineSemaphores];
     "semaphore.backwards", Any, "A timeline value that is not greater than the last is refused; the next works.",
-        backwards;
+        backwards, needs [timeline semaphores, exporter TimelineSemaphores];
     "semaphore.wrong_kind", Any,
-        "A binary semaphore declared as a timeline, and the reverse, do no harm; a refused handle stays usable.", wrong_kind [own_process];
-    "semaphore.other_device", Any, "A semaphore of another device is refused.", other_device;
-    "semaphore.failed_batch", Any, "A batch with one bad entry signals none of its semaphores.", failed_batch;
+        "A binary semaphore declared as a timeline, and the reverse, do no harm; a refused handle stays usable.",
+        wrong_kind,
+        needs [binary semaphores, exporter BinarySemaphores, timeline semaphores, exporter TimelineSemaphores],
+        own_process;
+    "semaphore.other_device", Any, "A semaphore of another device is refused.", other_device,
+        needs [timeline semaphores, exporter TimelineSemaphores];
+    "semaphore.failed_batch", Any, "A batch with one bad entry signals none of its semaphores.", failed_batch,
+        needs [timeline semaphores, exporter TimelineSemaphores];
 }
 
 pub(super) fn import_binary(context: &Context) -> Verdict<(Box<dyn ExportedSemaphore>, ExternalSemaphore)> {
-    context.need_semaphore(system::BINARY_SEMAPHORE)?;
     let exported = context.exporter()?.binary_semaphore()?;
     let imported = context.device().import_semaphore(exported.import_request()?)?;
     Ok((exported, imported))
@@ -35,7 +41,6 @@ pub(super) fn import_timeline(
     context: &Context,
     value: u64,
 ) -> Verdict<(Box<dyn ExportedSemaphore>, ExternalSemaphore)> {
-    context.need_semaphore(system::TIMELINE_SEMAPHORE)?;
     let exported = context.exporter()?.timeline_semaphore(value)?;
     let imported = context.device().import_semaphore(exported.import_request()?)?;
     Ok((exported, imported))
@@ -82,8 +87,6 @@ fn backwards(context: &Context) -> Verdict {
 }
 
 fn wrong_kind(context: &Context) -> Verdict {
-    context.need_semaphore(system::BINARY_SEMAPHORE)?;
-    context.need_semaphore(system::TIMELINE_SEMAPHORE)?;
     let lost = || Stop::Failed("another handle came back".into());
     let binary = context.exporter()?.binary_semaphore()?;
     let handle = system::into_semaphore(binary.export()?).ok_or_else(lost)?;

@@ -6,9 +6,9 @@ use gpu_interop::ErrorKind;
 
 use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline, need_batches};
-use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::ensure;
+use crate::leak_check::leak_check;
 use crate::outcome::Verdict;
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
@@ -16,32 +16,38 @@ use crate::scenario::scenarios;
 scenarios! {
     "semaphore.binary_order", Any,
         "A stream that waits for a binary semaphore does not go on before the exporter signals it.", binary_order,
-        mirrors "hip-tests: hipWaitExternalSemaphoresAsync_Vulkan_Positive_Binary_Semaphore";
-    "semaphore.timeline_order", Any,
-        "A stream that waits for a timeline value is not satisfied by a smaller one.", timeline_order,
-        mirrors "hip-tests: hipWaitExternalSemaphoresAsync_Vulkan_Positive_Timeline_Semaphore";
+        needs [binary semaphores, exporter BinarySemaphores],
+        mirrors("hip-tests: hipWaitExternalSemaphoresAsync_Vulkan_Positive_Binary_Semaphore");
+    "semaphore.timeline_order", Any, "A stream that waits for a timeline value is not satisfied by a smaller one.",
+        timeline_order, needs [timeline semaphores, exporter TimelineSemaphores],
+        mirrors("hip-tests: hipWaitExternalSemaphoresAsync_Vulkan_Positive_Timeline_Semaphore");
     "semaphore.device_to_exporter", Any, "The exporter sees the stream's data once it sees its signal.",
-        device_to_exporter,
-        mirrors "hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Positive_Binary_Semaphore";
-    "semaphore.wait_before_signal", Any, "A wait enqueued long before its signal is met by it.", wait_before_signal;
-    "semaphore.timeout", Any, "A synchronisation behind an unmet wait gives up in time and can be repeated.", timeout;
+        device_to_exporter, needs [timeline semaphores, exporter TimelineSemaphores],
+        mirrors("hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Positive_Binary_Semaphore");
+    "semaphore.wait_before_signal", Any, "A wait enqueued long before its signal is met by it.", wait_before_signal,
+        needs [timeline semaphores, exporter TimelineSemaphores];
+    "semaphore.timeout", Any, "A synchronisation behind an unmet wait gives up in time and can be repeated.", timeout,
+        needs [timeline semaphores, exporter TimelineSemaphores];
     "semaphore.batches", Any, "Batches of 1, 8, 9 and 64 semaphores signal and wait as one.", batches,
-        mirrors "hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Positive_Multiple_Semaphores; \
-             OpenCL-CTS: external_semaphores_multi_signal, external_semaphores_multi_wait";
+        needs [timeline semaphores, exporter TimelineSemaphores],
+        mirrors("hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Positive_Multiple_Semaphores; \
+             OpenCL-CTS: external_semaphores_multi_signal, external_semaphores_multi_wait");
     "semaphore.two_streams", Any, "Two streams of the device hand work over through a timeline, 500 times.",
-        two_streams,
-        mirrors "OpenCL-CTS: external_semaphores_cross_queues_io, external_semaphores_cross_queues_ooo";
+        two_streams, needs [timeline semaphores, exporter TimelineSemaphores],
+        mirrors("OpenCL-CTS: external_semaphores_cross_queues_io, external_semaphores_cross_queues_ooo");
     "semaphore.1000_frames", Any,
         "1,000 frames go back and forth between exporter and device with the data verified on both sides.",
-        thousand_frames [alone], within 60 s,
-        mirrors "OpenCL-CTS: external_semaphores_reuse";
-    "semaphore.large_values", Any, "Values around 2^32 and up to 2^64 - 1 work.", large_values;
+        thousand_frames, needs [timeline semaphores, exporter TimelineSemaphores], alone, within(60),
+        mirrors("OpenCL-CTS: external_semaphores_reuse");
+    "semaphore.large_values", Any, "Values around 2^32 and up to 2^64 - 1 work.", large_values,
+        needs [timeline semaphores, exporter TimelineSemaphores];
     "semaphore.smaller_wait", Any, "A wait for a value already passed does not block.", smaller_wait,
-        mirrors "ONNX Runtime: WaitAndSignalSemaphore";
+        needs [timeline semaphores, exporter TimelineSemaphores], mirrors("ONNX Runtime: WaitAndSignalSemaphore");
     "semaphore.destroy_pending", Any,
         "Dropping a semaphore that a stream still waits for is safe, and the stream goes on when it is signalled.",
-        destroy_pending;
-    "semaphore.import_cycles", Any, "200 imports and closes of semaphores leak nothing.", import_cycles [alone], within 60 s;
+        destroy_pending, needs [timeline semaphores, exporter TimelineSemaphores];
+    "semaphore.import_cycles", Any, "200 imports and closes of semaphores leak nothing.", import_cycles,
+        needs [timeline semaphores, exporter TimelineSemaphores], alone, within(60);
 }
 
 const SIZE: usize = 64 << 10;
@@ -274,7 +280,7 @@ fn destroy_pending(context: &Context) -> Verdict {
 
 fn import_cycles(context: &Context) -> Verdict {
     let stream = context.device().create_stream()?;
-    Holdings::unchanged_by(200, |_| {
+    leak_check(200, |_| {
         let (exported, timeline) = import_timeline(context, 0)?;
         stream.signal(&[timeline.signal_value(1)])?;
         ensure!(exported.wait(1, PATIENCE)?, "a signal did not arrive");

@@ -18,11 +18,12 @@ use crate::system;
 scenarios! {
     "semaphore.cross_process_timeline", Any,
         "A stream of another process and this one take 200 turns on one buffer, the data verified each time.",
-        cross_process_timeline;
-    "semaphore.cross_process_binary", Any, "A binary semaphore orders streams of two processes.",
-        cross_process_binary;
+        cross_process_timeline, needs [timeline semaphores, exporter TimelineSemaphores];
+    "semaphore.cross_process_binary", Any, "A binary semaphore orders streams of two processes.", cross_process_binary,
+        needs [binary semaphores, exporter BinarySemaphores];
     "semaphore.peer_killed", Any,
-        "A wait for a process that was killed times out instead of hanging, and the semaphore still works.", peer_killed [own_process];
+        "A wait for a process that was killed times out instead of hanging, and the semaphore still works.",
+        peer_killed, needs [timeline semaphores, exporter TimelineSemaphores], own_process;
 }
 
 pub(super) const ROLES: &[(&str, Role)] =

@@ -11,9 +11,8 @@ scenarios! {
     "size.2_mib_plus_1", Any, "2 MiB and one byte go both ways.", two_mib_plus_one;
     "size.past_4_gib", Any,
         "Of memory of more than 4 GiB the beginning, the end, and what lies around 2 and 4 GiB go both ways, each its \
-         own.",
-        past_four_gib [alone], within 120 s;
-    "size.1_gib", Any, "1 GiB goes both ways, every byte checked.", one_gib [alone], within 120 s;
+         own.", past_four_gib, alone, within(120);
+    "size.1_gib", Any, "1 GiB goes both ways, every byte checked.", one_gib, alone, within(120);
 }
 
 fn both_ways(context: &Context, size: u64) -> Verdict {

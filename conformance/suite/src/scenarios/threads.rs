@@ -1,9 +1,9 @@
 //! Many threads.
 
-use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::ensure_eq;
 use crate::exporter::ExportedBuffer;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
@@ -11,7 +11,7 @@ use crate::scenario::scenarios;
 scenarios! {
     "threads.import_map_free", Any,
         "8 threads import, map, write, verify and free at once, 200 times each, beside one that opens and closes files.",
-        import_map_free [alone];
+        import_map_free, alone;
     "threads.other_thread", Any, "Objects made on one thread work and end on another.", other_thread;
     "threads.one_stream", Any, "8 threads enqueue on one stream, and every piece of work arrives.", one_stream;
 }
@@ -25,7 +25,7 @@ fn import_map_free(context: &Context) -> Verdict {
     for buffer in &buffers {
         drop(context.import(&**buffer)?);
     }
-    let before = Holdings::now()?;
+    let before = ResourceSnapshot::take()?;
     let work = |buffer: &dyn ExportedBuffer, thread: u32| -> Verdict {
         let stream = context.device().create_stream()?;
         for round in 0..200 {
@@ -54,7 +54,7 @@ fn import_map_free(context: &Context) -> Verdict {
         join(churn)?;
         results.into_iter().collect()
     })?;
-    ensure_eq!(Holdings::now()?.descriptors, before.descriptors, "open descriptors");
+    ensure_eq!(ResourceSnapshot::take()?.descriptors, before.descriptors, "open descriptors");
     Ok(())
 }
 

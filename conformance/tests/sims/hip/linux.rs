@@ -50,8 +50,8 @@ pub(super) const LACKS: &[Lack] = &[
 ];
 pub(super) const FAILING: &[Failing] = &[Failing {
     scenarios: &[
-        "accounting.10000_cycles",
-        "accounting.device_memory",
+        "leak.10000_cycles",
+        "leak.device_memory",
         "capture.nothing_is_left",
         "lifetime.drop_with_work_pending",
         "lifetime.every_drop_order",
@@ -74,7 +74,7 @@ fn native() -> Result<(), Failed> {
 
 /// Free memory shows what a version leaks that releases no mapped import, and nothing of one that does.
 fn leaking() -> Result<(), Failed> {
-    let run = || Run::hip_with_exporter().filter("accounting.device_memory").arg("--no-default-expectations");
+    let run = || Run::hip_with_exporter().filter("leak.device_memory").arg("--no-default-expectations");
     for (version, leaks) in [("60443484", false), ("70253211", true)] {
         let report = run().env("SIM_VERSION", version).run()?;
         let [case] = report.results.as_slice() else { return Err(format!("{:?}", report.results).into()) };

@@ -23,17 +23,21 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "d3d.fence", None,
         "A queue of Direct3D 12 and a stream take 200 turns on one buffer by an imported fence, each finding the other's data.",
-        by_handle, mirrors "CUDA C++ Programming Guide: Direct3D 12 interoperability, synchronisation objects";
-    "d3d.fence_by_name", None, "The same with a fence that is imported by its name.", by_name;
+        by_handle, needs [memory D3d12Resource, semaphore D3d12Fence],
+        mirrors("CUDA C++ Programming Guide: Direct3D 12 interoperability, synchronisation objects");
+    "d3d.fence_by_name", None, "The same with a fence that is imported by its name.", by_name,
+        needs [memory D3d12Resource, semaphore D3d12Fence, NamedSemaphores];
     "d3d.fence_timeline.native", None,
-        "A fence of Direct3D 12 is a timeline: a queue and a stream take 200 turns by it, imported by the driver.", native;
-    "d3d.fence_timeline.bridge", None, "The same, its values carried by a thread of the host.", bridge;
+        "A fence of Direct3D 12 is a timeline: a queue and a stream take 200 turns by it, imported by the driver.",
+        native, needs [memory D3d12Resource, semaphore D3d12Fence];
+    "d3d.fence_timeline.bridge", None, "The same, its values carried by a thread of the host.", bridge,
+        needs [memory D3d12Resource, StreamMemoryOperations64];
     "d3d.fence_11", None,
         "A context of Direct3D 11 and a stream take 100 turns on one buffer by an imported fence, and each waits for the \
-         other.", eleven;
+         other.", eleven, needs [memory D3d11Resource, semaphore D3d11Fence];
     "d3d.fence_11_timeline", None,
         "A fence of Direct3D 11 is a timeline that the driver imports; that the host cannot signal it is a typed error.",
-        eleven_timeline;
+        eleven_timeline, needs [memory D3d11Resource, semaphore D3d11Fence];
 }
 
 const TURNS: u64 = 200;
@@ -48,15 +52,12 @@ fn shared(context: &Context) -> Verdict<(Gpu12, ExportableResource, MappedBuffer
 }
 
 fn by_handle(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
     let (gpu, buffer, mapped) = shared(context)?;
     let fence = ExportableFence::new(gpu.interop(), 0)?;
     turns(context, &gpu, buffer.resource(), &mapped, &fence, fence.import_request()?)
 }
 
 fn by_name(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
-    context.need_feature(Feature::NamedSemaphores)?;
     let (gpu, buffer, mapped) = shared(context)?;
     let fence = ExportableFence::new(gpu.interop(), 0)?;
     let (kept, request) = fence.import_request_by_name(&name("fence")?)?;
@@ -105,12 +106,10 @@ fn turns(
 }
 
 fn native(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
     timeline(context, TimelineStrategy::Native)
 }
 
 fn bridge(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations64)?;
     timeline(context, TimelineStrategy::HostBridge)
 }
 
@@ -139,7 +138,6 @@ fn timeline(context: &Context, strategy: TimelineStrategy) -> Verdict {
 }
 
 fn shared11(context: &Context) -> Verdict<(Gpu11, d3d11::ExportableResource, MappedBuffer)> {
-    context.need_semaphore(SemaphoreHandleKind::D3d11Fence)?;
     let gpu = open11(context, &[Sharing::NtHandle])?;
     let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
     let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;

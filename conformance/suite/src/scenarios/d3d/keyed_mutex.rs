@@ -21,15 +21,22 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "d3d.keyed_mutex", None,
         "A context and a stream hand a buffer to and fro 100 times by a keyed mutex, by NT and KMT handle, every byte checked.",
-        hand_over, mirrors "CUDA C++ Programming Guide: Direct3D 11 interoperability, keyed mutex";
-    "d3d.keyed_mutex_by_name", None, "The same by the name of the resource.", by_name;
+        hand_over,
+        needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11KeyedMutex, semaphore D3d11KeyedMutexKmt],
+        mirrors("CUDA C++ Programming Guide: Direct3D 11 interoperability, keyed mutex");
+    "d3d.keyed_mutex_by_name", None, "The same by the name of the resource.", by_name,
+        needs [memory D3d11Resource, semaphore D3d11KeyedMutex, NamedMemory, NamedSemaphores];
     "d3d.keyed_mutex_timeout", None,
         "A key that never comes is a typed error in time, and nothing is acquired: the key that does come is, afterwards.",
-        timeout;
+        timeout,
+        needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11KeyedMutex, semaphore D3d11KeyedMutexKmt];
     "d3d.keyed_mutex_without_end", None,
-        "A wait without end ends with the release of the stream, not before, and finds what the stream wrote.", without_end;
+        "A wait without end ends with the release of the stream, not before, and finds what the stream wrote.",
+        without_end,
+        needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11KeyedMutex, semaphore D3d11KeyedMutexKmt];
     "d3d.keyed_mutex_abandoned", None,
-        "A mutex whose holder is gone is a typed error at once, not a wait, and not taken for acquired.", abandoned;
+        "A mutex whose holder is gone is a typed error at once, not a wait, and not taken for acquired.", abandoned,
+        needs [memory D3d11Resource, semaphore D3d11KeyedMutex];
 }
 
 const KINDS: [Sharing; 2] = [Sharing::NtHandleKeyedMutex, Sharing::KmtKeyedMutex];
@@ -102,8 +109,6 @@ fn hand_over(context: &Context) -> Verdict {
 }
 
 fn by_name(context: &Context) -> Verdict {
-    context.need_feature(Feature::NamedSemaphores)?;
-    context.need_feature(Feature::NamedMemory)?;
     let sharing = Sharing::NtHandleKeyedMutex;
     need_mutexes(context, &[sharing])?;
     let gpu = open11(context, &[sharing])?;

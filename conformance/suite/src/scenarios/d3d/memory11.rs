@@ -14,13 +14,15 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "d3d.buffer_11", None,
         "Buffers of Direct3D 11 by NT and KMT handle, with and without a keyed mutex, are imported dedicated, with their \
-         data both ways.", buffers,
-        mirrors "CUDA C++ Programming Guide: Direct3D 11 interoperability, importing memory objects";
-    "d3d.buffer_11_by_name", None, "A buffer of Direct3D 11 is imported by the name it was shared under.", by_name;
+         data both ways.", buffers, needs [memory D3d11Resource, memory D3d11ResourceKmt],
+        mirrors("CUDA C++ Programming Guide: Direct3D 11 interoperability, importing memory objects");
+    "d3d.buffer_11_by_name", None, "A buffer of Direct3D 11 is imported by the name it was shared under.", by_name,
+        needs [memory D3d11Resource, NamedMemory];
     "d3d.texture_11", None,
         "Textures of Direct3D 11 by NT and KMT handle are mapped as arrays, every texel in both directions, \
          as far as the device has arrays of their format.", textures,
-        mirrors "cuda-samples: simpleD3D11Texture";
+        needs [memory D3d11Resource, memory D3d11ResourceKmt, MappedMipmappedArray],
+        mirrors("cuda-samples: simpleD3D11Texture");
 }
 
 fn buffers(context: &Context) -> Verdict {
@@ -48,7 +50,6 @@ fn buffers(context: &Context) -> Verdict {
 }
 
 fn by_name(context: &Context) -> Verdict {
-    context.need_feature(Feature::NamedMemory)?;
     let gpu = open11(context, &[Sharing::NtHandle])?;
     let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
     let name = name("buffer-11")?;
@@ -71,7 +72,6 @@ fn by_name(context: &Context) -> Verdict {
 fn textures(context: &Context) -> Verdict {
     const SHARINGS: [Sharing; 2] = [Sharing::NtHandle, Sharing::Kmt];
     const EXTENT: (u64, u32, u16) = (67, 45, 1);
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let gpu = open11(context, &SHARINGS)?;
     let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
     let mut mapped_some = false;

@@ -15,14 +15,15 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "d3d.heap_of_two_buffers", None,
         "Two buffers on a heap of Direct3D 12 are mapped at their offsets, data both ways, and what lies between them stays.",
-        heap, mirrors "CUDA C++ Programming Guide: Direct3D 12 interoperability, importing memory objects";
+        heap, needs [memory D3d12Heap],
+        mirrors("CUDA C++ Programming Guide: Direct3D 12 interoperability, importing memory objects");
     "d3d.committed_resource", None,
-        "A committed resource is imported dedicated, as the library says by itself, with its data both ways.", committed,
-        mirrors "intel/llvm: dx12_interop";
+        "A committed resource is imported dedicated, as the library says by itself, with its data both ways.",
+        committed, needs [memory D3d12Resource], mirrors("intel/llvm: dx12_interop");
     "d3d.resource_by_name", None,
         "A committed resource and a heap are imported by the name they were shared under; the name ends with \
-         the last that has it open.",
-        named, mirrors "cuda-samples: simpleD3D12";
+         the last that has it open.", named, needs [memory D3d12Heap, memory D3d12Resource, NamedMemory],
+        mirrors("cuda-samples: simpleD3D12");
 }
 
 /// What `D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT` is.
@@ -87,7 +88,6 @@ fn committed(context: &Context) -> Verdict {
 }
 
 fn named(context: &Context) -> Verdict {
-    context.need_feature(Feature::NamedMemory)?;
     let gpu = open12(context, &[MemoryHandleKind::D3d12Resource, MemoryHandleKind::D3d12Heap])?;
     let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
     let (of_buffer, of_heap) = (name("buffer")?, name("heap")?);

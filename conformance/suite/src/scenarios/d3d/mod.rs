@@ -1,8 +1,8 @@
 //! Direct3D 11 and 12 as the other side.
 
-mod accounting;
 mod fence;
 mod keyed_mutex;
+mod leaks;
 mod memory11;
 mod memory12;
 mod refusal;
@@ -27,7 +27,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         memory11::SCENARIOS,
         keyed_mutex::SCENARIOS,
         refusal::SCENARIOS,
-        accounting::SCENARIOS,
+        leaks::SCENARIOS,
     ]
     .concat()
 }

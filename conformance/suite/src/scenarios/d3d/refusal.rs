@@ -16,10 +16,10 @@ use crate::scenarios::{expect_error, refused, refused_semaphore};
 scenarios! {
     "d3d.foreign_adapter", None,
         "Memory and fences of another adapter, or of another node of it, are refused with both identities before the driver \
-         sees them, and come back.", foreign;
+         sees them, and come back.", foreign, needs [memory D3d12Resource, memory D3d11Resource];
     "d3d.bad_requests", None,
         "Buffers of no bytes, fences at the greatest value, names of what has none, and signals that go back are refused.",
-        bad;
+        bad, needs [memory D3d12Resource, memory D3d11ResourceKmt];
 }
 
 /// The same, but for the LUID and the node mask.

@@ -16,7 +16,8 @@ scenarios! {
     "d3d.texture_12", None,
         "Committed textures of Direct3D 12, of two and three dimensions, with layers and mip levels, are mapped as arrays, \
          every texel in both directions, as far as the device has arrays of their format.", textures,
-        mirrors "CUDA C++ Programming Guide: Direct3D 12 interoperability, mapping mipmapped arrays";
+        needs [memory D3d12Resource, MappedMipmappedArray],
+        mirrors("CUDA C++ Programming Guide: Direct3D 12 interoperability, mapping mipmapped arrays");
 }
 
 /// Formats with the bytes of a texel.
@@ -37,7 +38,6 @@ const SHAPES: [Shape; 3] = [
 ];
 
 fn textures(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
     let stream = context.device().create_stream()?;
     let mut mapped_some = false;

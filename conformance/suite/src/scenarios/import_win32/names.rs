@@ -15,18 +15,17 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.win32_name_unknown", None,
-        "A name that nothing has is a typed error that says the name, and the request comes back with it.", unknown;
+        "A name that nothing has is a typed error that says the name, and the request comes back with it.", unknown,
+        needs [memory OpaqueWin32];
     "import.win32_name_of_event", None,
         "A name that something else has is a typed error that says the name, and the request comes back with it.",
-        of_an_event;
+        of_an_event, needs [memory OpaqueWin32];
     "import.win32_names", None,
         "Shared memory imports by names of every sort, blanks, every alphabet and half characters among them, with the right \
-         data.",
-        every_sort;
+         data.", every_sort, needs [memory OpaqueWin32, NamedMemory];
     "import.win32_name_ends", None,
         "An import by name keeps the object while it lives; a name whose object is closed is a typed error, and nothing is \
-         left of the object.",
-        ends;
+         left of the object.", ends, needs [memory OpaqueWin32, NamedMemory];
 }
 
 const SIZE: u32 = 0x1_0000;
@@ -69,7 +68,6 @@ fn refuse(context: &Context, name: &ObjectName, what: &str) -> Verdict {
 }
 
 fn unknown(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
     let long = "long ".repeat(8000);
     for text in ["no such object", "kein solches Objekt: ÄÖÜ", "🦀", "\u{202e}", " ", &long] {
         refuse(context, &name(text)?, "a name that nothing has")?;
@@ -83,7 +81,6 @@ fn unknown(context: &Context) -> Verdict {
 }
 
 fn of_an_event(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
     let name = name("event")?;
     let event = objects::named_event(&name)?;
     refuse(context, &name, "an event's name")?;
@@ -94,7 +91,7 @@ fn of_an_event(context: &Context) -> Verdict {
 /// The import of named shared memory of the system. A GPU's driver opens only what a graphics API named.
 fn import(context: &Context, name: &ObjectName) -> Verdict<ExternalMemory> {
     match context.device().import_memory(request(name)) {
-        Err(failure) if REFUSED.contains(&failure.kind()) && context.device().backend().name != "host" => {
+        Err(failure) if REFUSED.contains(&failure.kind()) && !context.has_system_objects() => {
             Err(Stop::Unsupported(format!("the device imports no sections of the system: {failure}")))
         }
         imported => Ok(imported?),
@@ -102,8 +99,6 @@ fn import(context: &Context, name: &ObjectName) -> Verdict<ExternalMemory> {
 }
 
 fn every_sort(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
-    context.need_feature(Feature::NamedMemory)?;
     let stream = context.device().create_stream()?;
     let pattern = context.pattern().bytes(0, crate::image::length(SIZE.into())?);
     let mut names = Vec::new();
@@ -140,8 +135,6 @@ fn every_sort(context: &Context) -> Verdict {
 }
 
 fn ends(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
-    context.need_feature(Feature::NamedMemory)?;
     let stream = context.device().create_stream()?;
     for round in 0..50 {
         let name = name(&format!("ends {round}"))?;

@@ -23,9 +23,10 @@ scenarios! {
     "import.win32_no_handle", None, "0 and INVALID_HANDLE_VALUE cannot become handles.", no_handle;
     "import.win32_closed", None,
         "The number of a closed handle is refused before the driver sees it, and comes back; nobody closes it again.",
-        closed;
+        closed, needs [memory OpaqueWin32];
     "import.win32_file", None, "A file on disk is refused before the driver sees it, and comes back unread.", file;
-    "import.win32_pipe", None, "Both ends of a pipe are refused before the driver sees them, and come back unread.", pipe;
+    "import.win32_pipe", None, "Both ends of a pipe are refused before the driver sees them, and come back unread.",
+        pipe;
     "import.win32_null_device", None, "A device that is no GPU's is refused before the driver sees it, and comes back.",
         null_device;
     "import.win32_process", None, "A process is refused before the driver sees it, and comes back.", process;
@@ -36,14 +37,13 @@ scenarios! {
         system_semaphore;
     "import.win32_memory_as_semaphore", Any,
         "Memory declared as a semaphore does no harm: a typed error and the handle, or an import that can be closed.",
-        memory_as_semaphore;
+        memory_as_semaphore, needs [semaphore OpaqueWin32];
     "import.win32_semaphore_as_memory", Any,
         "A semaphore declared as memory does no harm: a typed error and the handle, or an import that can be closed.",
-        semaphore_as_memory;
+        semaphore_as_memory, needs [memory OpaqueWin32, exporter BinarySemaphores];
     "import.win32_other_kinds", None,
         "Kinds of NT, name and KMT handle that the device does not import are refused before the driver sees them, and come \
-         back.",
-        other_kinds;
+         back.", other_kinds;
 }
 
 const MEMORY: [MemoryHandleKind; 4] = [
@@ -113,7 +113,6 @@ fn no_handle(_: &Context) -> Verdict {
 }
 
 fn closed(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
     // A number that nothing else gets meanwhile: with free ones below it, of which Wine gives out the lowest, and with
     // others closed after it, which Windows gives out first.
     let mut fillers = (0..512).map(|_| objects::event()).collect::<Result<Vec<_>, _>>()?;
@@ -222,7 +221,6 @@ fn harmless<T, R: std::fmt::Debug>(
 }
 
 fn memory_as_semaphore(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::OpaqueWin32)?;
     let kept = Kept::new(context)?;
     let handle = kept.own.try_clone()?;
     let number = handle.as_raw_handle();
@@ -233,7 +231,6 @@ fn memory_as_semaphore(context: &Context) -> Verdict {
 }
 
 fn semaphore_as_memory(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
     let kept = KeptSemaphore::new(context.exporter()?.binary_semaphore()?.export()?)?;
     let handle = kept.own.try_clone()?;
     let number = handle.as_raw_handle();

@@ -8,8 +8,9 @@ use super::super::identity::somewhere_else;
 use super::super::import_request::{resized, works};
 use super::super::{refused, refused_semaphore};
 use super::{Kept, KeptSemaphore, SIZE, came_back, handle_of, object, semaphore_of};
-use crate::accounting::Holdings;
 use crate::context::Context;
+use crate::leak_check::{ResourceSnapshot, leak_check};
+use crate::need::Need;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::scenario::scenarios;
@@ -19,25 +20,21 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "import.win32_kept_handle", Any,
         "A handle of the caller's stays open and of the same object while duplicates of it are imported, mapped, refused and \
-         closed; it then imports with the right data.",
-        kept;
+         closed; it then imports with the right data.", kept;
     "import.win32_failure_keeps_handle", Any,
         "After every kind of failure the very handle comes back, open and of the same object; it then imports with the right \
-         data.",
-        failure;
+         data.", failure;
     "import.win32_success_closes_once", Any,
         "A success closes the request's handle, and nothing closes its number again: who gets it next keeps it.",
         closes_once;
     "import.win32_many_imports", Any,
         "One object imports 64 times; what is written through one is seen through all that are left, and at the end as many \
-         handles are open as before.",
-        many;
+         handles are open as before.", many;
     "import.win32_10000_cycles", Any,
-        "10,000 imports of one object, each closed, leave handles, views and memory as they were.", cycles, within 240 s;
+        "10,000 imports of one object, each closed, leave handles, views and memory as they were.", cycles, within(240);
     "import.win32_kept_semaphores", Any,
         "The handles of semaphores stay the caller's likewise, and 1,000 imports of each that the device takes \
-         leave nothing behind.",
-        semaphores;
+         leave nothing behind.", semaphores;
 }
 
 /// A request that fails.
@@ -169,7 +166,7 @@ fn many(context: &Context) -> Verdict {
     let (device, pattern) = (context.device(), context.pattern());
     let stream = device.create_stream()?;
     works(context, kept.request()?)?;
-    let before = Holdings::now()?;
+    let before = ResourceSnapshot::take()?;
     let mut mapped = Vec::new();
     for _ in 0..COUNT {
         mapped.push(device.import_memory(kept.request()?)?.map_buffer(0, SIZE)?);
@@ -196,7 +193,7 @@ fn many(context: &Context) -> Verdict {
     kept.buffer.read(0, &mut found)?;
     ensure_eq!(found, vec![1; length], "what the exporter sees");
     drop((mapped, stream));
-    let after = Holdings::settled(&before)?;
+    let after = ResourceSnapshot::settled(&before)?;
     ensure!(
         after.descriptors <= before.descriptors,
         "{} handles are open, {} were",
@@ -208,7 +205,7 @@ fn many(context: &Context) -> Verdict {
 
 fn cycles(context: &Context) -> Verdict {
     let kept = Kept::new(context)?;
-    Holdings::unchanged_by(10_000, |_| Ok(context.device().import_memory(kept.request()?)?.close()?))?;
+    leak_check(10_000, |_| Ok(context.device().import_memory(kept.request()?)?.close()?))?;
     kept.check("after the cycles")?;
     works(context, kept.request()?)
 }
@@ -226,7 +223,7 @@ fn semaphores(context: &Context) -> Verdict {
             exported => exported?,
         };
         let handle = exported.export()?;
-        if let Err(Stop::Unsupported(reason)) = context.need_semaphore(handle.kind()) {
+        if let Some(reason) = context.unmet(Need::Semaphore(handle.kind())) {
             context.leave_out(reason);
             continue;
         }
@@ -242,7 +239,7 @@ fn semaphores(context: &Context) -> Verdict {
         let request = refused_semaphore(foreign, &[ErrorKind::DeviceMismatch], "another device's semaphore")?;
         drop(came_back(handle_of(request.into_handle().into_win32())?, number, &kept.witness, "a refused semaphore")?);
         ensure!(!is_open(number), "the handle that came back is open after its end");
-        Holdings::unchanged_by(1000, |_| Ok(context.device().import_semaphore(kept.request()?)?.close()?))?;
+        leak_check(1000, |_| Ok(context.device().import_semaphore(kept.request()?)?.close()?))?;
         kept.check("after 1,000 imports")?;
         seen += 1;
     }

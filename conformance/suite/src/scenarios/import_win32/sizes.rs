@@ -16,8 +16,7 @@ scenarios! {
         "Every size up to the allocation's imports, and maps as many bytes with the right data.", within;
     "import.win32_sizes_beyond", Any,
         "Sizes beyond the allocation, about 2^32 and about what a device can address are refused at the import or at the \
-         mapping of the excess; the very handle comes back, and works.",
-        beyond;
+         mapping of the excess; the very handle comes back, and works.", beyond;
 }
 
 /// No driver allocates in units greater than this, bytes.

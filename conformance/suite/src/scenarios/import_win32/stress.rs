@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 
 use gpu_interop::ErrorKind;
 
-use super::super::strangers::{Counts, Stranger, among};
+use super::super::handle_reuse::{Counts, Stranger, among};
 use super::super::{expect_kind, identity::somewhere_else};
 use super::{Kept, came_back, handle_of};
-use crate::accounting::Holdings;
 use crate::context::Context;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::objects;
@@ -21,8 +21,7 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "import.win32_stress", Any,
         "Thousands of failing and succeeding imports on several threads close no handle of another thread, and leave none of \
-         their own.",
-        stress;
+         their own.", stress;
 }
 
 const IMPORTERS: usize = 3;
@@ -34,7 +33,7 @@ fn stress(context: &Context) -> Verdict {
     let counts = Counts::default();
     // What the first cycle opens may stay.
     own.iter().chain([&shared]).try_for_each(|kept| cycle(context, kept, &counts))?;
-    let before = Holdings::now()?;
+    let before = ResourceSnapshot::take()?;
     let of = |own| {
         let (counts, shared) = (&counts, &shared);
         move || {
@@ -45,7 +44,7 @@ fn stress(context: &Context) -> Verdict {
     let imports: Vec<_> = own.iter().map(of).collect();
     among(&[&Section::open, &Section::open], &imports, &counts, 200)?;
     own.iter().chain([&shared]).try_for_each(|kept| kept.check("after the imports"))?;
-    ensure_eq!(Holdings::settled(&before)?.descriptors, before.descriptors, "open handles after the imports");
+    ensure_eq!(ResourceSnapshot::settled(&before)?.descriptors, before.descriptors, "open handles after the imports");
     Ok(())
 }
 

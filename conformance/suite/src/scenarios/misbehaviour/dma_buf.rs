@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use gpu_interop::handle::{FdKind, classify_fd};
-use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryHandleKind, MemoryImport};
+use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryImport};
 
 use super::super::import_fd::{descriptor, harmless, memfd};
 use super::super::refused;
@@ -16,17 +16,17 @@ use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [driver RawCalls];
     "misbehaviour.dma_buf", None,
         "A dma-buf of the driver itself is refused with a typed error where the driver does not import it, and comes back.",
-        dma_buf,
-        mirrors "hip-tests contract: VmmHandle_GetHandleForAddressRange_DmaBufFd_IsQueryableWhenSupported";
+        dma_buf, needs [memory OpaqueFd],
+        mirrors("hip-tests contract: VmmHandle_GetHandleForAddressRange_DmaBufFd_IsQueryableWhenSupported");
 }
 
 const SIZE: u64 = 2 << 20;
 
 fn dma_buf(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
     let exported = rows.call(&RawCall::ExportDmaBuf)?;
     let Some(fd) = exported.fd else {
         // Without one, what is left is that the library asks nobody for what the device cannot do.

@@ -14,10 +14,10 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [driver RawCalls];
     "misbehaviour.import_request", Any,
         "A size of 0, unknown flags, unknown and foreign kinds: refused before the driver or impossible to say, and the \
-         handle still imports.", request,
-        mirrors "hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters";
+         handle still imports.", request, mirrors("hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters");
     "misbehaviour.import_size", Any,
         "Sizes that the driver accepts: impossible ones are refused, and no byte outside the allocation can be mapped.",
         size;

@@ -11,17 +11,15 @@ use crate::raw_cuda::RawCall;
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [driver RawCalls];
     "misbehaviour.map_range", Any,
         "Mappings of nothing and past the end are refused before the driver; an unaligned one shows the right bytes.",
-        map_range,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters";
-    "misbehaviour.mip_levels", Any,
-        "20 levels and 0 levels are refused before the driver, which has died of them.", mip_levels,
-        mirrors "hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Negative_Parameters";
+        map_range, mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters");
+    "misbehaviour.mip_levels", Any, "20 levels and 0 levels are refused before the driver, which has died of them.",
+        mip_levels, mirrors("hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Negative_Parameters");
     "misbehaviour.destroy_memory", Any,
         "Memory that is closed while it is mapped lives as long as the mapping, and cannot be closed twice.",
-        destroy_memory,
-        mirrors "hip-tests: hipDestroyExternalMemory_Vulkan_Negative_Parameters";
+        destroy_memory, mirrors("hip-tests: hipDestroyExternalMemory_Vulkan_Negative_Parameters");
 }
 
 fn map_range(context: &Context) -> Verdict {

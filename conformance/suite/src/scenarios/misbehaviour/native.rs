@@ -1,7 +1,5 @@
 //! The driver's own memory, which must not be imported as another API's.
 
-use gpu_interop::Feature;
-
 use super::Rows;
 use crate::context::Context;
 use crate::ensure;
@@ -10,10 +8,10 @@ use crate::raw_cuda::{OPAQUE_FD, RawCall};
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [driver RawCalls];
     "misbehaviour.native_memory", None,
         "512 MiB that the driver exported itself: imported as native memory they work, wherever the driver dies of importing \
-         them as another API's.",
-        native;
+         them as another API's.", native, needs [ExportableMemory];
 }
 
 /// From here on the driver dies, on hosts with two GPUs: bytes.
@@ -23,7 +21,6 @@ const PART: usize = 64 << 10;
 
 fn native(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_feature(Feature::ExportableMemory)?;
     let device = context.device();
     let memory = device.allocate_exportable(SIZE)?;
     let request = memory.import_request()?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpu_interop::{ErrorKind, SemaphoreHandleKind};
+use gpu_interop::ErrorKind;
 
 use super::super::expect_error;
 use super::super::semaphore_misuse::import_timeline;
@@ -14,18 +14,20 @@ use crate::raw_cuda::{Batch, RawCall, TIMELINE_FD};
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [driver RawCalls];
     "misbehaviour.timeline_backwards", Any,
-        "A smaller timeline value is refused before the driver, which would let the counter go backwards.", backwards;
+        "A smaller timeline value is refused before the driver, which would let the counter go backwards.", backwards,
+        needs [semaphore TimelineFd, exporter TimelineSemaphores];
     "misbehaviour.semaphore_batches", Any,
         "Batches of nothing are refused before the driver; NULL semaphores, which kill it, cannot be said.", batches,
-        mirrors "hip-tests contract: SignalSemaphoreNullHandle, WaitSemaphoreNullHandle";
+        needs [semaphore TimelineFd, exporter TimelineSemaphores],
+        mirrors("hip-tests contract: SignalSemaphoreNullHandle, WaitSemaphoreNullHandle");
 }
 
 const MOMENT: Duration = Duration::from_millis(20);
 
 fn backwards(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_semaphore(SemaphoreHandleKind::TimelineFd)?;
     let timeline = context.exporter()?.timeline_semaphore(0)?;
     rows.with_semaphore(&RawCall::KeepSemaphore { kind: TIMELINE_FD }, &timeline.export()?)?;
     let mut raw = rows.call(&RawCall::Signal { value: 10, batch: Batch::One })?.text;
@@ -59,7 +61,6 @@ fn backwards(context: &Context) -> Verdict {
 
 fn batches(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_semaphore(SemaphoreHandleKind::TimelineFd)?;
     let timeline = context.exporter()?.timeline_semaphore(1)?;
     let stream = context.device().create_stream()?;
     let keep = RawCall::KeepSemaphore { kind: TIMELINE_FD };

@@ -3,9 +3,7 @@
 
 use std::os::fd::OwnedFd;
 
-use gpu_interop::{
-    ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, SemaphoreHandle, SemaphoreHandleKind,
-};
+use gpu_interop::{ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, SemaphoreHandle};
 
 use super::super::import_fd::{descriptor, harmless};
 use super::Rows;
@@ -16,12 +14,14 @@ use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
-    "misbehaviour.memory_as_semaphore", Any,
-        "A memory descriptor relabelled as a semaphore does no harm.", memory_as_semaphore;
-    "misbehaviour.semaphore_as_memory", Any,
-        "A semaphore descriptor relabelled as memory does no harm.", semaphore_as_memory;
-    "misbehaviour.semaphore_sorts", Any,
-        "A timeline relabelled as a binary semaphore, and the reverse, do no harm.", semaphore_sorts;
+    all need [driver RawCalls];
+    "misbehaviour.memory_as_semaphore", Any, "A memory descriptor relabelled as a semaphore does no harm.",
+        memory_as_semaphore, needs [semaphore OpaqueFd];
+    "misbehaviour.semaphore_as_memory", Any, "A semaphore descriptor relabelled as memory does no harm.",
+        semaphore_as_memory, needs [semaphore OpaqueFd, exporter BinarySemaphores];
+    "misbehaviour.semaphore_sorts", Any, "A timeline relabelled as a binary semaphore, and the reverse, do no harm.",
+        semaphore_sorts,
+        needs [semaphore OpaqueFd, semaphore TimelineFd, exporter BinarySemaphores, exporter TimelineSemaphores];
 }
 
 /// What the library makes of a descriptor under a wrong label: it imports and ends, or comes back.
@@ -40,7 +40,6 @@ fn survived<T, R: std::fmt::Debug>(
 
 fn memory_as_semaphore(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
     let buffer = context.buffer(4096)?;
     let request = buffer.import_request()?;
     let raw = rows.with_memory(&RawCall::ImportSemaphore { kind: OPAQUE_FD }, &request)?;
@@ -56,7 +55,6 @@ fn memory_as_semaphore(context: &Context) -> Verdict {
 
 fn semaphore_as_memory(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
     let semaphore = context.exporter()?.binary_semaphore()?;
     let handle = semaphore.export()?;
     let raw = rows.with_semaphore(&RawCall::ImportMemory { kind: OPAQUE_FD, size: 4096, flags: 0 }, &handle)?;
@@ -72,8 +70,6 @@ fn semaphore_as_memory(context: &Context) -> Verdict {
 
 fn semaphore_sorts(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
-    context.need_semaphore(SemaphoreHandleKind::TimelineFd)?;
     let exporter = context.exporter()?;
     let timeline = exporter.timeline_semaphore(0)?;
     let binary = exporter.binary_semaphore()?;

@@ -11,16 +11,17 @@ use crate::scenarios::expect_error;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.raw_both_ways", None,
         "What the CPU writes to a raw buffer the device reads, and the other way round, every byte.", both_ways,
-        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, importing memory objects";
+        mirrors("CUDA C++ Programming Guide: NVSCI interoperability, importing memory objects");
     "nvsci.part_of_buffer", None, "A part of a raw buffer is mapped where it lies; the rest is untouched.", part;
     "nvsci.read_only_duplicate", None,
         "A duplicate with reduced permissions is read by device and CPU; whatever would write to it is refused, and nothing \
          changes.", read_only,
-        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, NvSciBufObjDupWithReducePerm";
-    "nvsci.attributes", None,
-        "Size, alignment, permissions and GPUs are what was asked for, also after an import.", attributes;
+        mirrors("CUDA C++ Programming Guide: NVSCI interoperability, NvSciBufObjDupWithReducePerm");
+    "nvsci.attributes", None, "Size, alignment, permissions and GPUs are what was asked for, also after an import.",
+        attributes;
     "nvsci.several_lists", None,
         "Lists of several users are reconciled: the one size, the greatest alignment, CPU access if anybody needs it.",
         several_lists;

@@ -14,6 +14,7 @@ use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
 
 scenarios! {
+    all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.fence_misuse", None,
         "A wait for a cleared fence or another object's, a fence of another module, one set for an object that is not \
          deterministic, and fences in graphs are refused; a fence that should have been filled is cleared.", misuse;
@@ -22,7 +23,7 @@ scenarios! {
          asked; one that was asked for works.", unasked;
     "nvsci.drop_with_work_pending", None,
         "Buffers, objects, fences and modules are dropped while a stream still uses them; the work ends well, and nothing is \
-         freed before it.", drop_pending;
+         freed before it.", drop_pending, needs [HostFunctions];
 }
 
 fn misuse(context: &Context) -> Verdict {
@@ -108,7 +109,6 @@ fn unasked(context: &Context) -> Verdict {
 }
 
 fn drop_pending(context: &Context) -> Verdict {
-    context.need_feature(Feature::HostFunctions)?;
     let rig = Rig::open(context)?;
     let object = rig.device_signals(context, SyncOptions::default())?;
     let (buffer, kept) = (rig.allocate(&rig.shared(4096))?, rig.allocate(&rig.shared(4096))?);

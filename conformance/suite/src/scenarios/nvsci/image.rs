@@ -3,7 +3,7 @@
 use gpu_interop::nvsci::{
     Buffer, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, PlaneAttributes,
 };
-use gpu_interop::{ErrorKind, Feature, MipmappedArrayDesc};
+use gpu_interop::{ErrorKind, MipmappedArrayDesc};
 
 use super::Rig;
 use crate::context::Context;
@@ -13,17 +13,19 @@ use crate::scenarios::expect_error;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.image_rows", None,
         "The rows of a pitch-linear image are where its attributes say: written by the CPU, read by the device in a buffer.",
         rows;
     "nvsci.image_array", None,
         "A plane of an image is mapped as an array of one level: of a pitch-linear image, each texel is the CPU's, and the \
-         device's comes back; of a block-linear one, what the device writes it reads.",
-        array,
-        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, mapping mipmapped arrays";
+         device's comes back; of a block-linear one, what the device writes it reads.", array,
+        needs [MappedMipmappedArray],
+        mirrors("CUDA C++ Programming Guide: NVSCI interoperability, mapping mipmapped arrays");
     "nvsci.image_planes", None, "Each plane of an image has its own place, size and format.", planes;
     "nvsci.mip_levels", None, "More mip levels than one are refused before the driver is asked.", mip_levels,
-        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, the number of mip levels must be 1";
+        needs [MappedMipmappedArray],
+        mirrors("CUDA C++ Programming Guide: NVSCI interoperability, the number of mip levels must be 1");
 }
 
 const PLANE: PlaneAttributes = PlaneAttributes { width: 100, height: 37, format: ColorFormat::A8B8G8R8 };
@@ -57,7 +59,6 @@ fn rows(context: &Context) -> Verdict {
 }
 
 fn array(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let rig = Rig::open(context)?;
     let buffer = rig.allocate(&attributes(&rig, ImageAttributes::new(ImageLayout::PitchLinear, PLANE)))?;
     let plane = buffer.properties().planes()[0];
@@ -136,7 +137,6 @@ fn planes(context: &Context) -> Verdict {
 }
 
 fn mip_levels(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let rig = Rig::open(context)?;
     let buffer = rig.allocate(&attributes(&rig, ImageAttributes::new(ImageLayout::PitchLinear, PLANE)))?;
     let desc = buffer.array_desc(0)?;

@@ -1,9 +1,9 @@
 //! NvSciBuf and NvSciSync.
 
-mod accounting;
 mod buffer;
 mod fence;
 mod image;
+mod leaks;
 mod refusal;
 mod sync;
 
@@ -11,7 +11,7 @@ use gpu_interop::nvsci::{
     Buffer, BufferAttributeList, BufferAttributes, BufferModule, GpuAttributes, ImportedSync, NvSci, SyncAttributeList,
     SyncModule, SyncOptions,
 };
-use gpu_interop::{ErrorKind, Feature, MappedBuffer, MemoryHandleKind, NvSciSyncUse, SemaphoreHandleKind, Uuid};
+use gpu_interop::{ErrorKind, MappedBuffer, NvSciSyncUse, Uuid};
 
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
@@ -19,7 +19,7 @@ use crate::scenario::Scenario;
 
 /// All of the group.
 pub(super) fn scenarios() -> Vec<Scenario> {
-    [buffer::SCENARIOS, image::SCENARIOS, sync::SCENARIOS, fence::SCENARIOS, refusal::SCENARIOS, accounting::SCENARIOS]
+    [buffer::SCENARIOS, image::SCENARIOS, sync::SCENARIOS, fence::SCENARIOS, refusal::SCENARIOS, leaks::SCENARIOS]
         .concat()
 }
 
@@ -37,9 +37,6 @@ impl Rig {
             ErrorKind::DriverNotFound => Stop::Unsupported(error.to_string()),
             _ => error.into(),
         })?;
-        context.need_memory(MemoryHandleKind::NvSciBuf)?;
-        context.need_semaphore(SemaphoreHandleKind::NvSciSync)?;
-        context.need_feature(Feature::NvSciSyncAttributes)?;
         if nv_sci.is_stand_in() && !context.device().backend().stand_in {
             return Err(Stop::Unsupported("NvSci is only played here, which a real driver takes nothing from".into()));
         }

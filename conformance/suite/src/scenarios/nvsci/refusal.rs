@@ -14,10 +14,10 @@ use crate::scenarios::{expect_error, refused};
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.conflict", None,
         "Lists that no buffer satisfies are a typed error that names the attributes they differ in, and lists without a size are \
-         refused; either can be used again.",
-        conflict;
+         refused; either can be used again.", conflict;
     "nvsci.sync_conflict", None,
         "Lists without a signaller, with two of them, or without a waiter are a typed error with the number of each.",
         sync_conflict;

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use gpu_interop::nvsci::{Fence, MemSync, SyncAttributeList, SyncOptions};
-use gpu_interop::{ErrorKind, Feature, NvSciSyncUse, Stream};
+use gpu_interop::{ErrorKind, NvSciSyncUse, Stream};
 
 use super::{Rig, import};
 use crate::context::Context;
@@ -14,17 +14,21 @@ use crate::scenarios::expect_error;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.signal_to_stream", None,
         "A stream that waits for a fence sees all that another enqueued before the signal, with and without the \
-         synchronisation of memory.", to_stream,
-        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, signalling and waiting";
+         synchronisation of memory.", to_stream, needs [HostFunctions],
+        mirrors("CUDA C++ Programming Guide: NVSCI interoperability, signalling and waiting");
     "nvsci.signal_to_cpu", None,
-        "The CPU's wait for a fence times out while the stream is held up, and then finds what the stream wrote.", to_cpu;
+        "The CPU's wait for a fence times out while the stream is held up, and then finds what the stream wrote.",
+        to_cpu, needs [HostFunctions];
     "nvsci.cpu_to_stream", None, "A stream waits for what the CPU signals, and finds what it wrote before.", from_cpu;
     "nvsci.deterministic_fences", None,
         "Fences made from a number and a value are reached by the signal that takes the object to that value, and the \
          fences of signals say so; a value that the object cannot hold is refused.", deterministic;
-    "nvsci.ping_pong", None, "Two streams hand a buffer to and fro 200 times by two objects, every byte of every turn checked.", ping_pong;
+    "nvsci.ping_pong", None,
+        "Two streams hand a buffer to and fro 200 times by two objects, every byte of every turn checked.", ping_pong,
+        needs [HostFunctions];
 }
 
 const SIZE: usize = 64 << 10;
@@ -55,7 +59,6 @@ fn went_on(stream: &Stream, what: &str) -> Verdict {
 }
 
 fn to_stream(context: &Context) -> Verdict {
-    context.need_feature(Feature::HostFunctions)?;
     let rig = Rig::open(context)?;
     let object = rig.device_signals(context, SyncOptions::default())?;
     let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
@@ -83,7 +86,6 @@ fn to_stream(context: &Context) -> Verdict {
 }
 
 fn to_cpu(context: &Context) -> Verdict {
-    context.need_feature(Feature::HostFunctions)?;
     let rig = Rig::open(context)?;
     let object = rig.device_signals(context, SyncOptions::default())?;
     let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
@@ -183,7 +185,6 @@ fn deterministic(context: &Context) -> Verdict {
 }
 
 fn ping_pong(context: &Context) -> Verdict {
-    context.need_feature(Feature::HostFunctions)?;
     let rig = Rig::open(context)?;
     let (there, back) =
         (rig.device_signals(context, SyncOptions::default())?, rig.device_signals(context, SyncOptions::default())?);

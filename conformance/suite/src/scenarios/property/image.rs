@@ -18,7 +18,8 @@ use crate::scenario::scenarios;
 scenarios! {
     "property.images", Any,
         "Images of whatever shape, extent, format, use and place in their memory go both ways, those that both sides \
-         have; descriptions that are wrong in whatever way are typed errors or do no harm.", images;
+         have; descriptions that are wrong in whatever way are typed errors or do no harm.", images,
+        needs [MappedBuffer, exporter Images];
 }
 
 #[derive(Debug, Clone)]
@@ -107,7 +108,6 @@ fn requests(arrays: bool) -> impl Strategy<Value = Request> {
 }
 
 fn images(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedBuffer)?;
     let arrays = context.device().capabilities().feature(Feature::MappedMipmappedArray).is_supported();
     check(context, "property.images", 24, &requests(arrays), |request| image(context, request))
 }

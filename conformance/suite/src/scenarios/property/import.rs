@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryHandleKind};
+use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rustix::event::EventfdFlags;
@@ -20,7 +20,8 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "property.imports", Any,
         "Whatever size, flag, kind and descriptor (a semaphore's too, if the exporter has some) an import has, and \
-         whatever is mapped of it: the data is right, or the error is typed and the handle comes back.", imports;
+         whatever is mapped of it: the data is right, or the error is typed and the handle comes back.", imports,
+        needs [memory OpaqueFd];
 }
 
 const SIZE: u64 = 70_001;
@@ -73,7 +74,6 @@ fn requests(real: u64, semaphores: bool) -> impl Strategy<Value = Request> {
 const UNIT: u64 = 2 << 20;
 
 fn imports(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
     let buffer = context.buffer(SIZE)?;
     buffer.write(0, &context.pattern().bytes(0, 70_001))?;
     let right = buffer.import_request()?;

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use crate::accounting::Holdings;
 use crate::context::Context;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::Scenario;
 
@@ -118,13 +118,13 @@ fn runner(requests: u32, seed: u32) -> TestRunner {
 
 /// Fails unless as many descriptors are open after `action` as before, once what ends asynchronously has ended.
 fn with_all_descriptors_back(action: impl FnOnce() -> Verdict) -> Verdict {
-    let before = Holdings::now()?.descriptors;
+    let before = ResourceSnapshot::take()?.descriptors;
     action()?;
     let end = Instant::now() + PATIENCE / 4;
-    while Holdings::now()?.descriptors > before && Instant::now() < end {
+    while ResourceSnapshot::take()?.descriptors > before && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }
-    crate::ensure_eq!(Holdings::now()?.descriptors, before, "open descriptors afterwards");
+    crate::ensure_eq!(ResourceSnapshot::take()?.descriptors, before, "open descriptors afterwards");
     Ok(())
 }
 

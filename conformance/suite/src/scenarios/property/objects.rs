@@ -11,13 +11,12 @@ use crate::exporter::ExportedBuffer;
 use crate::image::{compare, length};
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
-use crate::system;
 
 scenarios! {
     "property.objects", Any,
         "In whatever order things are imported, mapped, filled, closed and dropped, on streams that are idle, or busy \
          where streams can wait: all that was enqueued is done, in order, and every descriptor is closed at the end.",
-        objects;
+        objects, needs [memory of this system];
 }
 
 const SIZE: u64 = 20_000;
@@ -60,7 +59,6 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn objects(context: &Context) -> Verdict {
-    context.need_memory(system::MEMORY)?;
     let can_block = context.device().capabilities().feature(Feature::StreamMemoryOperations32);
     if let Some(reason) = can_block.reason() {
         context.leave_out(format!("streams that are busy: {reason}"));

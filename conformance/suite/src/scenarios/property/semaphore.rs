@@ -17,7 +17,8 @@ use crate::scenario::scenarios;
 scenarios! {
     "property.semaphores", Any,
         "Whatever batches signal and wait for, with whatever values: those that are right end with the values that a \
-         model has, and those that are wrong are refused whole.", semaphores;
+         model has, and those that are wrong are refused whole.", semaphores,
+        needs [timeline semaphores, exporter TimelineSemaphores];
 }
 
 /// Timelines of one request.

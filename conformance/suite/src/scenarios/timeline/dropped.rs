@@ -13,7 +13,7 @@ by_strategy! {
         dropped_pending;
     "dropped_for_ever",
         "Everything dropped with a wait that is never met ends in bounded time, and the exporter is told nothing.",
-        dropped_for_ever [own_process];
+        dropped_for_ever, own_process;
 }
 
 const SIZE: usize = 4096;

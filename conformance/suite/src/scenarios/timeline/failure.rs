@@ -19,8 +19,7 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "timeline.failing_exporter.bridge", Any,
         "An exporter whose timeline fails or panics is an error of the stream and of the timeline, and no hang; other \
-         timelines go on.",
-        failing_exporter [signals_by_host];
+         timelines go on.", failing_exporter, needs [bridged timelines, word waits], signals_by_host;
 }
 
 /// How a timeline behaves.

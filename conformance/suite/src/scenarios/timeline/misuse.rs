@@ -13,15 +13,22 @@ use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "misuse", "Values that do not grow and timelines of another device are refused, and nothing is enqueued.", misuse;
-    "no_timeline", "A binary semaphore is refused as a timeline.", no_timeline;
 }
+
+/// Timelines that no strategy is needed for.
+pub(super) const WITHOUT_DEVICE: &[Scenario] = {
+    by_strategy! { native need [], bridge need [];
+        "no_timeline", "A binary semaphore is rejected as a timeline.", no_timeline;
+    }
+    SCENARIOS
+};
 
 /// What is not about one strategy.
 pub(super) const OTHERS: &[Scenario] = {
     scenarios! {
         "timeline.environment", Any,
             "GPU_INTEROP_TIMELINE is obeyed: the strategy that it names is used or refused, and another value is an error.",
-            environment [signals_by_host], within 60 s;
+            environment, signals_by_host, within(60);
     }
     SCENARIOS
 };

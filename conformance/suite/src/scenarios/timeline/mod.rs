@@ -23,16 +23,19 @@ use crate::peer::Role;
 use crate::scenario::Scenario;
 
 /// As `scenarios!` with every exporter, each scenario once for each strategy: `timeline.<id>.native` and
-/// `timeline.<id>.bridge`.
+/// `timeline.<id>.bridge`. The table may begin with the requirements of each, `native need [...], bridge need [...];`.
 macro_rules! by_strategy {
-    ($( $id:literal, $purpose:literal, $run:ident $([$($mark:ident),+])? $(, within $seconds:literal s)?
-        $(, mirrors $source:literal)?; )+) => {
+    (native need $native:tt, bridge need $bridge:tt;
+        $( $id:literal, $purpose:literal, $run:ident $(, $option:ident $(($value:expr))?)*; )+) => {
         crate::scenario::scenarios! { $(
-            concat!("timeline.", $id, ".native"), Any, $purpose,
-                $run::<super::Native> [signals_by_host $($(, $mark)+)?] $(, within $seconds s)? $(, mirrors $source)?;
-            concat!("timeline.", $id, ".bridge"), Any, $purpose,
-                $run::<super::Bridge> [signals_by_host $($(, $mark)+)?] $(, within $seconds s)? $(, mirrors $source)?;
+            concat!("timeline.", $id, ".native"), Any, $purpose, $run::<super::Native>,
+                needs $native, signals_by_host $(, $option $(($value))?)*;
+            concat!("timeline.", $id, ".bridge"), Any, $purpose, $run::<super::Bridge>,
+                needs $bridge, signals_by_host $(, $option $(($value))?)*;
         )+ }
+    };
+    ($($rows:tt)+) => {
+        super::by_strategy! { native need [native timelines], bridge need [bridged timelines, word waits]; $($rows)+ }
     };
 }
 use by_strategy;
@@ -41,12 +44,14 @@ use by_strategy;
 pub(super) fn scenarios() -> Vec<Scenario> {
     [
         order::SCENARIOS,
+        order::REACHED,
         stress::SCENARIOS,
         dropped::SCENARIOS,
         process::SCENARIOS,
         abandoned::SCENARIOS,
         failure::SCENARIOS,
         misuse::SCENARIOS,
+        misuse::WITHOUT_DEVICE,
         misuse::OTHERS,
     ]
     .concat()

@@ -11,23 +11,31 @@ use super::{Shared, Strategy, by_strategy, need_waits, of_turn};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::Exchange;
 use crate::outcome::Verdict;
+use crate::scenario::Scenario;
 use crate::{ensure, ensure_eq};
 
 by_strategy! {
-    "ping_pong",
-        "The exporter's queue and a stream take 10,000 turns on one buffer, each finding the other's data.",
-        ping_pong [alone], within 60 s,
-        mirrors "intel/llvm: vulkan_interop/buffer_usm_timeline_semaphore";
-    "frames_in_flight", "With 1, 2 and 3 frames in flight, each frame's data is its own, on both sides.", frames_in_flight;
+    "ping_pong", "The exporter's queue and a stream take 10,000 turns on one buffer, each finding the other's data.",
+        ping_pong, alone, within(60), mirrors("intel/llvm: vulkan_interop/buffer_usm_timeline_semaphore");
+    "frames_in_flight", "With 1, 2 and 3 frames in flight, each frame's data is its own, on both sides.",
+        frames_in_flight;
     "wait_before_signal", "A wait enqueued more than a second before its signal is met by it, and not before.",
         wait_before_signal;
     "timeout", "Waits of the host and synchronisations behind an unmet wait give up in time, and can be repeated.",
         timeout;
-    "reached",
-        "A wait for a value that is reached asks nothing of the driver, and the exporter finds the data once it is told.",
-        reached;
-    "large_values", "Values near 2^32, 2^63 and up to 2^64 - 1 work, and no smaller one is taken for them.", large_values;
+    "large_values", "Values near 2^32, 2^63 and up to 2^64 - 1 work, and no smaller one is taken for them.",
+        large_values;
 }
+
+/// Values that need no stream that waits for a word.
+pub(super) const REACHED: &[Scenario] = {
+    by_strategy! { native need [native timelines], bridge need [bridged timelines];
+        "reached",
+            "A wait for a value that is reached asks nothing of the driver, and the exporter finds the data once it is told.",
+            reached;
+    }
+    SCENARIOS
+};
 
 fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
     const SIZE: usize = 64;

@@ -16,12 +16,12 @@ use crate::system::{self, OsHandle};
 use crate::{ensure, ensure_eq};
 
 by_strategy! {
-    "two_processes", "The queue of an exporter in another process and a stream take 200 turns, the data verified by both.",
+    "two_processes",
+        "The queue of an exporter in another process and a stream take 200 turns, the data verified by both.",
         two_processes;
     "exporter_killed",
         "An exporter that is killed with work on its queue is an error of its timeline in bounded time, no stream hangs that \
-         has many turns enqueued, and the data that came stays.",
-        exporter_killed [own_process];
+         has many turns enqueued, and the data that came stays.", exporter_killed, own_process;
 }
 
 pub(super) const ROLES: &[(&str, Role)] =

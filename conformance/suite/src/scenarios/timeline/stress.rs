@@ -7,9 +7,9 @@ use gpu_interop_kernels::pattern_word;
 
 use super::super::cleared;
 use super::{Shared, Strategy, by_strategy};
-use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE};
 use crate::exporter::ExportedBuffer;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::system;
 use crate::{ensure, ensure_eq};
@@ -17,16 +17,13 @@ use crate::{ensure, ensure_eq};
 by_strategy! {
     "dependencies",
         "64 timelines on 16 streams with random dependencies, every stream enqueued whole before what it waits for, end \
-         with every task's data.",
-        dependencies [many_streams];
+         with every task's data.", dependencies, many_streams;
     "chain",
         "16 streams, each of which waits for the one made after it, pass a value on from the last to the first, with its \
-         data.",
-        chain [many_streams];
+         data.", chain, many_streams;
     "create_and_destroy",
         "8 threads make, use and drop timelines 100 times each, then devices too, 50 times: descriptors, threads and \
-         mappings are as before.",
-        create_and_destroy [alone];
+         mappings are as before.", create_and_destroy, alone;
 }
 
 /// Numbers that depend on a seed.
@@ -182,12 +179,12 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     // Threads of streams and bridges end some time after what they work for.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
-    let (before, running) = (Holdings::at_rest()?, system::threads()?);
+    let (before, running) = (ResourceSnapshot::at_rest()?, system::threads()?);
     cycles(CYCLES)?;
     // What was dropped a moment before its stream was idle is kept until somebody looks.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
-    let after = Holdings::settled(&before)?;
+    let after = ResourceSnapshot::settled(&before)?;
     ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
     ensure!(
         after.mappings <= before.mappings + SLACK,

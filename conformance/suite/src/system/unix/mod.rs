@@ -13,7 +13,7 @@ use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::{BorrowedOsHandle, OsHandle};
-use crate::accounting::Holdings;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 
 pub use connection::Connection;
@@ -92,13 +92,13 @@ pub fn thread_id() -> i32 {
 }
 
 /// What this process holds now.
-pub(crate) fn holdings() -> Verdict<Holdings> {
+pub(crate) fn resources() -> Verdict<ResourceSnapshot> {
     // The iterator itself holds one descriptor while it counts.
     let descriptors = std::fs::read_dir("/proc/self/fd")?.count().saturating_sub(1);
     let mappings = std::fs::read_to_string("/proc/self/maps")?.lines().count();
     let statm = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    Ok(Holdings { descriptors, mappings, resident: pages * rustix::param::page_size() as u64 })
+    Ok(ResourceSnapshot { descriptors, mappings, resident: pages * rustix::param::page_size() as u64 })
 }
 
 /// How many threads this process has.

@@ -1,8 +1,8 @@
 //! NT handles, pipes and exit codes.
 
 mod connection;
-mod holdings;
 pub(crate) mod objects;
+mod resource_count;
 
 use std::fs::File;
 use std::os::windows::fs::FileExt;
@@ -21,8 +21,8 @@ use super::{BorrowedOsHandle, OsHandle};
 use crate::outcome::{Stop, Verdict};
 
 pub use connection::Connection;
-pub use holdings::raise_handle_limit;
-pub(crate) use holdings::{available_memory, handle_limit, holdings, threads};
+pub use resource_count::raise_handle_limit;
+pub(crate) use resource_count::{available_memory, handle_limit, resources, threads};
 
 /// The kinds of handle that exporters of this system make.
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueWin32;
@@ -141,10 +141,10 @@ pub fn thread_id() -> i32 {
 pub(crate) fn handles_in_a_program() -> Verdict<usize> {
     let untold = || Stop::Skipped("this system does not count the handles of a process, as Wine".into());
     // Asked of this one first: where nothing is told, nothing need be started.
-    holdings::handles_of(objects::current_process())?.ok_or_else(untold)?;
+    resource_count::handles_of(objects::current_process())?.ok_or_else(untold)?;
     let mut command = Command::new(std::env::current_exe()?);
     let mut child = command.creation_flags(CREATE_SUSPENDED).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
-    let counted = holdings::handles_of(child.as_handle());
+    let counted = resource_count::handles_of(child.as_handle());
     child.kill()?;
     child.wait()?;
     counted?.ok_or_else(untold)

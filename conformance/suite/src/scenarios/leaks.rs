@@ -3,25 +3,24 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gpu_interop::Feature;
-
-use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::device_memory::DeviceMemory;
+use crate::leak_check::{ResourceSnapshot, leak_check};
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "accounting.10000_cycles", Any,
+    "leak.10000_cycles", Any,
         "10,000 cycles of import, map, verify, close leave descriptors and mappings equal and memory within 4 MiB.",
-        ten_thousand_cycles [alone], within 120 s;
-    "accounting.device_memory", Any,
+        ten_thousand_cycles, alone, within(120), alias("accounting.10000_cycles");
+    "leak.device_memory", Any,
         "1,000 allocations of the exporter are imported, mapped, read and closed: the device's free memory comes back.",
-        device_memory [alone], within 120 s,
-        mirrors "hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterGetLevel";
-    "accounting.streams", None, "1,000 streams come and go: descriptors, mappings and memory stay.", streams;
-    "accounting.events", None, "200,000 events come and go: descriptors, mappings and memory stay.", events;
+        device_memory, needs [driver FreeMemory], alone, within(120),
+        mirrors("hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterGetLevel"), alias("accounting.device_memory");
+    "leak.streams", None, "1,000 streams come and go: descriptors, mappings and memory stay.", streams,
+        needs [HostFunctions], alias("accounting.streams");
+    "leak.events", None, "200,000 events come and go: descriptors, mappings and memory stay.", events, alias("accounting.events");
 }
 
 fn ten_thousand_cycles(context: &Context) -> Verdict {
@@ -41,9 +40,9 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
         Ok(memory.close()?)
     };
     (0..1000).try_for_each(&mut cycle)?;
-    let before = Holdings::now()?;
+    let before = ResourceSnapshot::take()?;
     (0..10_000).try_for_each(&mut cycle)?;
-    let after = Holdings::now()?;
+    let after = ResourceSnapshot::take()?;
     // Equal, without any slack: nothing here starts a thread or grows a heap.
     ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
     ensure_eq!(after.mappings, before.mappings, "mapped regions");
@@ -73,10 +72,9 @@ fn device_memory(context: &Context) -> Verdict {
 }
 
 fn streams(context: &Context) -> Verdict {
-    context.need_feature(Feature::HostFunctions)?;
     let ran = Arc::new(AtomicU32::new(0));
     let mut expected = 0;
-    Holdings::unchanged_by(1000, |_| {
+    leak_check(1000, |_| {
         let stream = context.device().create_stream()?;
         let counter = ran.clone();
         stream.launch_host_function(move || {
@@ -93,7 +91,7 @@ fn events(context: &Context) -> Verdict {
     let stream = context.device().create_stream()?;
     stream.synchronize()?;
     // So many that a leak of a few dozen bytes each shows in resident memory.
-    Holdings::unchanged_by(200_000, |number| {
+    leak_check(200_000, |number| {
         let event = context.device().create_event()?;
         stream.record(&event)?;
         // A stream that lags behind may hold a record for each; that is no leak.

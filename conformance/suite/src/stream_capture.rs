@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use gpu_interop::MappedBuffer;
 use libloading::{Library, Symbol};
 
+use crate::backend_under_test::DriverApi;
 use crate::context::{Context, PATIENCE};
 use crate::outcome::{Stop, Verdict};
 
@@ -99,10 +100,9 @@ fn check(operation: &str, code: u32) -> Verdict {
 
 fn api(context: &Context) -> Verdict<Api> {
     let backend = context.device().backend();
-    let names = match backend.name.as_str() {
-        "cuda" => Names(0),
-        "hip" => Names(1),
-        other => return Err(Stop::Unsupported(format!("the backend {other} has no driver that records graphs"))),
+    let names = match context.driver_api()? {
+        DriverApi::Cuda => Names(0),
+        DriverApi::Hip => Names(1),
     };
     let file = backend.library.as_deref().ok_or_else(|| Stop::Failed("the backend names no library".into()))?;
     // SAFETY: loaded already, so nothing of it runs.

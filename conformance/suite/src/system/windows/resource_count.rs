@@ -12,7 +12,7 @@ use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORY
 use windows_sys::Win32::System::Threading::{GetCurrentProcessId, GetProcessHandleCount};
 
 use super::objects::current_process;
-use crate::accounting::Holdings;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::Verdict;
 
 /// What a function answered that says whether it worked.
@@ -26,14 +26,14 @@ fn length<T>() -> u32 {
 }
 
 /// What this process holds now.
-pub(crate) fn holdings() -> Verdict<Holdings> {
+pub(crate) fn resources() -> Verdict<ResourceSnapshot> {
     let process = current_process();
     let handles = handles_of(process)?.unwrap_or_else(open_handles);
     let mut memory = PROCESS_MEMORY_COUNTERS::default();
     let length = length::<PROCESS_MEMORY_COUNTERS>();
     // SAFETY: the process is this one; the struct is as long as is said.
     worked(unsafe { GetProcessMemoryInfo(process.as_raw_handle(), &raw mut memory, length) })?;
-    Ok(Holdings { descriptors: handles, mappings: views(), resident: memory.WorkingSetSize as u64 })
+    Ok(ResourceSnapshot { descriptors: handles, mappings: views(), resident: memory.WorkingSetSize as u64 })
 }
 
 /// Behind so many free numbers no more handles are looked for. Handles get the lowest multiple of 4 that is free.
