@@ -367,5 +367,5 @@ impl Context {
 
 /// Imports a buffer on a device and maps the range that the buffer occupies.
 pub(crate) fn import_on(device: &Device, buffer: &dyn ExportedBuffer) -> Verdict<MappedBuffer> {
-    Ok(device.import_memory(buffer.import_request()?)?.map_buffer(0, buffer.size())?)
+    Ok(device.import_memory(buffer.import_request()?)?.map_buffer(0..buffer.size())?)
 }

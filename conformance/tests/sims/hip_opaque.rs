@@ -107,7 +107,7 @@ pub(crate) fn main() -> ExitCode {
     let shared = Shared {
         memory,
         host: host.create_stream().expect("a stream"),
-        mapped: imported.map_buffer(0, SIZE).expect("map"),
+        mapped: imported.map_buffer(0..SIZE).expect("map"),
         hip: hip.create_stream().expect("a stream"),
     };
 

@@ -174,7 +174,7 @@ fn skipped(rig: &Rig) -> Result<(), Failed> {
 fn read_only(rig: &Rig) -> Result<(), Failed> {
     let buffer = rig.buffer()?;
     for (buffer, expected) in [(buffer.read_only()?, "r--s"), (buffer, "rw-s")] {
-        let mapped = rig.device.import_memory(buffer.import_request())?.map_all()?;
+        let mapped = rig.device.import_memory(buffer.import_request())?.map_buffer(..)?;
         let start = format!("{:x}-", mapped.as_raw().get());
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         let line = maps.lines().find(|line| line.starts_with(&start)).unwrap_or_default();
@@ -193,7 +193,7 @@ fn layouts(rig: &Rig) -> Result<(), Failed> {
         let buffer = BufferAttributeList::reconcile(&[&list])?.allocate()?;
         let memory = rig.device.import_memory(buffer.import_request())?;
         memory.map_mipmapped_array(&buffer.array_desc(0)?)?;
-        let mapped = memory.map_all();
+        let mapped = memory.map_buffer(..);
         check(mapped.is_ok() == is_mapped, format!("{layout:?}: {mapped:?}"))?;
     }
     Ok(())
@@ -221,7 +221,7 @@ fn given_back(rig: &Rig) -> Result<(), Failed> {
     for order in 0..24_usize {
         let (object, stream) = (rig.object()?, rig.device.create_stream()?);
         let mut fence = rig.syncs.fence();
-        let mapped = rig.device.import_memory(rig.buffer()?.import_request())?.map_all()?;
+        let mapped = rig.device.import_memory(rig.buffer()?.import_request())?.map_buffer(..)?;
         stream.fill(&mapped, 1)?;
         object.signal(&stream, &mut fence, MemSync::Synchronize)?;
         let mut left: Vec<Box<dyn std::any::Any>> =
@@ -252,7 +252,7 @@ fn handles_keep(rig: &Rig) -> Result<(), Failed> {
     for (handle, writes) in [(readable, false), (writable, true)] {
         // SAFETY: the handle keeps the buffer, which has this many bytes.
         let request = unsafe { MemoryImport::new(handle, 8192) };
-        let mapped = rig.device.import_memory(request)?.map_all()?;
+        let mapped = rig.device.import_memory(request)?.map_buffer(..)?;
         let mut found = [0; 8192];
         stream.read(&mapped, &mut found)?;
         check(found == [0x5e; 8192], "other data")?;

@@ -55,7 +55,7 @@ fn data(device: &Device) {
     let import = unsafe { memory_request(MemoryHandle::OpaqueFd(file())).dedicated(true) };
     let imported = device.import_memory(import).map_err(|failure| failure.into_parts().0);
     let Some(memory) = say("dedicated", imported) else { return };
-    let buffer = memory.map_buffer(0, SIZE).expect("maps");
+    let buffer = memory.map_buffer(0..SIZE).expect("maps");
     let stream = device.create_stream().expect("a stream");
     let mut bytes = vec![0_u8; 4096];
     stream.fill_u32(buffer.slice(..2048).expect("a slice"), 0x0403_0201).expect("fills");
@@ -83,7 +83,7 @@ fn mappings(device: &Device) {
     let imported = device.import_memory(memory_request(MemoryHandle::OpaqueFd(file())));
     let Ok(memory) = imported else { return };
     let ranges = [(0, 4096), (1024, 64), (1024, 2048)];
-    let [all, part, again] = ranges.map(|(offset, size)| memory.map_buffer(offset, size).expect("maps"));
+    let [all, part, again] = ranges.map(|(offset, size)| memory.map_buffer(offset..offset + size).expect("maps"));
     let offsets = [&part, &again].map(|mapped| mapped.as_raw().get() - all.as_raw().get());
     println!("offsets|{offsets:?}");
     drop(memory);
@@ -111,7 +111,7 @@ fn images(device: &Device) {
     let level = |number| image.level(number).expect("a level").as_raw();
     println!("levels|{}", level(0) == level(0) && level(0) != level(1));
     let buffer = device.import_memory(memory_request(MemoryHandle::OpaqueFd(file()))).expect("imports");
-    let mapped = buffer.map_buffer(0, 256).expect("maps");
+    let mapped = buffer.map_buffer(0..256).expect("maps");
     let stream = device.create_stream().expect("a stream");
     say("copy of an image", stream.copy_from_array(&mapped, image.level(0).expect("a level")));
     drop(stream);

@@ -92,7 +92,7 @@ impl Exporter for NativeExporter {
     }
 
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
-        let mapped = self.device.import_memory(request)?.map_buffer(0, size)?;
+        let mapped = self.device.import_memory(request)?.map_buffer(0..size)?;
         Ok(Box::new(Imported { mapped, stream: self.stream.clone() }))
     }
 

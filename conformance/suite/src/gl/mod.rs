@@ -122,7 +122,7 @@ impl<'a> GlSide<'a> {
 
     /// Makes a buffer over a range of imported memory.
     pub(crate) fn buffer(&self, memory: &ImportedMemory, offset: u64, size: u64) -> Verdict<ImportedBuffer> {
-        memory.map_buffer(offset, size).map_err(unsupported)
+        memory.map_buffer(offset..offset + size).map_err(unsupported)
     }
 
     /// Imports an image of the exporter as the texture that it is.

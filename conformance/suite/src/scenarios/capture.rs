@@ -76,7 +76,7 @@ fn imported(context: &Context, buffer: &dyn ExportedBuffer) -> Verdict {
     let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
     buffer.write(0, &pattern.bytes(0, SIZE))?;
     let memory = context.device().import_memory(buffer.import_request()?)?;
-    let mapped = memory.map_buffer(0, SIZE as u64)?;
+    let mapped = memory.map_buffer(0..SIZE as u64)?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "what the exporter wrote")?;
     let other = pattern.other();
     stream.write(&mapped, &other.bytes(0, SIZE))?;
@@ -215,7 +215,7 @@ fn close(context: &Context) -> Verdict {
         let value = 0x20 + mode as u8;
         let device = context.open_again()?;
         let stream = device.create_stream()?;
-        let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+        let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
         let graph = device.record(|stream| stream.fill(&mapped, value))?;
         graph.launch(&stream)?;
         stream.synchronize_timeout(PATIENCE)?;

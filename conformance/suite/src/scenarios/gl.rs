@@ -295,7 +295,11 @@ fn bad_input(context: &Context) -> Verdict {
 
     let memory = gl.import_memory(exported.import_request()?)?;
     for (offset, length) in [(0, 0), (0, size + 1), (size, 1), (1, size), (u64::MAX, 2), (2, u64::MAX)] {
-        expect_error(memory.map_buffer(offset, length), invalid, &format!("{length} bytes from {offset} on"))?;
+        expect_error(
+            memory.map_buffer(offset..offset.wrapping_add(length)),
+            invalid,
+            &format!("{length} bytes from {offset} on"),
+        )?;
     }
     let texture = side.texture(&*context.exporter()?.image(spec(ArrayShape::D2 { width: 16, height: 8 })?)?)?;
     let good = *texture.spec();

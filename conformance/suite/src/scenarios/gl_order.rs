@@ -124,7 +124,7 @@ fn three_way_buffer(context: &Context) -> Verdict {
     // Two halves: the second is OpenGL's copy of the first.
     let options = BufferOptions::new(2 * SIZE + ROOM, USAGE);
     let exported = ExportableBuffer::new(vulkan.interop(), &options).map_err(unsupported)?;
-    let mapped = context.device().import_memory(exported.import_request()?)?.map_buffer(0, 2 * SIZE)?;
+    let mapped = context.device().import_memory(exported.import_request()?)?.map_buffer(0..2 * SIZE)?;
     let memory = three.side.interop().import_memory(exported.import_request()?)?;
     let shared = three.side.buffer(&memory, 0, 2 * SIZE)?;
     let names = [&shared];
@@ -324,7 +324,7 @@ fn semaphore_device(context: &Context) -> Verdict {
     let copied = Copied::open(context)?;
     let device = context.device();
     let stream = device.create_stream()?;
-    let mapped = device.import_memory(copied.exported.import_request()?)?.map_buffer(0, 2 * PART)?;
+    let mapped = device.import_memory(copied.exported.import_request()?)?.map_buffer(0..2 * PART)?;
     let import = |shared: &Shared| -> Verdict<ExternalSemaphore> {
         Ok(device.import_semaphore(shared.exported.import_request()?)?)
     };

@@ -176,7 +176,7 @@ fn keeps_objects(context: &Context) -> Verdict {
     let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
     let device = context.open_again()?;
     let again = |side: &dyn ExportedBuffer| -> Verdict<MappedBuffer> {
-        Ok(device.import_memory(side.import_request()?)?.map_buffer(0, SIZE as u64)?)
+        Ok(device.import_memory(side.import_request()?)?.map_buffer(0..SIZE as u64)?)
     };
     let (own_from, own_to) = (again(&*from_side)?, again(&*to_side)?);
     drop((from, to));

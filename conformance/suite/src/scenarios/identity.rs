@@ -106,7 +106,7 @@ fn foreign_exporter_refused(context: &Context) -> Verdict {
     ensure!(text.contains(&foreign.name), "the text does not name the exporter: {text}");
     ensure!(text.contains(&context.device().identity().name), "the text does not name the importer: {text}");
     let request = unsaid(request).exported_by(context.exporter()?.identity().clone());
-    let mapped = context.device().import_memory(request)?.map_buffer(0, 4096)?;
+    let mapped = context.device().import_memory(request)?.map_buffer(0..4096)?;
     let stream = context.device().create_stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "data through the handle that came back")
 }
@@ -117,7 +117,7 @@ fn unknown_exporter_accepted(context: &Context) -> Verdict {
     buffer.write(0, &pattern.bytes(0, 4096))?;
     let unknown = DeviceIdentity { name: "no identity".into(), ..DeviceIdentity::default() };
     let request = unsaid(buffer.import_request()?).exported_by(unknown);
-    let mapped = context.device().import_memory(request)?.map_buffer(0, 4096)?;
+    let mapped = context.device().import_memory(request)?.map_buffer(0..4096)?;
     let stream = context.device().create_stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "data of an exporter without identity")
 }
@@ -130,7 +130,7 @@ fn zero_uuid(context: &Context) -> Verdict {
     ensure!(without.uuid.is_none(), "16 zeros were taken for a UUID");
     ensure!(context.device().identity().compare(&without) != IdentityMatch::Different, "zeros tell two devices apart");
     let request = unsaid(buffer.import_request()?).exported_by(without);
-    let mapped = context.device().import_memory(request)?.map_buffer(0, 4096)?;
+    let mapped = context.device().import_memory(request)?.map_buffer(0..4096)?;
     let stream = context.device().create_stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "data of an exporter that does not know its UUID")
 }
@@ -161,7 +161,7 @@ fn second_device(context: &Context) -> Verdict {
     for name in [context.exporter()?.identity().to_string(), second.identity().to_string()] {
         ensure!(error.to_string().contains(&name), "the text does not name {name}: {error}");
     }
-    let here = context.device().import_memory(request)?.map_buffer(0, SIZE)?;
+    let here = context.device().import_memory(request)?.map_buffer(0..SIZE)?;
     let stream = context.device().create_stream()?;
     pattern.verify(0, &context.read(&stream, &here)?, "the first device's memory, imported after the refusal")?;
 
@@ -173,7 +173,7 @@ fn second_device(context: &Context) -> Verdict {
     let memory = second.allocate_exportable(SIZE)?;
     let first = context.device().import_memory(memory.import_request()?);
     refused(first, &[ErrorKind::DeviceMismatch], "the second's memory")?;
-    let there = second.import_memory(memory.import_request()?)?.map_buffer(0, SIZE)?;
+    let there = second.import_memory(memory.import_request()?)?.map_buffer(0..SIZE)?;
     let stream_there = second.create_stream()?;
     let (mut ours, mut theirs) = (pattern.other(), pattern.other().other());
     for turn in 0..4 {

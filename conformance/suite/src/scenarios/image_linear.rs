@@ -38,7 +38,7 @@ pub(super) struct LinearImage {
 impl LinearImage {
     pub(super) fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
         let exported = context.exporter()?.image(ImageSpec { tiling: Tiling::Linear, ..spec })?;
-        let mapped = context.device().import_memory(exported.import_request()?)?.map_all()?;
+        let mapped = context.device().import_memory(exported.import_request()?)?.map_buffer(..)?;
         Ok(Self { exported, mapped })
     }
 

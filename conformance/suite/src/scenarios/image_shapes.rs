@@ -117,7 +117,7 @@ fn at_offset(context: &Context) -> Verdict {
         let offset = image.array.desc().offset;
         ensure!(offset >= BEFORE, "the exporter says that the image begins at {offset}");
         let memory = context.device().import_memory(image.exported.import_request()?)?;
-        let (before, pattern) = (memory.map_buffer(0, offset)?, context.pattern().level(9));
+        let (before, pattern) = (memory.map_buffer(0..offset)?, context.pattern().level(9));
         stream.write(&before, &pattern.bytes(0, length(offset)?))?;
         image.goes_both_ways(context)?;
         let what = format!("what lies before {}", image.spec());

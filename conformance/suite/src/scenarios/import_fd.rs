@@ -87,7 +87,7 @@ fn zero(context: &Context) -> Verdict {
     // SAFETY: the memory is the other request's, which has the promise too.
     let imported = context.device().import_memory(unsafe { request.trusted_peer(trusted) });
     rustix::stdio::dup2_stdin(&standard_input)?;
-    let mapped = imported?.map_buffer(0, 4096)?;
+    let mapped = imported?.map_buffer(0..4096)?;
     let stream = context.device().create_stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "memory imported from the descriptor 0")
 }

@@ -56,7 +56,7 @@ pub(super) fn resized(request: MemoryImport, size: u64) -> MemoryImport {
 
 /// Imports a handle that came back and verifies every byte through it.
 pub(super) fn works(context: &Context, request: MemoryImport) -> Verdict {
-    let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE)?;
+    let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE)?;
     let stream = context.device().create_stream()?;
     context.pattern().verify(0, &context.read(&stream, &mapped)?, "data through the handle that came back")
 }
@@ -88,7 +88,7 @@ fn size_too_large(context: &Context) -> Verdict {
             }
             // CUDA accepts the import; then the part that does not exist must not be mappable.
             Ok(memory) => {
-                ensure!(memory.map_buffer(size, size * (factor - 1)).is_err(), "memory that does not exist was mapped");
+                ensure!(memory.map_buffer(size..size * factor).is_err(), "memory that does not exist was mapped");
             }
         }
     }

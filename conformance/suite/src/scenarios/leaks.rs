@@ -32,7 +32,7 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
     let mut found = vec![0; SIZE];
     let mut cycle = |number: u32| -> Verdict {
         let memory = context.device().import_memory(buffer.import_request()?)?;
-        let mapped = memory.map_buffer(0, SIZE as u64)?;
+        let mapped = memory.map_buffer(0..SIZE as u64)?;
         found.fill(0);
         stream.read(&mapped, &mut found)?;
         pattern.verify(0, &found, &format!("cycle {number}"))?;
@@ -62,7 +62,7 @@ fn device_memory(context: &Context) -> Verdict {
         let buffer = context.buffer(SIZE)?;
         buffer.write(SIZE - READ as u64, &pattern.bytes(0, READ))?;
         let memory = context.device().import_memory(buffer.import_request()?)?;
-        let mapped = memory.map_buffer(0, SIZE)?;
+        let mapped = memory.map_buffer(0..SIZE)?;
         stream.read(mapped.slice(SIZE - READ as u64..)?, &mut found)?;
         pattern.verify(0, &found, &format!("cycle {number}"))?;
         pattern = pattern.other();

@@ -83,8 +83,8 @@ fn every_drop_order(context: &Context) -> Verdict {
         let device = context.open_again()?;
         let stream = device.create_stream()?;
         let memory = device.import_memory(buffer.import_request()?)?;
-        let first = memory.map_buffer(0, SIZE as u64)?;
-        let second = memory.map_buffer(4096, 4096)?;
+        let first = memory.map_buffer(0..SIZE as u64)?;
+        let second = memory.map_buffer(4096..8192)?;
         let pattern = Pattern::new(context.pattern().seed() ^ u32::try_from(number).unwrap_or(0));
         stream.write(&first, &pattern.bytes(0, SIZE))?;
         let mut parts = Parts {
@@ -121,13 +121,13 @@ fn exporter_frees_first(context: &Context) -> Verdict {
     let pattern = context.pattern();
     buffer.write(0, &pattern.bytes(0, SIZE))?;
     let memory = context.device().import_memory(buffer.import_request()?)?;
-    let mapped = memory.map_buffer(0, SIZE as u64)?;
+    let mapped = memory.map_buffer(0..SIZE as u64)?;
     drop(buffer);
     let stream = context.device().create_stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "data after the exporter freed its allocation")?;
     let other = pattern.other();
     stream.write(&mapped, &other.bytes(0, SIZE))?;
-    let late = memory.map_buffer(0, SIZE as u64)?;
+    let late = memory.map_buffer(0..SIZE as u64)?;
     other.verify(0, &context.read(&stream, &late)?, "data through a mapping made afterwards")
 }
 
@@ -135,7 +135,7 @@ fn import_closed_first(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
     let pattern = context.pattern();
     let memory = context.device().import_memory(buffer.import_request()?)?;
-    let mapped = memory.map_buffer(0, SIZE as u64)?;
+    let mapped = memory.map_buffer(0..SIZE as u64)?;
     memory.close()?;
     let stream = context.device().create_stream()?;
     buffer.write(0, &pattern.bytes(0, SIZE))?;
@@ -150,7 +150,7 @@ fn device_dropped_first(context: &Context) -> Verdict {
     buffer.write(0, &pattern.bytes(0, SIZE))?;
     let device = context.open_again()?;
     let stream = device.create_stream()?;
-    let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
     drop(device);
     pattern.verify(0, &context.read(&stream, &mapped)?, "data after the device was let go")
 }
@@ -224,7 +224,7 @@ fn drop_everything_with_work_pending(context: &Context) -> Verdict {
     let start = std::time::Instant::now();
     {
         let device = context.open_again()?;
-        let gate = device.import_memory(gate_buffer.import_request()?)?.map_buffer(0, 4096)?;
+        let gate = device.import_memory(gate_buffer.import_request()?)?.map_buffer(0..4096)?;
         let stream = device.create_stream()?;
         block(&stream, &gate)?;
         stream.fill(gate.slice(8..)?, 0x99)?;

@@ -36,9 +36,9 @@ fn size_zero(context: &Context) -> Verdict {
     let buffer = context.buffer(4096)?;
     let memory = context.device().import_memory(buffer.import_request()?)?;
     for offset in [0, 1, 4095, 4096] {
-        expect_error(memory.map_buffer(offset, 0), ErrorKind::InvalidArgument, "a mapping of 0 bytes")?;
+        expect_error(memory.map_buffer(offset..offset), ErrorKind::InvalidArgument, "a mapping of 0 bytes")?;
     }
-    ensure_eq!(memory.map_buffer(0, 1)?.size(), 1, "the size of a mapping of one byte");
+    ensure_eq!(memory.map_buffer(0..1)?.size(), 1, "the size of a mapping of one byte");
     Ok(())
 }
 
@@ -47,8 +47,11 @@ fn past_end(context: &Context) -> Verdict {
     let memory = context.device().import_memory(buffer.import_request()?)?;
     let size = memory.size();
     for (offset, length) in [(0, size + 1), (1, size), (size, 1), (size + 1, 1), (size - 1, 2), (size * 1024, 1)] {
-        let error =
-            expect_error(memory.map_buffer(offset, length), ErrorKind::InvalidArgument, "a range past the end")?;
+        let error = expect_error(
+            memory.map_buffer(offset..offset.wrapping_add(length)),
+            ErrorKind::InvalidArgument,
+            "a range past the end",
+        )?;
         let text = error.to_string();
         ensure!(
             text.contains(&offset.to_string())
@@ -57,7 +60,7 @@ fn past_end(context: &Context) -> Verdict {
             "the text lacks offset, length or size: {text}"
         );
     }
-    memory.map_buffer(size - 1, 1)?;
+    memory.map_buffer(size - 1..size)?;
     Ok(())
 }
 
@@ -65,7 +68,11 @@ fn overflow(context: &Context) -> Verdict {
     let buffer = context.buffer(4096)?;
     let memory = context.device().import_memory(buffer.import_request()?)?;
     for (offset, length) in [(u64::MAX, 1), (u64::MAX, u64::MAX), (1, u64::MAX), (4096, u64::MAX - 4095)] {
-        expect_error(memory.map_buffer(offset, length), ErrorKind::InvalidArgument, "a range that overflows")?;
+        expect_error(
+            memory.map_buffer(offset..offset.wrapping_add(length)),
+            ErrorKind::InvalidArgument,
+            "a range that overflows",
+        )?;
     }
     Ok(())
 }
@@ -86,7 +93,7 @@ fn at_offsets(context: &Context, spec: BufferSpec) -> Verdict {
     let stream = context.device().create_stream()?;
     for offset in [1, 4, 256, 4096, 65536] {
         for length in [1, 3, 4096, 70_000] {
-            let mapped = memory.map_buffer(offset, length)?;
+            let mapped = memory.map_buffer(offset..offset + length)?;
             ensure_eq!((mapped.offset(), mapped.size()), (offset, length), "what the mapping says of itself");
             pattern.verify(offset, &context.read(&stream, &mapped)?, &format!("{length} bytes at {offset}"))?;
         }
@@ -101,7 +108,7 @@ fn sub_range_guards(context: &Context) -> Verdict {
     let stream = context.device().create_stream()?;
     for (offset, length) in [(1_u64, 1_usize), (4096, 4096), (5, 100_003), (65536, 65536), (SIZE as u64 - 7, 7)] {
         buffer.write(0, &before.bytes(0, SIZE))?;
-        let mapped = memory.map_buffer(offset, length as u64)?;
+        let mapped = memory.map_buffer(offset..offset + length as u64)?;
         stream.write(&mapped, &written.bytes(offset, length))?;
         let mut found = vec![0; SIZE];
         buffer.read(0, &mut found)?;
@@ -137,8 +144,8 @@ fn twice(context: &Context) -> Verdict {
     let pattern = context.pattern();
     let memory = context.device().import_memory(buffer.import_request()?)?;
     let stream = context.device().create_stream()?;
-    let first = memory.map_buffer(0, SIZE as u64)?;
-    let second = memory.map_buffer(0, SIZE as u64)?;
+    let first = memory.map_buffer(0..SIZE as u64)?;
+    let second = memory.map_buffer(0..SIZE as u64)?;
     stream.write(&first, &pattern.bytes(0, SIZE))?;
     pattern.verify(0, &context.read(&stream, &second)?, "what the first mapping wrote")?;
     first.close()?;
@@ -156,8 +163,8 @@ fn overlapping(context: &Context) -> Verdict {
     let memory = context.device().import_memory(buffer.import_request()?)?;
     let stream = context.device().create_stream()?;
     // Bytes 0..128 KiB and 64..192 KiB.
-    let low = memory.map_buffer(0, 128 << 10)?;
-    let high = memory.map_buffer(64 << 10, 128 << 10)?;
+    let low = memory.map_buffer(0..128 << 10)?;
+    let high = memory.map_buffer(64 << 10..192 << 10)?;
     stream.write(&low, &a.bytes(0, 128 << 10))?;
     stream.write(&high, &b.bytes(0, 128 << 10))?;
     let seen = context.read(&stream, &low)?;
@@ -187,8 +194,8 @@ fn work_at_offsets(context: &Context) -> Verdict {
     for (offset, length) in [(4_u64, 64_usize), (4096, 4096), (65_536, 12), (70_000, 20_004), (HALF - 64, 64)] {
         let start = usize::try_from(offset).unwrap_or(SIZE);
         let [here, there] = [start..start + length, start + SIZE / 2..start + SIZE / 2 + length];
-        let mapped = memory.map_buffer(offset, length as u64)?;
-        let other = memory.map_buffer(HALF + offset, length as u64)?;
+        let mapped = memory.map_buffer(offset..offset + length as u64)?;
+        let other = memory.map_buffer(HALF + offset..HALF + offset + length as u64)?;
         let what = |work: &str| format!("{work} of {length} bytes at {offset}");
         let bytes = pattern.other().bytes(offset, length);
         stream.write(&mapped, &bytes)?;

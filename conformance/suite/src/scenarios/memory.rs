@@ -214,7 +214,7 @@ fn two_devices(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
     let pattern = context.pattern();
     let here = context.import(&*buffer)?;
-    let there = again.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    let there = again.import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
     let (stream_here, stream_there) = (context.device().create_stream()?, again.create_stream()?);
     stream_here.write(&here, &pattern.bytes(0, SIZE))?;
     pattern.verify(0, &context.read(&stream_there, &there)?, "what the first device wrote")?;

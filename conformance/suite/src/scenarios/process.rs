@@ -42,7 +42,7 @@ fn send_handle(channel: &Channel, what: &str, buffer: &dyn ExportedBuffer) -> Ve
 fn receive_memory(context: &Context, channel: &Channel, what: &str) -> Verdict<gpu_interop::MappedBuffer> {
     let (size, handle) = channel.receive_handle(what)?;
     let request = context.exporter()?.sent_memory(handle, size);
-    Ok(context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?)
+    Ok(context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?)
 }
 
 fn import_sent_fd(context: &Context) -> Verdict {

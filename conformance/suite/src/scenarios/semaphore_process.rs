@@ -71,7 +71,7 @@ fn cross_process_timeline(context: &Context) -> Verdict {
 fn take_turns(context: &Context, channel: &Channel) -> Verdict {
     let (size, handle) = channel.receive_handle("memory")?;
     let memory = context.device().import_memory(context.exporter()?.sent_memory(handle, size))?;
-    let mapped = memory.map_buffer(0, SIZE as u64)?;
+    let mapped = memory.map_buffer(0..SIZE as u64)?;
     let (_, handle) = channel.receive_handle("timeline")?;
     let timeline = context.device().import_semaphore(request::semaphore(context.exporter()?.sent_timeline(handle)))?;
     let stream = context.device().create_stream()?;

@@ -77,7 +77,7 @@ fn past_four_gib(context: &Context) -> Verdict {
     const SIZE: u64 = (4 << 30) + (1 << 20) + 1;
     let buffer = context.buffer(SIZE)?;
     let memory = context.device().import_memory(buffer.import_request()?)?;
-    let (mapped, stream) = (memory.map_buffer(0, SIZE)?, context.device().create_stream()?);
+    let (mapped, stream) = (memory.map_buffer(0..SIZE)?, context.device().create_stream()?);
     // Each 32 bits' worth of bytes from another, where there are as many.
     let starts = [0, (2 << 30) - PART / 2, (4 << 30) - PART / 2, SIZE - PART];
     let bytes = 64 << 10;
@@ -90,7 +90,7 @@ fn past_four_gib(context: &Context) -> Verdict {
         found.fill(0);
         stream.read(mapped.slice(start..start + PART)?, &mut found)?;
         there.verify(start, &found, &format!("what the exporter wrote at {start}"))?;
-        let part = memory.map_buffer(start, PART)?;
+        let part = memory.map_buffer(start..start + PART)?;
         there.verify(start, &context.read(&stream, &part)?, &format!("a mapping at {start}"))?;
     }
     for start in starts {

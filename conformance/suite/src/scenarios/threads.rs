@@ -31,7 +31,7 @@ fn import_map_free(context: &Context) -> Verdict {
         for round in 0..200 {
             let pattern = Pattern::new(context.pattern().seed() ^ (thread << 16) ^ round);
             // Made by the exporter, which need not be fast with threads.
-            let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+            let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
             stream.write(&mapped, &pattern.bytes(0, SIZE))?;
             pattern.verify(0, &context.read(&stream, &mapped)?, &format!("thread {thread}, round {round}"))?;
         }
@@ -70,7 +70,7 @@ fn other_thread(context: &Context) -> Verdict {
     let memory = context.device().import_memory(buffer.import_request()?)?;
     std::thread::scope(|scope| {
         join(scope.spawn(|| {
-            let mapped = memory.map_buffer(0, SIZE as u64)?;
+            let mapped = memory.map_buffer(0..SIZE as u64)?;
             let stream = context.device().create_stream()?;
             pattern.verify(0, &context.read(&stream, &mapped)?, "data on another thread")?;
             stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;

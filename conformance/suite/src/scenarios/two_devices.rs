@@ -33,7 +33,7 @@ struct Side {
 fn import(device: &Device) -> Verdict<(ExportableMemory, MappedBuffer)> {
     let memory = device.allocate_exportable(SIZE)?;
     let request = request::memory(memory.export()?, memory.size()).exported_by(device.identity().clone());
-    let mapped = device.import_memory(request)?.map_buffer(0, SIZE)?;
+    let mapped = device.import_memory(request)?.map_buffer(0..SIZE)?;
     Ok((memory, mapped))
 }
 

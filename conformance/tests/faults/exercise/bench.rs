@@ -192,7 +192,7 @@ impl<'a> Bench<'a> {
     /// New memory, mapped whole, and its file.
     pub(super) fn buffer(&self) -> Result<(MappedBuffer, OwnedFd)> {
         let (memory, file) = self.memory()?;
-        Ok((memory.map_all()?, file))
+        Ok((memory.map_buffer(..)?, file))
     }
 }
 

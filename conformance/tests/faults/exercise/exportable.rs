@@ -15,7 +15,7 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     stream.fill(memory.slice(..SIZE)?, 0x33)?;
     stream.synchronize()?;
     let imported = bench.import(memory_request(handle, memory.size()))?;
-    let buffer = imported.map_buffer(0, SIZE)?;
+    let buffer = imported.map_buffer(0..SIZE)?;
     bench.closed_allocation(memory.close());
     let mut bytes = vec![0; 100];
     stream.read(&buffer, &mut bytes)?;
@@ -26,7 +26,7 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     let memory = bench.device.allocate_exportable(SIZE)?;
     stream.fill(memory.slice(..SIZE)?, 0x44)?;
     let native = bench.import(memory.import_request()?)?;
-    let buffer = native.map_buffer(0, SIZE)?;
+    let buffer = native.map_buffer(0..SIZE)?;
     let read = stream.read(&buffer, &mut bytes);
     bench.closed_allocation(memory.close());
     bench.closed(Sort::Mappings, buffer.close());

@@ -84,7 +84,7 @@ pub fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
         error
     });
     if let Some(memory) = say("import memory", memory) {
-        say("map", memory.map_buffer(0, SIZE));
+        say("map", memory.map_buffer(0..SIZE));
     }
     // SAFETY: the library in the driver's place takes any file for a semaphore.
     let semaphore = unsafe { SemaphoreImport::new(SemaphoreHandle::OpaqueFd(file())) };

@@ -59,7 +59,7 @@ fn import(device: &Device) -> ExternalMemory {
 }
 
 fn mapped(device: &Device) -> MappedBuffer {
-    import(device).map_all().expect("map")
+    import(device).map_buffer(..).expect("map")
 }
 
 fn binary(device: &Device) -> ExternalSemaphore {

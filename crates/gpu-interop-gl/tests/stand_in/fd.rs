@@ -48,7 +48,7 @@ fn ten_thousand_imports_leak_nothing_and_close_nothing_twice() {
         match (gl.import_memory(request), fault) {
             (Ok(memory), None) => {
                 assert_eq!(open(NAME), 1, "the driver's alone");
-                let buffer = memory.map_buffer(0, SIZE).expect("a buffer");
+                let buffer = memory.map_buffer(0..SIZE).expect("a buffer");
                 drop(memory);
                 with(|state| assert_eq!(state.alive(), 2, "a buffer keeps its memory"));
                 drop(buffer);

@@ -46,7 +46,7 @@ const TURNS: u64 = 200;
 fn shared(context: &Context) -> Verdict<(Gpu12, ExportableResource, MappedBuffer)> {
     let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
     let buffer = ExportableResource::buffer(gpu.interop(), SIZE as u64, ResourceFlags::empty())?;
-    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
     gpu.write(buffer.resource(), 0, &[0; SIZE])?;
     Ok((gpu, buffer, mapped))
 }
@@ -140,7 +140,7 @@ fn timeline(context: &Context, strategy: TimelineStrategy) -> Verdict {
 fn shared11(context: &Context) -> Verdict<(Gpu11, d3d11::ExportableResource, MappedBuffer)> {
     let gpu = open11(context, &[Sharing::NtHandle])?;
     let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
-    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
     Ok((gpu, buffer, mapped))
 }
 

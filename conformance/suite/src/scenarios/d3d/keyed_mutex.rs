@@ -54,7 +54,7 @@ impl Shared {
         need_mutexes(context, &[sharing])?;
         let gpu = open11(context, &[sharing])?;
         let buffer = buffer11(&gpu, SIZE, sharing)?;
-        let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+        let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
         Ok(Self { gpu, mutex: buffer.keyed_mutex()?, mapped })
     }
 
@@ -115,7 +115,7 @@ fn by_name(context: &Context) -> Verdict {
     let (buffer, name) = (buffer11(&gpu, SIZE, sharing)?, name("mutex")?);
     // One name for both: what is asked for tells which.
     let (kept, of_memory) = buffer.import_request_by_name(&name)?;
-    let mapped = context.device().import_memory(of_memory)?.map_buffer(0, SIZE as u64)?;
+    let mapped = context.device().import_memory(of_memory)?.map_buffer(0..SIZE as u64)?;
     let shared = Shared { mutex: buffer.keyed_mutex()?, gpu, mapped };
     // SAFETY: the mutex's resource was exported under the name, and its handle is open until after the turns.
     let of_mutex = unsafe { shared.mutex.import_request_by_name(&name) }?;

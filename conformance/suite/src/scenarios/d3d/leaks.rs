@@ -61,7 +61,7 @@ fn eleven(context: &Context) -> Verdict {
         let buffer = buffer11(&gpu, 1, sharing)?;
         let mutex = buffer.keyed_mutex()?;
         drop(buffer.import_request()?);
-        let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, 1)?;
+        let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..1)?;
         let semaphore = context.device().import_semaphore(mutex.import_request()?)?;
         let fence = d3d11::ExportableFence::new(gpu.interop(), 0)?;
         let fenced = context.device().import_semaphore(fence.import_request()?)?;

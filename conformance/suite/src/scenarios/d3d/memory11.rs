@@ -36,7 +36,7 @@ fn buffers(context: &Context) -> Verdict {
         let request = buffer.import_request()?;
         ensure!(request.is_dedicated(), "{sharing:?}: the request does not say that it is dedicated");
         ensure_eq!(request.handle().kind(), sharing.memory_handle_kind(), "the kind of handle, {sharing:?}");
-        let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?;
+        let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?;
         gpu.write(buffer.resource(), &pattern.bytes(0, SIZE))?;
         // Has waited for the context when it returns.
         gpu.read(buffer.resource(), SIZE)?;
@@ -54,7 +54,7 @@ fn by_name(context: &Context) -> Verdict {
     let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
     let name = name("buffer-11")?;
     let (kept, request) = buffer.import_request_by_name(&name)?;
-    let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?;
+    let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?;
     // The import keeps the memory.
     drop(kept);
     let (pattern, stream) = (context.pattern(), context.device().create_stream()?);

@@ -42,13 +42,13 @@ fn heap(context: &Context) -> Verdict {
     let memory = context.device().import_memory(request)?;
     let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
     // The whole heap, so that what lies between is seen too.
-    let whole = memory.map_buffer(0, size)?;
+    let whole = memory.map_buffer(0..size)?;
     stream.fill(&whole, 0x11)?;
     stream.synchronize()?;
     for (level, placed) in [&first, &second].into_iter().enumerate() {
         let pattern = pattern.level(u32::try_from(level).unwrap_or(0));
         gpu.write(placed.resource(), 0, &pattern.bytes(0, SIZE))?;
-        let mapped = memory.map_buffer(placed.offset(), placed.size()?)?;
+        let mapped = memory.map_buffer(placed.offset()..placed.offset() + placed.size()?)?;
         pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
         let other = pattern.other();
         stream.write(&mapped, &other.bytes(0, SIZE))?;
@@ -75,7 +75,7 @@ fn committed(context: &Context) -> Verdict {
         // Without that, no driver takes it: refused before one sees it.
         let not = context.device().import_memory(request::with_dedicated(buffer.import_request()?, false));
         crate::scenarios::refused(not, &[ErrorKind::InvalidArgument], "a committed resource that is not dedicated")?;
-        let mapped = context.device().import_memory(request)?.map_buffer(0, size as u64)?;
+        let mapped = context.device().import_memory(request)?.map_buffer(0..size as u64)?;
         gpu.write(buffer.resource(), 0, &pattern.bytes(0, size))?;
         pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
         let other = pattern.other();
@@ -95,7 +95,7 @@ fn named(context: &Context) -> Verdict {
     let (kept, request) = buffer.import_request_by_name(&of_buffer)?;
     let again = buffer.import_request_by_name(&of_buffer);
     expect_error(again, ErrorKind::InvalidArgument, "a name that is taken")?;
-    let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?;
+    let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?;
     gpu.write(buffer.resource(), 0, &pattern.bytes(0, SIZE))?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
     // The import keeps the memory.

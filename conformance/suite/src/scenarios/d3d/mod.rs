@@ -55,7 +55,7 @@ fn need_mutexes(context: &Context, sharing: &[Sharing]) -> Verdict {
 
 /// All of what a request is for.
 fn import(context: &Context, request: MemoryImport) -> Verdict<MappedBuffer> {
-    Ok(context.device().import_memory(request)?.map_all()?)
+    Ok(context.device().import_memory(request)?.map_buffer(..)?)
 }
 
 /// A texture as the device maps it; left out, and none, if it has no arrays of this sort.

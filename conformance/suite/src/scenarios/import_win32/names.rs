@@ -121,7 +121,7 @@ fn every_sort(context: &Context) -> Verdict {
     }
     for (name, (section, bytes)) in names.iter().zip(&sections) {
         let memory = import(context, name)?;
-        let mapped = memory.map_all()?;
+        let mapped = memory.map_buffer(..)?;
         ensure!(context.read(&stream, &mapped)? == *bytes, "{name:?}: other data than the section has");
         let other: Vec<u8> = bytes.iter().rev().copied().collect();
         stream.write(&mapped, &other)?;
@@ -144,7 +144,7 @@ fn ends(context: &Context) -> Verdict {
         drop(section);
         ensure!(objects::section_exists(&name), "round {round}: the import does not keep the object");
         let again = import(context, &name)?;
-        let mapped = again.map_buffer(0, 4096)?;
+        let mapped = again.map_buffer(0..4096)?;
         memory.close()?;
         context.pattern().verify(0, &context.read(&stream, &mapped)?, "data whose exporter is gone")?;
         again.close()?;

@@ -84,7 +84,7 @@ fn kept(context: &Context) -> Verdict {
     let kept = Kept::new(context)?;
     let memory = context.device().import_memory(kept.request()?)?;
     kept.check("after an import")?;
-    let mapped = memory.map_buffer(0, SIZE)?;
+    let mapped = memory.map_buffer(0..SIZE)?;
     kept.check("after a mapping")?;
     mapped.close()?;
     kept.check("after the mapping's end")?;
@@ -142,7 +142,7 @@ fn closes_once(context: &Context) -> Verdict {
                 break;
             }
         }
-        let mapped = memory.map_buffer(0, SIZE)?;
+        let mapped = memory.map_buffer(0..SIZE)?;
         mapped.close()?;
         memory.close()?;
         for (witness, stranger) in bystanders {
@@ -169,7 +169,7 @@ fn many(context: &Context) -> Verdict {
     let before = ResourceSnapshot::take()?;
     let mut mapped = Vec::new();
     for _ in 0..COUNT {
-        mapped.push(device.import_memory(kept.request()?)?.map_buffer(0, SIZE)?);
+        mapped.push(device.import_memory(kept.request()?)?.map_buffer(0..SIZE)?);
     }
     kept.check("with 64 imports of it alive")?;
     let length = crate::image::length(SIZE)?;

@@ -80,11 +80,11 @@ fn size(context: &Context) -> Verdict {
     let raw = rows.with_memory(&import(size / 2, flags), &buffer.import_request()?)?;
     let library = || {
         let memory = context.device().import_memory(resized(buffer.import_request()?, size / 2))?;
-        let mapped = memory.map_buffer(0, (size / 2).min(SIZE))?;
+        let mapped = memory.map_buffer(0..(size / 2).min(SIZE))?;
         let stream = context.device().create_stream()?;
         context.pattern().verify(0, &context.read(&stream, &mapped)?, "the half that was imported")?;
         let beyond = super::super::expect_error(
-            memory.map_buffer(size / 2, 1),
+            memory.map_buffer(size / 2..size / 2 + 1),
             ErrorKind::InvalidArgument,
             "a mapping beyond the size that was given",
         )?;
@@ -110,14 +110,14 @@ fn excess(context: &Context, request: MemoryImport) -> Verdict<String> {
     let size = request.size();
     match context.device().import_memory(resized(request, size * 1024)) {
         Ok(memory) => {
-            let Err(error) = memory.map_buffer(size, size * 1023) else {
+            let Err(error) = memory.map_buffer(size..size * 1024) else {
                 return Err(Stop::Failed("memory that does not exist was mapped".into()));
             };
             ensure!(
                 matches!(error.kind(), ErrorKind::Driver | ErrorKind::InvalidArgument | ErrorKind::OutOfMemory),
                 "the kind of the refusal: {error}"
             );
-            let mapped = memory.map_buffer(0, SIZE)?;
+            let mapped = memory.map_buffer(0..SIZE)?;
             let stream = context.device().create_stream()?;
             context.pattern().verify(0, &context.read(&stream, &mapped)?, "the part that exists")?;
             Ok(format!(

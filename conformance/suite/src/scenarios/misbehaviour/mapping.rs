@@ -32,7 +32,7 @@ fn map_range(context: &Context) -> Verdict {
 
     let raw = rows.call(&RawCall::MapBuffer { offset: 4, size: 1000, flags: 0 })?.text;
     let library = || {
-        let mapped = memory.map_buffer(4, 1000)?;
+        let mapped = memory.map_buffer(4..1004)?;
         let stream = context.device().create_stream()?;
         context.pattern().verify(4, &context.read(&stream, &mapped)?, "1,000 bytes from offset 4")?;
         Ok("accepted; these bytes and no others".into())
@@ -41,7 +41,7 @@ fn map_range(context: &Context) -> Verdict {
 
     for (what, offset, length) in [("map a size of 0", 0, 0), ("map from the end", size, 1)] {
         let raw = rows.call(&RawCall::MapBuffer { offset, size: length, flags: 0 })?.text;
-        let refusal = expect_error(memory.map_buffer(offset, length), ErrorKind::InvalidArgument, "the range");
+        let refusal = expect_error(memory.map_buffer(offset..offset + length), ErrorKind::InvalidArgument, "the range");
         rows.row(what, raw, refusal.and_then(|error| before_the_driver(&error)))?;
     }
     let raw = rows.call(&RawCall::MapBuffer { offset: 0, size, flags: 1 })?.text;
@@ -88,7 +88,7 @@ fn destroy_memory(context: &Context) -> Verdict {
     buffer.write(0, &context.pattern().bytes(0, 8192))?;
     let library = || {
         let memory = context.device().import_memory(request)?;
-        let mapped = memory.map_buffer(0, 8192)?;
+        let mapped = memory.map_buffer(0..8192)?;
         memory.close()?;
         let stream = context.device().create_stream()?;
         context.pattern().verify(0, &context.read(&stream, &mapped)?, "data after the import was closed")?;

@@ -33,7 +33,7 @@ fn native(context: &Context) -> Verdict {
         let (pattern, other) = (context.pattern(), context.pattern().other());
         for (offset, pattern) in [(0, &pattern), (last, &other)] {
             stream.write(memory.slice(offset..offset + part)?, &pattern.bytes(0, PART))?;
-            let mapped = imported.map_buffer(offset, part)?;
+            let mapped = imported.map_buffer(offset..offset + part)?;
             pattern.verify(0, &context.read(&stream, &mapped)?, "data through the import")?;
             let back = pattern.other().other();
             stream.write(&mapped, &back.bytes(0, PART))?;

@@ -57,7 +57,7 @@ fn part(context: &Context) -> Verdict {
     let buffer = rig.allocate(&rig.shared(3 * 4096))?;
     buffer.write(0, &[0x11; 3 * 4096])?;
     let memory = context.device().import_memory(buffer.import_request())?;
-    stream.fill(&memory.map_buffer(4096, 4096)?, 0x22)?;
+    stream.fill(&memory.map_buffer(4096..8192)?, 0x22)?;
     stream.synchronize()?;
     let mut found = [0; 3 * 4096];
     buffer.read(0, &mut found)?;

@@ -25,8 +25,8 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
         let (one, other) = (rig.list(&rig.shared(4096))?, rig.list(&rig.shared(4096))?);
         let buffer = BufferAttributeList::reconcile(&[&one, &other])?.allocate()?;
         let duplicate = buffer.read_only()?;
-        let writable = context.device().import_memory(buffer.import_request())?.map_all()?;
-        let readable = context.device().import_memory(duplicate.import_request())?.map_all()?;
+        let writable = context.device().import_memory(buffer.import_request())?.map_buffer(..)?;
+        let readable = context.device().import_memory(duplicate.import_request())?.map_buffer(..)?;
         let object = rig.device_signals(context, SyncOptions::default())?;
         let mut fence = rig.syncs.fence();
         let byte = number.to_le_bytes()[0];

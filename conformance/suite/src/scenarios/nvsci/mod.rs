@@ -75,5 +75,5 @@ impl Rig {
 }
 
 fn import(context: &Context, buffer: &Buffer) -> Verdict<MappedBuffer> {
-    Ok(context.device().import_memory(buffer.import_request())?.map_all()?)
+    Ok(context.device().import_memory(buffer.import_request())?.map_buffer(..)?)
 }

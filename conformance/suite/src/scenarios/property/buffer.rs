@@ -64,7 +64,7 @@ fn slices(context: &Context) -> Verdict {
     const BEFORE: u64 = 13;
     let buffer = context.buffer(BEFORE + SIZE + 5)?;
     let memory = context.device().import_memory(buffer.import_request()?)?;
-    let (mapped, stream) = (memory.map_buffer(BEFORE, SIZE)?, context.device().create_stream()?);
+    let (mapped, stream) = (memory.map_buffer(BEFORE..BEFORE + SIZE)?, context.device().create_stream()?);
     check(context, "property.slices", 48, &vec(step(), 1..12), |steps| {
         let mut model = context.pattern().bytes(0, length(buffer.size())?);
         buffer.write(0, &model)?;

@@ -163,7 +163,7 @@ fn map(
     length: u64,
 ) -> Verdict {
     let inside = |size: u64| length > 0 && offset.checked_add(length).is_some_and(|end| end <= size);
-    match memory.map_buffer(offset, length) {
+    match memory.map_buffer(offset..offset.wrapping_add(length)) {
         Ok(mapped) => {
             ensure!(inside(memory.size()), "{length} bytes at {offset} of {} were mapped", memory.size());
             // A driver knows in what units it was allocated, and not where in the last one it ends.

@@ -65,7 +65,7 @@ fn objects(context: &Context) -> Verdict {
     }
     let (buffer, gate_buffer) = (context.buffer(SIZE)?, context.buffer(4096)?);
     // What these open stays open.
-    drop(context.open_again()?.import_memory(buffer.import_request()?)?.map_all()?);
+    drop(context.open_again()?.import_memory(buffer.import_request()?)?.map_buffer(..)?);
     let steps = vec(step(), 1..24);
     check(context, "property.objects", 32, &steps, |steps| {
         with_all_descriptors_back(|| {
@@ -109,7 +109,7 @@ impl<'a> State<'a> {
         buffer.write(0, &model)?;
         let device = context.open_again()?;
         let stream = device.create_stream()?;
-        let gate = device.import_memory(gate_buffer.import_request()?)?.map_buffer(0, 4096)?;
+        let gate = device.import_memory(gate_buffer.import_request()?)?.map_buffer(0..4096)?;
         Ok(Self {
             buffer,
             gate_buffer,
@@ -134,8 +134,8 @@ impl<'a> State<'a> {
             }
             Step::Map(index, offset, size) if !self.imports.is_empty() => {
                 self.unblock()?;
-                let mapped =
-                    self.imports[index % self.imports.len()].map_buffer(*offset, (*size).min(SIZE - offset))?;
+                let mapped = self.imports[index % self.imports.len()]
+                    .map_buffer(*offset..*offset + (*size).min(SIZE - offset))?;
                 self.mappings.push((mapped, false));
             }
             Step::Fill(index, value) if !self.mappings.is_empty() => {

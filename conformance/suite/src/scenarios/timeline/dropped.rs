@@ -32,7 +32,7 @@ fn dropped_pending<S: Strategy>(context: &Context) -> Verdict {
         buffer.write(0, &[0; SIZE])?;
         let exporter = context.exporter()?.timeline(0)?;
         let device = context.open_again()?;
-        let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+        let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
         let timeline = Shared::with::<S>(&device, exporter.clone())?.device;
         let stream = device.create_stream()?;
         stream.wait_timeline(&timeline, 1)?;
@@ -68,7 +68,7 @@ fn dropped_for_ever<S: Strategy>(context: &Context) -> Verdict {
     let start = Instant::now();
     {
         let device = context.open_again()?;
-        let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+        let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
         let timeline = Shared::with::<S>(&device, exporter.clone())?.device;
         let stream = device.create_stream()?;
         stream.wait_timeline(&timeline, 1)?;

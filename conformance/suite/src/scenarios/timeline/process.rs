@@ -53,7 +53,7 @@ fn import<S: Strategy>(context: &Context, channel: &Channel) -> Verdict<(MappedB
     let [memory, timeline] = <[OsHandle; 2]>::try_from(handles)
         .map_err(|handles| Stop::Failed(format!("{} handles came, not 2", handles.len())))?;
     let exporter = context.exporter()?;
-    let mapped = context.device().import_memory(exporter.sent_memory(memory, size))?.map_buffer(0, SIZE as u64)?;
+    let mapped = context.device().import_memory(exporter.sent_memory(memory, size))?.map_buffer(0..SIZE as u64)?;
     Ok((mapped, Shared::with::<S>(context.device(), exporter.open_timeline(timeline)?)?))
 }
 

@@ -249,7 +249,7 @@ fn graphs_of_another_device_are_refused() {
 fn the_device_works_on_while_a_graph_is_recorded() {
     let (recorder, device) = open();
     let graph = device.record(|stream| {
-        let buffer = import(&device).map_all()?;
+        let buffer = import(&device).map_buffer(..)?;
         stream.fill(&buffer, 1)?;
         let other = device.create_stream()?;
         let unused = mapped(&device);
