@@ -12,10 +12,10 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     all need [driver VisibleDevices];
     "environment.visible_devices", None,
-        "A process that sees each device alone, and all in another order if there are several, finds the same ones.",
+        "A process that sees each device alone, and all in reverse order if there are several, finds the same devices.",
         visible_devices;
     "environment.no_visible_device", None,
-        "A process that sees no device gets a typed error that names what hides them.", no_visible_device;
+        "A process that sees no device gets a typed error that names the variable.", no_visible_device;
 }
 
 /// At most so many devices are shown alone: loading a driver takes half a second.

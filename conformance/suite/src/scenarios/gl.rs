@@ -4,14 +4,11 @@ use std::os::fd::OwnedFd;
 
 use gpu_interop::gl::{Barriers, ImportedTexture, TextureLayout, TextureSpec};
 use gpu_interop::vulkan::ash::vk;
-use gpu_interop::{
-    ArrayShape, ArrayUsage, ChannelType, DeviceIdentity, ErrorKind, IdentityMatch, ImportError, MemoryHandle,
-    MemoryImport, Uuid,
-};
+use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, DeviceIdentity, ErrorKind, IdentityMatch, MemoryHandle, Uuid};
 
 use super::identity::somewhere_else;
 use super::import_request::{SIZE as REQUEST_SIZE, prepared, resized, works};
-use super::{expect_error, expect_kind};
+use super::{expect_error, rejected};
 use crate::context::Context;
 use crate::exporter::{BufferSpec, ExportedBuffer, ExportedImage, ImageSpec};
 use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented};
@@ -26,25 +23,24 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     all need [exporter Vulkan];
     "gl.identity", Any,
-        "OpenGL runs on the exporter's device, by UUID, with a driver that understands the exporter's, and refuses memory of \
-         another device.", identity;
+        "OpenGL runs on the exporter's device by UUID, with a compatible driver, and rejects memory of another device.",
+        identity;
     "gl.buffer", Any,
-        "Words that the exporter wrote and the device added to arrive in OpenGL, and those that OpenGL wrote and the device \
-         added to at the exporter.", buffer, needs [Kernels];
+        "Words written by the exporter and incremented by the device arrive in OpenGL, and words written by OpenGL and \
+         incremented by the device at the exporter.",
+        buffer, needs [Kernels];
     "gl.offsets", Any,
-        "Buffers and textures of OpenGL within an allocation are where they should be, and what lies around them \
-         stays.", offsets;
+        "Buffers and textures of OpenGL at offsets of an allocation show the bytes there; the bytes around them stay.",
+        offsets;
     "gl.dedicated", Any, "Buffers and images with a dedicated allocation go both ways between the exporter and OpenGL.",
         dedicated;
     "gl.mip_levels", Any,
         "Images of two and three dimensions, with layers and faces, go both ways between the exporter and OpenGL, every level.",
         mip_levels;
-    "gl.draw", Any, "OpenGL draws an image that the exporter wrote, and every pixel is the texel of its place.", draw;
+    "gl.draw", Any, "OpenGL draws an image of the exporter; every pixel equals its texel.", draw;
     "gl.bad_input", Any,
-        "Requests to OpenGL that are wrong are refused before the driver sees them, and the handle works afterwards.",
-        bad_input;
-    "gl.cycles", Any, "200 imports into OpenGL, with all that is made from them, leak nothing.", cycles, alone,
-        within(60);
+        "Malformed import requests are rejected before OpenGL's driver is called; the handle works afterwards.", bad_input;
+    "gl.cycles", Any, "200 imports into OpenGL, with the objects made from them, leak nothing.", cycles, alone, within(60);
 }
 
 const SIZE: usize = 64 << 10;
@@ -76,26 +72,12 @@ fn identity(context: &Context) -> Verdict {
     expect_error(gl.check_exporter(&elsewhere), ErrorKind::DeviceMismatch, "an exporter that is another device")?;
     let buffer = prepared(context)?;
     let request = buffer.import_request()?.exported_by(elsewhere.clone());
-    let (error, request) = refused(gl.import_memory(request), ErrorKind::DeviceMismatch, "memory of another device")?;
+    let (error, request) =
+        rejected(gl.import_memory(request), &[ErrorKind::DeviceMismatch], "memory of another device")?;
     let named = error.mismatch().is_some_and(|both| both.exporter == elsewhere && both.importer == *gl.identity());
     ensure!(named, "the error does not name both devices: {error}");
     let size = request.size();
     works(context, resized(request, size))
-}
-
-/// The error of an import into OpenGL that must fail, and the request that came back.
-fn refused<T>(
-    result: Result<T, ImportError<MemoryImport>>,
-    kind: ErrorKind,
-    what: &str,
-) -> Verdict<(gpu_interop::Error, MemoryImport)> {
-    match result {
-        Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
-        Err(failure) => {
-            expect_kind(failure.error(), &[kind], what)?;
-            Ok(failure.into_parts())
-        }
-    }
 }
 
 /// A buffer of the exporter with a little more memory than a scenario uses.
@@ -106,7 +88,7 @@ fn roomy(context: &Context, size: usize, dedicated: bool) -> Verdict<Box<dyn Exp
 fn buffer(context: &Context) -> Verdict {
     let side = GlSide::open(context)?;
     let exported = roomy(context, SIZE, false)?;
-    let (mapped, stream) = (context.import(&*exported)?, context.device().create_stream()?);
+    let (mapped, stream) = (context.import(&*exported)?, context.stream()?);
     let increment = Increment::load(context)?;
     let memory = side.interop().import_memory(exported.import_request()?)?;
     let shared = side.buffer(&memory, 0, SIZE as u64)?;
@@ -271,16 +253,16 @@ fn bad_input(context: &Context) -> Verdict {
     let request = exported.import_request()?;
     let (size, invalid) = (request.size(), ErrorKind::InvalidArgument);
     // One handle survives all of it.
-    let (_, request) = refused(gl.import_memory(resized(request, 0)), invalid, "a size of 0")?;
-    let (_, request) = refused(gl.import_memory(resized(request, u64::MAX)), invalid, "a size of 2^64 - 1")?;
+    let (_, request) = rejected(gl.import_memory(resized(request, 0)), &[invalid], "a size of 0")?;
+    let (_, request) = rejected(gl.import_memory(resized(request, u64::MAX)), &[invalid], "a size of 2^64 - 1")?;
     let foreign = resized(request, size).exported_by(somewhere_else());
-    let (_, request) = refused(gl.import_memory(foreign), ErrorKind::DeviceMismatch, "memory of another device")?;
+    let (_, request) = rejected(gl.import_memory(foreign), &[ErrorKind::DeviceMismatch], "memory of another device")?;
     let request = resized(request, size);
     let Ok(fd) = request.into_handle().into_fd() else {
         return Err(Stop::Failed("the exporter gave no descriptor".into()));
     };
     let request = request::memory(MemoryHandle::DmaBufFd(fd), size);
-    let (_, request) = refused(gl.import_memory(request), ErrorKind::Unsupported, "a dma-buf")?;
+    let (_, request) = rejected(gl.import_memory(request), &[ErrorKind::Unsupported], "a dma-buf")?;
     let Ok(fd) = request.into_handle().into_fd() else {
         return Err(Stop::Failed("the request did not come back".into()));
     };
@@ -290,7 +272,7 @@ fn bad_input(context: &Context) -> Verdict {
     let null: OwnedFd = std::fs::File::open("/dev/null")?.into();
     for (fd, what) in [(pipe, "a pipe"), (null, "/dev/null")] {
         let request = request::memory(MemoryHandle::OpaqueFd(fd), size);
-        refused(gl.import_memory(request), invalid, what)?;
+        rejected(gl.import_memory(request), &[invalid], what)?;
     }
 
     let memory = gl.import_memory(exported.import_request()?)?;

@@ -20,13 +20,14 @@ use crate::scenario::scenarios;
 scenarios! {
     all need [exporter Vulkan];
     "gl.three_way_buffer", Any,
-        "Vulkan writes words, the device adds to them, OpenGL copies them, Vulkan reads the copy: all enqueued before anything \
-         is written, and ordered by binary semaphores alone.", three_way_buffer, needs [semaphore OpaqueFd, Kernels],
+        "Vulkan writes words, the device increments them, OpenGL copies them, Vulkan reads the copy: all is enqueued before \
+         Vulkan writes, and ordered by binary semaphores alone.",
+        three_way_buffer, needs [semaphore OpaqueFd, Kernels],
         mirrors("cuda-samples: simpleVulkan, with OpenGL as the renderer");
     "gl.three_way_texture", Any,
-        "Vulkan writes an image, the device adds to each texel, OpenGL draws it: all enqueued before anything is written, and \
-         ordered by binary semaphores alone.", three_way_texture,
-        needs [semaphore OpaqueFd, Kernels, MappedMipmappedArray],
+        "Vulkan writes an image, the device increments each texel, OpenGL draws it: all is enqueued before Vulkan writes, and \
+         ordered by binary semaphores alone.",
+        three_way_texture, needs [semaphore OpaqueFd, Kernels, MappedMipmappedArray],
         mirrors("cuda-samples: vulkanImageCUDA, with OpenGL as the renderer");
     "gl.semaphore_vulkan", Any, "200 words go from Vulkan to OpenGL and back, each ordered by binary semaphores.",
         semaphore_vulkan, within(60);
@@ -201,8 +202,7 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
     let barriers = Barriers::textures(&textures);
     let drawing = Drawing::new(&three.side, &texture)?;
     // Where the device adds: kernels see words in buffers.
-    let scratch_memory = context.buffer(TEXELS)?;
-    let scratch = context.import(&*scratch_memory)?;
+    let (_scratch_memory, scratch) = context.shared(length(TEXELS)?)?;
     three.warm_up(&scratch, TEXELS)?;
     let size = length(TEXELS)?;
     let mut pattern = context.pattern();

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use gpu_interop::{ErrorKind, Timeline, TimelineStrategy};
 
-use super::graph::sees;
+use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline};
-use super::{cleared, expect_error};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
@@ -20,27 +19,27 @@ scenarios! {
         mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Positive_Basic, \
              hipGraphAddExternalSemaphoresWaitNode_Positive_Basic");
     "graph_semaphore.timeline", Any,
-        "A graph's wait and signal of a timeline get other values for each of 50 launches, with the data handed over.",
+        "A graph's wait for and signal of a timeline take new values for each of 50 launches, with the data handed over.",
         timeline, needs [timeline semaphores, exporter TimelineSemaphores],
         mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Timeline_Semaphore");
-    "graph_semaphore.orders", Any, "A launch does not go on before the value that it was given last.", orders,
+    "graph_semaphore.orders", Any, "A launch does not proceed before the value that was set last.", orders,
         needs [timeline semaphores, exporter TimelineSemaphores];
-    "graph_semaphore.enqueued_keep_theirs", Any, "New values change no launch that is enqueued.", enqueued_keep_theirs,
-        needs [timeline semaphores, exporter TimelineSemaphores],
+    "graph_semaphore.enqueued_keep_theirs", Any, "New values do not change launches that are already enqueued.",
+        enqueued_keep_theirs, needs [timeline semaphores, exporter TimelineSemaphores],
         mirrors("hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Positive_Basic");
-    "graph_semaphore.small_fill", Any, "What waits for a graph's signal finds the small fill before it, 500 times.",
+    "graph_semaphore.small_fill", Any, "A wait for a graph's signal finds the small fill before it, 500 times.",
         small_fill, needs [timeline semaphores, exporter TimelineSemaphores];
     "graph_semaphore.batches", Any, "A recorded batch of 9 signals is replaced by one of 9 other semaphores.", batches,
         needs [timeline semaphores, exporter TimelineSemaphores],
         mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Multiple_Semaphores");
     "graph_semaphore.backwards", Any,
-        "A second launch that would signal the same value is refused and signals nothing; with another it works.",
-        backwards, needs [timeline semaphores, exporter TimelineSemaphores];
+        "A second launch with the same value is rejected and signals nothing; with a greater value it works.", backwards,
+        needs [timeline semaphores, exporter TimelineSemaphores];
     "graph_semaphore.refusals", Any,
-        "Batches of another length or device, and timelines, are refused, and the graph is none the worse.", refusals,
-        needs [timeline semaphores, exporter TimelineSemaphores],
+        "Batches of another length, of another device and of library timelines are rejected; the graph is intact.",
+        refusals, needs [timeline semaphores, exporter TimelineSemaphores],
         mirrors("hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Negative");
-    "graph_semaphore.keeps_semaphores", Any, "Semaphores that are dropped live as long as the graph.", keeps_semaphores,
+    "graph_semaphore.keeps_semaphores", Any, "Semaphores that were dropped live as long as the graph.", keeps_semaphores,
         needs [timeline semaphores, exporter TimelineSemaphores];
 }
 
@@ -48,20 +47,20 @@ const SIZE: usize = 64 << 10;
 
 fn binary(context: &Context) -> Verdict {
     let ((ready_side, ready), (done_side, done)) = (import_binary(context)?, import_binary(context)?);
-    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let ((from_side, from), (to_side, to)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
     let graph = context.device().record(|stream| {
         stream.wait(&[ready.wait()])?;
         stream.copy(&to, &from)?;
         stream.signal(&[done.signal()])
     })?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut pattern = context.pattern();
     for launch in 0..20 {
         graph.launch(&stream)?;
-        from_side.write(0, &pattern.bytes(0, SIZE))?;
+        from_side.put(pattern)?;
         ready_side.signal(0)?;
         ensure!(done_side.wait(0, PATIENCE)?, "launch {launch} was not signalled");
-        sees(&*to_side, pattern, &format!("launch {launch}"))?;
+        to_side.verify(pattern, &format!("launch {launch}"))?;
         pattern = pattern.other();
     }
     Ok(stream.synchronize_timeout(PATIENCE)?)
@@ -69,24 +68,24 @@ fn binary(context: &Context) -> Verdict {
 
 fn timeline(context: &Context) -> Verdict {
     let (exported, timeline) = import_timeline(context, 0)?;
-    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let ((from_side, from), (to_side, to)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
     let graph = context.device().record(|stream| {
         stream.wait(&[timeline.wait_value(1)])?;
         stream.copy(&to, &from)?;
         stream.signal(&[timeline.signal_value(2)])
     })?;
     ensure_eq!((graph.signals(), graph.waits()), (1, 1), "recorded batches");
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut pattern = context.pattern();
     for launch in 0..50_u64 {
         let (ready, done) = (2 * launch + 1, 2 * launch + 2);
         graph.set_waits(0, &[timeline.wait_value(ready)])?;
         graph.set_signals(0, &[timeline.signal_value(done)])?;
         graph.launch(&stream)?;
-        from_side.write(0, &pattern.bytes(0, SIZE))?;
+        from_side.put(pattern)?;
         exported.signal(ready)?;
         ensure!(exported.wait(done, PATIENCE)?, "launch {launch} did not signal {done}");
-        sees(&*to_side, pattern, &format!("launch {launch}"))?;
+        to_side.verify(pattern, &format!("launch {launch}"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -94,13 +93,13 @@ fn timeline(context: &Context) -> Verdict {
 
 fn orders(context: &Context) -> Verdict {
     let (exported, timeline) = import_timeline(context, 0)?;
-    let (_buffer, mapped) = cleared(context, SIZE)?;
+    let (_buffer, mapped) = context.zeroed(SIZE)?;
     let graph = context.device().record(|stream| {
         stream.wait(&[timeline.wait_value(1)])?;
         stream.fill(&mapped, 1)
     })?;
     exported.signal(5)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     graph.set_waits(0, &[timeline.wait_value(7)])?;
     graph.launch(&stream)?;
     std::thread::sleep(WATCH);
@@ -113,7 +112,7 @@ fn enqueued_keep_theirs(context: &Context) -> Verdict {
     let (exported, timeline) = import_timeline(context, 0)?;
     let (gate_side, gate) = import_timeline(context, 0)?;
     let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(1)]))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.wait(&[gate.wait_value(1)])?;
     graph.launch(&stream)?;
     graph.set_signals(0, &[timeline.signal_value(9)])?;
@@ -128,8 +127,8 @@ fn enqueued_keep_theirs(context: &Context) -> Verdict {
 
 fn small_fill(context: &Context) -> Verdict {
     let (_side, timeline) = import_timeline(context, 0)?;
-    let ((_, mapped), (copied_side, copied)) = (cleared(context, 1024)?, cleared(context, 1024)?);
-    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    let ((_, mapped), (copied_side, copied)) = (context.zeroed(1024)?, context.zeroed(1024)?);
+    let (first, second) = (context.stream()?, context.stream()?);
     let mut found = vec![0; 1024];
     for round in 1..=500_u64 {
         let byte = context.pattern().byte(round);
@@ -157,7 +156,7 @@ fn batches(context: &Context) -> Verdict {
     let of_first: Vec<_> = first.iter().zip(&values).map(|((_, own), value)| own.signal_value(*value)).collect();
     let of_second: Vec<_> = second.iter().zip(&values).map(|((_, own), value)| own.signal_value(*value)).collect();
     let graph = context.device().record(|stream| stream.signal(&of_first))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     graph.launch(&stream)?;
     graph.set_signals(0, &of_second)?;
     graph.launch(&stream)?;
@@ -172,7 +171,7 @@ fn batches(context: &Context) -> Verdict {
 fn backwards(context: &Context) -> Verdict {
     let (exported, timeline) = import_timeline(context, 0)?;
     let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(4)]))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     ensure!(!exported.wait(1, WATCH)?, "a recorded signal came before the launch");
     graph.launch(&stream)?;
     expect_error(graph.launch(&stream), ErrorKind::InvalidArgument, "a second launch with the same value")?;
@@ -210,7 +209,7 @@ fn refusals(context: &Context) -> Verdict {
     expect_error(graph.set_signals(0, &[]), invalid, "a batch of another length")?;
     expect_error(graph.set_signals(0, &[foreign.signal_value(2)]), invalid, "another device's semaphore")?;
     expect_error(graph.set_signals(0, &[timeline.signal()]), invalid, "a binary signal of a timeline")?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     graph.launch(&stream)?;
     ensure!(exported.wait(1, PATIENCE)?, "the recorded signal did not come");
     ensure!(!exported.wait(2, Duration::ZERO)?, "something that was refused was signalled");
@@ -221,7 +220,7 @@ fn keeps_semaphores(context: &Context) -> Verdict {
     let (exported, timeline) = import_timeline(context, 0)?;
     let (later_side, later) = import_timeline(context, 0)?;
     let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(1)]))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     timeline.close()?;
     context.device().collect();
     graph.launch(&stream)?;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use super::threads::join;
 use crate::ensure;
+use crate::gate::join;
 use crate::outcome::Verdict;
 
 const DURATION: Duration = Duration::from_millis(1500);

@@ -13,13 +13,12 @@ use crate::scenario::scenarios;
 
 scenarios! {
     all need [MappedMipmappedArray, exporter Images];
-    "image_copy.region", Any, "Reading and writing boxes of texels touches exactly these, in every shape.", region;
-    "image_copy.between_images", Any, "The device copies a box from one image to another, and to another level.",
-        between_images;
+    "image_copy.region", Any, "Reads and writes of boxes of texels touch exactly those texels, in every shape.", region;
+    "image_copy.between_images", Any, "The device copies a box to another image, and to another level.", between_images;
     "image_copy.pitched", Any,
-        "Boxes of texels go to and from linear memory with gaps between rows and slices, and the gaps stay.", pitched;
+        "Boxes of texels go to and from linear memory with gaps between rows and slices; the gaps stay.", pitched;
     "image_copy.20_frames", Any,
-        "20 frames go from the exporter through the device and back, handed over by timeline semaphores.", frames,
+        "20 frames go from the exporter through the device and back, ordered by timeline semaphores.", frames,
         needs [timeline semaphores, exporter TimelineSemaphores];
 }
 
@@ -71,7 +70,7 @@ fn box_bytes(image: &SharedImage, pattern: Pattern, extent: [usize; 3]) -> Verdi
 }
 
 fn region(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let base = context.pattern();
     for shape in SHAPES {
         let image = image(context, shape, 2)?;
@@ -101,7 +100,7 @@ fn region(context: &Context) -> Verdict {
 }
 
 fn between_images(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let source = image(context, ArrayShape::D2Layered { width: 37, height: 21, layers: 5 }, 2)?;
     let (from, onto) = (context.pattern(), context.pattern().other());
     let size = [11, 7, 3];
@@ -141,7 +140,7 @@ fn between_images(context: &Context) -> Verdict {
 fn pitched(context: &Context) -> Verdict {
     /// Where the first row begins in linear memory, bytes.
     const START: usize = 272;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (texels, gaps) = (context.pattern(), context.pattern().other());
     for shape in SHAPES {
         let image = image(context, shape, 2)?;
@@ -155,7 +154,7 @@ fn pitched(context: &Context) -> Verdict {
             let spaced = [part[0] + 5, part[1] + 3, part[2]];
             let end = START + spaced.iter().product::<usize>() * size;
             let buffer = context.buffer(end as u64)?;
-            buffer.write(0, &gaps.bytes(0, end))?;
+            buffer.put(gaps)?;
             let mapped = context.import(&*buffer)?;
             let (row_pitch, rows) = ((spaced[0] * size) as u64, spaced[1] as u64);
             let linear = PitchedTexels::new(mapped.slice(START as u64..)?, row_pitch, rows);
@@ -187,7 +186,7 @@ fn frames(context: &Context) -> Verdict {
     let (done, from_device) = import_timeline(context, 0)?;
     let shape = ArrayShape::D2 { width: 256, height: 144 };
     let (input, output) = (image(context, shape, 1)?, image(context, shape, 1)?);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut pattern = context.pattern();
     for frame in 1..=20 {
         // The device's half is enqueued before the exporter has written anything.

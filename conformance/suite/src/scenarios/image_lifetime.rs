@@ -2,11 +2,11 @@
 
 use gpu_interop::{ArrayShape, ArrayUsage, ChannelType};
 
-use super::stream::Gate;
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::device_memory::DeviceMemory;
 use crate::ensure;
 use crate::exporter::ImageSpec;
+use crate::gate::Gate;
 use crate::image::{ImageKernels, SharedImage, length, plain_format};
 use crate::leak_check::leak_check;
 use crate::outcome::{Stop, Verdict};
@@ -17,17 +17,17 @@ scenarios! {
     "image_lifetime.exporter_frees_first", Any, "A mapped image outlives the exporter's image and memory.",
         exporter_frees_first, mirrors("OpenCL-CTS: lifetime_image");
     "image_lifetime.import_closed_first", Any, "A mapped image outlives the closed import.", import_closed_first;
-    "image_lifetime.drop_with_copy_pending", Any,
-        "An image dropped while a stream still copies from it is copied as enqueued.", drop_with_copy_pending,
-        needs [StreamMemoryOperations32];
+    "image_lifetime.drop_with_copy_pending", Any, "A pending copy from a dropped image completes as enqueued.",
+        drop_with_copy_pending, needs [StreamMemoryOperations32];
     "image_lifetime.surface_keeps_array", Any, "A kernel writes through a surface whose array was dropped.",
         surface_keeps_array, needs [Surfaces, Kernels];
-    "image_lifetime.mapped_twice", Any, "One image mapped twice is the same memory, and each mapping ends by itself.",
+    "image_lifetime.mapped_twice", Any, "An image mapped twice is the same memory; each mapping ends by itself.",
         mapped_twice;
-    "image_lifetime.100_cycles", Any, "100 imports, maps, copies and frees of images leak nothing.", cycles, within(60);
+    "image_lifetime.100_cycles", Any, "100 imports, mappings, copies and frees of images leak nothing.", cycles, within(60);
     "image_lifetime.device_memory", Any,
-        "1,000 images are imported and mapped, each level asked for twice, written, read and closed: the device's free \
-         memory comes back.", device_memory, needs [driver FreeMemory], alone, within(120),
+        "1,000 images are imported and mapped, each level taken twice, written, read and closed; the device's free memory is \
+         as before.",
+        device_memory, needs [driver FreeMemory], alone, within(120),
         mirrors("hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterDuplicateGetLevel");
 }
 
@@ -44,7 +44,7 @@ fn exporter_frees_first(context: &Context) -> Verdict {
     // Other images in between, should the memory have been given away.
     let later = SharedImage::new(context, spec()?)?;
     later.exported.write_all(back)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for pattern in [there, back] {
         for level in 0..array.desc().levels {
             let region = array.level(level)?;
@@ -69,7 +69,7 @@ fn import_closed_first(context: &Context) -> Verdict {
 }
 
 fn drop_with_copy_pending(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (there, before) = (context.pattern(), context.pattern().other());
     let SharedImage { exported, array } = SharedImage::new(context, spec()?)?;
     exported.write_all(there)?;
@@ -111,7 +111,7 @@ fn surface_keeps_array(context: &Context) -> Verdict {
 fn mapped_twice(context: &Context) -> Verdict {
     let SharedImage { exported, array: first } = SharedImage::new(context, spec()?)?;
     let second = SharedImage::mapped_as(context, exported, first.desc())?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (there, back) = (context.pattern(), context.pattern().other());
     for level in 0..first.desc().levels {
         let region = first.level(level)?;
@@ -128,7 +128,7 @@ fn cycles(context: &Context) -> Verdict {
     let desc = exported.array_desc()?;
     let pattern = context.pattern();
     exported.write_all(pattern)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut found = vec![0; length(exported.spec().level_size(2))?];
     leak_check(100, |_| {
         let memory = context.device().import_memory(exported.import_request()?)?;
@@ -145,7 +145,7 @@ fn device_memory(context: &Context) -> Verdict {
     let memory = DeviceMemory::of(context)?;
     let shape = ArrayShape::D2 { width: 512, height: 512 };
     let spec = ImageSpec { levels: 3, ..ImageSpec::new(shape, plain_format(ChannelType::Uint8, 4)?) };
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (mut pattern, mut found) = (context.pattern(), [0; 16]);
     memory.comes_back(1000, |number| {
         let SharedImage { exported, array } = SharedImage::new(context, spec)?;

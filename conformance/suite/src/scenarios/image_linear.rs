@@ -16,11 +16,11 @@ scenarios! {
         mirrors("hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip");
     "image_linear.write", Any, "The exporter finds every row that the device wrote to a linear image.", write,
         mirrors("hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip");
-    "image_linear.host_visible", Any, "A linear image that the exporter's host side maps goes both ways.", host_visible;
+    "image_linear.host_visible", Any, "A host-visible linear image goes both ways.", host_visible;
     "image_linear.levels_and_layers", Any,
-        "Linear images with levels, layers or slices go both ways, those that the exporter has.", levels_and_layers;
+        "Linear images with levels, layers or slices go both ways, where the exporter supports them.", levels_and_layers;
     "image_linear.at_offset", Any,
-        "A linear image that does not begin with its memory goes both ways, and what lies before it stays.", at_offset;
+        "A linear image at an offset of its memory goes both ways; the bytes before it stay.", at_offset;
     "image_linear.to_array", Any, "Texels go from a linear image to one of optimal tiling and back.", to_array,
         needs [MappedMipmappedArray];
 }
@@ -78,7 +78,7 @@ fn for_images(context: &Context, check: impl Fn(LinearImage) -> Verdict) -> Verd
 }
 
 fn read(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for_images(context, |image| {
         for pattern in [context.pattern(), context.pattern().other()] {
             image.exported.write_all(pattern)?;
@@ -89,7 +89,7 @@ fn read(context: &Context) -> Verdict {
 }
 
 fn write(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for_images(context, |image| {
         for pattern in [context.pattern(), context.pattern().other()] {
             image.device_writes(&stream, pattern)?;
@@ -106,7 +106,7 @@ fn host_visible(context: &Context) -> Verdict {
 
 fn at_offset(context: &Context) -> Verdict {
     const BEFORE: u64 = 100_000;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for placement in [Placement::DeviceLocal, Placement::HostVisible] {
         let spec = ImageSpec::new(SHAPE, plain_format(ChannelType::Unorm8, 4)?);
         let image = LinearImage::new(context, ImageSpec { placement, offset: BEFORE, ..spec })?;
@@ -143,7 +143,7 @@ fn levels_and_layers(context: &Context) -> Verdict {
 }
 
 fn to_array(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for_images(context, |linear| {
         let spec = *linear.exported.spec();
         let optimal = SharedImage::new(context, ImageSpec { tiling: Tiling::Optimal, ..spec })?;

@@ -22,8 +22,7 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.fd_stress", Any,
-        "Thousands of failing and succeeding imports close no descriptor of another thread and leave none of their own.",
-        stress;
+        "Thousands of failing and succeeding imports close no descriptor of another thread and leak none.", stress;
 }
 
 const SIZE: u64 = 4096;

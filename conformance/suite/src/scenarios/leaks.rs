@@ -12,26 +12,25 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "leak.10000_cycles", Any,
-        "10,000 cycles of import, map, verify, close leave descriptors and mappings equal and memory within 4 MiB.",
-        ten_thousand_cycles, alone, within(120), alias("accounting.10000_cycles");
+        "10,000 cycles of import, map, verify and close leave descriptors and mappings equal and memory within 4 MiB.",
+        ten_thousand_cycles, alias("accounting.10000_cycles"), alone, within(120);
     "leak.device_memory", Any,
-        "1,000 allocations of the exporter are imported, mapped, read and closed: the device's free memory comes back.",
-        device_memory, needs [driver FreeMemory], alone, within(120),
-        mirrors("hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterGetLevel"), alias("accounting.device_memory");
-    "leak.streams", None, "1,000 streams come and go: descriptors, mappings and memory stay.", streams,
-        needs [HostFunctions], alias("accounting.streams");
-    "leak.events", None, "200,000 events come and go: descriptors, mappings and memory stay.", events, alias("accounting.events");
+        "1,000 exported allocations are imported, mapped, read and closed; the device's free memory is as before.",
+        device_memory, alias("accounting.device_memory"), needs [driver FreeMemory], alone, within(120),
+        mirrors("hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterGetLevel");
+    "leak.streams", None, "1,000 streams, created, used and closed, leave descriptors, mappings and memory as before.",
+        streams, alias("accounting.streams"), needs [HostFunctions];
+    "leak.events", None, "200,000 events, created, recorded and closed, leave descriptors, mappings and memory as before.",
+        events, alias("accounting.events");
 }
 
 fn ten_thousand_cycles(context: &Context) -> Verdict {
     const SIZE: usize = 4096;
-    let buffer = context.buffer(SIZE as u64)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, SIZE))?;
-    let stream = context.device().create_stream()?;
+    let (buffer, pattern) = (context.written(SIZE)?, context.pattern());
+    let stream = context.stream()?;
     let mut found = vec![0; SIZE];
     let mut cycle = |number: u32| -> Verdict {
-        let memory = context.device().import_memory(buffer.import_request()?)?;
+        let memory = context.import_memory(&*buffer)?;
         let mapped = memory.map_buffer(0..SIZE as u64)?;
         found.fill(0);
         stream.read(&mapped, &mut found)?;
@@ -55,13 +54,13 @@ fn device_memory(context: &Context) -> Verdict {
     const SIZE: u64 = 1 << 20;
     const READ: usize = 256;
     let memory = DeviceMemory::of(context)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (mut pattern, mut found) = (context.pattern(), vec![0; READ]);
     memory.comes_back(1000, |number| {
         // New memory each time: an import alone takes none of the device's.
         let buffer = context.buffer(SIZE)?;
         buffer.write(SIZE - READ as u64, &pattern.bytes(0, READ))?;
-        let memory = context.device().import_memory(buffer.import_request()?)?;
+        let memory = context.import_memory(&*buffer)?;
         let mapped = memory.map_buffer(0..SIZE)?;
         stream.read(mapped.slice(SIZE - READ as u64..)?, &mut found)?;
         pattern.verify(0, &found, &format!("cycle {number}"))?;
@@ -75,7 +74,7 @@ fn streams(context: &Context) -> Verdict {
     let ran = Arc::new(AtomicU32::new(0));
     let mut expected = 0;
     leak_check(1000, |_| {
-        let stream = context.device().create_stream()?;
+        let stream = context.stream()?;
         let counter = ran.clone();
         stream.launch_host_function(move || {
             counter.fetch_add(1, Ordering::SeqCst);
@@ -88,7 +87,7 @@ fn streams(context: &Context) -> Verdict {
 }
 
 fn events(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.synchronize()?;
     // So many that a leak of a few dozen bytes each shows in resident memory.
     leak_check(200_000, |number| {

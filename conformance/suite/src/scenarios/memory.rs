@@ -11,33 +11,29 @@ use crate::scenario::scenarios;
 use crate::system::handle_limit;
 
 scenarios! {
-    "memory.read_device_local", Any, "The device reads what the exporter wrote to device-local memory.",
-        read_device_local,
-        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory");
-    "memory.write_device_local", Any, "The exporter reads what the device wrote to device-local memory.",
-        write_device_local,
-        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory");
-    "memory.read_host_visible", Any, "The device reads what the exporter wrote to host-visible memory.",
-        read_host_visible, needs [exporter HostVisible],
-        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write");
-    "memory.write_host_visible", Any, "The exporter reads what the device wrote to host-visible memory.",
-        write_host_visible, needs [exporter HostVisible],
-        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write");
+    "memory.read_device_local", Any, "The device reads the exporter's data in device-local memory.",
+        |context| read_from(context, spec(Placement::DeviceLocal)), mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory");
+    "memory.write_device_local", Any, "The exporter reads the device's data in device-local memory.",
+        |context| write_to(context, spec(Placement::DeviceLocal)), mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory");
+    "memory.read_host_visible", Any, "The device reads the exporter's data in host-visible memory.",
+        |context| read_from(context, spec(Placement::HostVisible)), needs [exporter HostVisible], mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write");
+    "memory.write_host_visible", Any, "The exporter reads the device's data in host-visible memory.",
+        |context| write_to(context, spec(Placement::HostVisible)), needs [exporter HostVisible], mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write");
     "memory.round_trip", Any, "Data goes back and forth 20 times, changed by each side.", round_trip,
         mirrors("intel/llvm: vulkan_interop/buffer_usm");
     "memory.dedicated", Any, "A dedicated allocation works in both directions.", dedicated, needs [exporter Dedicated];
-    "memory.fill", Any, "Byte and word fills by the device arrive at the exporter.", fill;
+    "memory.fill", Any, "The exporter sees the device's fills with bytes and words.", fill;
     "memory.copy_between_imports", Any, "The device copies from one import to another.", copy_between_imports;
-    "memory.kernel_reads", Any, "A kernel counts no mismatch in what the exporter wrote, and one that was planted.",
+    "memory.kernel_reads", Any, "A kernel counts no mismatch in the exporter's data, and one after one byte is changed.",
         kernel_reads, needs [Kernels],
         mirrors("OpenCL-CTS: test_buffer_single_queue; intel/llvm: vulkan_interop/vulkan_sycl_buffer");
-    "memory.kernel_writes", Any, "The exporter reads what kernels wrote and incremented.", kernel_writes,
+    "memory.kernel_writes", Any, "The exporter reads words that kernels wrote and incremented.", kernel_writes,
         needs [Kernels], mirrors("OpenCL-CTS: test_buffer_single_queue; intel/llvm: vulkan_interop/vulkan_sycl_buffer");
-    "memory.import_twice", Any, "One allocation imported twice is the same memory.", import_twice,
+    "memory.import_twice", Any, "An allocation imported twice is the same memory.", import_twice,
         mirrors("OpenCL-CTS: test_buffer_multiImport_sameCtx");
-    "memory.two_devices", Any, "One allocation imported by the device opened twice is the same memory.", two_devices,
+    "memory.two_devices", Any, "An allocation imported by the device opened twice is the same memory.", two_devices,
         mirrors("OpenCL-CTS: test_buffer_multiImport_diffCtx");
-    "memory.many_imports", Any, "200 imports live at once and none sees another's data.", many_imports,
+    "memory.many_imports", Any, "200 imports are alive at once, each with its own data.", many_imports,
         mirrors("ONNX Runtime: MultipleMemoryImports");
 }
 
@@ -46,9 +42,9 @@ const SIZE: usize = 1 << 20;
 fn read_from(context: &Context, spec: BufferSpec) -> Verdict {
     let buffer = context.exporter()?.buffer(spec)?;
     let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for pattern in [context.pattern(), context.pattern().other()] {
-        buffer.write(0, &pattern.bytes(0, SIZE))?;
+        buffer.put(pattern)?;
         pattern.verify(0, &context.read(&stream, &mapped)?, "what the exporter wrote")?;
     }
     Ok(())
@@ -57,7 +53,7 @@ fn read_from(context: &Context, spec: BufferSpec) -> Verdict {
 fn write_to(context: &Context, spec: BufferSpec) -> Verdict {
     let buffer = context.exporter()?.buffer(spec)?;
     let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for pattern in [context.pattern(), context.pattern().other()] {
         stream.write(&mapped, &pattern.bytes(0, SIZE))?;
         verify_exported(&*buffer, pattern, "what the device wrote")?;
@@ -66,9 +62,7 @@ fn write_to(context: &Context, spec: BufferSpec) -> Verdict {
 }
 
 fn verify_exported(buffer: &dyn ExportedBuffer, pattern: crate::pattern::Pattern, what: &str) -> Verdict {
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
-    pattern.verify(0, &found, what)
+    buffer.verify(pattern, what)
 }
 
 fn spec(placement: Placement) -> BufferSpec {
@@ -100,12 +94,11 @@ fn dedicated(context: &Context) -> Verdict {
 }
 
 fn round_trip(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
-    let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.shared(SIZE)?;
+    let stream = context.stream()?;
     let mut pattern = context.pattern();
     for round in 0..10 {
-        buffer.write(0, &pattern.bytes(0, SIZE))?;
+        buffer.put(pattern)?;
         pattern.verify(0, &context.read(&stream, &mapped)?, &format!("round {round}, to the device"))?;
         pattern = pattern.other();
         stream.write(&mapped, &pattern.bytes(0, SIZE))?;
@@ -116,9 +109,8 @@ fn round_trip(context: &Context) -> Verdict {
 }
 
 fn fill(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
-    let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.shared(SIZE)?;
+    let stream = context.stream()?;
     stream.fill(&mapped, 0xa5)?;
     stream.fill_u32(mapped.slice(4096..8192)?, 0x0102_0304)?;
     stream.fill(mapped.slice(10_001..10_004)?, 0x5a)?;
@@ -138,10 +130,10 @@ fn fill(context: &Context) -> Verdict {
 fn copy_between_imports(context: &Context) -> Verdict {
     let (source, target) = (context.buffer(SIZE as u64)?, context.buffer(SIZE as u64)?);
     let pattern = context.pattern();
-    source.write(0, &pattern.bytes(0, SIZE))?;
+    source.put(pattern)?;
     target.write(0, &vec![0; SIZE])?;
     let (from, to) = (context.import(&*source)?, context.import(&*target)?);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.copy(&to, &from)?;
     stream.synchronize()?;
     verify_exported(&*target, pattern, "the copy")?;
@@ -153,7 +145,7 @@ fn kernel_reads(context: &Context) -> Verdict {
     let (buffer, counter) = (context.buffer(SIZE as u64)?, context.buffer(4096)?);
     let pattern = context.pattern();
     let (mapped, count) = (context.import(&*buffer)?, context.import(&*counter)?);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let verify = module.kernel(VERIFY_PATTERN.name)?;
     let words = SIZE as u64 / 4;
     for planted in [0_u8, 1] {
@@ -178,7 +170,7 @@ fn kernel_writes(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
     let pattern = context.pattern();
     let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let words = SIZE as u64 / 4;
     let config = LaunchConfig::linear(words);
     let args = [KernelArg::from(&mapped), KernelArg::U64(words), KernelArg::U32(pattern.seed())];
@@ -202,7 +194,7 @@ fn import_twice(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
     let pattern = context.pattern();
     let (first, second) = (context.import(&*buffer)?, context.import(&*buffer)?);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.write(&first, &pattern.bytes(0, SIZE))?;
     drop(first);
     pattern.verify(0, &context.read(&stream, &second)?, "what the first import wrote")?;
@@ -215,7 +207,7 @@ fn two_devices(context: &Context) -> Verdict {
     let pattern = context.pattern();
     let here = context.import(&*buffer)?;
     let there = again.import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
-    let (stream_here, stream_there) = (context.device().create_stream()?, again.create_stream()?);
+    let (stream_here, stream_there) = (context.stream()?, again.create_stream()?);
     stream_here.write(&here, &pattern.bytes(0, SIZE))?;
     pattern.verify(0, &context.read(&stream_there, &there)?, "what the first device wrote")?;
     // The two do not mix, although they are the same hardware.
@@ -232,12 +224,12 @@ fn many_imports(context: &Context) -> Verdict {
     if limit < 2000 {
         return Err(Stop::Skipped(format!("needs about 1,000 descriptors; this process may have {limit} (ulimit -n)")));
     }
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut live = Vec::new();
     for index in 0..COUNT {
         let buffer = context.buffer(4096)?;
         let pattern = crate::pattern::Pattern::new(context.pattern().seed().wrapping_add(index));
-        buffer.write(0, &pattern.bytes(0, 4096))?;
+        buffer.put(pattern)?;
         live.push((context.import(&*buffer)?, buffer, pattern));
     }
     for (index, (mapped, _, pattern)) in live.iter().enumerate() {

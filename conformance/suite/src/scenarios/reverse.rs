@@ -13,12 +13,12 @@ use crate::scenario::scenarios;
 
 scenarios! {
     all need [ExportableMemory, exporter Imports];
-    "reverse.read", Any, "The other API reads what the device wrote to memory that the device exported.", read;
-    "reverse.write", Any, "The device reads what the other API wrote to memory that the device exported.", write;
+    "reverse.read", Any, "The other API reads the device's data in memory that the device exported.", read;
+    "reverse.write", Any, "The device reads the other API's data in memory that the device exported.", write;
     "reverse.round_trip", Any, "Data goes back and forth 10 times in memory that the device exported.", round_trip,
         mirrors("cuda-samples: simpleVulkanMMAP");
-    "reverse.freed_first", Any, "The other API keeps memory whose device has freed it.", freed_first;
-    "reverse.cycles", Any, "200 cycles of allocating, exporting and importing leak nothing.", cycles;
+    "reverse.freed_first", Any, "The other API keeps memory that the device has freed.", freed_first;
+    "reverse.cycles", Any, "200 cycles of allocation, export and import leak nothing.", cycles;
 }
 
 const SIZE: usize = 1 << 20;
@@ -33,20 +33,18 @@ fn shared(context: &Context) -> Verdict<(ExportableMemory, Box<dyn BufferAccess>
 }
 
 fn device_writes(context: &Context, memory: &ExportableMemory, pattern: Pattern) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     Ok(stream.write(memory.slice(..SIZE as u64)?, &pattern.bytes(0, SIZE))?)
 }
 
 fn device_reads(context: &Context, memory: &ExportableMemory, pattern: Pattern, what: &str) -> Verdict {
     let mut found = vec![0; SIZE];
-    context.device().create_stream()?.read(memory.slice(..SIZE as u64)?, &mut found)?;
+    context.stream()?.read(memory.slice(..SIZE as u64)?, &mut found)?;
     pattern.verify(0, &found, what)
 }
 
 fn other_reads(imported: &dyn BufferAccess, pattern: Pattern, what: &str) -> Verdict {
-    let mut found = vec![0; SIZE];
-    imported.read(0, &mut found)?;
-    pattern.verify(0, &found, what)
+    imported.verify(pattern, what)
 }
 
 fn read(context: &Context) -> Verdict {
@@ -90,7 +88,7 @@ fn freed_first(context: &Context) -> Verdict {
 }
 
 fn cycles(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     leak_check(200, |round| {
         let (memory, imported) = shared(context)?;
         let value = round.to_le_bytes()[0] | 1;

@@ -17,13 +17,13 @@ use crate::system;
 
 scenarios! {
     "semaphore.cross_process_timeline", Any,
-        "A stream of another process and this one take 200 turns on one buffer, the data verified each time.",
+        "Streams of two processes take 200 turns on one buffer, with the data verified each time.",
         cross_process_timeline, needs [timeline semaphores, exporter TimelineSemaphores];
     "semaphore.cross_process_binary", Any, "A binary semaphore orders streams of two processes.", cross_process_binary,
         needs [binary semaphores, exporter BinarySemaphores];
     "semaphore.peer_killed", Any,
-        "A wait for a process that was killed times out instead of hanging, and the semaphore still works.",
-        peer_killed, needs [timeline semaphores, exporter TimelineSemaphores], own_process;
+        "A wait for a killed process times out instead of hanging, and the semaphore still works.", peer_killed,
+        needs [timeline semaphores, exporter TimelineSemaphores], own_process;
 }
 
 pub(super) const ROLES: &[(&str, Role)] =
@@ -41,9 +41,8 @@ fn send_semaphore(channel: &Channel, what: &str, semaphore: &dyn ExportedSemapho
 
 fn cross_process_timeline(context: &Context) -> Verdict {
     let (exported, timeline) = import_timeline(context, 0)?;
-    let buffer = context.buffer(SIZE as u64)?;
-    let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.shared(SIZE)?;
+    let stream = context.stream()?;
     let peer = context.spawn_peer("take-turns")?;
     let request = buffer.import_request()?;
     let handle = system::of_memory(request.handle());
@@ -74,7 +73,7 @@ fn take_turns(context: &Context, channel: &Channel) -> Verdict {
     let mapped = memory.map_buffer(0..SIZE as u64)?;
     let (_, handle) = channel.receive_handle("timeline")?;
     let timeline = context.device().import_semaphore(request::semaphore(context.exporter()?.sent_timeline(handle)))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for turn in 0..TURNS {
         stream.wait(&[timeline.wait_value(2 * turn + 1)])?;
         stream.synchronize_timeout(PATIENCE)?;
@@ -92,7 +91,7 @@ fn take_turns(context: &Context, channel: &Channel) -> Verdict {
 
 fn cross_process_binary(context: &Context) -> Verdict {
     let (exported, semaphore) = import_binary(context)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let peer = context.spawn_peer("signal-binary")?;
     send_semaphore(peer.channel(), "binary", &*exported)?;
     peer.channel().receive("ready")?;
@@ -111,7 +110,7 @@ fn cross_process_binary(context: &Context) -> Verdict {
 fn signal_binary(context: &Context, channel: &Channel) -> Verdict {
     let (_, handle) = channel.receive_handle("binary")?;
     let semaphore = context.device().import_semaphore(request::semaphore(system::binary_semaphore(handle)))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     channel.send("ready", 0, &[])?;
     for _ in 0..50 {
         channel.receive("signal")?;
@@ -123,7 +122,7 @@ fn signal_binary(context: &Context, channel: &Channel) -> Verdict {
 
 fn peer_killed(context: &Context) -> Verdict {
     let (exported, timeline) = import_timeline(context, 0)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let peer = context.spawn_peer("signal-once-and-hang")?;
     send_semaphore(peer.channel(), "timeline", &*exported)?;
     peer.channel().receive("waiting")?;
@@ -143,7 +142,7 @@ fn peer_killed(context: &Context) -> Verdict {
 fn signal_once_and_hang(context: &Context, channel: &Channel) -> Verdict {
     let (_, handle) = channel.receive_handle("timeline")?;
     let timeline = context.device().import_semaphore(request::semaphore(context.exporter()?.sent_timeline(handle)))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.signal(&[timeline.signal_value(1)])?;
     stream.synchronize()?;
     // Killed while it waits, which is when a process holds most.

@@ -6,12 +6,12 @@ use crate::scenario::scenarios;
 use crate::system::available_memory;
 
 scenarios! {
-    "size.1_byte", Any, "One byte goes both ways.", one_byte;
-    "size.page_less_1", Any, "4,095 bytes go both ways.", page_less_one;
-    "size.2_mib_plus_1", Any, "2 MiB and one byte go both ways.", two_mib_plus_one;
+    "size.1_byte", Any, "One byte goes both ways.", |context| both_ways(context, 1);
+    "size.page_less_1", Any, "4,095 bytes go both ways.", |context| both_ways(context, 4095);
+    "size.2_mib_plus_1", Any, "2 MiB and one byte go both ways.", |context| both_ways(context, (2 << 20) + 1);
     "size.past_4_gib", Any,
-        "Of memory of more than 4 GiB the beginning, the end, and what lies around 2 and 4 GiB go both ways, each its \
-         own.", past_four_gib, alone, within(120);
+        "The beginning, the end, and the ranges around 2 and 4 GiB of a larger allocation go both ways, each distinct.",
+        past_four_gib, alone, within(120);
     "size.1_gib", Any, "1 GiB goes both ways, every byte checked.", one_gib, alone, within(120);
 }
 
@@ -19,7 +19,7 @@ fn both_ways(context: &Context, size: u64) -> Verdict {
     const CHUNK: u64 = 64 << 20;
     let buffer = context.buffer(size)?;
     let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (there, back) = (context.pattern(), context.pattern().other());
     // In chunks, so that this process needs little memory beside the buffer itself.
     let mut bytes = vec![0; usize::try_from(size.min(CHUNK)).unwrap_or(0)];
@@ -48,18 +48,6 @@ fn both_ways(context: &Context, size: u64) -> Verdict {
     Ok(())
 }
 
-fn one_byte(context: &Context) -> Verdict {
-    both_ways(context, 1)
-}
-
-fn page_less_one(context: &Context) -> Verdict {
-    both_ways(context, 4095)
-}
-
-fn two_mib_plus_one(context: &Context) -> Verdict {
-    both_ways(context, (2 << 20) + 1)
-}
-
 fn one_gib(context: &Context) -> Verdict {
     const NEEDED: u64 = 2 << 30;
     let available = available_memory()?;
@@ -76,8 +64,8 @@ fn past_four_gib(context: &Context) -> Verdict {
     const PART: u64 = 64 << 10;
     const SIZE: u64 = (4 << 30) + (1 << 20) + 1;
     let buffer = context.buffer(SIZE)?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    let (mapped, stream) = (memory.map_buffer(0..SIZE)?, context.device().create_stream()?);
+    let memory = context.import_memory(&*buffer)?;
+    let (mapped, stream) = (memory.map_buffer(0..SIZE)?, context.stream()?);
     // Each 32 bits' worth of bytes from another, where there are as many.
     let starts = [0, (2 << 30) - PART / 2, (4 << 30) - PART / 2, SIZE - PART];
     let bytes = 64 << 10;

@@ -10,10 +10,10 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "threads.import_map_free", Any,
-        "8 threads import, map, write, verify and free at once, 200 times each, beside one that opens and closes files.",
+        "8 threads import, map, write, verify and free 200 times each, beside a thread that opens and closes files.",
         import_map_free, alone;
-    "threads.other_thread", Any, "Objects made on one thread work and end on another.", other_thread;
-    "threads.one_stream", Any, "8 threads enqueue on one stream, and every piece of work arrives.", one_stream;
+    "threads.other_thread", Any, "Objects created on one thread work and end on another.", other_thread;
+    "threads.one_stream", Any, "8 threads enqueue on one stream, and all work arrives.", one_stream;
 }
 
 const SIZE: usize = 16 << 10;
@@ -27,11 +27,11 @@ fn import_map_free(context: &Context) -> Verdict {
     }
     let before = ResourceSnapshot::take()?;
     let work = |buffer: &dyn ExportedBuffer, thread: u32| -> Verdict {
-        let stream = context.device().create_stream()?;
+        let stream = context.stream()?;
         for round in 0..200 {
             let pattern = Pattern::new(context.pattern().seed() ^ (thread << 16) ^ round);
             // Made by the exporter, which need not be fast with threads.
-            let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
+            let mapped = context.import(&*buffer)?;
             stream.write(&mapped, &pattern.bytes(0, SIZE))?;
             pattern.verify(0, &context.read(&stream, &mapped)?, &format!("thread {thread}, round {round}"))?;
         }
@@ -64,30 +64,24 @@ pub(super) fn join<T>(handle: std::thread::ScopedJoinHandle<'_, Verdict<T>>) -> 
 }
 
 fn other_thread(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, SIZE))?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
+    let (buffer, pattern) = (context.written(SIZE)?, context.pattern());
+    let memory = context.import_memory(&*buffer)?;
     std::thread::scope(|scope| {
         join(scope.spawn(|| {
             let mapped = memory.map_buffer(0..SIZE as u64)?;
-            let stream = context.device().create_stream()?;
+            let stream = context.stream()?;
             pattern.verify(0, &context.read(&stream, &mapped)?, "data on another thread")?;
             stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
             Ok(memory.close()?)
         }))
     })?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
-    pattern.other().verify(0, &found, "what the other thread wrote")
+    buffer.verify(pattern.other(), "what the other thread wrote")
 }
 
 fn one_stream(context: &Context) -> Verdict {
     const ROUNDS: u64 = 512;
-    let buffer = context.buffer(SIZE as u64)?;
-    buffer.write(0, &[0; SIZE])?;
-    let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.zeroed(SIZE)?;
+    let stream = context.stream()?;
     let (stream, mapped) = (&stream, &mapped);
     let part = SIZE as u64 / u64::from(THREADS);
     std::thread::scope(|scope| -> Verdict {

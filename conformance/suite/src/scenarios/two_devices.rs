@@ -11,9 +11,8 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "identity.second_device_pending", None,
-        "Two devices, each with work pending on a mapping: mappings of both are dropped meanwhile, by other threads. All work \
-         arrives, and nothing blocks for ever.", pending,
-        needs [second device, ExportableMemory, StreamMemoryOperations32];
+        "Mappings of two devices with pending work are dropped by other threads; all work completes, and nothing hangs.",
+        pending, needs [second device, ExportableMemory, StreamMemoryOperations32];
 }
 
 const SIZE: u64 = 64 << 10;

@@ -22,22 +22,24 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "d3d.fence", None,
-        "A queue of Direct3D 12 and a stream take 200 turns on one buffer by an imported fence, each finding the other's data.",
+        "A queue of Direct3D 12 and a stream take 200 turns on one buffer, ordered by an imported fence; each finds the \
+         other's data.",
         by_handle, needs [memory D3d12Resource, semaphore D3d12Fence],
         mirrors("CUDA C++ Programming Guide: Direct3D 12 interoperability, synchronisation objects");
-    "d3d.fence_by_name", None, "The same with a fence that is imported by its name.", by_name,
+    "d3d.fence_by_name", None, "The same turns are ordered by a fence that is imported by name.", by_name,
         needs [memory D3d12Resource, semaphore D3d12Fence, NamedSemaphores];
     "d3d.fence_timeline.native", None,
-        "A fence of Direct3D 12 is a timeline: a queue and a stream take 200 turns by it, imported by the driver.",
-        native, needs [memory D3d12Resource, semaphore D3d12Fence];
-    "d3d.fence_timeline.bridge", None, "The same, its values carried by a thread of the host.", bridge,
+        "A queue and a stream take 200 turns, ordered by a Direct3D 12 fence that the driver imports as a timeline.", native,
+        needs [memory D3d12Resource, semaphore D3d12Fence];
+    "d3d.fence_timeline.bridge", None,
+        "A queue and a stream take 200 turns, ordered by a Direct3D 12 fence whose values a host thread carries.", bridge,
         needs [memory D3d12Resource, StreamMemoryOperations64];
     "d3d.fence_11", None,
-        "A context of Direct3D 11 and a stream take 100 turns on one buffer by an imported fence, and each waits for the \
-         other.", eleven, needs [memory D3d11Resource, semaphore D3d11Fence];
+        "A context of Direct3D 11 and a stream take 100 turns on one buffer, ordered by an imported fence.", eleven,
+        needs [memory D3d11Resource, semaphore D3d11Fence];
     "d3d.fence_11_timeline", None,
-        "A fence of Direct3D 11 is a timeline that the driver imports; that the host cannot signal it is a typed error.",
-        eleven_timeline, needs [memory D3d11Resource, semaphore D3d11Fence];
+        "A Direct3D 11 fence works as a native timeline; a signal by the host is a typed error.", eleven_timeline,
+        needs [memory D3d11Resource, semaphore D3d11Fence];
 }
 
 const TURNS: u64 = 200;
@@ -46,7 +48,7 @@ const TURNS: u64 = 200;
 fn shared(context: &Context) -> Verdict<(Gpu12, ExportableResource, MappedBuffer)> {
     let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
     let buffer = ExportableResource::buffer(gpu.interop(), SIZE as u64, ResourceFlags::empty())?;
-    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
+    let mapped = context.import(&*buffer)?;
     gpu.write(buffer.resource(), 0, &[0; SIZE])?;
     Ok((gpu, buffer, mapped))
 }
@@ -77,10 +79,10 @@ fn turns(
     request: SemaphoreImport,
 ) -> Verdict {
     let semaphore = context.device().import_semaphore(request)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let timeline: Arc<dyn ExporterTimeline> = Arc::new(fence.clone());
     let at = |value| Point { timeline: &timeline, value };
-    let (log, pattern) = (context.device().create_stream()?, context.pattern());
+    let (log, pattern) = (context.stream()?, context.pattern());
     for turn in 0..TURNS {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
         // Told first, so that it has to wait.
@@ -119,8 +121,8 @@ fn timeline(context: &Context, strategy: TimelineStrategy) -> Verdict {
     let timeline = Timeline::with_strategy(context.device(), fence.clone(), strategy)?;
     ensure_eq!(timeline.strategy(), strategy, "the strategy");
     let at = |value| Point { timeline: &fence, value };
-    let (stream, pattern) = (context.device().create_stream()?, context.pattern());
-    let copy = context.device().create_stream()?;
+    let (stream, pattern) = (context.stream()?, context.pattern());
+    let copy = context.stream()?;
     for turn in 0..TURNS {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
         stream.wait_timeline(&timeline, theirs)?;
@@ -140,7 +142,7 @@ fn timeline(context: &Context, strategy: TimelineStrategy) -> Verdict {
 fn shared11(context: &Context) -> Verdict<(Gpu11, d3d11::ExportableResource, MappedBuffer)> {
     let gpu = open11(context, &[Sharing::NtHandle])?;
     let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
-    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
+    let mapped = context.import(&*buffer)?;
     Ok((gpu, buffer, mapped))
 }
 
@@ -148,7 +150,7 @@ fn eleven(context: &Context) -> Verdict {
     let (gpu, buffer, mapped) = shared11(context)?;
     let fence = d3d11::ExportableFence::new(gpu.interop(), 0)?;
     let semaphore = context.device().import_semaphore(fence.import_request()?)?;
-    let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+    let (stream, pattern) = (context.stream()?, context.pattern());
     for turn in 0..100 {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
         let data = pattern.bytes(turn * SIZE as u64, SIZE);
@@ -179,7 +181,7 @@ fn eleven_timeline(context: &Context) -> Verdict {
     let own = d3d11::ExportableFence::new(gpu.interop(), 0)?;
     let fence: Arc<dyn ExporterTimeline> = Arc::new(own.clone());
     let timeline = Timeline::with_strategy(context.device(), fence.clone(), TimelineStrategy::Native)?;
-    let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+    let (stream, pattern) = (context.stream()?, context.pattern());
     for turn in 0..100 {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
         stream.wait_timeline(&timeline, theirs)?;

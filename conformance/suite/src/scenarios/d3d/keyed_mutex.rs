@@ -20,22 +20,22 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "d3d.keyed_mutex", None,
-        "A context and a stream hand a buffer to and fro 100 times by a keyed mutex, by NT and KMT handle, every byte checked.",
-        hand_over,
-        needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11KeyedMutex, semaphore D3d11KeyedMutexKmt],
+        "A context and a stream hand a buffer over 100 times by a keyed mutex, by NT and KMT handle; every byte is checked.",
+        hand_over, needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11KeyedMutex,
+            semaphore D3d11KeyedMutexKmt],
         mirrors("CUDA C++ Programming Guide: Direct3D 11 interoperability, keyed mutex");
-    "d3d.keyed_mutex_by_name", None, "The same by the name of the resource.", by_name,
+    "d3d.keyed_mutex_by_name", None, "The same turns work with the mutex of a resource imported by name.", by_name,
         needs [memory D3d11Resource, semaphore D3d11KeyedMutex, NamedMemory, NamedSemaphores];
     "d3d.keyed_mutex_timeout", None,
-        "A key that never comes is a typed error in time, and nothing is acquired: the key that does come is, afterwards.",
-        timeout,
-        needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11KeyedMutex, semaphore D3d11KeyedMutexKmt];
+        "A wait for a key that is never released times out with a typed error and acquires nothing; the released key is \
+         acquired afterwards.",
+        timeout, needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11KeyedMutex,
+            semaphore D3d11KeyedMutexKmt];
     "d3d.keyed_mutex_without_end", None,
-        "A wait without end ends with the release of the stream, not before, and finds what the stream wrote.",
-        without_end,
+        "An unbounded wait ends with the stream's release, not before, and finds the stream's data.", without_end,
         needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11KeyedMutex, semaphore D3d11KeyedMutexKmt];
     "d3d.keyed_mutex_abandoned", None,
-        "A mutex whose holder is gone is a typed error at once, not a wait, and not taken for acquired.", abandoned,
+        "A mutex whose holder has ended is a typed error at once, and does not count as acquired.", abandoned,
         needs [memory D3d11Resource, semaphore D3d11KeyedMutex];
 }
 
@@ -54,7 +54,7 @@ impl Shared {
         need_mutexes(context, &[sharing])?;
         let gpu = open11(context, &[sharing])?;
         let buffer = buffer11(&gpu, SIZE, sharing)?;
-        let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
+        let mapped = context.import(&*buffer)?;
         Ok(Self { gpu, mutex: buffer.keyed_mutex()?, mapped })
     }
 
@@ -73,7 +73,7 @@ impl Shared {
     /// The context has even keys, the stream odd ones.
     fn turns(&self, context: &Context, request: SemaphoreImport) -> Verdict {
         let semaphore = context.device().import_semaphore(request)?;
-        let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+        let (stream, pattern) = (context.stream()?, context.pattern());
         for turn in 0..TURNS {
             let (here, there) = (2 * turn, 2 * turn + 1);
             // Told first, so that it has to wait for its turn.
@@ -138,7 +138,7 @@ fn timeout(context: &Context) -> Verdict {
     for sharing in KINDS {
         let shared = Shared::new(context, sharing)?;
         let semaphore = context.device().import_semaphore(shared.mutex.import_request()?)?;
-        let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+        let (stream, pattern) = (context.stream()?, context.pattern());
         // Free, but with another key; then held by the stream; then released with a third.
         in_time(&shared, 7, Duration::from_millis(60))?;
         stream.wait(&[semaphore.acquire_key(0, Some(PATIENCE))])?;
@@ -165,7 +165,7 @@ fn without_end(context: &Context) -> Verdict {
     for sharing in KINDS {
         let shared = Shared::new(context, sharing)?;
         let semaphore = context.device().import_semaphore(shared.mutex.import_request()?)?;
-        let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+        let (stream, pattern) = (context.stream()?, context.pattern());
         stream.wait(&[semaphore.acquire_key(0, Some(PATIENCE))])?;
         stream.synchronize_timeout(PATIENCE)?;
         let (mutex, (acquired, waits)) = (shared.mutex.clone(), mpsc::channel());

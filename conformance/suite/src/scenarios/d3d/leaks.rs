@@ -13,11 +13,12 @@ use crate::scenario::scenarios;
 scenarios! {
     "d3d.10000_cycles", None,
         "10,000 cycles of export, import, data and close of a heap, a committed resource and a fence of Direct3D 12 leave \
-         handles, mappings and memory as they were, and close nothing twice.", twelve,
-        needs [memory D3d12Heap, memory D3d12Resource, semaphore D3d12Fence], alone, within(240);
-    "d3d.10000_cycles_11", None, "The same with a buffer of Direct3D 11, its keyed mutex and a fence.", eleven,
-        needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11Fence, semaphore D3d11KeyedMutex, semaphore D3d11KeyedMutexKmt],
-        alone, within(240);
+         handles, mappings and memory as before, and close no handle twice.",
+        cycles12, needs [memory D3d12Heap, memory D3d12Resource, semaphore D3d12Fence], alone, within(240);
+    "d3d.10000_cycles_11", None,
+        "10,000 such cycles of a Direct3D 11 buffer, its keyed mutex and a fence leave handles, mappings and memory as before.",
+        cycles11, needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11Fence, semaphore D3d11KeyedMutex,
+            semaphore D3d11KeyedMutexKmt], alone, within(240);
 }
 
 fn twelve(context: &Context) -> Verdict {
@@ -25,7 +26,7 @@ fn twelve(context: &Context) -> Verdict {
     let gpu = open12(context, &kinds)?;
     let heap = ExportableHeap::new(gpu.interop(), &HeapOptions::new(1, HeapContents::Buffers))?;
     let resource = ExportableResource::buffer(gpu.interop(), 1, ResourceFlags::empty())?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let placed = heap.place_buffer(0, 1, ResourceFlags::empty())?;
     leak_check(10_000, |number| {
         // What is exported and never imported is closed by its request.
@@ -54,14 +55,14 @@ fn eleven(context: &Context) -> Verdict {
     let sharings = [sharing, Sharing::KmtKeyedMutex];
     need_mutexes(context, &sharings)?;
     let gpu = open11(context, &sharings)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     leak_check(10_000, |number| {
         // By NT and KMT handle in turn: the second must not be closed, the first must.
         let sharing = if number % 2 == 0 { sharing } else { Sharing::KmtKeyedMutex };
         let buffer = buffer11(&gpu, 1, sharing)?;
         let mutex = buffer.keyed_mutex()?;
         drop(buffer.import_request()?);
-        let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..1)?;
+        let mapped = context.import_memory(&*buffer)?.map_buffer(0..1)?;
         let semaphore = context.device().import_semaphore(mutex.import_request()?)?;
         let fence = d3d11::ExportableFence::new(gpu.interop(), 0)?;
         let fenced = context.device().import_semaphore(fence.import_request()?)?;

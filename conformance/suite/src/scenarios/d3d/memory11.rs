@@ -13,21 +13,22 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "d3d.buffer_11", None,
-        "Buffers of Direct3D 11 by NT and KMT handle, with and without a keyed mutex, are imported dedicated, with their \
-         data both ways.", buffers, needs [memory D3d11Resource, memory D3d11ResourceKmt],
+        "Buffers of Direct3D 11 by NT and KMT handle, with and without a keyed mutex, import as dedicated; data goes both \
+         ways.",
+        buffers, needs [memory D3d11Resource, memory D3d11ResourceKmt],
         mirrors("CUDA C++ Programming Guide: Direct3D 11 interoperability, importing memory objects");
-    "d3d.buffer_11_by_name", None, "A buffer of Direct3D 11 is imported by the name it was shared under.", by_name,
+    "d3d.buffer_11_by_name", None, "A buffer of Direct3D 11 imports by the name that it was shared under.", by_name,
         needs [memory D3d11Resource, NamedMemory];
     "d3d.texture_11", None,
-        "Textures of Direct3D 11 by NT and KMT handle are mapped as arrays, every texel in both directions, \
-         as far as the device has arrays of their format.", textures,
-        needs [memory D3d11Resource, memory D3d11ResourceKmt, MappedMipmappedArray],
+        "Textures of Direct3D 11 by NT and KMT handle map as arrays, every texel in both directions, for the formats that \
+         the device supports.",
+        textures, needs [memory D3d11Resource, memory D3d11ResourceKmt, MappedMipmappedArray],
         mirrors("cuda-samples: simpleD3D11Texture");
 }
 
 fn buffers(context: &Context) -> Verdict {
     let gpu = open11(context, &Sharing::ALL)?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     for sharing in Sharing::ALL {
         let buffer = buffer11(&gpu, SIZE, sharing)?;
         // A new one is as if released with 0.
@@ -57,7 +58,7 @@ fn by_name(context: &Context) -> Verdict {
     let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?;
     // The import keeps the memory.
     drop(kept);
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     gpu.write(buffer.resource(), &pattern.bytes(0, SIZE))?;
     gpu.read(buffer.resource(), SIZE)?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
@@ -73,7 +74,7 @@ fn textures(context: &Context) -> Verdict {
     const SHARINGS: [Sharing; 2] = [Sharing::NtHandle, Sharing::Kmt];
     const EXTENT: (u64, u32, u16) = (67, 45, 1);
     let gpu = open11(context, &SHARINGS)?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     let mut mapped_some = false;
     for (format, texel) in [
         (DxgiFormat::R8G8B8A8_UNORM, 4),

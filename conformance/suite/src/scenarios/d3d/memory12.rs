@@ -14,16 +14,15 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "d3d.heap_of_two_buffers", None,
-        "Two buffers on a heap of Direct3D 12 are mapped at their offsets, data both ways, and what lies between them stays.",
-        heap, needs [memory D3d12Heap],
+        "Two buffers on a heap of Direct3D 12 map at their offsets; data goes both ways, and the bytes between stay.", heap,
+        needs [memory D3d12Heap],
         mirrors("CUDA C++ Programming Guide: Direct3D 12 interoperability, importing memory objects");
     "d3d.committed_resource", None,
-        "A committed resource is imported dedicated, as the library says by itself, with its data both ways.",
-        committed, needs [memory D3d12Resource], mirrors("intel/llvm: dx12_interop");
+        "A committed resource imports as dedicated, which its request states; data goes both ways.", committed,
+        needs [memory D3d12Resource], mirrors("intel/llvm: dx12_interop");
     "d3d.resource_by_name", None,
-        "A committed resource and a heap are imported by the name they were shared under; the name ends with \
-         the last that has it open.", named, needs [memory D3d12Heap, memory D3d12Resource, NamedMemory],
-        mirrors("cuda-samples: simpleD3D12");
+        "A committed resource and a heap import by the name that they were shared under; the name ends with its last user.",
+        named, needs [memory D3d12Heap, memory D3d12Resource, NamedMemory], mirrors("cuda-samples: simpleD3D12");
 }
 
 /// What `D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT` is.
@@ -40,7 +39,7 @@ fn heap(context: &Context) -> Verdict {
     let request = heap.import_request()?;
     ensure!(!request.is_dedicated(), "a heap is no dedicated allocation");
     let memory = context.device().import_memory(request)?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     // The whole heap, so that what lies between is seen too.
     let whole = memory.map_buffer(0..size)?;
     stream.fill(&whole, 0x11)?;
@@ -66,7 +65,7 @@ fn heap(context: &Context) -> Verdict {
 
 fn committed(context: &Context) -> Verdict {
     let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     for size in [1, 4096, 4097, 1 << 20] {
         let buffer = ExportableResource::buffer(gpu.interop(), size as u64, ResourceFlags::empty())?;
         let request = buffer.import_request()?;
@@ -74,7 +73,7 @@ fn committed(context: &Context) -> Verdict {
         ensure!(request.size() >= size as u64, "{} bytes for {size}", request.size());
         // Without that, no driver takes it: refused before one sees it.
         let not = context.device().import_memory(request::with_dedicated(buffer.import_request()?, false));
-        crate::scenarios::refused(not, &[ErrorKind::InvalidArgument], "a committed resource that is not dedicated")?;
+        crate::scenarios::rejected(not, &[ErrorKind::InvalidArgument], "a committed resource that is not dedicated")?;
         let mapped = context.device().import_memory(request)?.map_buffer(0..size as u64)?;
         gpu.write(buffer.resource(), 0, &pattern.bytes(0, size))?;
         pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
@@ -89,7 +88,7 @@ fn committed(context: &Context) -> Verdict {
 
 fn named(context: &Context) -> Verdict {
     let gpu = open12(context, &[MemoryHandleKind::D3d12Resource, MemoryHandleKind::D3d12Heap])?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     let (of_buffer, of_heap) = (name("buffer")?, name("heap")?);
     let buffer = ExportableResource::buffer(gpu.interop(), SIZE as u64, ResourceFlags::empty())?;
     let (kept, request) = buffer.import_request_by_name(&of_buffer)?;

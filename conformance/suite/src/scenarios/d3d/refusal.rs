@@ -11,15 +11,16 @@ use crate::ensure;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::scenario::scenarios;
-use crate::scenarios::{expect_error, refused, refused_semaphore};
+use crate::scenarios::{expect_error, rejected};
 
 scenarios! {
     "d3d.foreign_adapter", None,
-        "Memory and fences of another adapter, or of another node of it, are refused with both identities before the driver \
-         sees them, and come back.", foreign, needs [memory D3d12Resource, memory D3d11Resource];
+        "Memory and fences of another adapter or node are rejected before the driver is called, with both identities, and \
+         the handles come back.",
+        foreign, needs [memory D3d12Resource, memory D3d11Resource];
     "d3d.bad_requests", None,
-        "Buffers of no bytes, fences at the greatest value, names of what has none, and signals that go back are refused.",
-        bad, needs [memory D3d12Resource, memory D3d11ResourceKmt];
+        "Empty buffers, fences at the greatest value, names for unnamed objects and decreasing signals are rejected.", bad,
+        needs [memory D3d12Resource, memory D3d11ResourceKmt];
 }
 
 /// The same, but for the LUID and the node mask.
@@ -38,7 +39,7 @@ fn foreign(context: &Context) -> Verdict {
     for stranger in strangers(gpu.interop().identity())? {
         let request = request::memory_with(buffer.export()?, buffer.size(), true);
         let result = context.device().import_memory(request.exported_by(stranger.clone()));
-        let (error, request) = refused(result, &[ErrorKind::DeviceMismatch], "memory of another device")?;
+        let (error, request) = rejected(result, &[ErrorKind::DeviceMismatch], "memory of another device")?;
         ensure!(error.code().is_none(), "a driver was asked: {error}");
         let both = error.mismatch().map(|both| both.exporter.luid);
         ensure!(both == Some(stranger.luid), "the exporter is not named: {error}");
@@ -48,7 +49,7 @@ fn foreign(context: &Context) -> Verdict {
 
         let request = request::semaphore(fence.export()?).exported_by(stranger.clone());
         let result = context.device().import_semaphore(request);
-        let request = refused_semaphore(result, &[ErrorKind::DeviceMismatch], "a fence of another device")?;
+        let (_, request) = rejected(result, &[ErrorKind::DeviceMismatch], "a fence of another device")?;
         context.device().import_semaphore(request::semaphore(request.into_handle()))?;
 
         let device = gpu.interop().device();

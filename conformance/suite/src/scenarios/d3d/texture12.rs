@@ -14,9 +14,9 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "d3d.texture_12", None,
-        "Committed textures of Direct3D 12, of two and three dimensions, with layers and mip levels, are mapped as arrays, \
-         every texel in both directions, as far as the device has arrays of their format.", textures,
-        needs [memory D3d12Resource, MappedMipmappedArray],
+        "Committed textures of Direct3D 12 of two and three dimensions, with layers and mip levels, map as arrays, every \
+         texel in both directions, for the formats that the device supports.",
+        textures, needs [memory D3d12Resource, MappedMipmappedArray],
         mirrors("CUDA C++ Programming Guide: Direct3D 12 interoperability, mapping mipmapped arrays");
 }
 
@@ -39,7 +39,7 @@ const SHAPES: [Shape; 3] = [
 
 fn textures(context: &Context) -> Verdict {
     let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut mapped_some = false;
     for (dimension, (width, height, depth), levels) in SHAPES {
         for (format, texel) in FORMATS {

@@ -5,7 +5,7 @@ use gpu_interop::{
     Device, ErrorKind, ExternalMemory, Feature, MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle,
 };
 
-use super::super::{refused, refused_semaphore};
+use super::super::rejected;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
@@ -14,18 +14,17 @@ use crate::system::objects;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "import.win32_name_unknown", None,
-        "A name that nothing has is a typed error that says the name, and the request comes back with it.", unknown,
-        needs [memory OpaqueWin32];
+    all need [memory OpaqueWin32];
+    "import.win32_name_unknown", None, "An unknown name is a typed error that contains it, and the request comes back.",
+        unknown;
     "import.win32_name_of_event", None,
-        "A name that something else has is a typed error that says the name, and the request comes back with it.",
-        of_an_event, needs [memory OpaqueWin32];
+        "The name of another object is a typed error that contains it, and the request comes back.", of_an_event;
     "import.win32_names", None,
-        "Shared memory imports by names of every sort, blanks, every alphabet and half characters among them, with the right \
-         data.", every_sort, needs [memory OpaqueWin32, NamedMemory];
+        "Shared memory imports by names with blanks, any alphabet and unpaired surrogates, with the right data.",
+        every_sort, needs [NamedMemory];
     "import.win32_name_ends", None,
-        "An import by name keeps the object while it lives; a name whose object is closed is a typed error, and nothing is \
-         left of the object.", ends, needs [memory OpaqueWin32, NamedMemory];
+        "An import by name keeps the object alive; the name of a closed object is a typed error, and the object is gone.",
+        ends, needs [NamedMemory];
 }
 
 const SIZE: u32 = 0x1_0000;
@@ -49,7 +48,7 @@ fn request(name: &ObjectName) -> MemoryImport {
 /// Imports what has this name as memory and as a semaphore; both must be refused.
 fn refuse(context: &Context, name: &ObjectName, what: &str) -> Verdict {
     let (device, text) = (context.device(), format!("{name:?}"));
-    let (error, request) = refused(device.import_memory(request(name)), kinds(device), what)?;
+    let (error, request) = rejected(device.import_memory(request(name)), kinds(device), what)?;
     ensure!(error.to_string().contains(&text), "the text does not say the name {text}: {error}");
     ensure_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(name), "the name that came back");
     for make in [SemaphoreHandle::OpaqueWin32, SemaphoreHandle::TimelineWin32] {
@@ -61,7 +60,7 @@ fn refuse(context: &Context, name: &ObjectName, what: &str) -> Verdict {
         let says = failure.as_ref().is_some_and(|failure| failure.to_string().contains(&text));
         ensure!(says, "the text does not say the name {text}: {failure:?}");
         let result = failure.map_or_else(|| Err(Stop::Failed(format!("{what} was accepted"))), Ok)?;
-        let request = refused_semaphore(Err(result), &REFUSED, what)?;
+        let (_, request) = rejected(Err(result), &REFUSED, what)?;
         ensure_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(name), "the name that came back");
     }
     Ok(())
@@ -99,7 +98,7 @@ fn import(context: &Context, name: &ObjectName) -> Verdict<ExternalMemory> {
 }
 
 fn every_sort(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let pattern = context.pattern().bytes(0, crate::image::length(SIZE.into())?);
     let mut names = Vec::new();
     for text in
@@ -135,7 +134,7 @@ fn every_sort(context: &Context) -> Verdict {
 }
 
 fn ends(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for round in 0..50 {
         let name = name(&format!("ends {round}"))?;
         let section = objects::section(Some(&name), SIZE)?;

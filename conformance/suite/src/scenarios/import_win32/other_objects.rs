@@ -10,7 +10,7 @@ use gpu_interop::{
     ErrorKind, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle, SemaphoreHandleKind,
 };
 
-use super::super::{expect_error, refused, refused_semaphore};
+use super::super::{expect_error, rejected};
 use super::{Kept, KeptSemaphore, came_back, handle_of, memory_of, object, semaphore_of};
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
@@ -22,28 +22,30 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "import.win32_no_handle", None, "0 and INVALID_HANDLE_VALUE cannot become handles.", no_handle;
     "import.win32_closed", None,
-        "The number of a closed handle is refused before the driver sees it, and comes back; nobody closes it again.",
+        "The number of a closed handle is rejected before the driver is called, comes back, and is not closed again.",
         closed, needs [memory OpaqueWin32];
-    "import.win32_file", None, "A file on disk is refused before the driver sees it, and comes back unread.", file;
-    "import.win32_pipe", None, "Both ends of a pipe are refused before the driver sees them, and come back unread.",
-        pipe;
-    "import.win32_null_device", None, "A device that is no GPU's is refused before the driver sees it, and comes back.",
-        null_device;
-    "import.win32_process", None, "A process is refused before the driver sees it, and comes back.", process;
-    "import.win32_thread", None, "A thread is refused before the driver sees it, and comes back.", thread;
-    "import.win32_event", None, "An event is refused and comes back as it was, nobody having waited for it.", event;
-    "import.win32_mutex", None, "A mutex is refused and comes back.", mutex;
-    "import.win32_system_semaphore", None, "A semaphore of the system is refused and comes back with its count.",
+    "import.win32_file", None, "A regular file is rejected before the driver is called, and comes back unread.", file;
+    "import.win32_pipe", None, "Both ends of a pipe are rejected before the driver is called, and come back unread.", pipe;
+    "import.win32_null_device", None, "The null device is rejected before the driver is called, and comes back.",
+        |context| refuse(context, File::open("NUL")?, By::Library, "the null device").map(drop);
+    "import.win32_process", None, "A process is rejected before the driver is called, and comes back.",
+        |context| refuse(context, objects::this_process()?, By::Library, "a process").map(drop);
+    "import.win32_thread", None, "A thread is rejected before the driver is called, and comes back.",
+        |context| refuse(context, objects::this_thread()?, By::Library, "a thread").map(drop);
+    "import.win32_event", None, "An event is rejected and comes back in the same state.", event;
+    "import.win32_mutex", None, "A mutex is rejected and comes back.",
+        |context| refuse(context, objects::mutex()?, By::Either, "a mutex").map(drop);
+    "import.win32_system_semaphore", None, "A semaphore of the system is rejected and comes back with its count.",
         system_semaphore;
     "import.win32_memory_as_semaphore", Any,
-        "Memory declared as a semaphore does no harm: a typed error and the handle, or an import that can be closed.",
+        "Memory declared as a semaphore is harmless: a typed error and the handle, or an import that can be closed.",
         memory_as_semaphore, needs [semaphore OpaqueWin32];
     "import.win32_semaphore_as_memory", Any,
-        "A semaphore declared as memory does no harm: a typed error and the handle, or an import that can be closed.",
+        "A semaphore declared as memory is harmless: a typed error and the handle, or an import that can be closed.",
         semaphore_as_memory, needs [memory OpaqueWin32, exporter BinarySemaphores];
     "import.win32_other_kinds", None,
-        "Kinds of NT, name and KMT handle that the device does not import are refused before the driver sees them, and come \
-         back.", other_kinds;
+        "NT, name and KMT handles of unsupported kinds are rejected before the driver is called, and come back.",
+        other_kinds;
 }
 
 const MEMORY: [MemoryHandleKind; 4] = [
@@ -85,7 +87,7 @@ fn refuse(context: &Context, handle: impl Into<OwnedHandle>, by: By, what: &str)
     let mut asked = 0;
     for kind in MEMORY.into_iter().filter(|kind| capabilities.memory(*kind).is_supported()) {
         let request = request::memory_with(memory_of(kind, object(handle))?, 4096, kind.requires_dedicated());
-        let (error, request) = refused(context.device().import_memory(request), by.kinds(), what)?;
+        let (error, request) = rejected(context.device().import_memory(request), by.kinds(), what)?;
         ensure!(by == By::Either || error.code().is_none(), "the driver was asked about {what}, as {kind}: {error}");
         ensure!(error.to_string().contains("4096"), "the text does not name the size: {error}");
         handle = came_back(handle_of(request.into_handle().into_win32())?, number, &witness, what)?;
@@ -93,7 +95,7 @@ fn refuse(context: &Context, handle: impl Into<OwnedHandle>, by: By, what: &str)
     }
     for kind in SEMAPHORES.into_iter().filter(|kind| capabilities.semaphore(*kind).is_supported()) {
         let result = context.device().import_semaphore(request::semaphore(semaphore_of(kind, object(handle))?));
-        let request = refused_semaphore(result, by.kinds(), what)?;
+        let (_, request) = rejected(result, by.kinds(), what)?;
         handle = came_back(handle_of(request.into_handle().into_win32())?, number, &witness, what)?;
         asked += 1;
     }
@@ -260,7 +262,7 @@ fn other_kinds(context: &Context) -> Verdict {
         }
         asked += 1;
         let request = request::memory_with(handle, 4096, kind.requires_dedicated());
-        let (error, request) = refused(device.import_memory(request), &[ErrorKind::Unsupported], "memory")?;
+        let (error, request) = rejected(device.import_memory(request), &[ErrorKind::Unsupported], "memory")?;
         ensure!(error.code().is_none(), "the driver was asked about {kind}: {error}");
         ensure_eq!(format!("{:?}", request.handle()), text, "the handle that came back");
     }
@@ -271,7 +273,7 @@ fn other_kinds(context: &Context) -> Verdict {
         }
         asked += 1;
         let result = device.import_semaphore(request::semaphore(handle));
-        let request = refused_semaphore(result, &[ErrorKind::Unsupported], "a semaphore")?;
+        let (_, request) = rejected(result, &[ErrorKind::Unsupported], "a semaphore")?;
         ensure_eq!(format!("{:?}", request.handle()), text, "the handle that came back");
     }
     if asked == 0 {

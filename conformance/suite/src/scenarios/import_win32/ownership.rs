@@ -6,7 +6,7 @@ use gpu_interop::{ErrorKind, MemoryImport};
 
 use super::super::identity::somewhere_else;
 use super::super::import_request::{resized, works};
-use super::super::{refused, refused_semaphore};
+use super::super::rejected;
 use super::{Kept, KeptSemaphore, SIZE, came_back, handle_of, object, semaphore_of};
 use crate::context::Context;
 use crate::leak_check::{ResourceSnapshot, leak_check};
@@ -19,22 +19,23 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.win32_kept_handle", Any,
-        "A handle of the caller's stays open and of the same object while duplicates of it are imported, mapped, refused and \
-         closed; it then imports with the right data.", kept;
+        "The caller's handle stays open and of the same object while duplicates are imported, mapped, rejected and closed; \
+         it then imports with the right data.",
+        kept;
     "import.win32_failure_keeps_handle", Any,
-        "After every kind of failure the very handle comes back, open and of the same object; it then imports with the right \
-         data.", failure;
+        "Every kind of failed import returns the same handle, open and of the same object; it then imports with the right \
+         data.",
+        failure;
     "import.win32_success_closes_once", Any,
-        "A success closes the request's handle, and nothing closes its number again: who gets it next keeps it.",
-        closes_once;
+        "A successful import closes the request's handle once: the number's next owner keeps it.", closes_once;
     "import.win32_many_imports", Any,
-        "One object imports 64 times; what is written through one is seen through all that are left, and at the end as many \
-         handles are open as before.", many;
+        "One object imports 64 times; writes through one import are visible through all others, and as many handles are \
+         open at the end as before.",
+        many;
     "import.win32_10000_cycles", Any,
-        "10,000 imports of one object, each closed, leave handles, views and memory as they were.", cycles, within(240);
+        "10,000 imports of one object, each closed, leave handles, views and memory as before.", cycles, within(240);
     "import.win32_kept_semaphores", Any,
-        "The handles of semaphores stay the caller's likewise, and 1,000 imports of each that the device takes \
-         leave nothing behind.", semaphores;
+        "The caller keeps the handles of semaphores, and 1,000 imports of each supported kind leak nothing.", semaphores;
 }
 
 /// A request that fails.
@@ -93,7 +94,7 @@ fn kept(context: &Context) -> Verdict {
     for failure in failures(kept.size) {
         match context.device().import_memory(failure.change(kept.request()?)) {
             Ok(memory) if failure.may_succeed => memory.close()?,
-            result => drop(refused(result, failure.kinds, failure.what)?),
+            result => drop(rejected(result, failure.kinds, failure.what)?),
         }
         kept.check(&format!("after {} was tried", failure.what))?;
     }
@@ -113,7 +114,7 @@ fn failure(context: &Context) -> Verdict {
                 context.leave_out(format!("{}, which the driver accepts", failure.what));
                 return works(context, kept.request()?);
             }
-            result => refused(result, failure.kinds, failure.what)?.1,
+            result => rejected(result, failure.kinds, failure.what)?.1,
         };
         let handle = came_back(handle_of(back.into_handle().into_win32())?, number, &kept.witness, failure.what)?;
         request = kept.request_with(handle, kept.size)?;
@@ -236,7 +237,7 @@ fn semaphores(context: &Context) -> Verdict {
         let number = handle.as_raw_handle();
         let foreign = request::semaphore(semaphore_of(kept.kind, object(handle))?).exported_by(somewhere_else());
         let foreign = context.device().import_semaphore(foreign);
-        let request = refused_semaphore(foreign, &[ErrorKind::DeviceMismatch], "another device's semaphore")?;
+        let (_, request) = rejected(foreign, &[ErrorKind::DeviceMismatch], "another device's semaphore")?;
         drop(came_back(handle_of(request.into_handle().into_win32())?, number, &kept.witness, "a refused semaphore")?);
         ensure!(!is_open(number), "the handle that came back is open after its end");
         leak_check(1000, |_| Ok(context.device().import_semaphore(kept.request()?)?.close()?))?;

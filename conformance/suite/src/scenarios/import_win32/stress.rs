@@ -20,8 +20,8 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.win32_stress", Any,
-        "Thousands of failing and succeeding imports on several threads close no handle of another thread, and leave none of \
-         their own.", stress;
+        "Thousands of failing and succeeding imports on several threads close no handle of another thread and leak none.",
+        stress;
 }
 
 const IMPORTERS: usize = 3;

@@ -7,7 +7,7 @@ use gpu_interop::{ErrorKind, MemoryHandle, SemaphoreHandle};
 use rustix::event::epoll;
 
 use super::super::import_fd::{descriptor, refuse};
-use super::super::{expect_error, refused_semaphore};
+use super::super::{expect_error, rejected};
 use super::{Rows, before_the_driver};
 use crate::context::Context;
 use crate::ensure_eq;
@@ -20,10 +20,11 @@ use crate::scenario::scenarios;
 scenarios! {
     all need [driver RawCalls];
     "misbehaviour.descriptors", None,
-        "Numbers that are not open, /dev/null and directories: refused by name, where the driver answers 'unknown' and \
-         closes what it was given.", descriptors, needs [memory OpaqueFd];
+        "Numbers that are not open, /dev/null and directories are rejected by name; the driver alone reports 'unknown' and \
+         closes the descriptor.",
+        descriptors, needs [memory OpaqueFd];
     "misbehaviour.close_twice", None,
-        "After a failure that the driver closes the descriptor of, nothing is closed twice and nothing leaks.",
+        "After a failure for which the driver closes the descriptor, nothing is closed twice and nothing leaks.",
         close_twice, needs [semaphore OpaqueFd];
 }
 
@@ -65,7 +66,7 @@ fn close_twice(context: &Context) -> Verdict {
             let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
             let witness = rustix::fs::fstat(&object)?;
             let imported = context.device().import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(object)));
-            let request = refused_semaphore(imported, &[ErrorKind::ImportRejected], "an epoll descriptor")?;
+            let (_, request) = rejected(imported, &[ErrorKind::ImportRejected], "an epoll descriptor")?;
             let found = rustix::fs::fstat(descriptor(request.into_handle().into_fd())?)?;
             ensure_eq!((found.st_dev, found.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
         }

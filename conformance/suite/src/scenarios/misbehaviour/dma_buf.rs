@@ -6,7 +6,7 @@ use gpu_interop::handle::{FdKind, classify_fd};
 use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryImport};
 
 use super::super::import_fd::{descriptor, harmless, memfd};
-use super::super::refused;
+use super::super::rejected;
 use super::{Rows, in_words};
 use crate::context::Context;
 use crate::ensure_eq;
@@ -18,7 +18,7 @@ use crate::scenario::scenarios;
 scenarios! {
     all need [driver RawCalls];
     "misbehaviour.dma_buf", None,
-        "A dma-buf of the driver itself is refused with a typed error where the driver does not import it, and comes back.",
+        "The driver's own dma-buf is rejected with a typed error by a driver that cannot import it, and comes back.",
         dma_buf, needs [memory OpaqueFd],
         mirrors("hip-tests contract: VmmHandle_GetHandleForAddressRange_DmaBufFd_IsQueryableWhenSupported");
 }
@@ -33,7 +33,7 @@ fn dma_buf(context: &Context) -> Verdict {
         let library = || {
             let request = request::memory(MemoryHandle::DmaBufFd(memfd(SIZE)?), SIZE);
             let kinds = [ErrorKind::Unsupported, ErrorKind::InvalidArgument];
-            let (error, request) = refused(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
+            let (error, request) = rejected(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
             let fd = descriptor(request.into_handle().into_fd())?;
             ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "what came back");
             Ok(format!("{}; the descriptor came back open", in_words(&error)))

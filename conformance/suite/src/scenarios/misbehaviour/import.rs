@@ -4,7 +4,7 @@ use gpu_interop::handle::KmtHandle;
 use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport};
 
 use super::super::import_request::{SIZE, prepared, resized, works};
-use super::super::refused;
+use super::super::rejected;
 use super::{Rows, before_the_driver, in_words};
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
@@ -16,10 +16,11 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     all need [driver RawCalls];
     "misbehaviour.import_request", Any,
-        "A size of 0, unknown flags, unknown and foreign kinds: refused before the driver or impossible to say, and the \
-         handle still imports.", request, mirrors("hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters");
+        "A size of 0, unknown flags and unknown or foreign kinds are rejected before the driver is called, or have no type; \
+         the handle still imports.",
+        request, mirrors("hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters");
     "misbehaviour.import_size", Any,
-        "Sizes that the driver accepts: impossible ones are refused, and no byte outside the allocation can be mapped.",
+        "Sizes that the driver alone accepts: impossible ones are rejected, and no byte outside the allocation can be mapped.",
         size;
 }
 
@@ -35,7 +36,7 @@ fn request(context: &Context) -> Verdict {
     let raw = rows.with_memory(&import(OPAQUE_FD, 0, 0), &request)?;
     let library = || {
         let result = context.device().import_memory(resized(request, 0));
-        let (error, request) = refused(result, &[ErrorKind::InvalidArgument], "a size of 0")?;
+        let (error, request) = rejected(result, &[ErrorKind::InvalidArgument], "a size of 0")?;
         works(context, resized(request, size))?;
         Ok(format!("{}; the handle came back and imports", before_the_driver(&error)?))
     };
@@ -49,7 +50,8 @@ fn request(context: &Context) -> Verdict {
     let raw = rows.with_memory(&import(OPAQUE_WIN32, size, 0), &buffer.import_request()?)?;
     let library = || {
         let request = request::memory(MemoryHandle::OpaqueWin32Kmt(KmtHandle::new(0x1234)?), size);
-        let (error, _) = refused(context.device().import_memory(request), &[ErrorKind::Unsupported], "a Win32 handle")?;
+        let (error, _) =
+            rejected(context.device().import_memory(request), &[ErrorKind::Unsupported], "a Win32 handle")?;
         before_the_driver(&error)
     };
     rows.row("import a descriptor as a Win32 handle", raw, library())?;
@@ -70,7 +72,7 @@ fn size(context: &Context) -> Verdict {
     let raw = rows.with_memory(&import(u64::MAX, flags), &buffer.import_request()?)?;
     let library = || {
         let result = context.device().import_memory(resized(buffer.import_request()?, u64::MAX));
-        let (error, request) = refused(result, &[ErrorKind::InvalidArgument], "a size of 2^64 - 1")?;
+        let (error, request) = rejected(result, &[ErrorKind::InvalidArgument], "a size of 2^64 - 1")?;
         works(context, resized(request, size))?;
         Ok(format!("{}; the handle came back and imports", before_the_driver(&error)?))
     };
@@ -81,7 +83,7 @@ fn size(context: &Context) -> Verdict {
     let library = || {
         let memory = context.device().import_memory(resized(buffer.import_request()?, size / 2))?;
         let mapped = memory.map_buffer(0..(size / 2).min(SIZE))?;
-        let stream = context.device().create_stream()?;
+        let stream = context.stream()?;
         context.pattern().verify(0, &context.read(&stream, &mapped)?, "the half that was imported")?;
         let beyond = super::super::expect_error(
             memory.map_buffer(size / 2..size / 2 + 1),
@@ -118,7 +120,7 @@ fn excess(context: &Context, request: MemoryImport) -> Verdict<String> {
                 "the kind of the refusal: {error}"
             );
             let mapped = memory.map_buffer(0..SIZE)?;
-            let stream = context.device().create_stream()?;
+            let stream = context.stream()?;
             context.pattern().verify(0, &context.read(&stream, &mapped)?, "the part that exists")?;
             Ok(format!(
                 "accepted; what is there has the right data, the excess cannot be mapped ({})",

@@ -10,8 +10,9 @@ use crate::scenario::scenarios;
 scenarios! {
     all need [driver RawCalls];
     "misbehaviour.native_memory", None,
-        "512 MiB that the driver exported itself: imported as native memory they work, wherever the driver dies of importing \
-         them as another API's.", native, needs [ExportableMemory];
+        "512 MiB exported by the driver itself import as native memory; importing them as another API's memory crashes \
+         some drivers.",
+        native, needs [ExportableMemory];
 }
 
 /// From here on the driver dies, on hosts with two GPUs: bytes.

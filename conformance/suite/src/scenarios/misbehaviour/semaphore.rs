@@ -16,10 +16,10 @@ use crate::scenario::scenarios;
 scenarios! {
     all need [driver RawCalls];
     "misbehaviour.timeline_backwards", Any,
-        "A smaller timeline value is refused before the driver, which would let the counter go backwards.", backwards,
-        needs [semaphore TimelineFd, exporter TimelineSemaphores];
+        "A smaller timeline value is rejected before the driver is called; the driver alone decreases the counter.",
+        backwards, needs [semaphore TimelineFd, exporter TimelineSemaphores];
     "misbehaviour.semaphore_batches", Any,
-        "Batches of nothing are refused before the driver; NULL semaphores, which kill it, cannot be said.", batches,
+        "Empty batches are rejected before the driver is called; NULL semaphores, which crash it, have no type.", batches,
         needs [semaphore TimelineFd, exporter TimelineSemaphores],
         mirrors("hip-tests contract: SignalSemaphoreNullHandle, WaitSemaphoreNullHandle");
 }
@@ -43,7 +43,7 @@ fn backwards(context: &Context) -> Verdict {
 
     let library = || {
         let (exported, timeline) = import_timeline(context, 0)?;
-        let stream = context.device().create_stream()?;
+        let stream = context.stream()?;
         stream.signal(&[timeline.signal_value(10)])?;
         let refusal = stream.signal(&[timeline.signal_value(5)]);
         let error = expect_error(refusal, ErrorKind::InvalidArgument, "a step back")?;
@@ -62,7 +62,7 @@ fn backwards(context: &Context) -> Verdict {
 fn batches(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
     let timeline = context.exporter()?.timeline_semaphore(1)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let keep = RawCall::KeepSemaphore { kind: TIMELINE_FD };
     rows.with_semaphore(&keep, &timeline.export()?)?;
 

@@ -15,13 +15,13 @@ use crate::scenario::scenarios;
 
 scenarios! {
     all need [driver RawCalls];
-    "misbehaviour.memory_as_semaphore", Any, "A memory descriptor relabelled as a semaphore does no harm.",
+    "misbehaviour.memory_as_semaphore", Any, "A memory descriptor relabelled as a semaphore is harmless.",
         memory_as_semaphore, needs [semaphore OpaqueFd];
-    "misbehaviour.semaphore_as_memory", Any, "A semaphore descriptor relabelled as memory does no harm.",
+    "misbehaviour.semaphore_as_memory", Any, "A semaphore descriptor relabelled as memory is harmless.",
         semaphore_as_memory, needs [semaphore OpaqueFd, exporter BinarySemaphores];
-    "misbehaviour.semaphore_sorts", Any, "A timeline relabelled as a binary semaphore, and the reverse, do no harm.",
-        semaphore_sorts,
-        needs [semaphore OpaqueFd, semaphore TimelineFd, exporter BinarySemaphores, exporter TimelineSemaphores];
+    "misbehaviour.semaphore_kinds", Any, "A timeline relabelled as a binary semaphore, and the reverse, are harmless.",
+        semaphore_kinds, alias("misbehaviour.semaphore_sorts"), needs [semaphore OpaqueFd, semaphore TimelineFd,
+            exporter BinarySemaphores, exporter TimelineSemaphores];
 }
 
 /// What the library makes of a descriptor under a wrong label: it imports and ends, or comes back.
@@ -68,7 +68,7 @@ fn semaphore_as_memory(context: &Context) -> Verdict {
     rows.end()
 }
 
-fn semaphore_sorts(context: &Context) -> Verdict {
+fn semaphore_kinds(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
     let exporter = context.exporter()?;
     let timeline = exporter.timeline_semaphore(0)?;

@@ -16,21 +16,22 @@ use crate::scenarios::expect_error;
 scenarios! {
     all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.fence_misuse", None,
-        "A wait for a cleared fence or another object's, a fence of another module, one set for an object that is not \
-         deterministic, and fences in graphs are refused; a fence that should have been filled is cleared.", misuse;
+        "Waits for cleared or foreign fences, foreign modules, fences set on an object that is not deterministic, and fences \
+         in graphs are rejected; a fence whose signal failed is cleared.",
+        misuse;
     "nvsci.unasked_use", None,
-        "A signal or wait of a device or the CPU that no attribute list of its own asked for is refused before the driver is \
-         asked; one that was asked for works.", unasked;
+        "A signal or wait that no attribute list requested is rejected before the driver is called; a requested one works.",
+        unasked;
     "nvsci.drop_with_work_pending", None,
-        "Buffers, objects, fences and modules are dropped while a stream still uses them; the work ends well, and nothing is \
-         freed before it.", drop_pending, needs [HostFunctions];
+        "Pending work completes after its buffers, objects, fences and modules were dropped.", drop_pending,
+        needs [HostFunctions];
 }
 
 fn misuse(context: &Context) -> Verdict {
     let rig = Rig::open(context)?;
     let (object, other) =
         (rig.device_signals(context, SyncOptions::default())?, rig.device_signals(context, SyncOptions::default())?);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut fence = rig.syncs.fence();
     let wait = object.wait(&stream, &fence, MemSync::Skip);
     expect_error(wait, ErrorKind::InvalidArgument, "a wait for a cleared fence")?;
@@ -82,7 +83,7 @@ fn unasked(context: &Context) -> Verdict {
     let (options, signal, wait) = (SyncOptions::default(), NvSciSyncUse::SIGNAL, NvSciSyncUse::WAIT);
     let device = |uses| rig.for_device(context, uses, options);
     let cpu = |uses| SyncAttributeList::for_cpu(&rig.syncs, uses, options);
-    let (stream, limit) = (context.device().create_stream()?, Duration::from_secs(20));
+    let (stream, limit) = (context.stream()?, Duration::from_secs(20));
     let (mut fence, mut waits) = (rig.syncs.fence(), rig.syncs.cpu_wait_context()?);
 
     // The device signals, the CPU waits.
@@ -113,7 +114,7 @@ fn drop_pending(context: &Context) -> Verdict {
     let object = rig.device_signals(context, SyncOptions::default())?;
     let (buffer, kept) = (rig.allocate(&rig.shared(4096))?, rig.allocate(&rig.shared(4096))?);
     let (mapped, target) = (import(context, &buffer)?, import(context, &kept)?);
-    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    let (first, second) = (context.stream()?, context.stream()?);
     let mut fence = rig.syncs.fence();
     let (go, held) = mpsc::channel::<()>();
     first.launch_host_function(move || {

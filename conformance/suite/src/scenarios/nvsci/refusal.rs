@@ -10,23 +10,23 @@ use super::Rig;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
-use crate::scenarios::{expect_error, refused};
+use crate::scenarios::{expect_error, rejected};
 use crate::{ensure, ensure_eq};
 
 scenarios! {
     all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.conflict", None,
-        "Lists that no buffer satisfies are a typed error that names the attributes they differ in, and lists without a size are \
-         refused; either can be used again.", conflict;
+        "Conflicting attribute lists are a typed error that names the attributes, and lists without a size are rejected; the \
+         lists stay usable.",
+        conflict;
     "nvsci.sync_conflict", None,
-        "Lists without a signaller, with two of them, or without a waiter are a typed error with the number of each.",
-        sync_conflict;
+        "Lists without a signaller, with two, or without a waiter are a typed error with both counts.", sync_conflict;
     "nvsci.foreign_gpu", None,
-        "A buffer that was made for other GPUs, or for none, is refused before the driver is asked, and comes back.",
-        foreign_gpu;
+        "A buffer for other GPUs, or for none, is rejected before the driver is called, and comes back.", foreign_gpu;
     "nvsci.bad_requests", None,
-        "Sizes of 0, alignments that are no powers of two, empty planes, too many GPUs, the cache of one GPU of two, lists named \
-         twice or of two modules, and ranges past the end are refused.", bad_requests;
+        "Empty sizes, bad alignments, empty planes, too many GPUs, repeated or foreign lists and ranges past the end are \
+         rejected.",
+        bad_requests;
 }
 
 fn conflict(context: &Context) -> Verdict {
@@ -91,14 +91,14 @@ fn foreign_gpu(context: &Context) -> Verdict {
     let other = Uuid::from_bytes(bytes).ok_or_else(|| Stop::Failed("no other UUID".into()))?;
     let buffer = rig.allocate(&BufferAttributes::raw(4096).gpu(GpuAttributes::new(other)))?;
     let result = context.device().import_memory(buffer.import_request());
-    let (error, request) = refused(result, &[ErrorKind::DeviceMismatch], "a buffer of another GPU")?;
+    let (error, request) = rejected(result, &[ErrorKind::DeviceMismatch], "a buffer of another GPU")?;
     ensure!(error.code().is_none() && error.to_string().contains(&other.to_string()), "{error}");
     ensure_eq!(request.size(), 4096, "bytes of the request that came back");
     // One for the CPU alone is no GPU's.
     let unnamed = rig.allocate(&BufferAttributes::raw(4096).cpu_access(true))?;
     ensure!(unnamed.properties().gpus().is_empty(), "GPUs that no list names: {:?}", unnamed.properties());
     let result = context.device().import_memory(unnamed.import_request());
-    let (error, _) = refused(result, &[ErrorKind::DeviceMismatch], "a buffer for which no GPU was named")?;
+    let (error, _) = rejected(result, &[ErrorKind::DeviceMismatch], "a buffer for which no GPU was named")?;
     ensure!(error.code().is_none(), "the driver was asked: {error}");
     // With both it may.
     let both = BufferAttributes::raw(4096).gpu(GpuAttributes::new(other)).gpu(GpuAttributes::new(rig.gpu));

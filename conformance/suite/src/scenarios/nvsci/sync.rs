@@ -9,6 +9,7 @@ use gpu_interop::{ErrorKind, NvSciSyncUse, Stream};
 use super::{Rig, import};
 use crate::context::Context;
 use crate::outcome::Verdict;
+use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
 use crate::{ensure, ensure_eq};
@@ -16,18 +17,19 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.signal_to_stream", None,
-        "A stream that waits for a fence sees all that another enqueued before the signal, with and without the \
-         synchronisation of memory.", to_stream, needs [HostFunctions],
+        "A stream that waits for a fence sees all work enqueued before the signal, with and without memory synchronisation.",
+        to_stream, needs [HostFunctions],
         mirrors("CUDA C++ Programming Guide: NVSCI interoperability, signalling and waiting");
     "nvsci.signal_to_cpu", None,
-        "The CPU's wait for a fence times out while the stream is held up, and then finds what the stream wrote.",
-        to_cpu, needs [HostFunctions];
-    "nvsci.cpu_to_stream", None, "A stream waits for what the CPU signals, and finds what it wrote before.", from_cpu;
+        "The CPU's wait for a fence times out while the stream is blocked, and then finds the stream's data.", to_cpu,
+        needs [HostFunctions];
+    "nvsci.cpu_to_stream", None, "A stream waits for the CPU's signal, and finds the CPU's data.", from_cpu;
     "nvsci.deterministic_fences", None,
-        "Fences made from a number and a value are reached by the signal that takes the object to that value, and the \
-         fences of signals say so; a value that the object cannot hold is refused.", deterministic;
+        "A fence made from an id and a value is reached by the signal with that value, signals report their values, and a \
+         value beyond the primitive's range is rejected.",
+        deterministic;
     "nvsci.ping_pong", None,
-        "Two streams hand a buffer to and fro 200 times by two objects, every byte of every turn checked.", ping_pong,
+        "Two streams hand a buffer over 200 times by two objects; every byte of every turn is checked.", ping_pong,
         needs [HostFunctions];
 }
 
@@ -64,7 +66,7 @@ fn to_stream(context: &Context) -> Verdict {
     let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
     let mapped = import(context, &buffer)?;
     let copy = context.device().allocate_exportable(SIZE as u64)?;
-    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    let (first, second) = (context.stream()?, context.stream()?);
     let mut fence = rig.syncs.fence();
     for (round, memory) in (1..=100_u8).zip([MemSync::Synchronize, MemSync::Skip].into_iter().cycle()) {
         // In the first of either sort the signal is held up, which a wait that does nothing would not notice.
@@ -90,7 +92,7 @@ fn to_cpu(context: &Context) -> Verdict {
     let object = rig.device_signals(context, SyncOptions::default())?;
     let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
     let mapped = import(context, &buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (mut fence, mut cpu) = (rig.syncs.fence(), rig.syncs.cpu_wait_context()?);
     // Nothing to wait for.
     cpu.wait(&fence, Duration::ZERO)?;
@@ -104,7 +106,7 @@ fn to_cpu(context: &Context) -> Verdict {
     cpu.wait(&fence, LIMIT)?;
     let mut found = vec![0; SIZE];
     buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x5a), "the fence was reached before the fill had run");
+    verify_bytes(&found, 0x5a, "the fence was reached before the fill had run")?;
     // Reached for ever, and however long the limit.
     cpu.wait(&fence, Duration::MAX)?;
     Ok(())
@@ -118,7 +120,7 @@ fn from_cpu(context: &Context) -> Verdict {
     let imported = object.import(context.device())?;
     let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
     let mapped = import(context, &buffer)?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     let mut fence = rig.syncs.fence();
     for round in 0..20_u64 {
         object.generate_fence(&mut fence)?;
@@ -139,7 +141,7 @@ fn deterministic(context: &Context) -> Verdict {
     let options = SyncOptions { deterministic_fences: true };
     let object = rig.device_signals(context, options)?;
     ensure!(object.object().has_deterministic_fences(), "the object does not know that its fences are deterministic");
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (mut made, mut signalled) = (rig.syncs.fence(), rig.syncs.fence());
     let mut cpu = rig.syncs.cpu_wait_context()?;
     ensure_eq!(made.id_and_value()?, None, "what a cleared fence says");
@@ -173,14 +175,14 @@ fn deterministic(context: &Context) -> Verdict {
         }
     }
     // A stream that is told before the signal is.
-    let (buffer, waits) = (rig.allocate(&rig.shared(4096))?, context.device().create_stream()?);
+    let (buffer, waits) = (rig.allocate(&rig.shared(4096))?, context.stream()?);
     let mapped = import(context, &buffer)?;
     made.set(object.object(), id, first + 20)?;
     object.wait(&waits, &made, MemSync::Synchronize)?;
     stream.fill(&mapped, 0x66)?;
     object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
     let found = context.read(&waits, &mapped)?;
-    ensure!(found.iter().all(|byte| *byte == 0x66), "the stream did not wait for the value");
+    verify_bytes(&found, 0x66, "the stream did not wait for the value")?;
     Ok(())
 }
 
@@ -191,7 +193,7 @@ fn ping_pong(context: &Context) -> Verdict {
     let all = BLOCK * ROUNDS as u64;
     let (buffer, other) = (rig.allocate(&rig.shared(BLOCK))?, rig.allocate(&rig.shared(all))?);
     let (mapped, copies) = (import(context, &buffer)?, import(context, &other)?);
-    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    let (first, second) = (context.stream()?, context.stream()?);
     let (mut to, mut fro) = (rig.syncs.fence(), rig.syncs.fence());
     let round = |round: u8, to: &mut Fence, fro: &mut Fence| -> Verdict {
         if round > 0 {

@@ -14,8 +14,8 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "property.slices", Any,
-        "Whatever is sliced, filled, copied, written and read, in whatever order: the whole memory is what a model of \
-         it is, and ranges that are not there are refused.", slices;
+        "Random slices, fills, copies, writes and reads leave the memory equal to a model; ranges past the end are rejected.",
+        slices;
 }
 
 const SIZE: u64 = 10_007;
@@ -63,8 +63,8 @@ fn slices(context: &Context) -> Verdict {
     /// The mapping begins at an odd byte, as do some of its slices.
     const BEFORE: u64 = 13;
     let buffer = context.buffer(BEFORE + SIZE + 5)?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    let (mapped, stream) = (memory.map_buffer(BEFORE..BEFORE + SIZE)?, context.device().create_stream()?);
+    let memory = context.import_memory(&*buffer)?;
+    let (mapped, stream) = (memory.map_buffer(BEFORE..BEFORE + SIZE)?, context.stream()?);
     check(context, "property.slices", 48, &vec(step(), 1..12), |steps| {
         let mut model = context.pattern().bytes(0, length(buffer.size())?);
         buffer.write(0, &model)?;

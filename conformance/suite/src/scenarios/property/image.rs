@@ -17,9 +17,9 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "property.images", Any,
-        "Images of whatever shape, extent, format, use and place in their memory go both ways, those that both sides \
-         have; descriptions that are wrong in whatever way are typed errors or do no harm.", images,
-        needs [MappedBuffer, exporter Images];
+        "Images of random shape, extent, format, usage and offset go both ways, where both sides support them; random \
+         malformed descriptions are typed errors or harmless.",
+        images, needs [MappedBuffer, exporter Images];
 }
 
 #[derive(Debug, Clone)]

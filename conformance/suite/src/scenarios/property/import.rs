@@ -19,9 +19,9 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "property.imports", Any,
-        "Whatever size, flag, kind and descriptor (a semaphore's too, if the exporter has some) an import has, and \
-         whatever is mapped of it: the data is right, or the error is typed and the handle comes back.", imports,
-        needs [memory OpaqueFd];
+        "Imports of random sizes, flags, kinds and descriptors (semaphores too, if the exporter has some), and random \
+         mappings: the data is right, or the error is typed and the handle comes back.",
+        imports, needs [memory OpaqueFd];
 }
 
 const SIZE: u64 = 70_001;
@@ -75,7 +75,7 @@ const UNIT: u64 = 2 << 20;
 
 fn imports(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE)?;
-    buffer.write(0, &context.pattern().bytes(0, 70_001))?;
+    buffer.put(context.pattern())?;
     let right = buffer.import_request()?;
     let (real, dedicated) = (right.size(), right.is_dedicated());
     // The first may open things that stay.
@@ -172,7 +172,7 @@ fn map(
             let known = length.min(SIZE.saturating_sub(offset));
             if known > 0 {
                 let mut found = vec![0; crate::image::length(known)?];
-                context.device().create_stream()?.read(mapped.slice(..known)?, &mut found)?;
+                context.stream()?.read(mapped.slice(..known)?, &mut found)?;
                 context.pattern().verify(offset, &found, &format!("{length} bytes mapped at {offset}"))?;
             }
             Ok(mapped.close()?)

@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{PATIENCE, check, with_all_descriptors_back};
-use crate::context::Context;
+use crate::context::{Context, import_on};
 use crate::ensure;
 use crate::exporter::ExportedBuffer;
 use crate::image::{compare, length};
@@ -14,8 +14,8 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "property.objects", Any,
-        "In whatever order things are imported, mapped, filled, closed and dropped, on streams that are idle, or busy \
-         where streams can wait: all that was enqueued is done, in order, and every descriptor is closed at the end.",
+        "Random sequences of imports, mappings, fills, closes and drops, on streams that are idle, or busy where streams can \
+         wait: all enqueued work completes in order, and every descriptor is closed at the end.",
         objects, needs [memory of this system];
 }
 
@@ -109,7 +109,7 @@ impl<'a> State<'a> {
         buffer.write(0, &model)?;
         let device = context.open_again()?;
         let stream = device.create_stream()?;
-        let gate = device.import_memory(gate_buffer.import_request()?)?.map_buffer(0..4096)?;
+        let gate = import_on(&device, &*gate_buffer)?;
         Ok(Self {
             buffer,
             gate_buffer,

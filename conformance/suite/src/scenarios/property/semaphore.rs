@@ -16,9 +16,9 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "property.semaphores", Any,
-        "Whatever batches signal and wait for, with whatever values: those that are right end with the values that a \
-         model has, and those that are wrong are refused whole.", semaphores,
-        needs [timeline semaphores, exporter TimelineSemaphores];
+        "Random batches of signals and waits: valid batches reach the values of a model, and malformed ones are rejected \
+         whole.",
+        semaphores, needs [timeline semaphores, exporter TimelineSemaphores];
 }
 
 /// Timelines of one request.
@@ -58,7 +58,7 @@ fn semaphores(context: &Context) -> Verdict {
     need_batches(context)?;
     // So that the sum of all stays below 2^64.
     let reach = context.exporter()?.timeline_reach().min(1 << 40);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     check(context, "property.semaphores", 32, &vec(batch(reach), 1..8), |batches| {
         let shared = (0..TIMELINES).map(|_| import_timeline(context, 0)).collect::<Verdict<Vec<_>>>()?;
         let mut values = [0; TIMELINES];

@@ -2,7 +2,6 @@
 
 use gpu_interop::{ErrorKind, TimelineStrategy};
 
-use super::super::cleared;
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy, let_go};
 use crate::context::{Context, PATIENCE, WATCH};
@@ -11,8 +10,7 @@ use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "abandoned",
-        "A timeline that is given up lets streams go that have many turns of it enqueued, and says why from then on.",
-        abandoned;
+        "Abandoning a timeline releases streams with many enqueued turns; later calls fail with the reason.", abandoned;
 }
 
 fn abandoned<S: Strategy>(context: &Context) -> Verdict {
@@ -20,8 +18,8 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
     const TURNS: u64 = 25;
     const REASON: &str = "the renderer is gone";
     let shared = Shared::new::<S>(context, 0)?;
-    let (buffer, mapped) = cleared(context, 2 * SIZE)?;
-    let streams = [context.device().create_stream()?, context.device().create_stream()?];
+    let (buffer, mapped) = context.zeroed(2 * SIZE)?;
+    let streams = [context.stream()?, context.stream()?];
     for turn in 0..TURNS {
         for (stream, first) in streams.iter().zip([1, 3]) {
             stream.wait_timeline(&shared.device, 4 * turn + first)?;

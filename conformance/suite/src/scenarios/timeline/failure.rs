@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, TimelineWaiter};
 
-use super::super::cleared;
 use super::super::expect_error;
 use super::{Bridge, Shared};
 use crate::context::{Context, PATIENCE, WATCH};
@@ -18,8 +17,9 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "timeline.failing_exporter.bridge", Any,
-        "An exporter whose timeline fails or panics is an error of the stream and of the timeline, and no hang; other \
-         timelines go on.", failing_exporter, needs [bridged timelines, word waits], signals_by_host;
+        "A failing or panicking exporter timeline is an error of the stream and of the timeline, not a hang; other timelines \
+         still work.",
+        failing_exporter, needs [bridged timelines, word waits], signals_by_host;
 }
 
 /// How a timeline behaves.
@@ -99,8 +99,8 @@ fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
     // On the same bridge, which must survive.
     let sound = Arc::new(Failing { timeline: context.exporter()?.timeline(0)?, behaviour: AtomicU8::new(0) });
     let sound = Shared::with::<Bridge>(context.device(), sound)?;
-    let (buffer, mapped) = cleared(context, 4096)?;
-    let (stream, other) = (context.device().create_stream()?, context.device().create_stream()?);
+    let (buffer, mapped) = context.zeroed(4096)?;
+    let (stream, other) = (context.stream()?, context.stream()?);
     other.wait_timeline(&sound.device, 1)?;
     other.fill(&mapped, 0x21)?;
     other.signal_timeline(&sound.device, 2)?;
@@ -142,12 +142,9 @@ fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
     stream.synchronize_timeout(PATIENCE)?;
     ensure_eq!(failing.timeline.value()?, 0, "the value of the timeline that failed");
 
-    let mut found = vec![0; 4096];
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0), "the other stream went on, too");
+    buffer.verify_all(0, "the other stream went on, too")?;
     sound.exporter.signal(1)?;
     sound.exporter.wait(2, PATIENCE)?;
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x21), "the other timeline does not work any more");
+    buffer.verify_all(0x21, "the other timeline does not work any more")?;
     Ok(())
 }

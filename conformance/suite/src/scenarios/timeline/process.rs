@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, TimelineStrategy};
 
-use super::super::cleared;
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy, let_go, of_turn};
 use crate::context::{Context, PATIENCE, WATCH};
@@ -17,11 +16,12 @@ use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "two_processes",
-        "The queue of an exporter in another process and a stream take 200 turns, the data verified by both.",
+        "The queue of an exporter in another process and a stream take 200 turns, with the data verified by both.",
         two_processes;
     "exporter_killed",
-        "An exporter that is killed with work on its queue is an error of its timeline in bounded time, no stream hangs that \
-         has many turns enqueued, and the data that came stays.", exporter_killed, own_process;
+        "Killing an exporter with pending work fails its timeline in bounded time, hangs no stream with many enqueued turns, \
+         and keeps its data.",
+        exporter_killed, own_process;
 }
 
 pub(super) const ROLES: &[(&str, Role)] =
@@ -69,8 +69,8 @@ fn two_processes<S: Strategy>(context: &Context) -> Verdict {
     need::<S>(context)?;
     let peer = context.spawn_peer("timeline-turns")?;
     let (mapped, shared) = import::<S>(context, peer.channel())?;
-    let (log, seen) = cleared(context, SIZE * TURNS as usize)?;
-    let stream = context.device().create_stream()?;
+    let (log, seen) = context.zeroed(SIZE * TURNS as usize)?;
+    let stream = context.stream()?;
     for turn in 0..u64::from(TURNS) {
         let here = turn * SIZE as u64;
         stream.wait_timeline(&shared.device, 2 * turn + 1)?;
@@ -110,8 +110,8 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     let peer = context.spawn_peer("timeline-frame-and-hang")?;
     let (mapped, shared) = import::<S>(context, peer.channel())?;
     shared.device.watch_process(peer.id())?;
-    let ((target, copy), (_, late)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
-    let stream = context.device().create_stream()?;
+    let ((target, copy), (_, late)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
+    let stream = context.stream()?;
     stream.wait_timeline(&shared.device, 1)?;
     stream.copy(&copy, &mapped)?;
     stream.synchronize_timeout(PATIENCE)?;
@@ -147,9 +147,7 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     ensure_eq!(stream.is_idle()?, true, "whether the stream is idle after what was refused");
     // What came before stays, and the device works.
     let pattern = of_turn(context, 1);
-    let mut found = vec![0; SIZE];
-    target.read(0, &mut found)?;
-    pattern.verify(0, &found, "the frame that the stream copied")?;
+    target.verify(pattern, "the frame that the stream copied")?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "the frame in the memory of the process that was killed")
 }
 

@@ -5,25 +5,25 @@ use std::time::{Duration, Instant};
 use gpu_interop::{MappedBuffer, TimelineStrategy};
 use gpu_interop_kernels::pattern_word;
 
-use super::super::cleared;
 use super::{Shared, Strategy, by_strategy};
 use crate::context::{Context, PATIENCE};
+use crate::ensure;
 use crate::exporter::ExportedBuffer;
 use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::system;
-use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "dependencies",
-        "64 timelines on 16 streams with random dependencies, every stream enqueued whole before what it waits for, end \
-         with every task's data.", dependencies, many_streams;
-    "chain",
-        "16 streams, each of which waits for the one made after it, pass a value on from the last to the first, with its \
-         data.", chain, many_streams;
+        "64 timelines on 16 streams with random dependencies, each stream enqueued before the work it waits for, complete \
+         with every task's data.",
+        dependencies, many_streams;
+    "chain", "16 streams, each waiting for the next one, pass a value with its data from the last to the first.", chain,
+        many_streams;
     "create_and_destroy",
-        "8 threads make, use and drop timelines 100 times each, then devices too, 50 times: descriptors, threads and \
-         mappings are as before.", create_and_destroy, alone;
+        "8 threads create, use and drop timelines 100 times each, then devices 50 times; descriptors, threads and mappings \
+         are as before.",
+        create_and_destroy, alone;
 }
 
 /// Numbers that depend on a seed.
@@ -77,12 +77,12 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
     let tasks = tasks(context.pattern().seed());
     let gate = Shared::new::<S>(context, 0)?;
     let timelines = (0..TIMELINES).map(|_| Shared::new::<S>(context, 0)).collect::<Verdict<Vec<_>>>()?;
-    let (buffer, mapped) = cleared(context, TASKS * CELL)?;
+    let (buffer, mapped) = context.zeroed(TASKS * CELL)?;
     let part = |task: usize, number: usize| {
         let start = (task * CELL + number * PART) as u64;
         mapped.slice(start..start + PART as u64)
     };
-    let streams = (0..STREAMS).map(|_| context.device().create_stream()).collect::<gpu_interop::Result<Vec<_>>>()?;
+    let streams = context.streams(STREAMS)?;
     let byte = |task: usize| context.pattern().byte(task as u64);
     for (number, stream) in streams.iter().enumerate() {
         // Nothing runs before everything is enqueued.
@@ -130,9 +130,9 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
 fn chain<S: Strategy>(context: &Context) -> Verdict {
     const CELL: usize = 64;
     let links = (0..=STREAMS).map(|_| Shared::new::<S>(context, 0)).collect::<Verdict<Vec<_>>>()?;
-    let (buffer, mapped) = cleared(context, CELL * (STREAMS + 1))?;
+    let (buffer, mapped) = context.zeroed(CELL * (STREAMS + 1))?;
     let cell = |number: usize| mapped.slice((number * CELL) as u64..((number + 1) * CELL) as u64);
-    let streams = (0..STREAMS).map(|_| context.device().create_stream()).collect::<gpu_interop::Result<Vec<_>>>()?;
+    let streams = context.streams(STREAMS)?;
     for (number, stream) in streams.iter().enumerate() {
         stream.wait_timeline(&links[number + 1].device, 1)?;
         stream.copy(cell(number)?, cell(number + 1)?)?;
@@ -161,11 +161,11 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     const CYCLES: u64 = 100;
     /// The stacks and heaps that the C library keeps for the threads of streams and bridges; not something a cycle.
     const SLACK: usize = 64;
-    let buffers = (0..THREADS).map(|_| cleared(context, SIZE)).collect::<Verdict<Vec<_>>>()?;
+    let buffers = (0..THREADS).map(|_| context.zeroed(SIZE)).collect::<Verdict<Vec<_>>>()?;
     let in_threads = |work: &(dyn Fn(usize) -> Verdict + Sync)| {
         std::thread::scope(|scope| -> Verdict {
             let workers: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
-            workers.into_iter().try_for_each(super::super::threads::join)
+            workers.into_iter().try_for_each(crate::gate::join)
         })
     };
     let cycles = |count: u64| {
@@ -173,7 +173,7 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
         in_threads(&|_| device_cycles::<S>(context, count / 2))
     };
     // More streams at once than the cycles have: a backend may keep some for those that come.
-    let streams = (0..4 * THREADS).map(|_| context.device().create_stream()).collect::<Result<Vec<_>, _>>()?;
+    let streams = context.streams(4 * THREADS)?;
     drop(streams);
     cycles(CYCLES / 10)?;
     // Threads of streams and bridges end some time after what they work for.
@@ -184,14 +184,7 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     // What was dropped a moment before its stream was idle is kept until somebody looks.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
-    let after = ResourceSnapshot::settled(&before)?;
-    ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
-    ensure!(
-        after.mappings <= before.mappings + SLACK,
-        "mapped regions grew from {} to {}",
-        before.mappings,
-        after.mappings
-    );
+    ResourceSnapshot::settled(&before)?.check_since(&before, SLACK)?;
     let start = Instant::now();
     while system::threads()? > running {
         ensure!(start.elapsed() < PATIENCE / 4, "threads grew from {running} to {}", system::threads()?);
@@ -214,7 +207,7 @@ fn pending_cycles<S: Strategy>(
 ) -> Verdict {
     for cycle in 0..cycles {
         let shared = Shared::with::<S>(context.device(), context.exporter()?.timeline(0)?)?;
-        let stream = context.device().create_stream()?;
+        let stream = context.stream()?;
         let byte = context.pattern().byte(thread as u64 * cycles + cycle);
         let early = S::STRATEGY == TimelineStrategy::Native;
         if early {
