@@ -163,8 +163,7 @@ fn pitched(context: &Context) -> Verdict {
             stream.synchronize()?;
             let mut memory = Texels::new(spaced, size, gaps.bytes(START as u64, end - START))?;
             memory.put([0; 3], part, &level.part(origin, part))?;
-            let mut found = vec![0; end];
-            buffer.read(0, &mut found)?;
+            let found = buffer.contents()?;
             gaps.verify(0, &found[..START], &format!("what lies before the linear memory, {what}"))?;
             compare(&found[START..], &memory.bytes, &format!("linear memory, {what}"))?;
 

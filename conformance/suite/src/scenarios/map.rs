@@ -91,8 +91,7 @@ fn sub_range_guards(context: &Context) -> Verdict {
         buffer.put(before)?;
         let mapped = memory.map_buffer(offset..offset + length as u64)?;
         stream.write(&mapped, &written.bytes(offset, length))?;
-        let mut found = vec![0; SIZE];
-        buffer.read(0, &mut found)?;
+        let found = buffer.contents()?;
         let what = format!("{length} bytes at {offset}");
         let start = usize::try_from(offset).unwrap_or(0);
         before.verify(0, &found[..start], &format!("the bytes before {what}"))?;
@@ -147,8 +146,7 @@ fn overlapping(context: &Context) -> Verdict {
     let seen = context.read(&stream, &low)?;
     a.verify(0, &seen[..64 << 10], "the part only the low mapping has")?;
     b.verify(0, &seen[64 << 10..], "the shared part, through the low mapping")?;
-    let mut found = vec![0; 192 << 10];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     b.verify(0, &found[64 << 10..], "the high mapping's bytes, on the exporter's side")
 }
 
@@ -162,8 +160,7 @@ fn work_at_offsets(context: &Context) -> Verdict {
     let words = context.device().capabilities().feature(Feature::StreamMemoryOperations32).is_supported();
     let check = |expected: &[u8], what: &str| -> Verdict {
         stream.synchronize()?;
-        let mut found = vec![0; SIZE];
-        buffer.read(0, &mut found)?;
+        let found = buffer.contents()?;
         let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
         ensure!(wrong.is_none(), "{what}: byte {wrong:?} of the memory is not what it should be");
         Ok(())
@@ -215,12 +212,11 @@ fn copies_within(context: &Context) -> Verdict {
         expect_error(copy(target, source), ErrorKind::InvalidArgument, "a copy onto itself")?;
     }
     stream.synchronize()?;
-    let mut found = vec![0; 3 * BYTES];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     pattern.verify(0, &found, "what copies that were refused left")?;
     copy(2 * PART, PART)?;
     stream.synchronize()?;
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let (kept, copied) = found.split_at(2 * BYTES);
     pattern.verify(0, kept, "what the copy had no part in")?;
     pattern.verify(PART, copied, "what was copied beside its source")

@@ -5,7 +5,7 @@ use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN};
 
 use crate::context::Context;
 use crate::ensure_eq;
-use crate::exporter::{BufferSpec, ExportedBuffer, Placement};
+use crate::exporter::{BufferSpec, Placement};
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
@@ -56,33 +56,13 @@ fn write_to(context: &Context, spec: BufferSpec) -> Verdict {
     let stream = context.stream()?;
     for pattern in [context.pattern(), context.pattern().other()] {
         stream.write(&mapped, &pattern.bytes(0, SIZE))?;
-        verify_exported(&*buffer, pattern, "what the device wrote")?;
+        buffer.verify(pattern, "what the device wrote")?;
     }
     Ok(())
 }
 
-fn verify_exported(buffer: &dyn ExportedBuffer, pattern: crate::pattern::Pattern, what: &str) -> Verdict {
-    buffer.verify(pattern, what)
-}
-
 fn spec(placement: Placement) -> BufferSpec {
     BufferSpec { placement, ..BufferSpec::new(SIZE as u64) }
-}
-
-fn read_device_local(context: &Context) -> Verdict {
-    read_from(context, spec(Placement::DeviceLocal))
-}
-
-fn write_device_local(context: &Context) -> Verdict {
-    write_to(context, spec(Placement::DeviceLocal))
-}
-
-fn read_host_visible(context: &Context) -> Verdict {
-    read_from(context, spec(Placement::HostVisible))
-}
-
-fn write_host_visible(context: &Context) -> Verdict {
-    write_to(context, spec(Placement::HostVisible))
 }
 
 fn dedicated(context: &Context) -> Verdict {
@@ -102,7 +82,7 @@ fn round_trip(context: &Context) -> Verdict {
         pattern.verify(0, &context.read(&stream, &mapped)?, &format!("round {round}, to the device"))?;
         pattern = pattern.other();
         stream.write(&mapped, &pattern.bytes(0, SIZE))?;
-        verify_exported(&*buffer, pattern, &format!("round {round}, to the exporter"))?;
+        buffer.verify(pattern, &format!("round {round}, to the exporter"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -115,8 +95,7 @@ fn fill(context: &Context) -> Verdict {
     stream.fill_u32(mapped.slice(4096..8192)?, 0x0102_0304)?;
     stream.fill(mapped.slice(10_001..10_004)?, 0x5a)?;
     stream.synchronize()?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let mut expected = vec![0xa5; SIZE];
     for word in expected[4096..8192].chunks_exact_mut(4) {
         word.copy_from_slice(&0x0102_0304_u32.to_ne_bytes());
@@ -136,8 +115,8 @@ fn copy_between_imports(context: &Context) -> Verdict {
     let stream = context.stream()?;
     stream.copy(&to, &from)?;
     stream.synchronize()?;
-    verify_exported(&*target, pattern, "the copy")?;
-    verify_exported(&*source, pattern, "the source")
+    target.verify(pattern, "the copy")?;
+    source.verify(pattern, "the source")
 }
 
 fn kernel_reads(context: &Context) -> Verdict {
@@ -177,12 +156,11 @@ fn kernel_writes(context: &Context) -> Verdict {
     // SAFETY: the arguments are those of the kernels, and the mapping outlives the synchronisation.
     unsafe { stream.launch(&module.kernel(FILL_PATTERN.name)?, &config, &args) }?;
     stream.synchronize()?;
-    verify_exported(&*buffer, pattern, "what the kernel wrote")?;
+    buffer.verify(pattern, "what the kernel wrote")?;
     // SAFETY: as above.
     unsafe { stream.launch(&module.kernel(INCREMENT.name)?, &config, &args[..2]) }?;
     stream.synchronize()?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
+    let mut found = buffer.contents()?;
     for word in found.chunks_exact_mut(4) {
         let value = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
         word.copy_from_slice(&value.wrapping_sub(1).to_ne_bytes());
@@ -198,7 +176,7 @@ fn import_twice(context: &Context) -> Verdict {
     stream.write(&first, &pattern.bytes(0, SIZE))?;
     drop(first);
     pattern.verify(0, &context.read(&stream, &second)?, "what the first import wrote")?;
-    verify_exported(&*buffer, pattern, "what the first import wrote, on the exporter's side")
+    buffer.verify(pattern, "what the first import wrote, on the exporter's side")
 }
 
 fn two_devices(context: &Context) -> Verdict {
@@ -215,7 +193,7 @@ fn two_devices(context: &Context) -> Verdict {
         Err(error) if error.kind() == gpu_interop::ErrorKind::InvalidArgument => {}
         other => return Err(Stop::Failed(format!("a stream took memory of another device: {other:?}"))),
     }
-    verify_exported(&*buffer, pattern, "the data after the refused fill")
+    buffer.verify(pattern, "the data after the refused fill")
 }
 
 fn many_imports(context: &Context) -> Verdict {

@@ -192,8 +192,7 @@ fn two_streams(context: &Context) -> Verdict {
         stream.signal(&[timeline.signal_value(step + 1)])?;
     }
     odd.synchronize_timeout(PATIENCE)?;
-    let mut found = vec![0; 4096];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let last = context.pattern().byte(498);
     ensure!(found.iter().all(|byte| *byte == last), "the two streams did not take turns");
     Ok(())

@@ -100,8 +100,7 @@ fn one_stream(context: &Context) -> Verdict {
         workers.into_iter().try_for_each(join)
     })?;
     stream.synchronize()?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let wrong = found.iter().zip(0_u64..).filter(|(byte, index)| u64::from(**byte) != index / part + 1).count();
     ensure_eq!(wrong, 0, "bytes that no thread's work reached");
     Ok(())

@@ -44,8 +44,7 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
             ensure!(error.to_string().contains(REASON), "the stream's error does not say why: {error}");
         }
     }
-    let mut found = vec![0; 2 * SIZE];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     ensure!(found.iter().all(|byte| *byte == 0x5a), "what was enqueued behind the turns has not run");
     for (what, result) in [
         ("the value", shared.device.value().map(drop)),
@@ -64,7 +63,7 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
     streams[0].signal_timeline(&other.device, 2)?;
     other.exporter.signal(1)?;
     other.exporter.wait(2, PATIENCE)?;
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     ensure_eq!(
         found.iter().filter(|byte| **byte != 0xa5).count(),
         0,

@@ -68,8 +68,7 @@ fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
     stream.synchronize_timeout(PATIENCE)?;
     // A bridge carries the last signal after the stream has gone idle.
     shared.device.wait(2 * u64::from(TURNS), PATIENCE)?;
-    let mut found = vec![0; SIZE * TURNS as usize];
-    log.read(0, &mut found)?;
+    let found = log.contents()?;
     for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
         of_turn(context, turn).verify(0, found, &format!("turn {turn}: what the stream found"))?;
     }
@@ -219,8 +218,7 @@ fn large_values<S: Strategy>(context: &Context) -> Verdict {
         shared.exporter.signal(theirs)?;
         shared.device.wait(ours, PATIENCE)?;
         ensure_eq!(shared.exporter.value()?, ours, "the exporter's value");
-        let mut found = vec![0; 4096];
-        buffer.read(0, &mut found)?;
+        let found = buffer.contents()?;
         ensure!(
             found.iter().all(|byte| *byte == context.pattern().byte(turn)),
             "{ours}: the stream's data is not there"

@@ -80,8 +80,7 @@ fn two_processes<S: Strategy>(context: &Context) -> Verdict {
     }
     stream.synchronize_timeout(PATIENCE)?;
     shared.device.wait(2 * u64::from(TURNS), PATIENCE)?;
-    let mut found = vec![0; SIZE * TURNS as usize];
-    log.read(0, &mut found)?;
+    let found = log.contents()?;
     for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
         of_turn(context, turn).verify(0, found, &format!("turn {turn}: what the stream found"))?;
     }
@@ -98,8 +97,7 @@ fn export_and_take_turns(context: &Context, channel: &Channel) -> Verdict {
         ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is not there");
     }
     timeline.wait(2 * u64::from(TURNS), PATIENCE)?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let last = context.pattern().byte(u64::from(TURNS) - 1);
     ensure!(found.iter().all(|byte| *byte == last), "the stream's last data is not there");
     Ok(())

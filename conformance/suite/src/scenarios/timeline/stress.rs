@@ -97,8 +97,7 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
             stream.signal_timeline(&timelines[task.timeline].device, task.value)?;
         }
     }
-    let mut found = vec![0; TASKS * CELL];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     ensure!(found.iter().all(|byte| *byte == 0), "something ran before the exporter signalled");
     gate.exporter.signal(1)?;
     for (number, stream) in streams.iter().enumerate() {
@@ -107,7 +106,7 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
     for task in &tasks {
         timelines[task.timeline].exporter.wait(task.value, PATIENCE)?;
     }
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let mut wrong = Vec::new();
     for (index, (task, cell)) in tasks.iter().zip(found.chunks_exact(CELL)).enumerate() {
         let expected = std::iter::once(index).chain(task.needs.iter().copied());
@@ -148,8 +147,7 @@ fn chain<S: Strategy>(context: &Context) -> Verdict {
         stream.synchronize_timeout(PATIENCE).map_err(|error| Stop::Failed(format!("stream {number}: {error}")))?;
     }
     links[0].exporter.wait(1, PATIENCE)?;
-    let mut found = vec![0; CELL * (STREAMS + 1)];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     for (number, found) in found.chunks_exact(CELL).enumerate() {
         context.pattern().verify(0, found, &format!("cell {number}"))?;
     }
@@ -221,8 +219,7 @@ fn pending_cycles<S: Strategy>(
         }
         shared.exporter.wait(2, PATIENCE)?;
         if cycle % 10 == 0 {
-            let mut found = [0; SIZE];
-            buffer.read(0, &mut found)?;
+            let found = buffer.contents()?;
             ensure!(found.iter().all(|found| *found == byte), "thread {thread}, cycle {cycle}: the data is not there");
         }
     }
