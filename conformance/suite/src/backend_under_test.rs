@@ -156,7 +156,7 @@ impl BackendUnderTest {
     /// Loads it.
     ///
     /// # Errors
-    /// What the backend answers.
+    /// The backend's error.
     pub fn load(&self) -> Result<Arc<dyn Backend>> {
         (self.load)()
     }

@@ -39,7 +39,7 @@ pub enum Need {
     SecondDevice,
 }
 
-/// What a scenario asks of the vendor's driver without the library.
+/// A use of the vendor's driver without the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DriverUse {
@@ -53,7 +53,7 @@ pub enum DriverUse {
     RawCalls,
 }
 
-/// What is known before a scenario runs: the device, the backend and the exporter.
+/// The device, the backend and the exporter, as known before a scenario runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup<'a> {
     /// The backend under test.

@@ -26,17 +26,17 @@ pub(crate) const CAUGHT: &[(Fault, &str, Outcome, &str)] = &[
     (Fault::LeaksDescriptors, "leak.10000_cycles", Outcome::Failed, "open descriptors"),
     (Fault::LeaksDescriptors, "threads.import_map_free", Outcome::Failed, "open descriptors"),
     #[cfg(unix)]
-    (Fault::ClosesTwice, "import.fd_stress", Outcome::Failed, "somebody closed the descriptor"),
+    (Fault::ClosesTwice, "import.fd_stress", Outcome::Failed, "of another thread was closed elsewhere"),
     #[cfg(windows)]
-    (Fault::ClosesTwice, "import.win32_stress", Outcome::Failed, "somebody closed the handle"),
+    (Fault::ClosesTwice, "import.win32_stress", Outcome::Failed, "was closed elsewhere"),
     #[cfg(windows)]
-    (Fault::ClosesTwice, "import.win32_success_closes_once", Outcome::Failed, "somebody closed the handle"),
+    (Fault::ClosesTwice, "import.win32_success_closes_once", Outcome::Failed, "was closed elsewhere"),
     #[cfg(windows)]
     (Fault::ClosesRefused, "import.size_too_large", Outcome::Failed, "not an open"),
     #[cfg(windows)]
-    (Fault::ClosesRefused, "import.win32_failure_keeps_handle", Outcome::Failed, "somebody closed the handle"),
+    (Fault::ClosesRefused, "import.win32_failure_keeps_handle", Outcome::Failed, "was closed elsewhere"),
     #[cfg(windows)]
-    (Fault::ClosesRefused, "import.win32_sizes_beyond", Outcome::Failed, "somebody closed the handle"),
+    (Fault::ClosesRefused, "import.win32_sizes_beyond", Outcome::Failed, "was closed elsewhere"),
     #[cfg(windows)]
     (Fault::LeaksDescriptors, "import.win32_10000_cycles", Outcome::Failed, "open descriptors"),
     #[cfg(windows)]

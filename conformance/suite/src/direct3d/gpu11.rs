@@ -74,7 +74,7 @@ impl Gpu11 {
         Ok(())
     }
 
-    /// Reads a buffer, once the context has done all that it was told to do.
+    /// Reads a buffer once the context's work has completed.
     pub(crate) fn read(&self, buffer: &ID3D11Resource, size: usize) -> Verdict<Vec<u8>> {
         let desc = D3D11_BUFFER_DESC {
             ByteWidth: u32::try_from(size).map_err(|error| Stop::Failed(error.to_string()))?,
@@ -150,7 +150,7 @@ impl Gpu11 {
     }
 }
 
-/// What a texture of two dimensions is, and how many bytes a row of its level 0 has.
+/// The description of a two-dimensional texture, and the size of a row of its level 0, bytes.
 fn described(texture: &ID3D11Resource) -> Verdict<(D3D11_TEXTURE2D_DESC, usize)> {
     let mut desc = D3D11_TEXTURE2D_DESC::default();
     let flat: ID3D11Texture2D = texture.cast()?;
@@ -161,5 +161,5 @@ fn described(texture: &ID3D11Resource) -> Verdict<(D3D11_TEXTURE2D_DESC, usize)>
 }
 
 fn made<T>(created: Option<T>) -> Verdict<T> {
-    created.ok_or_else(|| Stop::Failed("Direct3D 11 answered success, and created nothing".into()))
+    created.ok_or_else(|| Stop::Failed("Direct3D 11 reported success without an object".into()))
 }

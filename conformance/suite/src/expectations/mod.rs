@@ -1,4 +1,4 @@
-//! What is known not to work, as data.
+//! Expectations: known failures and unsupported combinations, as data.
 //!
 //! Two lists, kept apart: what a device can never do, and what fails for now. Every entry has a reason, and one of the
 //! second list says where it is known from. What this project knows is in the folder `expectations` and part of the
@@ -17,7 +17,7 @@ use crate::scenario::Scenario;
 use version::Range;
 pub use version::Version;
 
-/// What this project knows, by the name of the backend.
+/// The built-in expectations, by backend.
 const BUILT_IN: [(&str, &str); 3] = [
     ("cuda", include_str!("../../../expectations/cuda.toml")),
     ("hip", include_str!("../../../expectations/hip.toml")),
@@ -151,7 +151,7 @@ impl Expectations {
     /// Reads files and joins them; those of this project, where they are asked for, come last.
     ///
     /// # Errors
-    /// If one cannot be read, is no such file, or has an entry that does not say why.
+    /// If a file cannot be read or parsed, or has an entry without a reason.
     pub fn read(paths: &[impl AsRef<Path>], built_in: bool) -> Verdict<Self> {
         let mut all = Self::default();
         for path in paths {

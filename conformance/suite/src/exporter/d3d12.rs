@@ -37,7 +37,7 @@ impl D3d12Exporter {
     }
 }
 
-/// What the device says that it does not have.
+/// An unsupported operation makes the scenario unsupported.
 fn unsupported(size: u64, error: Error) -> Stop {
     match error.kind() {
         ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
@@ -54,7 +54,7 @@ impl Exporter for D3d12Exporter {
         self.gpu.description().into()
     }
 
-    /// A dedicated allocation is a committed resource; what is not lies on a heap of its own.
+    /// A dedicated allocation is a committed resource; any other buffer is placed on its own heap.
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
         if spec.placement == Placement::HostVisible {
             return Err(Stop::Unsupported(D3D12_PLACEMENT.into()));
@@ -97,7 +97,7 @@ impl Exporter for D3d12Exporter {
         Ok(Arc::new(ExportableFence::new(self.gpu.interop(), value)?))
     }
 
-    /// The greatest is what a fence answers once its device is lost.
+    /// The greatest `u64` is the value of a fence whose device is lost.
     fn greatest_value(&self) -> u64 {
         u64::MAX - 1
     }
@@ -121,7 +121,7 @@ fn no_binary() -> Stop {
     Stop::Unsupported(D3D12_FENCES.into())
 }
 
-/// What is exported.
+/// The exported memory.
 enum Memory {
     Committed(ExportableResource),
     Placed(PlacedResource),

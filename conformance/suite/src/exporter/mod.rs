@@ -170,7 +170,7 @@ pub enum Placement {
     DeviceLocal,
 }
 
-/// What an exporter is asked for.
+/// The description of a requested object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferSpec {
     /// Bytes.
@@ -194,7 +194,7 @@ pub trait Exporter: Send + Sync {
     /// Which device it runs on.
     fn identity(&self) -> &DeviceIdentity;
 
-    /// What it is, for reports: driver and version.
+    /// The description for reports: driver and version.
     fn describe(&self) -> String;
 
     /// Makes an exportable buffer.
@@ -289,7 +289,7 @@ pub trait Exporter: Send + Sync {
         Err(no_timelines())
     }
 
-    /// The Vulkan device behind it, for what only Vulkan can do; `None` if it is not Vulkan.
+    /// The Vulkan device, for Vulkan-only scenarios; `None` for other exporters.
     fn vulkan(&self) -> Option<&gpu_interop::vulkan::Context> {
         None
     }
@@ -300,13 +300,13 @@ pub trait Exporter: Send + Sync {
         Box::new(Vec::new)
     }
 
-    /// What these checks do not see this time, and why.
+    /// The checks that are off, with the reason.
     fn unchecked(&self) -> Option<String> {
         None
     }
 }
 
-/// What to make of memory that a device does not give: more than 4 GiB not every device has.
+/// The outcome of a failed allocation: skipped above 4 GiB, which not every device has.
 fn too_great(size: u64, error: Error) -> Stop {
     if error.kind() == ErrorKind::OutOfMemory && size > 1 << 32 {
         return Stop::Skipped(format!("needs a device with {} MiB of free memory: {error}", size >> 20));
@@ -318,14 +318,14 @@ fn no_semaphores() -> Stop {
     Stop::Unsupported("the suite has no semaphores of this exporter".into())
 }
 
-/// What Vulkan's exporter says of itself where nothing checks it.
+/// The Vulkan exporter's description without a validation layer.
 pub const NO_LAYER: &str = "validation layer not installed";
 
 fn no_timelines() -> Stop {
     Stop::Unsupported("the suite has no timelines of this exporter".into())
 }
 
-/// What stands for an exported timeline.
+/// The handle of an exported timeline.
 fn handle_of(timeline: SemaphoreHandle) -> Verdict<OsHandle> {
     system::into_semaphore(timeline).ok_or_else(|| Stop::Failed("the timeline was not exported as a handle".into()))
 }

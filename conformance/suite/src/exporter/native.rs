@@ -40,7 +40,7 @@ impl NativeExporter {
         }
         let device = Device::open_matching(&*backend.load()?, importer.identity())?;
         let stream = Arc::new(device.create_stream()?);
-        // Whatever the stream needs, its thread in the host backend, is there before a scenario counts anything.
+        // The stream's own resources, such as the host backend's thread, exist before a scenario counts.
         stream.record(&device.create_event()?)?;
         stream.synchronize()?;
         let semaphores = backend.semaphores();
@@ -104,7 +104,7 @@ impl Exporter for NativeExporter {
         self.semaphore(SemaphorePayload::Timeline, value)
     }
 
-    /// The host's, whatever the backend: a bridge needs nothing of the driver.
+    /// A host timeline for every backend: a bridge needs no driver.
     fn timeline(&self, value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
         Ok(self.labelled(HostSemaphore::timeline(value)?))
     }

@@ -27,7 +27,7 @@ use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};
 use crate::system::{self, OsHandle};
 
-/// What the suite does with buffers.
+/// The usage of the suite's buffers.
 const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
 );
@@ -61,7 +61,7 @@ impl VulkanExporter {
     }
 }
 
-/// What the device says that it does not have.
+/// An unsupported operation makes the scenario unsupported.
 fn unsupported(error: Error) -> Stop {
     match error.kind() {
         ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
@@ -114,8 +114,7 @@ impl Exporter for VulkanExporter {
         let options =
             BufferOptions::new(spec.size, USAGE).memory(memory_placement(spec.placement)).dedicated(spec.dedicated);
         let exported = ExportableBuffer::new(self.context.interop(), &options).map_err(|error| match error.kind() {
-            // SwiftShader refuses allocations of just the size that it gives as the largest. Anything smaller must be
-            // there, or something leaks.
+            // SwiftShader rejects allocations of exactly its reported maximum. A smaller one fails only after a leak.
             ErrorKind::OutOfMemory if spec.size >= self.context.interop().max_allocation_size() => {
                 Stop::Unsupported(error.to_string())
             }
@@ -202,7 +201,7 @@ fn memory_placement(placement: Placement) -> MemoryPlacement {
     }
 }
 
-/// A buffer of Vulkan, whoever allocated its memory.
+/// A buffer of Vulkan, in its own or in imported memory.
 struct VulkanAccess {
     /// The queue that hands over with the importer's streams.
     context: Context,
@@ -334,7 +333,7 @@ impl ExportedSemaphore for VulkanSemaphore {
     fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool> {
         let waited = match self.exported.semaphore().payload() {
             SemaphorePayload::Timeline => self.exported.semaphore().wait(value, timeout),
-            // Only a queue can wait for a binary semaphore. What it waits for in vain stays enqueued.
+            // Only a queue can wait for a binary semaphore. An unmet wait stays enqueued.
             _ => self.context.submit(&[self.operation(value)], &[], |_| Ok(()))?.wait(timeout),
         };
         match waited {

@@ -56,7 +56,7 @@ pub(crate) fn operation(semaphore: &ExportableSemaphore) -> SemaphoreOp<'_> {
     SemaphoreOp { semaphore: semaphore.semaphore(), value: 0 }
 }
 
-/// What one side says that it does not have.
+/// An unsupported operation of one side makes the scenario unsupported.
 pub(crate) fn unsupported(error: Error) -> Stop {
     match error.kind() {
         ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
@@ -70,9 +70,10 @@ impl<'a> GlSide<'a> {
     /// # Errors
     /// Unsupported with another exporter or without an extension, which is named; skipped with what to install.
     pub(crate) fn open(context: &'a Context) -> Verdict<Self> {
-        let vulkan = context.exporter()?.vulkan().ok_or_else(|| {
-            Stop::Unsupported("OpenGL imports what Vulkan exported; this exporter's memory it does not take".into())
-        })?;
+        let vulkan = context
+            .exporter()?
+            .vulkan()
+            .ok_or_else(|| Stop::Unsupported("OpenGL imports memory of Vulkan only, not of this exporter".into()))?;
         let options = HeadlessOptions::default().device(vulkan.identity().clone());
         let headless = HeadlessContext::new(&options).map_err(|error| match error.kind() {
             ErrorKind::DriverNotFound | ErrorKind::NoDevice => Stop::Skipped(error.to_string()),
@@ -108,7 +109,7 @@ impl<'a> GlSide<'a> {
         self.vulkan
     }
 
-    /// Whether OpenGL has semaphores, and Vulkan exports such.
+    /// True if OpenGL imports semaphores that Vulkan exports.
     pub(crate) fn has_semaphores(&self) -> bool {
         self.order.is_some()
     }
@@ -158,7 +159,7 @@ impl<'a> GlSide<'a> {
         // SAFETY: the context is current.
         match unsafe { self.gl.get_error() } {
             glow::NO_ERROR => Ok(()),
-            code => Err(Stop::Failed(format!("{what}: OpenGL answered {code:#06x} [{}]", self.interop().driver()))),
+            code => Err(Stop::Failed(format!("{what}: OpenGL reported {code:#06x} [{}]", self.interop().driver()))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The kernels that see images.
+//! Kernels that access images.
 
 use gpu_interop::{
     ArrayFormat, ArrayShape, Kernel, KernelArg, LaunchConfig, MappedBuffer, ReadMode, Stream, Surface, Texture,
@@ -12,7 +12,7 @@ use crate::exporter::ImageSpec;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 
-/// The loaded kernels, a stream to run them on, and memory for what they answer.
+/// The loaded kernels, a stream to run them on, and memory for their results.
 pub(crate) struct ImageKernels<'a> {
     context: &'a Context,
     pub(crate) stream: Stream,
@@ -134,7 +134,7 @@ fn compare_fetches(format: ArrayFormat, read: ReadMode, width: usize, data: &[u8
     Ok(())
 }
 
-/// What both surface kernels take first, and the number of texels.
+/// The first arguments of both surface kernels, and the number of texels.
 fn surface_args(surface: &Surface, spec: &ImageSpec, level: u32) -> Verdict<(Vec<KernelArg<'static>>, u64)> {
     let shape = match spec.shape {
         ArrayShape::D1 { .. } => SurfaceShape::D1,

@@ -107,7 +107,7 @@ impl Driver {
         format!("{} ({code})", unsafe { CStr::from_ptr(name) }.to_string_lossy())
     }
 
-    /// `cuExternalMemoryGetMappedMipmappedArray`, which stand-ins may lack.
+    /// `cuExternalMemoryGetMappedMipmappedArray`, which simulators may lack.
     pub(super) fn get_mapped_mipmapped_array(&self) -> Option<GetMappedMipmappedArray> {
         // SAFETY: the type is that of the driver's header.
         unsafe { self.library.get(c"cuExternalMemoryGetMappedMipmappedArray") }.ok().map(|symbol| *symbol)

@@ -1,4 +1,4 @@
-//! What Vulkan exported, imported into OpenGL beside the device, with the host between the three.
+//! Memory of Vulkan, imported into OpenGL and the device. The host waits between the three.
 
 use std::os::fd::OwnedFd;
 
@@ -101,7 +101,7 @@ fn buffer(context: &Context) -> Verdict {
         stream.synchronize()?;
         side.takes_over(&barriers)?;
         let expected = incremented(pattern.bytes(0, SIZE));
-        compare(&side.read(&shared)?, &expected, &format!("round {round}: what OpenGL sees"))?;
+        compare(&side.read(&shared)?, &expected, &format!("round {round}: OpenGL's view"))?;
 
         pattern = pattern.other();
         side.write(&shared, &pattern.bytes(0, SIZE))?;
@@ -110,7 +110,7 @@ fn buffer(context: &Context) -> Verdict {
         stream.synchronize()?;
         let mut found = vec![0; SIZE];
         exported.read(0, &mut found)?;
-        compare(&found, &incremented(pattern.bytes(0, SIZE)), &format!("round {round}: what the exporter sees"))?;
+        compare(&found, &incremented(pattern.bytes(0, SIZE)), &format!("round {round}: the exporter's view"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -165,7 +165,7 @@ fn image_goes_both_ways(context: &Context, side: &GlSide<'_>, exported: &(dyn Ex
             side.write_texture(&texture, level, &pattern.level(level).bytes(0, size))?;
         }
         side.hands_over(&barriers)?;
-        exported.verify_all(pattern, "what OpenGL wrote")?;
+        exported.verify_all(pattern, "OpenGL's data")?;
         pattern = pattern.other();
     }
     Ok(())
@@ -174,7 +174,7 @@ fn image_goes_both_ways(context: &Context, side: &GlSide<'_>, exported: &(dyn Ex
 fn texture_holds(side: &GlSide<'_>, spec: &ImageSpec, texture: &ImportedTexture, pattern: Pattern) -> Verdict {
     for level in 0..spec.levels {
         let found = side.read_texture(texture, level, spec.level_size(level))?;
-        pattern.level(level).verify(0, &found, &format!("what OpenGL sees, level {level} of {spec}"))?;
+        pattern.level(level).verify(0, &found, &format!("OpenGL's view, level {level} of {spec}"))?;
     }
     Ok(())
 }
@@ -183,7 +183,7 @@ fn dedicated(context: &Context) -> Verdict {
     let side = GlSide::open(context)?;
     let exported = roomy(context, SIZE, true)?;
     let request = exported.import_request()?;
-    ensure!(request.is_dedicated(), "the request does not say that it is dedicated");
+    ensure!(request.is_dedicated(), "the request lacks the dedicated flag");
     let memory = side.interop().import_memory(request)?;
     ensure!(memory.is_dedicated(), "the import does not know that it is dedicated");
     let shared = side.buffer(&memory, 0, SIZE as u64)?;
@@ -192,12 +192,12 @@ fn dedicated(context: &Context) -> Verdict {
     let pattern = context.pattern();
     exported.write(0, &pattern.bytes(0, SIZE))?;
     side.takes_over(&barriers)?;
-    pattern.verify(0, &side.read(&shared)?, "what the exporter wrote, in OpenGL")?;
+    pattern.verify(0, &side.read(&shared)?, "the exporter's data, in OpenGL")?;
     side.write(&shared, &pattern.other().bytes(0, SIZE))?;
     side.hands_over(&barriers)?;
     let mut found = vec![0; SIZE];
     exported.read(0, &mut found)?;
-    pattern.other().verify(0, &found, "what OpenGL wrote")?;
+    pattern.other().verify(0, &found, "OpenGL's data")?;
 
     for levels in [1, 3] {
         let image = ImageSpec { dedicated: true, levels, ..spec(ArrayShape::D2 { width: 67, height: 45 })? };
@@ -238,7 +238,7 @@ fn draw(context: &Context) -> Verdict {
             exported.write_all(pattern)?;
             side.takes_over(&barriers)?;
             drawing.draw()?;
-            pattern.verify(0, &drawing.read()?, &format!("what OpenGL drew of {image}"))?;
+            pattern.verify(0, &drawing.read()?, &format!("OpenGL's drawing of {image}"))?;
             side.hands_over(&barriers)?;
             pattern = pattern.other();
         }
@@ -308,7 +308,7 @@ fn cycles(context: &Context) -> Verdict {
         let memory = side.interop().import_memory(exported.import_request()?)?;
         let shared = side.buffer(&memory, 0, SIZE as u64)?;
         side.takes_over(&Barriers::buffers(&[&shared]))?;
-        pattern.verify(0, &side.read(&shared)?, "what the exporter wrote")?;
+        pattern.verify(0, &side.read(&shared)?, "the exporter's data")?;
         side.texture(&*image)?;
         if side.has_semaphores() {
             side.semaphore()?;

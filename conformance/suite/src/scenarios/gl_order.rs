@@ -40,7 +40,7 @@ const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
 );
 
-/// The three sides, and what hands over from each to the next: Vulkan, the device, OpenGL, Vulkan.
+/// Vulkan, the device and OpenGL, and the semaphores from each to the next.
 struct ThreeWay<'a> {
     side: GlSide<'a>,
     stream: Stream,
@@ -50,19 +50,19 @@ struct ThreeWay<'a> {
     /// From the device to OpenGL.
     to_gl: (ExternalSemaphore, Shared),
     back: Shared,
-    /// What Vulkan writes and reads.
+    /// Vulkan's staging buffers.
     host: [OwnedBuffer; 2],
 }
 
-/// Keeps Vulkan's first submission from running until the host opens it. Everything behind it has been enqueued by then, so
-/// that whoever does not wait sees what was there before.
+/// Blocks Vulkan's first submission until the host opens the gate. All other work has been enqueued by then, so that a
+/// missing wait reads old data.
 struct Gate {
     timeline: OwnedSemaphore,
     opened: Cell<u64>,
 }
 
 impl Gate {
-    /// What the first submission waits for this time.
+    /// The point that the first submission waits for this round.
     fn closed(&self) -> SemaphoreOp<'_> {
         SemaphoreOp { semaphore: &self.timeline, value: self.opened.get() + 1 }
     }
@@ -102,7 +102,7 @@ impl<'a> ThreeWay<'a> {
         Ok(self.stream.synchronize_timeout(PATIENCE)?)
     }
 
-    /// Sees in the first round that nothing runs, lets it run, and waits for the last submission, which is behind all else.
+    /// Checks in the first round that nothing runs, opens the gate, and waits for the last submission.
     fn run(&self, round: u32, first: &Submission, last: &Submission) -> Verdict {
         if round == 0 {
             std::thread::sleep(WATCH);
@@ -147,7 +147,7 @@ fn three_way_buffer(context: &Context) -> Verdict {
         three.stream.wait(&[three.to_device.1.wait()])?;
         three.increment.run(&three.stream, &mapped, SIZE)?;
         three.stream.signal(&[three.to_gl.0.signal()])?;
-        // OpenGL copies, to the other half and to a buffer of its own.
+        // OpenGL copies, to the second half and to an own buffer.
         // SAFETY: the stream was just given the signal.
         unsafe { three.to_gl.1.gl.wait(&barriers) }?;
         three.side.copy_within(&shared, 0, SIZE, SIZE)?;
@@ -164,7 +164,7 @@ fn three_way_buffer(context: &Context) -> Verdict {
         let mut found = vec![0; size];
         target.read(0, &mut found)?;
         compare(&found, &expected, &format!("round {round}: OpenGL's copy, read by Vulkan"))?;
-        compare(&own.read()?, &expected, &format!("round {round}: what OpenGL saw"))?;
+        compare(&own.read()?, &expected, &format!("round {round}: OpenGL's view"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -235,7 +235,7 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
         })?;
         three.run(round, &first, &last)?;
         let expected = incremented(pattern.bytes(0, size));
-        compare(&drawing.read()?, &expected, &format!("round {round}, {format:?}: what OpenGL drew"))?;
+        compare(&drawing.read()?, &expected, &format!("round {round}, {format:?}: OpenGL's drawing"))?;
         let mut found = vec![0; size];
         target.read(0, &mut found)?;
         compare(&found, &expected, &format!("round {round}, {format:?}: the image, read by Vulkan"))?;
@@ -273,7 +273,7 @@ impl<'a> Copied<'a> {
         })
     }
 
-    /// What the other side writes in this round.
+    /// The word that the other side writes in a round.
     fn word(&self, round: u32) -> u32 {
         self.seed.wrapping_add(round.wrapping_mul(0x9e37_79b1))
     }
@@ -315,7 +315,7 @@ fn semaphore_vulkan(context: &Context) -> Verdict {
         })?;
         last.wait(PATIENCE)?;
         target.read(0, &mut found)?;
-        all_words(&found, word, &format!("round {round}: what OpenGL copied for Vulkan"))?;
+        all_words(&found, word, &format!("round {round}: OpenGL's copy for Vulkan"))?;
     }
     Ok(())
 }
@@ -338,7 +338,7 @@ fn semaphore_device(context: &Context) -> Verdict {
         unsafe { copied.turn() }?;
         stream.wait(&[from_gl.wait()])?;
         stream.read(mapped.slice(PART..)?, &mut found)?;
-        all_words(&found, word, &format!("round {round}: what OpenGL copied for the device"))?;
+        all_words(&found, word, &format!("round {round}: OpenGL's copy for the device"))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Graphs: work that is recorded once and launched many times.
+//! Graphs: recorded work with many launches.
 
 use gpu_interop::{Device, ErrorKind, Graph, KernelArg, LaunchConfig, MappedBuffer, Result, Stream, WaitCondition};
 use gpu_interop_kernels::INCREMENT;
@@ -143,7 +143,7 @@ fn in_order(context: &Context) -> Verdict {
         stream.fill(&mapped, !byte)?;
         if launch % 10 == 0 {
             stream.synchronize_timeout(PATIENCE)?;
-            copied_side.verify_all(byte, "what the graph copied between two fills")?;
+            copied_side.verify_all(byte, "the graph's copy between two fills")?;
             buffer.verify_all(!byte, "the fill behind the graph")?;
         }
     }
@@ -192,12 +192,12 @@ fn device_works_on(context: &Context) -> Verdict {
     let ((from_side, from), (to_side, to)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
     let pattern = context.pattern();
     let other_side = context.buffer(SIZE as u64)?;
-    // Imports a buffer, writes it, and drops all of that.
+    // Imports a buffer, writes it, and drops the objects.
     let works = || -> Verdict {
         let mapped = context.import(&*other_side)?;
         let stream = device.create_stream()?;
         stream.write(&mapped, &pattern.bytes(0, SIZE))?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, "what was written during a recording")
+        pattern.verify(0, &context.read(&stream, &mapped)?, "the data written during a recording")
     };
     let mut worked = Ok(());
     let graph = record(device, |stream| {
@@ -213,12 +213,12 @@ fn device_works_on(context: &Context) -> Verdict {
     });
     worked?;
     let graph = graph?;
-    other_side.verify(pattern, "what was written during the recording")?;
+    other_side.verify(pattern, "the data written during the recording")?;
     from_side.put(pattern.other())?;
     let stream = device.create_stream()?;
     graph.launch(&stream)?;
     stream.synchronize_timeout(PATIENCE)?;
-    to_side.verify(pattern.other(), "what the graph copied")
+    to_side.verify(pattern.other(), "the graph's copy")
 }
 
 fn refusals(context: &Context) -> Verdict {
@@ -250,10 +250,10 @@ fn refusals(context: &Context) -> Verdict {
     let stream = device.create_stream()?;
     graph.launch(&stream)?;
     stream.synchronize_timeout(PATIENCE)?;
-    buffer.verify_all(byte, "the fill that was recorded behind the refusals")
+    buffer.verify_all(byte, "the fill that was recorded behind the rejected calls")
 }
 
-/// Records something, and gives it up.
+/// Abandons a recording.
 fn give_up(device: &Device, mapped: &MappedBuffer) -> Verdict {
     let given_up = device.record(|stream| {
         stream.fill(mapped, 0xee)?;

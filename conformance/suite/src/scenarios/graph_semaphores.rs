@@ -1,4 +1,4 @@
-//! Signals of semaphores, and waits for them, in graphs.
+//! Semaphore signals and waits in graphs.
 
 use std::time::Duration;
 
@@ -204,15 +204,15 @@ fn refusals(context: &Context) -> Verdict {
         stream.signal(&[timeline.signal_value(1)])
     })?;
     refused?;
-    expect_error(graph.set_signals(1, &[timeline.signal_value(2)]), invalid, "a batch that there is not")?;
-    expect_error(graph.set_waits(0, &[timeline.wait_value(2)]), invalid, "a wait that there is not")?;
+    expect_error(graph.set_signals(1, &[timeline.signal_value(2)]), invalid, "an unknown batch")?;
+    expect_error(graph.set_waits(0, &[timeline.wait_value(2)]), invalid, "an unknown wait")?;
     expect_error(graph.set_signals(0, &[]), invalid, "a batch of another length")?;
     expect_error(graph.set_signals(0, &[foreign.signal_value(2)]), invalid, "another device's semaphore")?;
     expect_error(graph.set_signals(0, &[timeline.signal()]), invalid, "a binary signal of a timeline")?;
     let stream = context.stream()?;
     graph.launch(&stream)?;
     ensure!(exported.wait(1, PATIENCE)?, "the recorded signal did not come");
-    ensure!(!exported.wait(2, Duration::ZERO)?, "something that was refused was signalled");
+    ensure!(!exported.wait(2, Duration::ZERO)?, "a rejected signal took effect");
     Ok(())
 }
 

@@ -156,7 +156,7 @@ fn second_device(context: &Context) -> Verdict {
     }
     let here = context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?;
     let stream = context.stream()?;
-    pattern.verify(0, &context.read(&stream, &here)?, "the first device's memory, imported after the refusal")?;
+    pattern.verify(0, &context.read(&stream, &here)?, "the first device's memory, imported after the rejection")?;
 
     // Drivers have one current device for each thread.
     if let Some(reason) = second.capabilities().feature(Feature::ExportableMemory).reason() {

@@ -1,4 +1,4 @@
-//! Copies of parts of images, with every texel around them checked.
+//! Copies of boxes of texels, with every texel around them checked.
 
 use gpu_interop::{ArrayShape, ChannelType, PitchedTexels};
 
@@ -47,7 +47,7 @@ fn as_u64(texels: [usize; 3]) -> [u64; 3] {
     texels.map(|n| n as u64)
 }
 
-/// What a level holds after the pattern was written.
+/// The texels of a level that holds the pattern.
 fn level_texels(image: &SharedImage, level: u32, pattern: Pattern) -> Verdict<Texels> {
     let size = length(image.spec().format.array.texel_size().into())?;
     let extent = extent(image, level)?;
@@ -138,7 +138,7 @@ fn between_images(context: &Context) -> Verdict {
 }
 
 fn pitched(context: &Context) -> Verdict {
-    /// Where the first row begins in linear memory, bytes.
+    /// The offset of the first row in linear memory, bytes.
     const START: usize = 272;
     let stream = context.stream()?;
     let (texels, gaps) = (context.pattern(), context.pattern().other());
@@ -164,7 +164,7 @@ fn pitched(context: &Context) -> Verdict {
             let mut memory = Texels::new(spaced, size, gaps.bytes(START as u64, end - START))?;
             memory.put([0; 3], part, &level.part(origin, part))?;
             let found = buffer.contents()?;
-            gaps.verify(0, &found[..START], &format!("what lies before the linear memory, {what}"))?;
+            gaps.verify(0, &found[..START], &format!("the bytes before the linear memory, {what}"))?;
             compare(&found[START..], &memory.bytes, &format!("linear memory, {what}"))?;
 
             let data = gaps.other().bytes(0, end);

@@ -1,4 +1,4 @@
-//! Whatever order the parts of an image end in.
+//! Images whose objects end in any order.
 
 use gpu_interop::{ArrayShape, ArrayUsage, ChannelType};
 
@@ -90,7 +90,7 @@ fn drop_with_copy_pending(context: &Context) -> Verdict {
     gate.open()?;
     stream.synchronize_timeout(PATIENCE)?;
     buffer.read(0, &mut found)?;
-    there.verify(0, &found, "what was copied from the dropped image")
+    there.verify(0, &found, "the copy from the dropped image")
 }
 
 fn surface_keeps_array(context: &Context) -> Verdict {
@@ -104,7 +104,7 @@ fn surface_keeps_array(context: &Context) -> Verdict {
     kernels.fill_surface(&surface, &spec, 1, after)?;
     surface.close()?;
     exported.verify_level(0, before, "a level without a surface")?;
-    exported.verify_level(1, after, "what the kernel wrote")?;
+    exported.verify_level(1, after, "the kernel's data")?;
     exported.verify_level(2, before, "a level without a surface")
 }
 
@@ -117,10 +117,10 @@ fn mapped_twice(context: &Context) -> Verdict {
         let region = first.level(level)?;
         stream.write_array(region, &there.level(level).bytes(0, length(region.size())?))?;
     }
-    second.device_sees(&stream, there, "what was written through the first mapping")?;
+    second.device_sees(&stream, there, "the data written through the first mapping")?;
     first.close()?;
     second.device_writes(&stream, back)?;
-    second.exported.verify_all(back, "what was written after the first mapping had ended")
+    second.exported.verify_all(back, "the data written after the first mapping had ended")
 }
 
 fn cycles(context: &Context) -> Verdict {

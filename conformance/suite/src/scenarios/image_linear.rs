@@ -1,4 +1,4 @@
-//! Images of linear tiling: their rows are where the exporter says, in a mapped buffer.
+//! Images of linear tiling, mapped as buffers with the exporter's row layout.
 
 use gpu_interop::{ArrayShape, ChannelType, MappedBuffer, PitchedTexels, Stream};
 
@@ -82,7 +82,7 @@ fn read(context: &Context) -> Verdict {
     for_images(context, |image| {
         for pattern in [context.pattern(), context.pattern().other()] {
             image.exported.write_all(pattern)?;
-            image.device_sees(&stream, pattern, "what the exporter wrote")?;
+            image.device_sees(&stream, pattern, "the exporter's data")?;
         }
         Ok(())
     })
@@ -93,7 +93,7 @@ fn write(context: &Context) -> Verdict {
     for_images(context, |image| {
         for pattern in [context.pattern(), context.pattern().other()] {
             image.device_writes(&stream, pattern)?;
-            image.exported.verify_all(pattern, "what the device wrote")?;
+            image.exported.verify_all(pattern, "the device's data")?;
         }
         Ok(())
     })
@@ -111,18 +111,18 @@ fn at_offset(context: &Context) -> Verdict {
         let spec = ImageSpec::new(SHAPE, plain_format(ChannelType::Unorm8, 4)?);
         let image = LinearImage::new(context, ImageSpec { placement, offset: BEFORE, ..spec })?;
         let first = image.exported.row_layout(0, 0)?.offset;
-        ensure!(first >= BEFORE, "the exporter says that the image begins at {first}");
+        ensure!(first >= BEFORE, "the exporter reports the image at {first}");
         let (before, pattern) = (image.mapped.slice(..first)?, context.pattern().level(9));
         stream.write(before, &pattern.bytes(0, length(first)?))?;
         image.goes_both_ways(context)?;
         let mut found = vec![0; length(first)?];
         stream.read(before, &mut found)?;
-        pattern.verify(0, &found, &format!("what lies before {}", image.exported.spec()))?;
+        pattern.verify(0, &found, &format!("the bytes before {}", image.exported.spec()))?;
     }
     Ok(())
 }
 
-/// Drivers need to have none of these.
+/// Drivers may support none of these.
 fn levels_and_layers(context: &Context) -> Verdict {
     let format = plain_format(ChannelType::Unorm8, 4)?;
     let image = |levels, shape| ImageSpec { levels, ..ImageSpec::new(shape, format) };

@@ -1,4 +1,4 @@
-//! Images of every shape with all their mip levels, and of every use.
+//! Images of every shape with all mip levels, and of every usage.
 
 use gpu_interop::{ArrayShape as S, ArrayUsage, ChannelType};
 
@@ -96,7 +96,7 @@ fn at_offset(context: &Context) -> Verdict {
     for shape in [FLAT, LAYERED, VOLUME] {
         let image = SharedImage::new(context, ImageSpec { offset: BEFORE, levels: 3, ..spec(shape)? })?;
         let offset = image.array.desc().offset;
-        ensure!(offset >= BEFORE, "the exporter says that the image begins at {offset}");
+        ensure!(offset >= BEFORE, "the exporter reports the image at {offset}");
         let memory = context.device().import_memory(image.exported.import_request()?)?;
         let (before, pattern) = (memory.map_buffer(0..offset)?, context.pattern().level(9));
         stream.write(&before, &pattern.bytes(0, length(offset)?))?;
@@ -119,7 +119,7 @@ fn used_as(context: &Context, usage: ArrayUsage) -> Verdict {
 fn dedicated(context: &Context) -> Verdict {
     for shape in [FLAT, LAYERED, VOLUME] {
         let image = SharedImage::new(context, ImageSpec { dedicated: true, levels: 3, ..spec(shape)? })?;
-        ensure!(image.exported.import_request()?.is_dedicated(), "the request does not say that it is dedicated");
+        ensure!(image.exported.import_request()?.is_dedicated(), "the request lacks the dedicated flag");
         image.goes_both_ways(context)?;
     }
     Ok(())

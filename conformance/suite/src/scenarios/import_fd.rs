@@ -1,4 +1,4 @@
-//! Descriptors that are not memory: refused before the driver sees them, and given back.
+//! Descriptors of other files: rejected before the driver is called, and returned.
 
 use std::fs::File;
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -63,7 +63,7 @@ fn closed(context: &Context) -> Verdict {
     drop(unsafe { OwnedFd::from_raw_fd(number) });
     // SAFETY: the number is not open.
     expect_error(unsafe { MemoryHandle::opaque_from_raw_fd(number) }, ErrorKind::InvalidArgument, "a closed number")?;
-    // As if somebody closed the descriptor behind its owner's back.
+    // Simulates a stray close elsewhere.
     // SAFETY: never closed through this owner: the handle is taken apart below.
     let stale = unsafe { OwnedFd::from_raw_fd(number) };
     let result = context.device().import_memory(request::memory(MemoryHandle::OpaqueFd(stale), 4096));
@@ -96,7 +96,7 @@ fn zero(context: &Context) -> Verdict {
     pattern.verify(0, &context.read(&stream, &mapped)?, "memory imported from the descriptor 0")
 }
 
-/// Offers `fd` as memory and as a semaphore. It must be refused, stay open and refer to the same file.
+/// Imports `fd` as memory and as a semaphore. It must be rejected, stay open and refer to the same file.
 pub(super) fn refuse(context: &Context, fd: OwnedFd, what: &str) -> Verdict<OwnedFd> {
     let before = rustix::fs::fstat(&fd)?;
     let request = request::memory(MemoryHandle::OpaqueFd(fd), 4096);
@@ -129,7 +129,7 @@ fn pipe(context: &Context) -> Verdict {
     let read = refuse(context, read, "the reading end of a pipe")?;
     let mut bytes = [0; 16];
     let count = rustix::io::read(&read, &mut bytes[..])?;
-    ensure_eq!(&bytes[..count], b"unread", "what is left in the pipe");
+    ensure_eq!(&bytes[..count], b"unread", "the pipe's contents");
     refuse(context, write, "the writing end of a pipe")?;
     Ok(())
 }
@@ -150,16 +150,16 @@ pub(super) fn memfd(size: u64) -> Verdict<OwnedFd> {
 
 fn not_dma_buf(context: &Context) -> Verdict {
     let fd = memfd(4096)?;
-    ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "what the suite's own memfd is");
+    ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "the kind of the suite's own memfd");
     let request = request::memory(MemoryHandle::DmaBufFd(fd), 4096);
     let kinds = [ErrorKind::InvalidArgument, ErrorKind::Unsupported];
     let (_, request) = rejected(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
     let fd = descriptor(request.into_handle().into_fd())?;
-    ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "what came back");
+    ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "the returned descriptor");
     Ok(())
 }
 
-/// Drivers cannot tell the two apart, so both answers are legal; a crash, a lost handle or an untyped error is not.
+/// Drivers cannot distinguish the two, so both outcomes are legal; a crash, a lost handle or an untyped error is not.
 pub(super) fn harmless<T, R: std::fmt::Debug>(
     imported: Result<T, ImportError<R>>,
     close: impl FnOnce(T) -> gpu_interop::Result<()>,
@@ -169,7 +169,7 @@ pub(super) fn harmless<T, R: std::fmt::Debug>(
     match imported {
         Ok(object) => Ok(close(object)?),
         Err(failure) => {
-            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the kind of the refusal");
+            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the error kind");
             let (returned, witness) = (rustix::fs::fstat(fd_of(failure.into_request())?)?, rustix::fs::fstat(witness)?);
             ensure_eq!((returned.st_dev, returned.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
             Ok(())

@@ -1,4 +1,4 @@
-//! Requests that are wrong although the descriptor is right.
+//! Malformed import requests with a valid descriptor.
 
 use std::ptr::NonNull;
 
@@ -86,9 +86,9 @@ fn size_too_large(context: &Context) -> Verdict {
                 );
                 works(context, resized(failure.into_request(), size))?;
             }
-            // CUDA accepts the import; then the part that does not exist must not be mappable.
+            // CUDA accepts the import; then the missing range must not be mappable.
             Ok(memory) => {
-                ensure!(memory.map_buffer(size..size * factor).is_err(), "memory that does not exist was mapped");
+                ensure!(memory.map_buffer(size..size * factor).is_err(), "missing memory was mapped");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Nothing grows.
+//! Leak checks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -89,11 +89,11 @@ fn streams(context: &Context) -> Verdict {
 fn events(context: &Context) -> Verdict {
     let stream = context.stream()?;
     stream.synchronize()?;
-    // So many that a leak of a few dozen bytes each shows in resident memory.
+    // Enough cycles to detect a leak of a few dozen bytes each in resident memory.
     leak_check(200_000, |number| {
         let event = context.device().create_event()?;
         stream.record(&event)?;
-        // A stream that lags behind may hold a record for each; that is no leak.
+        // A lagging stream may hold a record for each event; that is no leak.
         if number % 500 == 0 { Ok(stream.synchronize()?) } else { Ok(()) }
     })
 }

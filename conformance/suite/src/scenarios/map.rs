@@ -75,7 +75,7 @@ fn at_offsets(context: &Context, spec: BufferSpec) -> Verdict {
     for offset in [1, 4, 256, 4096, 65536] {
         for length in [1, 3, 4096, 70_000] {
             let mapped = memory.map_buffer(offset..offset + length)?;
-            ensure_eq!((mapped.offset(), mapped.size()), (offset, length), "what the mapping says of itself");
+            ensure_eq!((mapped.offset(), mapped.size()), (offset, length), "the mapping's range");
             pattern.verify(offset, &context.read(&stream, &mapped)?, &format!("{length} bytes at {offset}"))?;
         }
     }
@@ -125,12 +125,12 @@ fn twice(context: &Context) -> Verdict {
     let first = memory.map_buffer(0..SIZE as u64)?;
     let second = memory.map_buffer(0..SIZE as u64)?;
     stream.write(&first, &pattern.bytes(0, SIZE))?;
-    pattern.verify(0, &context.read(&stream, &second)?, "what the first mapping wrote")?;
+    pattern.verify(0, &context.read(&stream, &second)?, "the first mapping's data")?;
     first.close()?;
     let other = pattern.other();
     stream.write(&second, &other.bytes(0, SIZE))?;
     second.close()?;
-    buffer.verify(other, "what the second mapping wrote after the first had ended")
+    buffer.verify(other, "the second mapping's data after the first had ended")
 }
 
 fn overlapping(context: &Context) -> Verdict {
@@ -144,10 +144,10 @@ fn overlapping(context: &Context) -> Verdict {
     stream.write(&low, &a.bytes(0, 128 << 10))?;
     stream.write(&high, &b.bytes(0, 128 << 10))?;
     let seen = context.read(&stream, &low)?;
-    a.verify(0, &seen[..64 << 10], "the part only the low mapping has")?;
-    b.verify(0, &seen[64 << 10..], "the shared part, through the low mapping")?;
+    a.verify(0, &seen[..64 << 10], "the range of the low mapping alone")?;
+    b.verify(0, &seen[64 << 10..], "the shared range, through the low mapping")?;
     let found = buffer.contents()?;
-    b.verify(0, &found[64 << 10..], "the high mapping's bytes, on the exporter's side")
+    b.verify(0, &found[64 << 10..192 << 10], "the high mapping's bytes, on the exporter's side")
 }
 
 fn work_at_offsets(context: &Context) -> Verdict {
@@ -162,7 +162,7 @@ fn work_at_offsets(context: &Context) -> Verdict {
         stream.synchronize()?;
         let found = buffer.contents()?;
         let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
-        ensure!(wrong.is_none(), "{what}: byte {wrong:?} of the memory is not what it should be");
+        ensure!(wrong.is_none(), "{what}: byte {wrong:?} of the memory is wrong");
         Ok(())
     };
     for (offset, length) in [(4_u64, 64_usize), (4096, 4096), (65_536, 12), (70_000, 20_004), (HALF - 64, 64)] {
@@ -213,11 +213,11 @@ fn copies_within(context: &Context) -> Verdict {
     }
     stream.synchronize()?;
     let found = buffer.contents()?;
-    pattern.verify(0, &found, "what copies that were refused left")?;
+    pattern.verify(0, &found, "the data after rejected copies")?;
     copy(2 * PART, PART)?;
     stream.synchronize()?;
     let found = buffer.contents()?;
     let (kept, copied) = found.split_at(2 * BYTES);
-    pattern.verify(0, kept, "what the copy had no part in")?;
-    pattern.verify(PART, copied, "what was copied beside its source")
+    pattern.verify(0, kept, "the data outside the copy")?;
+    pattern.verify(PART, copied, "the copied data")
 }

@@ -1,4 +1,4 @@
-//! Data from one side to the other, every byte checked.
+//! Data in both directions, every byte checked.
 
 use gpu_interop::{KernelArg, LaunchConfig};
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN};
@@ -45,7 +45,7 @@ fn read_from(context: &Context, spec: BufferSpec) -> Verdict {
     let stream = context.stream()?;
     for pattern in [context.pattern(), context.pattern().other()] {
         buffer.put(pattern)?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, "what the exporter wrote")?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, "the exporter's data")?;
     }
     Ok(())
 }
@@ -56,7 +56,7 @@ fn write_to(context: &Context, spec: BufferSpec) -> Verdict {
     let stream = context.stream()?;
     for pattern in [context.pattern(), context.pattern().other()] {
         stream.write(&mapped, &pattern.bytes(0, SIZE))?;
-        buffer.verify(pattern, "what the device wrote")?;
+        buffer.verify(pattern, "the device's data")?;
     }
     Ok(())
 }
@@ -156,7 +156,7 @@ fn kernel_writes(context: &Context) -> Verdict {
     // SAFETY: the arguments are those of the kernels, and the mapping outlives the synchronisation.
     unsafe { stream.launch(&module.kernel(FILL_PATTERN.name)?, &config, &args) }?;
     stream.synchronize()?;
-    buffer.verify(pattern, "what the kernel wrote")?;
+    buffer.verify(pattern, "the kernel's data")?;
     // SAFETY: as above.
     unsafe { stream.launch(&module.kernel(INCREMENT.name)?, &config, &args[..2]) }?;
     stream.synchronize()?;
@@ -175,8 +175,8 @@ fn import_twice(context: &Context) -> Verdict {
     let stream = context.stream()?;
     stream.write(&first, &pattern.bytes(0, SIZE))?;
     drop(first);
-    pattern.verify(0, &context.read(&stream, &second)?, "what the first import wrote")?;
-    buffer.verify(pattern, "what the first import wrote, on the exporter's side")
+    pattern.verify(0, &context.read(&stream, &second)?, "the first import's data")?;
+    buffer.verify(pattern, "the first import's data, on the exporter's side")
 }
 
 fn two_devices(context: &Context) -> Verdict {
@@ -187,13 +187,13 @@ fn two_devices(context: &Context) -> Verdict {
     let there = again.import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
     let (stream_here, stream_there) = (context.stream()?, again.create_stream()?);
     stream_here.write(&here, &pattern.bytes(0, SIZE))?;
-    pattern.verify(0, &context.read(&stream_there, &there)?, "what the first device wrote")?;
+    pattern.verify(0, &context.read(&stream_there, &there)?, "the first device's data")?;
     // The two do not mix, although they are the same hardware.
     match stream_here.fill(&there, 0) {
         Err(error) if error.kind() == gpu_interop::ErrorKind::InvalidArgument => {}
         other => return Err(Stop::Failed(format!("a stream took memory of another device: {other:?}"))),
     }
-    buffer.verify(pattern, "the data after the refused fill")
+    buffer.verify(pattern, "the data after the rejected fill")
 }
 
 fn many_imports(context: &Context) -> Verdict {

@@ -1,4 +1,4 @@
-//! Other processes.
+//! Memory shared with other processes.
 
 use crate::context::Context;
 use crate::ensure_eq;
@@ -48,7 +48,7 @@ fn import_sent_fd(context: &Context) -> Verdict {
     let peer = context.spawn_peer("import-and-answer")?;
     send_handle(peer.channel(), "memory", &*buffer)?;
     peer.channel().receive("answered")?;
-    buffer.verify(pattern.other(), "what the other process wrote")?;
+    buffer.verify(pattern.other(), "the other process's data")?;
     peer.join()
 }
 
@@ -67,7 +67,7 @@ fn exporter_killed(context: &Context) -> Verdict {
     let stream = context.stream()?;
     let pattern = context.pattern();
     pattern.verify(0, &context.read(&stream, &mapped)?, "data before the exporter is killed")?;
-    // Work is enqueued when the exporter dies, not only before and after.
+    // Work is pending when the exporter is killed.
     for _ in 0..50 {
         stream.fill(&mapped, 0)?;
     }
@@ -85,10 +85,10 @@ fn export_and_hang(context: &Context, channel: &Channel) -> Verdict {
     hang()
 }
 
-/// Until this process is killed, but not for ever.
+/// Waits to be killed, for a bounded time.
 fn hang() -> Verdict {
     std::thread::sleep(std::time::Duration::from_secs(60));
-    Err(Stop::Failed("nobody killed this process".into()))
+    Err(Stop::Failed("this process was not killed".into()))
 }
 
 fn importer_killed(context: &Context) -> Verdict {
@@ -114,7 +114,7 @@ fn import_and_write_forever(context: &Context, channel: &Channel) -> Verdict {
         stream.fill(&mapped, 0xee)?;
         stream.synchronize()?;
     }
-    Err(Stop::Failed("nobody killed this process".into()))
+    Err(Stop::Failed("this process was not killed".into()))
 }
 
 fn handles_not_inherited(context: &Context) -> Verdict {

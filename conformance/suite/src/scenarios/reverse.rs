@@ -1,4 +1,4 @@
-//! The reverse direction: memory of the device that the other API imports.
+//! The reverse direction: the other API imports memory of the device.
 
 use gpu_interop::ExportableMemory;
 
@@ -23,7 +23,7 @@ scenarios! {
 
 const SIZE: usize = 1 << 20;
 
-/// Memory of the device, and the other API's view of it.
+/// Memory of the device, and the other API's import of it.
 fn shared(context: &Context) -> Verdict<(ExportableMemory, Box<dyn BufferAccess>)> {
     let memory = context.device().allocate_exportable(SIZE as u64)?;
     let identity = context.device().identity().clone();
@@ -51,7 +51,7 @@ fn read(context: &Context) -> Verdict {
     let (memory, imported) = shared(context)?;
     for pattern in [context.pattern(), context.pattern().other()] {
         device_writes(context, &memory, pattern)?;
-        other_reads(&*imported, pattern, "what the device wrote")?;
+        other_reads(&*imported, pattern, "the device's data")?;
     }
     Ok(())
 }
@@ -60,7 +60,7 @@ fn write(context: &Context) -> Verdict {
     let (memory, imported) = shared(context)?;
     for pattern in [context.pattern(), context.pattern().other()] {
         imported.write(0, &pattern.bytes(0, SIZE))?;
-        device_reads(context, &memory, pattern, "what the other API wrote")?;
+        device_reads(context, &memory, pattern, "the other API's data")?;
     }
     Ok(())
 }
@@ -82,9 +82,9 @@ fn freed_first(context: &Context) -> Verdict {
     let (there, back) = (context.pattern(), context.pattern().other());
     device_writes(context, &memory, there)?;
     memory.close()?;
-    other_reads(&*imported, there, "what the device wrote before it freed the memory")?;
+    other_reads(&*imported, there, "the device's data before it freed the memory")?;
     imported.write(0, &back.bytes(0, SIZE))?;
-    other_reads(&*imported, back, "what the other API wrote afterwards")
+    other_reads(&*imported, back, "the other API's data afterwards")
 }
 
 fn cycles(context: &Context) -> Verdict {

@@ -1,4 +1,4 @@
-//! Semaphores really order the two sides.
+//! Semaphores order the two sides.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ fn binary_order(context: &Context) -> Verdict {
         buffer.put(pattern)?;
         exported.signal(0)?;
         stream.synchronize_timeout(PATIENCE)?;
-        target.verify(pattern, &format!("round {round}: what the stream copied after the signal"))?;
+        target.verify(pattern, &format!("round {round}: the stream's copy after the signal"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -93,7 +93,7 @@ fn timeline_order(context: &Context) -> Verdict {
     buffer.put(pattern)?;
     exported.signal(9)?;
     stream.synchronize_timeout(PATIENCE)?;
-    target.verify(pattern, "what the stream copied after the signal")
+    target.verify(pattern, "the stream's copy after the signal")
 }
 
 fn device_to_exporter(context: &Context) -> Verdict {
@@ -121,7 +121,7 @@ fn wait_before_signal(context: &Context) -> Verdict {
     ensure!(!stream.is_idle()?, "the stream did not wait");
     ensure!(!exported.wait(2, Duration::ZERO)?, "the signal behind the wait came before the wait was met");
     exported.signal(1)?;
-    ensure!(exported.wait(2, PATIENCE)?, "the stream did not go on");
+    ensure!(exported.wait(2, PATIENCE)?, "the stream did not proceed");
     Ok(())
 }
 
@@ -134,11 +134,11 @@ fn timeout(context: &Context) -> Verdict {
         let start = std::time::Instant::now();
         expect_error(stream.synchronize_timeout(limit), ErrorKind::Timeout, "an unmet wait")?;
         let taken = start.elapsed();
-        ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "gave up after {taken:?}, not {limit:?}");
+        ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "timed out after {taken:?}, not {limit:?}");
     }
     let start = std::time::Instant::now();
-    ensure!(!exported.wait(1, limit)?, "the exporter saw a value that nobody signalled");
-    ensure!(start.elapsed() >= limit, "the exporter's wait gave up early");
+    ensure!(!exported.wait(1, limit)?, "the exporter saw a value that was never signalled");
+    ensure!(start.elapsed() >= limit, "the exporter's wait timed out early");
     exported.signal(1)?;
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
@@ -176,7 +176,7 @@ fn two_streams(context: &Context) -> Verdict {
     let (_side, timeline) = import_timeline(context, 0)?;
     let (buffer, mapped) = context.zeroed(4096)?;
     let (even, odd) = (context.stream()?, context.stream()?);
-    // Each step copies the part the other stream wrote, so a step out of order leaves a wrong byte.
+    // Each step copies the half that the other stream wrote, so a step out of order leaves a wrong byte.
     let (low, high) = (mapped.slice(..2048)?, mapped.slice(2048..)?);
     for step in 0..500_u64 {
         let stream = if step % 2 == 0 { &even } else { &odd };

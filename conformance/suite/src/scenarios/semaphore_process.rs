@@ -62,7 +62,7 @@ fn cross_process_timeline(context: &Context) -> Verdict {
         stream.synchronize_timeout(PATIENCE)?;
         buffer.read(0, &mut found)?;
         let expected = context.pattern().byte(turn).wrapping_add(1);
-        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the other process's data is not there");
+        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the other process's data is missing");
     }
     peer.join()
 }
@@ -80,7 +80,7 @@ fn take_turns(context: &Context, channel: &Channel) -> Verdict {
         let found = context.read(&stream, &mapped)?;
         ensure!(
             found.iter().all(|found| *found == context.pattern().byte(turn)),
-            "turn {turn}: the first process's data is not there"
+            "turn {turn}: the first process's data is missing"
         );
         stream.fill(&mapped, context.pattern().byte(turn).wrapping_add(1))?;
         stream.signal(&[timeline.signal_value(2 * turn + 2)])?;
@@ -145,9 +145,9 @@ fn signal_once_and_hang(context: &Context, channel: &Channel) -> Verdict {
     let stream = context.stream()?;
     stream.signal(&[timeline.signal_value(1)])?;
     stream.synchronize()?;
-    // Killed while it waits, which is when a process holds most.
+    // Killed during a wait, with the most resources in use.
     stream.wait(&[timeline.wait_value(1000)])?;
     channel.send("waiting", 0, &[])?;
     std::thread::sleep(Duration::from_secs(60));
-    Err(Stop::Failed("nobody killed this process".into()))
+    Err(Stop::Failed("this process was not killed".into()))
 }

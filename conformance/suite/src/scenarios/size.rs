@@ -1,4 +1,4 @@
-//! Sizes at the edges.
+//! Boundary sizes.
 
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
@@ -32,10 +32,10 @@ fn both_ways(context: &Context, size: u64) -> Verdict {
     for (start, length) in chunks() {
         let bytes = &mut bytes[..usize::try_from(length).unwrap_or(0)];
         let slice = mapped.slice(start..start + length)?;
-        // What is left from before is just what should come: without this, a read of nothing would pass.
+        // The old contents equal the expected ones: without this, an empty read would pass.
         bytes.fill(0);
         stream.read(slice, bytes)?;
-        there.verify(start, bytes, "what the exporter wrote")?;
+        there.verify(start, bytes, "the exporter's data")?;
         back.fill(start, bytes);
         stream.write(slice, bytes)?;
     }
@@ -43,7 +43,7 @@ fn both_ways(context: &Context, size: u64) -> Verdict {
         let bytes = &mut bytes[..usize::try_from(length).unwrap_or(0)];
         bytes.fill(0);
         buffer.read(start, bytes)?;
-        back.verify(start, bytes, "what the device wrote")?;
+        back.verify(start, bytes, "the device's data")?;
     }
     Ok(())
 }
@@ -58,15 +58,15 @@ fn one_gib(context: &Context) -> Verdict {
     both_ways(context, 1 << 30)
 }
 
-/// Offsets of more than 32 bits arrive as such, in copies, slices and mappings. Drivers for the CPU give pages to what
-/// is written, so that little memory is needed there.
+/// Offsets of more than 32 bits are not truncated in copies, slices and mappings. CPU drivers allocate pages on the first
+/// write, so that little memory is needed there.
 fn past_four_gib(context: &Context) -> Verdict {
     const PART: u64 = 64 << 10;
     const SIZE: u64 = (4 << 30) + (1 << 20) + 1;
     let buffer = context.buffer(SIZE)?;
     let memory = context.import_memory(&*buffer)?;
     let (mapped, stream) = (memory.map_buffer(0..SIZE)?, context.stream()?);
-    // Each 32 bits' worth of bytes from another, where there are as many.
+    // Each range has different bytes.
     let starts = [0, (2 << 30) - PART / 2, (4 << 30) - PART / 2, SIZE - PART];
     let bytes = 64 << 10;
     let (there, back) = (context.pattern(), context.pattern().other());
@@ -77,7 +77,7 @@ fn past_four_gib(context: &Context) -> Verdict {
     for start in starts {
         found.fill(0);
         stream.read(mapped.slice(start..start + PART)?, &mut found)?;
-        there.verify(start, &found, &format!("what the exporter wrote at {start}"))?;
+        there.verify(start, &found, &format!("the exporter's data at {start}"))?;
         let part = memory.map_buffer(start..start + PART)?;
         there.verify(start, &context.read(&stream, &part)?, &format!("a mapping at {start}"))?;
     }
@@ -86,7 +86,7 @@ fn past_four_gib(context: &Context) -> Verdict {
     }
     for start in starts {
         buffer.read(start, &mut found)?;
-        back.verify(start, &found, &format!("what the device wrote at {start}"))?;
+        back.verify(start, &found, &format!("the device's data at {start}"))?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Many threads.
+//! Concurrent use from many threads.
 
 use crate::context::Context;
 use crate::ensure_eq;
@@ -75,7 +75,7 @@ fn other_thread(context: &Context) -> Verdict {
             Ok(memory.close()?)
         }))
     })?;
-    buffer.verify(pattern.other(), "what the other thread wrote")
+    buffer.verify(pattern.other(), "the other thread's data")
 }
 
 fn one_stream(context: &Context) -> Verdict {

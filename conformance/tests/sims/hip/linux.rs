@@ -52,7 +52,7 @@ pub(super) const FAILING: &[Failing] = &[Failing {
     scenarios: &[
         "leak.10000_cycles",
         "leak.device_memory",
-        "capture.nothing_is_left",
+        "capture.leaks",
         "lifetime.drop_with_work_pending",
         "lifetime.every_drop_order",
         "lifetime.free_while_a_stream_waits",

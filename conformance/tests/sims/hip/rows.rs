@@ -17,7 +17,7 @@ pub(super) fn tests() -> impl Iterator<Item = Trial> {
 /// the default version, in `hip_native` and `d3d_hip`.
 const SLOW: &[&str] = &[
     "leak.",
-    "capture.nothing_is_left",
+    "capture.leaks",
     "d3d.10000_cycles",
     "d3d.fence",
     "environment.",

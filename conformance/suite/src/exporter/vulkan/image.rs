@@ -10,7 +10,7 @@ use super::memory_placement;
 use crate::exporter::{ExportedImage, ImageSpec, Placement, RowLayout, Tiling};
 use crate::outcome::{Stop, Verdict};
 
-/// What the suite does with every image.
+/// The usage of every image of the suite.
 const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
     vk::ImageUsageFlags::TRANSFER_SRC.as_raw()
         | vk::ImageUsageFlags::TRANSFER_DST.as_raw()
@@ -35,8 +35,8 @@ impl VulkanImage {
             ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
             _ => Stop::from(error),
         })?;
-        // Only once, and before anybody writes: what an image holds is lost with it. Released even though it is empty,
-        // because the importer may be the first to write.
+        // Once, before the first write, because it discards the contents. Released while empty, because the importer may
+        // be the first to write.
         context.initialize_image(exported.image())?;
         context.release_image(exported.image())?;
         Ok(Self { context: context.clone(), spec, exported, owned: Mutex::new(()) })

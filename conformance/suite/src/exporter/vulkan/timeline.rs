@@ -17,7 +17,7 @@ use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::system::{self, OsHandle};
 
-/// A timeline, exportable if `may_export` and the device has such: lavapipe and SwiftShader do not.
+/// A timeline, exportable if `may_export` and the device supports it: lavapipe and SwiftShader do not.
 pub(super) fn create(interop: &VulkanInterop, value: u64, may_export: bool) -> Verdict<Arc<dyn ExporterTimeline>> {
     if may_export {
         match ExportableSemaphore::timeline(interop, value) {

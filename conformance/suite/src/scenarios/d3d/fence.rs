@@ -1,4 +1,4 @@
-//! Fences: by handle and by name, of both versions, as semaphores and as timelines.
+//! Fences of both versions, by handle and by name, as semaphores and as timelines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ scenarios! {
 
 const TURNS: u64 = 200;
 
-/// A buffer that both sides have.
+/// A buffer shared by both sides.
 fn shared(context: &Context) -> Verdict<(Gpu12, ExportableResource, MappedBuffer)> {
     let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
     let buffer = ExportableResource::buffer(gpu.interop(), SIZE as u64, ResourceFlags::empty())?;
@@ -85,7 +85,7 @@ fn turns(
     let (log, pattern) = (context.stream()?, context.pattern());
     for turn in 0..TURNS {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
-        // Told first, so that it has to wait.
+        // Enqueued first, so that it has to wait.
         stream.wait(&[semaphore.wait_value(theirs)])?;
         let data = pattern.bytes(turn * SIZE as u64, SIZE);
         let exchange = gpu.exchange(buffer, at(2 * turn), &data, at(theirs))?;
@@ -93,15 +93,15 @@ fn turns(
         let expected = if turn == 0 { 0 } else { pattern.byte(turn - 1) };
         ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the queue does not find the stream's data");
         stream.synchronize_timeout(PATIENCE)?;
-        pattern.verify(turn * SIZE as u64, &context.read(&log, mapped)?, "what the queue wrote")?;
+        pattern.verify(turn * SIZE as u64, &context.read(&log, mapped)?, "the queue's data")?;
         stream.fill(mapped, pattern.byte(turn))?;
         stream.signal(&[semaphore.signal_value(ours)])?;
     }
     fence.wait(2 * TURNS, PATIENCE)?;
     ensure_eq!(fence.value()?, 2 * TURNS, "the fence's value");
-    // Nobody signals this, and neither side takes it for signalled.
+    // A value that is never signalled, and that neither side sees.
     stream.wait(&[semaphore.wait_value(2 * TURNS + 1)])?;
-    expect_error(fence.wait(2 * TURNS + 1, WATCH), ErrorKind::Timeout, "a value that nobody signals")?;
+    expect_error(fence.wait(2 * TURNS + 1, WATCH), ErrorKind::Timeout, "a value that is never signalled")?;
     ensure!(!stream.is_idle()?, "the stream did not wait for the value");
     gpu.signal(fence, 2 * TURNS + 1)?;
     Ok(stream.synchronize_timeout(PATIENCE)?)
@@ -135,7 +135,7 @@ fn timeline(context: &Context, strategy: TimelineStrategy) -> Verdict {
     }
     timeline.wait(2 * TURNS, PATIENCE)?;
     let found = context.read(&copy, &mapped)?;
-    ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data are not there");
+    ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data is missing");
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
 
@@ -160,19 +160,19 @@ fn eleven(context: &Context) -> Verdict {
         gpu.signal(&fence, theirs)?;
         stream.wait(&[semaphore.wait_value(theirs)])?;
         stream.synchronize_timeout(PATIENCE)?;
-        pattern.verify(turn * SIZE as u64, &context.read(&stream, &mapped)?, "what the context wrote")?;
+        pattern.verify(turn * SIZE as u64, &context.read(&stream, &mapped)?, "the context's data")?;
         if turn == 50 && context.device().capabilities().feature(Feature::HostFunctions).is_supported() {
-            // Late for once: a context that does not wait for the stream finds its own data.
+            // Delayed once: a context that does not wait for the stream finds its own data.
             stream.launch_host_function(|| std::thread::sleep(WATCH))?;
         }
         stream.fill(&mapped, pattern.byte(turn))?;
         stream.signal(&[semaphore.signal_value(ours)])?;
         gpu.wait(&fence, ours)?;
         let found = gpu.read(buffer.resource(), SIZE)?;
-        ensure!(found.iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: the stream's data are not there");
+        ensure!(found.iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: the stream's data is missing");
     }
     fence.wait(200, PATIENCE)?;
-    expect_error(fence.wait(201, WATCH), ErrorKind::Timeout, "a value that nobody signals")?;
+    expect_error(fence.wait(201, WATCH), ErrorKind::Timeout, "a value that is never signalled")?;
     Ok(())
 }
 
@@ -192,13 +192,13 @@ fn eleven_timeline(context: &Context) -> Verdict {
         gpu.wait(&own, ours)?;
         let found = gpu.read(buffer.resource(), SIZE)?;
         ensure!(found[..4096].iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: not the stream's data");
-        pattern.verify(turn * SIZE as u64 + 4096, &found[4096..], "what the context wrote beside the stream's")?;
+        pattern.verify(turn * SIZE as u64 + 4096, &found[4096..], "the context's data beside the stream's")?;
     }
     timeline.wait(200, Duration::from_secs(8))?;
     let error = expect_error(fence.signal(201), ErrorKind::Unsupported, "a signal of the host")?;
-    ensure!(error.to_string().contains("Direct3D 12"), "it does not say what to use instead: {error}");
+    ensure!(error.to_string().contains("Direct3D 12"), "the text lacks the alternative: {error}");
     if fence.value()? != 200 {
-        return Err(Stop::Failed("the refused signal raised the fence".into()));
+        return Err(Stop::Failed("the rejected signal raised the fence".into()));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Keyed mutexes: whose turn it is, and what becomes of those who wait for theirs in vain.
+//! Keyed mutexes: turns, time-outs and abandoned mutexes.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -76,26 +76,26 @@ impl Shared {
         let (stream, pattern) = (context.stream()?, context.pattern());
         for turn in 0..TURNS {
             let (here, there) = (2 * turn, 2 * turn + 1);
-            // Told first, so that it has to wait for its turn.
+            // Enqueued first, so that it has to wait for its turn.
             stream.wait(&[semaphore.acquire_key(there, Some(PATIENCE))])?;
             self.acquire(here, PATIENCE)?;
             if turn > 0 {
                 let found = self.read()?;
                 let expected = pattern.byte(turn - 1);
-                ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data are not there");
+                ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is missing");
             }
             ensure!(!stream.is_idle()?, "turn {turn}: the stream has gone on without its key");
             let data = pattern.bytes(turn * SIZE as u64, SIZE);
             self.gpu.write(self.mutex.resource().resource(), &data)?;
             self.release(there)?;
             stream.synchronize_timeout(PATIENCE)?;
-            pattern.verify(turn * SIZE as u64, &context.read(&stream, &self.mapped)?, "what the context wrote")?;
+            pattern.verify(turn * SIZE as u64, &context.read(&stream, &self.mapped)?, "the context's data")?;
             stream.fill(&self.mapped, pattern.byte(turn))?;
             stream.signal(&[semaphore.release_key(here + 2)])?;
         }
         self.acquire(2 * TURNS, PATIENCE)?;
         let found = self.read()?;
-        ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data are not there");
+        ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data is missing");
         Ok(self.release(0)?)
     }
 }
@@ -113,7 +113,7 @@ fn by_name(context: &Context) -> Verdict {
     need_mutexes(context, &[sharing])?;
     let gpu = open11(context, &[sharing])?;
     let (buffer, name) = (buffer11(&gpu, SIZE, sharing)?, name("mutex")?);
-    // One name for both: what is asked for tells which.
+    // One name for both: the request's kind selects the object.
     let (kept, of_memory) = buffer.import_request_by_name(&name)?;
     let mapped = context.device().import_memory(of_memory)?.map_buffer(0..SIZE as u64)?;
     let shared = Shared { mutex: buffer.keyed_mutex()?, gpu, mapped };
@@ -124,10 +124,10 @@ fn by_name(context: &Context) -> Verdict {
     turns
 }
 
-/// Fails unless the mutex gives up in the time that it was given, and not much later.
+/// Fails unless the mutex times out, not before the limit and not much later.
 fn in_time(shared: &Shared, key: u64, limit: Duration) -> Verdict {
     let start = Instant::now();
-    let error = expect_error(shared.acquire(key, limit), ErrorKind::Timeout, "a key that nobody releases with")?;
+    let error = expect_error(shared.acquire(key, limit), ErrorKind::Timeout, "a key that is never released")?;
     let taken = start.elapsed();
     ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "{limit:?} took {taken:?}");
     ensure!(error.to_string().contains(&format!("key: {key}")), "it does not name the key: {error}");
@@ -153,9 +153,9 @@ fn timeout(context: &Context) -> Verdict {
             in_time(&shared, 7, limit)?;
         }
         let refused = shared.release(7);
-        expect_error(refused, ErrorKind::Driver, "a release of what was not acquired")?;
+        expect_error(refused, ErrorKind::Driver, "a release without an acquisition")?;
         shared.acquire(5, PATIENCE)?;
-        pattern.verify(0, &shared.read()?, "what the stream wrote")?;
+        pattern.verify(0, &shared.read()?, "the stream's data")?;
         shared.release(0)?;
     }
     Ok(())
@@ -169,7 +169,7 @@ fn without_end(context: &Context) -> Verdict {
         stream.wait(&[semaphore.acquire_key(0, Some(PATIENCE))])?;
         stream.synchronize_timeout(PATIENCE)?;
         let (mutex, (acquired, waits)) = (shared.mutex.clone(), mpsc::channel());
-        // Nobody joins it: if the release never comes, it waits until the process ends.
+        // Not joined: without a release, it waits until the process ends.
         // SAFETY: nothing else uses the context and the mutex until this has returned, which is waited for below.
         std::thread::spawn(move || acquired.send(unsafe { mutex.acquire(9, None) }));
         let early = waits.recv_timeout(WATCH);
@@ -181,7 +181,7 @@ fn without_end(context: &Context) -> Verdict {
         stream.signal(&[semaphore.release_key(9)])?;
         let acquired = waits.recv_timeout(PATIENCE);
         acquired.map_err(|_| Stop::Failed("the wait does not end with the stream's release".into()))??;
-        pattern.verify(0, &shared.read()?, "what the stream wrote")?;
+        pattern.verify(0, &shared.read()?, "the stream's data")?;
         shared.release(0)?;
     }
     Ok(())
@@ -198,9 +198,9 @@ fn abandoned(context: &Context) -> Verdict {
     // The interface's own method takes WAIT_TIMEOUT for success.
     // SAFETY: the function is the mutex's own, which is live, and this thread is the only user of its device.
     let answer = unsafe { (held.vtable().AcquireSync)(held.as_raw(), 0, 1000) };
-    ensure_eq!(answer.0, 0, "what AcquireSync answers to the other device");
+    ensure_eq!(answer.0, 0, "the result of AcquireSync for the other device");
     in_time(&shared, 0, Duration::from_millis(60))?;
-    // The device goes with the mutex in its hands.
+    // The device is dropped while it holds the mutex.
     drop((held, opened, other, handle));
     let start = Instant::now();
     let error = expect_error(shared.acquire(0, PATIENCE), ErrorKind::Driver, "an abandoned mutex")?;
@@ -208,6 +208,6 @@ fn abandoned(context: &Context) -> Verdict {
     let name = error.code().and_then(|code| code.name.clone());
     ensure!(name.as_deref() == Some("WAIT_ABANDONED"), "another error: {error}");
     let released = shared.release(0);
-    expect_error(released, ErrorKind::Driver, "a release of what was abandoned")?;
+    expect_error(released, ErrorKind::Driver, "a release of an abandoned mutex")?;
     Ok(())
 }

@@ -31,20 +31,20 @@ fn buffers(context: &Context) -> Verdict {
     let (pattern, stream) = (context.pattern(), context.stream()?);
     for sharing in Sharing::ALL {
         let buffer = buffer11(&gpu, SIZE, sharing)?;
-        // A new one is as if released with 0.
+        // A new mutex is released with key 0.
         let mutex = sharing.semaphore_handle_kind().map(|_| buffer.keyed_mutex()).transpose()?;
         mutex.iter().try_for_each(|mutex| gpu.acquire(mutex, 0, Some(crate::context::PATIENCE)))?;
         let request = buffer.import_request()?;
-        ensure!(request.is_dedicated(), "{sharing:?}: the request does not say that it is dedicated");
+        ensure!(request.is_dedicated(), "{sharing:?}: the request lacks the dedicated flag");
         ensure_eq!(request.handle().kind(), sharing.memory_handle_kind(), "the kind of handle, {sharing:?}");
         let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?;
         gpu.write(buffer.resource(), &pattern.bytes(0, SIZE))?;
-        // Has waited for the context when it returns.
+        // Returns after the context's work.
         gpu.read(buffer.resource(), SIZE)?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, &format!("{sharing:?}: what Direct3D wrote"))?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, &format!("{sharing:?}: Direct3D's data"))?;
         stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
         let found = gpu.read(buffer.resource(), SIZE)?;
-        pattern.other().verify(0, &found, &format!("{sharing:?}: what the device wrote"))?;
+        pattern.other().verify(0, &found, &format!("{sharing:?}: the device's data"))?;
         mutex.iter().try_for_each(|mutex| gpu.release(mutex, 0))?;
     }
     Ok(())
@@ -61,9 +61,9 @@ fn by_name(context: &Context) -> Verdict {
     let (pattern, stream) = (context.pattern(), context.stream()?);
     gpu.write(buffer.resource(), &pattern.bytes(0, SIZE))?;
     gpu.read(buffer.resource(), SIZE)?;
-    pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
+    pattern.verify(0, &context.read(&stream, &mapped)?, "Direct3D's data")?;
     stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
-    pattern.other().verify(0, &gpu.read(buffer.resource(), SIZE)?, "what the device wrote")?;
+    pattern.other().verify(0, &gpu.read(buffer.resource(), SIZE)?, "the device's data")?;
     mapped.close()?;
     let gone = gpu.interop().open_resource_by_name(&name);
     expect_error(gone, ErrorKind::InvalidArgument, "a name whose handles and imports are closed")?;
@@ -95,10 +95,10 @@ fn textures(context: &Context) -> Verdict {
             gpu.read_texture(texture.resource())?;
             let mut found = vec![0; row * rows];
             stream.read_array(array.level(0)?, &mut found)?;
-            pattern.verify(0, &found, &format!("{what}: what Direct3D wrote"))?;
+            pattern.verify(0, &found, &format!("{what}: Direct3D's data"))?;
             stream.write_array(array.level(0)?, &pattern.other().bytes(0, row * rows))?;
             let found = gpu.read_texture(texture.resource())?;
-            pattern.other().verify(0, &found, &format!("{what}: what the device wrote"))?;
+            pattern.other().verify(0, &found, &format!("{what}: the device's data"))?;
         }
     }
     ensure!(mapped_some, "the device maps none of these formats");

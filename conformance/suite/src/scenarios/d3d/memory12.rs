@@ -1,4 +1,4 @@
-//! Memory of Direct3D 12: heaps with what is placed on them, committed resources, and names.
+//! Memory of Direct3D 12: heaps with placed resources, committed resources, and names.
 
 use gpu_interop::d3d::ResourceFlags;
 use gpu_interop::d3d::d3d12::{ExportableHeap, ExportableResource, HeapContents, HeapOptions};
@@ -25,7 +25,7 @@ scenarios! {
         named, needs [memory D3d12Heap, memory D3d12Resource, NamedMemory], mirrors("cuda-samples: simpleD3D12");
 }
 
-/// What `D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT` is.
+/// `D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT`.
 const PLACE: u64 = 64 << 10;
 
 fn heap(context: &Context) -> Verdict {
@@ -40,7 +40,7 @@ fn heap(context: &Context) -> Verdict {
     ensure!(!request.is_dedicated(), "a heap is no dedicated allocation");
     let memory = context.device().import_memory(request)?;
     let (pattern, stream) = (context.pattern(), context.stream()?);
-    // The whole heap, so that what lies between is seen too.
+    // The whole heap, so that the bytes between are checked too.
     let whole = memory.map_buffer(0..size)?;
     stream.fill(&whole, 0x11)?;
     stream.synchronize()?;
@@ -48,17 +48,17 @@ fn heap(context: &Context) -> Verdict {
         let pattern = pattern.level(u32::try_from(level).unwrap_or(0));
         gpu.write(placed.resource(), 0, &pattern.bytes(0, SIZE))?;
         let mapped = memory.map_buffer(placed.offset()..placed.offset() + placed.size()?)?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, "Direct3D's data")?;
         let other = pattern.other();
         stream.write(&mapped, &other.bytes(0, SIZE))?;
         let mut found = vec![0; SIZE];
         gpu.read(placed.resource(), 0, &mut found)?;
-        other.verify(0, &found, "what the device wrote")?;
+        other.verify(0, &found, "the device's data")?;
     }
     let found = context.read(&stream, &whole)?;
     let (page, size) = (crate::image::length(PLACE)?, SIZE);
     for (what, gap) in [("before", 0..page), ("between", page + size..3 * page)] {
-        ensure!(found[gap].iter().all(|byte| *byte == 0x11), "what lies {what} the buffers was written to");
+        ensure!(found[gap].iter().all(|byte| *byte == 0x11), "the bytes {what} the buffers were written");
     }
     Ok(())
 }
@@ -69,19 +69,19 @@ fn committed(context: &Context) -> Verdict {
     for size in [1, 4096, 4097, 1 << 20] {
         let buffer = ExportableResource::buffer(gpu.interop(), size as u64, ResourceFlags::empty())?;
         let request = buffer.import_request()?;
-        ensure!(request.is_dedicated(), "the request of a committed resource does not say that it is dedicated");
+        ensure!(request.is_dedicated(), "the request of a committed resource lacks the dedicated flag");
         ensure!(request.size() >= size as u64, "{} bytes for {size}", request.size());
-        // Without that, no driver takes it: refused before one sees it.
+        // No driver takes it without the flag: rejected before the driver is called.
         let not = context.device().import_memory(request::with_dedicated(buffer.import_request()?, false));
         crate::scenarios::rejected(not, &[ErrorKind::InvalidArgument], "a committed resource that is not dedicated")?;
         let mapped = context.device().import_memory(request)?.map_buffer(0..size as u64)?;
         gpu.write(buffer.resource(), 0, &pattern.bytes(0, size))?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, "Direct3D's data")?;
         let other = pattern.other();
         stream.write(&mapped, &other.bytes(0, size))?;
         let mut found = vec![0; size];
         gpu.read(buffer.resource(), 0, &mut found)?;
-        other.verify(0, &found, "what the device wrote")?;
+        other.verify(0, &found, "the device's data")?;
     }
     Ok(())
 }
@@ -96,13 +96,13 @@ fn named(context: &Context) -> Verdict {
     expect_error(again, ErrorKind::InvalidArgument, "a name that is taken")?;
     let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?;
     gpu.write(buffer.resource(), 0, &pattern.bytes(0, SIZE))?;
-    pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
+    pattern.verify(0, &context.read(&stream, &mapped)?, "Direct3D's data")?;
     // The import keeps the memory.
     drop(kept);
     stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
     let mut found = vec![0; SIZE];
     gpu.read(buffer.resource(), 0, &mut found)?;
-    pattern.other().verify(0, &found, "what the device wrote once the handle was closed")?;
+    pattern.other().verify(0, &found, "the device's data once the handle was closed")?;
     mapped.close()?;
     let gone = gpu.interop().open_by_name(&of_buffer);
     expect_error(gone, ErrorKind::InvalidArgument, "a name whose handles and imports are closed")?;

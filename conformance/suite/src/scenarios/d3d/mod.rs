@@ -1,4 +1,4 @@
-//! Direct3D 11 and 12 as the other side.
+//! Direct3D 11 and 12 as the exporter's side.
 
 mod fence;
 mod keyed_mutex;
@@ -18,7 +18,7 @@ use crate::direct3d::{Gpu11, Gpu12};
 use crate::outcome::Verdict;
 use crate::scenario::Scenario;
 
-/// All of the group.
+/// The scenarios of this group.
 pub(super) fn scenarios() -> Vec<Scenario> {
     [
         memory12::SCENARIOS,
@@ -47,7 +47,7 @@ fn open11(context: &Context, sharing: &[Sharing]) -> Verdict<Gpu11> {
     Gpu11::open(context.device())
 }
 
-/// Stops unless the device imports keyed mutexes of what is shared so.
+/// Stops unless the device imports keyed mutexes of these kinds.
 fn need_mutexes(context: &Context, sharing: &[Sharing]) -> Verdict {
     let mut kinds = sharing.iter().filter_map(|sharing| sharing.semaphore_handle_kind());
     kinds.try_for_each(|kind| context.need_semaphore(kind))
@@ -58,7 +58,7 @@ fn import(context: &Context, request: MemoryImport) -> Verdict<MappedBuffer> {
     Ok(context.device().import_memory(request)?.map_buffer(..)?)
 }
 
-/// A texture as the device maps it; left out, and none, if it has no arrays of this sort.
+/// Maps a texture; `None`, and recorded as left out, if the device has no such arrays.
 fn map_array(
     context: &Context,
     request: MemoryImport,

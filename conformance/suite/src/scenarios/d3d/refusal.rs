@@ -1,4 +1,4 @@
-//! What does not belong together, found before the driver is asked.
+//! Mismatched devices and malformed requests, rejected before the driver is called.
 
 use gpu_interop::d3d::d3d11::D3d11Interop;
 use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence, ExportableResource};
@@ -43,7 +43,7 @@ fn foreign(context: &Context) -> Verdict {
         ensure!(error.code().is_none(), "a driver was asked: {error}");
         let both = error.mismatch().map(|both| both.exporter.luid);
         ensure!(both == Some(stranger.luid), "the exporter is not named: {error}");
-        // It came back whole: as what it is, it is imported.
+        // The handle came back intact: it imports under its own identity.
         let whole = request::memory_with(request.into_handle(), buffer.size(), true);
         context.device().import_memory(whole.exported_by(gpu.interop().identity().clone()))?;
 
@@ -76,11 +76,11 @@ fn bad(context: &Context) -> Verdict {
         expect_error(fence.signal(value), invalid, &format!("a signal of {value} at 5"))?;
         expect_error(fence.queue_signal(gpu.queue(), u64::MAX), invalid, "a queue's signal of the greatest value")?;
     }
-    ensure!(fence.value()? == 5, "what was refused raised the fence to {}", fence.value()?);
+    ensure!(fence.value()? == 5, "a rejected signal raised the fence to {}", fence.value()?);
     let eleven = open11(context, &[Sharing::Kmt])?;
     let by_number = buffer11(&eleven, 4096, Sharing::Kmt)?;
     let named = by_number.import_request_by_name(&super::name("kmt")?);
-    expect_error(named, invalid, "a name for what has a KMT handle")?;
-    expect_error(by_number.keyed_mutex(), invalid, "the keyed mutex of what has none")?;
+    expect_error(named, invalid, "a name for an object with a KMT handle")?;
+    expect_error(by_number.keyed_mutex(), invalid, "the keyed mutex of a resource without one")?;
     Ok(())
 }

@@ -98,13 +98,13 @@ impl Both<'_> {
         }
         let mut found = vec![0; data.len()];
         self.stream.read_array(self.array.level(level.into())?, &mut found)?;
-        pattern.verify(0, &found, &format!("{what}: what Direct3D wrote"))?;
+        pattern.verify(0, &found, &format!("{what}: Direct3D's data"))?;
 
         self.stream.write_array(self.array.level(level.into())?, &pattern.other().bytes(0, data.len()))?;
         let mut found = Vec::with_capacity(data.len());
         for subresource in subresources {
             found.extend(self.gpu.read_texture(subresource)?);
         }
-        pattern.other().verify(0, &found, &format!("{what}: what the device wrote"))
+        pattern.other().verify(0, &found, &format!("{what}: the device's data"))
     }
 }

@@ -45,11 +45,11 @@ fn request(name: &ObjectName) -> MemoryImport {
     request::memory(MemoryHandle::OpaqueWin32(name.clone().into()), SIZE.into())
 }
 
-/// Imports what has this name as memory and as a semaphore; both must be refused.
+/// Imports the object of this name as memory and as a semaphore; both must be rejected.
 fn refuse(context: &Context, name: &ObjectName, what: &str) -> Verdict {
     let (device, text) = (context.device(), format!("{name:?}"));
     let (error, request) = rejected(device.import_memory(request(name)), kinds(device), what)?;
-    ensure!(error.to_string().contains(&text), "the text does not say the name {text}: {error}");
+    ensure!(error.to_string().contains(&text), "the text lacks the name {text}: {error}");
     ensure_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(name), "the name that came back");
     for make in [SemaphoreHandle::OpaqueWin32, SemaphoreHandle::TimelineWin32] {
         let handle = make(name.clone().into());
@@ -58,7 +58,7 @@ fn refuse(context: &Context, name: &ObjectName, what: &str) -> Verdict {
         }
         let failure = device.import_semaphore(request::semaphore(handle)).err();
         let says = failure.as_ref().is_some_and(|failure| failure.to_string().contains(&text));
-        ensure!(says, "the text does not say the name {text}: {failure:?}");
+        ensure!(says, "the text lacks the name {text}: {failure:?}");
         let result = failure.map_or_else(|| Err(Stop::Failed(format!("{what} was accepted"))), Ok)?;
         let (_, request) = rejected(Err(result), &REFUSED, what)?;
         ensure_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(name), "the name that came back");
@@ -106,11 +106,11 @@ fn every_sort(context: &Context) -> Verdict {
     {
         names.push(name(text)?);
     }
-    // Names are code units; these are no text.
+    // Names are UTF-16 code units; these are unpaired surrogates.
     let mut half: Vec<u16> = name("half")?.as_utf16().iter().copied().filter(|unit| *unit != 0).collect();
     half.extend([0xd83e, u16::from(b'x'), 0xdd80]);
     names.push(ObjectName::from_utf16(&half)?);
-    // All at once: each must find its own.
+    // All exist at once: each import must find its own.
     let mut sections = Vec::new();
     for (name, number) in names.iter().zip(1_u8..) {
         let section = objects::section(Some(name), SIZE)?;
@@ -126,7 +126,7 @@ fn every_sort(context: &Context) -> Verdict {
         stream.write(&mapped, &other)?;
         let mut found = vec![0; other.len()];
         objects::read_section(std::os::windows::io::AsRawHandle::as_raw_handle(section), &mut found)?;
-        ensure!(found == other, "{name:?}: what was written is not in the section");
+        ensure!(found == other, "{name:?}: the written data is not in the section");
         mapped.close()?;
         memory.close()?;
     }

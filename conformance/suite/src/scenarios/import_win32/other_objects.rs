@@ -1,5 +1,5 @@
-//! Handles that are not what they are said to be: a typed error, before the driver sees them where the system tells, and
-//! the handle comes back.
+//! Handles of other objects: a typed error, before the driver is called where the system reports the type, and the handle
+//! comes back.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -62,12 +62,12 @@ const SEMAPHORES: [SemaphoreHandleKind; 5] = [
     SemaphoreHandleKind::D3d11KeyedMutex,
 ];
 
-/// Who must refuse.
+/// The layer that must reject the handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     /// The library, before the driver is asked.
     Library,
-    /// Whoever comes first.
+    /// The library or the driver.
     Either,
 }
 
@@ -80,7 +80,7 @@ impl By {
     }
 }
 
-/// Offers a handle as memory and as a semaphore of every kind that the device imports. It must be refused and come back.
+/// Imports a handle as memory and as a semaphore of every kind that the device imports. It must be rejected and come back.
 fn refuse(context: &Context, handle: impl Into<OwnedHandle>, by: By, what: &str) -> Verdict<OwnedHandle> {
     let (mut handle, capabilities): (OwnedHandle, _) = (handle.into(), context.device().capabilities());
     let (number, witness) = (handle.as_raw_handle(), handle.try_clone()?);
@@ -88,7 +88,7 @@ fn refuse(context: &Context, handle: impl Into<OwnedHandle>, by: By, what: &str)
     for kind in MEMORY.into_iter().filter(|kind| capabilities.memory(*kind).is_supported()) {
         let request = request::memory_with(memory_of(kind, object(handle))?, 4096, kind.requires_dedicated());
         let (error, request) = rejected(context.device().import_memory(request), by.kinds(), what)?;
-        ensure!(by == By::Either || error.code().is_none(), "the driver was asked about {what}, as {kind}: {error}");
+        ensure!(by == By::Either || error.code().is_none(), "the driver was called about {what}, as {kind}: {error}");
         ensure!(error.to_string().contains("4096"), "the text does not name the size: {error}");
         handle = came_back(handle_of(request.into_handle().into_win32())?, number, &witness, what)?;
         asked += 1;
@@ -109,7 +109,7 @@ fn no_handle(_: &Context) -> Verdict {
     for number in [0, usize::MAX] {
         // SAFETY: neither is a handle, and neither is accepted.
         let handle = unsafe { NtHandle::from_raw(std::ptr::without_provenance_mut(number)) };
-        expect_error(handle, ErrorKind::InvalidArgument, "a number that is no handle")?;
+        expect_error(handle, ErrorKind::InvalidArgument, "a number that is not a handle")?;
     }
     Ok(())
 }
@@ -135,7 +135,7 @@ fn closed(context: &Context) -> Verdict {
         }
         Err(failure) => failure.into_parts(),
     };
-    // Before anything is said of the error: nobody may close the number.
+    // Before the error is checked: the number must not be closed.
     let back = match back.into_handle() {
         MemoryHandle::OpaqueWin32(Win32Object::Handle(handle)) => Some(OwnedHandle::from(handle).into_raw_handle()),
         other => {
@@ -144,8 +144,8 @@ fn closed(context: &Context) -> Verdict {
         }
     };
     ensure_eq!(back, Some(number), "the number that came back");
-    ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the kind of the refusal: {error}");
-    ensure!(error.code().is_none(), "the driver was asked: {error}");
+    ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the error kind: {error}");
+    ensure!(error.code().is_none(), "the driver was called: {error}");
     ensure!(error.to_string().contains(&format!("{:#x}", number.addr())), "the text does not name it: {error}");
     ensure!(!is_open(number), "the number of the closed handle is open");
     Ok(())
@@ -159,7 +159,7 @@ fn file(context: &Context) -> Verdict {
     let back = refuse(context, File::open(named.path())?, By::Library, "a file on disk")?;
     let mut text = String::new();
     File::from(back).read_to_string(&mut text)?;
-    ensure_eq!(text, "unread", "what is in the file, from where its handle stood");
+    ensure_eq!(text, "unread", "the file's contents from its handle's position");
     refuse(context, File::open(std::env::current_exe()?)?, By::Library, "a running program's file").map(drop)
 }
 
@@ -170,7 +170,7 @@ fn pipe(context: &Context) -> Verdict {
     drop(refuse(context, writer, By::Library, "the writing end of a pipe")?);
     let mut text = String::new();
     std::io::PipeReader::from(reader).read_to_string(&mut text)?;
-    ensure_eq!(text, "unread", "what is left in the pipe");
+    ensure_eq!(text, "unread", "the pipe's contents");
     Ok(())
 }
 
@@ -188,7 +188,7 @@ fn thread(context: &Context) -> Verdict {
 
 fn event(context: &Context) -> Verdict {
     let back = refuse(context, objects::event()?, By::Either, "an event")?;
-    ensure!(objects::take(&back)?, "somebody waited for the event, which reset it");
+    ensure!(objects::take(&back)?, "a wait has reset the event");
     ensure!(!objects::take(&back)?, "the event is of another sort than it was");
     Ok(())
 }
@@ -199,11 +199,11 @@ fn mutex(context: &Context) -> Verdict {
 
 fn system_semaphore(context: &Context) -> Verdict {
     let back = refuse(context, objects::semaphore()?, By::Either, "a semaphore of the system")?;
-    ensure!(objects::take(&back)? && !objects::take(&back)?, "the semaphore's count is not what it was");
+    ensure!(objects::take(&back)? && !objects::take(&back)?, "the semaphore's count has changed");
     Ok(())
 }
 
-/// Drivers may not be able to tell the two apart, so both answers are legal; a crash, a lost handle or an untyped error is
+/// Drivers may be unable to distinguish the two, so both outcomes are legal; a crash, a lost handle or an untyped error is
 /// not.
 fn harmless<T, R: std::fmt::Debug>(
     imported: Result<T, ImportError<R>>,
@@ -214,8 +214,8 @@ fn harmless<T, R: std::fmt::Debug>(
     match imported {
         Ok(object) => close(object)?,
         Err(failure) => {
-            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the kind of the refusal");
-            came_back(handle(failure.into_request())?, number, witness, "a refused handle")?;
+            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the error kind");
+            came_back(handle(failure.into_request())?, number, witness, "a rejected handle")?;
         }
     }
     ensure!(!is_same_object(number, witness), "the import's handle is open after its end");

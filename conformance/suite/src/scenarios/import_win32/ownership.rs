@@ -1,4 +1,4 @@
-//! Whose handle is closed when.
+//! Ownership of NT handles.
 
 use std::os::windows::io::AsRawHandle;
 
@@ -42,10 +42,10 @@ scenarios! {
 struct Failure {
     what: &'static str,
     size: u64,
-    /// Whether another device is said to have exported it.
+    /// True if the request names another device as the exporter.
     is_foreign: bool,
     kinds: &'static [ErrorKind],
-    /// Whether a driver may accept it, which takes the caller's word for the size.
+    /// True if a driver may accept it, trusting the size.
     may_succeed: bool,
 }
 
@@ -56,7 +56,7 @@ impl Failure {
     }
 }
 
-/// Every kind of them. None is for the driver to refuse but the last.
+/// Every kind of failure. Only the last one reaches the driver.
 fn failures(size: u64) -> [Failure; 4] {
     use ErrorKind as Kind;
     let invalid = &[Kind::InvalidArgument];
@@ -150,7 +150,9 @@ fn closes_once(context: &Context) -> Verdict {
             let number = stranger.as_raw_handle();
             if !is_same_object(number, &witness) {
                 std::mem::forget((witness, stranger));
-                return Err(Stop::Failed(format!("round {round}: somebody closed the handle {number:?} of another")));
+                return Err(Stop::Failed(format!(
+                    "round {round}: the handle {number:?} of another thread was closed elsewhere"
+                )));
             }
         }
         kept.check("after the round")?;
@@ -188,11 +190,11 @@ fn many(context: &Context) -> Verdict {
         let (first, last) = (&mapped[0], &mapped[mapped.len() - 1]);
         let value = u8::try_from(mapped.len()).unwrap_or(0);
         stream.fill(first, value)?;
-        ensure_eq!(context.read(&stream, last)?, vec![value; length], "what was written through another import");
+        ensure_eq!(context.read(&stream, last)?, vec![value; length], "the data written through another import");
     }
     let mut found = vec![0; length];
     kept.buffer.read(0, &mut found)?;
-    ensure_eq!(found, vec![1; length], "what the exporter sees");
+    ensure_eq!(found, vec![1; length], "the exporter's view");
     drop((mapped, stream));
     let after = ResourceSnapshot::settled(&before)?;
     ensure!(
@@ -238,7 +240,7 @@ fn semaphores(context: &Context) -> Verdict {
         let foreign = request::semaphore(semaphore_of(kept.kind, object(handle))?).exported_by(somewhere_else());
         let foreign = context.device().import_semaphore(foreign);
         let (_, request) = rejected(foreign, &[ErrorKind::DeviceMismatch], "another device's semaphore")?;
-        drop(came_back(handle_of(request.into_handle().into_win32())?, number, &kept.witness, "a refused semaphore")?);
+        drop(came_back(handle_of(request.into_handle().into_win32())?, number, &kept.witness, "a rejected semaphore")?);
         ensure!(!is_open(number), "the handle that came back is open after its end");
         leak_check(1000, |_| Ok(context.device().import_semaphore(kept.request()?)?.close()?))?;
         kept.check("after 1,000 imports")?;

@@ -75,7 +75,7 @@ fn beyond(context: &Context) -> Verdict {
             Ok(_) if size > 1 << 57 => return Err(Stop::Failed(format!("{size} bytes were accepted"))),
             // CUDA's driver takes the caller's word for it.
             Ok(memory) => {
-                ensure!(memory.map_buffer(end..size).is_err(), "{size} bytes: what does not exist was mapped");
+                ensure!(memory.map_buffer(end..size).is_err(), "{size} bytes: a missing range was mapped");
                 memory.close()?;
             }
         }

@@ -73,6 +73,6 @@ fn close_twice(context: &Context) -> Verdict {
         ensure_eq!(ResourceSnapshot::take()?.descriptors, before, "open descriptors");
         Ok(format!("import rejected; the descriptor came back open, {ROUNDS} times, and as many are open as before"))
     };
-    rows.row("import a descriptor that the driver refuses, then close it", raw, library())?;
+    rows.row("import a descriptor that the driver rejects, then close it", raw, library())?;
     rows.end()
 }

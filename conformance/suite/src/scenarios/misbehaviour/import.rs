@@ -43,9 +43,9 @@ fn request(context: &Context) -> Verdict {
     rows.row("import memory with a size of 0", raw, library())?;
 
     let raw = rows.with_memory(&import(OPAQUE_FD, size, 0x80), &buffer.import_request()?)?;
-    rows.row("import memory with an unknown flag", raw, Ok("cannot be said: the one flag is a bool".into()))?;
+    rows.row("import memory with an unknown flag", raw, Ok("has no type: the one flag is a bool".into()))?;
     let raw = rows.with_memory(&import(99, size, 0), &buffer.import_request()?)?;
-    rows.row("import memory of an unknown kind", raw, Ok("cannot be said: kinds are an enum".into()))?;
+    rows.row("import memory of an unknown kind", raw, Ok("has no type: kinds are an enum".into()))?;
 
     let raw = rows.with_memory(&import(OPAQUE_WIN32, size, 0), &buffer.import_request()?)?;
     let library = || {
@@ -78,7 +78,7 @@ fn size(context: &Context) -> Verdict {
     };
     rows.row("import memory with a size of 2^64 - 1", raw, library())?;
 
-    // Nobody can tell that more is there.
+    // The real size is not visible.
     let raw = rows.with_memory(&import(size / 2, flags), &buffer.import_request()?)?;
     let library = || {
         let memory = context.device().import_memory(resized(buffer.import_request()?, size / 2))?;
@@ -107,23 +107,23 @@ fn size(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// Imports 1,024 times too much. What is there must be right, and what is not there must not be mappable.
+/// Imports 1,024 times the size. Existing bytes must be right, and missing ones must not be mappable.
 fn excess(context: &Context, request: MemoryImport) -> Verdict<String> {
     let size = request.size();
     match context.device().import_memory(resized(request, size * 1024)) {
         Ok(memory) => {
             let Err(error) = memory.map_buffer(size..size * 1024) else {
-                return Err(Stop::Failed("memory that does not exist was mapped".into()));
+                return Err(Stop::Failed("missing memory was mapped".into()));
             };
             ensure!(
                 matches!(error.kind(), ErrorKind::Driver | ErrorKind::InvalidArgument | ErrorKind::OutOfMemory),
-                "the kind of the refusal: {error}"
+                "the error kind: {error}"
             );
             let mapped = memory.map_buffer(0..SIZE)?;
             let stream = context.stream()?;
-            context.pattern().verify(0, &context.read(&stream, &mapped)?, "the part that exists")?;
+            context.pattern().verify(0, &context.read(&stream, &mapped)?, "the existing range")?;
             Ok(format!(
-                "accepted; what is there has the right data, the excess cannot be mapped ({})",
+                "accepted; the existing range has the right data, the excess cannot be mapped ({})",
                 in_words(&error)
             ))
         }
@@ -131,7 +131,7 @@ fn excess(context: &Context, request: MemoryImport) -> Verdict<String> {
             let (error, request) = failure.into_parts();
             let typed =
                 matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::ImportRejected | ErrorKind::OutOfMemory);
-            ensure_eq!(typed, true, "whether the refusal is one of the handle or the size: {error}");
+            ensure_eq!(typed, true, "whether the error concerns the handle or the size: {error}");
             works(context, resized(request, size))?;
             Ok(format!("{}; the handle came back and imports", in_words(&error)))
         }

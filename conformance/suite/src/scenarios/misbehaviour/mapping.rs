@@ -47,7 +47,7 @@ fn map_range(context: &Context) -> Verdict {
         rows.row(what, raw, refusal.and_then(|error| before_the_driver(&error)))?;
     }
     let raw = rows.call(&RawCall::MapBuffer { offset: 0, size, flags: 1 })?.text;
-    rows.row("map with a flag", raw, Ok("cannot be said: there is no flag".into()))?;
+    rows.row("map with a flag", raw, Ok("has no type: there is no flag".into()))?;
     rows.hand_on();
     Ok(())
 }
@@ -104,7 +104,7 @@ fn destroy_memory(context: &Context) -> Verdict {
     let library = || {
         context.import_memory(&*buffer)?.close()?;
         works(context, buffer.import_request()?)?;
-        Ok("cannot be said: closing takes the object away; the exporter's memory imports again".into())
+        Ok("has no type: closing takes the object away; the exporter's memory imports again".into())
     };
     rows.row("destroy memory twice", raw, library())?;
     rows.end()

@@ -15,9 +15,9 @@ scenarios! {
         native, needs [ExportableMemory];
 }
 
-/// From here on the driver dies, on hosts with two GPUs: bytes.
+/// The size from which the driver crashes on hosts with two GPUs, bytes.
 const SIZE: u64 = 512 << 20;
-/// What is looked at of its beginning and its end, bytes.
+/// The length of the checked ranges at its beginning and its end, bytes.
 const PART: usize = 64 << 10;
 
 fn native(context: &Context) -> Verdict {
@@ -25,7 +25,7 @@ fn native(context: &Context) -> Verdict {
     let device = context.device();
     let memory = device.allocate_exportable(SIZE)?;
     let request = memory.import_request()?;
-    ensure!(request.is_native(), "what the device exported is not said to be native");
+    ensure!(request.is_native(), "the device's export lacks the native flag");
     let raw = rows.with_memory(&RawCall::ImportMemory { kind: OPAQUE_FD, size: request.size(), flags: 0 }, &request)?;
     let library = || {
         let imported = device.import_memory(request)?;

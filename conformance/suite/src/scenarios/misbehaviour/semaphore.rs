@@ -73,7 +73,7 @@ fn batches(context: &Context) -> Verdict {
     let refusal = expect_error(stream.wait(&[]), ErrorKind::InvalidArgument, "an empty wait");
     rows.row("wait for no semaphore at all", raw, refusal.and_then(|error| before_the_driver(&error)))?;
 
-    let impossible = |what: &str| Ok(format!("cannot be said: {what}"));
+    let impossible = |what: &str| Ok(format!("has no type: {what}"));
     let params = "parameters come with their semaphore";
     let raw = rows.call(&RawCall::Signal { value: 2, batch: Batch::NullParams })?.text;
     rows.row("signal with NULL parameters", raw, impossible(params))?;
@@ -87,7 +87,7 @@ fn batches(context: &Context) -> Verdict {
     rows.replace_lost_process(|rows| rows.with_semaphore(&keep, &timeline.export()?))?;
     let raw = rows.call(&RawCall::Signal { value: 2, batch: Batch::NullSemaphore })?.text;
     rows.row("signal a NULL semaphore", raw, impossible(object))?;
-    // Nothing was enqueued by any of them.
+    // No rejected call enqueued anything.
     stream.synchronize_timeout(PATIENCE)?;
     rows.end()
 }

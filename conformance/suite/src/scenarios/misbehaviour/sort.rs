@@ -1,5 +1,5 @@
-//! Handles that are taken for something else. Drivers cannot tell them apart, and neither can anyone who has only the
-//! descriptor: what protects an application is that the library's handles are typed from their export on.
+//! Relabelled handles. Neither drivers nor the library can distinguish such descriptors; applications are protected by
+//! handles that are typed from their export on.
 
 use std::os::fd::OwnedFd;
 
@@ -24,7 +24,7 @@ scenarios! {
             exporter BinarySemaphores, exporter TimelineSemaphores];
 }
 
-/// What the library makes of a descriptor under a wrong label: it imports and ends, or comes back.
+/// The library's outcome for a relabelled descriptor: an import that can be closed, or an error that returns it.
 fn survived<T, R: std::fmt::Debug>(
     imported: Result<T, ImportError<R>>,
     close: impl FnOnce(T) -> gpu_interop::Result<()>,
@@ -32,7 +32,7 @@ fn survived<T, R: std::fmt::Debug>(
     witness: &OwnedFd,
 ) -> Verdict<String> {
     let text = match &imported {
-        Ok(_) => "accepted, and ended without harm; only a label written by hand gets here".to_owned(),
+        Ok(_) => "accepted, and ended without harm; only a handwritten label reaches this".to_owned(),
         Err(failure) => format!("{}; the descriptor came back open", ErrorKind::to_string(&failure.kind())),
     };
     harmless(imported, close, fd_of, witness).map(|()| text)

@@ -39,12 +39,12 @@ fn both_ways(context: &Context) -> Verdict {
         let mapped = import(context, &buffer)?;
         ensure_eq!(mapped.size(), size as u64, "bytes that were imported");
         buffer.write(0, &pattern.bytes(0, SIZE))?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, "what the device reads")?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, "the device's view")?;
         let inverted: Vec<u8> = pattern.bytes(0, size).iter().map(|byte| !byte).collect();
         stream.write(&mapped, &inverted)?;
         let mut found = vec![0; size];
         buffer.read(0, &mut found)?;
-        ensure!(found == inverted, "what the CPU reads of {size} bytes is not what the device wrote");
+        ensure!(found == inverted, "the CPU's view of {size} bytes is not the device's data");
     }
     Ok(())
 }
@@ -86,14 +86,14 @@ fn read_only(context: &Context) -> Verdict {
         expect_error(result, ErrorKind::InvalidArgument, what)?;
     }
     stream.synchronize()?;
-    pattern.verify(0, &context.read(&stream, &writable)?, "the memory after refused writes")?;
-    // The other object's rights are its own: what it writes, the duplicate sees.
+    pattern.verify(0, &context.read(&stream, &writable)?, "the memory after rejected writes")?;
+    // The other object keeps its permissions: the duplicate sees its writes.
     stream.fill(&writable, 0x77)?;
     stream.synchronize()?;
     let mut found = vec![0; SIZE];
     duplicate.read(0, &mut found)?;
     verify_bytes(&found, 0x77, "the duplicate is not the same memory")?;
-    // The memory lives as long as either.
+    // The memory lives as long as either object.
     drop((writable, buffer));
     ensure!(context.read(&stream, &readable)?.iter().all(|byte| *byte == 0x77), "the duplicate lost its memory");
     Ok(())
@@ -108,14 +108,14 @@ fn attributes(context: &Context) -> Verdict {
         ensure_eq!(properties.size(), 12_345, "bytes");
         let granted = properties.alignment();
         ensure!(granted >= alignment && granted.is_power_of_two(), "alignment {granted} for {alignment}");
-        // Who allocates may write.
+        // The allocating module may write.
         ensure!(!buffer.is_read_only() && properties.has_cpu_access(), "{properties:?}");
         ensure!(properties.planes().is_empty(), "a raw buffer has planes: {properties:?}");
         let ids: Vec<_> = properties.gpus().iter().map(|gpu| gpu.id).collect();
         ensure_eq!(ids, [rig.gpu], "GPUs");
         let memory = context.device().import_memory(buffer.import_request())?;
         ensure_eq!(memory.size(), 12_345, "bytes of the import");
-        ensure_eq!(memory.nv_sci_buf(), Some(buffer.for_import()), "what the import knows");
+        ensure_eq!(memory.nv_sci_buf(), Some(buffer.for_import()), "the import's properties");
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ fn several_lists(context: &Context) -> Verdict {
     let properties = reconciled.properties();
     ensure_eq!((properties.size(), properties.has_cpu_access()), (8192, true), "size and CPU access");
     ensure!(properties.alignment() >= 1 << 17, "alignment {}", properties.alignment());
-    // Lists may go before what was made from them, and several buffers be made.
+    // Lists may be dropped before their buffers, and several buffers allocated.
     drop((gpu, cpu));
     let (first, second) = (reconciled.allocate()?, reconciled.allocate()?);
     drop(reconciled);
@@ -150,7 +150,7 @@ fn cache(context: &Context) -> Verdict {
         let memory = context.device().import_memory(buffer.import_request())?;
         let granted = memory.nv_sci_buf().and_then(|properties| properties.gpu(context.device().identity()));
         ensure_eq!(granted.map(|gpu| gpu.cache), Some(Some(enabled)), "whether it is cached");
-        // A cache that nobody else sees past needs no care.
+        // A coherent cache needs no memory synchronisation.
         ensure_eq!(granted.map(|gpu| gpu.needs_memsync), Some(Some(false)), "whether memory must be synchronised");
     }
     Ok(())

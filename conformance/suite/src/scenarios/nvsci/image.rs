@@ -78,10 +78,10 @@ fn array(context: &Context) -> Verdict {
     for row in 0..height {
         let mut found = [0; ROW];
         buffer.read(start(row), &mut found)?;
-        ensure!(found == texels[row * ROW..(row + 1) * ROW], "row {row} is not what the device wrote");
+        ensure!(found == texels[row * ROW..(row + 1) * ROW], "row {row} is not the device's data");
     }
     duplicated(context, &buffer, &texels)?;
-    // Where the texels of the other layout are, only the device knows.
+    // Only the device knows the block-linear layout.
     let image = BufferAttributes::image(ImageAttributes::new(ImageLayout::BlockLinear, PLANE));
     let buffer = rig.allocate(&image.gpu(GpuAttributes::new(rig.gpu)))?;
     let memory = context.device().import_memory(buffer.import_request())?;
@@ -93,7 +93,7 @@ fn array(context: &Context) -> Verdict {
     duplicated(context, &buffer, &texels)
 }
 
-/// Of a duplicate that may only be read, the texels can be read, and not be written.
+/// A read-only duplicate's texels can be read, and not written.
 fn duplicated(context: &Context, buffer: &Buffer, texels: &[u8]) -> Verdict {
     let stream = context.stream()?;
     let memory = context.device().import_memory(buffer.read_only()?.import_request())?;

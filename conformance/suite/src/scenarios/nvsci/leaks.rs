@@ -1,4 +1,4 @@
-//! Nothing grows.
+//! Leak checks.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::Scenario;
 
-/// All of the group.
+/// The scenarios of this group.
 pub(super) fn scenarios() -> Vec<Scenario> {
     [buffer::SCENARIOS, image::SCENARIOS, sync::SCENARIOS, fence::SCENARIOS, refusal::SCENARIOS, leaks::SCENARIOS]
         .concat()
@@ -31,7 +31,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// Unsupported where there are no libraries, or the device takes nothing from them.
+    /// Unsupported without the libraries, or if the device does not import their objects.
     fn open(context: &Context) -> Verdict<Self> {
         let nv_sci = NvSci::load().map_err(|error| match error.kind() {
             ErrorKind::DriverNotFound => Stop::Unsupported(error.to_string()),
@@ -64,7 +64,7 @@ impl Rig {
         Ok(SyncAttributeList::for_device(&self.syncs, context.device(), uses, options)?)
     }
 
-    /// An object that the device signals, and that the device and the CPU wait for.
+    /// An object with the device as signaller, and the device and the CPU as waiters.
     fn device_signals(&self, context: &Context, options: SyncOptions) -> Verdict<ImportedSync> {
         let signaller = self.for_device(context, NvSciSyncUse::SIGNAL, options)?;
         let waiter = self.for_device(context, NvSciSyncUse::WAIT, options)?;

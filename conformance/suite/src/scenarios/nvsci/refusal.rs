@@ -1,4 +1,4 @@
-//! What does not go together, and what is refused.
+//! Conflicting and malformed requests.
 
 use gpu_interop::nvsci::{
     BufferAttributeList, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, NvSci, Permission,
@@ -42,7 +42,7 @@ fn conflict(context: &Context) -> Verdict {
         (vec![&small, &great], "Size"),
         (vec![&small, &flat], "Types"),
         (vec![&flat, &wide], "PlaneWidth"),
-        // Not the attributes that may differ.
+        // Attributes that may differ are not named.
         (vec![&small, &other_size], "Size"),
     ] {
         let reconciled = BufferAttributeList::reconcile(&lists);
@@ -54,7 +54,7 @@ fn conflict(context: &Context) -> Verdict {
     let error =
         expect_error(BufferAttributeList::reconcile(&[&unnamed, &other]), ErrorKind::InvalidArgument, "no size")?;
     ensure!(error.code().is_none() && error.message().contains("names a size"), "{error}");
-    // None of the lists was used up.
+    // All lists stay usable.
     let buffer = BufferAttributeList::reconcile(&[&unnamed, &great])?.allocate()?;
     ensure_eq!(buffer.properties().size(), 8192, "bytes");
     Ok(())
@@ -76,8 +76,8 @@ fn sync_conflict(context: &Context) -> Verdict {
         ensure_eq!(found, counts.map(|count| count.to_string()), "{what}: lists that signal and that wait");
     }
     let reconciled = SyncAttributeList::reconcile(&[&signaller, &waiter])?;
-    ensure_eq!(reconciled.uses(), NvSciSyncUse::SIGNAL | NvSciSyncUse::WAIT, "what all may do");
-    ensure!(!reconciled.has_deterministic_fences(), "nobody asked for deterministic fences");
+    ensure_eq!(reconciled.uses(), NvSciSyncUse::SIGNAL | NvSciSyncUse::WAIT, "the reconciled permissions");
+    ensure!(!reconciled.has_deterministic_fences(), "no list requested deterministic fences");
     reconciled.allocate()?;
     let nothing = SyncAttributeList::for_device(&rig.syncs, context.device(), NvSciSyncUse::empty(), options);
     expect_error(nothing, ErrorKind::InvalidArgument, "no use at all")?;
@@ -94,12 +94,12 @@ fn foreign_gpu(context: &Context) -> Verdict {
     let (error, request) = rejected(result, &[ErrorKind::DeviceMismatch], "a buffer of another GPU")?;
     ensure!(error.code().is_none() && error.to_string().contains(&other.to_string()), "{error}");
     ensure_eq!(request.size(), 4096, "bytes of the request that came back");
-    // One for the CPU alone is no GPU's.
+    // A buffer for the CPU alone.
     let unnamed = rig.allocate(&BufferAttributes::raw(4096).cpu_access(true))?;
     ensure!(unnamed.properties().gpus().is_empty(), "GPUs that no list names: {:?}", unnamed.properties());
     let result = context.device().import_memory(unnamed.import_request());
     let (_, _) = rejected_before_driver(result, &[ErrorKind::DeviceMismatch], "a buffer for which no GPU was named")?;
-    // With both it may.
+    // A buffer for both GPUs.
     let both = BufferAttributes::raw(4096).gpu(GpuAttributes::new(other)).gpu(GpuAttributes::new(rig.gpu));
     context.device().import_memory(rig.allocate(&both)?.import_request())?;
     Ok(())
@@ -141,6 +141,6 @@ fn bad_requests(context: &Context) -> Verdict {
         expect_error(buffer.write(offset, &vec![0; length]), ErrorKind::InvalidArgument, &what)?;
     }
     let hidden = rig.allocate(&BufferAttributes::raw(4096).gpu(gpu))?;
-    expect_error(hidden.read(0, &mut [0]), ErrorKind::InvalidArgument, "the CPU, where nobody asked for it")?;
+    expect_error(hidden.read(0, &mut [0]), ErrorKind::InvalidArgument, "CPU access that no list requested")?;
     Ok(())
 }

@@ -35,13 +35,13 @@ scenarios! {
 
 const SIZE: usize = 64 << 10;
 const LIMIT: Duration = Duration::from_secs(20);
-/// How long a stream gets to show that it does not wait.
+/// The time in which a stream without a wait becomes idle.
 const GRACE: Duration = Duration::from_millis(50);
-/// What is handed to and fro, bytes, and how often.
+/// The buffer that is handed over, bytes, and the number of rounds.
 const BLOCK: u64 = 16 << 10;
 const ROUNDS: u8 = 200;
 
-/// Holds a stream up until what comes back is dropped, or for the limit.
+/// Blocks a stream until the returned sender is dropped, or for the limit.
 fn hold(stream: &Stream) -> Verdict<mpsc::Sender<()>> {
     let (go, held) = mpsc::channel::<()>();
     stream.launch_host_function(move || {
@@ -50,7 +50,7 @@ fn hold(stream: &Stream) -> Verdict<mpsc::Sender<()>> {
     Ok(go)
 }
 
-/// Fails if a stream runs empty although it has something to wait for.
+/// Fails if a stream becomes idle although it must wait.
 fn went_on(stream: &Stream, what: &str) -> Verdict {
     let start = Instant::now();
     while start.elapsed() < GRACE {
@@ -69,7 +69,7 @@ fn to_stream(context: &Context) -> Verdict {
     let (first, second) = (context.stream()?, context.stream()?);
     let mut fence = rig.syncs.fence();
     for (round, memory) in (1..=100_u8).zip([MemSync::Synchronize, MemSync::Skip].into_iter().cycle()) {
-        // In the first of either sort the signal is held up, which a wait that does nothing would not notice.
+        // The first signal of either kind is blocked, so that a missing wait shows.
         let held = if round <= 2 { Some(hold(&first)?) } else { None };
         first.fill(&mapped, round)?;
         object.signal(&first, &mut fence, memory)?;
@@ -94,20 +94,20 @@ fn to_cpu(context: &Context) -> Verdict {
     let mapped = import(context, &buffer)?;
     let stream = context.stream()?;
     let (mut fence, mut cpu) = (rig.syncs.fence(), rig.syncs.cpu_wait_context()?);
-    // Nothing to wait for.
+    // A cleared fence.
     cpu.wait(&fence, Duration::ZERO)?;
     let held = hold(&stream)?;
     stream.fill(&mapped, 0x5a)?;
     object.signal(&stream, &mut fence, MemSync::Synchronize)?;
     for timeout in [Duration::ZERO, Duration::from_millis(5)] {
-        expect_error(cpu.wait(&fence, timeout), ErrorKind::Timeout, "a wait for what is held up")?;
+        expect_error(cpu.wait(&fence, timeout), ErrorKind::Timeout, "a wait for blocked work")?;
     }
     drop(held);
     cpu.wait(&fence, LIMIT)?;
     let mut found = vec![0; SIZE];
     buffer.read(0, &mut found)?;
     verify_bytes(&found, 0x5a, "the fence was reached before the fill had run")?;
-    // Reached for ever, and however long the limit.
+    // A reached fence stays reached, with any limit.
     cpu.wait(&fence, Duration::MAX)?;
     Ok(())
 }
@@ -125,7 +125,7 @@ fn from_cpu(context: &Context) -> Verdict {
     for round in 0..20_u64 {
         object.generate_fence(&mut fence)?;
         imported.wait(&stream, &fence, MemSync::Synchronize)?;
-        // A few times with patience: a stream that does not wait may not have begun yet.
+        // A few times with a delay: a stream without a wait may not have begun yet.
         if round < 5 {
             went_on(&stream, "the stream did not wait")?;
         }
@@ -144,22 +144,22 @@ fn deterministic(context: &Context) -> Verdict {
     let stream = context.stream()?;
     let (mut made, mut signalled) = (rig.syncs.fence(), rig.syncs.fence());
     let mut cpu = rig.syncs.cpu_wait_context()?;
-    ensure_eq!(made.id_and_value()?, None, "what a cleared fence says");
-    // The first signal says where the object begins.
+    ensure_eq!(made.id_and_value()?, None, "the value of a cleared fence");
+    // The first signal reports the object's initial value.
     object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
     let Some((id, first)) = signalled.id_and_value()? else {
-        return Err(crate::Stop::Failed("the fence of a signal says nothing".into()));
+        return Err(crate::Stop::Failed("the fence of a signal has no value".into()));
     };
     stream.synchronize()?;
     for value in first + 1..first + 20 {
         made.set(object.object(), id, value)?;
-        ensure_eq!(made.id_and_value()?, Some((id, value)), "what was set");
+        ensure_eq!(made.id_and_value()?, Some((id, value)), "the set value");
         expect_error(cpu.wait(&made, Duration::from_millis(1)), ErrorKind::Timeout, "a value not reached yet")?;
         object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
-        ensure_eq!(signalled.id_and_value()?, Some((id, value)), "what the signal made");
+        ensure_eq!(signalled.id_and_value()?, Some((id, value)), "the signal's value");
         cpu.wait(&made, LIMIT)?;
     }
-    // One list that asks is enough, and a value that the primitive cannot hold is refused.
+    // One list that requests it is enough, and a value beyond the primitive's range is rejected.
     let signaller = rig.for_device(context, NvSciSyncUse::SIGNAL, SyncOptions::default())?;
     let waiter = rig.for_device(context, NvSciSyncUse::WAIT, options)?;
     let reconciled = SyncAttributeList::reconcile(&[&signaller, &waiter])?;
@@ -174,7 +174,7 @@ fn deterministic(context: &Context) -> Verdict {
             ensure!(error.code().is_none() && made.is_cleared(), "{error}");
         }
     }
-    // A stream that is told before the signal is.
+    // A wait that is enqueued before the signal.
     let (buffer, waits) = (rig.allocate(&rig.shared(4096))?, context.stream()?);
     let mapped = import(context, &buffer)?;
     made.set(object.object(), id, first + 20)?;
@@ -208,7 +208,7 @@ fn ping_pong(context: &Context) -> Verdict {
     };
     first.fill(&mapped, 0xff)?;
     first.synchronize()?;
-    // Each side is held up once: were the other's wait to do nothing, it would go on without it.
+    // Each side is blocked once, so that a missing wait of the other shows.
     let held = hold(&first)?;
     round(0, &mut to, &mut fro)?;
     went_on(&second, "the second stream did not wait for the first")?;

@@ -1,4 +1,4 @@
-//! Timelines that are given up while streams have many turns of them to run.
+//! Timelines that are abandoned while streams have many pending turns.
 
 use gpu_interop::{ErrorKind, TimelineStrategy};
 
@@ -23,7 +23,7 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
     for turn in 0..TURNS {
         for (stream, first) in streams.iter().zip([1, 3]) {
             stream.wait_timeline(&shared.device, 4 * turn + first)?;
-            // Of a driver that imports the timeline, this takes it back from where it was raised to.
+            // With a driver that imports the timeline, this decreases it from its raised value.
             stream.signal_timeline(&shared.device, 4 * turn + first + 1)?;
         }
     }
@@ -40,12 +40,13 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
             let_go(stream)?;
         } else {
             let synchronized = stream.synchronize_timeout(PATIENCE);
-            let error = expect_error(synchronized, ErrorKind::Cancelled, "a stream that waited for what was given up")?;
-            ensure!(error.to_string().contains(REASON), "the stream's error does not say why: {error}");
+            let error =
+                expect_error(synchronized, ErrorKind::Cancelled, "a stream that waited for an abandoned timeline")?;
+            ensure!(error.to_string().contains(REASON), "the stream's error lacks the reason: {error}");
         }
     }
     let found = buffer.contents()?;
-    ensure!(found.iter().all(|byte| *byte == 0x5a), "what was enqueued behind the turns has not run");
+    ensure!(found.iter().all(|byte| *byte == 0x5a), "the work behind the turns has not run");
     for (what, result) in [
         ("the value", shared.device.value().map(drop)),
         ("a wait of the host", shared.device.wait(1, PATIENCE)),
@@ -54,9 +55,9 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
         ("a signal", streams[1].signal_timeline(&shared.device, 4 * TURNS + 1)),
     ] {
         let error = expect_error(result, ErrorKind::Cancelled, what)?;
-        ensure!(error.to_string().contains(REASON), "{what}: the error does not say why: {error}");
+        ensure!(error.to_string().contains(REASON), "{what}: the error lacks the reason: {error}");
     }
-    // Both go on without it.
+    // Both streams work without it.
     let other = Shared::new::<S>(context, 0)?;
     streams[0].wait_timeline(&other.device, 1)?;
     streams[0].fill(&mapped, 0xa5)?;

@@ -1,4 +1,4 @@
-//! Timelines, streams and devices that are dropped while something waits.
+//! Timelines, streams and devices that are dropped with pending waits.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ by_strategy! {
 
 const SIZE: usize = 4096;
 
-/// What is dropped while the stream waits.
+/// The objects that are dropped while the stream waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dropped {
     Timeline,
@@ -41,7 +41,7 @@ fn dropped_pending<S: Strategy>(context: &Context) -> Verdict {
         drop((timeline, mapped));
         let stream = if what == Dropped::Timeline { Some(stream) } else { None };
         let device = if what == Dropped::DeviceToo { None } else { Some(device) };
-        // The last of the device is dropped elsewhere: that waits a little for its work.
+        // The last reference to the device is dropped on another thread: it waits briefly for pending work.
         let dropped = std::thread::spawn(move || drop(device));
         std::thread::sleep(WATCH);
         if let Some(stream) = &stream {

@@ -1,4 +1,4 @@
-//! Timelines that are used wrongly, and the strategy that the environment asks for.
+//! Misused timelines, and the strategy selected by the environment.
 
 use gpu_interop::{ErrorKind, TIMELINE_VARIABLE, Timeline, TimelineStrategy};
 
@@ -22,7 +22,7 @@ pub(super) const WITHOUT_DEVICE: &[Scenario] = {
     SCENARIOS
 };
 
-/// What is not about one strategy.
+/// Scenarios of both strategies at once.
 pub(super) const OTHERS: &[Scenario] = {
     scenarios! {
         "timeline.environment", Any,
@@ -60,17 +60,17 @@ fn misuse<S: Strategy>(context: &Context) -> Verdict {
         ("a signal of a timeline of another device", other.signal_timeline(&shared.device, 11)),
     ] {
         let error = expect_error(result, invalid, what)?;
-        ensure_eq!(error.code(), None, "the driver's answer to {what}");
+        ensure_eq!(error.code(), None, "the driver's code for {what}");
     }
-    // Nothing was enqueued by any of them.
+    // No rejected call enqueued anything.
     ensure!(other.is_idle()?, "something was enqueued on the stream of another device");
     stream.synchronize_timeout(PATIENCE)?;
-    ensure_eq!(shared.exporter.value()?, 10, "the exporter's value after what was refused");
-    // 11 was not used up by the refusals.
+    ensure_eq!(shared.exporter.value()?, 10, "the exporter's value after the rejected calls");
+    // The rejected signals did not reserve 11.
     stream.fill(&mapped, 0x11)?;
     stream.signal_timeline(&shared.device, 11)?;
     shared.exporter.wait(11, PATIENCE)?;
-    buffer.verify_all(0x11, "the work after the refusals did not run")
+    buffer.verify_all(0x11, "the work after the rejected calls did not run")
 }
 
 fn no_timeline<S: Strategy>(context: &Context) -> Verdict {
@@ -79,7 +79,7 @@ fn no_timeline<S: Strategy>(context: &Context) -> Verdict {
     expect_error(refused, ErrorKind::InvalidArgument, "a binary semaphore as a timeline").map(drop)
 }
 
-/// In other processes: the environment of this one is its threads'.
+/// In other processes: changing this one's environment would race with its threads.
 fn environment(context: &Context) -> Verdict {
     let exporter = context.exporter()?.timeline(0)?;
     let capabilities = context.device().capabilities();
@@ -103,7 +103,7 @@ fn environment(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// Makes a timeline and tells its strategy, or what kind of error there is.
+/// Creates a timeline and reports its strategy, or the kind of error.
 fn tell_strategy(context: &Context, channel: &Channel) -> Verdict {
     let exporter = context.exporter()?.timeline(0)?;
     let made = Timeline::new(context.device(), exporter.clone());

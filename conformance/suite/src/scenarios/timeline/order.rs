@@ -1,4 +1,4 @@
-//! Timelines order the two sides, with the data that goes with it.
+//! Timelines order the two sides and their data.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -66,11 +66,11 @@ fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
     }
     exchanges.into_iter().try_for_each(check)?;
     stream.synchronize_timeout(PATIENCE)?;
-    // A bridge carries the last signal after the stream has gone idle.
+    // A bridge carries the last signal after the stream is idle.
     shared.device.wait(2 * u64::from(TURNS), PATIENCE)?;
     let found = log.contents()?;
     for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
-        of_turn(context, turn).verify(0, found, &format!("turn {turn}: what the stream found"))?;
+        of_turn(context, turn).verify(0, found, &format!("turn {turn}: the stream's copy"))?;
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ fn frames_in_flight<S: Strategy>(context: &Context) -> Verdict {
     (1..=3).try_for_each(|count| several_frames::<S>(context, count))
 }
 
-/// As a renderer does it: a timeline for each direction, and as many buffers as there are frames in flight.
+/// Works as a renderer does: a timeline for each direction, and one buffer per frame in flight.
 fn several_frames<S: Strategy>(context: &Context, in_flight: u64) -> Verdict {
     const SIZE: usize = 4096;
     const FRAMES: u64 = 60;
@@ -93,11 +93,11 @@ fn several_frames<S: Strategy>(context: &Context, in_flight: u64) -> Verdict {
         let Some(before) = frame.checked_sub(in_flight).filter(|before| *before > 0) else { return Ok(()) };
         let (input, output) = found.split_at(SIZE);
         let what = |part: &str| format!("{in_flight} in flight, frame {before}, {part}");
-        of_turn(context, before).verify(0, input, &what("what the exporter wrote"))?;
-        of_turn(context, before).verify(0, output, &what("what the device made of it"))
+        of_turn(context, before).verify(0, input, &what("the exporter's data"))?;
+        of_turn(context, before).verify(0, output, &what("the device's copy"))
     };
     for (frame, (buffer, mapped)) in (1..=FRAMES).zip(slots.iter().cycle()) {
-        // What the device did with the frame before is overwritten by zeros: it has to do it again.
+        // Zeros overwrite the device's copy of the previous frame.
         let data = [of_turn(context, frame).bytes(0, SIZE), vec![0; SIZE]].concat();
         let free = done.at(frame.saturating_sub(in_flight));
         exchanges.push_back((frame, buffer.exchange(free, &data, ready.at(frame))?));
@@ -127,7 +127,7 @@ fn wait_before_signal<S: Strategy>(context: &Context) -> Verdict {
     source.put(pattern)?;
     shared.exporter.signal(1)?;
     shared.exporter.wait(2, PATIENCE)?;
-    target.verify(pattern, "what the stream copied after the signal")?;
+    target.verify(pattern, "the stream's copy after the signal")?;
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
 
@@ -143,7 +143,7 @@ fn timeout<S: Strategy>(context: &Context) -> Verdict {
         let start = Instant::now();
         expect_error(wait(), ErrorKind::Timeout, what)?;
         let taken = start.elapsed();
-        ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "{what} gave up after {taken:?}");
+        ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "{what} timed out after {taken:?}");
         Ok(())
     };
     for _ in 0..2 {
@@ -153,7 +153,7 @@ fn timeout<S: Strategy>(context: &Context) -> Verdict {
     let start = Instant::now();
     expect_error(shared.device.wait(2, Duration::ZERO), ErrorKind::Timeout, "a wait without any time")?;
     ensure!(start.elapsed() < Duration::from_secs(1), "a wait without any time took {:?}", start.elapsed());
-    buffer.verify_all(0, "the stream went on when somebody gave up waiting for it")?;
+    buffer.verify_all(0, "the stream proceeded after a wait timed out")?;
     shared.exporter.signal(1)?;
     shared.device.wait(2, PATIENCE)?;
     stream.synchronize_timeout(PATIENCE)?;
@@ -161,7 +161,7 @@ fn timeout<S: Strategy>(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// All that is left where streams cannot wait for words in memory.
+/// The remaining support where streams cannot wait for words in memory.
 fn reached<S: Strategy>(context: &Context) -> Verdict {
     const SIZE: usize = 1024;
     let shared = Shared::without_waits::<S>(context.device(), context.exporter()?.timeline(0)?)?;
@@ -177,12 +177,12 @@ fn reached<S: Strategy>(context: &Context) -> Verdict {
         stream.copy(&to, &from)?;
         stream.signal_timeline(&shared.device, ours)?;
         shared.exporter.wait(ours, PATIENCE)?;
-        target.verify(pattern, &format!("turn {turn}: what the stream copied"))?;
+        target.verify(pattern, &format!("turn {turn}: the stream's copy"))?;
     }
     if need_waits(context.device(), S::STRATEGY).is_err() {
         let refused = stream.wait_timeline(&shared.device, 1000);
         expect_error(refused, ErrorKind::Unsupported, "a wait for a value that is not reached")?;
-        ensure!(stream.is_idle()?, "the wait that was refused was enqueued");
+        ensure!(stream.is_idle()?, "the rejected wait was enqueued");
     }
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
@@ -219,10 +219,7 @@ fn large_values<S: Strategy>(context: &Context) -> Verdict {
         shared.device.wait(ours, PATIENCE)?;
         ensure_eq!(shared.exporter.value()?, ours, "the exporter's value");
         let found = buffer.contents()?;
-        ensure!(
-            found.iter().all(|byte| *byte == context.pattern().byte(turn)),
-            "{ours}: the stream's data is not there"
-        );
+        ensure!(found.iter().all(|byte| *byte == context.pattern().byte(turn)), "{ours}: the stream's data is missing");
         stream.synchronize_timeout(PATIENCE)?;
     }
     Ok(())

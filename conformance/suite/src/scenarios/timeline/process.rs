@@ -1,4 +1,4 @@
-//! Timelines whose exporter is another process.
+//! Timelines of an exporter in another process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,12 +29,12 @@ pub(super) const ROLES: &[(&str, Role)] =
 
 const SIZE: usize = 1024;
 const TURNS: u32 = 200;
-/// How many turns a stream has enqueued that a killed process never takes.
+/// The number of enqueued turns that the killed process never takes.
 const TURNS_OF_THE_DEAD: u64 = 20;
 
 type ExporterSide = (Box<dyn ExportedBuffer>, Arc<dyn ExporterTimeline>);
 
-/// The exporter's process: makes a buffer and a timeline, and sends both.
+/// The exporter's process: creates a buffer and a timeline, and sends both.
 fn export(context: &Context, channel: &Channel) -> Verdict<ExporterSide> {
     let (exporter, buffer) = (context.exporter()?, context.buffer(SIZE as u64)?);
     buffer.write(0, &[0; SIZE])?;
@@ -47,7 +47,7 @@ fn export(context: &Context, channel: &Channel) -> Verdict<ExporterSide> {
     Ok((buffer, timeline))
 }
 
-/// The device's process: imports what the other one exported.
+/// The device's process: imports the other one's exports.
 fn import<S: Strategy>(context: &Context, channel: &Channel) -> Verdict<(MappedBuffer, Shared)> {
     let (size, handles) = channel.receive("shared")?;
     let [memory, timeline] = <[OsHandle; 2]>::try_from(handles)
@@ -82,7 +82,7 @@ fn two_processes<S: Strategy>(context: &Context) -> Verdict {
     shared.device.wait(2 * u64::from(TURNS), PATIENCE)?;
     let found = log.contents()?;
     for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
-        of_turn(context, turn).verify(0, found, &format!("turn {turn}: what the stream found"))?;
+        of_turn(context, turn).verify(0, found, &format!("turn {turn}: the stream's copy"))?;
     }
     peer.join()
 }
@@ -94,12 +94,12 @@ fn export_and_take_turns(context: &Context, channel: &Channel) -> Verdict {
         let data = of_turn(context, turn).bytes(0, SIZE);
         let found = buffer.exchange(at(2 * turn), &data, at(2 * turn + 1))?.finish()?;
         let expected = if turn == 0 { 0 } else { context.pattern().byte(turn - 1) };
-        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is not there");
+        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is missing");
     }
     timeline.wait(2 * u64::from(TURNS), PATIENCE)?;
     let found = buffer.contents()?;
     let last = context.pattern().byte(u64::from(TURNS) - 1);
-    ensure!(found.iter().all(|byte| *byte == last), "the stream's last data is not there");
+    ensure!(found.iter().all(|byte| *byte == last), "the stream's last data is missing");
     Ok(())
 }
 
@@ -113,7 +113,7 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     stream.wait_timeline(&shared.device, 1)?;
     stream.copy(&copy, &mapped)?;
     stream.synchronize_timeout(PATIENCE)?;
-    // The exporter's queue waits for 2, which nobody signals, and the stream for what comes after, turn by turn.
+    // The exporter's queue waits for 2, which is never signalled, and the stream for later values, turn by turn.
     peer.channel().receive("submitted")?;
     for turn in 1..=TURNS_OF_THE_DEAD {
         stream.wait_timeline(&shared.device, 2 * turn + 1)?;
@@ -121,11 +121,11 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
         stream.signal_timeline(&shared.device, 2 * turn + 2)?;
     }
     let early = shared.device.wait(3, WATCH);
-    expect_error(early, ErrorKind::Timeout, "a wait for a frame that is not there, of a process that lives")?;
+    expect_error(early, ErrorKind::Timeout, "a wait for a missing frame of a running process")?;
     ensure!(!stream.is_idle()?, "the stream did not wait");
     peer.kill()?;
     let start = Instant::now();
-    // Natively nobody looks while only streams wait.
+    // A native timeline is not polled while only streams wait.
     if S::STRATEGY == TimelineStrategy::Native {
         expect_error(shared.device.wait(3, PATIENCE), ErrorKind::Cancelled, "a wait of the host for a killed process")?;
         let_go(&stream)?;
@@ -142,8 +142,8 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     ] {
         expect_error(result, ErrorKind::Cancelled, what)?;
     }
-    ensure_eq!(stream.is_idle()?, true, "whether the stream is idle after what was refused");
-    // What came before stays, and the device works.
+    ensure_eq!(stream.is_idle()?, true, "whether the stream is idle after the rejected calls");
+    // Earlier data stays, and the device works.
     let pattern = of_turn(context, 1);
     target.verify(pattern, "the frame that the stream copied")?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "the frame in the memory of the process that was killed")
@@ -156,5 +156,5 @@ fn export_a_frame_and_hang_in_the_next(context: &Context, channel: &Channel) -> 
     let _pending = buffer.exchange(at(2), &of_turn(context, 2).bytes(0, SIZE), at(3))?;
     channel.send("submitted", 0, &[])?;
     std::thread::sleep(Duration::from_secs(60));
-    Err(Stop::Failed("nobody killed this process".into()))
+    Err(Stop::Failed("this process was not killed".into()))
 }

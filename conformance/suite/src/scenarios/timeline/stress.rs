@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// What a stream does once it has waited: copies what the tasks before it made, and makes something of its own.
+/// The work of a stream behind its waits: copies of earlier tasks' data, and data of its own.
 struct Task {
     stream: usize,
     timeline: usize,
@@ -120,12 +120,12 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
             }
         }
     }
-    // All of them: which are wrong tells apart what is late and what never came.
-    ensure!(wrong.is_empty(), "{} parts are not what a task made: {}", wrong.len(), wrong.join("; "));
+    // The list distinguishes late data from missing data.
+    ensure!(wrong.is_empty(), "{} ranges are not their task's: {}", wrong.len(), wrong.join("; "));
     Ok(())
 }
 
-/// Streams that share a hardware queue, which works in order, would wait for each other for ever.
+/// Streams that share a hardware queue, which runs in order, would deadlock.
 fn chain<S: Strategy>(context: &Context) -> Verdict {
     const CELL: usize = 64;
     let links = (0..=STREAMS).map(|_| Shared::new::<S>(context, 0)).collect::<Verdict<Vec<_>>>()?;
@@ -157,7 +157,7 @@ fn chain<S: Strategy>(context: &Context) -> Verdict {
 fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     const THREADS: usize = 8;
     const CYCLES: u64 = 100;
-    /// The stacks and heaps that the C library keeps for the threads of streams and bridges; not something a cycle.
+    /// Stacks and heaps that the C library keeps for the threads of streams and bridges.
     const SLACK: usize = 64;
     let buffers = (0..THREADS).map(|_| context.zeroed(SIZE)).collect::<Verdict<Vec<_>>>()?;
     let in_threads = |work: &(dyn Fn(usize) -> Verdict + Sync)| {
@@ -179,7 +179,7 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     context.device().collect();
     let (before, running) = (ResourceSnapshot::at_rest()?, system::threads()?);
     cycles(CYCLES)?;
-    // What was dropped a moment before its stream was idle is kept until somebody looks.
+    // Objects dropped just before their stream was idle are kept until the next collection.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
     ResourceSnapshot::settled(&before)?.check_since(&before, SLACK)?;
@@ -193,9 +193,9 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
 
 const SIZE: usize = 256;
 
-/// Timelines and streams of one device; over a bridge with waits enqueued before their values come. No memory is freed and
-/// no device closed meanwhile, nor a semaphore while a stream waits for another one: CUDA's calls for these wait for
-/// every stream of the GPU in this process, with a lock held that whoever is to signal may need first.
+/// Timelines and streams of one device; with a bridge, waits are enqueued before their values. No memory is freed and no
+/// device closed meanwhile, nor a semaphore while a stream waits for another one: these calls of CUDA wait for every stream
+/// of the GPU in this process, and hold a lock that the signalling thread may need.
 fn pending_cycles<S: Strategy>(
     context: &Context,
     buffer: &dyn ExportedBuffer,
@@ -220,7 +220,7 @@ fn pending_cycles<S: Strategy>(
         shared.exporter.wait(2, PATIENCE)?;
         if cycle % 10 == 0 {
             let found = buffer.contents()?;
-            ensure!(found.iter().all(|found| *found == byte), "thread {thread}, cycle {cycle}: the data is not there");
+            ensure!(found.iter().all(|found| *found == byte), "thread {thread}, cycle {cycle}: the data is missing");
         }
     }
     Ok(())

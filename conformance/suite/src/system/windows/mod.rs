@@ -32,7 +32,7 @@ pub const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::Timelin
 
 /// Where Vulkan's driver for the CPU comes from, after what says to install the device's: nowhere that is usual.
 pub(crate) const VULKAN_ON_CPU: &str = "";
-/// Where Vulkan's own checks come from.
+/// The package of Vulkan's validation layer.
 pub const VULKAN_CHECKS: &str = "they are in the Vulkan SDK";
 
 fn object(handle: OsHandle) -> Win32Object {
@@ -59,7 +59,7 @@ fn of_object(object: &Win32Object) -> Option<BorrowedOsHandle<'_>> {
     }
 }
 
-/// What stands for exported memory, if it can be sent.
+/// The handle of exported memory, if it can be sent.
 pub(crate) fn of_memory(handle: &MemoryHandle) -> Option<BorrowedOsHandle<'_>> {
     match handle {
         MemoryHandle::OpaqueWin32(object)
@@ -70,7 +70,7 @@ pub(crate) fn of_memory(handle: &MemoryHandle) -> Option<BorrowedOsHandle<'_>> {
     }
 }
 
-/// What stands for an exported semaphore, if it can be sent.
+/// The handle of an exported semaphore, if it can be sent.
 pub(crate) fn of_semaphore(handle: &SemaphoreHandle) -> Option<BorrowedOsHandle<'_>> {
     match handle {
         SemaphoreHandle::OpaqueWin32(object)
@@ -80,7 +80,7 @@ pub(crate) fn of_semaphore(handle: &SemaphoreHandle) -> Option<BorrowedOsHandle<
     }
 }
 
-/// What stands for an exported semaphore; `None` if it is of another sort.
+/// The handle of an exported semaphore; `None` for another kind.
 pub(crate) fn into_semaphore(handle: SemaphoreHandle) -> Option<OsHandle> {
     match handle.into_win32().ok()? {
         Win32Object::Handle(handle) => Some(handle.into()),
@@ -88,17 +88,17 @@ pub(crate) fn into_semaphore(handle: SemaphoreHandle) -> Option<OsHandle> {
     }
 }
 
-/// A file as what can be sent.
+/// Borrows a file's handle.
 pub fn borrow(file: &File) -> BorrowedOsHandle<'_> {
     file.as_handle()
 }
 
-/// A handle that is kept.
+/// Borrows a handle.
 pub(crate) fn borrow_handle(handle: &OsHandle) -> BorrowedOsHandle<'_> {
     handle.as_handle()
 }
 
-/// What this process was started with as its standard input.
+/// A duplicate of this process's standard input.
 pub(crate) fn standard_input() -> std::io::Result<OsHandle> {
     std::io::stdin().as_handle().try_clone_to_owned()
 }
