@@ -1,4 +1,4 @@
-//! What ran where.
+//! The machines of a page.
 
 use chrono::{DateTime, Utc};
 use gpu_interop::BackendInfo;
@@ -57,7 +57,7 @@ fn date(time: DateTime<Utc>) -> String {
     time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// The mark of a run that is not on a vendor's driver and hardware.
+/// The mark of a run without a vendor's driver and hardware.
 pub(super) fn mark(backend: &BackendInfo, emulated: &Option<Emulated>) -> Markup {
     let about = match emulated {
         Some(emulated) if !backend.stand_in => emulated.to_string(),
@@ -70,7 +70,7 @@ pub(super) fn mark(backend: &BackendInfo, emulated: &Option<Emulated>) -> Markup
     }
 }
 
-/// What was measured on what.
+/// The device and driver of a measurement.
 pub(super) fn of_bench(bench: &Sourced<BenchReport>) -> Markup {
     let report = &bench.report;
     let took = std::time::Duration::from_micros(report.duration_us);
