@@ -13,7 +13,9 @@ use crate::execution;
 use crate::outcome::{Stop, Verdict};
 use crate::process::this_program;
 use crate::service::Request;
-use crate::system::{self, BorrowedOsHandle, Connection, OsHandle, Received, describe};
+#[cfg(unix)]
+use crate::system;
+use crate::system::{BorrowedOsHandle, Connection, OsHandle, Received, describe};
 
 /// The longest message, bytes.
 const MAX_LENGTH: usize = 4096;

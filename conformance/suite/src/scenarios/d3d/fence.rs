@@ -6,12 +6,9 @@ use std::time::Duration;
 use gpu_interop::d3d::d3d12::{ExportableFence, ExportableResource};
 use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::ID3D12Resource;
 use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
-use gpu_interop::{
-    ErrorKind, ExporterTimeline, Feature, MappedBuffer, MemoryHandleKind, SemaphoreHandleKind, SemaphoreImport,
-    Timeline, TimelineStrategy,
-};
+use gpu_interop::{ErrorKind, ExporterTimeline, Feature, MappedBuffer, SemaphoreImport, Timeline, TimelineStrategy};
 
-use super::{SIZE, buffer11, name, open11, open12};
+use super::{SIZE, buffer11, import_sized, name, open11, open12};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::direct3d::{Gpu11, Gpu12};
 use crate::exporter::Point;
@@ -46,9 +43,9 @@ const TURNS: u64 = 200;
 
 /// A buffer shared by both sides.
 fn shared(context: &Context) -> Verdict<(Gpu12, ExportableResource, MappedBuffer)> {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
+    let gpu = open12(context)?;
     let buffer = ExportableResource::buffer(gpu.interop(), SIZE as u64, ResourceFlags::empty())?;
-    let mapped = context.import(&*buffer)?;
+    let mapped = import_sized(context, buffer.import_request()?, SIZE)?;
     gpu.write(buffer.resource(), 0, &[0; SIZE])?;
     Ok((gpu, buffer, mapped))
 }
@@ -140,9 +137,9 @@ fn timeline(context: &Context, strategy: TimelineStrategy) -> Verdict {
 }
 
 fn shared11(context: &Context) -> Verdict<(Gpu11, d3d11::ExportableResource, MappedBuffer)> {
-    let gpu = open11(context, &[Sharing::NtHandle])?;
+    let gpu = open11(context)?;
     let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
-    let mapped = context.import(&*buffer)?;
+    let mapped = import_sized(context, buffer.import_request()?, SIZE)?;
     Ok((gpu, buffer, mapped))
 }
 

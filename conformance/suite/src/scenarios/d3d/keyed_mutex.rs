@@ -8,9 +8,9 @@ use gpu_interop::d3d::d3d11::KeyedMutex;
 use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::IDXGIKeyedMutex;
 use gpu_interop::d3d::windows::core::Interface;
 use gpu_interop::handle::Win32Object;
-use gpu_interop::{ErrorKind, Feature, MappedBuffer, MemoryHandle, Result, SemaphoreImport};
+use gpu_interop::{ErrorKind, MappedBuffer, MemoryHandle, Result, SemaphoreImport};
 
-use super::{SIZE, buffer11, name, need_mutexes, open11};
+use super::{SIZE, buffer11, import_sized, name, open11};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::direct3d::Gpu11;
 use crate::outcome::{Stop, Verdict};
@@ -51,10 +51,9 @@ struct Shared {
 
 impl Shared {
     fn new(context: &Context, sharing: Sharing) -> Verdict<Self> {
-        need_mutexes(context, &[sharing])?;
-        let gpu = open11(context, &[sharing])?;
+        let gpu = open11(context)?;
         let buffer = buffer11(&gpu, SIZE, sharing)?;
-        let mapped = context.import(&*buffer)?;
+        let mapped = import_sized(context, buffer.import_request()?, SIZE)?;
         Ok(Self { gpu, mutex: buffer.keyed_mutex()?, mapped })
     }
 
@@ -110,12 +109,11 @@ fn hand_over(context: &Context) -> Verdict {
 
 fn by_name(context: &Context) -> Verdict {
     let sharing = Sharing::NtHandleKeyedMutex;
-    need_mutexes(context, &[sharing])?;
-    let gpu = open11(context, &[sharing])?;
+    let gpu = open11(context)?;
     let (buffer, name) = (buffer11(&gpu, SIZE, sharing)?, name("mutex")?);
     // One name for both: the request's kind selects the object.
     let (kept, of_memory) = buffer.import_request_by_name(&name)?;
-    let mapped = context.device().import_memory(of_memory)?.map_buffer(0..SIZE as u64)?;
+    let mapped = import_sized(context, of_memory, SIZE)?;
     let shared = Shared { mutex: buffer.keyed_mutex()?, gpu, mapped };
     // SAFETY: the mutex's resource was exported under the name, and its handle is open until after the turns.
     let of_mutex = unsafe { shared.mutex.import_request_by_name(&name) }?;

@@ -1,10 +1,10 @@
 //! Leak checks.
 
+use gpu_interop::MemoryHandleKind;
 use gpu_interop::d3d::d3d12::{ExportableFence, ExportableHeap, ExportableResource, HeapContents, HeapOptions};
 use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
-use gpu_interop::{MemoryHandleKind, SemaphoreHandleKind};
 
-use super::{buffer11, import, need_mutexes, open11, open12};
+use super::{buffer11, import, open11, open12};
 use crate::context::{Context, PATIENCE};
 use crate::leak_check::leak_check;
 use crate::outcome::Verdict;
@@ -21,9 +21,8 @@ scenarios! {
             semaphore D3d11KeyedMutexKmt], alone, within(240);
 }
 
-fn twelve(context: &Context) -> Verdict {
-    let kinds = [MemoryHandleKind::D3d12Heap, MemoryHandleKind::D3d12Resource];
-    let gpu = open12(context, &kinds)?;
+fn cycles12(context: &Context) -> Verdict {
+    let gpu = open12(context)?;
     let heap = ExportableHeap::new(gpu.interop(), &HeapOptions::new(1, HeapContents::Buffers))?;
     let resource = ExportableResource::buffer(gpu.interop(), 1, ResourceFlags::empty())?;
     let stream = context.stream()?;
@@ -50,11 +49,9 @@ fn twelve(context: &Context) -> Verdict {
     })
 }
 
-fn eleven(context: &Context) -> Verdict {
+fn cycles11(context: &Context) -> Verdict {
     let sharing = Sharing::NtHandleKeyedMutex;
-    let sharings = [sharing, Sharing::KmtKeyedMutex];
-    need_mutexes(context, &sharings)?;
-    let gpu = open11(context, &sharings)?;
+    let gpu = open11(context)?;
     let stream = context.stream()?;
     leak_check(10_000, |number| {
         // By NT and KMT handle in turn: the second must not be closed, the first must.
@@ -62,7 +59,7 @@ fn eleven(context: &Context) -> Verdict {
         let buffer = buffer11(&gpu, 1, sharing)?;
         let mutex = buffer.keyed_mutex()?;
         drop(buffer.import_request()?);
-        let mapped = context.import_memory(&*buffer)?.map_buffer(0..1)?;
+        let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0..1)?;
         let semaphore = context.device().import_semaphore(mutex.import_request()?)?;
         let fence = d3d11::ExportableFence::new(gpu.interop(), 0)?;
         let fenced = context.device().import_semaphore(fence.import_request()?)?;

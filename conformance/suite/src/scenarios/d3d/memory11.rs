@@ -1,10 +1,10 @@
 //! Buffers and textures of Direct3D 11, by NT and KMT handle and by name.
 
+use gpu_interop::ErrorKind;
 use gpu_interop::d3d::d3d11::ExportableResource;
 use gpu_interop::d3d::{BindFlags, DxgiFormat, Sharing, SrvDimension, TextureSpec};
-use gpu_interop::{ErrorKind, Feature};
 
-use super::{SIZE, buffer11, map_array, name, open11};
+use super::{SIZE, buffer11, import_sized, map_array, name, open11};
 use crate::context::Context;
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
@@ -27,7 +27,7 @@ scenarios! {
 }
 
 fn buffers(context: &Context) -> Verdict {
-    let gpu = open11(context, &Sharing::ALL)?;
+    let gpu = open11(context)?;
     let (pattern, stream) = (context.pattern(), context.stream()?);
     for sharing in Sharing::ALL {
         let buffer = buffer11(&gpu, SIZE, sharing)?;
@@ -37,7 +37,7 @@ fn buffers(context: &Context) -> Verdict {
         let request = buffer.import_request()?;
         ensure!(request.is_dedicated(), "{sharing:?}: the request lacks the dedicated flag");
         ensure_eq!(request.handle().kind(), sharing.memory_handle_kind(), "the kind of handle, {sharing:?}");
-        let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?;
+        let mapped = import_sized(context, request, SIZE)?;
         gpu.write(buffer.resource(), &pattern.bytes(0, SIZE))?;
         // Returns after the context's work.
         gpu.read(buffer.resource(), SIZE)?;
@@ -51,11 +51,11 @@ fn buffers(context: &Context) -> Verdict {
 }
 
 fn by_name(context: &Context) -> Verdict {
-    let gpu = open11(context, &[Sharing::NtHandle])?;
+    let gpu = open11(context)?;
     let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
     let name = name("buffer-11")?;
     let (kept, request) = buffer.import_request_by_name(&name)?;
-    let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?;
+    let mapped = import_sized(context, request, SIZE)?;
     // The import keeps the memory.
     drop(kept);
     let (pattern, stream) = (context.pattern(), context.stream()?);
@@ -73,7 +73,7 @@ fn by_name(context: &Context) -> Verdict {
 fn textures(context: &Context) -> Verdict {
     const SHARINGS: [Sharing; 2] = [Sharing::NtHandle, Sharing::Kmt];
     const EXTENT: (u64, u32, u16) = (67, 45, 1);
-    let gpu = open11(context, &SHARINGS)?;
+    let gpu = open11(context)?;
     let (pattern, stream) = (context.pattern(), context.stream()?);
     let mut mapped_some = false;
     for (format, texel) in [

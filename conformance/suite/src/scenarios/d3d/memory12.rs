@@ -1,10 +1,10 @@
 //! Memory of Direct3D 12: heaps with placed resources, committed resources, and names.
 
+use gpu_interop::ErrorKind;
 use gpu_interop::d3d::ResourceFlags;
 use gpu_interop::d3d::d3d12::{ExportableHeap, ExportableResource, HeapContents, HeapOptions};
-use gpu_interop::{ErrorKind, Feature, MemoryHandleKind};
 
-use super::{SIZE, import, name, open12};
+use super::{SIZE, import, import_sized, name, open12};
 use crate::context::Context;
 use crate::outcome::Verdict;
 use crate::request;
@@ -29,7 +29,7 @@ scenarios! {
 const PLACE: u64 = 64 << 10;
 
 fn heap(context: &Context) -> Verdict {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Heap])?;
+    let gpu = open12(context)?;
     let size = 3 * PLACE + SIZE as u64;
     let heap = ExportableHeap::new(gpu.interop(), &HeapOptions::new(size, HeapContents::Buffers))?;
     let (first, second) = (
@@ -64,7 +64,7 @@ fn heap(context: &Context) -> Verdict {
 }
 
 fn committed(context: &Context) -> Verdict {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
+    let gpu = open12(context)?;
     let (pattern, stream) = (context.pattern(), context.stream()?);
     for size in [1, 4096, 4097, 1 << 20] {
         let buffer = ExportableResource::buffer(gpu.interop(), size as u64, ResourceFlags::empty())?;
@@ -87,14 +87,14 @@ fn committed(context: &Context) -> Verdict {
 }
 
 fn named(context: &Context) -> Verdict {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource, MemoryHandleKind::D3d12Heap])?;
+    let gpu = open12(context)?;
     let (pattern, stream) = (context.pattern(), context.stream()?);
     let (of_buffer, of_heap) = (name("buffer")?, name("heap")?);
     let buffer = ExportableResource::buffer(gpu.interop(), SIZE as u64, ResourceFlags::empty())?;
     let (kept, request) = buffer.import_request_by_name(&of_buffer)?;
     let again = buffer.import_request_by_name(&of_buffer);
     expect_error(again, ErrorKind::InvalidArgument, "a name that is taken")?;
-    let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?;
+    let mapped = import_sized(context, request, SIZE)?;
     gpu.write(buffer.resource(), 0, &pattern.bytes(0, SIZE))?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "Direct3D's data")?;
     // The import keeps the memory.

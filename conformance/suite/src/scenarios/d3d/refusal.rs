@@ -3,7 +3,7 @@
 use gpu_interop::d3d::d3d11::D3d11Interop;
 use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence, ExportableResource};
 use gpu_interop::d3d::{ResourceFlags, Sharing};
-use gpu_interop::{DeviceIdentity, ErrorKind, Luid, MemoryHandleKind};
+use gpu_interop::{DeviceIdentity, ErrorKind, Luid};
 
 use super::{buffer11, open11, open12};
 use crate::context::Context;
@@ -33,7 +33,7 @@ fn strangers(identity: &DeviceIdentity) -> Verdict<[DeviceIdentity; 2]> {
 }
 
 fn foreign(context: &Context) -> Verdict {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
+    let gpu = open12(context)?;
     let buffer = ExportableResource::buffer(gpu.interop(), 4096, ResourceFlags::empty())?;
     let fence = ExportableFence::new(gpu.interop(), 0)?;
     for stranger in strangers(gpu.interop().identity())? {
@@ -57,7 +57,7 @@ fn foreign(context: &Context) -> Verdict {
         let error = expect_error(opened.map(drop), ErrorKind::DeviceMismatch, "an importer that is another")?;
         ensure!(error.mismatch().is_some_and(|both| both.importer.luid == stranger.luid), "not named: {error}");
     }
-    let eleven = open11(context, &[Sharing::NtHandle])?;
+    let eleven = open11(context)?;
     for stranger in strangers(eleven.interop().identity())? {
         let opened = D3d11Interop::for_importer(eleven.interop().device(), &stranger);
         expect_error(opened.map(drop), ErrorKind::DeviceMismatch, "an importer that is another")?;
@@ -66,7 +66,7 @@ fn foreign(context: &Context) -> Verdict {
 }
 
 fn bad(context: &Context) -> Verdict {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
+    let gpu = open12(context)?;
     let interop = gpu.interop();
     let invalid = ErrorKind::InvalidArgument;
     expect_error(ExportableResource::buffer(interop, 0, ResourceFlags::empty()), invalid, "a buffer of no bytes")?;
@@ -77,7 +77,7 @@ fn bad(context: &Context) -> Verdict {
         expect_error(fence.queue_signal(gpu.queue(), u64::MAX), invalid, "a queue's signal of the greatest value")?;
     }
     ensure!(fence.value()? == 5, "a rejected signal raised the fence to {}", fence.value()?);
-    let eleven = open11(context, &[Sharing::Kmt])?;
+    let eleven = open11(context)?;
     let by_number = buffer11(&eleven, 4096, Sharing::Kmt)?;
     let named = by_number.import_request_by_name(&super::name("kmt")?);
     expect_error(named, invalid, "a name for an object with a KMT handle")?;

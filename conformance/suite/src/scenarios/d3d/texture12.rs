@@ -2,7 +2,7 @@
 
 use gpu_interop::d3d::d3d12::ExportableResource;
 use gpu_interop::d3d::{DxgiFormat, ResourceFlags, SrvDimension, TextureSpec};
-use gpu_interop::{Feature, MappedMipmappedArray, MemoryHandleKind, Stream};
+use gpu_interop::{MappedMipmappedArray, Stream};
 
 use super::{map_array, open12};
 use crate::context::Context;
@@ -38,7 +38,7 @@ const SHAPES: [Shape; 3] = [
 ];
 
 fn textures(context: &Context) -> Verdict {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
+    let gpu = open12(context)?;
     let stream = context.stream()?;
     let mut mapped_some = false;
     for (dimension, (width, height, depth), levels) in SHAPES {

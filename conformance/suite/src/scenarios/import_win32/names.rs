@@ -1,9 +1,7 @@
 //! Objects by their names.
 
 use gpu_interop::handle::{ObjectName, Win32Object};
-use gpu_interop::{
-    Device, ErrorKind, ExternalMemory, Feature, MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle,
-};
+use gpu_interop::{Device, ErrorKind, ExternalMemory, Feature, MemoryHandle, MemoryImport, SemaphoreHandle};
 
 use super::super::rejected;
 use crate::context::Context;
@@ -56,11 +54,8 @@ fn refuse(context: &Context, name: &ObjectName, what: &str) -> Verdict {
         if !device.capabilities().semaphore(handle.kind()).is_supported() {
             continue;
         }
-        let failure = device.import_semaphore(request::semaphore(handle)).err();
-        let says = failure.as_ref().is_some_and(|failure| failure.to_string().contains(&text));
-        ensure!(says, "the text lacks the name {text}: {failure:?}");
-        let result = failure.map_or_else(|| Err(Stop::Failed(format!("{what} was accepted"))), Ok)?;
-        let (_, request) = rejected(Err(result), &REFUSED, what)?;
+        let (error, request) = rejected(device.import_semaphore(request::semaphore(handle)), &REFUSED, what)?;
+        ensure!(error.to_string().contains(&text), "the text lacks the name {text}: {error}");
         ensure_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(name), "the name that came back");
     }
     Ok(())

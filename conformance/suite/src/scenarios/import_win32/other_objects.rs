@@ -174,27 +174,11 @@ fn pipe(context: &Context) -> Verdict {
     Ok(())
 }
 
-fn null_device(context: &Context) -> Verdict {
-    refuse(context, File::open("NUL")?, By::Library, "the null device").map(drop)
-}
-
-fn process(context: &Context) -> Verdict {
-    refuse(context, objects::this_process()?, By::Library, "a process").map(drop)
-}
-
-fn thread(context: &Context) -> Verdict {
-    refuse(context, objects::this_thread()?, By::Library, "a thread").map(drop)
-}
-
 fn event(context: &Context) -> Verdict {
     let back = refuse(context, objects::event()?, By::Either, "an event")?;
     ensure!(objects::take(&back)?, "a wait has reset the event");
     ensure!(!objects::take(&back)?, "the event is of another sort than it was");
     Ok(())
-}
-
-fn mutex(context: &Context) -> Verdict {
-    refuse(context, objects::mutex()?, By::Either, "a mutex").map(drop)
 }
 
 fn system_semaphore(context: &Context) -> Verdict {
