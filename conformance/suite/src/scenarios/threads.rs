@@ -31,7 +31,7 @@ fn import_map_free(context: &Context) -> Verdict {
         for round in 0..200 {
             let pattern = Pattern::new(context.pattern().seed() ^ (thread << 16) ^ round);
             // Made by the exporter, which need not be fast with threads.
-            let mapped = context.import(&*buffer)?;
+            let mapped = context.import(buffer)?;
             stream.write(&mapped, &pattern.bytes(0, SIZE))?;
             pattern.verify(0, &context.read(&stream, &mapped)?, &format!("thread {thread}, round {round}"))?;
         }

@@ -1,6 +1,5 @@
 //! Leak checks.
 
-use gpu_interop::MemoryHandleKind;
 use gpu_interop::d3d::d3d12::{ExportableFence, ExportableHeap, ExportableResource, HeapContents, HeapOptions};
 use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
 

@@ -109,7 +109,7 @@ impl<'a> State<'a> {
         buffer.write(0, &model)?;
         let device = context.open_again()?;
         let stream = device.create_stream()?;
-        let gate = import_on(&device, &*gate_buffer)?;
+        let gate = import_on(&device, gate_buffer)?;
         Ok(Self {
             buffer,
             gate_buffer,
