@@ -6,9 +6,9 @@ use std::sync::Arc;
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::hip::HipBackend;
 use gpu_interop::host::{ExporterHeader, HostBackend, HostSemaphore};
-use gpu_interop::{Backend, BinaryImage, Device, ErrorKind, ExporterTimeline, ModuleImage, Result, SemaphorePayload};
+use gpu_interop::{Backend, BinaryImage, Device, ExporterTimeline, ModuleImage, Result, SemaphorePayload};
 
-use crate::exporter::ExportedSemaphore;
+use crate::exporter::{ExportedSemaphore, is_met};
 use crate::need::DriverUse;
 use crate::outcome::{Stop, Verdict};
 
@@ -237,11 +237,7 @@ impl ExportedSemaphore for HostSemaphore {
             SemaphorePayload::Binary => HostSemaphore::wait(self, timeout),
             _ => self.wait_value(value, timeout),
         };
-        match waited {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        is_met(waited)
     }
 
     fn as_timeline(&self) -> Option<Arc<dyn ExporterTimeline>> {

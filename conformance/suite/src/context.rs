@@ -281,7 +281,7 @@ impl Context {
     /// # Errors
     /// What the device returns.
     pub fn read(&self, stream: &Stream, buffer: &MappedBuffer) -> Verdict<Vec<u8>> {
-        let length = usize::try_from(buffer.size()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let length = usize::try_from(buffer.size())?;
         let mut bytes = vec![0; length];
         stream.read(buffer, &mut bytes)?;
         Ok(bytes)

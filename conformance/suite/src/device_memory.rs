@@ -53,8 +53,8 @@ impl DeviceMemory {
             return Err(Stop::Unsupported("free memory of the device: the driver's library is not known".into()));
         };
         // SAFETY: the file that the backend has loaded, so that no initialiser runs.
-        let driver = unsafe { Library::new(file) }.map_err(|error| Stop::Failed(error.to_string()))?;
-        let ordinal = c_int::try_from(context.ordinal()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let driver = unsafe { Library::new(file) }?;
+        let ordinal = c_int::try_from(context.ordinal())?;
         let memory = Self { driver, ordinal, ask };
         memory.free()?;
         Ok(memory)

@@ -68,11 +68,9 @@ pub use backend_under_test::{BackendUnderTest, DriverApi, MakeSemaphore, host_se
 pub use context::{Context, Observation, Observations, Recorded, Seeds};
 pub use discovery::{Discovery, ExporterDetail, ExporterReport, discover};
 pub use expectations::{Expectations, Machine, Place, Version};
-#[cfg(unix)]
-pub use exporter::vulkan_device;
 pub use exporter::{
     BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
-    ExporterFeature, ExporterName, ImageSpec, NO_LAYER, Placement, Point, RowLayout, Tiling,
+    ExporterFeature, ExporterName, ImageSpec, NO_LAYER, Placement, Point, RowLayout, Tiling, vulkan_device,
 };
 pub use leak_check::{ResourceSnapshot, leak_check};
 pub use need::{DriverUse, Need, Setup};

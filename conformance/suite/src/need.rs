@@ -8,7 +8,8 @@
 use std::fmt;
 
 use gpu_interop::{
-    Capabilities, DeviceIdentity, Feature, IdentityMatch, MemoryHandleKind, SemaphoreHandleKind, Support,
+    Capabilities, DeviceIdentity, Feature, IdentityMatch, MemoryHandleKind, SemaphoreHandleKind, SemaphorePayload,
+    Support,
 };
 
 use crate::backend_under_test::BackendUnderTest;
@@ -31,6 +32,8 @@ pub enum Need {
     BridgedTimelines,
     /// Streams wait for words in memory, of 64 or of 32 bits.
     WordWaits,
+    /// The exporter exports semaphores with this payload, and the device imports them.
+    Shared(SemaphorePayload),
     /// A feature of the exporter.
     Exporter(ExporterFeature),
     /// The backend's driver is called directly, beside the library.
@@ -87,6 +90,13 @@ impl Need {
                 let narrow = capabilities.feature(Feature::StreamMemoryOperations32);
                 because(narrow, "streams that wait for a word".into())
             }
+            Self::Shared(payload) => {
+                let (kind, feature) = match payload {
+                    SemaphorePayload::Binary => (system::BINARY_SEMAPHORE, ExporterFeature::BinarySemaphores),
+                    _ => (system::TIMELINE_SEMAPHORE, ExporterFeature::TimelineSemaphores),
+                };
+                Self::Semaphore(kind).unmet(setup).or_else(|| Self::Exporter(feature).unmet(setup))
+            }
             Self::Exporter(feature) => {
                 setup.exporter.and_then(|exporter| exporter.lacks(feature, setup.backend)).map(str::to_owned)
             }
@@ -113,6 +123,8 @@ impl fmt::Display for Need {
             Self::NativeTimelines => f.write_str("import of the exporter's timelines"),
             Self::BridgedTimelines => f.write_str("bridged timelines"),
             Self::WordWaits => f.write_str("streams that wait for a word"),
+            Self::Shared(SemaphorePayload::Binary) => f.write_str("shared binary semaphores"),
+            Self::Shared(_) => f.write_str("shared timeline semaphores"),
             Self::Exporter(feature) => write!(f, "exporter: {feature}"),
             Self::Driver(used) => write!(f, "{used}"),
             Self::SecondDevice => f.write_str("a second device"),
@@ -136,11 +148,11 @@ macro_rules! need {
     (memory of this system) => {
         $crate::need::Need::Memory($crate::system::MEMORY)
     };
-    (binary semaphores) => {
-        $crate::need::Need::Semaphore($crate::system::BINARY_SEMAPHORE)
+    (shared binaries) => {
+        $crate::need::Need::Shared(gpu_interop::SemaphorePayload::Binary)
     };
-    (timeline semaphores) => {
-        $crate::need::Need::Semaphore($crate::system::TIMELINE_SEMAPHORE)
+    (shared timelines) => {
+        $crate::need::Need::Shared(gpu_interop::SemaphorePayload::Timeline)
     };
     (memory $kind:ident) => {
         $crate::need::Need::Memory(gpu_interop::MemoryHandleKind::$kind)

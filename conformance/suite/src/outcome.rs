@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gpu_interop::{Error, ImportError};
+use gpu_interop::{Error, ErrorKind, ImportError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +91,14 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// Unsupported for an error of that kind, else failed: for properties that only an attempt reveals.
+    pub(crate) fn attempted(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::Unsupported => Self::Unsupported(error.to_string()),
+            _ => error.into(),
+        }
+    }
+
     /// The reason alone.
     #[must_use]
     pub fn reason(&self) -> &str {
@@ -115,11 +123,17 @@ impl<R: fmt::Debug> From<ImportError<R>> for Stop {
     }
 }
 
-impl From<std::io::Error> for Stop {
-    fn from(error: std::io::Error) -> Self {
-        Self::Failed(error.to_string())
-    }
+/// Errors of the suite's own calls, which fail the scenario.
+macro_rules! failures {
+    ($($error:ty),+) => { $(
+        impl From<$error> for Stop {
+            fn from(error: $error) -> Self {
+                Self::Failed(error.to_string())
+            }
+        }
+    )+ };
 }
+failures!(std::io::Error, std::num::TryFromIntError, serde_json::Error, libloading::Error);
 
 #[cfg(unix)]
 impl From<rustix::io::Errno> for Stop {

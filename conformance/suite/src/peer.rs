@@ -69,7 +69,7 @@ impl Channel {
     /// If the other side is gone.
     pub fn send(&self, what: &str, number: u64, handles: &[BorrowedOsHandle<'_>]) -> Verdict {
         let message = Message { what: what.into(), number };
-        let bytes = serde_json::to_vec(&message).map_err(|error| Stop::Failed(error.to_string()))?;
+        let bytes = serde_json::to_vec(&message)?;
         self.connection.send(&bytes, handles)
     }
 

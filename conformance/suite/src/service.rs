@@ -45,7 +45,7 @@ pub(crate) enum Request {
 impl Request {
     /// The arguments of the process.
     pub(crate) fn arguments(&self) -> Verdict<[String; 2]> {
-        let text = serde_json::to_string(self).map_err(|error| Stop::Failed(error.to_string()))?;
+        let text = serde_json::to_string(self)?;
         Ok([SUBCOMMAND.into(), text])
     }
 }

@@ -55,7 +55,7 @@ impl Api {
 
     /// Makes the device current on this thread, for the thread's life.
     fn enter(&self, ordinal: usize) -> Verdict {
-        let ordinal = c_int::try_from(ordinal).map_err(|error| Stop::Failed(error.to_string()))?;
+        let ordinal = c_int::try_from(ordinal)?;
         if self.names.0 == 1 {
             let set: Symbol<'_, Function<c_int>> = self.symbol(["", "hipSetDevice"])?;
             // SAFETY: takes a number.
@@ -106,7 +106,7 @@ fn api(context: &Context) -> Verdict<Api> {
     };
     let file = backend.library.as_deref().ok_or_else(|| Stop::Failed("the backend names no library".into()))?;
     // SAFETY: loaded already, so nothing of it runs.
-    let library = unsafe { Library::new(file) }.map_err(|error| Stop::Failed(error.to_string()))?;
+    let library = unsafe { Library::new(file) }?;
     Ok(Api { library, names })
 }
 
@@ -135,7 +135,7 @@ impl Capture {
     /// The driver's error; [`Stop::Unsupported`] for a backend without a known driver.
     pub(crate) fn start(context: &Context, mode: Mode, target: &MappedBuffer, value: u8) -> Verdict<Self> {
         let (api, ordinal) = (api(context)?, context.ordinal());
-        let size = usize::try_from(target.size()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let size = usize::try_from(target.size())?;
         let fill = Fill { address: target.as_raw().get(), value, size };
         let (begun, started) = channel();
         let (end, ended) = channel();

@@ -64,7 +64,7 @@ impl Gpu11 {
 
     /// Has the context write the first bytes of a buffer.
     pub(crate) fn write(&self, buffer: &ID3D11Resource, data: &[u8]) -> Verdict {
-        let right = u32::try_from(data.len()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let right = u32::try_from(data.len())?;
         let area = D3D11_BOX { left: 0, top: 0, front: 0, right, bottom: 1, back: 1 };
         // SAFETY: the buffer is live and has as many bytes; the data are read during the call.
         unsafe {
@@ -77,7 +77,7 @@ impl Gpu11 {
     /// Reads a buffer once the context's work has completed.
     pub(crate) fn read(&self, buffer: &ID3D11Resource, size: usize) -> Verdict<Vec<u8>> {
         let desc = D3D11_BUFFER_DESC {
-            ByteWidth: u32::try_from(size).map_err(|error| Stop::Failed(error.to_string()))?,
+            ByteWidth: u32::try_from(size)?,
             Usage: D3D11_USAGE_STAGING,
             CPUAccessFlags: D3D11_CPU_ACCESS_READ.0.cast_unsigned(),
             ..D3D11_BUFFER_DESC::default()
@@ -101,7 +101,7 @@ impl Gpu11 {
         if data.len() != row * rows {
             return Err(Stop::Failed(format!("{} bytes for {rows} rows of {row} each", data.len())));
         }
-        let pitch = u32::try_from(row).map_err(|error| Stop::Failed(error.to_string()))?;
+        let pitch = u32::try_from(row)?;
         // SAFETY: the texture is live; the data have as many rows of this length, and are read during the call.
         unsafe {
             self.context.UpdateSubresource(texture, 0, None, data.as_ptr().cast(), pitch, 0);

@@ -16,7 +16,7 @@ use gpu_interop::{
 
 use super::{
     BufferAccess, BufferSpec, D3D12_FENCES, D3D12_IMPORTS, D3D12_PLACEMENT, Exchange, ExportedBuffer,
-    ExportedSemaphore, Exporter, Placement, Point, handle_of, too_great,
+    ExportedSemaphore, Exporter, Placement, Point, handle_of, is_met, too_great,
 };
 use crate::backend_under_test::BackendUnderTest;
 use crate::direct3d::Gpu12;
@@ -189,11 +189,7 @@ impl ExportedSemaphore for D3d12Fence {
     }
 
     fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool> {
-        match self.fence.wait(value, timeout) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        is_met(self.fence.wait(value, timeout))
     }
 
     fn as_timeline(&self) -> Option<Arc<dyn ExporterTimeline>> {

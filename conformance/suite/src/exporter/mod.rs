@@ -27,7 +27,6 @@ use crate::pattern::{Pattern, verify_bytes};
 use crate::request;
 use crate::system::{self, OsHandle};
 
-#[cfg(unix)]
 pub use vulkan::same_device as vulkan_device;
 
 /// The exporters of the suite.
@@ -303,6 +302,14 @@ pub trait Exporter: Send + Sync {
     /// The checks that are off, with the reason.
     fn unchecked(&self) -> Option<String> {
         None
+    }
+}
+
+/// True if a wait was met, false if it timed out.
+pub(crate) fn is_met(waited: gpu_interop::Result<()>) -> Verdict<bool> {
+    match waited {
+        Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
+        waited => Ok(waited.map(|()| true)?),
     }
 }
 

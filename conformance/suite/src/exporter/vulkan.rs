@@ -12,8 +12,8 @@ use gpu_interop::vulkan::{
     ImportedBuffer, MemoryPlacement, OwnedBuffer, SemaphoreOp, ValidationLog, VulkanInterop, ash::vk,
 };
 use gpu_interop::{
-    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, IdentityMatch, MemoryImport, SemaphoreHandle,
-    SemaphoreImport, SemaphorePayload,
+    Device, DeviceIdentity, ErrorKind, ExporterTimeline, IdentityMatch, MemoryImport, SemaphoreHandle, SemaphoreImport,
+    SemaphorePayload,
 };
 
 use image::VulkanImage;
@@ -21,7 +21,7 @@ use timeline::Spare;
 
 use super::{
     BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
-    ExporterFeature, ExporterName, ImageSpec, NO_LAYER, Placement, Point, too_great,
+    ExporterFeature, ExporterName, ImageSpec, NO_LAYER, Placement, Point, is_met, too_great,
 };
 use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};
@@ -61,14 +61,6 @@ impl VulkanExporter {
     }
 }
 
-/// An unsupported operation makes the scenario unsupported.
-fn unsupported(error: Error) -> Stop {
-    match error.kind() {
-        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
-        _ => Stop::from(error),
-    }
-}
-
 /// The Vulkan device that is the importing device.
 pub fn same_device(importer: &Device) -> Verdict<DeviceIdentity> {
     let devices = Context::devices().map_err(|error| match error.kind() {
@@ -95,7 +87,7 @@ impl VulkanExporter {
         if let Some(reason) = self.no_semaphores {
             return Err(Stop::Unsupported(reason.into()));
         }
-        let exported = make(self.context.interop()).map_err(unsupported)?;
+        let exported = make(self.context.interop()).map_err(Stop::attempted)?;
         Ok(Box::new(VulkanSemaphore { context: self.context.clone(), exported }))
     }
 }
@@ -119,7 +111,7 @@ impl Exporter for VulkanExporter {
                 Stop::Unsupported(error.to_string())
             }
             ErrorKind::OutOfMemory => too_great(spec.size, error),
-            _ => unsupported(error),
+            _ => Stop::attempted(error),
         })?;
         let access = VulkanAccess {
             context: self.context.clone(),
@@ -336,10 +328,6 @@ impl ExportedSemaphore for VulkanSemaphore {
             // Only a queue can wait for a binary semaphore. An unmet wait stays enqueued.
             _ => self.context.submit(&[self.operation(value)], &[], |_| Ok(()))?.wait(timeout),
         };
-        match waited {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        is_met(waited)
     }
 }

@@ -10,7 +10,7 @@ use gpu_interop::gl::{
 };
 use gpu_interop::vulkan::{self, ExportableSemaphore, SemaphoreOp};
 use gpu_interop::{
-    Error, ErrorKind, Kernel, KernelArg, LaunchConfig, MappedBuffer, MemoryHandleKind, SemaphoreHandleKind, Stream,
+    ErrorKind, Kernel, KernelArg, LaunchConfig, MappedBuffer, MemoryHandleKind, SemaphoreHandleKind, Stream,
 };
 use gpu_interop_kernels::INCREMENT;
 
@@ -56,14 +56,6 @@ pub(crate) fn operation(semaphore: &ExportableSemaphore) -> SemaphoreOp<'_> {
     SemaphoreOp { semaphore: semaphore.semaphore(), value: 0 }
 }
 
-/// An unsupported operation of one side makes the scenario unsupported.
-pub(crate) fn unsupported(error: Error) -> Stop {
-    match error.kind() {
-        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
-        _ => Stop::from(error),
-    }
-}
-
 impl<'a> GlSide<'a> {
     /// Opens it, on the very device of a Vulkan exporter, with memory that is imported by descriptors.
     ///
@@ -77,7 +69,7 @@ impl<'a> GlSide<'a> {
         let options = HeadlessOptions::default().device(vulkan.identity().clone());
         let headless = HeadlessContext::new(&options).map_err(|error| match error.kind() {
             ErrorKind::DriverNotFound | ErrorKind::NoDevice => Stop::Skipped(error.to_string()),
-            _ => unsupported(error),
+            _ => Stop::attempted(error),
         })?;
         need(
             headless.interop(),
@@ -116,14 +108,14 @@ impl<'a> GlSide<'a> {
 
     /// A new binary semaphore of Vulkan and OpenGL.
     pub(crate) fn semaphore(&self) -> Verdict<Shared> {
-        let exported = ExportableSemaphore::binary(self.vulkan.interop()).map_err(unsupported)?;
+        let exported = ExportableSemaphore::binary(self.vulkan.interop()).map_err(Stop::attempted)?;
         let gl = self.interop().import_semaphore(exported.import_request()?)?;
         Ok(Shared { exported, gl })
     }
 
     /// Makes a buffer over a range of imported memory.
     pub(crate) fn buffer(&self, memory: &ImportedMemory, offset: u64, size: u64) -> Verdict<ImportedBuffer> {
-        memory.map_buffer(offset..offset + size).map_err(unsupported)
+        memory.map_buffer(offset..offset + size).map_err(Stop::attempted)
     }
 
     /// Imports an image of the exporter as the texture that it is.
@@ -132,7 +124,7 @@ impl<'a> GlSide<'a> {
         let spec = TextureSpec::from_array(&image.array_desc()?)?;
         // The suite shares images with red first and linear brightness here, which arrays have.
         let format = TextureFormat::from_array(image.spec().format.array)?;
-        memory.map_texture(&spec.format(format)).map_err(unsupported)
+        memory.map_texture(&spec.format(format)).map_err(Stop::attempted)
     }
 
     /// Lets OpenGL use what the exporter has written and the host has waited for.

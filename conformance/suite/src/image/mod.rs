@@ -5,7 +5,7 @@ mod kernels;
 mod texels;
 
 use gpu_interop::vulkan::{ChannelOrder, ColorEncoding, TexelFormat};
-use gpu_interop::{ArrayFormat, ChannelType, ErrorKind, MappedMipmappedArray, MipmappedArrayDesc, Stream};
+use gpu_interop::{ArrayFormat, ChannelType, MappedMipmappedArray, MipmappedArrayDesc, Stream};
 
 use crate::context::Context;
 use crate::exporter::{ExportedImage, ImageSpec};
@@ -120,11 +120,7 @@ impl SharedImage {
     ) -> Verdict<Self> {
         let memory = context.device().import_memory(exported.import_request()?)?;
         // Unlike most of what a device can do, its formats and shapes are known only from an attempt.
-        let array = memory.map_mipmapped_array(desc).map_err(|error| match error.kind() {
-            ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
-            _ => Stop::from(error),
-        })?;
-        Ok(Self { exported, array })
+        Ok(Self { exported, array: memory.map_mipmapped_array(desc).map_err(Stop::attempted)? })
     }
 
     pub(crate) fn spec(&self) -> &ImageSpec {

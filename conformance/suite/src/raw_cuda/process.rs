@@ -70,7 +70,7 @@ impl RawProcess {
             Some(peer) => peer,
             None => self.start()?,
         };
-        let text = serde_json::to_string(call).map_err(|error| Stop::Failed(error.to_string()))?;
+        let text = serde_json::to_string(call)?;
         let fds: Vec<BorrowedFd<'_>> = fd.into_iter().collect();
         // It may have crashed since the last call.
         if peer.channel().send(&text, 0, &fds).is_err() {
@@ -92,7 +92,7 @@ impl RawProcess {
     }
 
     fn start(&self) -> Verdict<Peer> {
-        let device = i32::try_from(self.device).map_err(|error| Stop::Failed(error.to_string()))?;
+        let device = i32::try_from(self.device)?;
         let peer = Peer::start(&Request::RawCuda { library: self.library.clone(), device }, &[])?;
         peer.channel().receive("ready")?;
         Ok(peer)

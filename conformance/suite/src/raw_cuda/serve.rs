@@ -39,7 +39,7 @@ pub(crate) fn serve(library: &Path, device: c_int) -> Verdict {
             Incoming::Message(message, fds) => (message, fds),
             Incoming::Gone | Incoming::Nothing => return Ok(()),
         };
-        let call = serde_json::from_str(&message.what).map_err(|error| Stop::Failed(error.to_string()))?;
+        let call = serde_json::from_str(&message.what)?;
         let (text, fd) = caller.perform(&call, fds.into_iter().next())?;
         let fds: Vec<BorrowedFd<'_>> = fd.iter().map(AsFd::as_fd).collect();
         channel.send(&text, 0, &fds)?;

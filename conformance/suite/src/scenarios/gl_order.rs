@@ -12,7 +12,7 @@ use gpu_interop::{ErrorKind, ExternalSemaphore, MappedBuffer, Stream};
 
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::ensure;
-use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation, unsupported};
+use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation};
 use crate::image::{compare, length};
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
@@ -81,13 +81,16 @@ impl<'a> ThreeWay<'a> {
         let import = |exported: &ExportableSemaphore| -> Verdict<ExternalSemaphore> {
             Ok(device.import_semaphore(exported.import_request()?)?)
         };
-        let first = ExportableSemaphore::binary(interop).map_err(unsupported)?;
+        let first = ExportableSemaphore::binary(interop).map_err(Stop::attempted)?;
         let second = side.semaphore()?;
         let host = || OwnedBuffer::new(interop, size, USAGE, MemoryPlacement::HostVisible);
         Ok(Self {
             stream: device.create_stream()?,
             increment: Increment::load(context)?,
-            gate: Gate { timeline: OwnedSemaphore::timeline(interop, 0).map_err(unsupported)?, opened: Cell::new(0) },
+            gate: Gate {
+                timeline: OwnedSemaphore::timeline(interop, 0).map_err(Stop::attempted)?,
+                opened: Cell::new(0),
+            },
             to_device: (first.clone(), import(&first)?),
             to_gl: (import(&second.exported)?, second),
             back: side.semaphore()?,
@@ -124,7 +127,7 @@ fn three_way_buffer(context: &Context) -> Verdict {
     let (vulkan, [source, target]) = (three.side.vulkan(), &three.host);
     // Two halves: the second is OpenGL's copy of the first.
     let options = BufferOptions::new(2 * SIZE + ROOM, USAGE);
-    let exported = ExportableBuffer::new(vulkan.interop(), &options).map_err(unsupported)?;
+    let exported = ExportableBuffer::new(vulkan.interop(), &options).map_err(Stop::attempted)?;
     let mapped = context.device().import_memory(exported.import_request()?)?.map_buffer(0..2 * SIZE)?;
     let memory = three.side.interop().import_memory(exported.import_request()?)?;
     let shared = three.side.buffer(&memory, 0, 2 * SIZE)?;
@@ -190,14 +193,14 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
         | vk::ImageUsageFlags::STORAGE
         | vk::ImageUsageFlags::COLOR_ATTACHMENT;
     let spec = ImageSpec::new(vk::ImageViewType::TYPE_2D, EXTENT, format, usage);
-    let exported = ExportableImage::new(vulkan.interop(), &ImageOptions::new(spec)).map_err(unsupported)?;
+    let exported = ExportableImage::new(vulkan.interop(), &ImageOptions::new(spec)).map_err(Stop::attempted)?;
     let (image, desc) = (exported.image(), exported.array_desc()?);
     vulkan.initialize_image(image)?;
     let array = context.device().import_memory(exported.import_request()?)?;
-    let array = array.map_mipmapped_array(&desc).map_err(unsupported)?;
+    let array = array.map_mipmapped_array(&desc).map_err(Stop::attempted)?;
     let memory = three.side.interop().import_memory(exported.import_request()?)?;
     let spec = TextureSpec::from_array(&desc)?.format(TextureFormat::from_vulkan(format.as_raw())?);
-    let texture = memory.map_texture(&spec).map_err(unsupported)?;
+    let texture = memory.map_texture(&spec).map_err(Stop::attempted)?;
     let textures = [(&texture, TextureLayout::General)];
     let barriers = Barriers::textures(&textures);
     let drawing = Drawing::new(&three.side, &texture)?;
@@ -261,7 +264,7 @@ impl<'a> Copied<'a> {
     fn open(context: &'a Context) -> Verdict<Self> {
         let side = GlSide::open_with_semaphores(context)?;
         let options = BufferOptions::new(2 * PART + ROOM, USAGE);
-        let exported = ExportableBuffer::new(side.vulkan().interop(), &options).map_err(unsupported)?;
+        let exported = ExportableBuffer::new(side.vulkan().interop(), &options).map_err(Stop::attempted)?;
         let memory = side.interop().import_memory(exported.import_request()?)?;
         Ok(Self {
             shared: side.buffer(&memory, 0, 2 * PART)?,

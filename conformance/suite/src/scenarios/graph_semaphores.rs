@@ -15,32 +15,32 @@ scenarios! {
     all need [GraphSemaphores];
     "graph_semaphore.binary", Any,
         "A graph waits for a binary semaphore and signals another at each of 20 launches, with the data handed over.",
-        binary, needs [binary semaphores, exporter BinarySemaphores],
+        binary, needs [shared binaries],
         mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Positive_Basic, \
              hipGraphAddExternalSemaphoresWaitNode_Positive_Basic");
     "graph_semaphore.timeline", Any,
         "A graph's wait for and signal of a timeline take new values for each of 50 launches, with the data handed over.",
-        timeline, needs [timeline semaphores, exporter TimelineSemaphores],
+        timeline, needs [shared timelines],
         mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Timeline_Semaphore");
     "graph_semaphore.orders", Any, "A launch does not proceed before the value that was set last.", orders,
-        needs [timeline semaphores, exporter TimelineSemaphores];
+        needs [shared timelines];
     "graph_semaphore.enqueued_keep_theirs", Any, "New values do not change launches that are already enqueued.",
-        enqueued_keep_theirs, needs [timeline semaphores, exporter TimelineSemaphores],
+        enqueued_keep_theirs, needs [shared timelines],
         mirrors("hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Positive_Basic");
     "graph_semaphore.small_fill", Any, "A wait for a graph's signal finds the small fill before it, 500 times.",
-        small_fill, needs [timeline semaphores, exporter TimelineSemaphores];
+        small_fill, needs [shared timelines];
     "graph_semaphore.batches", Any, "A recorded batch of 9 signals is replaced by one of 9 other semaphores.", batches,
-        needs [timeline semaphores, exporter TimelineSemaphores],
+        needs [shared timelines],
         mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Multiple_Semaphores");
     "graph_semaphore.backwards", Any,
         "A second launch with the same value is rejected and signals nothing; with a greater value it works.", backwards,
-        needs [timeline semaphores, exporter TimelineSemaphores];
+        needs [shared timelines];
     "graph_semaphore.refusals", Any,
         "Batches of another length, of another device and of library timelines are rejected; the graph is intact.",
-        refusals, needs [timeline semaphores, exporter TimelineSemaphores],
+        refusals, needs [shared timelines],
         mirrors("hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Negative");
     "graph_semaphore.keeps_semaphores", Any, "Semaphores that were dropped live as long as the graph.", keeps_semaphores,
-        needs [timeline semaphores, exporter TimelineSemaphores];
+        needs [shared timelines];
 }
 
 const SIZE: usize = 64 << 10;

@@ -19,7 +19,7 @@ scenarios! {
         "Boxes of texels go to and from linear memory with gaps between rows and slices; the gaps stay.", pitched;
     "image_copy.20_frames", Any,
         "20 frames go from the exporter through the device and back, ordered by timeline semaphores.", frames,
-        needs [timeline semaphores, exporter TimelineSemaphores];
+        needs [shared timelines];
 }
 
 const SHAPES: [ArrayShape; 6] = [

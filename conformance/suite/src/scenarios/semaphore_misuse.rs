@@ -16,18 +16,15 @@ scenarios! {
         mirrors("hip-tests: hipSignalExternalSemaphoresAsync_Vulkan_Negative_Parameters");
     "semaphore.wrong_parameters", Any,
         "Binary parameters for a timeline, values for a binary semaphore and keys for either are rejected.",
-        wrong_parameters, needs [binary semaphores, timeline semaphores,
-            exporter BinarySemaphores, exporter TimelineSemaphores];
+        wrong_parameters, needs [shared binaries, shared timelines];
     "semaphore.backwards", Any, "A timeline value that does not increase is rejected; the next one works.", backwards,
-        needs [timeline semaphores, exporter TimelineSemaphores];
+        needs [shared timelines];
     "semaphore.wrong_kind", Any,
         "A binary semaphore declared as a timeline, and the reverse, are harmless; a rejected handle stays usable.",
-        wrong_kind, needs [binary semaphores, timeline semaphores,
-            exporter BinarySemaphores, exporter TimelineSemaphores], own_process;
-    "semaphore.other_device", Any, "A semaphore of another device is rejected.", other_device,
-        needs [timeline semaphores, exporter TimelineSemaphores];
+        wrong_kind, needs [shared binaries, shared timelines], own_process;
+    "semaphore.other_device", Any, "A semaphore of another device is rejected.", other_device, needs [shared timelines];
     "semaphore.failed_batch", Any, "A batch with one bad entry signals none of its semaphores.", failed_batch,
-        needs [timeline semaphores, exporter TimelineSemaphores];
+        needs [shared timelines];
 }
 
 pub(super) fn import_binary(context: &Context) -> Verdict<(Box<dyn ExportedSemaphore>, ExternalSemaphore)> {

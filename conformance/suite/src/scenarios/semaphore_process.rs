@@ -18,12 +18,12 @@ use crate::system;
 scenarios! {
     "semaphore.cross_process_timeline", Any,
         "Streams of two processes take 200 turns on one buffer, with the data verified each time.",
-        cross_process_timeline, needs [timeline semaphores, exporter TimelineSemaphores];
+        cross_process_timeline, needs [shared timelines];
     "semaphore.cross_process_binary", Any, "A binary semaphore orders streams of two processes.", cross_process_binary,
-        needs [binary semaphores, exporter BinarySemaphores];
+        needs [shared binaries];
     "semaphore.peer_killed", Any,
         "A wait for a killed process times out instead of hanging, and the semaphore still works.", peer_killed,
-        needs [timeline semaphores, exporter TimelineSemaphores], own_process;
+        needs [shared timelines], own_process;
 }
 
 pub(super) const ROLES: &[(&str, Role)] =

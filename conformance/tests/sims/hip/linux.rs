@@ -18,7 +18,7 @@ pub(super) fn own_tests() -> Vec<Trial> {
 
 pub(crate) const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only";
 pub(crate) const NO_IMAGES: &str = "this HIP maps no images";
-pub(crate) const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
+pub(crate) const NO_RAW_CALLS: &str = "raw calls of CUDA's driver";
 const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
 /// Of the exporter, which is the runtime's own memory.
 pub(super) const NO_FORMS: &str = NO_NATIVE_FORMS;

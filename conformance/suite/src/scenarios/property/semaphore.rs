@@ -18,7 +18,7 @@ scenarios! {
     "property.semaphores", Any,
         "Random batches of signals and waits: valid batches reach the values of a model, and malformed ones are rejected \
          whole.",
-        semaphores, needs [timeline semaphores, exporter TimelineSemaphores];
+        semaphores, needs [shared timelines];
 }
 
 /// Timelines of one request.

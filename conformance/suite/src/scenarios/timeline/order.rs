@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::ErrorKind;
 
-use super::super::expect_error;
+use super::super::{expect_error, times_out};
 use super::{Shared, Strategy, by_strategy, need_waits, of_turn};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::Exchange;
@@ -139,16 +139,9 @@ fn timeout<S: Strategy>(context: &Context) -> Verdict {
     stream.fill(&mapped, 0x5a)?;
     stream.signal_timeline(&shared.device, 2)?;
     let limit = Duration::from_millis(150);
-    let in_time = |what: &str, wait: &dyn Fn() -> gpu_interop::Result<()>| -> Verdict {
-        let start = Instant::now();
-        expect_error(wait(), ErrorKind::Timeout, what)?;
-        let taken = start.elapsed();
-        ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "{what} timed out after {taken:?}");
-        Ok(())
-    };
     for _ in 0..2 {
-        in_time("a synchronisation behind an unmet wait", &|| stream.synchronize_timeout(limit))?;
-        in_time("a wait of the host", &|| shared.device.wait(1, limit))?;
+        times_out(limit, "a synchronisation behind an unmet wait", || stream.synchronize_timeout(limit))?;
+        times_out(limit, "a wait of the host", || shared.device.wait(1, limit))?;
     }
     let start = Instant::now();
     expect_error(shared.device.wait(2, Duration::ZERO), ErrorKind::Timeout, "a wait without any time")?;
