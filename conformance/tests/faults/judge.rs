@@ -114,7 +114,7 @@ impl Case<'_> {
         if error.kind() != kind {
             return Err(format!("the kind should be {kind:?}"));
         }
-        if !error.to_string().contains(&format!("driver answered: {told}")) || error.message().is_empty() {
+        if !error.to_string().contains(&format!("driver returned: {told}")) || error.message().is_empty() {
             return Err("the text does not say what the driver answered".into());
         }
         Ok(())
@@ -134,8 +134,8 @@ impl Case<'_> {
             }
         }
         let said = match (self.fault.answer, &self.name) {
-            (Answer::Code(code), Some(name)) => format!("driver answered: {name} ({code})"),
-            (Answer::Code(code), None) => format!("driver answered: code {code}"),
+            (Answer::Code(code), Some(name)) => format!("driver returned: {name} ({code})"),
+            (Answer::Code(code), None) => format!("driver returned: code {code}"),
             (Answer::Null, _) => "reported success but gave".into(),
         };
         if notice.error.contains(&said) { Ok(()) } else { Err(format!("the report should say `{said}`")) }
@@ -172,7 +172,7 @@ impl Case<'_> {
             None => format!("code {code}"),
         };
         if self.told() == Told::FactsOrFailure {
-            return value.contains(&format!("driver answered: {answered}"));
+            return value.contains(&format!("driver returned: {answered}"));
         }
         let asked = self.fault.function.ends_with("DeviceGetAttribute") && value.starts_with("unsupported");
         let said = match code {

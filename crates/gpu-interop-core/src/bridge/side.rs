@@ -42,7 +42,7 @@ impl Side {
     pub(crate) fn check(&self) -> Result<()> {
         match self.failure.get() {
             None => Ok(()),
-            Some(failure) => Err(failure.retold(failure.message())),
+            Some(failure) => Err(failure.with_message(failure.message())),
         }
     }
 
@@ -59,7 +59,7 @@ impl Side {
 
     /// Notes that the timeline will not go on. The first reason counts.
     pub(crate) fn fail(&self, error: &Error) {
-        if self.failure.set(error.retold(format!("the timeline failed before: {error}"))).is_ok() {
+        if self.failure.set(error.with_message(format!("the timeline failed before: {error}"))).is_ok() {
             tracing::error!(%error, "a timeline failed; what waits for it is let go");
         }
     }

@@ -38,7 +38,7 @@ impl StreamFaults {
             }
             noted.failed = Arc::downgrade(timeline);
         }
-        self.report(error.retold(error.message()));
+        self.report(error.with_message(error.message()));
     }
 
     /// Reports what was noted, once.

@@ -315,7 +315,9 @@ fn native(device: &Device, exporter: &dyn ExporterTimeline) -> Result<ExternalSe
         return Err(Error::unsupported(NEW, "the exporter cannot export this timeline"));
     };
     // Before anything is exported.
-    if let Some(error) = device.capabilities().semaphore(kind).refusal(NEW, format!("the device imports no {kind}")) {
+    if let Some(error) =
+        device.capabilities().semaphore(kind).unsupported_error(NEW, format!("the device imports no {kind}"))
+    {
         return Err(error);
     }
     Ok(device.import_semaphore(exporter.export()?)?)
@@ -323,7 +325,8 @@ fn native(device: &Device, exporter: &dyn ExporterTimeline) -> Result<ExternalSe
 
 fn bridge(device: &Device, exporter: &dyn ExporterTimeline) -> Result<Bridge> {
     validate::feature(NEW, device.capabilities(), Feature::SignalMemory)?;
-    if let Some(error) = device.capabilities().timeline(None).refusal(NEW, "the device has no way to follow a timeline")
+    if let Some(error) =
+        device.capabilities().timeline(None).unsupported_error(NEW, "the device has no way to follow a timeline")
     {
         return Err(error);
     }

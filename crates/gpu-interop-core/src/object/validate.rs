@@ -63,7 +63,9 @@ pub(super) fn memory_import(
 ) -> Result<()> {
     const OPERATION: &str = "Device::import_memory";
     let kind = request.handle().kind();
-    if let Some(error) = capabilities.memory(kind).refusal(OPERATION, "memory of this kind cannot be imported") {
+    if let Some(error) =
+        capabilities.memory(kind).unsupported_error(OPERATION, "memory of this kind cannot be imported")
+    {
         return Err(error);
     }
     by_name(OPERATION, capabilities, request.handle().as_win32(), Feature::NamedMemory)?;
@@ -78,7 +80,9 @@ pub(super) fn semaphore_import(
 ) -> Result<()> {
     const OPERATION: &str = "Device::import_semaphore";
     let kind = request.handle().kind();
-    if let Some(error) = capabilities.semaphore(kind).refusal(OPERATION, "semaphores of this kind cannot be imported") {
+    if let Some(error) =
+        capabilities.semaphore(kind).unsupported_error(OPERATION, "semaphores of this kind cannot be imported")
+    {
         return Err(error);
     }
     by_name(OPERATION, capabilities, request.handle().as_win32(), Feature::NamedSemaphores)?;
@@ -103,7 +107,8 @@ pub(super) fn feature(operation: &'static str, capabilities: &Capabilities, feat
     if capabilities.has_feature(feature) {
         return Ok(());
     }
-    let refusal = capabilities.feature(feature).refusal(operation, format_args!("this device has no {feature}"));
+    let refusal =
+        capabilities.feature(feature).unsupported_error(operation, format_args!("this device has no {feature}"));
     refusal.map_or(Ok(()), Err)
 }
 

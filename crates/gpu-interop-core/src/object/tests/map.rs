@@ -136,7 +136,7 @@ fn impossible_images_are_refused() {
         (rgba8(ArrayShape::D2Layered { width: 4, height: 4, layers: 0 }), &["at least 1", "layers: 0"]),
         (rgba8(ArrayShape::D3 { width: 4, height: 4, depth: 0 }), &["at least 1", "depth: 0"]),
         (rgba8(ArrayShape::Cube { width: 0 }), &["at least 1", "width: 0"]),
-        (MipmappedArrayDesc { usage: unknown, ..square }, &["does not know", "0x80000001"]),
+        (MipmappedArrayDesc { usage: unknown, ..square }, &["unknown bits", "0x80000001"]),
         (
             MipmappedArrayDesc {
                 usage: ArrayUsage::TEXTURE_GATHER,
@@ -146,12 +146,12 @@ fn impossible_images_are_refused() {
         ),
         (MipmappedArrayDesc { offset: SIZE, ..square }, &["past the end", "offset: 65536", "memory size: 65536"]),
         (MipmappedArrayDesc { offset: u64::MAX, ..square }, &["offset: 18446744073709551615", "memory size: 65536"]),
-        (MipmappedArrayDesc { offset: SIZE - 1, ..square }, &["larger than the memory that is left", "offset: 65535"]),
+        (MipmappedArrayDesc { offset: SIZE - 1, ..square }, &["exceed the memory behind the offset", "offset: 65535"]),
         (
             rgba8(ArrayShape::D2 { width: 129, height: 128 }),
-            &["larger than the memory that is left", "width: 129", "65536"],
+            &["exceed the memory behind the offset", "width: 129", "65536"],
         ),
-        (rgba8(ArrayShape::D3 { width: u64::MAX, height: 3, depth: 3 }), &["larger than the memory that is left"]),
+        (rgba8(ArrayShape::D3 { width: u64::MAX, height: 3, depth: 3 }), &["exceed the memory behind the offset"]),
     ];
     for (desc, words) in table {
         assert_invalid(&recorder, ARRAY, words, || memory.map_mipmapped_array(&desc));
