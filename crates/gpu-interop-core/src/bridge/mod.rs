@@ -20,25 +20,25 @@
 //!   bridge sees the value, so the signal happened before its write of the word, which is a release to the whole system
 //!   (host memory, mapped into the device). The stream's wait acquires it, and what is enqueued behind sees the data.
 
-mod machine;
 #[cfg(all(test, loom))]
 mod models;
-mod outstanding;
 mod pace;
+mod pending;
 mod polling;
 mod process;
 mod side;
 mod threads;
 mod words;
+mod worker;
 
 use std::sync::{Arc, Weak};
 
-use machine::Machine;
-pub(crate) use outstanding::Order;
+pub(crate) use pending::Request;
 pub use polling::PollingWaiter;
 pub(crate) use side::{Side, release};
 pub(crate) use threads::Threads;
 pub(crate) use words::{Ticket, Words};
+use worker::Worker;
 
 use crate::backend::BackendDevice;
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ use crate::timeline::ExporterTimeline;
 pub(crate) struct Bridges {
     words: Arc<Words>,
     /// Those that a timeline uses, or that have something outstanding. No others: they would keep the exporter's waiter.
-    machines: Mutex<Vec<Weak<Machine>>>,
+    workers: Mutex<Vec<Weak<Worker>>>,
     threads: Threads,
 }
 
@@ -63,34 +63,34 @@ impl Bridges {
         // The exporter is asked without the lock: it may make timelines itself. Two threads at once may make two machines for
         // timelines that one would serve.
         let known = self.live();
-        let machine = match known.iter().find(|machine| machine.serves(timeline)) {
-            Some(machine) => machine.clone(),
+        let worker = match known.iter().find(|worker| worker.serves(timeline)) {
+            Some(worker) => worker.clone(),
             None => {
-                let machine = Arc::new(Machine::new(timeline.waiter()?, self.words.clone()));
-                let mut machines = lock(&self.machines);
-                machines.retain(|machine| machine.strong_count() > 0);
-                machines.push(Arc::downgrade(&machine));
-                machine
+                let worker = Arc::new(Worker::new(timeline.waiter()?, self.words.clone()));
+                let mut workers = lock(&self.workers);
+                workers.retain(|worker| worker.strong_count() > 0);
+                workers.push(Arc::downgrade(&worker));
+                worker
             }
         };
-        machine.join();
-        Ok(Bridge { machine, threads: self.threads.clone() })
+        worker.join();
+        Ok(Bridge { worker, threads: self.threads.clone() })
     }
 
     /// Whether nothing is outstanding on any bridge, and no exporter in use. Only when no timeline is left.
-    pub(crate) fn are_at_rest(&self) -> bool {
+    pub(crate) fn are_idle(&self) -> bool {
         self.threads.have_ended()
     }
 
     /// Lets go every stream that waits for a bridge.
     pub(crate) fn cancel(&self) {
-        self.live().iter().for_each(|machine| machine.cancel());
+        self.live().iter().for_each(|worker| worker.cancel());
     }
 
     /// Fails the timelines that a stream was to signal, because of `error` none runs any more.
-    pub(crate) fn lose(&self, error: Error) {
-        self.words.lose(error);
-        self.live().iter().for_each(|machine| machine.wake());
+    pub(crate) fn set_lost(&self, error: Error) {
+        self.words.set_lost(error);
+        self.live().iter().for_each(|worker| worker.wake());
     }
 
     /// Keeps the device that the words are of, as long as a thread may read one: it may be inside the exporter.
@@ -100,7 +100,7 @@ impl Bridges {
 
     /// Ends the bridges whatever is outstanding. The words that streams may still write stay where they are.
     pub(crate) fn abandon(&self) {
-        self.live().iter().for_each(|machine| machine.abandon());
+        self.live().iter().for_each(|worker| worker.abandon());
     }
 
     /// A use of a word.
@@ -126,15 +126,15 @@ impl Bridges {
         unsafe { self.words.free(device) };
     }
 
-    fn live(&self) -> Vec<Arc<Machine>> {
-        lock(&self.machines).iter().filter_map(Weak::upgrade).collect()
+    fn live(&self) -> Vec<Arc<Worker>> {
+        lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
     }
 }
 
 /// A timeline's place on a bridge.
 #[derive(Debug)]
 pub(crate) struct Bridge {
-    machine: Arc<Machine>,
+    worker: Arc<Worker>,
     threads: Threads,
 }
 
@@ -144,26 +144,26 @@ impl Bridge {
     /// # Errors
     /// [`ErrorKind::System`](crate::ErrorKind::System) if the thread cannot be started.
     pub(crate) fn prepare(&self) -> Result<()> {
-        self.machine.ensure_running(|| machine::spawn(self.machine.clone(), &self.threads))
+        self.worker.ensure_running(|| worker::spawn(self.worker.clone(), &self.threads))
     }
 
     /// Hands over an order, after [`Bridge::prepare`].
-    pub(crate) fn submit(&self, order: Order) {
-        self.machine.submit(order);
+    pub(crate) fn submit(&self, request: Request) {
+        self.worker.submit(request);
     }
 
     /// Makes the bridge look at its timelines again.
     pub(crate) fn wake(&self) {
-        self.machine.wake();
+        self.worker.wake();
     }
 
     /// What a stream's host function calls after it has reached its ticket. Does not block.
     pub(crate) fn notifier(&self) -> impl FnOnce() + Send + 'static {
         // While somebody waits to be told, the machine's thread holds it.
-        let machine = Arc::downgrade(&self.machine);
+        let worker = Arc::downgrade(&self.worker);
         move || {
-            if let Some(machine) = machine.upgrade() {
-                machine.wake();
+            if let Some(worker) = worker.upgrade() {
+                worker.wake();
             }
         }
     }
@@ -171,11 +171,11 @@ impl Bridge {
 
 impl Drop for Bridge {
     fn drop(&mut self) {
-        if self.threads.are_of_this_process() {
-            self.machine.leave();
+        if self.threads.belong_to_this_process() {
+            self.worker.leave();
         } else {
             // The lock may be held for ever: whoever held it is not here.
-            std::mem::forget(self.machine.clone());
+            std::mem::forget(self.worker.clone());
         }
     }
 }

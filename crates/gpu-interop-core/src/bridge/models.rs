@@ -4,10 +4,10 @@
 //!
 //! Nothing in here times out that is not polled: a wake-up that gets lost is a deadlock, which loom reports.
 
+mod components;
 mod exporter;
-mod life;
-mod orders;
-mod parts;
+mod lifecycle;
+mod requests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use self::exporter::{Exporter, Mock};
 use super::side::Side;
 use super::words::Ticket;
-use super::{Bridge, Bridges, Order};
+use super::{Bridge, Bridges, Request};
 use crate::backend::{DevicePtr, SignalMemory};
 use crate::object::StreamFaults;
 use crate::sync::{AtomicU64, yield_now};
@@ -103,7 +103,7 @@ impl Device {
         let (ticket, item) = self.ticket();
         let faults = Arc::<StreamFaults>::default();
         let side = timeline.side.clone();
-        timeline.bridge.submit(Order::Wait { side, value, ticket, faults: faults.clone() });
+        timeline.bridge.submit(Request::Wait { side, value, ticket, faults: faults.clone() });
         (item, faults)
     }
 
@@ -111,12 +111,12 @@ impl Device {
     fn signal(&self, timeline: &Timeline, value: u64) -> Item {
         timeline.bridge.prepare().expect("a thread");
         let (ticket, item) = self.ticket();
-        timeline.bridge.submit(Order::Signal {
+        timeline.bridge.submit(Request::Signal {
             side: timeline.side.clone(),
             value,
             ticket,
             faults: self.faults.clone(),
-            told: false,
+            notified: false,
         });
         item
     }
@@ -126,12 +126,12 @@ impl Device {
         timeline.bridge.prepare().expect("a thread");
         let (ticket, _) = self.ticket();
         let (remote, notify) = (ticket.remote(), timeline.bridge.notifier());
-        timeline.bridge.submit(Order::Signal {
+        timeline.bridge.submit(Request::Signal {
             side: timeline.side.clone(),
             value,
             ticket,
             faults: self.faults.clone(),
-            told: true,
+            notified: true,
         });
         move || {
             remote.reach();
@@ -141,7 +141,7 @@ impl Device {
 
     /// Closes the device once the bridges have nothing left to do. Its timelines are gone, and no signal was late.
     fn close(&self) {
-        while !self.bridges.are_at_rest() {
+        while !self.bridges.are_idle() {
             yield_now();
         }
         self.faults.take().expect("the signals were carried");

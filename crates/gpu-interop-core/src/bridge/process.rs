@@ -104,7 +104,7 @@ impl Side {
     }
 
     /// Fails the timeline if the watched process has ended.
-    pub(crate) fn look_after_process(&self) {
+    pub(crate) fn check_process(&self) {
         if self.process.get().is_some_and(Watched::has_ended) {
             self.fail(&Error::new(
                 ErrorKind::Cancelled,

@@ -20,7 +20,7 @@ pub(crate) struct Side {
     /// The greatest value that was ever seen.
     seen: AtomicU64,
     /// What streams waited for at most when they were let go.
-    let_go: OnceLock<u64>,
+    release_waits: OnceLock<u64>,
     /// The process that signals it, if that is watched.
     pub(super) process: OnceLock<Watched>,
 }
@@ -32,7 +32,7 @@ impl Side {
             failure: OnceLock::new(),
             waited: AtomicU64::new(0),
             seen: AtomicU64::new(0),
-            let_go: OnceLock::new(),
+            release_waits: OnceLock::new(),
             process: OnceLock::new(),
         }
     }
@@ -69,9 +69,9 @@ impl Side {
     /// # Errors
     /// Whatever made the timeline fail, now or before. [`ErrorKind::Overtaken`] where the timeline is not as far as it was:
     /// a driver has set it back to a signal that came too late.
-    pub(crate) fn look(&self) -> Result<u64> {
+    pub(crate) fn value(&self) -> Result<u64> {
         self.check()?;
-        let value = || self.noted(caught(|| self.exporter.value()));
+        let value = || self.record_failure(catch_panics(|| self.exporter.value()));
         let first = value()?;
         if first >= self.seen.fetch_max(first, Ordering::AcqRel) {
             return Ok(first);
@@ -91,12 +91,12 @@ impl Side {
     }
 
     /// Notes that somebody saw the timeline at `value`.
-    pub(crate) fn saw(&self, value: u64) {
+    pub(crate) fn observe(&self, value: u64) {
         self.seen.fetch_max(value, Ordering::AcqRel);
     }
 
     /// Notes a failure of the exporter.
-    fn noted<T>(&self, result: Result<T>) -> Result<T> {
+    fn record_failure<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.fail(error);
         }
@@ -109,7 +109,7 @@ impl Side {
     /// As [`Side::look`].
     pub(crate) fn raise(&self, value: u64) -> Result<bool> {
         self.check()?;
-        self.noted(self.reach(value))
+        self.record_failure(self.reach(value))
     }
 
     /// Notes that a stream is about to wait for `value`. This fails once the timeline has, or else [`Side::let_go`] knows
@@ -130,14 +130,14 @@ impl Side {
     ///
     /// # Errors
     /// What the exporter answers.
-    pub(crate) fn let_go(&self) -> Result<bool> {
-        self.reach(*self.let_go.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
+    pub(crate) fn release_waits(&self) -> Result<bool> {
+        self.reach(*self.release_waits.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
     }
 
     /// Raises the value to `value`, unless it has come further by itself, whether or not the timeline has failed. Whether
     /// that had to be done.
     fn reach(&self, value: u64) -> Result<bool> {
-        caught(|| {
+        catch_panics(|| {
             if self.exporter.value()? >= value {
                 return Ok(false);
             }
@@ -156,7 +156,7 @@ impl Side {
 
 /// Lets go of a timeline. If it is the last to do so the exporter's destructor runs, which is the application's.
 pub(crate) fn release(side: Arc<Side>) {
-    if let Err(error) = caught(|| {
+    if let Err(error) = catch_panics(|| {
         drop(side);
         Ok(())
     }) {
@@ -165,7 +165,7 @@ pub(crate) fn release(side: Arc<Side>) {
 }
 
 /// Calls into an exporter, whose panic must not take the bridge's thread with it: streams would wait for ever.
-pub(super) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn catch_panics<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
         // Dropping the payload could panic again.
         std::mem::forget(payload);

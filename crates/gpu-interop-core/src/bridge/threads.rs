@@ -25,7 +25,7 @@ struct Counted(Threads);
 
 impl Threads {
     /// Whether this process was not forked since.
-    pub(crate) fn are_of_this_process(&self) -> bool {
+    pub(crate) fn belong_to_this_process(&self) -> bool {
         self.process == std::process::id()
     }
 

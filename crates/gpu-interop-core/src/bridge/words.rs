@@ -98,7 +98,7 @@ impl Pool {
 pub(crate) struct Words {
     pool: Mutex<Pool>,
     /// What streams write is worth nothing any more.
-    worthless: AtomicBool,
+    discard: AtomicBool,
     /// Why streams write nothing any more.
     lost: OnceLock<Error>,
     /// The device whose memory they are in, once it was closed without them.
@@ -115,8 +115,8 @@ impl Default for Words {
 
 impl Words {
     fn new(last_ticket: u64) -> Self {
-        let (worthless, lost, device) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
-        Self { pool: Mutex::default(), worthless, lost, device, last_ticket }
+        let (discard, lost, device) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
+        Self { pool: Mutex::default(), discard, lost, device, last_ticket }
     }
 
     /// A use of a word. Allocates memory if all words are in use.
@@ -183,18 +183,18 @@ impl Words {
 
     /// Notes that a stream is about to be let go without the data that it waits for. It writes words all the same, and so
     /// do the streams that wait for it. Called before the stream's ticket is reached.
-    pub(super) fn become_worthless(&self) {
-        self.worthless.store(true, Ordering::Release);
+    pub(super) fn discard_signals(&self) {
+        self.discard.store(true, Ordering::Release);
     }
 
     /// Whether [`Words::become_worthless`] was called. Of a ticket that was seen to be reached: whether it may have been by
     /// a stream without its data.
-    pub(super) fn are_worthless(&self) -> bool {
-        self.worthless.load(Ordering::Acquire)
+    pub(super) fn discards_signals(&self) -> bool {
+        self.discard.load(Ordering::Acquire)
     }
 
     /// Notes that no stream runs any more, because of `error`.
-    pub(super) fn lose(&self, error: Error) {
+    pub(super) fn set_lost(&self, error: Error) {
         if let Err(error) = self.lost.set(error) {
             tracing::debug!(%error, "the device was lost before");
         } else if let Some(error) = self.lost() {

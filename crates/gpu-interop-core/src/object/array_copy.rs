@@ -134,7 +134,7 @@ impl Stream {
     /// a region of another device; else what the driver answers.
     pub fn read_array(&self, source: ArrayRegion<'_>, target: &mut [u8]) -> Result<()> {
         const OPERATION: &str = "Stream::read_array";
-        self.runs(OPERATION)?;
+        self.check_not_recording(OPERATION)?;
         let extent = source.copy_extent();
         self.check_host_size(OPERATION, source, target.len())?;
         let source = self.enter_region(OPERATION, source)?;
@@ -152,7 +152,7 @@ impl Stream {
     /// As for [`Stream::read_array`].
     pub fn write_array(&self, target: ArrayRegion<'_>, source: &[u8]) -> Result<()> {
         const OPERATION: &str = "Stream::write_array";
-        self.runs(OPERATION)?;
+        self.check_not_recording(OPERATION)?;
         let extent = target.copy_extent();
         self.check_host_size(OPERATION, target, source.len())?;
         let target = self.enter_target_region(OPERATION, target)?;

@@ -120,7 +120,7 @@ impl<'a> BufferSlice<'a> {
     /// same memory are not detected.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let meet = |one: u64, other_start: u64| match one.checked_sub(other_start) {
-            Some(behind) => behind < other.size,
+            Some(distance) => distance < other.size,
             None => other_start - one < self.size,
         };
         let in_one_import = match (self.imported, other.imported) {

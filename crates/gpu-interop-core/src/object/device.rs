@@ -9,7 +9,7 @@ use super::memory::ExternalMemory;
 use super::module::Module;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
-use super::{Event, host_function, neighbours, validate};
+use super::{Event, host_function, same_gpu, validate};
 use crate::backend::{Backend, BackendDevice, BackendInfo, RawStream};
 use crate::bridge::Bridges;
 use crate::capability::{Capabilities, Feature};
@@ -129,7 +129,7 @@ impl Device {
     pub fn from_backend_device(info: BackendInfo, raw: Arc<dyn BackendDevice>) -> Self {
         let lifetimes = Arc::default();
         if raw.frees_wait_for_streams() {
-            neighbours::join(&info.name, &raw, &lifetimes);
+            same_gpu::join(&info.name, &raw, &lifetimes);
         }
         let process = std::process::id();
         Self { inner: Arc::new(DeviceInner { info, raw, lifetimes, bridges: Bridges::default(), process }) }

@@ -12,7 +12,7 @@ use crate::sync::{AtomicBool, Mutex, lock};
 #[derive(Debug, Default)]
 pub(crate) struct StreamFaults {
     any: AtomicBool,
-    noted: Mutex<Noted>,
+    record_failure: Mutex<Noted>,
 }
 
 #[derive(Debug, Default)]
@@ -25,18 +25,18 @@ struct Noted {
 impl StreamFaults {
     /// Notes a fault, for the stream's next synchronisation.
     pub(crate) fn report(&self, error: Error) {
-        lock(&self.noted).first.get_or_insert(error);
+        lock(&self.record_failure).first.get_or_insert(error);
         self.any.store(true, Ordering::Release);
     }
 
     /// Notes that a timeline failed the stream. Of each timeline the stream is told once, whatever it had to do with it.
     pub(crate) fn report_timeline(&self, timeline: &Arc<Side>, error: &Error) {
         {
-            let mut noted = lock(&self.noted);
-            if std::ptr::eq(noted.failed.as_ptr(), Arc::as_ptr(timeline)) {
+            let mut record_failure = lock(&self.record_failure);
+            if std::ptr::eq(record_failure.failed.as_ptr(), Arc::as_ptr(timeline)) {
                 return;
             }
-            noted.failed = Arc::downgrade(timeline);
+            record_failure.failed = Arc::downgrade(timeline);
         }
         self.report(error.with_message(error.message()));
     }
@@ -46,6 +46,6 @@ impl StreamFaults {
         if !self.any.swap(false, Ordering::Acquire) {
             return Ok(());
         }
-        lock(&self.noted).first.take().map_or(Ok(()), Err)
+        lock(&self.record_failure).first.take().map_or(Ok(()), Err)
     }
 }

@@ -217,7 +217,7 @@ impl Graph {
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         const OPERATION: &str = "Graph::launch";
         let device = self.device();
-        stream.runs(OPERATION)?;
+        stream.check_not_recording(OPERATION)?;
         stream.check_device(OPERATION, "graph", device)?;
         stream.about_to_wait();
         let semaphores = lock(&self.semaphores);
@@ -234,7 +234,7 @@ impl Graph {
             unsafe { device.raw.launch_graph(stream.as_raw(), self.raw) }
         });
         // It may have words and semaphores.
-        stream.waits_outside();
+        stream.note_external_wait();
         launched.map_err(|error| {
             // Backwards, for a timeline that is signalled twice.
             let begun: SmallVec<[_; INLINE]> = timelines().zip(&previous).collect();

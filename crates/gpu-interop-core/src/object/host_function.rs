@@ -70,7 +70,7 @@ impl Stream {
     /// once; else what the driver answers.
     pub fn launch_host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
         let device = self.device();
-        self.runs("Stream::launch_host_function")?;
+        self.check_not_recording("Stream::launch_host_function")?;
         validate::feature("Stream::launch_host_function", device.raw.capabilities(), Feature::HostFunctions)
             .and_then(|()| {
                 let call = HostCall { function: Box::new(function), faults: self.faults().clone() };

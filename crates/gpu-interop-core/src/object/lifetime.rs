@@ -27,11 +27,11 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::kept::{Behind, Kept, Retired, Wait};
 use super::progress::{self, is_lost};
 use super::resource::{Borrower, Resource};
-use super::slots::{Live, Met, Slots, User};
-use super::{host_function, neighbours};
+use super::retired::{PendingWaits, Retired, RetiredObjects, Wait};
+use super::slots::{LiveStream, PassedMarkers, Slots, User};
+use super::{host_function, same_gpu};
 use crate::backend::{BackendDevice, RawStream};
 use crate::bridge::{Bridges, Threads};
 use crate::error::Result;
@@ -48,9 +48,9 @@ pub(super) struct Lifetimes {
     /// Its number in this process.
     id: u64,
     slots: Slots,
-    kept: Mutex<Kept>,
+    retired: Mutex<RetiredObjects>,
     /// Whether an object was dropped and not yet freed.
-    some_kept: AtomicBool,
+    any_retired: AtomicBool,
     /// What was let go inside a host function, where no driver may be called, and the streams it was used on.
     deferred: Mutex<Vec<(Resource, u64)>>,
     /// What imports and lent streams borrow from, until they have ended.
@@ -69,8 +69,8 @@ impl Default for Lifetimes {
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             slots: Slots::default(),
-            kept: Mutex::default(),
-            some_kept: AtomicBool::new(false),
+            retired: Mutex::default(),
+            any_retired: AtomicBool::new(false),
             deferred: Mutex::default(),
             owners: Mutex::default(),
             due: AtomicUsize::new(0),
@@ -82,7 +82,7 @@ impl Default for Lifetimes {
 
 impl Lifetimes {
     /// Gives a stream its slot.
-    pub(super) fn add_stream(&self, raw: RawStream) -> (usize, Arc<Live>) {
+    pub(super) fn add_stream(&self, raw: RawStream) -> (usize, Arc<LiveStream>) {
         self.slots.add_stream(raw)
     }
 
@@ -97,7 +97,7 @@ impl Lifetimes {
     }
 
     /// The streams that may wait for something outside.
-    pub(super) fn waiting(&self, device: &dyn BackendDevice) -> Behind {
+    pub(super) fn waiting(&self, device: &dyn BackendDevice) -> PendingWaits {
         self.slots.waiting(device).into_iter().map(|(slot, met)| ((self.id, slot), met)).collect()
     }
 
@@ -112,9 +112,9 @@ impl Lifetimes {
     pub(super) fn retire(&self, device: &dyn BackendDevice, resource: Resource, used: u64) -> Result<()> {
         if host_function::running() {
             // Its container may be dropped before this is adopted.
-            lock(&self.kept).enter(&resource);
+            lock(&self.retired).add(&resource);
             lock(&self.deferred).push((resource, used));
-            self.some_kept.store(true, Ordering::Relaxed);
+            self.any_retired.store(true, Ordering::Relaxed);
             return Ok(());
         }
         if matches!(resource, Resource::Event(_)) {
@@ -122,24 +122,24 @@ impl Lifetimes {
         }
         self.collect_if_due(device);
         let waits = self.fence(device, used);
-        let entry = Retired { resource, waits, behind: None };
-        let behind = if entry.waits.is_empty() { self.blocks(device, &entry, 0, &mut None) } else { None };
+        let entry = Retired { resource, waits, blocked_by: None };
+        let blocked_by = if entry.waits.is_empty() { self.blocks(device, &entry, 0, &mut None) } else { None };
         {
-            let mut kept = lock(&self.kept);
-            kept.enter(&resource);
-            if behind.is_some() || !entry.waits.is_empty() || kept.is_occupied(&resource) {
-                kept.retired.push(Retired { behind, ..entry });
-                self.some_kept.store(true, Ordering::Relaxed);
+            let mut retired = lock(&self.retired);
+            retired.add(&resource);
+            if blocked_by.is_some() || !entry.waits.is_empty() || retired.has_children(&resource) {
+                retired.entries.push(Retired { blocked_by, ..entry });
+                self.any_retired.store(true, Ordering::Relaxed);
                 return Ok(());
             }
-            kept.at_work += 1;
+            retired.at_work += 1;
         }
         // The owner goes last: its destructor is the application's, and may panic.
         let freed = self.free(device, resource);
         let again = {
-            let mut kept = lock(&self.kept);
-            kept.leave(&resource);
-            kept.finish(&[resource])
+            let mut retired = lock(&self.retired);
+            retired.remove(&resource);
+            retired.finish(&[resource])
         };
         if again {
             self.collect(device);
@@ -158,34 +158,35 @@ impl Lifetimes {
         &self,
         device: &dyn BackendDevice,
         entry: &Retired,
-        kept: usize,
-        outside: &mut Option<Behind>,
-    ) -> Option<Behind> {
+        retired: usize,
+        external: &mut Option<PendingWaits>,
+    ) -> Option<PendingWaits> {
         const MANY: usize = 64;
         if !device.frees_wait_for_streams() || !entry.resource.may_wait_to_end() {
             return None;
         }
-        if outside.is_none() {
-            *outside = self.outside(device);
+        if external.is_none() {
+            *external = self.external(device);
         }
-        let now = outside.as_ref()?;
-        let Some(behind) = &entry.behind else { return Some(now.clone()) };
+        let now = external.as_ref()?;
+        let Some(blocked_by) = &entry.blocked_by else { return Some(now.clone()) };
         let find = |stream: &(u64, usize)| now.iter().find(|(now, _)| now == stream).map(|(_, met)| *met);
         // The marker of that time may be of before the last of those waits, so the one after it counts.
-        let follows = |met: Met, then: Met| met.zip(then).is_some_and(|(met, then)| met > then + 1);
-        let is_met = |(stream, then): &((u64, usize), Met)| find(stream).is_none_or(|met| follows(met, *then));
-        if kept >= MANY && behind.iter().all(is_met) {
+        let follows = |met: PassedMarkers, then: PassedMarkers| met.zip(then).is_some_and(|(met, then)| met > then + 1);
+        let has_passed =
+            |(stream, then): &((u64, usize), PassedMarkers)| find(stream).is_none_or(|met| follows(met, *then));
+        if retired >= MANY && blocked_by.iter().all(has_passed) {
             return None;
         }
         // A stream that waits for nothing any more, or that was not known to be how far, counts from here on.
-        let known = |(stream, then): &((u64, usize), Met)| Some((*stream, then.or(find(stream)?)));
-        Some(behind.iter().filter_map(known).collect())
+        let known = |(stream, then): &((u64, usize), PassedMarkers)| Some((*stream, then.or(find(stream)?)));
+        Some(blocked_by.iter().filter_map(known).collect())
     }
 
     /// The streams' waits for something outside that a free would wait for, too.
-    fn outside(&self, device: &dyn BackendDevice) -> Option<Behind> {
+    fn external(&self, device: &dyn BackendDevice) -> Option<PendingWaits> {
         let mut all = self.waiting(device);
-        all.extend(neighbours::waiting(device, self));
+        all.extend(same_gpu::waiting(device, self));
         (!all.is_empty()).then_some(all)
     }
 
@@ -208,10 +209,10 @@ impl Lifetimes {
         const FEW: usize = 32;
         // Always: a mapping let go inside a host function must come before its memory.
         self.adopt(device);
-        let kept = lock(&self.kept).retired.len();
-        if kept <= FEW || kept >= self.due.load(Ordering::Relaxed) {
+        let retired = lock(&self.retired).entries.len();
+        if retired <= FEW || retired >= self.due.load(Ordering::Relaxed) {
             self.collect(device);
-            self.due.store(2 * lock(&self.kept).retired.len(), Ordering::Relaxed);
+            self.due.store(2 * lock(&self.retired).entries.len(), Ordering::Relaxed);
         }
     }
 
@@ -220,14 +221,14 @@ impl Lifetimes {
     #[inline]
     pub(super) fn about_to_wait(&self, device: &dyn BackendDevice) {
         // Relaxed: other threads' drops are no part of this thread's order.
-        if self.some_kept.load(Ordering::Relaxed) {
+        if self.any_retired.load(Ordering::Relaxed) {
             self.collect_before_wait(device);
         }
     }
 
     #[cold]
     fn collect_before_wait(&self, device: &dyn BackendDevice) {
-        if device.frees_wait_for_streams() && self.outside(device).is_none() {
+        if device.frees_wait_for_streams() && self.external(device).is_none() {
             self.collect(device);
         }
     }
@@ -239,7 +240,7 @@ impl Lifetimes {
         let deferred = std::mem::take(&mut *lock(&self.deferred));
         for (resource, used) in deferred {
             let waits = self.fence(device, used);
-            lock(&self.kept).retired.push(Retired { resource, waits, behind: None });
+            lock(&self.retired).entries.push(Retired { resource, waits, blocked_by: None });
         }
     }
 
@@ -257,25 +258,25 @@ impl Lifetimes {
     /// Whether it must be done again, because of what others let go meanwhile.
     fn collect_once(&self, device: &dyn BackendDevice, owners: &mut Vec<Owner>) -> bool {
         let entries = {
-            let mut kept = lock(&self.kept);
-            if kept.retired.is_empty() {
+            let mut retired = lock(&self.retired);
+            if retired.entries.is_empty() {
                 return false;
             }
-            kept.at_work += 1;
-            std::mem::take(&mut kept.retired)
+            retired.at_work += 1;
+            std::mem::take(&mut retired.entries)
         };
         // A stream's events pass in order, so behind one that has not passed no other need be asked.
         let mut busy = BTreeSet::new();
         let (mut stay, mut freed) = (Vec::new(), Vec::new());
-        let (count, mut outside) = (entries.len(), None);
+        let (count, mut external) = (entries.len(), None);
         for mut entry in entries {
-            let occupied = lock(&self.kept).is_occupied(&entry.resource);
+            let occupied = lock(&self.retired).has_children(&entry.resource);
             if occupied || !entry.waits.iter().all(|wait| self.passed(device, *wait, &mut busy)) {
                 stay.push(entry);
                 continue;
             }
-            entry.behind = self.blocks(device, &entry, count - freed.len(), &mut outside);
-            if entry.behind.is_some() {
+            entry.blocked_by = self.blocks(device, &entry, count - freed.len(), &mut external);
+            if entry.blocked_by.is_some() {
                 stay.push(entry);
                 continue;
             }
@@ -286,20 +287,20 @@ impl Lifetimes {
             }
             let resource = entry.resource;
             // A free takes time, in which streams may be given other waits.
-            outside = None;
+            external = None;
             match self.free(device, resource) {
                 Ok(owner) => owners.extend(owner),
                 Err(error) => tracing::error!(%error, ?resource, "freeing a driver object failed; it is leaked"),
             }
             // At once: what it lived in may be next.
-            lock(&self.kept).leave(&resource);
+            lock(&self.retired).remove(&resource);
             freed.push(resource);
         }
-        let mut kept = lock(&self.kept);
-        stay.append(&mut kept.retired);
-        kept.retired = stay;
-        self.some_kept.store(!kept.retired.is_empty(), Ordering::Relaxed);
-        kept.finish(&freed)
+        let mut retired = lock(&self.retired);
+        stay.append(&mut retired.entries);
+        retired.entries = stay;
+        self.any_retired.store(!retired.entries.is_empty(), Ordering::Relaxed);
+        retired.finish(&freed)
     }
 
     fn passed(&self, device: &dyn BackendDevice, wait: Wait, busy: &mut BTreeSet<usize>) -> bool {
@@ -370,10 +371,10 @@ impl Lifetimes {
             std::mem::forget(std::mem::take(&mut *lock(&self.owners)));
             // What they read stays; this only lets most of them end before the exporter does.
             let deadline = Instant::now() + MOMENT;
-            while !self.is_at_rest(bridges) && Instant::now() < deadline {
+            while !self.bridges_are_idle(bridges) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let objects = lock(&self.kept).retired.len();
+            let objects = lock(&self.retired).entries.len();
             tracing::warn!(objects, "work is still pending on a closed device; its objects are leaked");
         }
     }
@@ -385,12 +386,12 @@ impl Lifetimes {
         loop {
             self.collect(device);
             let freed = {
-                let kept = lock(&self.kept);
-                kept.retired.is_empty() && kept.at_work == 0
+                let retired = lock(&self.retired);
+                retired.entries.is_empty() && retired.at_work == 0
             };
             // The words are freed next.
-            let blocks = device.frees_wait_for_streams() && !neighbours::waiting(device, self).is_empty();
-            if freed && self.is_at_rest(bridges) && !blocks {
+            let blocks = device.frees_wait_for_streams() && !same_gpu::waiting(device, self).is_empty();
+            if freed && self.bridges_are_idle(bridges) && !blocks {
                 return true;
             }
             if start.elapsed() >= if freed { PATIENCE } else { patience } {
@@ -401,8 +402,8 @@ impl Lifetimes {
     }
 
     /// Whether no thread serves a timeline any more.
-    fn is_at_rest(&self, bridges: &Bridges) -> bool {
-        bridges.are_at_rest() && self.raisers.have_ended()
+    fn bridges_are_idle(&self, bridges: &Bridges) -> bool {
+        bridges.are_idle() && self.raisers.have_ended()
     }
 
     /// Gives what it borrowed from, which nothing needs any more.

@@ -47,7 +47,7 @@ pub(super) enum Resource {
 
 /// What other resources live in, and which therefore must not go before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Container {
+pub(super) enum Parent {
     Memory(RawMemory),
     Array(RawMipmappedArray),
 }
@@ -78,23 +78,21 @@ impl Resource {
     }
 
     /// What this lives in.
-    pub(super) fn lives_in(&self) -> [Option<Container>; 2] {
+    pub(super) fn parents(&self) -> [Option<Parent>; 2] {
         match self {
-            Self::Buffer { memory, .. } | Self::MipmappedArray { memory, .. } => {
-                [Some(Container::Memory(*memory)), None]
-            }
+            Self::Buffer { memory, .. } | Self::MipmappedArray { memory, .. } => [Some(Parent::Memory(*memory)), None],
             Self::Surface { array, memory, .. } | Self::Texture { array, memory, .. } => {
-                [Some(Container::Memory(*memory)), Some(Container::Array(*array))]
+                [Some(Parent::Memory(*memory)), Some(Parent::Array(*array))]
             }
             _ => [None, None],
         }
     }
 
     /// What this is to the resources that live in it.
-    pub(super) fn container(&self) -> Option<Container> {
+    pub(super) fn container(&self) -> Option<Parent> {
         match self {
-            Self::Memory(raw) => Some(Container::Memory(*raw)),
-            Self::MipmappedArray { raw, .. } => Some(Container::Array(*raw)),
+            Self::Memory(raw) => Some(Parent::Memory(*raw)),
+            Self::MipmappedArray { raw, .. } => Some(Parent::Array(*raw)),
             _ => None,
         }
     }

@@ -366,7 +366,7 @@ impl Stream {
             }),
             _ => self.wait_batch(waits),
         };
-        self.waits_outside();
+        self.note_external_wait();
         waited.map_err(|error| self.device().decorate(error))
     }
 

@@ -11,14 +11,14 @@ use crate::backend::{BackendDevice, RawEvent, RawStream};
 
 /// A stream, as long as somebody may ask the driver about it.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct LiveStream {
     raw: RawStream,
     /// It is being destroyed. Whoever calls the driver with it meanwhile holds this for reading.
     gone: RwLock<bool>,
-    waits: OutsideWaits,
+    waits: ExternalWaits,
 }
 
-impl Live {
+impl LiveStream {
     /// Calls the driver with the stream, unless it is gone. The call does not end the stream, and whoever ends it waits.
     pub(super) fn with<T>(&self, call: impl FnOnce(RawStream) -> T) -> Option<T> {
         let gone = self.gone.read().unwrap_or_else(PoisonError::into_inner);
@@ -38,7 +38,7 @@ impl Live {
 
 /// Whether a stream may be held up by something outside: a word that the host writes, a semaphore of another API.
 #[derive(Debug, Default)]
-struct OutsideWaits {
+struct ExternalWaits {
     /// There are some behind the marker.
     enqueued: AtomicBool,
     marker: Mutex<Marker>,
@@ -52,7 +52,7 @@ struct Marker {
     passed: u64,
 }
 
-impl OutsideWaits {
+impl ExternalWaits {
     /// Called after the stream was given one.
     #[inline]
     fn begin(&self) {
@@ -63,7 +63,7 @@ impl OutsideWaits {
     ///
     /// # Safety
     /// The stream is live, and of this device.
-    unsafe fn unmet(&self, device: &dyn BackendDevice, raw: RawStream) -> Option<Met> {
+    unsafe fn unmet(&self, device: &dyn BackendDevice, raw: RawStream) -> Option<PassedMarkers> {
         let mut marker = match self.marker.try_lock() {
             Ok(marker) => marker,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -107,7 +107,7 @@ impl OutsideWaits {
 #[derive(Debug, Clone)]
 pub(super) enum User {
     Free,
-    Stream(Arc<Live>),
+    Stream(Arc<LiveStream>),
     Graph,
 }
 
@@ -117,8 +117,8 @@ pub(super) struct Slots(Mutex<Vec<User>>);
 
 impl Slots {
     /// Gives a stream a slot.
-    pub(super) fn add_stream(&self, raw: RawStream) -> (usize, Arc<Live>) {
-        let live = Arc::new(Live { raw, gone: RwLock::default(), waits: OutsideWaits::default() });
+    pub(super) fn add_stream(&self, raw: RawStream) -> (usize, Arc<LiveStream>) {
+        let live = Arc::new(LiveStream { raw, gone: RwLock::default(), waits: ExternalWaits::default() });
         (self.add(User::Stream(live.clone())), live)
     }
 
@@ -177,6 +177,6 @@ impl Slots {
 }
 
 /// How many markers of a stream have passed, as far as that is known.
-pub(super) type Met = Option<u64>;
+pub(super) type PassedMarkers = Option<u64>;
 /// Streams that may wait for something outside, by their slots.
-pub(super) type Waiting = SmallVec<[(usize, Met); 2]>;
+pub(super) type Waiting = SmallVec<[(usize, PassedMarkers); 2]>;

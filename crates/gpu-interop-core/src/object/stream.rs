@@ -14,7 +14,7 @@ use super::module::Kernel;
 use super::owned::Owned;
 use super::progress;
 use super::resource::Resource;
-use super::slots::Live;
+use super::slots::LiveStream;
 use super::validate;
 use crate::backend::RawStream;
 use crate::capability::Feature;
@@ -31,7 +31,7 @@ pub struct Stream {
     raw: RawStream,
     slot: usize,
     /// Not of a stream that records.
-    live: Option<Arc<Live>>,
+    live: Option<Arc<LiveStream>>,
     faults: Arc<StreamFaults>,
     /// What it is given goes into a graph.
     recording: Option<Recording>,
@@ -64,7 +64,7 @@ impl Stream {
 
     /// Notes that the stream was given something to wait for that other streams need not bring about.
     #[inline]
-    pub(super) fn waits_outside(&self) {
+    pub(super) fn note_external_wait(&self) {
         if let Some(live) = &self.live {
             live.waits();
         }
@@ -77,13 +77,13 @@ impl Stream {
 
     /// Refuses what cannot be recorded.
     #[inline]
-    pub(super) fn runs(&self, operation: &'static str) -> Result<()> {
-        if self.recording.is_none() { Ok(()) } else { Err(self.records(operation)) }
+    pub(super) fn check_not_recording(&self, operation: &'static str) -> Result<()> {
+        if self.recording.is_none() { Ok(()) } else { Err(self.recording_error(operation)) }
     }
 
     /// On a stream that records, checks that graphs have what is about to be recorded: a driver without it runs it at
     /// once, or in the first launch only.
-    pub(super) fn records_with(&self, operation: &'static str, feature: Feature) -> Result<()> {
+    pub(super) fn check_capture_support(&self, operation: &'static str, feature: Feature) -> Result<()> {
         if self.recording.is_none() {
             return Ok(());
         }
@@ -92,7 +92,7 @@ impl Stream {
     }
 
     #[cold]
-    fn records(&self, operation: &'static str) -> Error {
+    fn recording_error(&self, operation: &'static str) -> Error {
         let message = "a stream that records a graph takes copies, fills, kernels, words and semaphores only; do this on \
                        the stream that the graph is launched on";
         self.device().decorate(Error::invalid(operation, message))
@@ -128,13 +128,13 @@ impl Stream {
     /// let go, or signalled it so: a signal is carried a moment after the stream has run it, so that the failure may come
     /// with the next call. [`ErrorKind::InvalidArgument`] on a stream that records a graph.
     pub fn synchronize(&self) -> Result<()> {
-        self.runs("Stream::synchronize")?;
+        self.check_not_recording("Stream::synchronize")?;
         let device = self.device();
         device.check_process("Stream::synchronize")?;
         // SAFETY: the stream is live.
         let done = unsafe { device.raw.synchronize_stream(self.raw) };
         device.lifetimes.collect(&*device.raw);
-        done.inspect_err(|error| self.look_after(error))
+        done.inspect_err(|error| self.check_device_lost(error))
             .and_then(|()| self.faults.take())
             .map_err(|error| device.decorate(error))
     }
@@ -142,7 +142,7 @@ impl Stream {
     /// Finds out whether the device is lost, after the driver answered `error`. Words that streams were to write are not
     /// waited for then.
     #[cold]
-    fn look_after(&self, error: &Error) {
+    fn check_device_lost(&self, error: &Error) {
         if error.kind() != ErrorKind::DeviceLost {
             return;
         }
@@ -151,7 +151,7 @@ impl Stream {
         if let Err(error) = unsafe { self.device().raw.query_stream(self.raw) }
             && error.kind() == ErrorKind::DeviceLost
         {
-            self.device().bridges.lose(error);
+            self.device().bridges.set_lost(error);
         }
     }
 
@@ -164,7 +164,7 @@ impl Stream {
         let failure = match unsafe { device.raw.synchronize_stream(self.raw) } {
             Ok(()) => None,
             Err(error) => {
-                self.look_after(&error);
+                self.check_device_lost(&error);
                 let mut pause = Duration::from_micros(100);
                 // SAFETY: the stream is live.
                 while !unsafe { progress::has_run(&*device.raw, self.raw) } {
@@ -186,7 +186,7 @@ impl Stream {
     /// [`Stream::synchronize`].
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
         const SPINS: u32 = 200;
-        self.runs("Stream::synchronize_timeout")?;
+        self.check_not_recording("Stream::synchronize_timeout")?;
         self.device().check_process("Stream::synchronize_timeout")?;
         let start = Instant::now();
         let mut pause = Duration::from_micros(20);
@@ -220,10 +220,10 @@ impl Stream {
     /// # Errors
     /// What the driver answers; a failure of enqueued work may be reported here.
     pub fn is_idle(&self) -> Result<bool> {
-        self.runs("Stream::is_idle")?;
+        self.check_not_recording("Stream::is_idle")?;
         // SAFETY: the stream is live.
         unsafe { self.device().raw.query_stream(self.raw) }
-            .inspect_err(|error| self.look_after(error))
+            .inspect_err(|error| self.check_device_lost(error))
             .map_err(|error| self.device().decorate(error))
     }
 
@@ -233,7 +233,7 @@ impl Stream {
     /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a stream that records a graph; else what the
     /// driver answers.
     pub fn record(&self, event: &Event) -> Result<()> {
-        self.runs("Stream::record")?;
+        self.check_not_recording("Stream::record")?;
         self.check_device("Stream::record", "event", &event.owned.device)?;
         // SAFETY: both are live and of this device.
         unsafe { self.device().raw.record_event(event.raw, self.raw) }.map_err(|error| self.device().decorate(error))
@@ -245,7 +245,7 @@ impl Stream {
     /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a stream that records a graph; else what the
     /// driver answers.
     pub fn wait_event(&self, event: &Event) -> Result<()> {
-        self.runs("Stream::wait_event")?;
+        self.check_not_recording("Stream::wait_event")?;
         self.check_device("Stream::wait_event", "event", &event.owned.device)?;
         // SAFETY: both are live and of this device.
         unsafe { self.device().raw.wait_event(self.raw, event.raw) }.map_err(|error| self.device().decorate(error))
@@ -266,7 +266,7 @@ impl Stream {
         const OPERATION: &str = "Stream::launch";
         self.check_device(OPERATION, "kernel", &kernel.module.owned.device)?;
         let device = self.device();
-        self.records_with(OPERATION, Feature::GraphKernels)?;
+        self.check_capture_support(OPERATION, Feature::GraphKernels)?;
         if config.grid.contains(&0) || config.block.contains(&0) {
             let error = Error::invalid(OPERATION, "every dimension of grid and block must be at least 1")
                 .with_context("grid", format_args!("{:?}", config.grid))

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::device::{Device, DeviceInner};
-use super::let_go::Raiser;
+use super::raiser::Raiser;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
 use super::validate;
 use crate::backend::WaitCondition;
-use crate::bridge::{Bridge, Order, Side, Ticket};
+use crate::bridge::{Bridge, Request, Side, Ticket};
 use crate::capability::{Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
 use crate::timeline::{ExporterTimeline, TimelineStrategy};
@@ -154,7 +154,7 @@ impl Timeline {
     /// Why the timeline failed, if it did; [`ErrorKind::Overtaken`] if it is not as far as it was when somebody looked before;
     /// else what the exporter answers.
     pub fn value(&self) -> Result<u64> {
-        self.checked(self.side.look())
+        self.checked(self.side.value())
     }
 
     /// Blocks until the timeline is at least `value`, whoever raises it.
@@ -175,9 +175,9 @@ impl Timeline {
             let left = timeout.saturating_sub(start.elapsed());
             match self.side.exporter.wait(value, left.min(SLICE)) {
                 Err(error) if error.kind() == ErrorKind::Timeout => {
-                    self.side.look_after_process();
+                    self.side.check_process();
                     if let Some(failure) = self.side.failure() {
-                        self.let_go_or_log();
+                        self.release_waits_or_log();
                         return self.checked(Err(failure));
                     }
                     if left <= SLICE {
@@ -193,10 +193,10 @@ impl Timeline {
     fn waited(&self, value: u64, waited: Result<()>) -> Result<()> {
         match waited {
             Ok(()) => {
-                self.side.saw(value);
+                self.side.observe(value);
                 Ok(())
             }
-            Err(error) if error.kind() == ErrorKind::Timeout => self.side.look().and(Err(error)),
+            Err(error) if error.kind() == ErrorKind::Timeout => self.side.value().and(Err(error)),
             failed => failed,
         }
     }
@@ -249,23 +249,23 @@ impl Timeline {
     /// may have no more threads. The call may be repeated.
     pub fn abandon(&self, reason: &str) -> Result<()> {
         self.side.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", reason));
-        self.checked(self.let_go())
+        self.checked(self.release_waits())
     }
 
     /// Lets streams go after a failure.
-    fn let_go(&self) -> Result<()> {
+    fn release_waits(&self) -> Result<()> {
         match &self.path {
             Path::HostBridge(bridge) => {
                 bridge.wake();
                 Ok(())
             }
-            Path::Native { semaphore, raiser } => raiser.let_go(&self.side, &self.device, semaphore.streams()),
+            Path::Native { semaphore, raiser } => raiser.start(&self.side, &self.device, semaphore.streams()),
         }
     }
 
     #[cold]
-    fn let_go_or_log(&self) {
-        if let Err(error) = self.let_go() {
+    fn release_waits_or_log(&self) {
+        if let Err(error) = self.release_waits() {
             tracing::error!(%error, "streams that wait for a failed timeline could not be let go");
         }
     }
@@ -343,7 +343,7 @@ impl Stream {
     /// already: wait for it on the host first ([`Timeline::wait`]). Else what the driver answers. Nothing is enqueued then.
     #[inline]
     pub fn wait_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
-        self.runs(WAIT)?;
+        self.check_not_recording(WAIT)?;
         self.check_device(WAIT, "timeline", &timeline.device)?;
         timeline.side.begin_wait(value).map_err(|error| self.device().decorate(error))?;
         match &timeline.path {
@@ -372,7 +372,7 @@ impl Stream {
     /// did; else what the driver answers. Nothing is enqueued then.
     #[inline]
     pub fn signal_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
-        self.runs(SIGNAL)?;
+        self.check_not_recording(SIGNAL)?;
         self.check_device(SIGNAL, "timeline", &timeline.device)?;
         timeline.side.check().map_err(|error| self.device().decorate(error))?;
         match &timeline.path {
@@ -384,7 +384,7 @@ impl Stream {
                 }
                 if timeline.side.has_failed() {
                     // Meanwhile: who let the streams go may not know of this signal, which takes the timeline back.
-                    timeline.let_go_or_log();
+                    timeline.release_waits_or_log();
                 }
                 signalled
             }
@@ -396,7 +396,7 @@ impl Stream {
 
     fn wait_bridged(&self, timeline: &Timeline, bridge: &Bridge, value: u64) -> Result<()> {
         // Reached: what is enqueued from here on comes after, and the host has seen it.
-        if timeline.side.look()? >= value {
+        if timeline.side.value()? >= value {
             return Ok(());
         }
         let device = self.device();
@@ -425,8 +425,8 @@ impl Stream {
             device.bridges.put(ticket);
             return Err(error);
         }
-        self.waits_outside();
-        bridge.submit(Order::Wait { side: timeline.side.clone(), value, ticket, faults: self.faults().clone() });
+        self.note_external_wait();
+        bridge.submit(Request::Wait { side: timeline.side.clone(), value, ticket, faults: self.faults().clone() });
         Ok(())
     }
 
@@ -434,9 +434,9 @@ impl Stream {
         bridge.prepare()?;
         let last = timeline.begin_signal(SIGNAL, value)?;
         let enqueued = self.enqueue_signal(bridge).inspect_err(|_| timeline.undo_signal(last));
-        let (ticket, told) = enqueued?;
+        let (ticket, notified) = enqueued?;
         let (side, faults) = (timeline.side.clone(), self.faults().clone());
-        bridge.submit(Order::Signal { side, value, ticket, faults, told });
+        bridge.submit(Request::Signal { side, value, ticket, faults, notified });
         Ok(())
     }
 
@@ -462,7 +462,7 @@ impl Stream {
             }
         };
         match enqueued {
-            Ok(told) => Ok((ticket, told)),
+            Ok(notified) => Ok((ticket, notified)),
             Err(error) => {
                 device.bridges.put(ticket);
                 Err(error)

@@ -41,7 +41,7 @@ impl Stream {
     /// device; else what the driver answers.
     pub fn read<'a>(&self, source: impl Into<BufferSlice<'a>>, target: &mut [u8]) -> Result<()> {
         let source = source.into();
-        self.runs("Stream::read")?;
+        self.check_not_recording("Stream::read")?;
         self.enter("Stream::read", source, target.len() as u64)?;
         // SAFETY: `target` is as long as the range and outlives the copy: it is borrowed until this returns, and `finish`
         // returns, also with an error, only when the stream runs nothing any more.
@@ -57,7 +57,7 @@ impl Stream {
     /// As for [`Stream::read`].
     pub fn write<'a>(&self, target: impl Into<BufferSlice<'a>>, source: &[u8]) -> Result<()> {
         let target = target.into();
-        self.runs("Stream::write")?;
+        self.check_not_recording("Stream::write")?;
         self.enter_target("Stream::write", target, source.len() as u64)?;
         // SAFETY: as in `read`.
         self.call(|device, stream| unsafe { device.copy_from_host(stream, target.ptr, source.as_ptr(), target.size) })?;
@@ -144,7 +144,7 @@ impl Stream {
         self.about_to_wait();
         // SAFETY: the word is live on this device and naturally aligned.
         self.call(|device, stream| unsafe { device.wait_value_u32(stream, word.ptr, value, condition) })?;
-        self.waits_outside();
+        self.note_external_wait();
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl Stream {
         self.about_to_wait();
         // SAFETY: the word is live on this device and naturally aligned.
         self.call(|device, stream| unsafe { device.wait_value_u64(stream, word.ptr, value, condition) })?;
-        self.waits_outside();
+        self.note_external_wait();
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Stream {
     fn enter_word(&self, operation: &'static str, word: BufferSlice<'_>, size: u64, feature: Feature) -> Result<()> {
         let device = self.device();
         validate::feature(operation, device.raw.capabilities(), feature).map_err(|error| device.decorate(error))?;
-        self.records_with(operation, Feature::GraphMemoryOperations)?;
+        self.check_capture_support(operation, Feature::GraphMemoryOperations)?;
         if word.size != size {
             let error = Error::invalid(operation, format!("the word must be {size} bytes"))
                 .with_context("size", format_args!("{} bytes", word.size));

@@ -248,11 +248,11 @@ fn a_failed_mapping_reports_the_driver_and_leaves_the_import_usable() {
     let (recorder, device) = open();
     let memory = import(&device);
     recorder.fail_next("MapBuffer", ErrorKind::OutOfMemory);
-    let error = memory.map_all().expect_err("told to fail");
-    assert_refused(&error, ErrorKind::OutOfMemory, "drvToldToFail", &["DRV_TOLD (-7)"]);
+    let error = memory.map_all().expect_err("injected failure");
+    assert_refused(&error, ErrorKind::OutOfMemory, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
     recorder.fail_next("MapMipmappedArray", ErrorKind::Driver);
-    let error = memory.map_mipmapped_array(&rgba8(SQUARE)).expect_err("told to fail");
-    assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)"]);
+    let error = memory.map_mipmapped_array(&rgba8(SQUARE)).expect_err("injected failure");
+    assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
     memory.map_all().expect("the second try").close().expect("close");
     memory.close().expect("close");
     assert_eq!(recorder.live(), 0);

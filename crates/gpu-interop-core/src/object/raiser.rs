@@ -39,8 +39,8 @@ impl Raiser {
     ///
     /// # Errors
     /// What the exporter answers; [`ErrorKind::System`](crate::ErrorKind::System) if the process may have no more threads.
-    pub(super) fn let_go(self: &Arc<Self>, side: &Arc<Side>, device: &DeviceInner, streams: u64) -> Result<()> {
-        side.let_go()?;
+    pub(super) fn start(self: &Arc<Self>, side: &Arc<Side>, device: &DeviceInner, streams: u64) -> Result<()> {
+        side.release_waits()?;
         let mut state = lock(&self.state);
         state.streams |= streams;
         if state.running || state.streams == 0 {
@@ -64,7 +64,7 @@ impl Raiser {
             streams |= std::mem::take(&mut lock(&self.state).streams);
             // Asked before the timeline is raised: those that are idle take it back no more.
             streams = lifetimes.busy(device, streams);
-            let raised = side.let_go();
+            let raised = side.release_waits();
             let mut state = lock(&self.state);
             match raised {
                 Ok(_) if streams | state.streams == 0 => {

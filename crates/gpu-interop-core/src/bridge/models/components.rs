@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::exporter::Mock;
 use super::{Exporter, Item, Memory, check};
-use crate::bridge::outstanding::{Order, Outstanding};
+use crate::bridge::pending::{Pending, Request};
 use crate::bridge::side::Side;
 use crate::bridge::words::{Ticket, Words};
 use crate::error::{Error, ErrorKind};
@@ -45,12 +45,12 @@ fn nothing_is_carried_behind_what_cancelling_lets_go() {
         let item = |ticket: &Ticket| Item { word: memory.word(ticket.ptr()), number: ticket.number() };
         let (wait, signal) = (item(&waited), item(&written));
         let [waited_for, signalled] = [Exporter::new().timeline(), Exporter::new().timeline()];
-        let order = |timeline: &Arc<Mock>| (Arc::new(Side::new(timeline.clone())), Arc::<StreamFaults>::default());
-        let (mut first, mut second) = (Outstanding::default(), Outstanding::default());
-        let (side, faults) = order(&waited_for);
-        first.add(Order::Wait { side, value: 1, ticket: waited, faults });
-        let (side, faults) = order(&signalled);
-        second.add(Order::Signal { side, value: 1, ticket: written, faults, told: false });
+        let request = |timeline: &Arc<Mock>| (Arc::new(Side::new(timeline.clone())), Arc::<StreamFaults>::default());
+        let (mut first, mut second) = (Pending::default(), Pending::default());
+        let (side, faults) = request(&waited_for);
+        first.add(Request::Wait { side, value: 1, ticket: waited, faults });
+        let (side, faults) = request(&signalled);
+        second.add(Request::Signal { side, value: 1, ticket: written, faults, notified: false });
         let shared = words.clone();
         let thread = thread::spawn(move || {
             first.cancel();
@@ -76,7 +76,7 @@ fn a_wait_beside_letting_go_is_refused_or_covered() {
         let failing = side.clone();
         let thread = thread::spawn(move || {
             failing.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", "nobody signals it"));
-            failing.let_go().expect("raises it");
+            failing.release_waits().expect("raises it");
         });
         // The second finds noted what another has noted, or not.
         let streams = [1, 2].map(|value| {

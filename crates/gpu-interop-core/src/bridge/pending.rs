@@ -10,11 +10,11 @@ use crate::timeline::ExporterTimeline;
 
 /// Something for the bridge to carry.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum Request {
     /// Reach the ticket once the timeline has reached `value`: a stream waits for it.
     Wait { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults> },
     /// Raise the timeline to `value` once a stream has reached the ticket. `told`: somebody will say so.
-    Signal { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, told: bool },
+    Signal { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, notified: bool },
 }
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Signal {
     value: u64,
     ticket: Ticket,
     faults: Arc<StreamFaults>,
-    told: bool,
+    notified: bool,
     /// The ticket is.
     reached: bool,
 }
@@ -44,7 +44,7 @@ struct Group {
 
 /// Everything outstanding.
 #[derive(Debug, Default)]
-pub(super) struct Outstanding {
+pub(super) struct Pending {
     groups: Vec<Group>,
     /// In the order in which they were enqueued.
     signals: Vec<Signal>,
@@ -52,13 +52,13 @@ pub(super) struct Outstanding {
     cancelled: bool,
 }
 
-impl Outstanding {
-    pub(super) fn add(&mut self, order: Order) {
-        match order {
-            Order::Signal { side, value, ticket, faults, told } => {
-                self.signals.push(Signal { side, value, ticket, faults, told, reached: false });
+impl Pending {
+    pub(super) fn add(&mut self, request: Request) {
+        match request {
+            Request::Signal { side, value, ticket, faults, notified } => {
+                self.signals.push(Signal { side, value, ticket, faults, notified, reached: false });
             }
-            Order::Wait { side, value, ticket, faults } => {
+            Request::Wait { side, value, ticket, faults } => {
                 let wait = Wait { value, ticket, faults };
                 match self.groups.iter_mut().find(|group| Arc::ptr_eq(&group.side, &side)) {
                     Some(group) => group.waits.push(wait),
@@ -74,7 +74,7 @@ impl Outstanding {
 
     /// Whether a word must be looked at, because nobody says when a stream writes it.
     pub(super) fn is_polled(&self) -> bool {
-        self.signals.iter().any(|signal| !signal.told)
+        self.signals.iter().any(|signal| !signal.notified)
     }
 
     /// Whether there is a process that may end unnoticed.
@@ -96,7 +96,7 @@ impl Outstanding {
         self.signals.iter_mut().rev().for_each(|signal| signal.reached = signal.ticket.is_reached());
         for signal in self.signals.extract_if(.., |signal| signal.reached) {
             // Asked after the word was read.
-            if !words.are_worthless() {
+            if !words.discards_signals() {
                 match signal.side.raise(signal.value) {
                     Ok(true) => {}
                     Ok(false) => signal.faults.report(overtaken(signal.value)),
@@ -122,13 +122,13 @@ impl Outstanding {
     fn settle_waits(&mut self, words: &Words) -> bool {
         let mut settled = false;
         for group in &mut self.groups {
-            let value = group.side.look();
+            let value = group.side.value();
             let is_over = |wait: &mut Wait| self.cancelled || value.as_ref().map_or(true, |value| *value >= wait.value);
             for wait in group.waits.extract_if(.., is_over) {
                 match &value {
                     Ok(value) if *value >= wait.value => {}
                     Ok(_) => {
-                        words.become_worthless();
+                        words.discard_signals();
                         wait.faults.report(closed());
                     }
                     Err(error) => wait.faults.report_timeline(&group.side, error),
@@ -143,9 +143,9 @@ impl Outstanding {
     }
 
     /// Fails the timelines whose process has ended.
-    pub(super) fn look_after_processes(&self) {
+    pub(super) fn check_processes(&self) {
         for group in &self.groups {
-            group.side.look_after_process();
+            group.side.check_process();
         }
     }
 

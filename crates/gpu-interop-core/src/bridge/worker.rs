@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::outstanding::{Order, Outstanding};
 use super::pace::{Pace, Step};
-use super::side::caught;
+use super::pending::{Pending, Request};
+use super::side::catch_panics;
 use super::threads::Threads;
 use super::words::Words;
 use crate::error::Result;
@@ -26,7 +26,7 @@ enum Sleep {
 
 #[derive(Debug, Default)]
 struct State {
-    orders: Vec<Order>,
+    requests: Vec<Request>,
     /// How many timelines use this bridge.
     users: usize,
     sleep: Sleep,
@@ -42,19 +42,19 @@ struct State {
 /// The thread starts with the first order, parks when nothing is outstanding, and ends once nothing is outstanding and
 /// no timeline uses the bridge any more. It makes no call of the compute driver.
 #[derive(Debug)]
-pub(crate) struct Machine {
+pub(crate) struct Worker {
     waiter: Box<dyn TimelineWaiter>,
     words: Arc<Words>,
     state: Mutex<State>,
     parked: Condvar,
     /// There is something to look at: so that a spinning thread need not lock the state. Written under its lock, so that
     /// whoever takes it back sees what it was set for.
-    news: AtomicBool,
+    changed: AtomicBool,
 }
 
-impl Machine {
+impl Worker {
     pub(super) fn new(waiter: Box<dyn TimelineWaiter>, words: Arc<Words>) -> Self {
-        Self { waiter, words, state: Mutex::default(), parked: Condvar::new(), news: AtomicBool::new(false) }
+        Self { waiter, words, state: Mutex::default(), parked: Condvar::new(), changed: AtomicBool::new(false) }
     }
 
     pub(super) fn serves(&self, timeline: &dyn ExporterTimeline) -> bool {
@@ -68,7 +68,7 @@ impl Machine {
 
     /// Undoes [`Machine::join`].
     pub(super) fn leave(&self) {
-        self.tell(|state| state.users -= 1);
+        self.update(|state| state.users -= 1);
     }
 
     /// Makes sure that the thread runs: `spawn` starts one that calls [`Machine::run`].
@@ -85,31 +85,31 @@ impl Machine {
     }
 
     /// Hands over an order. The thread runs, and the caller is a user.
-    pub(super) fn submit(&self, order: Order) {
-        self.tell(|state| state.orders.push(order));
+    pub(super) fn submit(&self, request: Request) {
+        self.update(|state| state.requests.push(request));
     }
 
     /// Lets go every stream that waits, now and later: the device is being closed. Those streams signal nothing any more.
     pub(super) fn cancel(&self) {
-        self.tell(|state| state.cancelled = true);
+        self.update(|state| state.cancelled = true);
     }
 
     /// Gives up: streams may still write to their words, but nobody looks at them any more.
     pub(super) fn abandon(&self) {
-        self.tell(|state| state.abandoned = true);
+        self.update(|state| state.abandoned = true);
     }
 
     /// Makes the thread look around. Does not block.
     pub(super) fn wake(&self) {
-        self.tell(|_| {});
+        self.update(|_| {});
     }
 
     /// Changes the state, and makes the thread look at it.
-    fn tell(&self, change: impl FnOnce(&mut State)) {
+    fn update(&self, change: impl FnOnce(&mut State)) {
         let sleep = {
             let mut state = lock(&self.state);
             change(&mut state);
-            self.news.store(true, Ordering::Relaxed);
+            self.changed.store(true, Ordering::Relaxed);
             state.sleep
         };
         match sleep {
@@ -121,43 +121,43 @@ impl Machine {
 
     /// The thread.
     pub(super) fn run(&self) {
-        let mut outstanding = Outstanding::default();
+        let mut pending = Pending::default();
         let mut pace = Pace::new();
         loop {
-            if self.take(&mut outstanding) == Take::End {
+            if self.take(&mut pending) == Take::End {
                 return;
             }
             pace.restart();
-            while !outstanding.is_empty() {
-                if outstanding.is_watched() && pace.watches() {
-                    outstanding.look_after_processes();
+            while !pending.is_empty() {
+                if pending.is_watched() && pace.watches() {
+                    pending.check_processes();
                 }
-                if outstanding.settle(&self.words) {
+                if pending.settle(&self.words) {
                     pace.restart();
                     continue;
                 }
-                if self.news.load(Ordering::Relaxed) {
+                if self.changed.load(Ordering::Relaxed) {
                     break;
                 }
-                match pace.next(outstanding.is_polled(), outstanding.is_watched()) {
+                match pace.next(pending.is_polled(), pending.is_watched()) {
                     Step::Spin => yield_now(),
-                    Step::Sleep(pause) => self.sleep(&outstanding, pause),
+                    Step::Sleep(pause) => self.sleep(&pending, pause),
                 }
             }
         }
     }
 
     /// Takes new orders, and waits for some if nothing is outstanding.
-    fn take(&self, outstanding: &mut Outstanding) -> Take {
+    fn take(&self, pending: &mut Pending) -> Take {
         let mut state = lock(&self.state);
         loop {
-            self.news.store(false, Ordering::Relaxed);
-            state.orders.drain(..).for_each(|order| outstanding.add(order));
+            self.changed.store(false, Ordering::Relaxed);
+            state.requests.drain(..).for_each(|request| pending.add(request));
             if state.cancelled {
-                outstanding.cancel();
+                pending.cancel();
             }
-            if !outstanding.is_empty() && !state.abandoned {
-                return Take::Orders;
+            if !pending.is_empty() && !state.abandoned {
+                return Take::Requests;
             }
             if state.users == 0 {
                 state.running = false;
@@ -183,12 +183,12 @@ impl Machine {
         lock(&self.state)
     }
 
-    fn sleep(&self, outstanding: &Outstanding, pause: std::time::Duration) {
-        let wanted = outstanding.wanted();
+    fn sleep(&self, pending: &Pending, pause: std::time::Duration) {
+        let wanted = pending.wanted();
         {
             let mut state = lock(&self.state);
             // Who set it before saw a thread that was awake, and interrupts nothing.
-            if self.news.load(Ordering::Relaxed) {
+            if self.changed.load(Ordering::Relaxed) {
                 return;
             }
             if wanted.is_empty() {
@@ -199,7 +199,7 @@ impl Machine {
             }
             state.sleep = Sleep::Waiting;
         }
-        let waited = caught(|| self.waiter.wait_any(&wanted, pause));
+        let waited = catch_panics(|| self.waiter.wait_any(&wanted, pause));
         lock(&self.state).sleep = Sleep::Awake;
         if let Err(error) = waited {
             // If a timeline is the reason, it says so when it is asked next. This is for the case that none does.
@@ -211,7 +211,7 @@ impl Machine {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Take {
-    Orders,
+    Requests,
     End,
 }
 
@@ -219,12 +219,12 @@ enum Take {
 ///
 /// # Errors
 /// [`ErrorKind::System`](crate::ErrorKind::System) if the process may have no more threads.
-pub(super) fn spawn(machine: Arc<Machine>, threads: &Threads) -> Result<()> {
+pub(super) fn spawn(worker: Arc<Worker>, threads: &Threads) -> Result<()> {
     threads.spawn("gpu-interop bridge", move || {
         crate::object::without_driver_calls(move || {
-            machine.run();
+            worker.run();
             // Maybe the last to hold it, and with it the exporter's waiter.
-            drop(machine);
+            drop(worker);
         });
     })
 }

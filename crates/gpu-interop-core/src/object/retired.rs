@@ -5,8 +5,8 @@ use std::collections::btree_map::Entry;
 
 use smallvec::SmallVec;
 
-use super::resource::{Container, Resource};
-use super::slots::Met;
+use super::resource::{Parent, Resource};
+use super::slots::PassedMarkers;
 use crate::backend::RawEvent;
 
 /// What a retired object waits for.
@@ -23,34 +23,34 @@ pub(super) struct Retired {
     pub(super) resource: Resource,
     pub(super) waits: SmallVec<[Wait; 2]>,
     /// What streams waited for when it could have gone first, and freeing would have blocked.
-    pub(super) behind: Option<Behind>,
+    pub(super) blocked_by: Option<PendingWaits>,
 }
 
 /// Streams that wait for something outside, for which a free would wait, too: also those of other devices that are the same
 /// hardware. Each by the number of its device and its slot, with how many of its markers had passed.
-pub(super) type Behind = SmallVec<[((u64, usize), Met); 2]>;
+pub(super) type PendingWaits = SmallVec<[((u64, usize), PassedMarkers); 2]>;
 
 /// Objects that were dropped and not yet freed.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct RetiredObjects {
     /// Objects that wait, in the order of their drops.
-    pub(super) retired: Vec<Retired>,
+    pub(super) entries: Vec<Retired>,
     /// The number of dropped objects in each container, until they are freed; those that a thread is freeing count.
-    occupants: BTreeMap<Container, usize>,
+    children: BTreeMap<Parent, usize>,
     /// How many threads are looking at what waits, which is not in `retired` then, or free something.
     pub(super) at_work: usize,
 }
 
-impl Kept {
-    pub(super) fn enter(&mut self, resource: &Resource) {
-        for container in resource.lives_in().into_iter().flatten() {
-            *self.occupants.entry(container).or_default() += 1;
+impl RetiredObjects {
+    pub(super) fn add(&mut self, resource: &Resource) {
+        for container in resource.parents().into_iter().flatten() {
+            *self.children.entry(container).or_default() += 1;
         }
     }
 
-    pub(super) fn leave(&mut self, resource: &Resource) {
-        for container in resource.lives_in().into_iter().flatten() {
-            if let Entry::Occupied(mut count) = self.occupants.entry(container) {
+    pub(super) fn remove(&mut self, resource: &Resource) {
+        for container in resource.parents().into_iter().flatten() {
+            if let Entry::Occupied(mut count) = self.children.entry(container) {
                 *count.get_mut() -= 1;
                 if *count.get() == 0 {
                     count.remove();
@@ -63,14 +63,14 @@ impl Kept {
     /// them.
     pub(super) fn finish(&mut self, freed: &[Resource]) -> bool {
         self.at_work -= 1;
-        let lived_in = |container| freed.iter().any(|resource| resource.lives_in().contains(&Some(container)));
+        let lived_in = |container| freed.iter().any(|resource| resource.parents().contains(&Some(container)));
         let may_go =
-            |entry: &Retired| entry.resource.container().is_some_and(lived_in) && !self.is_occupied(&entry.resource);
-        self.retired.iter().any(|entry| entry.waits.is_empty() && entry.behind.is_none() && may_go(entry))
+            |entry: &Retired| entry.resource.container().is_some_and(lived_in) && !self.has_children(&entry.resource);
+        self.entries.iter().any(|entry| entry.waits.is_empty() && entry.blocked_by.is_none() && may_go(entry))
     }
 
     /// Whether something that lives in `resource` is not gone.
-    pub(super) fn is_occupied(&self, resource: &Resource) -> bool {
-        resource.container().is_some_and(|container| self.occupants.contains_key(&container))
+    pub(super) fn has_children(&self, resource: &Resource) -> bool {
+        resource.container().is_some_and(|container| self.children.contains_key(&container))
     }
 }
