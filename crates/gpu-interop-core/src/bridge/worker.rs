@@ -1,4 +1,4 @@
-//! A bridge's thread: when it runs, sleeps and ends.
+//! Worker thread of a bridge: its state, sleep and end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,43 +12,43 @@ use crate::error::Result;
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, lock, sleep, yield_now};
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
-/// What the thread is doing, for those who want something of it.
+/// State of the thread, for threads that change its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Sleep {
-    /// It will look at the orders by itself.
+    /// It reads the requests before it sleeps.
     #[default]
     Awake,
-    /// It waits for orders.
+    /// It waits for requests.
     Parked,
-    /// It waits for the exporter.
+    /// It waits for the exporter's timelines.
     Waiting,
 }
 
 #[derive(Debug, Default)]
 struct State {
     requests: Vec<Request>,
-    /// How many timelines use this bridge.
+    /// Number of timelines that use this bridge.
     users: usize,
     sleep: Sleep,
     running: bool,
-    /// Streams that wait are let go.
+    /// Pending waits of streams are released.
     cancelled: bool,
-    /// The words are nobody's any more: the thread ends.
+    /// The device is gone and its words are leaked: the thread ends.
     abandoned: bool,
 }
 
-/// One bridge: a thread that carries values between streams of one device and the timelines of one exporter.
+/// A bridge: a thread that transfers values between streams of one device and timelines of one exporter.
 ///
-/// The thread starts with the first order, parks when nothing is outstanding, and ends once nothing is outstanding and
-/// no timeline uses the bridge any more. It makes no call of the compute driver.
+/// The thread starts with the first request, parks when nothing is pending, and ends once nothing is pending and no
+/// timeline uses the bridge. It never calls the compute driver.
 #[derive(Debug)]
 pub(crate) struct Worker {
     waiter: Box<dyn TimelineWaiter>,
     words: Arc<Words>,
     state: Mutex<State>,
     parked: Condvar,
-    /// There is something to look at: so that a spinning thread need not lock the state. Written under its lock, so that
-    /// whoever takes it back sees what it was set for.
+    /// Set when the state has changed, so that a spinning thread need not lock the state. Written under its lock, so
+    /// that the thread that clears it observes the change.
     changed: AtomicBool,
 }
 
@@ -61,20 +61,20 @@ impl Worker {
         self.waiter.serves(timeline)
     }
 
-    /// Counts a timeline that uses this bridge.
+    /// Adds a timeline that uses this bridge.
     pub(super) fn join(&self) {
         lock(&self.state).users += 1;
     }
 
-    /// Undoes [`Machine::join`].
+    /// Undoes [`Worker::join`].
     pub(super) fn leave(&self) {
         self.update(|state| state.users -= 1);
     }
 
-    /// Makes sure that the thread runs: `spawn` starts one that calls [`Machine::run`].
+    /// Starts the thread unless it runs: `spawn` starts one that calls [`Worker::run`].
     ///
     /// # Errors
-    /// What `spawn` answers.
+    /// Errors of `spawn`.
     pub(super) fn ensure_running(&self, spawn: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut state = lock(&self.state);
         if !state.running {
@@ -84,27 +84,28 @@ impl Worker {
         Ok(())
     }
 
-    /// Hands over an order. The thread runs, and the caller is a user.
+    /// Adds a request. The thread runs, and the caller uses the bridge.
     pub(super) fn submit(&self, request: Request) {
         self.update(|state| state.requests.push(request));
     }
 
-    /// Lets go every stream that waits, now and later: the device is being closed. Those streams signal nothing any more.
+    /// Releases every current and later wait of a stream, because the device is being closed. Later signals of those
+    /// streams are discarded.
     pub(super) fn cancel(&self) {
         self.update(|state| state.cancelled = true);
     }
 
-    /// Gives up: streams may still write to their words, but nobody looks at them any more.
+    /// Ends the thread with requests pending: streams may still write to their words, which are no longer read.
     pub(super) fn abandon(&self) {
         self.update(|state| state.abandoned = true);
     }
 
-    /// Makes the thread look around. Does not block.
+    /// Wakes the thread. Does not block.
     pub(super) fn wake(&self) {
         self.update(|_| {});
     }
 
-    /// Changes the state, and makes the thread look at it.
+    /// Changes the state and wakes the thread.
     fn update(&self, change: impl FnOnce(&mut State)) {
         let sleep = {
             let mut state = lock(&self.state);
@@ -119,7 +120,7 @@ impl Worker {
         }
     }
 
-    /// The thread.
+    /// Body of the thread.
     pub(super) fn run(&self) {
         let mut pending = Pending::default();
         let mut pace = Pace::new();
@@ -147,7 +148,7 @@ impl Worker {
         }
     }
 
-    /// Takes new orders, and waits for some if nothing is outstanding.
+    /// Takes new requests; waits for them if nothing is pending.
     fn take(&self, pending: &mut Pending) -> Take {
         let mut state = lock(&self.state);
         loop {
@@ -169,13 +170,13 @@ impl Worker {
         }
     }
 
-    /// Parks until somebody wakes this thread or the pause is over.
+    /// Parks until this thread is woken or the pause has elapsed.
     #[cfg(not(loom))]
     fn nap<'a>(&'a self, state: MutexGuard<'a, State>, pause: std::time::Duration) -> MutexGuard<'a, State> {
         self.parked.wait_timeout(state, pause).unwrap_or_else(std::sync::PoisonError::into_inner).0
     }
 
-    /// Loom knows no time: the pause is over once others have run.
+    /// Loom does not model time: the pause ends once other threads have run.
     #[cfg(loom)]
     fn nap<'a>(&'a self, state: MutexGuard<'a, State>, _pause: std::time::Duration) -> MutexGuard<'a, State> {
         drop(state);
@@ -187,12 +188,12 @@ impl Worker {
         let wanted = pending.wanted();
         {
             let mut state = lock(&self.state);
-            // Who set it before saw a thread that was awake, and interrupts nothing.
+            // A change made while the thread was awake interrupts nothing.
             if self.changed.load(Ordering::Relaxed) {
                 return;
             }
             if wanted.is_empty() {
-                // Nothing of the exporter is waited for, and its driver may wait busily: NVIDIA's does at first.
+                // No wait for the exporter is pending, and a driver may spin in its wait: NVIDIA's does at first.
                 state.sleep = Sleep::Parked;
                 self.nap(state, pause).sleep = Sleep::Awake;
                 return;
@@ -202,8 +203,8 @@ impl Worker {
         let waited = catch_panics(|| self.waiter.wait_any(&wanted, pause));
         lock(&self.state).sleep = Sleep::Awake;
         if let Err(error) = waited {
-            // If a timeline is the reason, it says so when it is asked next. This is for the case that none does.
-            tracing::debug!(%error, "waiting for an exporter's timelines failed");
+            // A failed timeline returns its error at the next query. The pause covers the case that none has failed.
+            tracing::debug!(%error, "waiting for an exporter's timelines failed; retrying");
             sleep(pause.min(std::time::Duration::from_millis(1)));
         }
     }
@@ -215,15 +216,15 @@ enum Take {
     End,
 }
 
-/// Starts the thread of a bridge.
+/// Starts the worker thread of a bridge.
 ///
 /// # Errors
-/// [`ErrorKind::System`](crate::ErrorKind::System) if the process may have no more threads.
+/// [`ErrorKind::System`](crate::ErrorKind::System) if the process cannot start another thread.
 pub(super) fn spawn(worker: Arc<Worker>, threads: &Threads) -> Result<()> {
     threads.spawn("gpu-interop bridge", move || {
         crate::object::without_driver_calls(move || {
             worker.run();
-            // Maybe the last to hold it, and with it the exporter's waiter.
+            // May drop the last reference, and with it the exporter's waiter.
             drop(worker);
         });
     })
