@@ -1,4 +1,4 @@
-//! The safe objects. All validation, ownership and lifetime policy is here, once for every backend.
+//! Safe objects, with validation, ownership and lifetime policy for all backends.
 
 mod array;
 mod array_copy;

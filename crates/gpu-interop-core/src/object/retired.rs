@@ -1,4 +1,4 @@
-//! Objects that were dropped and are not freed yet.
+//! Retired objects: dropped but not yet freed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,12 +9,12 @@ use super::resource::{Parent, Resource};
 use super::slots::PassedMarkers;
 use crate::backend::RawEvent;
 
-/// What a retired object waits for.
+/// Condition for freeing a retired object.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Wait {
     /// An event recorded after the last use, owned by the entry.
     Event { event: RawEvent, slot: usize },
-    /// The stream in this slot being idle, where no event could be recorded; the graph in it being gone.
+    /// The stream in this slot is idle (where no event could be recorded), or the graph in it is destroyed.
     Idle(usize),
 }
 
@@ -22,35 +22,36 @@ pub(super) enum Wait {
 pub(super) struct Retired {
     pub(super) resource: Resource,
     pub(super) waits: SmallVec<[Wait; 2]>,
-    /// What streams waited for when it could have gone first, and freeing would have blocked.
+    /// External waits that were pending when the object could first have been freed, and on which the free would have
+    /// blocked.
     pub(super) blocked_by: Option<PendingWaits>,
 }
 
-/// Streams that wait for something outside, for which a free would wait, too: also those of other devices that are the same
-/// hardware. Each by the number of its device and its slot, with how many of its markers had passed.
+/// Streams with pending external waits, on which a free would block, of all devices on the same hardware. Each by
+/// device number and slot, with the number of its completed markers.
 pub(super) type PendingWaits = SmallVec<[((u64, usize), PassedMarkers); 2]>;
 
-/// Objects that were dropped and not yet freed.
+/// The retired objects of a device.
 #[derive(Debug, Default)]
 pub(super) struct RetiredObjects {
-    /// Objects that wait, in the order of their drops.
+    /// Objects in drop order.
     pub(super) entries: Vec<Retired>,
-    /// The number of dropped objects in each container, until they are freed; those that a thread is freeing count.
+    /// Number of dropped children of each parent, including those that a thread is freeing.
     children: BTreeMap<Parent, usize>,
-    /// How many threads are looking at what waits, which is not in `retired` then, or free something.
-    pub(super) at_work: usize,
+    /// Number of threads that check entries, which they have taken out of `entries`, or free one.
+    pub(super) active_threads: usize,
 }
 
 impl RetiredObjects {
     pub(super) fn add(&mut self, resource: &Resource) {
-        for container in resource.parents().into_iter().flatten() {
-            *self.children.entry(container).or_default() += 1;
+        for parent in resource.parents().into_iter().flatten() {
+            *self.children.entry(parent).or_default() += 1;
         }
     }
 
     pub(super) fn remove(&mut self, resource: &Resource) {
-        for container in resource.parents().into_iter().flatten() {
-            if let Entry::Occupied(mut count) = self.children.entry(container) {
+        for parent in resource.parents().into_iter().flatten() {
+            if let Entry::Occupied(mut count) = self.children.entry(parent) {
                 *count.get_mut() -= 1;
                 if *count.get() == 0 {
                     count.remove();
@@ -59,18 +60,17 @@ impl RetiredObjects {
         }
     }
 
-    /// Notes that a thread is done with its work, and has freed these. Whether something may go now that was kept for one of
-    /// them.
+    /// Ends the work of a thread, which has freed `freed`. Returns whether a parent of a freed object may be freed now.
     pub(super) fn finish(&mut self, freed: &[Resource]) -> bool {
-        self.at_work -= 1;
-        let lived_in = |container| freed.iter().any(|resource| resource.parents().contains(&Some(container)));
+        self.active_threads -= 1;
+        let was_parent = |parent| freed.iter().any(|resource| resource.parents().contains(&Some(parent)));
         let may_go =
-            |entry: &Retired| entry.resource.container().is_some_and(lived_in) && !self.has_children(&entry.resource);
+            |entry: &Retired| entry.resource.as_parent().is_some_and(was_parent) && !self.has_children(&entry.resource);
         self.entries.iter().any(|entry| entry.waits.is_empty() && entry.blocked_by.is_none() && may_go(entry))
     }
 
-    /// Whether something that lives in `resource` is not gone.
+    /// Whether a child of `resource` is not freed yet.
     pub(super) fn has_children(&self, resource: &Resource) -> bool {
-        resource.container().is_some_and(|container| self.children.contains_key(&container))
+        resource.as_parent().is_some_and(|parent| self.children.contains_key(&parent))
     }
 }

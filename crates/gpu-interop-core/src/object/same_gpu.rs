@@ -1,5 +1,5 @@
-//! The devices of this process that are the same hardware. A driver that waits for streams before it frees something waits
-//! for those of all of them.
+//! Devices of this process on the same hardware. A driver whose frees wait for streams waits for those of all these
+//! devices.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -7,7 +7,7 @@ use super::lifetime::{Lifetimes, lock};
 use super::retired::PendingWaits;
 use crate::backend::BackendDevice;
 
-/// One of them.
+/// An open device.
 #[derive(Debug)]
 struct OpenDevice {
     backend: String,
@@ -17,8 +17,8 @@ struct OpenDevice {
 
 static ALL: Mutex<Vec<OpenDevice>> = Mutex::new(Vec::new());
 
-/// Notes a device that was opened.
-pub(super) fn join(backend: &str, raw: &Arc<dyn BackendDevice>, lifetimes: &Arc<Lifetimes>) {
+/// Registers an opened device.
+pub(super) fn register(backend: &str, raw: &Arc<dyn BackendDevice>, lifetimes: &Arc<Lifetimes>) {
     let mut all = lock(&ALL);
     all.retain(|device_entry| device_entry.lifetimes.strong_count() > 0);
     all.push(OpenDevice {
@@ -28,9 +28,9 @@ pub(super) fn join(backend: &str, raw: &Arc<dyn BackendDevice>, lifetimes: &Arc<
     });
 }
 
-/// The streams of other devices that are the same hardware which may wait for something outside.
+/// Streams of other devices on the same hardware that may have pending external waits.
 pub(super) fn waiting(device: &dyn BackendDevice, lifetimes: &Lifetimes) -> PendingWaits {
-    // Let go when nothing is locked: these may be the last to hold a device.
+    // Dropped without the lock: these may be the last references to a device.
     let others: Vec<_> = {
         let all = lock(&ALL);
         if all.len() < 2 {

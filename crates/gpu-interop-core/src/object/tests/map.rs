@@ -210,7 +210,7 @@ fn an_image_is_mapped_as_its_exporter_describes_it() {
         (MipmappedArrayDesc { usage: ArrayUsage::empty(), ..image }, "use as a colour attachment"),
         (MipmappedArrayDesc { usage: added, ..image }, "use as a colour attachment"),
     ] {
-        let message = format!("the {what} is not that of the exporter's image");
+        let message = format!("the {what} differs from the exporter's image");
         let words = [message.as_str(), "image: MipmappedArrayDesc { offset: 4096", "description: MipmappedArrayDesc"];
         assert_invalid(&recorder, ARRAY, &words, || memory.map_mipmapped_array(&desc));
     }
