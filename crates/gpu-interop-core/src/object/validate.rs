@@ -1,4 +1,4 @@
-//! Checks shared by the safe objects. Each names the operation, the value and its bound.
+//! Checks shared by the safe objects. Errors name the operation, the value and its bound.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -8,8 +8,8 @@ use crate::handle::Win32Object;
 use crate::identity::DeviceIdentity;
 use crate::import::{MemoryImport, SemaphoreImport};
 
-/// A range inside something of `size` bytes, as offset and length. Refuses empty ranges, ranges past the end and
-/// ranges whose end overflows.
+/// Converts a range inside `size` bytes to offset and length. Rejects empty ranges, ranges past the end and ranges
+/// whose end overflows.
 pub(super) fn range(operation: &'static str, range: impl RangeBounds<u64>, size: u64) -> Result<(u64, u64)> {
     let overflow = || Error::invalid(operation, "the end of the range overflows 64 bits");
     let start = match range.start_bound() {
@@ -22,40 +22,40 @@ pub(super) fn range(operation: &'static str, range: impl RangeBounds<u64>, size:
         Bound::Excluded(end) => *end,
         Bound::Unbounded => size,
     };
-    let refused = |what: &str| {
+    let invalid = |what: &str| {
         Error::invalid(operation, what)
             .with_context("start", start)
             .with_context("end", end)
             .with_context("size", format_args!("{size} bytes"))
     };
     if start >= end {
-        return Err(refused("the range is empty"));
+        return Err(invalid("the range is empty"));
     }
     if end > size {
-        return Err(refused("the range goes past the end"));
+        return Err(invalid("the range goes past the end"));
     }
     Ok((start, end - start))
 }
 
-/// An offset and a length inside something of `size` bytes.
+/// Checks that an offset and a length are inside `size` bytes.
 pub(super) fn extent(operation: &'static str, offset: u64, length: u64, size: u64) -> Result<()> {
-    let refused = |what: &str| {
+    let invalid = |what: &str| {
         Error::invalid(operation, what)
             .with_context("offset", offset)
             .with_context("length", length)
             .with_context("size", format_args!("{size} bytes"))
     };
     if length == 0 {
-        return Err(refused("the length is 0"));
+        return Err(invalid("the length is 0"));
     }
     match offset.checked_add(length) {
-        None => Err(refused("offset + length overflows 64 bits")),
-        Some(end) if end > size => Err(refused("the range goes past the end")),
+        None => Err(invalid("offset + length overflows 64 bits")),
+        Some(end) if end > size => Err(invalid("the range goes past the end")),
         Some(_) => Ok(()),
     }
 }
 
-/// Everything about a memory import that can be known before the backend is called.
+/// Validates a memory import before the backend is called.
 pub(super) fn memory_import(
     request: &MemoryImport,
     capabilities: &Capabilities,
@@ -72,7 +72,7 @@ pub(super) fn memory_import(
     request.validate(OPERATION, importer)
 }
 
-/// Everything about a semaphore import that can be known before the backend is called.
+/// Validates a semaphore import before the backend is called.
 pub(super) fn semaphore_import(
     request: &SemaphoreImport,
     capabilities: &Capabilities,
@@ -89,7 +89,7 @@ pub(super) fn semaphore_import(
     request.validate(OPERATION, importer)
 }
 
-/// Refuses an object's name where the device needs a handle.
+/// Rejects an object's name where the device requires a handle.
 fn by_name(
     operation: &'static str,
     capabilities: &Capabilities,
@@ -102,14 +102,14 @@ fn by_name(
     }
 }
 
-/// A feature that the device must have.
+/// Checks that the device supports a feature.
 pub(super) fn feature(operation: &'static str, capabilities: &Capabilities, feature: Feature) -> Result<()> {
     if capabilities.has_feature(feature) {
         return Ok(());
     }
-    let refusal =
+    let error =
         capabilities.feature(feature).unsupported_error(operation, format_args!("this device has no {feature}"));
-    refusal.map_or(Ok(()), Err)
+    error.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Either the range is inside and comes back unchanged, or it is refused. Arithmetic in 128 bits says which.
+        /// A range is accepted exactly if it is inside, by 128-bit arithmetic.
         #[test]
         fn extents_are_exact(offset: u64, length: u64, size: u64) {
             let inside = length > 0 && u128::from(offset) + u128::from(length) <= u128::from(size);
