@@ -116,7 +116,7 @@ impl Case<'_> {
         if error.kind() != kind {
             return Err(format!("the kind should be {kind:?}"));
         }
-        if !error.to_string().contains(&format!("driver answered: {reported}")) || error.message().is_empty() {
+        if !error.to_string().contains(&format!("driver returned: {reported}")) || error.message().is_empty() {
             return Err("the text does not say what the driver answered".into());
         }
         Ok(())
@@ -136,8 +136,8 @@ impl Case<'_> {
             }
         }
         let said = match (self.fault.answer, &self.name) {
-            (Answer::Code(code), Some(name)) => format!("driver answered: {name} ({code})"),
-            (Answer::Code(code), None) => format!("driver answered: code {code}"),
+            (Answer::Code(code), Some(name)) => format!("driver returned: {name} ({code})"),
+            (Answer::Code(code), None) => format!("driver returned: code {code}"),
             (Answer::Null, _) => "reported success but gave".into(),
         };
         if event.error.contains(&said) { Ok(()) } else { Err(format!("the report should say `{said}`")) }
@@ -174,7 +174,7 @@ impl Case<'_> {
             None => format!("code {code}"),
         };
         if self.reported_as() == Reported::FactsOrFailure {
-            return value.contains(&format!("driver answered: {answered}"));
+            return value.contains(&format!("driver returned: {answered}"));
         }
         let asked = self.fault.function.ends_with("DeviceGetAttribute") && value.starts_with("unsupported");
         let said = match code {

@@ -246,7 +246,7 @@ fn nothing_in_a_report_is_more_than_text() -> Tested {
     let hostile_bench = folder.path().join("bench.json");
     std::fs::write(&hostile_bench, serde_json::to_string(&bench)?)?;
     let file = written(folder.path(), HOSTILE_FILE, &report)?;
-    let (text, page) = page(&[&file, &hostile_bench])?;
+    let (_, page) = page(&[&file, &hostile_bench])?;
     check_scenarios(&page, &[report])?;
     check_own(&page)?;
     // Each place at which it was put.
@@ -288,7 +288,7 @@ fn check_own(page: &Node) -> Tested {
 fn the_page_stands_alone_and_fits_phones_and_nights() -> Tested {
     let (runs, benches) = (committed(false)?, committed(true)?);
     let files: Vec<&Path> = runs.iter().chain(&benches).map(|path| path.as_path()).collect();
-    let (text, page) = page(&files)?;
+    let (_, page) = page(&files)?;
     check_own(&page)?;
     let viewport = page.named("meta").into_iter().find(|meta| meta.attribute("name") == Some("viewport"));
     assert_eq!(viewport.and_then(|meta| meta.attribute("content")), Some("width=device-width, initial-scale=1"));

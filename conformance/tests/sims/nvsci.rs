@@ -98,7 +98,7 @@ fn faults() -> Result<(), Failed> {
         (
             both_ways,
             "NvSciBufObjAlloc:2:54321",
-            "NvSciBufObjAlloc: driver error: the library reported a failure [driver answered: code 54321",
+            "NvSciBufObjAlloc: driver error: the library reported a failure [driver returned: code 54321",
         ),
         (both_ways, "NvSciBufObjGetAttrList:1:50", "NvSciBufObjGetAttrList: driver error"),
         (both_ways, "NvSciBufObjGetCpuPtr:1:256", "NvSciBufObjGetCpuPtr: driver error"),

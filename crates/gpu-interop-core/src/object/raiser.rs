@@ -1,9 +1,8 @@
-//! Letting streams go that wait for a timeline of their driver which failed.
+//! Releases streams blocked on a failed native timeline.
 //!
-//! The host raises the timeline to the last value that a stream waits for. That is not all: a stream's own signal sets the
-//! value whatever it is, and drivers let it go backwards (CUDA does). So the signals that were enqueued before take the
-//! timeline back again, one after the other, and what waits behind them would wait for ever. A thread raises it again
-//! until all that was enqueued has run.
+//! The host raises the timeline to the greatest value that a stream waits for. Signals enqueued earlier on streams then
+//! set the timeline to smaller values (CUDA allows that), and waits behind them would block forever. A thread therefore
+//! raises the timeline repeatedly until all enqueued work has completed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use crate::bridge::{Side, release};
 use crate::error::Result;
 use crate::sync::{Mutex, lock, sleep};
 
-/// What keeps a failed timeline where it was raised to.
+/// Thread that keeps a failed timeline raised.
 #[derive(Debug, Default)]
 pub(super) struct Raiser {
     state: Mutex<State>,
@@ -24,23 +23,24 @@ pub(super) struct Raiser {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The streams that the thread has not asked yet, one bit a slot.
+    /// Streams not queried yet, one bit for each slot.
     streams: u64,
     running: bool,
 }
 
-/// The pauses between two looks: they double while nothing happens.
+/// Shortest pause between two queries; pauses double while nothing changes.
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(4);
 
 impl Raiser {
-    /// Raises the failed timeline, and keeps it there until each of `streams` was seen idle, the device is closed or the
+    /// Raises the failed timeline and keeps it raised until all `streams` are idle, the device is closed or the
     /// exporter fails.
     ///
     /// # Errors
-    /// What the exporter answers; [`ErrorKind::System`](crate::ErrorKind::System) if the process may have no more threads.
-    pub(super) fn let_go(self: &Arc<Self>, side: &Arc<Side>, device: &DeviceInner, streams: u64) -> Result<()> {
-        side.let_go()?;
+    /// Errors of the exporter; [`ErrorKind::System`](crate::ErrorKind::System) if the process cannot start another
+    /// thread.
+    pub(super) fn start(self: &Arc<Self>, side: &Arc<Side>, device: &DeviceInner, streams: u64) -> Result<()> {
+        side.release_waits()?;
         let mut state = lock(&self.state);
         state.streams |= streams;
         if state.running || state.streams == 0 {
@@ -48,9 +48,9 @@ impl Raiser {
         }
         let (this, side) = (self.clone(), side.clone());
         let (lifetimes, raw) = (device.lifetimes.clone(), device.raw.clone());
-        device.lifetimes.raisers.spawn("gpu-interop let go", move || {
+        device.lifetimes.raisers.spawn("gpu-interop raiser", move || {
             this.run(&side, &lifetimes, &*raw);
-            // Its destructor is the application's, and may close the device, which waits for this thread.
+            // The destructor is application code and may close the device, which waits for this thread.
             without_driver_calls(move || release(side));
         })?;
         state.running = true;
@@ -62,9 +62,9 @@ impl Raiser {
         let mut pause = SHORTEST;
         loop {
             streams |= std::mem::take(&mut lock(&self.state).streams);
-            // Asked before the timeline is raised: those that are idle take it back no more.
+            // Queried before the timeline is raised: idle streams no longer lower it.
             streams = lifetimes.busy(device, streams);
-            let raised = side.let_go();
+            let raised = side.release_waits();
             let mut state = lock(&self.state);
             match raised {
                 Ok(_) if streams | state.streams == 0 => {
@@ -73,8 +73,8 @@ impl Raiser {
                 }
                 Ok(raised) => pause = if raised { SHORTEST } else { (pause * 2).min(LONGEST) },
                 Err(error) => {
-                    tracing::error!(%error, "streams that wait for a failed timeline could not be let go");
-                    // For whoever abandons the timeline once more.
+                    tracing::error!(%error, "streams blocked on a failed timeline could not be released");
+                    // For the next call of `start`.
                     *state = State { streams: streams | state.streams, running: false };
                     return;
                 }

@@ -1,4 +1,4 @@
-//! What a bridge has been told and has not done yet.
+//! Pending requests of a bridge.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use crate::error::{Error, ErrorKind};
 use crate::object::StreamFaults;
 use crate::timeline::ExporterTimeline;
 
-/// Something for the bridge to carry.
+/// A value to transfer between a stream and a timeline.
 #[derive(Debug)]
-pub(crate) enum Order {
-    /// Reach the ticket once the timeline has reached `value`: a stream waits for it.
+pub(crate) enum Request {
+    /// Signal the ticket, for which a stream waits, once the timeline has reached `value`.
     Wait { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults> },
-    /// Raise the timeline to `value` once a stream has reached the ticket. `told`: somebody will say so.
-    Signal { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, told: bool },
+    /// Raise the timeline to `value` once a stream has signalled the ticket. `notified`: a host function wakes the
+    /// bridge.
+    Signal { side: Arc<Side>, value: u64, ticket: Ticket, faults: Arc<StreamFaults>, notified: bool },
 }
 
 #[derive(Debug)]
@@ -30,35 +31,35 @@ struct Signal {
     value: u64,
     ticket: Ticket,
     faults: Arc<StreamFaults>,
-    told: bool,
-    /// The ticket is.
+    notified: bool,
+    /// The stream has signalled the ticket.
     reached: bool,
 }
 
-/// The waits for one timeline.
+/// Waits for one timeline.
 #[derive(Debug)]
 struct Group {
     side: Arc<Side>,
     waits: Vec<Wait>,
 }
 
-/// Everything outstanding.
+/// All pending requests.
 #[derive(Debug, Default)]
-pub(super) struct Outstanding {
+pub(super) struct Pending {
     groups: Vec<Group>,
-    /// In the order in which they were enqueued.
+    /// In enqueue order.
     signals: Vec<Signal>,
-    /// Whatever waits is let go.
+    /// All waits are released.
     cancelled: bool,
 }
 
-impl Outstanding {
-    pub(super) fn add(&mut self, order: Order) {
-        match order {
-            Order::Signal { side, value, ticket, faults, told } => {
-                self.signals.push(Signal { side, value, ticket, faults, told, reached: false });
+impl Pending {
+    pub(super) fn add(&mut self, request: Request) {
+        match request {
+            Request::Signal { side, value, ticket, faults, notified } => {
+                self.signals.push(Signal { side, value, ticket, faults, notified, reached: false });
             }
-            Order::Wait { side, value, ticket, faults } => {
+            Request::Wait { side, value, ticket, faults } => {
                 let wait = Wait { value, ticket, faults };
                 match self.groups.iter_mut().find(|group| Arc::ptr_eq(&group.side, &side)) {
                     Some(group) => group.waits.push(wait),
@@ -72,35 +73,35 @@ impl Outstanding {
         self.groups.is_empty() && self.signals.is_empty()
     }
 
-    /// Whether a word must be looked at, because nobody says when a stream writes it.
+    /// Whether a word must be polled, because its stream does not wake the bridge.
     pub(super) fn is_polled(&self) -> bool {
-        self.signals.iter().any(|signal| !signal.told)
+        self.signals.iter().any(|signal| !signal.notified)
     }
 
-    /// Whether there is a process that may end unnoticed.
+    /// Whether a process must be watched.
     pub(super) fn is_watched(&self) -> bool {
         self.groups.iter().any(|group| group.side.is_watched())
     }
 
-    /// Carries what can be carried now; whether that was anything.
+    /// Completes the requests that are ready; returns whether there were any.
     pub(super) fn settle(&mut self, words: &Words) -> bool {
-        // Signals first: a wait may be for one of them.
+        // Signals first: a wait may depend on one of them.
         let signalled = self.settle_signals(words);
         self.settle_waits(words) || signalled
     }
 
     fn settle_signals(&mut self, words: &Words) -> bool {
         let before = self.signals.len();
-        // The last first: a stream writes its words in order, so whoever has seen one finds those before. The other way about
-        // a later signal might be carried before an earlier one, and overtake it.
+        // Newest first: a stream writes its words in order, so once one is observed the earlier ones are, too. In the
+        // other direction a later signal could be transferred before an earlier one and overtake it.
         self.signals.iter_mut().rev().for_each(|signal| signal.reached = signal.ticket.is_reached());
         for signal in self.signals.extract_if(.., |signal| signal.reached) {
-            // Asked after the word was read.
-            if !words.are_worthless() {
+            // Checked after the word was read.
+            if !words.discards_signals() {
                 match signal.side.raise(signal.value) {
                     Ok(true) => {}
                     Ok(false) => signal.faults.report(overtaken(signal.value)),
-                    // The timeline has failed, now or before.
+                    // The timeline failed now or before.
                     Err(error) => signal.faults.report_timeline(&signal.side, &error),
                 }
             }
@@ -111,7 +112,7 @@ impl Outstanding {
             for signal in self.signals.drain(..) {
                 signal.side.fail(error);
                 signal.faults.report_timeline(&signal.side, error);
-                // Nobody knows what a lost device still writes.
+                // A lost device may still write the word.
                 words.retire(signal.ticket);
                 release(signal.side);
             }
@@ -122,13 +123,13 @@ impl Outstanding {
     fn settle_waits(&mut self, words: &Words) -> bool {
         let mut settled = false;
         for group in &mut self.groups {
-            let value = group.side.look();
+            let value = group.side.value();
             let is_over = |wait: &mut Wait| self.cancelled || value.as_ref().map_or(true, |value| *value >= wait.value);
             for wait in group.waits.extract_if(.., is_over) {
                 match &value {
                     Ok(value) if *value >= wait.value => {}
                     Ok(_) => {
-                        words.become_worthless();
+                        words.discard_signals();
                         wait.faults.report(closed());
                     }
                     Err(error) => wait.faults.report_timeline(&group.side, error),
@@ -142,20 +143,20 @@ impl Outstanding {
         settled
     }
 
-    /// Fails the timelines whose process has ended.
-    pub(super) fn look_after_processes(&self) {
+    /// Fails the timelines whose watched process has ended.
+    pub(super) fn check_processes(&self) {
         for group in &self.groups {
-            group.side.look_after_process();
+            group.side.check_process();
         }
     }
 
-    /// From now on everything that waits is let go, with an error. What streams have signalled before is carried, and
-    /// nothing after: what they do without their data is worth nothing, nor is what streams do that wait for them by events.
+    /// Releases all current and later waits with an error. Signals completed before are transferred; later ones are
+    /// discarded, because the released streams, and streams that wait for them by events, run without their data.
     pub(super) fn cancel(&mut self) {
         self.cancelled = true;
     }
 
-    /// Each timeline with the smallest value that somebody waits for.
+    /// Each timeline with the smallest value that is waited for.
     pub(super) fn wanted(&self) -> Vec<(&dyn ExporterTimeline, u64)> {
         let smallest = |group: &Group| group.waits.iter().map(|wait| wait.value).min();
         self.groups.iter().filter_map(|group| Some((&*group.side.exporter, smallest(group)?))).collect()
@@ -163,8 +164,8 @@ impl Outstanding {
 }
 
 fn overtaken(value: u64) -> Error {
-    let message = "the timeline was as far already when the stream came to raise it: whoever waits for this value went on too \
-                   early; use one timeline a direction";
+    let message = "the timeline had passed this value before the stream signalled it, so waits for the value ended too \
+                   early; use one timeline for each direction";
     Error::new(ErrorKind::Overtaken, "Stream::signal_timeline", message).with_context("value", value)
 }
 

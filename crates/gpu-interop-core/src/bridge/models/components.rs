@@ -1,4 +1,4 @@
-//! Parts of the bridge that are shared without its thread.
+//! Components of the bridge that threads share without its worker.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use loom::thread;
 
 use super::exporter::Mock;
 use super::{Exporter, Item, Memory, check};
-use crate::bridge::outstanding::{Order, Outstanding};
+use crate::bridge::pending::{Pending, Request};
 use crate::bridge::side::Side;
 use crate::bridge::words::{Ticket, Words};
 use crate::error::{Error, ErrorKind};
 use crate::object::StreamFaults;
 use crate::timeline::ExporterTimeline;
 
-/// Words that are taken and put back at the same time are nobody else's meanwhile, and only grow.
+/// Words taken and returned concurrently have one user at a time, and only grow.
 #[test]
 fn words_have_one_user_at_a_time() {
     check(3, || {
@@ -21,7 +21,7 @@ fn words_have_one_user_at_a_time() {
         let user = |words: &Words| {
             for _ in 0..2 {
                 let ticket = words.take(|| Ok(Memory::new(1).signal_memory())).expect("a word");
-                assert!(!ticket.is_reached(), "somebody else's ticket");
+                assert!(!ticket.is_reached(), "the ticket of another user");
                 ticket.reach();
                 words.put(ticket);
             }
@@ -34,10 +34,10 @@ fn words_have_one_user_at_a_time() {
     });
 }
 
-/// Two bridges of a device: one lets a stream go because the device is closed, the other carries what streams signal. A word
-/// that was written behind the wait is worth nothing, also if another stream wrote it, after an event.
+/// Two bridges of a device: one releases a wait because the device is closed, the other transfers signals. A signal
+/// behind the released wait is discarded, also if another stream made it after an event.
 #[test]
-fn nothing_is_carried_behind_what_cancelling_lets_go() {
+fn signals_behind_a_cancelled_wait_are_discarded() {
     check(3, || {
         let (words, memory) = (Arc::new(Words::default()), Memory::new(2));
         let take = || words.take(|| Ok(memory.signal_memory())).expect("a word");
@@ -45,16 +45,16 @@ fn nothing_is_carried_behind_what_cancelling_lets_go() {
         let item = |ticket: &Ticket| Item { word: memory.word(ticket.ptr()), number: ticket.number() };
         let (wait, signal) = (item(&waited), item(&written));
         let [waited_for, signalled] = [Exporter::new().timeline(), Exporter::new().timeline()];
-        let order = |timeline: &Arc<Mock>| (Arc::new(Side::new(timeline.clone())), Arc::<StreamFaults>::default());
-        let (mut first, mut second) = (Outstanding::default(), Outstanding::default());
-        let (side, faults) = order(&waited_for);
-        first.add(Order::Wait { side, value: 1, ticket: waited, faults });
-        let (side, faults) = order(&signalled);
-        second.add(Order::Signal { side, value: 1, ticket: written, faults, told: false });
+        let request = |timeline: &Arc<Mock>| (Arc::new(Side::new(timeline.clone())), Arc::<StreamFaults>::default());
+        let (mut first, mut second) = (Pending::default(), Pending::default());
+        let (side, faults) = request(&waited_for);
+        first.add(Request::Wait { side, value: 1, ticket: waited, faults });
+        let (side, faults) = request(&signalled);
+        second.add(Request::Signal { side, value: 1, ticket: written, faults, notified: false });
         let shared = words.clone();
         let thread = thread::spawn(move || {
             first.cancel();
-            assert!(first.settle(&shared), "the stream is not let go");
+            assert!(first.settle(&shared), "the wait is not released");
             // The stream.
             wait.wait();
             signal.write();
@@ -67,18 +67,18 @@ fn nothing_is_carried_behind_what_cancelling_lets_go() {
     });
 }
 
-/// A native wait is refused, or the timeline is raised far enough for it.
+/// A native wait concurrent with the release fails, or the timeline is raised to its value.
 #[test]
-fn a_wait_beside_letting_go_is_refused_or_covered() {
+fn a_wait_concurrent_with_the_release_fails_or_is_covered() {
     check(3, || {
         let mock = Exporter::new().timeline();
         let side = Arc::new(Side::new(mock.clone()));
         let failing = side.clone();
         let thread = thread::spawn(move || {
             failing.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", "nobody signals it"));
-            failing.let_go().expect("raises it");
+            failing.release_waits().expect("raises it");
         });
-        // The second finds noted what another has noted, or not.
+        // The second observes the value recorded by the first, or does not.
         let streams = [1, 2].map(|value| {
             let side = side.clone();
             thread::spawn(move || if side.begin_wait(value).is_ok() { value } else { 0 })

@@ -1,4 +1,4 @@
-//! The thread's beginning and end, and those of what it serves.
+//! Start and end of the thread, its timelines and its requests.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Device, Exporter, check};
 use crate::error::{Error, ErrorKind};
 use crate::timeline::ExporterTimeline;
 
-/// The thread ends while another timeline joins, or starts again for it.
+/// The thread ends while another timeline joins, or restarts for it.
 #[test]
 fn a_timeline_leaves_while_another_joins() {
     check(2, || {
@@ -28,9 +28,9 @@ fn a_timeline_leaves_while_another_joins() {
     });
 }
 
-/// A timeline may go before what was ordered for it is carried.
+/// A timeline may be dropped before its requests have completed.
 #[test]
-fn orders_outlive_their_timeline() {
+fn requests_outlive_their_timeline() {
     check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(2);
@@ -52,7 +52,7 @@ fn orders_outlive_their_timeline() {
 }
 
 #[test]
-fn cancelling_lets_waiting_streams_go() {
+fn cancelling_releases_waits() {
     check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(1);
@@ -70,9 +70,9 @@ fn cancelling_lets_waiting_streams_go() {
     });
 }
 
-/// The words that streams may still write are nobody else's then.
+/// Words that streams may still write are not reused.
 #[test]
-fn abandoning_ends_the_thread_whatever_is_outstanding() {
+fn abandoning_ends_the_thread_with_requests_pending() {
     check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(1);
@@ -89,9 +89,9 @@ fn abandoning_ends_the_thread_whatever_is_outstanding() {
     });
 }
 
-/// A failed timeline lets its streams go, whatever the bridge is doing.
+/// A failed timeline releases its waits in every state of the bridge.
 #[test]
-fn a_failure_lets_waiting_streams_go() {
+fn a_failure_releases_waits() {
     check(3, || {
         let exporter = Exporter::new();
         let device = Arc::new(Device::new(2));
@@ -100,7 +100,7 @@ fn a_failure_lets_waiting_streams_go() {
         let renderer = thread::spawn(move || mock.signal(1).expect("signals"));
         let (item, faults) = device.wait(&failing, 1);
         let (unharmed, no_faults) = device.wait(&other, 1);
-        failing.side.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", "nobody signals it"));
+        failing.side.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", "no signal will come"));
         failing.bridge.wake();
         item.wait();
         assert_eq!(faults.take().expect_err("the value was not reached").kind(), ErrorKind::Cancelled);
@@ -112,9 +112,9 @@ fn a_failure_lets_waiting_streams_go() {
     });
 }
 
-/// Closing sees the thread end only after it has let go of everything.
+/// The thread counts as ended only after it has dropped all references.
 #[test]
-fn a_thread_at_rest_holds_no_timeline() {
+fn an_ended_thread_holds_no_timeline() {
     check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(1);
@@ -126,7 +126,7 @@ fn a_thread_at_rest_holds_no_timeline() {
         device.close();
         assert_eq!(Arc::strong_count(&side), 1);
         let mocks = Arc::strong_count(&exporter) - 1;
-        assert_eq!(mocks, 1, "the waiter is still there");
+        assert_eq!(mocks, 1, "the waiter still exists");
         item.wait();
     });
 }

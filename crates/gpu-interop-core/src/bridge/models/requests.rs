@@ -1,4 +1,4 @@
-//! Orders that are carried, whenever they come.
+//! Transfer of requests, in every interleaving.
 
 use std::sync::Arc;
 
@@ -40,9 +40,9 @@ fn a_written_word_becomes_a_signal() {
     });
 }
 
-/// Whatever the bridge sees when, it never carries the second before the first.
+/// The bridge never transfers the second signal before the first.
 #[test]
-fn signals_of_one_stream_are_carried_in_their_order() {
+fn signals_of_one_stream_are_transferred_in_order() {
     check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(2);
@@ -59,7 +59,7 @@ fn signals_of_one_stream_are_carried_in_their_order() {
     });
 }
 
-/// Nobody looks at the word by himself: the function's wake-up must not get lost.
+/// The word is not polled: the function's wake-up must not get lost.
 #[test]
 fn a_host_function_becomes_a_signal() {
     check(3, || {
@@ -75,9 +75,9 @@ fn a_host_function_becomes_a_signal() {
     });
 }
 
-/// The bridge parks, goes to wait for the exporter, or waits for it already when the second order comes.
+/// The second request arrives while the bridge parks, begins to wait for the exporter, or waits for it.
 #[test]
-fn an_order_comes_while_another_waits() {
+fn a_request_arrives_while_another_waits() {
     check(3, || {
         let exporter = Exporter::new();
         let device = Arc::new(Device::new(2));
@@ -93,9 +93,9 @@ fn an_order_comes_while_another_waits() {
     });
 }
 
-/// What the exporter wrote before it signalled is there for the stream, and what the stream wrote for the exporter.
+/// Writes of the exporter before its signal are visible to the stream, and those of the stream to the exporter.
 #[test]
-fn data_is_there_when_the_value_is() {
+fn data_is_visible_once_the_value_is() {
     check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(1);
@@ -103,7 +103,7 @@ fn data_is_there_when_the_value_is() {
         let data = Arc::new(UnsafeCell::new(0));
         let (mock, shared) = (timeline.mock.clone(), data.clone());
         let renderer = thread::spawn(move || {
-            // SAFETY: loom reports whoever else accesses this now.
+            // SAFETY: loom reports concurrent accesses.
             shared.with_mut(|data| unsafe { *data = 1 });
             mock.signal(1).expect("signals");
             mock.wait_for(2);
@@ -121,9 +121,9 @@ fn data_is_there_when_the_value_is() {
     });
 }
 
-/// One timeline's stream waits for what the other's signals, and both go over one thread.
+/// A stream waits for one timeline and then signals another, both over one thread.
 #[test]
-fn two_timelines_take_turns_on_one_thread() {
+fn one_thread_serves_two_dependent_timelines() {
     check(3, || {
         let exporter = Exporter::new();
         let device = Device::new(2);
