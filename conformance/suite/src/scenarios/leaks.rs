@@ -1,38 +1,36 @@
-//! Nothing grows.
+//! Leak checks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gpu_interop::Feature;
-
-use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::device_memory::DeviceMemory;
+use crate::leak_check::{ResourceSnapshot, leak_check};
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "accounting.10000_cycles", Any,
-        "10,000 cycles of import, map, verify, close leave descriptors and mappings equal and memory within 4 MiB.",
-        ten_thousand_cycles [alone], within 120 s;
-    "accounting.device_memory", Any,
-        "1,000 allocations of the exporter are imported, mapped, read and closed: the device's free memory comes back.",
-        device_memory [alone], within 120 s,
-        mirrors "hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterGetLevel";
-    "accounting.streams", None, "1,000 streams come and go: descriptors, mappings and memory stay.", streams;
-    "accounting.events", None, "200,000 events come and go: descriptors, mappings and memory stay.", events;
+    "leak.10000_cycles", Any,
+        "10,000 cycles of import, map, verify and close leave descriptors and mappings equal and memory within 4 MiB.",
+        ten_thousand_cycles, alias("accounting.10000_cycles"), alone, within(120);
+    "leak.device_memory", Any,
+        "1,000 exported allocations are imported, mapped, read and closed; the device's free memory is as before.",
+        device_memory, alias("accounting.device_memory"), needs [driver FreeMemory], alone, within(120),
+        mirrors("hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterGetLevel");
+    "leak.streams", None, "1,000 streams, created, used and closed, leave descriptors, mappings and memory as before.",
+        streams, alias("accounting.streams"), needs [HostFunctions];
+    "leak.events", None, "200,000 events, created, recorded and closed, leave descriptors, mappings and memory as before.",
+        events, alias("accounting.events");
 }
 
 fn ten_thousand_cycles(context: &Context) -> Verdict {
     const SIZE: usize = 4096;
-    let buffer = context.buffer(SIZE as u64)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, SIZE))?;
-    let stream = context.device().create_stream()?;
+    let (buffer, pattern) = (context.written(SIZE)?, context.pattern());
+    let stream = context.stream()?;
     let mut found = vec![0; SIZE];
     let mut cycle = |number: u32| -> Verdict {
-        let memory = context.device().import_memory(buffer.import_request()?)?;
+        let memory = context.import_memory(&*buffer)?;
         let mapped = memory.map_buffer(0..SIZE as u64)?;
         found.fill(0);
         stream.read(&mapped, &mut found)?;
@@ -41,9 +39,9 @@ fn ten_thousand_cycles(context: &Context) -> Verdict {
         Ok(memory.close()?)
     };
     (0..1000).try_for_each(&mut cycle)?;
-    let before = Holdings::now()?;
+    let before = ResourceSnapshot::take()?;
     (0..10_000).try_for_each(&mut cycle)?;
-    let after = Holdings::now()?;
+    let after = ResourceSnapshot::take()?;
     // Equal, without any slack: nothing here starts a thread or grows a heap.
     ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
     ensure_eq!(after.mappings, before.mappings, "mapped regions");
@@ -56,13 +54,13 @@ fn device_memory(context: &Context) -> Verdict {
     const SIZE: u64 = 1 << 20;
     const READ: usize = 256;
     let memory = DeviceMemory::of(context)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (mut pattern, mut found) = (context.pattern(), vec![0; READ]);
     memory.comes_back(1000, |number| {
         // New memory each time: an import alone takes none of the device's.
         let buffer = context.buffer(SIZE)?;
         buffer.write(SIZE - READ as u64, &pattern.bytes(0, READ))?;
-        let memory = context.device().import_memory(buffer.import_request()?)?;
+        let memory = context.import_memory(&*buffer)?;
         let mapped = memory.map_buffer(0..SIZE)?;
         stream.read(mapped.slice(SIZE - READ as u64..)?, &mut found)?;
         pattern.verify(0, &found, &format!("cycle {number}"))?;
@@ -73,11 +71,10 @@ fn device_memory(context: &Context) -> Verdict {
 }
 
 fn streams(context: &Context) -> Verdict {
-    context.need_feature(Feature::HostFunctions)?;
     let ran = Arc::new(AtomicU32::new(0));
     let mut expected = 0;
-    Holdings::unchanged_by(1000, |_| {
-        let stream = context.device().create_stream()?;
+    leak_check(1000, |_| {
+        let stream = context.stream()?;
         let counter = ran.clone();
         stream.launch_host_function(move || {
             counter.fetch_add(1, Ordering::SeqCst);
@@ -90,13 +87,13 @@ fn streams(context: &Context) -> Verdict {
 }
 
 fn events(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.synchronize()?;
-    // So many that a leak of a few dozen bytes each shows in resident memory.
-    Holdings::unchanged_by(200_000, |number| {
+    // Enough cycles to detect a leak of a few dozen bytes each in resident memory.
+    leak_check(200_000, |number| {
         let event = context.device().create_event()?;
         stream.record(&event)?;
-        // A stream that lags behind may hold a record for each; that is no leak.
+        // A lagging stream may hold a record for each event; that is no leak.
         if number % 500 == 0 { Ok(stream.synchronize()?) } else { Ok(()) }
     })
 }

@@ -1,4 +1,4 @@
-//! What this process holds: handles, views of file mappings, memory.
+//! Resources of this process: handles, views of file mappings, memory.
 
 use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
 
@@ -12,10 +12,10 @@ use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORY
 use windows_sys::Win32::System::Threading::{GetCurrentProcessId, GetProcessHandleCount};
 
 use super::objects::current_process;
-use crate::accounting::Holdings;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::Verdict;
 
-/// What a function answered that says whether it worked.
+/// The result of a function that reports failure by 0.
 fn worked(answer: i32) -> Verdict {
     if answer == 0 { Err(std::io::Error::last_os_error().into()) } else { Ok(()) }
 }
@@ -25,18 +25,18 @@ fn length<T>() -> u32 {
     u32::try_from(size_of::<T>()).unwrap_or(u32::MAX)
 }
 
-/// What this process holds now.
-pub(crate) fn holdings() -> Verdict<Holdings> {
+/// Counts the resources of this process.
+pub(crate) fn resources() -> Verdict<ResourceSnapshot> {
     let process = current_process();
     let handles = handles_of(process)?.unwrap_or_else(open_handles);
     let mut memory = PROCESS_MEMORY_COUNTERS::default();
     let length = length::<PROCESS_MEMORY_COUNTERS>();
     // SAFETY: the process is this one; the struct is as long as is said.
     worked(unsafe { GetProcessMemoryInfo(process.as_raw_handle(), &raw mut memory, length) })?;
-    Ok(Holdings { descriptors: handles, mappings: views(), resident: memory.WorkingSetSize as u64 })
+    Ok(ResourceSnapshot { descriptors: handles, mappings: views(), resident: memory.WorkingSetSize as u64 })
 }
 
-/// Behind so many free numbers no more handles are looked for. Handles get the lowest multiple of 4 that is free.
+/// The search for handles ends after this many free numbers. Handles get the lowest free multiple of 4.
 const GAP: usize = 512;
 
 /// How many handles this process has open, found by asking about each number.
@@ -56,7 +56,7 @@ fn open_handles() -> usize {
     count
 }
 
-/// How many handles a process has open; `None` where the system does not count them: Wine 8 always answers 0.
+/// The number of open handles of a process; `None` where the system does not count them: Wine 8 always returns 0.
 pub(super) fn handles_of(process: BorrowedHandle<'_>) -> Verdict<Option<usize>> {
     let mut handles = 0;
     // SAFETY: the pointer is valid for the call, and the process's handle is open.
@@ -84,7 +84,7 @@ fn views() -> usize {
     }
 }
 
-/// How many threads this process has.
+/// The number of threads of this process.
 pub(crate) fn threads() -> Verdict<usize> {
     // SAFETY: no pointers.
     let snapshot = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) };

@@ -1,26 +1,28 @@
-//! Nothing grows.
+//! Leak checks.
 
 use std::time::Duration;
 
 use gpu_interop::nvsci::{BufferAttributeList, MemSync, SyncOptions};
 
 use super::Rig;
-use crate::accounting::Holdings;
 use crate::context::Context;
+use crate::leak_check::leak_check;
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.10000_cycles", None,
-        "10,000 cycles of lists, reconciliation, buffer, duplicate, import, object, signal and wait leave descriptors, \
-         mappings and memory as they were.", ten_thousand_cycles [alone], within 240 s;
+        "10,000 cycles of attribute lists, reconciliation, buffer, duplicate, import, signal and wait leave descriptors, \
+         mappings and memory as before.",
+        ten_thousand_cycles, alone, within(240);
 }
 
 fn ten_thousand_cycles(context: &Context) -> Verdict {
     let rig = Rig::open(context)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut cpu = rig.syncs.cpu_wait_context()?;
-    Holdings::unchanged_by(10_000, |number| {
+    leak_check(10_000, |number| {
         let (one, other) = (rig.list(&rig.shared(4096))?, rig.list(&rig.shared(4096))?);
         let buffer = BufferAttributeList::reconcile(&[&one, &other])?.allocate()?;
         let duplicate = buffer.read_only()?;

@@ -1,7 +1,7 @@
-//! A thread of the application that records a graph by the driver's own functions, as PyTorch does. Unlike
-//! [`Device::record`](gpu_interop::Device::record), it may do so in a mode that minds what other threads call.
+//! A thread of the application that captures a stream by the driver's own functions, as PyTorch does. Unlike
+//! [`Device::record`](gpu_interop::Device::record), it may use a capture mode that restricts the calls of other threads.
 //!
-//! All of it that is unsafe is in here. The functions are of the very file that the backend under test has loaded.
+//! All its unsafe code is in this file. The functions are those of the file that the backend under test has loaded.
 
 use std::ffi::c_int;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,10 +10,11 @@ use std::thread::JoinHandle;
 use gpu_interop::MappedBuffer;
 use libloading::{Library, Symbol};
 
+use crate::backend_under_test::DriverApi;
 use crate::context::{Context, PATIENCE};
 use crate::outcome::{Stop, Verdict};
 
-/// The numbers of both vendors.
+/// The capture modes, with the numbers of both vendors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Global = 0,
@@ -39,7 +40,7 @@ impl Names {
     }
 }
 
-/// What the recording thread needs.
+/// The driver's functions.
 struct Api {
     library: Library,
     names: Names,
@@ -54,7 +55,7 @@ impl Api {
 
     /// Makes the device current on this thread, for the thread's life.
     fn enter(&self, ordinal: usize) -> Verdict {
-        let ordinal = c_int::try_from(ordinal).map_err(|error| Stop::Failed(error.to_string()))?;
+        let ordinal = c_int::try_from(ordinal)?;
         if self.names.0 == 1 {
             let set: Symbol<'_, Function<c_int>> = self.symbol(["", "hipSetDevice"])?;
             // SAFETY: takes a number.
@@ -93,27 +94,26 @@ impl Api {
 fn check(operation: &str, code: u32) -> Verdict {
     match code {
         0 => Ok(()),
-        code => Err(Stop::Failed(format!("the application's own {operation} answers {code}"))),
+        code => Err(Stop::Failed(format!("the application's own {operation} failed with {code}"))),
     }
 }
 
 fn api(context: &Context) -> Verdict<Api> {
     let backend = context.device().backend();
-    let names = match backend.name.as_str() {
-        "cuda" => Names(0),
-        "hip" => Names(1),
-        other => return Err(Stop::Unsupported(format!("the backend {other} has no driver that records graphs"))),
+    let names = match context.driver_api()? {
+        DriverApi::Cuda => Names(0),
+        DriverApi::Hip => Names(1),
     };
     let file = backend.library.as_deref().ok_or_else(|| Stop::Failed("the backend names no library".into()))?;
     // SAFETY: loaded already, so nothing of it runs.
-    let library = unsafe { Library::new(file) }.map_err(|error| Stop::Failed(error.to_string()))?;
+    let library = unsafe { Library::new(file) }?;
     Ok(Api { library, names })
 }
 
-/// Checks that the calling thread has the mode that threads begin with: what the library changes it restores.
+/// Checks that the library has restored the calling thread's initial capture mode.
 ///
 /// # Errors
-/// That it has another.
+/// If the mode is another.
 pub(crate) fn check_own_mode(context: &Context) -> Verdict {
     match api(context)?.mode()? {
         0 => Ok(()),
@@ -121,40 +121,40 @@ pub(crate) fn check_own_mode(context: &Context) -> Verdict {
     }
 }
 
-/// The recording thread, until [`Recording::finish`].
+/// The capturing thread, until [`Capture::finish`].
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub(crate) struct Capture {
     end: Sender<()>,
     thread: JoinHandle<Verdict>,
 }
 
-impl Recording {
-    /// Starts the thread, and returns once it records a fill of `target`, which must live until [`Recording::finish`].
+impl Capture {
+    /// Starts the thread, and returns once it has captured a fill of `target`, which must live until [`Capture::finish`].
     ///
     /// # Errors
-    /// What the driver answers; [`Stop::Unsupported`] for a backend without a driver.
+    /// The driver's error; [`Stop::Unsupported`] for a backend without a known driver.
     pub(crate) fn start(context: &Context, mode: Mode, target: &MappedBuffer, value: u8) -> Verdict<Self> {
         let (api, ordinal) = (api(context)?, context.ordinal());
-        let size = usize::try_from(target.size()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let size = usize::try_from(target.size())?;
         let fill = Fill { address: target.as_raw().get(), value, size };
         let (begun, started) = channel();
         let (end, ended) = channel();
         let run = move || record(&api, ordinal, mode, fill, &begun, &ended);
-        let thread = std::thread::Builder::new().name("recording".into()).spawn(run)?;
+        let thread = std::thread::Builder::new().name("capture".into()).spawn(run)?;
         match started.recv_timeout(PATIENCE) {
             Ok(()) => Ok(Self { end, thread }),
             // It has ended, or is about to.
             Err(RecvTimeoutError::Disconnected) => {
                 Err(join(thread).err().unwrap_or_else(|| Stop::Failed("nothing began".into())))
             }
-            Err(RecvTimeoutError::Timeout) => Err(Stop::Failed("the recording did not begin in time".into())),
+            Err(RecvTimeoutError::Timeout) => Err(Stop::Failed("the capture did not begin in time".into())),
         }
     }
 
-    /// Ends the recording, and launches the graph.
+    /// Ends the capture, and launches the graph.
     ///
     /// # Errors
-    /// If the recording was disturbed: what the driver answers.
+    /// If the capture was invalidated: the driver's error.
     pub(crate) fn finish(self) -> Verdict {
         // It may have failed before.
         let _ = self.end.send(());
@@ -163,10 +163,10 @@ impl Recording {
 }
 
 fn join(thread: JoinHandle<Verdict>) -> Verdict {
-    thread.join().unwrap_or_else(|_| Err(Stop::Failed("the recording thread panicked".into())))
+    thread.join().unwrap_or_else(|_| Err(Stop::Failed("the capturing thread panicked".into())))
 }
 
-/// What is recorded.
+/// The captured fill.
 #[derive(Debug, Clone, Copy)]
 struct Fill {
     address: u64,
@@ -196,7 +196,7 @@ fn record(api: &Api, ordinal: usize, mode: Mode, fill: Fill, begun: &Sender<()>,
         check("fill", memset(fill.address, fill.value, fill.size, stream))?;
         let _ = begun.send(());
         if end.recv().is_err() {
-            // `Recording` was dropped, so the range may be unmapped: nothing is launched.
+            // `Capture` was dropped, so the range may be unmapped: nothing is launched.
             check("end of a capture", finish(stream, &raw mut graph))?;
             check("end of a graph", end_graph(graph))?;
             return check("end of a stream", destroy(stream));

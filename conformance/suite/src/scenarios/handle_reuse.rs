@@ -1,38 +1,37 @@
-//! Imports on several threads, while others open and close handles of their own all the time: who closes a number that he
-//! does not own closes one of theirs.
+//! Handle reuse: imports on several threads beside threads that open and close handles. A stray close hits a recycled handle.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use super::threads::join;
 use crate::ensure;
+use crate::gate::join;
 use crate::outcome::Verdict;
 
 const DURATION: Duration = Duration::from_millis(1500);
-/// How long at most until enough has happened, on a machine that is busy with other things.
+/// The time limit until enough has happened on a busy machine.
 const AT_MOST: Duration = Duration::from_secs(15);
-/// How many handles each of the other threads has open.
+/// The number of open handles of each bystander thread.
 const WINDOW: usize = 24;
 
-/// A handle of a thread that has nothing to do with imports.
+/// A handle of a thread without imports.
 pub(super) trait Stranger {
-    /// Fails unless it is open and refers to what it did.
+    /// Fails unless the handle is open and refers to the same object.
     fn check(&self) -> Verdict;
 }
 
-/// What the threads did.
+/// The work of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) imported: AtomicU64,
     pub(super) refused: AtomicU64,
-    /// The strangers that were found as they had been left.
+    /// Intact bystanders.
     checked: AtomicU64,
 }
 
 impl Counts {
-    /// Whether enough happened to have seen something.
+    /// True if enough happened for a verdict.
     fn suffice(&self, least_checked: u64) -> bool {
         let [imported, refused, checked] =
             [&self.imported, &self.refused, &self.checked].map(|count| count.load(Ordering::Relaxed));
@@ -40,8 +39,8 @@ impl Counts {
     }
 }
 
-/// Calls each of `imports` over and over, on a thread each, beside threads that open strangers, which are marked with a
-/// number: until more than `least_checked` of these were found as they had been left, and fails if that takes too long.
+/// Repeats each of `imports` on a thread, beside threads that open bystanders marked with a number, until more than
+/// `least_checked` bystanders were found intact. Fails if that takes too long.
 pub(super) fn among<S: Stranger, I: Fn() -> Verdict + Sync>(
     opens: &[&(dyn Fn(u64) -> Verdict<S> + Sync)],
     imports: &[I],
@@ -63,7 +62,7 @@ pub(super) fn among<S: Stranger, I: Fn() -> Verdict + Sync>(
         let importers: Vec<_> = imports.iter().map(|import| scope.spawn(move || repeat(import))).collect();
         let imports: Vec<Verdict> = importers.into_iter().map(join).collect();
         stop.store(true, Ordering::Relaxed);
-        // What the strangers saw is the reason, whatever the importers then ran into.
+        // A damaged bystander is the cause of later import errors.
         strangers.into_iter().try_for_each(join)?;
         imports.into_iter().collect::<Verdict>()
     })?;
@@ -71,8 +70,7 @@ pub(super) fn among<S: Stranger, I: Fn() -> Verdict + Sync>(
     Ok(())
 }
 
-/// Another thread of the application. Counts the handles that it finds as it left them; stops everything at the first
-/// that is not.
+/// Another thread of the application. Counts intact handles; stops everything at the first damaged one.
 fn spawn<'scope, 'env, S: Stranger>(
     scope: &'scope Scope<'scope, 'env>,
     stop: &'env AtomicBool,
@@ -100,7 +98,7 @@ fn spawn<'scope, 'env, S: Stranger>(
         let ran = run();
         if ran.is_err() {
             stop.store(true, Ordering::Relaxed);
-            // One of them is not its owner's any more: closing it would be the next fault.
+            // One number has another owner now: closing it would be the next fault.
             std::mem::forget(open);
         }
         ran

@@ -1,32 +1,32 @@
-//! Nothing grows.
+//! Leak checks.
 
 use gpu_interop::d3d::d3d12::{ExportableFence, ExportableHeap, ExportableResource, HeapContents, HeapOptions};
 use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
-use gpu_interop::{MemoryHandleKind, SemaphoreHandleKind};
 
-use super::{buffer11, import, need_mutexes, open11, open12};
-use crate::accounting::Holdings;
+use super::{buffer11, import, open11, open12};
 use crate::context::{Context, PATIENCE};
+use crate::leak_check::leak_check;
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 
 scenarios! {
     "d3d.10000_cycles", None,
         "10,000 cycles of export, import, data and close of a heap, a committed resource and a fence of Direct3D 12 leave \
-         handles, mappings and memory as they were, and close nothing twice.", twelve [alone], within 240 s;
+         handles, mappings and memory as before, and close no handle twice.",
+        cycles12, needs [memory D3d12Heap, memory D3d12Resource, semaphore D3d12Fence], alone, within(240);
     "d3d.10000_cycles_11", None,
-        "The same with a buffer of Direct3D 11, its keyed mutex and a fence.", eleven [alone], within 240 s;
+        "10,000 such cycles of a Direct3D 11 buffer, its keyed mutex and a fence leave handles, mappings and memory as before.",
+        cycles11, needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11Fence, semaphore D3d11KeyedMutex,
+            semaphore D3d11KeyedMutexKmt], alone, within(240);
 }
 
-fn twelve(context: &Context) -> Verdict {
-    let kinds = [MemoryHandleKind::D3d12Heap, MemoryHandleKind::D3d12Resource];
-    context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
-    let gpu = open12(context, &kinds)?;
+fn cycles12(context: &Context) -> Verdict {
+    let gpu = open12(context)?;
     let heap = ExportableHeap::new(gpu.interop(), &HeapOptions::new(1, HeapContents::Buffers))?;
     let resource = ExportableResource::buffer(gpu.interop(), 1, ResourceFlags::empty())?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let placed = heap.place_buffer(0, 1, ResourceFlags::empty())?;
-    Holdings::unchanged_by(10_000, |number| {
+    leak_check(10_000, |number| {
         // What is exported and never imported is closed by its request.
         drop(heap.import_request()?);
         let fence = ExportableFence::new(gpu.interop(), 0)?;
@@ -48,14 +48,11 @@ fn twelve(context: &Context) -> Verdict {
     })
 }
 
-fn eleven(context: &Context) -> Verdict {
+fn cycles11(context: &Context) -> Verdict {
     let sharing = Sharing::NtHandleKeyedMutex;
-    context.need_semaphore(SemaphoreHandleKind::D3d11Fence)?;
-    let sharings = [sharing, Sharing::KmtKeyedMutex];
-    need_mutexes(context, &sharings)?;
-    let gpu = open11(context, &sharings)?;
-    let stream = context.device().create_stream()?;
-    Holdings::unchanged_by(10_000, |number| {
+    let gpu = open11(context)?;
+    let stream = context.stream()?;
+    leak_check(10_000, |number| {
         // By NT and KMT handle in turn: the second must not be closed, the first must.
         let sharing = if number % 2 == 0 { sharing } else { Sharing::KmtKeyedMutex };
         let buffer = buffer11(&gpu, 1, sharing)?;
