@@ -137,8 +137,8 @@ fn linear_memory_of_another_size_is_rejected() {
     }
     let end = (2 * 5 + 3) * 64 + 32;
     let table = [
-        (31, 4, 65536, "further apart"),
-        (64, 3, 65536, "further apart"),
+        (31, 4, 65536, "is smaller than that of the region"),
+        (64, 3, 65536, "is smaller than that of the region"),
         (64, 5, end - 1, "not have the size"),
         (u64::MAX, 4, 65536, "not have the size"),
         (64, u64::MAX, 65536, "not have the size"),

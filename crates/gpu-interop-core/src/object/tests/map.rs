@@ -142,7 +142,7 @@ fn impossible_images_are_rejected() {
                 usage: ArrayUsage::TEXTURE_GATHER,
                 ..rgba8(ArrayShape::D2Layered { width: 4, height: 4, layers: 1 })
             },
-            &["gathered", "layers: 1"],
+            &["texture gather", "layers: 1"],
         ),
         (MipmappedArrayDesc { offset: SIZE, ..square }, &["past the end", "offset: 65536", "memory size: 65536"]),
         (MipmappedArrayDesc { offset: u64::MAX, ..square }, &["offset: 18446744073709551615", "memory size: 65536"]),
@@ -174,7 +174,7 @@ fn images_reach_the_backend_as_described() {
     expected.extend((0..7).map(|level| Call::MipmappedArrayLevel { array: raw, level }));
     assert_eq!(recorder.calls(), expected);
     for level in [7, u32::MAX] {
-        let words = ["no such mip level", &format!("level: {level}"), "levels: 7"];
+        let words = ["the mip level does not exist", &format!("level: {level}"), "levels: 7"];
         assert_invalid(&recorder, "MappedMipmappedArray::level", &words, || array.level(level));
     }
     array.close().expect("close");
