@@ -74,6 +74,7 @@ mod kernel;
 mod mapping;
 mod nv_sci;
 mod object;
+mod range;
 #[doc = include_str!("rules.md")]
 pub mod rules {}
 mod semaphore_ops;
@@ -100,6 +101,7 @@ pub use object::{
     MappedBuffer, MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream, Surface,
     Texture, Timeline,
 };
+pub use range::byte_range;
 pub use semaphore_ops::{SignalParams, WaitParams};
 pub use texel::{ChannelOrder, ColorEncoding};
 pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};

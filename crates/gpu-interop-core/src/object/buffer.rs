@@ -7,10 +7,10 @@ use super::device::DeviceInner;
 use super::memory::MemoryInner;
 use super::owned::{InFlight, Owned};
 use super::resource::Resource;
-use super::validate;
 use crate::backend::{DevicePtr, RawMemory};
 use crate::error::Result;
 use crate::kernel::KernelArg;
+use crate::range::byte_range;
 
 /// A range of imported memory, mapped into the device's address space. Keeps the import alive.
 ///
@@ -112,7 +112,7 @@ impl<'a> BufferSlice<'a> {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty or past the end.
     pub fn slice(&self, range: impl RangeBounds<u64>) -> Result<Self> {
         let (offset, size) =
-            validate::range("BufferSlice::slice", range, self.size).map_err(|error| self.device.decorate(error))?;
+            byte_range("BufferSlice::slice", range, self.size).map_err(|error| self.device.decorate(error))?;
         let imported = self.imported.map(|(memory, start)| (memory, start + offset));
         Ok(Self { ptr: self.ptr.offset(offset), size, imported, ..*self })
     }

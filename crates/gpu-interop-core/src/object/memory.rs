@@ -1,5 +1,6 @@
 //! Imported memory.
 
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::array::MappedMipmappedArray;
@@ -15,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::handle::{MemoryHandle, MemoryHandleKind};
 use crate::import::MemoryImport;
 use crate::nv_sci::NvSciBufProperties;
+use crate::range::byte_range;
 
 #[derive(Debug)]
 pub(super) struct MemoryInner {
@@ -89,35 +91,29 @@ impl ExternalMemory {
         self.inner.raw
     }
 
-    /// Maps `size` bytes from `offset` as a linear buffer (`cuExternalMemoryGetMappedBuffer`).
+    /// Maps a range, in bytes, as a linear buffer (`cuExternalMemoryGetMappedBuffer`); `..` maps all of the memory.
     ///
     /// May be called several times. Overlapping ranges may be mapped at different addresses, and writes through one
     /// mapping need not be visible through another: map the whole range once, and take slices of it.
     ///
-    /// `offset` and `size` are those of a buffer of the exporter's, and so aligned as its API demands
+    /// The range must be that of a buffer of the exporter, aligned as its API requires
     /// (`VkMemoryRequirements::alignment`). The library does not know where its buffers begin. The tested drivers map
     /// other ranges correctly, too; their references do not guarantee it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty or not inside the
     /// memory; otherwise the driver's error.
-    pub fn map_buffer(&self, offset: u64, size: u64) -> Result<MappedBuffer> {
+    pub fn map_buffer(&self, range: impl RangeBounds<u64>) -> Result<MappedBuffer> {
         const OPERATION: &str = "ExternalMemory::map_buffer";
         let device = &self.inner.owned.device;
         validate::feature(OPERATION, device.raw.capabilities(), Feature::MappedBuffer)
-            .and_then(|()| validate::extent(OPERATION, offset, size, self.inner.size))
-            // SAFETY: the import is live, and the range is not empty and inside it.
-            .and_then(|()| unsafe { device.raw.map_buffer(self.inner.raw, offset, size) })
-            .map(|ptr| MappedBuffer::new(self.inner.clone(), ptr, offset, size))
+            .and_then(|()| byte_range(OPERATION, range, self.inner.size))
+            .and_then(|(offset, size)| {
+                // SAFETY: the import is live, and the range is not empty and inside it.
+                let ptr = unsafe { device.raw.map_buffer(self.inner.raw, offset, size) }?;
+                Ok(MappedBuffer::new(self.inner.clone(), ptr, offset, size))
+            })
             .map_err(|error| device.decorate(error))
-    }
-
-    /// Maps the whole memory as a linear buffer.
-    ///
-    /// # Errors
-    /// As for [`ExternalMemory::map_buffer`].
-    pub fn map_all(&self) -> Result<MappedBuffer> {
-        self.map_buffer(0, self.inner.size)
     }
 
     /// Maps an image (`cuExternalMemoryGetMappedMipmappedArray`). The only way to access images with optimal tiling.

@@ -46,10 +46,10 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
     let queue = device.create_stream().expect("stream");
     let format = ArrayFormat::new(ChannelType::Uint8, 1).expect("one channel");
     let desc = MipmappedArrayDesc::new(ArrayShape::D1 { width: 16 }, format);
-    let word = |size: u64| memory.map_buffer(0, size).expect("map");
+    let word = |size: u64| memory.map_buffer(0..size).expect("map");
     let condition = WaitCondition::GreaterOrEqual;
     match feature {
-        Feature::MappedBuffer => vec![("ExternalMemory::map_buffer", memory.map_all().err())],
+        Feature::MappedBuffer => vec![("ExternalMemory::map_buffer", memory.map_buffer(..).err())],
         Feature::MappedMipmappedArray => {
             vec![("ExternalMemory::map_mipmapped_array", memory.map_mipmapped_array(&desc).err())]
         }

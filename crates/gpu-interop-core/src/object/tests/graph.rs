@@ -13,8 +13,8 @@ use crate::semaphore_ops::SignalParams;
 
 /// Calls relevant to a test.
 fn calls(recorder: &Recorder) -> Vec<Call> {
-    let asks = |call: &Call| matches!(call, Call::QueryStream(_) | Call::CreateEvent | Call::QueryEvent(_));
-    recorder.calls().into_iter().filter(|call| !asks(call)).collect()
+    let is_query = |call: &Call| matches!(call, Call::QueryStream(_) | Call::CreateEvent | Call::QueryEvent(_));
+    recorder.calls().into_iter().filter(|call| !is_query(call)).collect()
 }
 
 fn signals_one(device: &Device, semaphore: &ExternalSemaphore, value: u64) -> Graph {
@@ -249,7 +249,7 @@ fn graphs_of_another_device_are_rejected() {
 fn the_device_is_usable_while_a_graph_is_recorded() {
     let (recorder, device) = open();
     let graph = device.record(|stream| {
-        let buffer = import(&device).map_all()?;
+        let buffer = import(&device).map_buffer(..)?;
         stream.fill(&buffer, 1)?;
         let other = device.create_stream()?;
         let unused = mapped(&device);

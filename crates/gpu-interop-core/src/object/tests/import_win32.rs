@@ -31,7 +31,7 @@ const SEMAPHORES: [OfSemaphore; 5] = [
 fn number_of(object: Option<&Win32Object>) -> HANDLE {
     match object {
         Some(Win32Object::Handle(handle)) => handle.as_raw(),
-        other => panic!("another handle came back: {other:?}"),
+        other => panic!("another handle was returned: {other:?}"),
     }
 }
 

@@ -65,7 +65,7 @@ impl Exported {
 /// Asserts that `fd` is still the open descriptor `number` of the file behind `witness`.
 #[track_caller]
 fn assert_usable(fd: BorrowedFd<'_>, witness: &OwnedFd, number: RawFd) {
-    assert_eq!(fd.as_raw_fd(), number, "the very same descriptor comes back");
+    assert_eq!(fd.as_raw_fd(), number, "the same descriptor is returned");
     let mark = format!("written at {number}");
     rustix::io::pwrite(witness, mark.as_bytes(), 64).expect("write");
     let mut found = vec![0; mark.len()];

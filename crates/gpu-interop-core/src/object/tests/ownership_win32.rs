@@ -24,7 +24,7 @@ fn memory(handle: OwnedHandle) -> MemoryImport {
 fn raw(handle: &MemoryHandle) -> HANDLE {
     match handle {
         MemoryHandle::OpaqueWin32(Win32Object::Handle(handle)) => handle.as_raw(),
-        other => panic!("another handle came back: {other:?}"),
+        other => panic!("another handle was returned: {other:?}"),
     }
 }
 
@@ -36,7 +36,7 @@ fn a_failed_import_returns_the_same_open_handle() {
     recorder.fail_next("ImportMemory", ErrorKind::ImportRejected);
     let failure = device.import_memory(memory(handle)).expect_err("injected failure");
     let request = failure.into_request();
-    assert_eq!(raw(request.handle()), number, "the very same handle comes back");
+    assert_eq!(raw(request.handle()), number, "the same handle is returned");
     assert!(is_open(number));
     device.import_memory(request).expect("it can be imported").close().expect("close");
 }

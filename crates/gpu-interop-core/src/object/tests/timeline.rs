@@ -45,6 +45,6 @@ fn bridged_timeline_on(recorder: &Recorder, device: &Device) -> (Exporter, Timel
 
 /// Calls that enqueue work or allocate, without queries.
 fn work(recorder: &Recorder) -> Vec<Call> {
-    let asks = |call: &Call| matches!(call, Call::QueryStream(_) | Call::QueryEvent(_));
-    recorder.calls().into_iter().filter(|call| !asks(call)).collect()
+    let is_query = |call: &Call| matches!(call, Call::QueryStream(_) | Call::QueryEvent(_));
+    recorder.calls().into_iter().filter(|call| !is_query(call)).collect()
 }

@@ -30,7 +30,7 @@ fn a_stream_waits_for_a_word_until_the_exporter_signals() {
     for value in [1, 6] {
         exporter.set(value);
         std::thread::sleep(std::time::Duration::from_millis(5));
-        assert!(!stream.is_idle().expect("asks"), "{value} is too early");
+        assert!(!stream.is_idle().expect("query"), "{value} is too early");
     }
     exporter.set(7);
     stream.synchronize_timeout(LONG).expect("the value is there");
@@ -219,7 +219,7 @@ fn waits_of_many_streams_end_at_their_values() {
             if wanted <= value {
                 stream.synchronize_timeout(LONG).expect("the value is there");
             } else {
-                assert!(!stream.is_idle().expect("asks"), "{value} was enough for {wanted}");
+                assert!(!stream.is_idle().expect("query"), "{value} was enough for {wanted}");
             }
         }
     }

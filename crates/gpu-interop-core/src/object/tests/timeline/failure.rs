@@ -103,19 +103,19 @@ fn a_lost_device_fails_timelines_with_pending_signals() {
     recorder.expect_leaks();
     recorder.cannot_cancel();
     let (exporter, timeline, stream) = bridged_timeline_on(&recorder, &device);
-    let asked = device.create_stream().expect("stream");
+    let queried = device.create_stream().expect("stream");
     recorder.hold(stream.as_raw());
     stream.signal_timeline(&timeline, 1).expect("enqueues");
     // Other failures, and a single device-lost error, do not prove the loss.
     for kind in [ErrorKind::Driver, ErrorKind::Driver, ErrorKind::DeviceLost] {
         recorder.fail_next("QueryStream", kind);
-        asked.is_idle().expect_err("injected failure");
+        queried.is_idle().expect_err("injected failure");
     }
     std::thread::sleep(std::time::Duration::from_millis(20));
     timeline.value().expect("the device is not lost");
     // Any stream detects the loss.
     [(); 2].into_iter().for_each(|()| recorder.fail_next("QueryStream", ErrorKind::DeviceLost));
-    asked.synchronize_timeout(LONG).expect_err("injected failure");
+    queried.synchronize_timeout(LONG).expect_err("injected failure");
     let start = std::time::Instant::now();
     let error = loop {
         match timeline.value() {
@@ -212,7 +212,7 @@ fn the_end_of_a_process_is_detected_while_another_timeline_is_busy() {
     let start = std::time::Instant::now();
     for value in 1.. {
         signalling.signal_timeline(&busy, value).expect("enqueues");
-        if stream.is_idle().expect("asks") {
+        if stream.is_idle().expect("query") {
             break;
         }
         assert!(start.elapsed() < LONG, "the process was not checked");

@@ -54,7 +54,7 @@ fn memory_is_not_freed_while_a_stream_waits_where_frees_wait_for_streams() {
     let other = device.create_stream().expect("stream");
     recorder.hold(other.as_raw());
     let memory = device.import_memory(opaque(SIZE)).expect("imports");
-    let mapped = memory.map_buffer(0, SIZE).expect("maps");
+    let mapped = memory.map_buffer(0..SIZE).expect("maps");
     other.fill(&mapped, 1).expect("enqueues");
     drop((mapped, memory));
     recorder.finish(other.as_raw());
@@ -216,7 +216,11 @@ fn an_abandoned_device_lives_while_a_thread_may_read_its_words() {
     drop((stream, timeline, device));
     assert!(start.elapsed() < LONG, "closing waits for the exporter");
     // The backend device is the recorder here.
-    assert_eq!(std::sync::Arc::strong_count(&recorder), held, "the words' device is gone while a thread may read them");
+    assert_eq!(
+        std::sync::Arc::strong_count(&recorder),
+        held,
+        "the words' device was dropped while a thread may read them"
+    );
     go_on.send(()).expect("the bridge's thread waits");
     while std::sync::Arc::strong_count(&recorder) > 1 {
         assert!(start.elapsed() < LONG, "the device is kept");
