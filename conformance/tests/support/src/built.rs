@@ -52,9 +52,10 @@ fn build_now(package: &str) -> Built {
         .ok_or_else(|| format!("cargo did not say where it put {package}"))
 }
 
-/// The folder that Cargo builds in: the one above this program that has its mark.
+/// The folder that Cargo builds in: two above `deps`, where Cargo puts the programs of tests.
 fn target_folder() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let marked = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
-    marked.map(Path::to_owned).ok_or_else(|| format!("{} is in no folder of Cargo's", program.display()))
+    let dependencies = program.ancestors().find(|folder| folder.ends_with("deps"));
+    let target = dependencies.and_then(|folder| folder.parent()?.parent());
+    target.map(Path::to_owned).ok_or_else(|| format!("{} is in no folder of Cargo's", program.display()))
 }
