@@ -1,4 +1,4 @@
-//! NvSciBuf and NvSciSync on the libraries that play them and NVIDIA's driver.
+//! NvSciBuf and NvSciSync on the simulators of both and of NVIDIA's driver.
 
 use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Failed, Trial};
@@ -98,7 +98,7 @@ fn faults() -> Result<(), Failed> {
         (
             both_ways,
             "NvSciBufObjAlloc:2:54321",
-            "NvSciBufObjAlloc: driver error: the library reported a failure [driver answered: code 54321",
+            "NvSciBufObjAlloc: driver error: the library reported a failure [driver returned: code 54321",
         ),
         (both_ways, "NvSciBufObjGetAttrList:1:50", "NvSciBufObjGetAttrList: driver error"),
         (both_ways, "NvSciBufObjGetCpuPtr:1:256", "NvSciBufObjGetCpuPtr: driver error"),

@@ -24,7 +24,7 @@ macro_rules! functions {
             /// Loads the driver's file. It is never unloaded.
             ///
             /// # Safety
-            /// The file must be CUDA's driver, or a library that plays it.
+            /// The file must be CUDA's driver, or a simulator of it.
             unsafe fn load(file: &Path) -> Result<Self, libloading::Error> {
                 // SAFETY: a driver's initialisers are made for being loaded at run time.
                 let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }?;

@@ -21,7 +21,7 @@ pub(crate) const NOT_COVERED: &[NotCovered] = &[
     NotCovered {
         what: "A missing driver library, a missing symbol and each version of a library's name are typed errors \
                that list what was tried.",
-        why: "It needs machines with broken drivers. The repository's tests simulate them: `cargo test -p gpu- \
+        why: "It needs machines with broken drivers. The repository's tests simulate them: `cargo test -p gpu-\
               interop-conformance-cli --test faults --test negative_controls`.",
         asked_by: "IREE",
     },
@@ -34,7 +34,7 @@ pub(crate) const NOT_COVERED: &[NotCovered] = &[
     NotCovered {
         what: "Calls from a thread on which another library's context or device is current.",
         why: "The suite creates no context of its own. `identity.second_device` changes the current device with \
-              every call; the repository's tests begin with another one current (`cargo test -p gpu-interop- \
+              every call; the repository's tests begin with another one current (`cargo test -p gpu-interop-\
               conformance-cli --test faults`).",
         asked_by: "users of several GPUs",
     },
