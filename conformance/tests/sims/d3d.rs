@@ -157,7 +157,7 @@ fn faults() -> Result<(), Failed> {
         ("leak_handle", "d3d.10000_cycles", "open descriptors after 10000 cycles"),
         ("leak_handle", "d3d.10000_cycles_11", "open descriptors after 10000 cycles"),
     ] {
-        fails(Run::d3d().env("SIM_D3D", fault), scenario, fault, reason)?;
+        fails(Run::d3d().env("GPU_INTEROP_SIM_D3D", fault), scenario, fault, reason)?;
     }
     Ok(())
 }

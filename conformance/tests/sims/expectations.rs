@@ -29,7 +29,7 @@ fn run(folder: &Path, expectations: &str) -> Result<Ran, Failed> {
     }
     let run = Run::cuda().env("GPU_INTEROP_CUDA_LIBRARY", &link.to_string_lossy());
     let run = run.exporter("native").filter("memory.round_trip").arg("--expectations").arg(&file.to_string_lossy());
-    run.env("SIM_FAIL", &format!("{NATIVE_IMPORT}:1:999")).run()
+    run.env("GPU_INTEROP_SIM_FAIL", &format!("{NATIVE_IMPORT}:1:999")).run()
 }
 
 fn releases() -> Result<(), Failed> {

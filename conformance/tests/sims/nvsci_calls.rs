@@ -62,7 +62,7 @@ fn run(name: &str, behaviour: &str) -> Result<Output, Failed> {
 /// The same with this file as the libraries of NvSci.
 fn run_with(nvsci: &Path, name: &str, behaviour: &str) -> Result<Output, Failed> {
     let mut command = this_program()?;
-    command.args([COMMAND, name]).env("SIM_ATTRIBUTES", "18:1").env("SIM_NVSCI", behaviour);
+    command.args([COMMAND, name]).env("GPU_INTEROP_SIM_ATTRIBUTES", "18:1").env("GPU_INTEROP_SIM_NVSCI", behaviour);
     command.env("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()?);
     command.env("GPU_INTEROP_NVSCIBUF_LIBRARY", nvsci).env("GPU_INTEROP_NVSCISYNC_LIBRARY", nvsci);
     Ok(command.output()?)

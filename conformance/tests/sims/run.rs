@@ -41,7 +41,7 @@ impl Run {
             ("GPU_INTEROP_NVSCIBUF_LIBRARY", library::sim_nvsci()),
             ("GPU_INTEROP_NVSCISYNC_LIBRARY", library::sim_nvsci()),
         ];
-        Self::with("cuda", &libraries).env("SIM_ATTRIBUTES", "18:1")
+        Self::with("cuda", &libraries).env("GPU_INTEROP_SIM_ATTRIBUTES", "18:1")
     }
 
     #[cfg(windows)]
@@ -78,8 +78,10 @@ impl Run {
     #[cfg(target_os = "linux")]
     /// With the shim, on the simulator of NVIDIA's driver.
     pub(crate) fn hip_on_cuda() -> Self {
-        let libraries =
-            [("GPU_INTEROP_HIP_LIBRARY", library::hip_on_cuda()), ("HIP_ON_CUDA_LIBRARY", library::sim_cuda())];
+        let libraries = [
+            ("GPU_INTEROP_HIP_LIBRARY", library::hip_on_cuda()),
+            ("GPU_INTEROP_SIM_CUDA_LIBRARY", library::sim_cuda()),
+        ];
         // As HIP's own, its context is there until the process ends.
         Self { contexts: 1, ..Self::with("hip", &libraries) }
     }
@@ -106,7 +108,7 @@ impl Run {
     #[cfg(target_os = "linux")]
     /// With a driver that says it is on the same device.
     pub(crate) fn matching(self, peer: &Peer) -> Self {
-        self.env("SIM_UUID", &peer.uuid).env("SIM_EXPORT_HEADER", &peer.header)
+        self.env("GPU_INTEROP_SIM_UUID", &peer.uuid).env("GPU_INTEROP_SIM_EXPORT_HEADER", &peer.header)
     }
 
     #[cfg(target_os = "linux")]
@@ -120,12 +122,12 @@ impl Run {
         std::fs::write(&manifest, text.to_string())?;
         // The first is the older name of the second.
         self.command.env("VK_ICD_FILENAMES", &manifest).env("VK_DRIVER_FILES", &manifest);
-        Ok(self.env("SIM_UUID", SWIFTSHADER_UUID).env("SIM_EXPORT", "plain"))
+        Ok(self.env("GPU_INTEROP_SIM_UUID", SWIFTSHADER_UUID).env("GPU_INTEROP_SIM_EXPORT", "plain"))
     }
 
     /// With two devices of one model.
     pub(crate) fn two_devices(self) -> Self {
-        Self { contexts: 2 * self.contexts, ..self.env("SIM_DEVICES", "2") }
+        Self { contexts: 2 * self.contexts, ..self.env("GPU_INTEROP_SIM_DEVICES", "2") }
     }
 
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
@@ -172,7 +174,7 @@ impl Run {
         let json = folder.path().join("report.json");
         let (backend, contexts) = (self.backend, self.contexts);
         let mut command = self.command(&json)?;
-        let output = command.env("SIM_REPORT", folder.path().join("report")).output()?;
+        let output = command.env("GPU_INTEROP_SIM_REPORT", folder.path().join("report")).output()?;
         let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let report = std::fs::read_to_string(&json).unwrap_or_default();
         let report: Report =
@@ -330,7 +332,7 @@ impl Ran {
 /// The suite fails when a driver does, for each reason, and nothing is lost on the way.
 pub(crate) fn reports_faults(run: fn() -> Run, faults: &[(&str, &str)]) -> Result<(), Failed> {
     for (fault, reason) in faults {
-        let report = run().exporter("native").filter("memory.round_trip").env("SIM_FAIL", fault).run()?;
+        let report = run().exporter("native").filter("memory.round_trip").env("GPU_INTEROP_SIM_FAIL", fault).run()?;
         let [case] = report.results.as_slice() else { return Err(format!("{fault}: {report:?}").into()) };
         let told = case.reason.as_deref().unwrap_or_default();
         check(case.outcome == Outcome::Failed && told.contains(reason), format!("{fault}: {case:?}"))?;

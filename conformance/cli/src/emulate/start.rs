@@ -14,7 +14,7 @@ const SESSION: &str = "GPU_INTEROP_EMULATE_SESSION";
 const LIBRARY: &str = "GPU_INTEROP_HIP_LIBRARY";
 const PRELOAD: &str = "LD_PRELOAD";
 /// Which GPUs the driver emulates; the user's choice stays.
-const DEVICES: &str = "GPU_INTEROP_AMDGPU_DEVICES";
+const DEVICES: &str = "GPU_INTEROP_SIM_AMDGPU_DEVICES";
 /// Two, for scenarios of more than one device. HIP 5.2 denies the smaller gfx906 streams that wait for words, and with them
 /// timelines.
 const TWO_GPUS: &str = "gfx908,gfx908";

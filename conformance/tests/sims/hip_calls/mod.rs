@@ -37,27 +37,31 @@ const CALLS: &[Calls] = &[
     ("either_function_frees_what_is_there", pinned::freeing, &[]),
     ("code_objects_are_looked_at", module::code_objects, &[]),
     ("kernels_of_a_code_object_run", module::kernels, &[]),
-    ("each_thread_has_its_own_device", device::threads, &[("SIM_DEVICES", "2")]),
-    ("a_device_has_hips_identity", device::identity, &[("SIM_PCI", "1:c3:0")]),
+    ("each_thread_has_its_own_device", device::threads, &[("GPU_INTEROP_SIM_DEVICES", "2")]),
+    ("a_device_has_hips_identity", device::identity, &[("GPU_INTEROP_SIM_PCI", "1:c3:0")]),
     ("attributes_are_known_or_refused", device::attributes, &[]),
-    ("hip_5_knows_fewer_attributes", device::attributes, &[("SIM_HIP_LAYOUT", "5")]),
+    ("hip_5_knows_fewer_attributes", device::attributes, &[("GPU_INTEROP_SIM_HIP_LAYOUT", "5")]),
     ("what_linux_lacks_is_not_exported", device::absent, &[]),
-    ("without_a_device_everything_says_so", device::none, &[("SIM_DEVICES", "0")]),
+    ("without_a_device_everything_says_so", device::none, &[("GPU_INTEROP_SIM_DEVICES", "0")]),
 ];
 
 /// What only the library on CUDA can be asked: it has none of the runtime's faults, and answers where that one dies.
 const CALLS_ON_CUDA: &[Calls] = &[
     ("mappings_are_checked_and_freed_once", memory::mappings, &[]),
     ("mappings_at_one_address_are_one", memory::one_entry, &[]),
-    ("hip_5_maps_an_import_and_no_range", memory::ignored_ranges, &[("SIM_HIP_LAYOUT", "5")]),
+    ("hip_5_maps_an_import_and_no_range", memory::ignored_ranges, &[("GPU_INTEROP_SIM_HIP_LAYOUT", "5")]),
     (
         "imports_that_cuda_leaves_open_are_closed",
         memory::refused_imports,
-        &[("SIM_FAIL", "cuImportExternalMemory:*:1"), ("SIM_FD_ON_FAILURE", "open")],
+        &[("GPU_INTEROP_SIM_FAIL", "cuImportExternalMemory:*:1"), ("GPU_INTEROP_SIM_FD_ON_FAILURE", "open")],
     ),
     ("each_sort_of_memory_is_freed_by_its_function", pinned::freeing_on_cuda, &[]),
     ("contexts_of_cuda_are_what_they_were", device::contexts, &[]),
-    ("without_a_driver_there_is_no_device", device::none, &[("HIP_ON_CUDA_LIBRARY", "/nonexistent/libcuda.so.1")]),
+    (
+        "without_a_driver_there_is_no_device",
+        device::none,
+        &[("GPU_INTEROP_SIM_CUDA_LIBRARY", "/nonexistent/libcuda.so.1")],
+    ),
 ];
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -75,7 +79,7 @@ fn run((name, _, variables): &Calls, library: Built, cuda: Option<Built>) -> Res
     let mut command = this_program()?;
     command.args([COMMAND, name]).env(VARIABLE, library?);
     if let Some(cuda) = cuda {
-        command.env("HIP_ON_CUDA_LIBRARY", cuda?);
+        command.env("GPU_INTEROP_SIM_CUDA_LIBRARY", cuda?);
     }
     let output = command.envs(variables.iter().copied()).output()?;
     check(output.status.success(), format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
