@@ -15,7 +15,9 @@
 //! | `GPU_INTEROP_SIM_LUID` | Windows, also sim-d3d: 16 hexadecimal digits: the exporter's. That of the first device, as above | that of sim-d3d |
 //! | `GPU_INTEROP_SIM_PCI` | `domain:bus:device`, hexadecimal: the exporter's, as above; each other device has the next bus | `ffff:5a:1f` |
 //! | `GPU_INTEROP_SIM_CONTEXT` | CUDA: `foreign`: a foreign context is current on every thread from its beginning | none |
-//! | `GPU_INTEROP_SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ | none |
+//! | `GPU_INTEROP_SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ; `number:!code` is a query that fails | none |
+//! | `GPU_INTEROP_SIM_CURRENT` | sim-hip: the device that is current on each thread at first. With another than 0 the process ends where a call does not find the other device current, or the call before left that current | 0 |
+//! | `GPU_INTEROP_SIM_FAILED_DEVICES` | sim-hip: `number:!code`, separated by commas: devices whose name cannot be queried | none |
 //! | `GPU_INTEROP_SIM_EXPORT` | Linux: the layout of exported memory: `lavapipe`, whose header is that of `GPU_INTEROP_SIM_EXPORT_HEADER`; or `plain`: data from the first byte on, which SwiftShader imports | `lavapipe` |
 //! | `GPU_INTEROP_SIM_EXPORT_HEADER` | The 16 bytes, hexadecimal, by which lavapipe recognises memory of its own: bytes 16 to 31 of its exports | none |
 //! | `GPU_INTEROP_SIM_SEMAPHORES` | HIP, Linux: `stub`, or `abort`: importing one ends the process, as a runtime with assertions does | `stub` |
@@ -57,14 +59,18 @@ pub fn bytes(name: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
 }
 
-/// Pairs of a number and a value: `102:0,103:1`.
+/// Numbers, each with a value or with the code of a failure: `102:0,103:!999`.
 #[must_use]
-pub fn pairs(name: &str) -> Vec<(i32, i32)> {
-    let pair = |text: &str| {
-        let (number, value) = text.split_once(':')?;
-        Some((number.trim().parse().ok()?, value.trim().parse().ok()?))
+pub fn answers(name: &str) -> Vec<(c_int, Result<c_int, u32>)> {
+    let answer = |text: &str| {
+        let (number, answer) = text.split_once(':')?;
+        let answer = match answer.trim().strip_prefix('!') {
+            Some(code) => Err(code.parse().ok()?),
+            None => Ok(answer.trim().parse().ok()?),
+        };
+        Some((number.trim().parse().ok()?, answer))
     };
-    text(name).iter().flat_map(|text| text.split(',')).filter_map(pair).collect()
+    text(name).iter().flat_map(|text| text.split(',')).filter_map(answer).collect()
 }
 
 /// The devices that a list of numbers shows, of `count`: all without a list, and none after the first that there is not.

@@ -16,9 +16,8 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Failed, Trial};
 
-use crate::library::{self, Built};
-use crate::run::check;
-use gpu_interop_test_support::this_program;
+use crate::run::{GPU_INTEROP_SIM_CUDA, GPU_INTEROP_SIM_HIP, HIP_ON_CUDA, check};
+use gpu_interop_test_support::{build, this_program};
 use table::Hip;
 
 /// The first argument of the process that makes the calls.
@@ -66,20 +65,21 @@ const CALLS_ON_CUDA: &[Calls] = &[
 
 pub(crate) fn tests() -> Vec<Trial> {
     let on_cuda = CALLS.iter().chain(CALLS_ON_CUDA).map(|calls| {
-        let test = move || run(calls, library::hip_on_cuda(), Some(library::sim_cuda()));
-        Trial::test(format!("hip_on_cuda_calls_{}", calls.0), test)
+        Trial::test(format!("hip_on_cuda_calls_{}", calls.0), move || {
+            run(calls, HIP_ON_CUDA, Some(GPU_INTEROP_SIM_CUDA))
+        })
     });
     let sim = CALLS
         .iter()
-        .map(|calls| Trial::test(format!("hip_calls_{}", calls.0), move || run(calls, library::sim_hip(), None)));
+        .map(|calls| Trial::test(format!("hip_calls_{}", calls.0), move || run(calls, GPU_INTEROP_SIM_HIP, None)));
     on_cuda.chain(sim).collect()
 }
 
-fn run((name, _, variables): &Calls, library: Built, cuda: Option<Built>) -> Result<(), Failed> {
+fn run((name, _, variables): &Calls, library: &str, cuda: Option<&str>) -> Result<(), Failed> {
     let mut command = this_program()?;
-    command.args([COMMAND, name]).env(VARIABLE, library?);
+    command.args([COMMAND, name]).env(VARIABLE, build(library)?);
     if let Some(cuda) = cuda {
-        command.env("GPU_INTEROP_SIM_CUDA_LIBRARY", cuda?);
+        command.env("GPU_INTEROP_SIM_CUDA_LIBRARY", build(cuda)?);
     }
     let output = command.envs(variables.iter().copied()).output()?;
     check(output.status.success(), format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
