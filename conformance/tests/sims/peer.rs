@@ -9,9 +9,9 @@ use libtest_mimic::{Completion, Failed};
 /// Settings that make a simulator's device the exporter's.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// `SIM_UUID`.
+    /// `GPU_INTEROP_SIM_UUID`.
     pub(crate) uuid: String,
-    /// `SIM_EXPORT_HEADER`.
+    /// `GPU_INTEROP_SIM_EXPORT_HEADER`.
     pub(crate) header: String,
 }
 

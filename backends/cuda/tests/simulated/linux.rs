@@ -64,7 +64,7 @@ fn report() {
 }
 
 fn cuda() -> Probe {
-    Probe::simulator(VARIABLE, "gpu-interop-sim-cuda").env("SIM_NAME", "the GPU under test")
+    Probe::simulator(VARIABLE, "gpu-interop-sim-cuda").env("GPU_INTEROP_SIM_NAME", "the GPU under test")
 }
 
 fn a_complete_driver_works_and_is_reported_as_simulated() {
@@ -77,7 +77,7 @@ fn a_complete_driver_works_and_is_reported_as_simulated() {
 
 fn an_old_driver_is_reported_by_symbol_and_version() {
     let missing = EXTERNAL.into_iter().chain(VIRTUAL_MEMORY).chain([WORDS]);
-    let text = cuda().without(missing).env("SIM_VERSION", "9020").run();
+    let text = cuda().without(missing).env("GPU_INTEROP_SIM_VERSION", "9020").run();
     // It can do what it can do.
     assert_line(&text, "load|ok", &[]);
     assert_line(&text, "stream|ok", &[]);
@@ -106,7 +106,7 @@ fn a_driver_without_a_required_symbol_does_not_load() {
     let incomplete = || cuda().without(["cuMemsetD32Async"]);
     let parts = ["no cuMemsetD32Async", "CUDA 13.0", "since CUDA 7.0", FILE];
     assert_line(&incomplete().run(), "load|SymbolMissing|", &parts);
-    let old = incomplete().env("SIM_VERSION", "3020").run();
+    let old = incomplete().env("GPU_INTEROP_SIM_VERSION", "3020").run();
     let parts = ["the driver (CUDA 3.2) has no cuMemsetD32Async", "install a newer driver"];
     assert_line(&old, "load|DriverTooOld|", &parts);
 }
@@ -160,7 +160,7 @@ fn features_of_embedded_systems_are_unsupported_for_the_right_reason() {
         ("18:!999", "the driver answered CUDA_ERROR_UNKNOWN (999)"),
         ("18:!1", "the driver (CUDA 13.0) does not know"),
     ] {
-        let text = cuda().env("SIM_ATTRIBUTES", integrated).run();
+        let text = cuda().env("GPU_INTEROP_SIM_ATTRIBUTES", integrated).run();
         starts.iter().for_each(|start| assert_line(&text, start, &["unsupported", part]));
     }
 }

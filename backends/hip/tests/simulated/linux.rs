@@ -121,15 +121,20 @@ fn descriptors(device: &Device) {
 
 /// A runtime of HIP 7.1 with two devices.
 fn hip() -> Probe {
-    let probe = Probe::simulator(VARIABLE, SIMULATOR).env("SIM_VERSION", HIP_7_1).env("SIM_DEVICES", "2");
-    probe.env("SIM_NAME", "the GPU under test").env("SIM_PCI", "1:c3:0").env("SIM_ARCH", "gfx90a:sramecc+:xnack-")
+    let probe = Probe::simulator(VARIABLE, SIMULATOR)
+        .env("GPU_INTEROP_SIM_VERSION", HIP_7_1)
+        .env("GPU_INTEROP_SIM_DEVICES", "2");
+    probe
+        .env("GPU_INTEROP_SIM_NAME", "the GPU under test")
+        .env("GPU_INTEROP_SIM_PCI", "1:c3:0")
+        .env("GPU_INTEROP_SIM_ARCH", "gfx90a:sramecc+:xnack-")
 }
 
 fn every_generation_works_and_is_reported_as_simulated() {
     let versions = [(HIP_7_1, "7.1"), (HIP_6_4, "6.4"), (HIP_5_7, "5.7"), (HIP_5_5, "5.5"), (HIP_5_2, "5.2")];
     for (version, name) in versions {
         // HIP 5.2 denies that it can wait for words.
-        let text = hip().env("SIM_VERSION", version).env("SIM_ATTRIBUTES", "10013:1").run();
+        let text = hip().env("GPU_INTEROP_SIM_VERSION", version).env("GPU_INTEROP_SIM_ATTRIBUTES", "10013:1").run();
         for what in ["load", "open", "import memory", "map", "stream", "dedicated", "write", "wait"] {
             assert_line(&text, &format!("{what}|"), &["ok"]);
         }
@@ -156,14 +161,14 @@ fn the_kind_of_device_is_that_of_the_simulator() {
     unmarked.hide("gpu_interop_simulated").expect("the mark");
     for (driver, kind) in [(driver.as_path(), "Cpu"), (unmarked.path(), "Gpu")] {
         let shim = Probe::simulator(VARIABLE, "gpu-interop-hip-on-cuda");
-        let text = shim.env("HIP_ON_CUDA_LIBRARY", driver).env(OPENS_ONLY, "1").run();
+        let text = shim.env("GPU_INTEROP_SIM_CUDA_LIBRARY", driver).env(OPENS_ONLY, "1").run();
         assert_line(&text, "simulated|", &["true"]);
         assert_line(&text, "kind|", &[kind]);
     }
 }
 
 fn semaphores_and_images_are_rejected_before_the_runtime_is_called() {
-    let text = hip().env("SIM_SEMAPHORES", "abort").run();
+    let text = hip().env("GPU_INTEROP_SIM_SEMAPHORES", "abort").run();
     assert_line(&text, "semaphore|", &["unsupported: HIP has external semaphores on Windows only"]);
     assert_line(&text, "import semaphore|Unsupported|", &["on Windows only", "the GPU under test"]);
     for feature in ["mapped mipmapped array", "surfaces", "textures"] {
@@ -183,13 +188,13 @@ fn images_are_supported_where_the_runtime_has_the_functions() {
 }
 
 fn a_runtime_with_unknown_structs_is_rejected() {
-    let text = hip().env("SIM_VERSION", HIP_8).run();
+    let text = hip().env("GPU_INTEROP_SIM_VERSION", HIP_8).run();
     assert_line(&text, "load|Unsupported|", &["not known", "older HIP", "HIP 8.0", FILE]);
 }
 
 fn the_current_device_of_the_thread_is_restored() {
     // The simulator ends the process where a call does not find its device current, or the one before did not restore.
-    let text = hip().env("SIM_CURRENT", "1").run();
+    let text = hip().env("GPU_INTEROP_SIM_CURRENT", "1").run();
     assert_line(&text, "data|", &["true"]);
     assert_line(&text, "left open|", &["|0"]);
 }
@@ -225,7 +230,7 @@ fn codes_of_initialisation_have_the_right_kind() {
 }
 
 fn a_device_that_does_not_respond_hides_no_other() {
-    let text = hip().env("SIM_FAILED_DEVICES", "1:!719").run();
+    let text = hip().env("GPU_INTEROP_SIM_FAILED_DEVICES", "1:!719").run();
     // The first does all that it does.
     assert_line(&text, "data|", &["true"]);
     assert_line(&text, "device 0|the GPU under test, pci 0001:c3:00.0", &[]);
@@ -254,7 +259,7 @@ fn a_rejected_wait_says_which_memory_it_needs() {
 }
 
 fn missing_functions_are_reported_by_symbol_and_version() {
-    let old = hip().env("SIM_VERSION", HIP_5_2).without(EXTERNAL.into_iter().chain(["hipLaunchHostFunc"]));
+    let old = hip().env("GPU_INTEROP_SIM_VERSION", HIP_5_2).without(EXTERNAL.into_iter().chain(["hipLaunchHostFunc"]));
     let text = old.env(OPENS_ONLY, "1").run();
     assert_line(&text, "stream|", &["ok"]);
     let missing = "the driver (HIP 5.2) has no hipImportExternalMemory, although it came with HIP 4.3";

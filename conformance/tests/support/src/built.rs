@@ -1,6 +1,6 @@
 //! Builds the simulators of this workspace, for tests that load one.
 //!
-//! Where there is no Cargo, as under Wine, `GPU_INTEROP_SIM_FOLDER` names the folder that they were built in.
+//! Where there is no Cargo, as under Wine, `GPU_INTEROP_SIMULATORS` names the folder that they were built in.
 
 use std::collections::BTreeMap;
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
@@ -26,7 +26,7 @@ pub fn build(package: &str) -> Result<PathBuf, String> {
 
 fn build_now(package: &str) -> Built {
     let target = package.replace('-', "_");
-    if let Some(folder) = std::env::var_os("GPU_INTEROP_SIM_FOLDER") {
+    if let Some(folder) = std::env::var_os("GPU_INTEROP_SIMULATORS") {
         let file = PathBuf::from(folder).join(format!("{DLL_PREFIX}{target}{DLL_SUFFIX}"));
         return if file.is_file() { Ok(file) } else { Err(format!("{} is not there", file.display())) };
     }

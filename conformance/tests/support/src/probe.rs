@@ -145,9 +145,9 @@ impl Probe {
         self
     }
 
-    /// With faults of the simulator, as `SIM_FAIL` lists them.
+    /// With faults of the simulator, as `GPU_INTEROP_SIM_FAIL` lists them.
     pub fn fail(self, faults: &str) -> Self {
-        self.env("SIM_FAIL", faults)
+        self.env("GPU_INTEROP_SIM_FAIL", faults)
     }
 
     /// The process's output.

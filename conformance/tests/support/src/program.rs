@@ -23,8 +23,9 @@ const CHOICES: [&str; 10] = [
 /// If the system does not say which program this is.
 pub fn this_program() -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    let of_a_simulator =
-        std::env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(b"SIM_"));
+    let of_a_simulator = std::env::vars_os()
+        .map(|(name, _)| name)
+        .filter(|name| name.as_encoded_bytes().starts_with(b"GPU_INTEROP_SIM_"));
     for name in CHOICES.into_iter().map(Into::into).chain(of_a_simulator) {
         command.env_remove(name);
     }
