@@ -215,7 +215,7 @@ fn tests_and_scenarios_that_are_named_exist() {
     let tests = ["crates", "backends", "conformance/tests"].map(sources).concat();
     let page = fs::read_to_string(workspace().join("conformance/SCENARIOS.md")).expect("SCENARIOS.md");
     // Those of Windows, which the page leaves out.
-    let scenarios = sources("conformance/cli/src/scenarios");
+    let scenarios = sources("conformance/suite/src/scenarios");
     for row in rows() {
         for (_, way) in ways(&row) {
             for test in named(way, "test") {

@@ -50,9 +50,9 @@ fn a_forgotten_release_is_noticed_at_the_acquisition() {
     refused(context.acquire(buffer), "Recording::acquire", "release it before the other side uses it");
     // Hand-overs acquire first.
     let other = own(&context);
-    let copy = BufferCopy { from: &other, from_offset: 0, to: buffer, to_offset: 0, size: SIZE };
+    let copy = BufferCopy { src: &other, src_offset: 0, dst: buffer, dst_offset: 0, size: SIZE };
     refused(context.send(&[copy], &[], &[]).map(drop), "Recording::acquire", "this device's already");
-    let copy = BufferCopy { from: buffer, from_offset: 0, to: &other, to_offset: 0, size: SIZE };
+    let copy = BufferCopy { src: buffer, src_offset: 0, dst: &other, dst_offset: 0, size: SIZE };
     refused(context.receive(&[copy], &[], &[]).map(drop), "Recording::acquire", "this device's already");
     assert_same(&contents(&context, buffer), &pattern(1, SIZE), "after what was refused");
 }

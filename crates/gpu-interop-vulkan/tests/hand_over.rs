@@ -37,8 +37,8 @@ fn import(context: &Context, exported: &ExportableBuffer) -> ImportedBuffer {
     ImportedBuffer::new(context.interop(), exported.import_request().expect("export"), &options).expect("import")
 }
 
-fn whole<'a>(from: &'a OwnedBuffer, to: &'a OwnedBuffer) -> BufferCopy<'a> {
-    BufferCopy { from, from_offset: 0, to, to_offset: 0, size: SIZE }
+fn whole<'a>(src: &'a OwnedBuffer, dst: &'a OwnedBuffer) -> BufferCopy<'a> {
+    BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: SIZE }
 }
 
 fn finish(submission: Result<Submission>) {
@@ -103,7 +103,7 @@ fn an_application_s_own_queue_serves() {
 fn parts_are_exact() {
     let Some(context) = vulkan() else { return };
     let (shared, other, source) = (shared(&context), shared(&context), own(&context, 1));
-    let copy = |from, from_offset, to, to_offset, size| BufferCopy { from, from_offset, to, to_offset, size };
+    let copy = |src, src_offset, dst, dst_offset, size| BufferCopy { src, src_offset, dst, dst_offset, size };
     let zeros = OwnedBuffer::new(context.interop(), SIZE, USAGE, MemoryPlacement::DeviceLocal).expect("buffer");
     context.fill(&zeros, 0, SIZE, 0).expect("fill");
     finish(context.send(&[whole(&zeros, shared.buffer()), whole(&zeros, other.buffer())], &[], &[]));
@@ -160,8 +160,8 @@ fn bad_copies_are_refused_and_nothing_is_submitted() {
     for copies in [
         &[][..],
         &[BufferCopy { size: 0, ..good }],
-        &[BufferCopy { from_offset: 1, ..good }],
-        &[good, BufferCopy { to_offset: u64::MAX, ..good }],
+        &[BufferCopy { src_offset: 1, ..good }],
+        &[good, BufferCopy { dst_offset: u64::MAX, ..good }],
         &[whole(&stranger, shared.buffer())],
         &[whole(shared.buffer(), &stranger)],
         &[whole(shared.buffer(), &only_source)],

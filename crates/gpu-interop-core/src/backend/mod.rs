@@ -269,13 +269,13 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     unsafe fn wait_event(&self, stream: RawStream, event: RawEvent) -> Result<()>;
 
     /// Enqueues a copy between device addresses, `size` in bytes. The ranges do not overlap.
-    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()>;
+    unsafe fn copy(&self, stream: RawStream, dst: DevicePtr, src: DevicePtr, size: u64) -> Result<()>;
 
     /// Enqueues a copy to host memory that stays valid until it has run.
-    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()>;
+    unsafe fn copy_to_host(&self, stream: RawStream, dst: *mut u8, src: DevicePtr, size: u64) -> Result<()>;
 
     /// Enqueues a copy from host memory that stays valid until it has run.
-    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()>;
+    unsafe fn copy_from_host(&self, stream: RawStream, dst: DevicePtr, src: *const u8, size: u64) -> Result<()>;
 
     /// Enqueues a copy that has an array on at least one side (`cuMemcpy3DAsync`). Both sides hold the extent; host
     /// memory stays valid until the copy has run.
@@ -284,10 +284,10 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     }
 
     /// Enqueues a fill of `size` bytes.
-    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()>;
+    unsafe fn fill_u8(&self, stream: RawStream, dst: DevicePtr, value: u8, size: u64) -> Result<()>;
 
-    /// Enqueues a fill of `count` 32-bit words; `target` is 4-byte aligned.
-    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64) -> Result<()>;
+    /// Enqueues a fill of `count` 32-bit words; `dst` is 4-byte aligned.
+    unsafe fn fill_u32(&self, stream: RawStream, dst: DevicePtr, value: u32, count: u64) -> Result<()>;
 
     /// Makes a stream wait for a naturally aligned 32-bit word (`cuStreamWaitValue32`).
     unsafe fn wait_value_u32(
@@ -361,13 +361,14 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::module_kernel"))
     }
 
-    /// Enqueues a kernel. The arguments have the number and types that the kernel takes.
+    /// Enqueues a kernel. The arguments have the number and types that the kernel takes; none is a
+    /// [`Buffer`](KernelArg::Buffer), none is of 0 bytes, and a value lives for this call only.
     unsafe fn launch_kernel(
         &self,
         _stream: RawStream,
         _kernel: RawKernel,
         _config: &LaunchConfig,
-        _args: &[KernelArg<'static>],
+        _args: &[KernelArg<'_>],
     ) -> Result<()> {
         Err(missing("BackendDevice::launch_kernel"))
     }

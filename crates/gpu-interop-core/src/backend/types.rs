@@ -45,9 +45,9 @@ pub struct RawWait {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayCopy {
     /// What is written.
-    pub target: ArrayCopySide,
+    pub dst: ArrayCopySide,
     /// What is read.
-    pub source: ArrayCopySide,
+    pub src: ArrayCopySide,
     /// Bytes in a row, rows, slices; none is 0.
     pub extent: [u64; 3],
 }
@@ -78,7 +78,7 @@ pub enum ArrayCopySide {
         /// The array.
         raw: RawArray,
         /// Where the copy starts: bytes in the row, row, slice.
-        origin: [u64; 3],
+        offset: [u64; 3],
     },
 }
 

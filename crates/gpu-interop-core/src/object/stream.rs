@@ -258,7 +258,7 @@ impl Stream {
     /// driver answers.
     ///
     /// # Safety
-    /// `args` must have the number and types that the kernel takes, and the kernel may only touch memory that stays
+    /// `args` must have the number and types that the kernel takes, a struct also its layout, and the kernel may only touch memory that stays
     /// valid until it has run: an argument that is a buffer keeps it, one that is an address does not, nor one that is a
     /// surface or texture its object. In a graph, until the graph is gone and has run. It must not write memory that was
     /// imported read-only ([`NvSciBufProperties::read_only`](crate::NvSciBufProperties::read_only)).
@@ -267,31 +267,32 @@ impl Stream {
         self.check_device(OPERATION, "kernel", &kernel.module.owned.device)?;
         let device = self.device();
         self.records_with(OPERATION, Feature::GraphKernels)?;
-        if config.grid.contains(&0) || config.block.contains(&0) {
+        if config.grid_dim.contains(&0) || config.block_dim.contains(&0) {
             let error = Error::invalid(OPERATION, "every dimension of grid and block must be at least 1")
-                .with_context("grid", format_args!("{:?}", config.grid))
-                .with_context("block", format_args!("{:?}", config.block));
+                .with_context("grid", format_args!("{:?}", config.grid_dim))
+                .with_context("block", format_args!("{:?}", config.block_dim));
             return Err(device.decorate(error));
         }
-        let args = args.iter().map(|arg| self.by_value(OPERATION, *arg)).collect::<Result<SmallVec<[_; 8]>>>()?;
+        let args = args.iter().map(|arg| self.resolve(OPERATION, *arg)).collect::<Result<SmallVec<[_; 8]>>>()?;
         kernel.module.owned.in_flight.mark(self.slot);
         // SAFETY: stream and kernel are live and of this device; the caller vouches for the arguments.
         unsafe { device.raw.launch_kernel(self.raw, kernel.raw, config, &args) }.map_err(|error| device.decorate(error))
     }
 
     /// An argument as backends take it. A buffer is noted as used.
-    fn by_value(&self, operation: &'static str, arg: KernelArg<'_>) -> Result<KernelArg<'static>> {
-        Ok(match arg {
+    fn resolve<'a>(&self, operation: &'static str, arg: KernelArg<'a>) -> Result<KernelArg<'a>> {
+        match arg {
             KernelArg::Buffer(slice) => {
                 self.check_device(operation, "buffer", slice.device)?;
                 slice.in_flight.mark(self.slot);
-                KernelArg::Ptr(slice.ptr)
+                Ok(KernelArg::Ptr(slice.ptr))
             }
-            KernelArg::Ptr(address) => KernelArg::Ptr(address),
-            KernelArg::U32(value) => KernelArg::U32(value),
-            KernelArg::U64(value) => KernelArg::U64(value),
-            KernelArg::F32(value) => KernelArg::F32(value),
-        })
+            KernelArg::Value(value) if value.size() == 0 => {
+                let error = Error::invalid(operation, "an argument has a size of 0 bytes; C has no such parameters");
+                Err(self.device().decorate(error))
+            }
+            other => Ok(other),
+        }
     }
 
     /// Notes that work of this stream uses a buffer, where the stream cannot see it: a kernel that was given its address, or

@@ -9,13 +9,13 @@ use crate::buffer::OwnedBuffer;
 #[derive(Debug, Clone, Copy)]
 pub struct BufferCopy<'a> {
     /// The source, created with `TRANSFER_SRC`.
-    pub from: &'a OwnedBuffer,
+    pub src: &'a OwnedBuffer,
     /// Where the bytes begin in the source.
-    pub from_offset: u64,
+    pub src_offset: u64,
     /// The target, created with `TRANSFER_DST`.
-    pub to: &'a OwnedBuffer,
+    pub dst: &'a OwnedBuffer,
     /// Where the bytes begin in the target.
-    pub to_offset: u64,
+    pub dst_offset: u64,
     /// How many bytes, at least 1.
     pub size: u64,
 }
@@ -43,7 +43,7 @@ impl Context {
         waits: &[SemaphoreOp<'_>],
         signals: &[SemaphoreOp<'_>],
     ) -> Result<Submission> {
-        self.hand_over("Context::send", copies, |copy| copy.to, waits, signals)
+        self.hand_over("Context::send", copies, |copy| copy.dst, waits, signals)
     }
 
     /// Copies from shared buffers: waits, takes every source from the other API, copies, hands the sources back, and
@@ -60,7 +60,7 @@ impl Context {
         waits: &[SemaphoreOp<'_>],
         signals: &[SemaphoreOp<'_>],
     ) -> Result<Submission> {
-        self.hand_over("Context::receive", copies, |copy| copy.from, waits, signals)
+        self.hand_over("Context::receive", copies, |copy| copy.src, waits, signals)
     }
 
     fn hand_over<'a>(
@@ -84,7 +84,7 @@ impl Context {
         self.submit(waits, signals, |recording: &mut Recording<'_>| {
             buffers.iter().try_for_each(|buffer| recording.acquire(buffer))?;
             for copy in copies {
-                recording.copy(copy.from, copy.from_offset, copy.to, copy.to_offset, copy.size)?;
+                recording.copy(copy.src, copy.src_offset, copy.dst, copy.dst_offset, copy.size)?;
             }
             buffers.iter().try_for_each(|buffer| recording.release(buffer))
         })

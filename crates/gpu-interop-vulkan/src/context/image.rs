@@ -73,7 +73,7 @@ impl Recording<'_> {
     /// initialised, or one was imported or released and not acquired since.
     pub fn copy_to_image(
         &mut self,
-        from: &OwnedBuffer,
+        src: &OwnedBuffer,
         offset: u64,
         image: &OwnedImage,
         level: u32,
@@ -82,17 +82,17 @@ impl Recording<'_> {
         const OPERATION: &str = "Recording::copy_to_image";
         check_image_usage(OPERATION, image, vk::ImageUsageFlags::TRANSFER_DST)?;
         let size = self.check_copy(OPERATION, image, level, layer, offset)?;
-        self.check(OPERATION, from, vk::BufferUsageFlags::TRANSFER_SRC, offset, size)?;
-        self.use_buffer(OPERATION, from)?;
+        self.check(OPERATION, src, vk::BufferUsageFlags::TRANSFER_SRC, offset, size)?;
+        self.use_buffer(OPERATION, src)?;
         self.use_image(OPERATION, image, Command::Use)?;
         self.order();
         let regions = [region(image, level, layer, offset)];
-        let (commands, from, to) = (self.as_raw(), from.as_raw(), image.as_raw());
+        let (commands, src, dst) = (self.as_raw(), src.as_raw(), image.as_raw());
         let device = self.interop.device();
         // SAFETY: recording, outside a render pass; both are live, kept, of this device and usable so; the image is its
         // queue's own, in the layout `GENERAL`, and has the level and layer; the texels are inside the buffer and
         // aligned.
-        unsafe { device.cmd_copy_buffer_to_image(commands, from, to, vk::ImageLayout::GENERAL, &regions) };
+        unsafe { device.cmd_copy_buffer_to_image(commands, src, dst, vk::ImageLayout::GENERAL, &regions) };
         Ok(())
     }
 
@@ -106,21 +106,21 @@ impl Recording<'_> {
         image: &OwnedImage,
         level: u32,
         layer: u32,
-        to: &OwnedBuffer,
+        dst: &OwnedBuffer,
         offset: u64,
     ) -> Result<()> {
         const OPERATION: &str = "Recording::copy_from_image";
         check_image_usage(OPERATION, image, vk::ImageUsageFlags::TRANSFER_SRC)?;
         let size = self.check_copy(OPERATION, image, level, layer, offset)?;
-        self.check(OPERATION, to, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
-        self.use_buffer(OPERATION, to)?;
+        self.check(OPERATION, dst, vk::BufferUsageFlags::TRANSFER_DST, offset, size)?;
+        self.use_buffer(OPERATION, dst)?;
         self.use_image(OPERATION, image, Command::Use)?;
         self.order();
         let regions = [region(image, level, layer, offset)];
-        let (commands, from, to) = (self.as_raw(), image.as_raw(), to.as_raw());
+        let (commands, src, dst) = (self.as_raw(), image.as_raw(), dst.as_raw());
         let device = self.interop.device();
         // SAFETY: as in `copy_to_image`.
-        unsafe { device.cmd_copy_image_to_buffer(commands, from, vk::ImageLayout::GENERAL, to, &regions) };
+        unsafe { device.cmd_copy_image_to_buffer(commands, src, vk::ImageLayout::GENERAL, dst, &regions) };
         Ok(())
     }
 

@@ -25,13 +25,13 @@ impl Context {
     /// Those of [`Recording::copy`](super::Recording::copy) and [`Context::run`].
     pub fn copy(
         &self,
-        from: &OwnedBuffer,
-        from_offset: u64,
-        to: &OwnedBuffer,
-        to_offset: u64,
+        src: &OwnedBuffer,
+        src_offset: u64,
+        dst: &OwnedBuffer,
+        dst_offset: u64,
         size: u64,
     ) -> Result<()> {
-        self.run(|recording| recording.copy(from, from_offset, to, to_offset, size))
+        self.run(|recording| recording.copy(src, src_offset, dst, dst_offset, size))
     }
 
     /// Releases a buffer to the other API; see [`OwnershipTransfer`](crate::OwnershipTransfer). Blocks until it is

@@ -98,8 +98,8 @@ impl Side for VulkanSide<'_> {
 
     fn take(&self, wait: Option<(&ExportedTimeline, u64)>) -> Verdict<Work<'_>> {
         let waits = wait.map(|(timeline, value)| timeline.op(value)).transpose()?;
-        let (from, to) = (self.shared.buffer(), &self.fetched);
-        let copy = BufferCopy { from, from_offset: PART, to, to_offset: 0, size: 2 * PART };
+        let (src, dst) = (self.shared.buffer(), &self.fetched);
+        let copy = BufferCopy { src, src_offset: PART, dst, dst_offset: 0, size: 2 * PART };
         Ok(Work::Vulkan(self.context.receive(&[copy], waits.as_slice(), &[])?))
     }
 
