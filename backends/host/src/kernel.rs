@@ -177,15 +177,15 @@ mod tests {
 
     use super::*;
 
-    /// Each twin takes the arguments of the kernel that it stands for, and no others.
+    /// Each CPU version takes the arguments of the kernel that it stands for, and no others.
     #[test]
     fn the_twins_have_the_signatures_of_the_kernels() {
         let builtin = builtin();
-        let twins: Vec<_> = KERNELS.iter().filter(|kernel| builtin.contains_key(kernel.name)).collect();
-        assert_eq!(twins.len(), builtin.len());
+        let versions: Vec<_> = KERNELS.iter().filter(|kernel| builtin.contains_key(kernel.name)).collect();
+        assert_eq!(versions.len(), builtin.len());
         assert!(KERNELS.iter().all(|kernel| kernel.nvidia_only != builtin.contains_key(kernel.name)));
         let config = LaunchConfig::linear(0);
-        for kernel in twins {
+        for kernel in versions {
             let mut word = 0_u32;
             let address = DevicePtr::new(std::ptr::from_mut(&mut word).expose_provenance() as u64);
             let mut args: Vec<HostArg> = kernel
@@ -197,11 +197,11 @@ mod tests {
                     _ => HostArg::Ptr(address),
                 })
                 .collect();
-            let twin = &builtin[kernel.name];
-            assert_eq!(twin.call(&KernelCall { config: &config, args: &args }), Ok(()), "{:?}", kernel.name);
+            let version = &builtin[kernel.name];
+            assert_eq!(version.call(&KernelCall { config: &config, args: &args }), Ok(()), "{:?}", kernel.name);
             for index in 0..args.len() {
                 let right = std::mem::replace(&mut args[index], HostArg::F32(0.0));
-                let refused = twin.call(&KernelCall { config: &config, args: &args }).expect_err("a float");
+                let refused = version.call(&KernelCall { config: &config, args: &args }).expect_err("a float");
                 assert!(refused.contains(&format!("argument {index} ")), "{:?}: {refused}", kernel.name);
                 args[index] = right;
             }

@@ -2,8 +2,8 @@
 //!
 //! It imports memory that a CPU renderer exported (lavapipe and SwiftShader export memfds), any other memfd, and
 //! memory of its own; on Windows any file mapping, by handle or by name. Its streams are threads, its semaphores words
-//! in shared memory. Applications run and test their interop code with it on machines without a GPU. It is no stand-in
-//! for a vendor's driver: what works here may be refused there, and reports name it.
+//! in shared memory. Applications run and test their interop code with it on machines without a GPU. It is no simulator
+//! of a vendor's driver: what works here may be refused there, and reports name it.
 //!
 //! # What this crate promises
 //! * Descriptors and handles of an import request are never closed: the import keeps a duplicate.

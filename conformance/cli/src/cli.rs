@@ -19,23 +19,23 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 #[cfg(unix)]
 use crate::bench::{self, BenchArgs};
-use crate::calls;
+use crate::call_trace;
 use crate::doctor;
 use crate::emulate::{EmulateArgs, Session};
 use crate::files::{check_writable, to_json, write_file};
-use crate::internal::Internal;
+use crate::help::{self, CompletionsArgs, ManArgs};
 use crate::interrupt;
-use crate::manual::{self, CompletionsArgs, ManArgs};
 use crate::output::{error_has_colours, say};
 use crate::report::merge::{self, MergeArgs};
 use crate::report::schema::{self, SchemaArgs};
 use crate::report::{Environment, Merged, Report, case_name, html, junit, text};
 use crate::requirement;
 use crate::runner::{self, Case, Isolation, Plan, Progress};
+use crate::subprocess::Subprocess;
 
-/// Exit status: something that ran has failed.
+/// Exit status: a case has failed.
 pub(crate) const FAILED: u8 = 1;
-/// Exit status: the run could not be made as asked, was interrupted, or ran nothing.
+/// Exit status: the run was impossible as requested, was interrupted, or ran nothing.
 pub(crate) const NOT_RUN: u8 = 2;
 
 const EXIT_STATUS: &str = "\
@@ -54,7 +54,7 @@ struct Cli {
 }
 
 impl Cli {
-    /// Starts the emulation that is asked for.
+    /// Starts the requested emulation.
     fn emulate(&self) -> Verdict<Option<Session>> {
         match &self.command {
             None => self.run.emulation.enter(),
@@ -66,13 +66,13 @@ impl Cli {
         }
     }
 
-    /// Whether driver calls of this process are recorded.
+    /// Whether this process records driver calls.
     fn records_calls(&self) -> bool {
         let runs_here = |run: &RunArgs| run.verbose && run.no_isolate;
         match &self.command {
             None => runs_here(&self.run),
             Some(Command::Run(run)) => runs_here(run),
-            Some(Command::Internal(internal)) => internal.records_calls(),
+            Some(Command::Subprocess(subprocess)) => subprocess.records_calls(),
             Some(_) => false,
         }
     }
@@ -80,25 +80,25 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show what loads, which devices and exporters there are, what they can do, and what is missing.
+    /// Diagnose drivers, devices, exporters, capabilities and missing packages.
     Doctor(DoctorArgs),
-    /// List the scenarios: id and purpose, one a line.
+    /// List the scenarios: one line with id and purpose each.
     List(ListArgs),
-    /// Run the scenarios. Also what happens without a subcommand.
+    /// Run the scenarios. The default without a subcommand.
     Run(Box<RunArgs>),
-    /// Measure what the library costs beside the driver called directly, another binding, and no interop at all.
+    /// Measure the library's cost beside raw driver calls, another binding, and no interop at all.
     ///
-    /// Prints ratios first, each with its limit and the 95 % interval of its median, then every measurement. The variants
-    /// take turns, so that a ratio compares what happened within milliseconds. A missed limit fails the run only with
-    /// --strict; data that does not arrive always does.
+    /// Prints ratios with their limits and the 95 % interval of the median, then all measurements. The variants
+    /// alternate, so that a ratio compares events within milliseconds. A missed limit fails the run only with
+    /// --strict; wrong data always does.
     #[cfg(unix)]
     Bench(BenchArgs),
-    /// Lay the reports of several machines side by side, as one page or one JSON file.
+    /// Merge the reports of several machines into one page or JSON file.
     ///
-    /// Exit status: 0 if they were merged, whatever is in them; 2 if one cannot be read: the page says which, and has the
-    /// rest. With --fail also 1 if a scenario has failed, and 2 if nothing ran in one.
+    /// Exit status: 0 if all were merged; 2 if one cannot be read: the page names it and has the
+    /// rest. With --fail also 1 if a scenario failed, and 2 if nothing ran in one report.
     Merge(MergeArgs),
-    /// Print the JSON Schema of the JSON reports.
+    /// Print the JSON Schema of a report.
     Schema(SchemaArgs),
     /// Print completions for a shell.
     ///
@@ -107,7 +107,7 @@ enum Command {
     /// Print the manual page, or that of a subcommand: `conformance man run | man -l -`.
     Man(ManArgs),
     #[command(flatten)]
-    Internal(Internal),
+    Subprocess(Subprocess),
 }
 
 #[derive(Debug, Args)]
@@ -121,75 +121,75 @@ struct DoctorArgs {
 
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// Only scenarios whose id matches.
+    /// Only scenarios with a matching id.
     #[arg(long, value_name = "GLOB")]
     filter: Option<String>,
-    /// Print the catalogue instead: one page in Markdown of what the suite shows, and of what it does not.
+    /// Print the catalogue: a Markdown page of all scenarios, and of known gaps.
     #[arg(long, conflicts_with = "filter")]
     markdown: bool,
 }
 
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// The backend under test; without it, what GPU_INTEROP_BACKEND says, or the first that has a device.
+    /// The backend under test. Default: GPU_INTEROP_BACKEND, or the first with a device.
     #[arg(long)]
     backend: Option<String>,
     #[command(flatten)]
     emulation: EmulateArgs,
-    /// The device under test, by its number in `conformance doctor`; `all` for every device, one after another.
+    /// The device under test, by its number in `conformance doctor`, or `all` for each in turn.
     #[arg(long, value_name = "NUMBER", default_value = "0")]
     device: Devices,
-    /// Only this exporter; may be repeated. Without it, every exporter.
+    /// Only this exporter; may be repeated. Default: all.
     #[arg(long)]
     exporter: Vec<ExporterName>,
-    /// Only scenarios whose id, or id@exporter, matches.
+    /// Only scenarios with a matching id or id@exporter.
     #[arg(long, value_name = "GLOB")]
     filter: Option<String>,
-    /// Fail unless this backend is used, or a scenario really ran with this exporter: cuda, hip, host, vulkan, native. A
+    /// Fail unless this backend is used, or a scenario ran with this exporter: cuda, hip, host, vulkan, native. A
     /// comma separates several.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     require: Vec<String>,
-    /// Write the report as JSON; with `--device all` the reports of all devices, as `merge` writes them.
+    /// Write a JSON report; with `--device all` a merged one of all devices.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the report as JUnit XML.
+    /// Write a JUnit XML report.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Write the report as one page for a browser, which needs no network.
+    /// Write the report as one HTML page without network resources.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// What is known not to work, as a TOML file, beside what the command itself knows; may be repeated. The first entry
-    /// that matches counts, those of files before the command's own.
+    /// A TOML file of expectations, in addition to the built-in ones; may be repeated. The first matching
+    /// entry counts, files before the built-in ones.
     #[arg(long, value_name = "FILE")]
     expectations: Vec<PathBuf>,
-    /// Leave out what the command itself knows not to work.
+    /// Ignore the built-in expectations.
     #[arg(long)]
     no_default_expectations: bool,
-    /// Run everything in this process: for debuggers. A crash ends the run, and nothing is stopped after its time.
+    /// Run everything in this process, for debuggers. A crash ends the run, and time limits do not apply.
     #[arg(long, conflicts_with = "timeout")]
     no_isolate: bool,
-    /// Run every scenario in a process of its own. Slower on GPUs, whose drivers take half a second to start; without it
-    /// scenarios share a few processes for as long as nothing fails, those of a group, like memory.*, the same one.
+    /// Run every scenario in a process of its own. Slower on GPUs, whose drivers take half a second to start. Default:
+    /// scenarios share a few processes until one fails, those of a group such as memory.* the same one.
     #[arg(long, conflicts_with = "no_isolate")]
     isolate_each: bool,
-    /// How many processes run scenarios at the same time; without it, half as many as the machine has cores, at most 2.
-    /// More make a GPU slower than they save.
+    /// The number of processes that run scenarios in parallel. Default: half the number of cores, at most 2.
+    /// More slow a GPU down.
     #[arg(long, short, value_name = "COUNT", conflicts_with = "no_isolate")]
     jobs: Option<NonZeroUsize>,
-    /// Time limit of each scenario, seconds, instead of its own; with --repeat, of each run of it.
+    /// Time limit of each scenario, seconds, instead of its own; with --repeat, of each repetition.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
     /// Seed of the data.
     #[arg(long, default_value_t = 1)]
     seed: u32,
-    /// Run every scenario this many times, with this seed and those after it: it passes if it passes every time.
+    /// Run every scenario this many times, with successive seeds. It passes if every run passes.
     #[arg(long, value_name = "COUNT", default_value_t = NonZeroU32::MIN)]
     repeat: NonZeroU32,
-    /// Print no progress: only what failed, why the rest did not run, and the counts.
+    /// Print only failures, reasons of cases that did not run, and counts.
     #[arg(long, short)]
     quiet: bool,
-    /// Also print what scenarios observed, what the driver alone did with a bad request beside what the library did, and
-    /// what they left out; and of each that fails the newest 200 driver calls, here and in the reports.
+    /// Also print observations (raw driver results beside the library's), omissions,
+    /// and, for each failure, the newest 200 driver calls, here and in the reports.
     #[arg(long, short, conflicts_with = "quiet")]
     verbose: bool,
 }
@@ -199,13 +199,13 @@ pub(crate) fn is_called() -> bool {
     std::env::args().nth(1).is_some_and(|first| Cli::command().find_subcommand(first).is_some())
 }
 
-/// Parses the command line, runs it, and turns the result into an exit status.
+/// Parses and runs the command line, and returns the exit status.
 pub(crate) fn main(suite: &Suite) -> ExitCode {
     let cli = Cli::parse();
     start_log(cli.records_calls());
-    // Some drivers keep descriptors open, and so do scenarios with many imports.
+    // Drivers and scenarios with many imports need more descriptors than the default limit.
     system::raise_handle_limit();
-    // To its end: what it holds is of the whole run.
+    // Kept until the end of the run.
     let _session = match cli.emulate() {
         Ok(session) => session,
         Err(stop) => return not_run(&stop),
@@ -219,11 +219,11 @@ pub(crate) fn main(suite: &Suite) -> ExitCode {
         Command::Merge(args) => merge::run(&args),
         Command::Schema(args) => schema::run(&args).map(|()| 0),
         Command::Completions(args) => {
-            manual::completions(&Cli::command(), &args);
+            help::completions(&Cli::command(), &args);
             Ok(0)
         }
-        Command::Man(args) => manual::page(&Cli::command(), &args).map(|()| 0),
-        Command::Internal(internal) => internal.run(suite).map(|()| 0),
+        Command::Man(args) => help::page(&Cli::command(), &args).map(|()| 0),
+        Command::Subprocess(subprocess) => subprocess.run(suite).map(|()| 0),
     };
     match done {
         Ok(status) => ExitCode::from(status),
@@ -236,14 +236,14 @@ fn not_run(stop: &Stop) -> ExitCode {
     ExitCode::from(NOT_RUN)
 }
 
-/// What the library tells goes to standard error, as far as RUST_LOG asks for it.
+/// Sends log messages to standard error, filtered by `RUST_LOG`.
 fn start_log(records_calls: bool) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
     let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(error_has_colours())
         .with_filter(filter);
-    tracing_subscriber::registry().with(log).with(records_calls.then(calls::layer)).init();
+    tracing_subscriber::registry().with(log).with(records_calls.then(call_trace::layer)).init();
 }
 
 fn list(suite: &Suite, args: &ListArgs) -> Verdict {
@@ -288,7 +288,7 @@ fn no_match(filter: Option<&str>, exporters: &[ExporterName]) -> Stop {
     ))
 }
 
-/// Which devices a run is for.
+/// The devices of a run.
 #[derive(Debug, Clone, Copy)]
 enum Devices {
     One(usize),
@@ -336,7 +336,7 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     if cases.is_empty() {
         return Err(no_match(args.filter.as_deref(), &args.exporter));
     }
-    // Found out now rather than after the run.
+    // Checked before the run rather than after it.
     for path in args.json.iter().chain(&args.junit).chain(&args.html) {
         check_writable(path)?;
     }
@@ -375,12 +375,12 @@ fn run(suite: &Suite, args: &RunArgs) -> Verdict<u8> {
     }
     let status = merge::judge(&merged, &required);
     if interrupt::is_interrupted() && !matches!(status, Ok(FAILED)) {
-        return Err(Stop::Failed("interrupted: what was left is counted as skipped".into()));
+        return Err(Stop::Failed("interrupted: remaining scenarios count as skipped".into()));
     }
     status
 }
 
-/// Runs the cases on one device, and says what came of it.
+/// Runs the cases on one device and prints the summary.
 fn run_on(
     scenarios: &[Scenario],
     under_test: &Arc<BackendUnderTest>,
@@ -405,7 +405,7 @@ fn run_on(
     report
 }
 
-/// Half of the cores: most scenarios have a second process or a busy driver thread.
+/// Half the cores: most scenarios have a second process or a busy driver thread.
 fn default_jobs() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     NonZeroUsize::new((cores / 2).min(2)).unwrap_or(NonZeroUsize::MIN)

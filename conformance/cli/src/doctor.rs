@@ -1,4 +1,4 @@
-//! What is here, what it can do, and what to do about what is missing.
+//! `conformance doctor`: diagnoses drivers, devices and missing packages.
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
@@ -14,7 +14,7 @@ use crate::output::say;
 use crate::report::{Environment, text};
 use crate::runner;
 
-/// One backend as the doctor found it.
+/// The diagnosis of one backend.
 #[derive(Debug, Serialize)]
 struct Finding {
     backend: String,
@@ -52,15 +52,13 @@ pub(crate) fn run(suite: &Suite, json: bool) -> Verdict {
     Ok(())
 }
 
-/// What the environment asks for, and what to do if that cannot be had.
+/// Explains the environment variables, and how to correct them.
 fn variables(findings: &[Finding]) {
     let set = |variable| std::env::var_os(variable).map(|value| value.to_string_lossy().into_owned());
     match (set(BACKEND_VARIABLE), BackendChoice::from_env()) {
         (None, _) => say!("{BACKEND_VARIABLE} is not set: the first backend with a device is used"),
         (Some(value), Err(_)) => {
-            say!(
-                "{BACKEND_VARIABLE}={value}: there is no such backend; set it to cuda, hip, host or auto, or unset it"
-            );
+            say!("{BACKEND_VARIABLE}={value}: unknown backend; set it to cuda, hip, host or auto, or unset it");
         }
         (Some(value), Ok(BackendChoice::Auto)) => {
             say!("{BACKEND_VARIABLE}={value}: the first backend with a device is used");
@@ -76,7 +74,7 @@ fn variables(findings: &[Finding]) {
         (None, _) => {}
         (Some(value), Ok(_)) => say!("{TIMELINE_VARIABLE}={value}"),
         (Some(value), Err(_)) => {
-            say!("{TIMELINE_VARIABLE}={value}: there is no such way; set it to native, bridge or auto, or unset it");
+            say!("{TIMELINE_VARIABLE}={value}: unknown strategy; set it to native, bridge or auto, or unset it");
         }
     }
 }
@@ -115,7 +113,7 @@ fn show(environment: &Environment) {
     for feature in Feature::ALL {
         row(feature.to_string(), capabilities.feature(*feature));
     }
-    // As `Device::timeline_support` says it.
+    // As in `Device::timeline_support`.
     row("timelines".into(), capabilities.timeline(Some(system::TIMELINE_SEMAPHORE)));
     say!("{table}");
     for defect in capabilities.known_defects() {

@@ -1,16 +1,16 @@
-//! Reports as files.
+//! Report files.
 
 use std::path::Path;
 
 use gpu_interop_conformance::{Stop, Verdict, system};
 use serde::Serialize;
 
-/// As JSON for people to read.
+/// Formats a value as indented JSON.
 pub(crate) fn to_json(value: &impl Serialize) -> Verdict<String> {
     serde_json::to_string_pretty(value).map_err(|error| Stop::Failed(format!("cannot write JSON: {error}")))
 }
 
-/// Fails if there cannot be a file here. What is there stays.
+/// Fails if `path` cannot be written. An existing file is unchanged.
 pub(crate) fn check_writable(path: &Path) -> Verdict {
     let is_new = !path.exists();
     std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| cannot_write(path, &error))?;
@@ -20,7 +20,7 @@ pub(crate) fn check_writable(path: &Path) -> Verdict {
     Ok(())
 }
 
-/// Writes a whole file at once: a run that is stopped leaves the one before, or none, and never half of one.
+/// Writes a file atomically: an interrupted run never leaves half a file.
 pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
@@ -30,7 +30,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Verdict {
             file.persist(path)?;
             return Ok(());
         }
-        // A pipe or a device.
+        // Pipes and devices cannot be replaced.
         std::fs::write(path, text)
     };
     write().map_err(|error| cannot_write(path, &error))

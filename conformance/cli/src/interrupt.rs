@@ -1,6 +1,6 @@
-//! Ctrl-C, and a scheduler's request to end: what runs is ended, and what has finished is reported.
+//! Handles SIGINT and SIGTERM: running scenarios are stopped, finished ones are reported.
 //!
-//! The processes of scenarios are in groups of their own, so that a terminal's Ctrl-C is this process's to act on.
+//! Scenario processes are in groups of their own, so that only this process receives a terminal's Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -9,30 +9,30 @@ use std::time::Duration;
 use gpu_interop_conformance::{Stop, Verdict};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Why scenarios that did not run, or not to their end, did not.
+/// The reason of interrupted scenarios.
 const REASON: &str = "interrupted";
-/// How soon an interruption is noticed while something is waited for.
+/// Polling interval for interruptions during waits.
 pub(crate) const NOTICED_WITHIN: Duration = Duration::from_millis(100);
 
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Notes the first of SIGINT and SIGTERM from now on. The second ends this process at once, with 128 and its number.
+/// Records the first SIGINT or SIGTERM. The second one exits at once, with 128 and the signal's number.
 pub(crate) fn listen() -> Verdict {
     for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag unset.
+        // In this order: at the first signal the flag is still unset.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, INTERRUPTED.clone())?;
         signal_hook::flag::register(signal, INTERRUPTED.clone())?;
     }
     Ok(())
 }
 
-/// Whether a signal has come.
+/// Whether a signal has arrived.
 pub(crate) fn is_interrupted() -> bool {
-    // Relaxed: nothing else was written.
+    // Relaxed: no other data is published.
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// How a scenario ends that was interrupted, or did not begin.
+/// The result of an interrupted scenario.
 pub(crate) fn stop() -> Stop {
     Stop::Skipped(REASON.into())
 }

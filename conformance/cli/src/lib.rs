@@ -26,18 +26,18 @@
 //! Linux and Windows.
 
 mod bench;
-mod calls;
+mod call_trace;
 mod cli;
 mod doctor;
 mod emulate;
 mod files;
-mod internal;
+mod help;
 mod interrupt;
-mod manual;
 mod output;
 mod report;
 mod requirement;
 mod runner;
+mod subprocess;
 
 use std::process::ExitCode;
 

@@ -4,23 +4,23 @@ use std::ffi::OsStr;
 use std::fmt::Arguments;
 use std::io::{IsTerminal, Write};
 
-/// Prints. A reader that went away (`conformance list | head`) is no failure of the run, so errors are dropped.
+/// Prints to standard output. Errors are ignored: a closed pipe (`conformance list | head`) does not fail the run.
 pub(crate) fn print(text: Arguments<'_>) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_fmt(text).and_then(|()| out.flush());
 }
 
-/// Whether what goes to standard error may have colours: to a terminal, unless `NO_COLOR` asks for none.
+/// Whether standard error may have colours: it is a terminal, and `NO_COLOR` is unset or empty.
 pub(crate) fn error_has_colours() -> bool {
     std::io::stderr().is_terminal() && !asks_for_none(std::env::var_os("NO_COLOR").as_deref())
 }
 
-/// An empty value asks for nothing.
+/// Whether `NO_COLOR` disables colours. An empty value does not.
 fn asks_for_none(no_color: Option<&OsStr>) -> bool {
     no_color.is_some_and(|value| !value.is_empty())
 }
 
-/// `println!` for a reader that may go away.
+/// `println!` that ignores a closed pipe.
 macro_rules! say {
     ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
 }

@@ -5,13 +5,13 @@ use gpu_interop_conformance::{BACKEND_NAMES, ExporterName, Stop, Suite, Verdict}
 use crate::cli::FAILED;
 use crate::report::{Environment, Report};
 
-/// What `--require` asks for.
+/// A requirement of `--require`.
 pub(crate) enum Requirement {
     Backend(String),
     Exporter(ExporterName),
 }
 
-/// Parses the names; rejects unknown ones.
+/// Parses requirements. Rejects unknown names.
 pub(crate) fn parse(suite: &Suite, names: &[String]) -> Verdict<Vec<Requirement>> {
     names
         .iter()
@@ -29,7 +29,7 @@ pub(crate) fn parse(suite: &Suite, names: &[String]) -> Verdict<Vec<Requirement>
             if known || suite.backend(name).is_ok() {
                 return Ok(Requirement::Backend(name.clone()));
             }
-            Err(Stop::Failed(format!("--require {name}: there is no backend or exporter of this name")))
+            Err(Stop::Failed(format!("--require {name}: unknown backend or exporter")))
         })
         .collect()
 }
@@ -65,7 +65,7 @@ pub(crate) fn check(required: &[Requirement], environment: &Environment) -> Verd
     Ok(())
 }
 
-/// The exit status that a report deserves.
+/// The exit status of a report.
 pub(crate) fn status_of(report: &Report, required: &[Requirement]) -> Verdict<u8> {
     if report.results.iter().any(|case| case.outcome.is_failure()) {
         return Ok(FAILED);

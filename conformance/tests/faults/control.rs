@@ -1,4 +1,4 @@
-//! The stand-in's controls: faults, counts, and what is alive.
+//! The simulator's controls: faults, counts, and what is alive.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
@@ -69,7 +69,7 @@ pub(crate) struct Control {
     live: unsafe extern "C" fn(*mut [u64; SORTS]) -> u64,
     settle: unsafe extern "C" fn(),
     current: unsafe extern "C" fn() -> usize,
-    /// Of the library that plays CUDA's driver.
+    /// Of the simulator of CUDA's driver.
     leave_current: Option<unsafe extern "C" fn()>,
     /// None where that is the function that is missing.
     name: Option<NameOf>,
@@ -83,10 +83,10 @@ enum NameOf {
 }
 
 impl Control {
-    /// Loads a stand-in, as the backend does.
+    /// Loads a simulator, as the backend does.
     pub(crate) fn open(vendor: Vendor, library: &Path) -> Self {
         // SAFETY: this project's own library, made for being loaded at run time.
-        let library = unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) }.expect("the stand-in");
+        let library = unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) }.expect("the simulator");
         let library: &'static Library = Box::leak(Box::new(library));
         // SAFETY: the types are those of `gpu_interop_sim_device`'s functions, and of the vendors'.
         unsafe {
@@ -171,7 +171,7 @@ impl Control {
         let mut live = Live::default();
         // SAFETY: as many words as the library writes: a struct of them, which the sum below speaks for.
         let total = unsafe { (self.live)(&raw mut live.0) };
-        assert_eq!(live.total(), total, "the sorts of the stand-in and of the campaign differ");
+        assert_eq!(live.total(), total, "the sorts of the simulator and of the campaign differ");
         live
     }
 }

@@ -1,4 +1,4 @@
-//! What is tried: a backend, on the library that plays its driver.
+//! The tested backend, with the simulator of its driver.
 
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::hip::HipBackend;

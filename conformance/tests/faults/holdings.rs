@@ -1,4 +1,4 @@
-//! What the process holds: objects of the stand-in, descriptors, memory files.
+//! What the process holds: objects of the simulator, descriptors, memory files.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Holdings {
         }
     }
 
-    /// What is held once `done`, or after a moment: the stand-in's threads may still be letting go of what they used.
+    /// What is held once `done`, or after a moment: the simulator's threads may still be letting go of what they used.
     pub(crate) fn settled(control: &Control, done: impl Fn(&Self) -> bool) -> Self {
         for _ in 0..100 {
             let now = Self::now(control);

@@ -2,7 +2,7 @@
 //! whole public API is used. What is looked for is what the library must never do: crash, hang, leak, lose a handle, or
 //! fail without saying what failed.
 //!
-//! The drivers are the libraries that play them on the CPU. This program is two things: the tests, and, with arguments
+//! The drivers are the simulators. This program is two things: the tests, and, with arguments
 //! of its own, the processes that meet the faults, so that a crash is one fault's result.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 

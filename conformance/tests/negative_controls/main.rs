@@ -230,11 +230,11 @@ fn does_nothing() -> Result<(), Failed> {
     check(unlike.is_empty() && expected.is_empty(), format!("not as expected: {unlike:#?}, not there: {expected:?}"))
 }
 
-/// Drivers may call the functions of all streams one after another, as the stand-ins do: one that waits for another
+/// Drivers may call the functions of all streams one after another, as the simulators do: one that waits for another
 /// stream's work keeps that work away. The host backend's streams call theirs by themselves, so it is not caught there.
 fn waits_in_host_functions() -> Result<Completion, Failed> {
     if cfg!(windows) && std::env::var_os("GPU_INTEROP_SIM_FOLDER").is_none() {
-        return Ok(Completion::ignored_with("GPU_INTEROP_SIM_FOLDER names no folder with libraries that play drivers"));
+        return Ok(Completion::ignored_with("GPU_INTEROP_SIM_FOLDER names no folder with simulators"));
     }
     let on = |exporter| format!("timeline.dependencies.bridge@{exporter}");
     let (_, report) = run(&Fault::WaitsInHostFunctions.backend(), &["--filter", &on("native")])?;
@@ -361,7 +361,7 @@ fn requirements() -> Result<(), Failed> {
     let with = |names: &str| run("host", &[&one[..], &["--require", names]].concat());
     check(with("host,native")?.0.status.success(), "what is there was not found")?;
     refused(&with("cuda")?.0, "--require cuda")?;
-    refused(&with("nonsense")?.0, "no backend or exporter of this name")?;
+    refused(&with("nonsense")?.0, "unknown backend or exporter")?;
     if cfg!(not(windows)) {
         refused(&with("d3d12")?.0, "--require d3d12: Direct3D is part of Windows")?;
     }
@@ -389,14 +389,14 @@ fn missing_driver() -> Result<(), Failed> {
 
 fn advice() -> Result<(), Failed> {
     for (variable, value, advice) in [
-        ("GPU_INTEROP_BACKEND", "vulkan", "there is no such backend; set it to cuda, hip, host or auto, or unset it"),
+        ("GPU_INTEROP_BACKEND", "vulkan", "unknown backend; set it to cuda, hip, host or auto, or unset it"),
         ("GPU_INTEROP_BACKEND", "host", "no other backend is used"),
         (
             "GPU_INTEROP_BACKEND",
             "cuda",
             "no other backend is used, which is not usable, as below; unset it to use another",
         ),
-        ("GPU_INTEROP_TIMELINE", "fast", "there is no such way; set it to native, bridge or auto, or unset it"),
+        ("GPU_INTEROP_TIMELINE", "fast", "unknown strategy; set it to native, bridge or auto, or unset it"),
     ] {
         let mut command = this_program()?;
         command.arg("doctor").env("GPU_INTEROP_CUDA_LIBRARY", "/nonexistent/libcuda.so.1").env(variable, value);

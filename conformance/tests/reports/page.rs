@@ -174,12 +174,12 @@ fn every_scenario_of_the_committed_reports_is_there() -> Tested {
             count => format!("{count} times each, seeds {} and on", report.seed),
         };
         assert!(text.contains(&seeds), "{text}");
-        assert_eq!(text.contains("STAND-IN"), report.backend.stand_in, "{text}");
+        assert_eq!(text.contains("SIMULATED"), report.backend.simulated, "{text}");
         for exporter in report.exporters.iter().filter_map(|exporter| exporter.available.as_ref()) {
             assert!(text.contains(&exporter.driver), "{text}");
         }
     }
-    assert!(page.named("title")[0].text().contains("some with STAND-IN drivers"));
+    assert!(page.named("title")[0].text().contains("some SIMULATED"));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The CUDA backend on the library that plays NVIDIA's driver.
+//! The CUDA backend on the simulator of NVIDIA's driver.
 
 use libtest_mimic::{Failed, Trial};
 

@@ -82,7 +82,7 @@ fn create(handles: hip::hipMemAllocationHandleType) -> u32 {
         allocFlags: hip::hipMemAllocationProp__bindgen_ty_2 { compressionType: 0, gpuDirectRDMACapable: 0, usage: 0 },
     };
     let file = std::env::var_os(LIBRARY).expect("the library's file");
-    // SAFETY: what plays the runtime, which is loaded already.
+    // SAFETY: the simulator, which is loaded already.
     let library = unsafe { Library::new(file) }.expect("the library");
     // SAFETY: the function's type.
     let create = unsafe { library.get::<Create>(b"hipMemCreate\0") }.expect("a function");

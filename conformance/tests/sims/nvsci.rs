@@ -1,4 +1,4 @@
-//! NvSciBuf and NvSciSync on the libraries that play them and NVIDIA's driver.
+//! NvSciBuf and NvSciSync on the simulators of both and of NVIDIA's driver.
 
 use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Failed, Trial};

@@ -1,4 +1,4 @@
-//! What reaches the libraries that play NvSci and NVIDIA's driver, seen from a process that uses both through the library.
+//! Calls that reach the simulators of NvSci and NVIDIA's driver, seen from a process that uses both through the library.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -105,7 +105,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// A device, a buffer and an object, and the library that plays NvSci.
+/// A device, a buffer and an object, and the simulator of NvSci.
 struct Rig {
     device: Device,
     nv_sci: NvSci,
@@ -117,7 +117,7 @@ impl Rig {
     fn open() -> Result<Self, Failed> {
         let device = Device::open(&CudaBackend::load()?, 0)?;
         let nv_sci = NvSci::load()?;
-        check(nv_sci.is_stand_in(), "a stand-in that does not say so")?;
+        check(nv_sci.is_simulated(), "a simulator that does not say so")?;
         let syncs = nv_sci.open_syncs()?;
         // SAFETY: loaded already; it has no initialisers.
         let library = unsafe { Library::new(nv_sci.files()[0]) }?;
@@ -125,7 +125,7 @@ impl Rig {
     }
 
     fn number(&self, name: &str) -> Result<u64, Failed> {
-        // SAFETY: a function of the stand-in's of this type.
+        // SAFETY: a function of the simulator's of this type.
         Ok(unsafe { self.library.get::<unsafe extern "C" fn() -> u64>(name)?() })
     }
 
@@ -183,7 +183,7 @@ fn read_only(rig: &Rig) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The stand-in knows the layouts apart by the header's numbers, and so must the library.
+/// The simulator knows the layouts apart by the header's numbers, and so must the library.
 fn layouts(rig: &Rig) -> Result<(), Failed> {
     let gpu = GpuAttributes::new(rig.device.identity().uuid.expect("a UUID"));
     let plane = PlaneAttributes { width: 64, height: 64, format: ColorFormat::Y8 };
@@ -201,7 +201,7 @@ fn layouts(rig: &Rig) -> Result<(), Failed> {
 
 fn flushed(rig: &Rig) -> Result<(), Failed> {
     let buffer = rig.buffer()?;
-    check(buffer.properties().cpu_needs_flush(), "the stand-in was asked for this")?;
+    check(buffer.properties().cpu_needs_flush(), "the simulator was asked for this")?;
     buffer.write(0, &[7; 100])?;
     let mut found = [0; 100];
     buffer.read(0, &mut found)?;
@@ -241,7 +241,7 @@ fn given_back(rig: &Rig) -> Result<(), Failed> {
     check(settled, format!("{before} objects before, {} after", rig.number("sim_nvsci_live")?))
 }
 
-/// What is taken out of a request is as good as the request: the stand-in ends the process if it is given what was freed.
+/// What is taken out of a request is as good as the request: the simulator ends the process if it is given what was freed.
 fn handles_keep(rig: &Rig) -> Result<(), Failed> {
     let (live, stream) = (rig.number("sim_nvsci_live")?, rig.device.create_stream()?);
     let buffer = rig.buffer()?;
@@ -410,10 +410,10 @@ fn lacks(rig: &Rig) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The library never does; the stand-in would notice.
+/// The library never does; the simulator would notice.
 fn freed_twice(rig: &Rig) -> Result<(), Failed> {
     let buffer = rig.buffer()?;
-    // SAFETY: a function of the stand-in's of this type.
+    // SAFETY: a function of the simulator's of this type.
     let free = unsafe { rig.library.get::<unsafe extern "C" fn(usize)>("NvSciBufObjFree") }?;
     // SAFETY: the object is live; the second time, it is not, which is what is tested.
     unsafe { free(buffer.as_raw()) };

@@ -1,4 +1,4 @@
-//! One run of the suite with a stand-in, and what it must have shown.
+//! One run of the suite with a simulator, and what it must have shown.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -28,13 +28,13 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// With the library that plays NVIDIA's driver.
+    /// With the simulator of NVIDIA's driver.
     pub(crate) fn cuda() -> Self {
         Self::with("cuda", &[("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda())])
     }
 
     #[cfg(target_os = "linux")]
-    /// With the library that plays NVIDIA's driver on an embedded system, and the one that plays NvSci.
+    /// With the simulators of NVIDIA's driver on an embedded system and of NvSci.
     pub(crate) fn nvsci() -> Self {
         let libraries = [
             ("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()),
@@ -45,14 +45,14 @@ impl Run {
     }
 
     #[cfg(windows)]
-    /// With the library that plays NVIDIA's driver, and the one that plays Direct3D.
+    /// With the simulators of NVIDIA's driver and Direct3D.
     pub(crate) fn d3d() -> Self {
         let libraries =
             [("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()), ("GPU_INTEROP_D3D_LIBRARY", library::sim_d3d())];
         Self::with("cuda", &libraries)
     }
 
-    /// With the libraries that play AMD's runtime and Direct3D.
+    /// With the simulators of AMD's runtime and Direct3D.
     #[cfg(windows)]
     pub(crate) fn hip_d3d() -> Self {
         let libraries =
@@ -60,13 +60,13 @@ impl Run {
         Self::with("hip", &libraries)
     }
 
-    /// With the library that plays AMD's runtime.
+    /// With the simulator of AMD's runtime.
     pub(crate) fn hip() -> Self {
         Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", library::sim_hip())])
     }
 
-    /// With the library that plays AMD's runtime, and memory that it imports: its own, and on Windows, where it exports
-    /// none, that of what plays Direct3D.
+    /// With the simulator of AMD's runtime, and memory that it imports: its own, and on Windows, where it exports
+    /// none, that of the simulator of Direct3D.
     pub(crate) fn hip_with_exporter() -> Self {
         #[cfg(windows)]
         let run = Self::hip_d3d().exporter("d3d12");
@@ -76,7 +76,7 @@ impl Run {
     }
 
     #[cfg(target_os = "linux")]
-    /// With the library that plays AMD's runtime with NVIDIA's driver, which is played too.
+    /// With the shim, on the simulator of NVIDIA's driver.
     pub(crate) fn hip_on_cuda() -> Self {
         let libraries =
             [("GPU_INTEROP_HIP_LIBRARY", library::hip_on_cuda()), ("HIP_ON_CUDA_LIBRARY", library::sim_cuda())];
@@ -177,8 +177,8 @@ impl Run {
         let report = std::fs::read_to_string(&json).unwrap_or_default();
         let report: Report =
             serde_json::from_str(&report).map_err(|error| format!("{error}: {}\n{text}", output.status))?;
-        check(text.starts_with("STAND-IN DRIVER: "), format!("the first line does not say it: {text}"))?;
-        check(report.backend.stand_in && report.backend.name == backend, format!("{:?}", report.backend))?;
+        check(text.starts_with("SIMULATED: "), format!("the first line does not say it: {text}"))?;
+        check(report.backend.simulated && report.backend.name == backend, format!("{:?}", report.backend))?;
         let failed = report.results.iter().any(|case| case.outcome.is_failure());
         check(output.status.success() != failed, format!("{}: {text}", output.status))?;
         Ok(Ran { report, text, folder, contexts })
@@ -217,7 +217,7 @@ impl Ran {
             let fine = match case.outcome {
                 Outcome::Passed | Outcome::ExpectedFailure => true,
                 Outcome::Unsupported => expected(reason),
-                // Wine does not count the handles of a process, and the system's Direct3D has none of the played devices.
+                // Wine does not count the handles of a process, and the system's Direct3D has none of the simulated devices.
                 Outcome::Skipped if cfg!(windows) => {
                     case.id == "process.handles_not_inherited" || case.id.starts_with("d3d.")
                 }

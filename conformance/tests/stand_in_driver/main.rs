@@ -86,7 +86,7 @@ fn rows() -> Result<(), Failed> {
         check(case.outcome == Outcome::Passed, format!("{case:?}"))?;
         check(!case.observed.is_empty(), format!("nothing was observed: {case:?}"))?;
     }
-    check(output.status.success() && report.backend.stand_in, format!("{output:?}"))?;
+    check(output.status.success() && report.backend.simulated, format!("{output:?}"))?;
     let observed: Vec<&Observation> = report.results.iter().flat_map(|case| &case.observed).collect();
     for (call, raw, library) in ROWS {
         let found: Vec<_> = observed.iter().filter(|row| row.call.contains(call) && row.raw.contains(raw)).collect();
@@ -131,7 +131,7 @@ fn old_driver() -> Result<(), Failed> {
     check(output.status.success() && text.contains(reason), format!("{}: {text}", output.status))?;
     let follows = |line: &str| line.trim_start().starts_with("timelines ") && line.contains("unsupported");
     check(text.contains("GPU_INTEROP_TIMELINE=bridge") && text.lines().any(follows), format!("timelines: {text}"))?;
-    check(text.contains("STAND-IN DRIVER"), text)?;
+    check(text.contains("SIMULATED"), text)?;
     // A driver that fails is not usable, which for the run that asks for it is the end.
     let mut failing = suite(&old.library(), &["run", "--backend", "cuda"]);
     let output = failing.env("STAND_IN_INIT", "100").output()?;

@@ -14,11 +14,11 @@ use crate::symbol::ApiVersion;
 use crate::trace::DriverFunction;
 use crate::vendor::{Doing, Vendor};
 
-/// A library that plays a driver says so with this symbol, so that no report made with one passes for a real one. It is a
+/// A simulator says so with this symbol, so that no report made with one passes for a real one. It is a
 /// number, which says what does the work.
-const STAND_IN: &CStr = c"gpu_interop_stand_in";
+const MARKER: &CStr = c"gpu_interop_simulated";
 /// A GPU does. Otherwise it is the CPU.
-const STAND_IN_ON_GPU: c_int = 2;
+const ON_GPU: c_int = 2;
 
 /// A vendor's driver, loaded and initialised.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub struct Driver<V: Vendor> {
     pub version: ApiVersion,
     /// The library's file.
     pub file: PathBuf,
-    /// Whether the library only plays a driver.
-    pub stand_in: bool,
+    /// Whether the library is a simulator, a shim, a fake or a mock.
+    pub simulated: bool,
     /// What its devices are.
     kind: DeviceKind,
 }
@@ -52,10 +52,10 @@ impl<V: Vendor> Driver<V> {
             missing.error(&library, V::NAMING.api(), version_of::<V>(&library), V::REQUIRED_SINCE)
         })?;
         // SAFETY: the symbol's type wherever there is one.
-        let stand_in = unsafe { library.symbol::<*const c_int>(STAND_IN) };
+        let simulated = unsafe { library.symbol::<*const c_int>(MARKER) };
         let file = library.file(Functions::version_symbol(V::NAMING));
         let (version, kind) = (V::version(0), DeviceKind::Gpu);
-        let mut driver = Self { functions, own, version, file, stand_in: stand_in.is_some(), kind };
+        let mut driver = Self { functions, own, version, file, simulated: simulated.is_some(), kind };
         let mut number: c_int = 0;
         let (version, init) = (functions.get_version, functions.init);
         // SAFETY: the pointer is valid for the call. Works before initialisation.
@@ -82,7 +82,7 @@ impl<V: Vendor> Driver<V> {
         })?;
         // It may only know now. A library that does the work on the CPU is on the device of Vulkan's drivers for the CPU.
         // SAFETY: the library is never unloaded, and writes the number, if at all, while it is initialised.
-        if stand_in.is_some_and(|mark| unsafe { mark.read_volatile() } != STAND_IN_ON_GPU) {
+        if simulated.is_some_and(|mark| unsafe { mark.read_volatile() } != ON_GPU) {
             driver.kind = DeviceKind::Cpu;
         }
         Ok(driver)

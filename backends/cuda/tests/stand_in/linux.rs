@@ -47,7 +47,7 @@ fn a_complete_stand_in_works_and_says_what_it_is() {
     for what in ["load", "open", "import memory", "map", "import semaphore", "allocate", "stream"] {
         assert_line(&text, &format!("{what}|"), &["ok"]);
     }
-    assert_line(&text, "stand-in|", &["true"]);
+    assert_line(&text, "simulated|", &["true"]);
 }
 
 fn an_old_driver_is_told_by_symbol_and_version() {

@@ -144,7 +144,7 @@ fn every_generation_works_and_says_what_it_is() {
         for what in ["load", "open", "import memory", "map", "stream", "dedicated", "write", "wait"] {
             assert_line(&text, &format!("{what}|"), &["ok"]);
         }
-        assert_line(&text, "stand-in|", &["true"]);
+        assert_line(&text, "simulated|", &["true"]);
         assert_line(&text, "data|", &["true"]);
         assert_line(&text, "left open|", &["|0"]);
         assert_line(&text, "offsets|", &["[1024, 1024]"]);
@@ -161,7 +161,7 @@ fn every_generation_works_and_says_what_it_is() {
 fn a_stand_in_says_what_does_its_work() {
     for (switch, kind) in [("-DSTAND_IN_ON=1", "Cpu"), ("-DSTAND_IN_ON=2", "Gpu")] {
         let text = probe_with(&[switch], &[]);
-        assert_line(&text, "stand-in|", &["true"]);
+        assert_line(&text, "simulated|", &["true"]);
         assert_line(&text, "kind|", &[kind]);
     }
 }

@@ -1,13 +1,13 @@
-//! How fast a device copies within memory: its own allocator's, memory of Vulkan, imported, and the library's
+//! Copy bandwidth of a device within memory of its own allocator, imported memory of Vulkan, and the library's
 //! exportable memory.
 //!
-//! `imported` is a dedicated allocation of Vulkan, as big buffers should be. `not dedicated` shows what it costs if they
-//! are not: NVIDIA's driver 580 places these differently, and from 1.5 GiB on the device copies 2 % slower within them,
-//! whoever imports them.
+//! `imported` is a dedicated allocation of Vulkan, as large buffers should be. `not dedicated` shows the cost if they
+//! are not: NVIDIA's driver 580 places these differently, and from 1.5 GiB on copies within them are 2 % slower,
+//! regardless of the importer.
 //!
-//! Bytes are counted twice, read and written. The driver's own allocator is called directly; on a device without such
-//! a driver there is nothing to compare with. All of it holds the same data without a pattern that hardware could
-//! compress: constant words copy faster than the memory itself allows.
+//! Bytes are counted twice, read and written. The driver's own allocator is called directly; without such
+//! a driver there is no comparison. All memory holds the same incompressible data:
+//! constant words copy faster than the memory's bandwidth.
 
 use std::time::{Duration, Instant};
 
@@ -22,12 +22,12 @@ use super::sys::NativeMemory;
 
 const RATE: Quantity = Quantity { suffix: "", unit: "GB/s" };
 const LIMIT: Limit = Limit::AtLeast(0.99);
-/// Bytes of data, repeated; of which both sizes are multiples.
+/// Size of the repeated block of data, bytes; a divisor of both sizes.
 const BLOCK: u64 = 16 << 20;
 
 /// Copies of `size` bytes, within memory of twice that.
 pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str, size: u64) -> Verdict {
-    // One is over too soon on a GPU to be measured well, and takes long enough on a processor.
+    // One copy is too short on a GPU, and long enough on a CPU.
     let copies = if machine.is_gpu() { 8 } else { 1 };
     let stream = &machine.stream;
     let rate = |taken: Duration| 2.0 * size as f64 * f64::from(copies) / taken.as_secs_f64() / 1e9;
@@ -79,7 +79,7 @@ fn fill(size: u64, mut write: impl FnMut(u64) -> Verdict) -> Verdict {
     (0..size / BLOCK).try_for_each(|index| write(index * BLOCK))
 }
 
-/// Copies, and blocks until that has run.
+/// Copies and blocks until the copy has completed.
 fn copy(stream: &Stream, target: BufferSlice<'_>, source: BufferSlice<'_>, copies: u32) -> Verdict<Duration> {
     let start = Instant::now();
     for _ in 0..copies {

@@ -1,28 +1,28 @@
-//! Time, and time of processors.
+//! Wall-clock and processor time.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment to measure from.
+/// The start of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
     processor: Duration,
     start: Instant,
 }
 
-/// What has gone by since.
+/// Time since the start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Elapsed {
     pub(super) time: Duration,
-    /// What this process computed meanwhile, on all threads.
+    /// Processor time of this process, all threads.
     pub(super) processor: Duration,
 }
 
 impl Clock {
     pub(super) fn start() -> Self {
-        // Asking for it is a system call, so it stays outside of the time.
+        // A system call, so it is outside the measured time.
         let processor = processor_time();
         Self { processor, start: Instant::now() }
     }
@@ -35,11 +35,11 @@ impl Clock {
 
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    // Neither is negative, nor more than a second of nanoseconds.
+    // Neither is negative; nanoseconds are below one second.
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// What the threads that the library calls "gpu-interop bridge" have computed so far, by the scheduler's own count. The
+/// Processor time of the threads named "gpu-interop bridge", from the scheduler. The
 /// kernel keeps 15 letters of a name.
 pub(super) fn bridges_time() -> Duration {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Duration::ZERO };
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn sleeping_takes_time_and_computing_a_processor() {
         const LONG: Duration = Duration::from_millis(30);
-        // Other tests compute meanwhile, so that only a lower limit is certain.
+        // Other tests run at the same time, so only a lower limit is certain.
         let clock = Clock::start();
         while clock.elapsed().processor < LONG {
             std::hint::spin_loop();

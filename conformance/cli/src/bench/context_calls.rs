@@ -1,7 +1,7 @@
-//! What the driver charges for its notion of a current context.
+//! The driver's cost of a current context.
 //!
-//! The library makes the context current for each call, or finds it current: one `cuCtxGetCurrent` on top of what a
-//! program does that set it once and relies on it, and a push and a pop beside that on threads where it is not current.
+//! The library checks or sets the current context at each call: one `cuCtxGetCurrent` more than a
+//! program that sets it once, and a push and a pop on threads where it is not current.
 
 use std::time::Duration;
 

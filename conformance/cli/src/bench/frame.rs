@@ -1,12 +1,12 @@
-//! A frame of RGBA8 from Vulkan to the device, from Vulkan's submission until it is in the device's own memory.
+//! The transfer of an RGBA8 frame: from Vulkan's submission until it is in the device's own memory.
 //!
-//! The frame lies in memory of Vulkan's own, as one does that was just rendered. Each has a new word at its start and
-//! at its end, which are looked for after each. The variants:
-//! * `native`, `bridge`: zero-copy, ordered by a timeline in both directions ([`timeline`](super::timeline)); the host
-//!   waits for the end only;
+//! The frame is in Vulkan's own memory, like one just rendered. Each has a new word at its start and
+//! end, which are verified. The variants:
+//! * `native`, `bridge`: zero-copy, ordered by a timeline in each direction ([`timeline`](super::timeline)); the host
+//!   waits only for the end;
 //! * `raw`: as `native`, with the driver called directly;
-//! * `fence`: zero-copy through the library, ordered by the host, which waits for Vulkan's fence first;
-//! * `staged`: what an application does without interop. Vulkan copies the frame to host memory, the host waits, and
+//! * `fence`: zero-copy, ordered by the host, which waits for Vulkan's fence first;
+//! * `staged`: without interop. Vulkan copies the frame to host memory, the host waits, and
 //!   the device copies it from there.
 
 use std::cell::Cell;
@@ -25,11 +25,11 @@ use super::rounds::{Effort, Variant};
 use super::sys::{Answer, SemaphoreBatch, copy_from_staging};
 use super::timeline::{Counter, Exporter, LibraryCounter, RawCounter};
 
-/// How big a frame is, in bytes, and what interop gains at least.
+/// The size of a frame, bytes, and the minimum gain of interop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) size: u64,
-    /// On a graphics queue, and on one that only copies.
+    /// On a graphics queue and on a transfer queue.
     gains: [Option<Limit>; 2],
 }
 
@@ -42,12 +42,12 @@ impl Frame {
 
 const OVERHEAD: Limit = Limit::AtMost(1.02);
 
-/// Frames from Vulkan's graphics queue.
+/// Frames from a graphics queue.
 pub(super) fn graphics(machine: &Machine, recorder: &mut Recorder, name: &str, frame: Frame) -> Verdict {
     run(machine, recorder, name, machine.graphics_queue()?, frame.size, frame.gains[0])
 }
 
-/// Frames from a queue that only copies.
+/// Frames from a transfer queue.
 pub(super) fn transfer(machine: &Machine, recorder: &mut Recorder, name: &str, frame: Frame) -> Verdict {
     run(machine, recorder, name, machine.transfer_queue()?, frame.size, frame.gains[1])
 }
@@ -104,14 +104,14 @@ fn run(
     recorder.measure(name, effort, &[TIME], &mut variants, &comparisons)
 }
 
-/// Of two frames the second: how long the first takes depends on the variant that had its turn before, because the GPU's
-/// contexts are in another state after a copy through the host.
+/// The second of two frames: the first one's duration depends on the previous variant, because the state of the GPU's
+/// contexts differs after a copy through the host.
 fn second(mut frame: impl FnMut() -> Verdict<f64>) -> Verdict<f64> {
     frame()?;
     frame()
 }
 
-/// A frame on Vulkan's side: where it lies, and where it is shared.
+/// A frame on Vulkan's side: its own memory and the shared one.
 pub(super) struct VulkanFrame<'a> {
     pub(super) context: &'a Context,
     pub(super) shared: ExportableBuffer,
@@ -119,7 +119,7 @@ pub(super) struct VulkanFrame<'a> {
 }
 
 impl<'a> VulkanFrame<'a> {
-    /// A frame of `size` bytes, which is the device's until [`VulkanFrame::show`] takes it.
+    /// A frame of `size` bytes, owned by the device until [`VulkanFrame::show`] acquires it.
     pub(super) fn new(context: &'a Context, size: u64) -> Verdict<Self> {
         let shared = ExportableBuffer::new(context.interop(), &BufferOptions::new(size, TRANSFER)).map_err(too_much)?;
         let local = OwnedBuffer::new(context.interop(), size, TRANSFER, MemoryPlacement::DeviceLocal);
@@ -133,13 +133,13 @@ impl<'a> VulkanFrame<'a> {
         self.local.size()
     }
 
-    /// A new frame, in Vulkan's own memory.
+    /// Writes a new frame to Vulkan's own memory.
     fn draw(&self, recording: &mut Recording<'_>, word: u32) -> gpu_interop::Result<()> {
         recording.fill(&self.local, 0, 4, word)?;
         recording.fill(&self.local, self.size() - 4, 4, word)
     }
 
-    /// A new frame, handed over to the device.
+    /// Writes a new frame and releases it to the device.
     pub(super) fn show(&self, recording: &mut Recording<'_>, word: u32) -> gpu_interop::Result<()> {
         self.draw(recording, word)?;
         recording.acquire(self.shared.buffer())?;
@@ -154,13 +154,13 @@ struct Frames<'a> {
     vulkan: VulkanFrame<'a>,
     source: BufferSlice<'a>,
     target: BufferSlice<'a>,
-    /// The number of the latest frame, and its word.
+    /// The number of the last frame, and its word.
     number: Cell<u32>,
 }
 
 impl Frames<'_> {
-    /// Vulkan waits until the last frame was read, writes, and signals; `take` is the device's side, which waits for the
-    /// first value, signals the second, and blocks until it is done.
+    /// Vulkan waits until the last frame has been read, writes, and signals. `take` is the device's side: it waits for the
+    /// first value, signals the second, and blocks until the work has completed.
     fn ordered<Follower>(&self, counter: &Counter<Follower>, take: impl FnOnce([u64; 2]) -> Verdict) -> Verdict<f64> {
         let word = self.next();
         let waits: [SemaphoreOp<'_>; 1] = [counter.exported.op(counter.last())?];
@@ -210,7 +210,7 @@ impl Frames<'_> {
         self.number.get()
     }
 
-    /// The time in nanoseconds, if the frame has arrived.
+    /// The duration in nanoseconds, if the frame has arrived.
     fn check(&self, taken: Duration, word: u32) -> Verdict<f64> {
         let mut found = [0; 4];
         for place in [0, self.target.size() - 4] {

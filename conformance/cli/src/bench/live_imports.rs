@@ -1,8 +1,8 @@
-//! What an import costs beside many others: 1 to 10,000, of 64 KiB each.
+//! The cost of an import beside 1 to 10,000 live ones of 64 KiB each.
 //!
-//! All are imports of one allocation, exported anew each time, because Vulkan drivers limit allocations (4096 is usual)
-//! and not exports. They are held through the library and mapped, so that the driver and the library both have to cope
-//! with their number. Each level measures the import and the whole cycle of `memory.64KiB`.
+//! All import one allocation, exported again for each, because Vulkan drivers limit allocations (usually to 4096),
+//! not exports. The library holds and maps them, so that both driver and library manage
+//! all of them. Each level measures the import and the whole cycle of `memory.64KiB`.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use super::report::Limit;
 use super::rounds::Effort;
 
 const LEVELS: [usize; 5] = [1, 10, 100, 1000, 10_000];
-/// Of the steps, these.
+/// The measured steps.
 const PLACES: [usize; 2] = [IMPORT, ALL];
 const SIZE: u64 = 64 << 10;
 const WORD: u32 = 0x5EED_CAFE;
-/// Not more than this of the cost beside a single one: what grows with the number shows by far more.
+/// Limit relative to the cost beside a single import. A cost proportional to the number would exceed it by far.
 const GROWTH: Limit = Limit::AtMost(1.2);
 const OVERHEAD: Limit = Limit::AtMost(1.05);
 

@@ -1,4 +1,4 @@
-//! From nothing to the first device, each time in a process of its own.
+//! Loading the driver and opening the first device, each time in a new process.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use super::report::Limit;
 use super::rounds::{Effort, Variant};
 use super::sys::RawCuda;
 
-/// The name of the subcommand that loads once.
+/// The hidden subcommand that loads once.
 pub(crate) const SUBCOMMAND: &str = "bench-load";
 
-/// Who loads.
+/// The loading side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Side {
     /// dlopen, every symbol, cuInit, cuDeviceGet, cuDevicePrimaryCtxRetain.
@@ -28,22 +28,22 @@ pub(crate) enum Side {
 
 const RUNS: usize = 7;
 const LIMIT: Limit = Limit::AtMost(1.05);
-/// How long one process may take.
+/// Timeout of one process.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How to load once.
+/// Options of one load.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
     #[arg(long)]
     side: Side,
     #[arg(long)]
     backend: String,
-    /// Where the driver is if the dynamic linker does not know.
+    /// The driver's file, if the dynamic linker does not find it.
     #[arg(long)]
     driver: Option<PathBuf>,
 }
 
-/// Loads once, in this fresh process, and answers how long it took, in nanoseconds.
+/// Loads once in this new process, and returns the duration in nanoseconds.
 pub(crate) fn once(suite: &Suite, args: &LoadArgs) -> Verdict<f64> {
     let under_test = suite.backend(&args.backend)?;
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What is measured: the device through each binding, and Vulkan on the other side.
+//! The devices of a measurement: one through each binding, and Vulkan's on the other side.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use gpu_interop_conformance::{BackendUnderTest, ExportedSemaphore, ExporterDetai
 
 use super::sys::{Cudarc, RawCuda};
 
-/// How long the run waits for something that should happen.
+/// Timeout of waits.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The device, and everything else that could be opened on the same hardware.
+/// The device, and the other bindings and exporters on the same hardware.
 pub(super) struct Machine {
     pub(super) under_test: Arc<BackendUnderTest>,
     pub(super) backend: Arc<dyn Backend>,
@@ -27,13 +27,13 @@ pub(super) struct Machine {
     /// CUDA's driver, called directly.
     pub(super) raw: Verdict<RawCuda>,
     pub(super) cudarc: Verdict<Cudarc>,
-    /// Without validation, which would be measured too.
+    /// Without validation, which would distort measurements.
     pub(super) vulkan: Verdict<Context>,
     transfer: OnceCell<Verdict<Context>>,
 }
 
 impl Machine {
-    /// Opens the first device of the backend. What else cannot be opened is left out.
+    /// Opens the first device of the backend. Other parts are optional.
     pub(super) fn open(under_test: &Arc<BackendUnderTest>) -> Verdict<Self> {
         let backend = under_test.load()?;
         let device = Device::open(&*backend, 0)?;
@@ -45,18 +45,18 @@ impl Machine {
         Ok(Self { under_test: under_test.clone(), backend, stream, device, raw, cudarc, vulkan, transfer })
     }
 
-    /// The same Vulkan device with a queue that draws, or computes at least.
+    /// The Vulkan device with a graphics queue, or a compute queue.
     pub(super) fn graphics_queue(&self) -> Verdict<&Context> {
         self.vulkan.as_ref().map_err(Clone::clone)
     }
 
-    /// The same Vulkan device with a queue that only copies; opened when first asked for.
+    /// The Vulkan device with a transfer queue; opened at first use.
     pub(super) fn transfer_queue(&self) -> Verdict<&Context> {
         let transfer = self.transfer.get_or_init(|| vulkan(&self.device, QueueKind::TransferOnly));
         transfer.as_ref().map_err(Clone::clone)
     }
 
-    /// Whether the device is a GPU, on which much takes little time.
+    /// Whether the device is a GPU.
     pub(super) fn is_gpu(&self) -> bool {
         self.device.identity().kind != DeviceKind::Cpu
     }
@@ -67,7 +67,7 @@ impl Machine {
     }
 }
 
-/// The driver that the backend is using, called directly.
+/// The backend's driver, for raw calls.
 fn raw(backend: &dyn Backend) -> Verdict<RawCuda> {
     let info = backend.info();
     if info.name != "cuda" {
@@ -77,9 +77,9 @@ fn raw(backend: &dyn Backend) -> Verdict<RawCuda> {
         )));
     }
     let file = info.library.as_ref().map_or("libcuda.so.1".as_ref(), |file| file.as_os_str());
-    // The backend has just loaded it: what fails now is no missing driver, and must not pass for one.
+    // The backend has loaded this driver, so a failure is not a missing driver.
     let raw = RawCuda::open(file, 0).map_err(|stop| Stop::Failed(stop.reason().into()))?;
-    // Once, as an application does at its start. The library finds it current from then on.
+    // Once, as an application does at its start. Later calls of the library find it current.
     raw.make_current()?;
     Ok(raw)
 }
@@ -102,19 +102,19 @@ fn vulkan(device: &Device, queue: QueueKind) -> Verdict<Context> {
     })
 }
 
-/// Memory to import, again and again: every request has a handle of its own.
+/// Exported memory; every import request gets a new handle.
 pub(super) enum Source {
     Vulkan(ExportableBuffer),
     Native(ExportableMemory),
 }
 
 impl Source {
-    /// Vulkan's, or the device's own where there is no Vulkan. Every word is `word`.
+    /// Memory of Vulkan, or of the device itself without Vulkan. Every word is `word`.
     pub(super) fn new(machine: &Machine, size: u64, word: u32) -> Verdict<Self> {
         Self::with(machine, &BufferOptions::new(size, TRANSFER), word)
     }
 
-    /// The same with an allocation of its own, where there is Vulkan.
+    /// The same with a dedicated allocation, if there is Vulkan.
     pub(super) fn dedicated(machine: &Machine, size: u64, word: u32) -> Verdict<Self> {
         Self::with(machine, &BufferOptions::new(size, TRANSFER).dedicated(true), word)
     }
@@ -139,7 +139,7 @@ impl Source {
         Ok(Self::Vulkan(buffer))
     }
 
-    /// A new handle, with what an importer must be told.
+    /// A new handle with size and dedicated flag.
     pub(super) fn request(&self) -> Verdict<MemoryImport> {
         match self {
             Self::Vulkan(buffer) => Ok(buffer.import_request()?),
@@ -148,12 +148,12 @@ impl Source {
     }
 }
 
-/// What buffers of the measurements are used for.
+/// Usage of the measurements' buffers.
 pub(super) const TRANSFER: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
 );
 
-/// A device without the memory for a measurement, or without such memory, is no failure of the library.
+/// Too little memory, or a missing memory type, is not a failure of the library.
 pub(super) fn too_much(error: gpu_interop::Error) -> Stop {
     match error.kind() {
         ErrorKind::OutOfMemory => Stop::Skipped(error.to_string()),
@@ -169,7 +169,7 @@ pub(super) enum Timeline {
 }
 
 impl Timeline {
-    /// Vulkan's, or the backend's own where it imports no others.
+    /// A timeline of Vulkan, or of the backend itself where it imports no others.
     pub(super) fn new(machine: &Machine) -> Verdict<Self> {
         if let Some(make) = machine.under_test.semaphores() {
             return Ok(Self::Own(make(SemaphorePayload::Timeline, 0)?));
@@ -185,7 +185,7 @@ impl Timeline {
         }
     }
 
-    /// Fails unless the exporter sees this value.
+    /// Fails unless the exporter reads this value.
     pub(super) fn must_have_reached(&self, value: u64) -> Verdict {
         match self {
             Self::Vulkan(semaphore) => Ok(semaphore.semaphore().wait(value, PATIENCE)?),

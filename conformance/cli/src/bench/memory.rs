@@ -1,8 +1,8 @@
-//! Import, map, unmap, end of the import: each step and all of them together.
+//! Import, map, unmap and destruction: each step and their sum.
 //!
-//! Each import has a fresh descriptor, exported outside of the measured time and handed over for good, as both the
-//! driver and the library want it. (The library gives the driver a duplicate, so that a failed import can give the
-//! descriptor back; that is part of its cost.)
+//! Each import has a new descriptor, exported outside the measured time and owned by the import, as both the
+//! driver and the library require. (The library gives the driver a duplicate, so that a failed import can return the
+//! descriptor; that is part of its cost.)
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::report::Limit;
 use super::rounds::{Effort, Variant};
 use super::sys::{Cudarc, RawCuda, RawImport, Steps, backend_cycle};
 
-/// Imports in a row, in each round of each variant: what a switch of variants costs weighs less.
+/// Consecutive imports in each round of each variant, to reduce the weight of switching variants.
 const IN_A_ROW: u32 = 4;
 const WORD: u32 = 0x5EED_CAFE;
 
@@ -27,9 +27,9 @@ pub(super) const STEPS: [Quantity; 6] = [
     Quantity { suffix: ".free_and_destroy", unit: "ns" },
     Quantity { suffix: ".all", unit: "ns" },
 ];
-/// The place of the import in [`STEPS`].
+/// Index of the import in [`STEPS`].
 pub(super) const IMPORT: usize = 0;
-/// The place of the sum in [`STEPS`].
+/// Index of the sum in [`STEPS`].
 pub(super) const ALL: usize = 5;
 const LIMIT: Limit = Limit::AtMost(1.05);
 
@@ -49,7 +49,7 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str, size: 
     recorder.measure(name, Effort::within(Duration::from_secs(2)), &STEPS, &mut variants, &comparisons)
 }
 
-/// The variants that every machine has, checked to show the exporter's data: the library, its backend layer, and the
+/// The variants of every machine, verified to map the exporter's data: the library, its backend layer, and the
 /// raw driver where there is one.
 pub(super) fn variants<'a>(
     machine: &'a Machine,
@@ -76,7 +76,7 @@ pub(super) fn variants<'a>(
     Ok(variants)
 }
 
-/// What an importer must be told beside the descriptor.
+/// Size and dedicated flag of an import.
 struct Told {
     size: u64,
     dedicated: bool,
@@ -118,7 +118,7 @@ fn cudarc_cycle(cudarc: &Cudarc, request: MemoryImport) -> Verdict<Steps> {
     cudarc.cycle(fd, told.size)
 }
 
-/// The mean of a few imports in a row, nanoseconds a step.
+/// The mean of a few consecutive imports, nanoseconds a step.
 fn in_a_row(mut cycle: impl FnMut() -> Verdict<Steps>) -> Verdict<Vec<Option<f64>>> {
     let mut sums = [Some(0.0); STEPS.len()];
     for _ in 0..IN_A_ROW {

@@ -1,26 +1,25 @@
-//! `conformance bench`: what the library costs, beside the driver called directly and beside its alternatives.
+//! `conformance bench`: the library's cost beside raw driver calls and alternatives.
 //!
-//! One run, one process, the variants in turns ([`rounds`]), so that a ratio compares things that happened within
-//! milliseconds of each other. How samples become ratios is explained in [`stats`].
+//! One run, one process, alternating variants ([`rounds`]), so that a ratio compares events within
+//! milliseconds of each other. [`stats`] explains how samples become ratios.
 //!
-//! | variant | what it is |
+//! | variant | meaning |
 //! |---|---|
-//! | `raw` | the driver's functions, called as a careful C program calls them |
-//! | `backend` | this project's backend without the safe objects: shows on which layer a cost arises |
-//! | `library` | this project's safe objects: what an application uses |
+//! | `raw` | the driver's functions, called as in a careful C program |
+//! | `backend` | this project's backend without the safe objects: shows the layer of a cost |
+//! | `library` | this project's safe objects, as in applications |
 //! | `cudarc` | the external memory of another binding (imports only; it has no semaphores) |
 //! | `native`, `bridge` | this project's `Timeline`, by its two strategies |
 //! | `fence` | shared memory, ordered by a host that waits |
 //! | `staged` | no interop: through host memory |
 //!
-//! `raw` and `cudarc` are there for CUDA only. Everything else also runs on the host backend, where the numbers say
-//! something about this machine's processor and nothing about a GPU.
+//! `raw` and `cudarc` exist for CUDA only. The others also run on the host backend, where the numbers describe
+//! this machine's processor, not a GPU.
 //!
-//! Limits are data next to each ratio. A missed one fails the run only with `--strict`: on a shared or throttled
-//! machine a measurement is no verdict. What fails, on the other hand, always fails the run, as does data that does
-//! not arrive.
+//! Limits are data beside each ratio. A missed one fails the run only with `--strict`: on a shared or throttled
+//! machine a measurement is no verdict. Errors and wrong data always fail the run.
 //!
-//! Linux only, but for the reports: what is called around the library are descriptors' calls.
+//! Linux only, except for the reports: the raw calls use file descriptors.
 
 #[cfg(unix)]
 mod bandwidth;
@@ -60,6 +59,6 @@ pub use report::{BENCH_SCHEMA, BenchReport, Limit, Measurement, NotMeasured, Rat
 #[cfg(unix)]
 pub(crate) use run::{BenchArgs, run};
 
-/// Names the driver's file for the library; the measurements obey it too.
+/// The variable that names the driver's file, for the library and the measurements.
 #[cfg(unix)]
 const CUDA_LIBRARY_VARIABLE: &str = "GPU_INTEROP_CUDA_LIBRARY";

@@ -1,4 +1,4 @@
-//! Turning samples into measurements and ratios.
+//! Turns samples into measurements and ratios.
 
 use gpu_interop_conformance::{Stop, Verdict};
 
@@ -6,7 +6,7 @@ use super::report::{Limit, Measurement, NotMeasured, Ratio};
 use super::rounds::{Effort, Samples, Variant, take_turns};
 use super::stats;
 
-/// One quantity that a round measures: what its name adds to the group's, and its unit.
+/// A quantity of a round: the suffix of its name, and its unit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quantity {
     /// Empty, or with a leading dot.
@@ -14,10 +14,10 @@ pub(super) struct Quantity {
     pub(super) unit: &'static str,
 }
 
-/// The time of a call.
+/// The duration of a call.
 pub(super) const TIME: Quantity = Quantity { suffix: "", unit: "ns" };
 
-/// A comparison of two variants in one quantity, by its place.
+/// A comparison of two variants in one quantity, by its index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Comparison {
     pub(super) quantity: usize,
@@ -36,7 +36,7 @@ impl Comparison {
     }
 }
 
-/// What a run has found so far.
+/// The results of a run so far.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     pub(super) quick: bool,
@@ -46,7 +46,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Lets the variants take turns, and keeps the medians and the comparisons that have both sides.
+    /// Measures the variants alternately; keeps the medians, and the comparisons with both sides.
     pub(super) fn measure(
         &mut self,
         name: &str,
@@ -87,7 +87,7 @@ impl Recorder {
         }
     }
 
-    /// Something measured once.
+    /// Adds a single measurement.
     pub(super) fn note(&mut self, name: &str, variant: &str, unit: &str, value: f64) {
         self.measurements.push(Measurement {
             name: name.into(),
@@ -100,7 +100,7 @@ impl Recorder {
         });
     }
 
-    /// A comparison of two numbers that were not measured in the same rounds.
+    /// Adds a comparison of two numbers from different rounds.
     pub(super) fn compare(&mut self, name: String, over: f64, under: f64, limit: Option<Limit>) {
         let value = over / under;
         if !value.is_finite() {
@@ -115,7 +115,7 @@ impl Recorder {
         self.measurements.iter().find(wanted).map(|each| each.median)
     }
 
-    /// Something that could not be measured. The same thing for the same reason is told once.
+    /// Adds something that could not be measured, once for each reason.
     pub(super) fn skip(&mut self, what: impl Into<String>, stop: Stop) {
         let gap = NotMeasured { what: what.into(), stop };
         if !self.not_measured.contains(&gap) {
@@ -123,7 +123,7 @@ impl Recorder {
         }
     }
 
-    /// The opened side, or nothing, noted as missing.
+    /// The opened side; `None` after noting why it is missing.
     pub(super) fn side<'a, T>(&mut self, what: &str, side: &'a Verdict<T>) -> Option<&'a T> {
         match side {
             Ok(side) => Some(side),

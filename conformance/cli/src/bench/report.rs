@@ -1,4 +1,4 @@
-//! What a measurement run found.
+//! The report of a measurement run.
 
 use chrono::{DateTime, Utc};
 use gpu_interop::{BackendInfo, DeviceIdentity};
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Emulated, Tool};
 
-/// The version of the report's form. Grows when a reader would have to change.
+/// The schema version of reports. Incremented with each incompatible change.
 pub const BENCH_SCHEMA: u32 = 1;
 
-/// A whole `conformance bench` run.
+/// The report of `conformance bench`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchReport {
-    /// The version of this form.
+    /// The schema version.
     #[schemars(extend("const" = BENCH_SCHEMA))]
     pub schema: u32,
-    /// What made the report.
+    /// The program that wrote the report.
     pub tool: Tool,
     /// The backend.
     pub backend: BackendInfo,
-    /// Set where the vendor's own runtime ran on an emulated kernel driver: the numbers are then no GPU's.
+    /// Set if the vendor's own runtime ran on an emulated kernel driver: the numbers are not a GPU's.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub emulated: Option<Emulated>,
-    /// Its device.
+    /// The device under test.
     pub device: DeviceIdentity,
-    /// The Vulkan device on the other side, if there is one.
+    /// The Vulkan device on the other side, if any.
     pub exporter: Option<ExporterDetail>,
-    /// When the run began.
+    /// The start of the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub started: Option<DateTime<Utc>>,
-    /// The comparisons, in the order in which they were measured.
+    /// The comparisons, in the order of measurement.
     pub ratios: Vec<Ratio>,
-    /// The measurements themselves.
+    /// The measurements.
     pub measurements: Vec<Measurement>,
-    /// What was asked for and could not be measured.
+    /// Requested measurements that were not possible.
     pub not_measured: Vec<NotMeasured>,
     /// Duration of the run, microseconds.
     pub duration_us: u64,
@@ -44,36 +44,36 @@ pub struct BenchReport {
 /// One quantity of one variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
-    /// What was measured: `signal.1`, `memory.1MiB.import`.
+    /// The measurement's name: `signal.1`, `memory.1MiB.import`.
     pub name: String,
-    /// Who did it, or how: `raw`, `backend`, `library`, `cudarc`, `native`, `bridge`, `staged`, ...
+    /// The variant: `raw`, `backend`, `library`, `cudarc`, `native`, `bridge`, `staged`, ...
     pub variant: String,
     /// `ns`, `GB/s`, `frames/s`, or `%` of one processor core.
     pub unit: String,
     /// The median sample.
     pub median: f64,
-    /// A tenth of the samples are below.
+    /// The tenth percentile.
     pub p10: f64,
-    /// A tenth of the samples are above.
+    /// The ninetieth percentile.
     pub p90: f64,
-    /// How many samples there are. Each may be the mean of several calls in a row.
+    /// The number of samples. Each may be the mean of several consecutive calls.
     pub samples: usize,
 }
 
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
-    /// What is compared: `signal.1 library/raw`.
+    /// The comparison's name: `signal.1 library/raw`.
     pub name: String,
     /// The median of the ratios of the rounds.
     pub value: f64,
-    /// Lower end of the 95 % interval of that median. As `value` where nothing was measured in rounds.
+    /// Lower end of the 95 % interval of that median. Equal to `value` for measurements without rounds.
     pub low: f64,
     /// Upper end of that interval.
     pub high: f64,
-    /// What the project promises; none for comparisons that only inform.
+    /// The project's limit; absent for comparisons without one.
     pub limit: Option<Limit>,
-    /// Whether the value keeps to the limit.
+    /// Whether the value is within the limit.
     pub holds: Option<bool>,
 }
 
@@ -83,7 +83,7 @@ impl Ratio {
         Self { name, value, low, high, limit, holds: limit.map(|limit| limit.admits(value)) }
     }
 
-    /// `within` or `over`, or nothing for a ratio without a limit.
+    /// `within` or `over`; empty for a ratio without a limit.
     pub(crate) fn verdict(&self) -> &'static str {
         match (self.holds, self.limit) {
             (Some(true), _) => "within",
@@ -94,18 +94,18 @@ impl Ratio {
     }
 }
 
-/// A promise about a ratio.
+/// The limit of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// A cost: not more than this.
+    /// A cost: at most this.
     AtMost(f64),
-    /// A throughput: not less than this.
+    /// A throughput: at least this.
     AtLeast(f64),
 }
 
 impl Limit {
-    /// Whether a value keeps to it. One that is no number does not.
+    /// Whether a value is within the limit. NaN is not.
     #[must_use]
     pub fn admits(self, value: f64) -> bool {
         match self {
@@ -124,12 +124,12 @@ impl std::fmt::Display for Limit {
     }
 }
 
-/// Something without a measurement, and why.
+/// A missing measurement and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotMeasured {
     /// A measurement (`frame.transfer`), or one variant of all of them (`every raw variant`).
     pub what: String,
-    /// Impossible on this device, missing on this machine, or failed.
+    /// The reason: unsupported by the device, missing on this machine, or failed.
     #[serde(flatten)]
     pub stop: Stop,
 }
@@ -161,7 +161,7 @@ mod tests {
         let report = BenchReport {
             schema: BENCH_SCHEMA,
             tool: Tool { name: "t".into(), version: "1".into() },
-            backend: BackendInfo { name: "host".into(), driver: "d".into(), library: None, stand_in: false },
+            backend: BackendInfo { name: "host".into(), driver: "d".into(), library: None, simulated: false },
             emulated: None,
             device: DeviceIdentity::default(),
             exporter: None,

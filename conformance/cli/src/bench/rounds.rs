@@ -1,19 +1,19 @@
-//! Variants of one thing, measured in turns.
+//! Variants of one operation, measured alternately.
 
 use std::time::{Duration, Instant};
 
 use gpu_interop_conformance::{Verdict, ensure};
 
-/// How long to go on.
+/// The extent of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effort {
-    /// Rounds that are not counted.
+    /// Warm-up rounds, not counted.
     pub(super) warm_up: usize,
-    /// Rounds at least, whatever they take.
+    /// Minimum number of rounds.
     pub(super) least: usize,
-    /// Rounds at most.
+    /// Maximum number of rounds.
     pub(super) most: usize,
-    /// After this long no new round is begun.
+    /// No new round begins after this time.
     pub(super) budget: Duration,
 }
 
@@ -35,8 +35,8 @@ impl Effort {
     }
 }
 
-/// One way of doing a thing: each call is one round, and answers one number for each quantity, or none where this
-/// variant cannot tell.
+/// One variant: each call is one round and returns one number for each quantity, or `None` where this
+/// variant does not measure it.
 pub(super) struct Variant<'a> {
     pub(super) name: &'static str,
     pub(super) run: Box<dyn FnMut() -> Verdict<Vec<Option<f64>>> + 'a>,
@@ -47,7 +47,7 @@ impl<'a> Variant<'a> {
         Self { name, run: Box::new(run) }
     }
 
-    /// The same with these quantities only, by their places.
+    /// The same with these quantities only, by index.
     pub(super) fn only(self, places: &'static [usize]) -> Self {
         let mut run = self.run;
         Self::new(self.name, move || {
@@ -69,8 +69,8 @@ pub(super) struct Samples {
     pub(super) quantities: Vec<Vec<f64>>,
 }
 
-/// Runs every variant once a round. Who goes first changes, and who follows whom, so that nobody always pays for what
-/// the one before left behind.
+/// Runs every variant once a round. The order changes from round to round, so that no variant always follows the
+/// same one.
 pub(super) fn take_turns(effort: Effort, quantities: usize, variants: &mut [Variant<'_>]) -> Verdict<Vec<Samples>> {
     let count = variants.len();
     let mut samples: Vec<Samples> = variants
@@ -106,7 +106,7 @@ pub(super) fn take_turns(effort: Effort, quantities: usize, variants: &mut [Vari
     Ok(samples)
 }
 
-/// Whose turn it is: forwards in even rounds, backwards in odd ones, from another start every two rounds.
+/// The order of a round: forwards in even rounds, backwards in odd ones, with another start every two rounds.
 fn order(round: usize, turn: usize, count: usize) -> usize {
     let turn = if round.is_multiple_of(2) { turn } else { count - 1 - turn };
     (turn + round / 2) % count

@@ -1,4 +1,4 @@
-//! One run: what is measured, in which order, and what is made of it.
+//! A run: the measurements, their order, and the report.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -24,12 +24,12 @@ use super::{bandwidth, context_calls, frame, live_imports, load, memory, semapho
 /// The options of `conformance bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// The backend; without it, what GPU_INTEROP_BACKEND says, or the first that has a device.
+    /// The backend. Default: GPU_INTEROP_BACKEND, or the first with a device.
     #[arg(long)]
     backend: Option<String>,
     #[command(flatten)]
     pub(crate) emulation: EmulateArgs,
-    /// Only measurements whose name matches: load, context, memory.64KiB, memory.1MiB, memory.64MiB, signal.1, signal.8,
+    /// Only measurements with a matching name: load, context, memory.64KiB, memory.1MiB, memory.64MiB, signal.1, signal.8,
     /// signal.64, wait.1, wait.8, wait.64, bandwidth.256MiB, bandwidth.1GiB, live_imports; frame.graphics.1080p,
     /// frame.graphics.4K, frame.graphics.8K, frame.transfer.1080p, frame.transfer.4K, frame.transfer.8K;
     /// timeline.round_trip.graphics, timeline.round_trip.transfer, timeline.round_trip.own, timeline.one_way.graphics,
@@ -39,10 +39,10 @@ pub(crate) struct BenchArgs {
     /// Write the report as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the report as one page for a browser, which needs no network.
+    /// Write the report as one HTML page without network resources.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// A tenth of the time, and imprecise: shows that everything works.
+    /// A tenth of the time, imprecise: a smoke test.
     #[arg(long)]
     quick: bool,
     /// Fail if a ratio misses its limit, if none with a limit was measured, or if this machine lacks what a measurement
@@ -56,7 +56,7 @@ type Measure = fn(&Machine, &mut Recorder, &str) -> Verdict;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Everything there is to measure, in the order of the report.
+/// All measurements, in the order of the report.
 const GROUPS: [(&str, Measure); 28] = [
     ("load", load::run),
     ("context", context_calls::run),
@@ -88,7 +88,7 @@ const GROUPS: [(&str, Measure); 28] = [
     ("live_imports", live_imports::run),
 ];
 
-/// Measures, prints, writes the report, and answers the exit status.
+/// Measures, prints and writes the report, and returns the exit status.
 pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
     let (started, start) = (Utc::now().trunc_subsecs(0), Instant::now());
     let filter = args.filter.as_deref().map(glob).transpose()?;
@@ -98,7 +98,7 @@ pub(crate) fn run(suite: &Suite, args: &BenchArgs) -> Verdict<u8> {
         None => suite.default_backend()?.0,
     };
     let under_test = suite.backend(&backend)?;
-    // Found out now rather than after the run.
+    // Checked before the run rather than after it.
     for path in args.json.iter().chain(&args.html) {
         check_writable(path)?;
     }
@@ -148,12 +148,12 @@ fn measure(machine: &Machine, groups: &[(&'static str, Measure)], quick: bool) -
     let mut recorder = Recorder { quick, ..Recorder::default() };
     // Shows nothing unless standard error is a terminal.
     let bar = ProgressBar::new(groups.len() as u64);
-    // The template is a constant; should it ever be wrong, the default is as good.
+    // A wrong template falls back to the default style.
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
         bar.set_style(style);
     }
     for (name, measure) in groups {
-        // Printed at once and never redrawn meanwhile: drawing would be measured.
+        // Printed once and not redrawn: drawing would distort measurements.
         bar.set_message(*name);
         bar.tick();
         if let Err(stop) = measure(machine, &mut recorder, name) {
@@ -165,7 +165,7 @@ fn measure(machine: &Machine, groups: &[(&'static str, Measure)], quick: bool) -
     recorder
 }
 
-/// The exit status that a report deserves.
+/// The exit status of a report.
 fn status_of(report: &BenchReport, strict: bool) -> Verdict<u8> {
     if report.not_measured.iter().any(|gap| matches!(gap.stop, Stop::Failed(_))) {
         return Ok(FAILED);
@@ -180,7 +180,7 @@ fn status_of(report: &BenchReport, strict: bool) -> Verdict<u8> {
     if judged.is_empty() {
         return Err(Stop::Failed("--strict: no ratio with a limit was measured".into()));
     }
-    // What the machine lacks is a gap in the promise; what the device says that it cannot do is none.
+    // A missing package is a gap in the measurements; an unsupported feature is not.
     let gaps = report.not_measured.iter().filter(|gap| matches!(gap.stop, Stop::Skipped(_)));
     let gaps: Vec<&str> = gaps.map(|gap| gap.what.as_str()).collect();
     if !gaps.is_empty() {
@@ -209,7 +209,7 @@ mod tests {
         BenchReport {
             schema: BENCH_SCHEMA,
             tool: Tool { name: "t".into(), version: "1".into() },
-            backend: BackendInfo { name: "b".into(), driver: "d".into(), library: None, stand_in: false },
+            backend: BackendInfo { name: "b".into(), driver: "d".into(), library: None, simulated: false },
             emulated: None,
             device: DeviceIdentity::default(),
             exporter: None,
@@ -249,7 +249,7 @@ mod tests {
         assert!(GROUPS.iter().all(|(name, _)| stop.reason().contains(name)), "{stop}");
     }
 
-    /// The help text of `--filter` lists the groups by hand.
+    /// The help text of `--filter` lists the groups.
     #[test]
     fn the_help_names_every_group() {
         let command = BenchArgs::augment_args(clap::Command::new("bench"));

@@ -1,11 +1,11 @@
-//! Signals and waits: what enqueuing one costs the calling thread, alone and in batches.
+//! Signals and waits: the calling thread's cost to enqueue one, and batches.
 //!
-//! Every variant works on the same imported timelines and the same stream, so that only the call itself differs. A round
-//! enqueues few enough operations that no launch queue fills up and blocks, and lets the stream run empty outside of
-//! the measured time. Waits are for a value that is there already. At the end the exporter must have seen every
-//! value. The raw variant keeps its parameter blocks and writes new values into them, as a careful C program would.
+//! All variants use the same imported timelines and stream, so that only the call differs. A round
+//! enqueues too few operations to fill a launch queue, and the stream drains outside
+//! the measured time. Waits are for a value that has been reached already. At the end the exporter must have seen every
+//! value. The raw variant reuses its parameter blocks, as in a careful C program.
 //!
-//! That a signal or wait allocates nothing is a test of its own (`signal_allocations` of `gpu-interop-core`).
+//! `signal_allocations` in `gpu-interop-core` tests that a signal or wait allocates nothing.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ const COMPARISONS: [Comparison; 3] = [
     Comparison { quantity: 0, over: "library", under: "backend", limit: None },
 ];
 
-/// How many operations a round may enqueue.
+/// Maximum number of operations in a round.
 const IN_FLIGHT: u64 = 256;
 
 fn calls<const N: usize>() -> u64 {
@@ -41,7 +41,7 @@ fn effort() -> Effort {
     Effort::within(Duration::from_millis(1500))
 }
 
-/// Timelines on both sides, `N` of them.
+/// `N` timelines on both sides.
 fn open<const N: usize>(machine: &Machine) -> Verdict<(Vec<Timeline>, Lane)> {
     let exported = (0..N).map(|_| Timeline::new(machine)).collect::<Verdict<Vec<_>>>()?;
     let requests = exported.iter().map(Timeline::import_request).collect::<Verdict<Vec<_>>>()?;
@@ -54,7 +54,7 @@ pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder
     let (exported, lane) = open::<N>(machine)?;
     let (timelines, calls) = (lane.batch::<N>()?, calls::<N>());
     let value = Cell::new(1);
-    // Values rise from variant to variant, whoever's turn it is.
+    // Values rise across variants.
     let next = || value.replace(value.get() + calls);
     let mut variants = Vec::new();
     if let Some(raw) = recorder.side("every raw variant", &machine.raw) {
@@ -69,7 +69,7 @@ pub(super) fn signals<const N: usize>(machine: &Machine, recorder: &mut Recorder
         let first = next();
         let start = Instant::now();
         for value in first..first + calls {
-            // As an application writes it; an array made by a function is copied once more.
+            // As in an application; an array returned by a function would be copied once more.
             if N == 1 {
                 lane.stream().signal(&[timelines[0].signal_value(value)])?;
                 continue;

@@ -1,19 +1,18 @@
-//! Medians, spread, and ratios that resolve two parts in a hundred.
+//! Medians, spread, and ratios with a resolution of 2 %.
 //!
 //! # Why the median of paired ratios
-//! A driver call of 600 ns is interrupted now and then for a thousand times as long, and a processor's clock drifts by
-//! several percent within a second. Means and minima follow the one or the other. So the variants take turns, a round
-//! at a time: the two sides of a ratio are measured within a millisecond of each other and see the same clock. The
-//! ratio is taken in each round, where drift cancels, and the median of these ratios is reported, which the
-//! interrupted rounds cannot move. A ratio of two medians would keep the drift between the rounds that happen to
-//! be in the middle. The median is also the same from either side: swapping the two sides inverts it, as it does not
-//! invert a mean of ratios.
+//! A driver call of 600 ns is sometimes interrupted for a thousand times as long, and a processor's clock drifts by
+//! several percent within a second. Interruptions distort means, drift distorts minima. The variants alternate, one round
+//! at a time, so that both sides of a ratio are measured within a millisecond and at the same clock rate. The
+//! ratio is computed for each round, where drift cancels. The report has the median of these ratios, which
+//! interrupted rounds do not affect. A ratio of two medians would keep the drift between
+//! the middle rounds. Swapping the two sides inverts the median of ratios, but not a mean of ratios.
 //!
-//! The interval beside it is that of the median at 95 %, from the ranks of the ratios alone. It says how
-//! well the run resolved the ratio; where it is wider than the distance to the limit, the verdict is luck, and a
+//! The interval is the 95 % confidence interval of the median, from the ranks of the ratios. It shows how
+//! well the run resolved the ratio. If it is wider than the distance to the limit, the verdict is chance, and a
 //! run with more rounds is needed.
 
-/// What a list of samples comes to.
+/// Statistics of a list of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Summary {
     pub(super) median: f64,
@@ -37,7 +36,7 @@ pub(super) fn summarize(samples: &[f64]) -> Option<Summary> {
     Some(Summary { median: at(0.5)?, p10: at(0.1)?, p90: at(0.9)?, samples: sorted.len() })
 }
 
-/// Sample by sample, `over / under`. `None` unless both have the same number of samples, and some, and none is 0.
+/// The ratios `over / under` of paired samples. `None` for lists of different lengths, empty lists, and zeros.
 pub(super) fn paired_ratio(over: &[f64], under: &[f64]) -> Option<PairedRatio> {
     if over.len() != under.len() {
         return None;
@@ -57,7 +56,7 @@ fn sorted(samples: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// Between two samples, linearly interpolated.
+/// A quantile, interpolated linearly.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Between 0 and the number of samples.
 fn quantile(sorted: &[f64], quantile: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
@@ -67,8 +66,8 @@ fn quantile(sorted: &[f64], quantile: f64) -> Option<f64> {
     Some(low + (high - low) * (place - below as f64))
 }
 
-/// The ranks between which the median lies with a probability of 95 %: how many of n samples fall below it is
-/// binomial, with mean n/2 and deviation √n/2.
+/// The ranks that enclose the median with a probability of 95 %: the number of samples below it is
+/// binomial, with mean n/2 and standard deviation √n/2.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Between 0 and the number of samples.
 fn median_ranks(count: usize) -> (usize, usize) {
     let n = count as f64;
@@ -103,7 +102,7 @@ mod tests {
 
     #[test]
     fn drift_cancels_in_a_paired_ratio() {
-        // The clock slows down by half during the run; one side costs 1.02 of the other all the time.
+        // The clock slows down to half its rate during the run; one side always costs 1.02 of the other.
         let under: Vec<f64> = (0..100).map(|round| 600.0 + 3.0 * f64::from(round)).collect();
         let over: Vec<f64> = under.iter().map(|cost| cost * 1.02).collect();
         let ratio = paired_ratio(&over, &under).expect("pairs");
@@ -116,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_interval_holds_the_middle_ranks() {
-        // For 100 samples the 41st to the 60th, for a handful all of them.
+        // The 41st to the 60th of 100 samples, all of a handful.
         assert_eq!(median_ranks(100), (40, 59));
         assert_eq!(median_ranks(3), (0, 2));
         let over: Vec<f64> = (1..=100).map(f64::from).collect();

@@ -1,4 +1,4 @@
-//! Reports for people: ratios first.
+//! Measurements as text: ratios first.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use comfy_table::{CellAlignment, Table};
 use super::report::{BenchReport, Measurement, Ratio};
 use crate::report::text::subject;
 
-/// What was measured on what, in the first lines.
+/// The first lines: backend, device, exporter.
 pub(super) fn heading(report: &BenchReport) -> String {
     let mut text = subject(&report.backend, report.emulated.as_ref(), &report.device);
-    // Writing to a String does not fail.
+    // Writing to a `String` cannot fail.
     if let Some(exporter) = &report.exporter {
         let _ = writeln!(text, "vulkan    {}", exporter.driver);
     }
@@ -21,7 +21,7 @@ pub(super) fn heading(report: &BenchReport) -> String {
     text
 }
 
-/// All of it: tables for a terminal, lines for a pipe.
+/// The whole report: tables for a terminal, lines for a pipe.
 pub(super) fn results(report: &BenchReport, as_table: bool) -> String {
     let mut text = String::new();
     let ratio_rows: Vec<[String; 5]> = report.ratios.iter().map(ratio_row).collect();
@@ -93,12 +93,12 @@ fn measurement_row(measurement: &Measurement) -> [String; 6] {
     ]
 }
 
-/// A ratio; small ones are parts of a whole, of which three digits would say nothing.
+/// A ratio with a suitable number of digits.
 fn factor(value: f64) -> String {
     if value < 0.1 { format!("{value:.5}") } else { format!("{value:.3}") }
 }
 
-/// A value with its unit, times in the unit that suits their size.
+/// A value with its unit, durations in ns, µs or ms.
 fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "ns" if value >= 1e9 => format!("{:.2} s", value / 1e9),

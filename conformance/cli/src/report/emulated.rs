@@ -1,25 +1,25 @@
-//! What a report says of a run on a vendor's own runtime without its hardware.
+//! Emulation in reports: a vendor's own runtime without its hardware.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The vendor's runtime is real, the kernel driver and the GPU beneath it are emulated.
+/// A run on the vendor's runtime with an emulated kernel driver and GPU beneath it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Emulated {
-    /// The emulated kernel driver, as it names itself.
+    /// The emulated kernel driver's own name.
     pub kernel_driver: String,
-    /// The runtime's version, as the name of its file has it: `5.2.21153`.
+    /// The runtime's version from its file name: `5.2.21153`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub runtime: Option<String>,
-    /// The vendor's release that the runtime is of: `5.2.3`. Known where a package has installed it.
+    /// The vendor's release of the runtime: `5.2.3`. Known if a package has installed it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub release: Option<String>,
 }
 
 impl Emulated {
-    /// The release, or the runtime's own version where the release is unknown. Expectations compare it.
+    /// The release, or else the runtime's own version. Expectations compare it.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.release.as_deref().or(self.runtime.as_deref())

@@ -1,4 +1,4 @@
-//! JUnit XML, as CI systems read it.
+//! JUnit XML for CI systems.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use quick_junit::{NonSuccessKind, Report as JunitReport, TestCase, TestCaseStatu
 
 use super::{Report, Sourced, text};
 
-/// The reports of one run as JUnit XML: one suite a scenario group, and a device where there are several.
+/// The reports of one run as JUnit XML: one suite for each scenario group and device.
 pub(crate) fn render(reports: &[Sourced<Report>]) -> Verdict<String> {
     let first = reports.first().map(|sourced| &sourced.report);
     let mark = first.and_then(|report| text::mark(&report.backend, report.emulated.as_ref()));
@@ -25,7 +25,7 @@ pub(crate) fn render(reports: &[Sourced<Report>]) -> Verdict<String> {
 fn suites(device: &str, report: &Report) -> impl Iterator<Item = TestSuite> {
     let mut groups: Vec<(String, TestSuite)> = Vec::new();
     for result in &report.results {
-        let group = result.id.split('.').next().unwrap_or_default();
+        let group = result.group();
         let group = if device.is_empty() { group.to_owned() } else { format!("{device}.{group}") };
         let reason = result.reason.clone().unwrap_or_default();
         let mut status = match result.outcome {

@@ -1,4 +1,4 @@
-//! `conformance merge`: the reports of several machines, side by side.
+//! `conformance merge`: reports of several machines side by side.
 
 use std::path::{Path, PathBuf};
 
@@ -10,53 +10,53 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Emulated, Report, SCHEMA, Tool, html, text};
+use super::{Emulated, Report, SCHEMA, Tool, html, markdown, text};
 use crate::bench::{BENCH_SCHEMA, BenchReport};
 use crate::cli::FAILED;
 use crate::files::{check_writable, to_json, write_file};
 use crate::output::say;
 use crate::requirement::{Requirement, status_of};
 
-/// The version of the form of merged reports. Grows when a reader would have to change.
+/// The schema version of merged reports. Incremented with each incompatible change.
 pub const MERGED_SCHEMA: u32 = 1;
 
-/// Several reports.
+/// Reports of several runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Merged {
-    /// The version of this form.
+    /// The schema version.
     #[schemars(extend("const" = MERGED_SCHEMA))]
     pub schema: u32,
-    /// What merged them.
+    /// The program that merged them.
     pub tool: Tool,
-    /// What `conformance run` found, in the order in which they were named.
+    /// The reports of `conformance run`, in command-line order.
     pub reports: Vec<Sourced<Report>>,
-    /// What `conformance bench` found.
+    /// The reports of `conformance bench`.
     pub benches: Vec<Sourced<BenchReport>>,
-    /// What was named and could not be read: a machine is missing here.
+    /// Files that could not be read: their machines are missing here.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub not_read: Vec<NotRead>,
 }
 
-/// A file that is no report, or not there.
+/// A file that is missing or not a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotRead {
     /// The file, as in [`Sourced::source`].
     pub source: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// A report, and where it is from.
+/// A report and its origin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sourced<T> {
-    /// The file, as a path from the folder that has all of them. Empty if it is from no file.
+    /// The file, relative to the folder that contains all of them. Empty for a report that was not read from a file.
     pub source: String,
     /// The report.
     pub report: T,
 }
 
 impl Merged {
-    /// Nothing yet.
+    /// No reports.
     fn empty() -> Self {
         Self {
             schema: MERGED_SCHEMA,
@@ -67,13 +67,13 @@ impl Merged {
         }
     }
 
-    /// What was measured and is in no file yet.
+    /// The measurements of this process.
     #[cfg(unix)]
     pub(crate) fn single_bench(report: BenchReport) -> Self {
         Self { benches: vec![Sourced { source: String::new(), report }], ..Self::empty() }
     }
 
-    /// One run that is in no file yet: its report on each device, in the order of the devices.
+    /// The reports of this process's run, one a device.
     pub(crate) fn of_devices(reports: Vec<Report>) -> Self {
         let only = reports.len() == 1;
         let source = |number| if only { String::new() } else { format!("device {number}") };
@@ -85,30 +85,33 @@ impl Merged {
 /// The options of `conformance merge`.
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
-    /// What `run`, `bench` or `merge` wrote with --json.
+    /// JSON reports of `run`, `bench` or `merge`.
     #[arg(required = true, value_name = "REPORT")]
     reports: Vec<PathBuf>,
-    /// Write one page that needs no network: what ran where, groups of scenarios beside machines, every scenario, and
-    /// what was measured.
+    /// Write one HTML page without network resources: machines, a matrix of scenario groups, every scenario, and
+    /// measurements.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write all reports as one JSON file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also judge: end with 1 if a scenario has failed in one of the reports, with 2 if nothing ran in one.
+    /// Write tables in Markdown: outcomes by groups of scenarios, and ratios with a limit.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Exit with 1 if a scenario failed in any report, with 2 if nothing ran in one.
     #[arg(long)]
     fail: bool,
 }
 
-/// Merges; the exit status.
+/// Merges reports and returns the exit status.
 pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
-    for path in args.html.iter().chain(&args.json) {
+    for path in args.html.iter().chain(&args.json).chain(&args.markdown) {
         check_writable(path)?;
     }
     let folder = common_folder(&args.reports);
     let mut merged = Merged::empty();
     for path in &args.reports {
-        // Through its components: without slashes that say nothing.
+        // Rebuilt from its components, without redundant slashes.
         let source = path.strip_prefix(&folder).unwrap_or(path).components().collect::<PathBuf>().display().to_string();
         if let Err(reason) = add(&mut merged, path, source.clone()) {
             eprintln!("conformance: {}: {reason}", path.display());
@@ -135,6 +138,9 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     if let Some(path) = &args.json {
         write_file(path, &to_json(&merged)?)?;
     }
+    if let Some(path) = &args.markdown {
+        write_file(path, &markdown::render(&merged))?;
+    }
     let status = if args.fail { judge(&merged, &[])? } else { 0 };
     match merged.not_read.len() {
         0 => Ok(status),
@@ -143,7 +149,7 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
     }
 }
 
-/// What the runs themselves ended with, the worst first.
+/// The exit status of the runs: the worst one.
 pub(crate) fn judge(merged: &Merged, required: &[Requirement]) -> Verdict<u8> {
     let mut not_run = None;
     for Sourced { source, report } in &merged.reports {
@@ -157,7 +163,7 @@ pub(crate) fn judge(merged: &Merged, required: &[Requirement]) -> Verdict<u8> {
     not_run.map_or(Ok(0), Err)
 }
 
-/// The folder in which, or below which, all files are.
+/// The common parent folder of all files.
 fn common_folder(paths: &[PathBuf]) -> PathBuf {
     let mut parents = paths.iter().map(|path| path.parent().unwrap_or(Path::new("")));
     let first = parents.next().unwrap_or(Path::new("")).to_path_buf();
@@ -167,7 +173,7 @@ fn common_folder(paths: &[PathBuf]) -> PathBuf {
     })
 }
 
-/// Reads a report of any of the three sorts.
+/// Reads a report of `run`, `bench` or `merge`.
 fn add(merged: &mut Merged, path: &Path, source: String) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let value: Value = serde_json::from_str(&text).map_err(|error| format!("this is not JSON: {error}"))?;

@@ -1,9 +1,10 @@
-//! What a run found.
+//! The report of a run.
 
-mod calls;
+mod call_trace;
 mod emulated;
 pub(crate) mod html;
 pub(crate) mod junit;
+mod markdown;
 pub(crate) mod merge;
 pub(crate) mod schema;
 pub(crate) mod text;
@@ -17,51 +18,51 @@ use gpu_interop_conformance::{Discovery, ExporterName, ExporterReport, Observati
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use calls::{Call, CallTrace, Returned};
+pub use call_trace::{Call, CallTrace, Returned};
 pub use emulated::Emulated;
 pub use merge::{MERGED_SCHEMA, Merged, NotRead, Sourced};
 
 use crate::emulate;
 
-/// The version of the report's form. Grows when a reader would have to change.
+/// The schema version of reports. Incremented with each incompatible change.
 pub const SCHEMA: u32 = 1;
 
-/// A whole run.
+/// The report of a run on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// The version of this form.
+    /// The schema version.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: u32,
-    /// What made the report.
+    /// The program that wrote the report.
     pub tool: Tool,
-    /// When the run began.
+    /// The start of the run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub started: Option<DateTime<Utc>>,
     /// The seed of the data.
     pub seed: u32,
-    /// How often every scenario was run, each time with the next seed. One that passed did so every time.
+    /// The number of runs of each scenario, each with the next seed. A passed scenario passed every time.
     #[serde(default = "once")]
     pub repeat: NonZeroU32,
     /// The backend under test.
     pub backend: BackendInfo,
-    /// Set where the vendor's own runtime ran on an emulated kernel driver.
+    /// Set if the vendor's own runtime ran on an emulated kernel driver.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub emulated: Option<Emulated>,
-    /// Its device.
+    /// The device under test.
     pub device: DeviceIdentity,
-    /// What the device says it can do.
+    /// The device's capabilities.
     pub capabilities: Capabilities,
-    /// Every exporter that was asked for, usable or not.
+    /// The requested exporters, available or not.
     pub exporters: Vec<ExporterReport>,
-    /// One entry a scenario and exporter, in the order of the list of scenarios.
+    /// One entry for each scenario and exporter, in the order of `conformance list`.
     pub results: Vec<CaseReport>,
-    /// How many had which outcome; outcomes that did not occur are 0.
+    /// The count of each outcome, 0 included.
     pub summary: BTreeMap<String, usize>,
     /// Duration of the run, microseconds.
     pub duration_us: u64,
 }
 
-/// Reports of older versions do not say.
+/// The default for older reports.
 fn once() -> NonZeroU32 {
     NonZeroU32::MIN
 }
@@ -87,24 +88,24 @@ impl Tool {
 pub struct CaseReport {
     /// The scenario's id.
     pub id: String,
-    /// The exporter; none for scenarios that need none.
+    /// The exporter; absent for scenarios without one.
     pub exporter: Option<ExporterName>,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why it did not pass.
+    /// The reason of an outcome other than `passed`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
-    /// What calls did that go around the library, beside what the library did. Whatever a driver does here, the outcome is
-    /// about the library.
+    /// Results of raw driver calls beside the library's. The outcome depends on the
+    /// library's only.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub observed: Vec<Observation>,
-    /// What it would also have done, had this machine had it: formats or shapes that one side lacks, with the reasons.
+    /// Omitted parts, with reasons: formats or shapes that one side lacks.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub left_out: Vec<String>,
-    /// The end of what its process printed, if it failed.
+    /// The end of its process's output, if it failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub log: Option<String>,
-    /// The driver calls that it made, if it failed in a run with `--verbose`.
+    /// Its driver calls, if it failed in a run with `--verbose`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calls: Option<CallTrace>,
     /// Duration, microseconds. The first scenario of a process includes its start, half a second on some GPUs.
@@ -117,6 +118,12 @@ impl CaseReport {
     pub fn name(&self) -> String {
         case_name(&self.id, self.exporter)
     }
+
+    /// The scenario's group: the part of its id before the first dot.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.id.split('.').next().unwrap_or_default()
+    }
 }
 
 /// `id@exporter`, or `id` alone.
@@ -124,28 +131,28 @@ pub(crate) fn case_name(id: &str, exporter: Option<ExporterName>) -> String {
     exporter.map_or_else(|| id.to_owned(), |exporter| format!("{id}@{exporter}"))
 }
 
-/// The backend, device and exporters that a run will use.
+/// The backend, device and exporters of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// The backend.
     pub backend: BackendInfo,
-    /// Set where the vendor's own runtime is on an emulated kernel driver.
+    /// Set if the vendor's own runtime is on an emulated kernel driver.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub emulated: Option<Emulated>,
-    /// Its device.
+    /// The device under test.
     pub device: DeviceIdentity,
-    /// Every device it has.
+    /// All devices of the backend.
     pub devices: Vec<DeviceIdentity>,
-    /// What the device says it can do.
+    /// The device's capabilities.
     pub capabilities: Capabilities,
-    /// Every exporter.
+    /// The requested exporters.
     pub exporters: Vec<ExporterReport>,
-    /// Backends that were tried before this one.
+    /// Backends that were tried before it.
     pub passed_over: Vec<LoadAttempt>,
 }
 
 impl Environment {
-    /// What this process finds.
+    /// The environment as discovered by this process.
     pub(crate) fn found(discovery: Discovery) -> Self {
         let Discovery { backend, device, devices, capabilities, exporters } = discovery;
         let emulated = emulate::detect(&backend);
@@ -159,7 +166,7 @@ impl Environment {
     }
 }
 
-/// How many results had which outcome.
+/// The count of each outcome.
 pub(crate) fn summarize(results: &[CaseReport]) -> BTreeMap<String, usize> {
     let mut summary: BTreeMap<String, usize> =
         Outcome::ALL.iter().map(|outcome| (outcome.name().to_owned(), 0)).collect();

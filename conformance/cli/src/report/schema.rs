@@ -1,4 +1,4 @@
-//! The form of the reports as JSON Schema: `conformance schema`.
+//! `conformance schema`: the JSON Schema of the reports.
 
 use clap::{Args, ValueEnum};
 use gpu_interop_conformance::Verdict;
@@ -13,7 +13,7 @@ use crate::output::say;
 /// The options of `conformance schema`.
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// Of what: the JSON of `run`, of `bench` or of `merge`.
+    /// The report: of `run`, `bench` or `merge`.
     #[arg(default_value = "run")]
     of: Form,
 }
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Verdict {
     Ok(())
 }
 
-/// What this version reads, and so what it writes: a field that older reports lack is not required.
+/// The schema that this version reads. Fields that older reports lack are not required.
 fn of<T: JsonSchema>(command: &str, version: u32) -> Schema {
     let mut schema = SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<T>();
     schema.insert("$id".into(), format!("urn:gpu-interop:conformance:{command}:{version}").into());

@@ -1,4 +1,4 @@
-//! Reports for people.
+//! Reports as text.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use gpu_interop_conformance::{Outcome, Stop};
 
 use super::{CallTrace, CaseReport, Emulated, Environment, Observation, Report};
 
-/// What a report is about, in its first lines.
+/// The first lines of a report: backend, device, driver.
 pub(crate) fn subject(backend: &BackendInfo, emulated: Option<&Emulated>, device: &DeviceIdentity) -> String {
     let mut text = String::new();
-    // Writing to a String does not fail.
-    if backend.stand_in {
-        let _ = writeln!(text, "STAND-IN DRIVER: this run says nothing about a vendor's driver");
+    // Writing to a `String` cannot fail.
+    if backend.simulated {
+        let _ = writeln!(text, "SIMULATED: this run says nothing about a vendor's driver");
     }
     if let Some(emulated) = emulated {
         let _ = writeln!(text, "{emulated}");
@@ -29,16 +29,16 @@ pub(crate) fn subject(backend: &BackendInfo, emulated: Option<&Emulated>, device
     text
 }
 
-/// The mark of a run that is not on a vendor's driver and hardware; none for one that is.
+/// The mark of a run without a vendor's driver and hardware; `None` on real hardware.
 pub(crate) fn mark(backend: &BackendInfo, emulated: Option<&Emulated>) -> Option<&'static str> {
-    match (backend.stand_in, emulated) {
-        (true, _) => Some("STAND-IN"),
+    match (backend.simulated, emulated) {
+        (true, _) => Some("SIMULATED"),
         (false, Some(_)) => Some("EMULATED"),
         (false, None) => None,
     }
 }
 
-/// What is tested, in the first lines of every run.
+/// The heading of a run: backend, device, exporters.
 pub(crate) fn heading(environment: &Environment) -> String {
     let mut text = subject(&environment.backend, environment.emulated.as_ref(), &environment.device);
     for exporter in &environment.exporters {
@@ -71,7 +71,7 @@ pub(crate) fn line(case: &CaseReport) -> String {
     text
 }
 
-/// What a scenario observed and left out; empty for most.
+/// The observations and omissions of a case; empty for most.
 pub(crate) fn observations(case: &CaseReport) -> String {
     let mut text = String::new();
     for Observation { call, raw, library } in &case.observed {
@@ -83,12 +83,12 @@ pub(crate) fn observations(case: &CaseReport) -> String {
     text
 }
 
-/// The driver calls of a scenario that failed; empty for most.
+/// The driver calls of a failed case; empty for most.
 pub(crate) fn calls(case: &CaseReport) -> String {
     case.calls.iter().flat_map(CallTrace::lines).map(|line| format!("    : {line}\n")).collect()
 }
 
-/// What is left to say at the end: the counts, and everything that failed with its log and its driver calls.
+/// The summary of a run: counts, and each failure with its log and driver calls.
 pub(crate) fn summary(report: &Report, as_table: bool) -> String {
     let mut text = String::new();
     for case in report.results.iter().filter(|case| case.outcome.is_failure()) {
@@ -133,7 +133,7 @@ pub(crate) fn summary(report: &Report, as_table: bool) -> String {
     text
 }
 
-/// What occurred, and how often.
+/// The outcomes that occurred, with their counts.
 pub(crate) fn counts(report: &Report) -> String {
     let count =
         |outcome: Outcome| (outcome.name(), report.results.iter().filter(|case| case.outcome == outcome).count());

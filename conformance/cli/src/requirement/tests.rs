@@ -1,4 +1,4 @@
-//! The exit status that each outcome, alone and among others, gives a run.
+//! The exit status of a run for each outcome, alone and among others.
 
 use std::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ use crate::cli::NOT_RUN;
 use crate::report::{CaseReport, SCHEMA, Tool, summarize};
 
 fn backend() -> BackendInfo {
-    BackendInfo { name: "host".into(), driver: "none".into(), library: None, stand_in: false }
+    BackendInfo { name: "host".into(), driver: "none".into(), library: None, simulated: false }
 }
 
 fn case(id: &str, exporter: Option<ExporterName>, outcome: Outcome) -> CaseReport {
@@ -45,12 +45,12 @@ fn report(results: Vec<CaseReport>) -> Report {
     }
 }
 
-/// What the command ends with.
+/// The command's exit status.
 fn status(results: Vec<CaseReport>, required: &[Requirement]) -> u8 {
     status_of(&report(results), required).unwrap_or(NOT_RUN)
 }
 
-/// What a run of nothing but this outcome ends with.
+/// The exit status of a run with this outcome only.
 fn alone(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Passed | Outcome::ExpectedFailure => 0,
@@ -82,7 +82,7 @@ fn one_failure_among_others_fails_the_run_wherever_it_is() {
     }
 }
 
-/// A case that could not run shows nothing about an exporter, and neither does one of another exporter, or of none.
+/// Neither a case that did not run nor a case of another exporter satisfies `--require` of an exporter.
 #[test]
 fn a_requirement_is_met_only_by_what_ran() {
     let vulkan = || [Requirement::Exporter(ExporterName::Vulkan)];

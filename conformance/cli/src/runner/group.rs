@@ -1,7 +1,6 @@
-//! Scenarios in processes of their own, several in one: starting a GPU's drivers takes longer than most scenarios.
+//! Runs groups of scenarios in child processes. Starting a GPU's drivers takes longer than most scenarios.
 //!
-//! A crash, a failure or a time-out ends the process, so that nothing runs in what it left behind; the rest of the group
-//! goes on in a new one.
+//! A crash, failure or timeout ends the process; the rest of the group continues in a new one.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -11,39 +10,39 @@ use std::time::{Duration, Instant};
 use wait_timeout::ChildExt;
 
 use super::{Case, Ended};
-use crate::calls::{self, CallFile};
+use crate::call_trace::{self, CallFile};
 use crate::interrupt::{self, NOTICED_WITHIN};
 use gpu_interop_conformance::execution::Ran;
 use gpu_interop_conformance::process::{log_from, this_program};
 use gpu_interop_conformance::system::{self, Connection, Received, describe, nameless_file};
 use gpu_interop_conformance::{Channel, Observation, Outcome, Recorded, Seeds, Stop, Verdict};
 
-/// The most bytes of a verdict.
+/// Maximum size of a verdict, bytes.
 const MESSAGE: usize = 128 << 10;
-/// The message with the file for driver calls.
+/// The message that carries the file for driver calls.
 const CALLS: &str = "calls";
-/// How long a process has, after a failure, to let go what it has and to end.
+/// Time for a process to release its resources and exit after a failure.
 const LEAVING: Duration = Duration::from_secs(3);
-/// How many queues of the hardware CUDA's streams share, 8 unless told otherwise. Streams on one queue wait for each
-/// other's waits, so that what is enqueued before the work it waits for needs a queue for each stream. With so many, a
-/// process takes three times as long to start and to end (H200: 1.0 s instead of 0.37 s), and holds up others meanwhile.
+/// The number of hardware queues that CUDA's streams share, 8 by default. Streams on one queue wait for each
+/// other's waits: a wait that is enqueued before its signal needs one queue a stream. With 32 queues a
+/// process takes three times as long to start and exit (H200: 1.0 s instead of 0.37 s), and delays others meanwhile.
 const CONNECTIONS_VARIABLE: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 const MOST_CONNECTIONS: &str = "32";
 
-/// Records this process's driver calls where the parent asked for it.
+/// Records this process's driver calls in the parent's file.
 pub(crate) fn record_calls() -> Verdict {
     let (_, file) = Channel::of_this_process()?.receive_handle(CALLS)?;
-    calls::record_to(file.into());
+    call_trace::record_to(file.into());
     Ok(())
 }
 
-/// Tells the parent how a scenario of this process ended.
+/// Sends the result of a scenario to the parent.
 pub(crate) fn answer(ran: &Ran) -> Verdict {
-    // What a failure leaves behind is freed later, by calls that are not the scenario's.
+    // Calls that free what a failed scenario left do not belong to its trace.
     if matches!(ran.verdict, Err(Stop::Failed(_))) {
-        calls::stop();
+        call_trace::stop();
     } else {
-        calls::next_scenario();
+        call_trace::next_scenario();
     }
     let mut ran = ran.clone();
     if let Err(Stop::Failed(reason) | Stop::Unsupported(reason) | Stop::Skipped(reason)) = &mut ran.verdict {
@@ -59,7 +58,7 @@ pub(crate) fn answer(ran: &Ran) -> Verdict {
     Connection::of_this_process()?.send(&bytes, &[])
 }
 
-/// At most this many characters. Escaped, each may be several times as long.
+/// Truncates `text` to this many characters. Escaping may lengthen each.
 fn cut(text: &str, most: usize) -> String {
     let mut kept: String = text.chars().take(most).collect();
     if kept.len() < text.len() {
@@ -68,20 +67,20 @@ fn cut(text: &str, most: usize) -> String {
     kept
 }
 
-/// How a group is run.
+/// Options of a group's run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Options<'a> {
     pub(super) backend: &'a str,
-    /// Its ordinal.
+    /// The device's ordinal.
     pub(super) device: usize,
     pub(super) seeds: Seeds,
-    /// Instead of each scenario's own limit, for one run of it.
+    /// Replaces the time limit of each scenario, for one run of it.
     pub(super) timeout: Option<Duration>,
     /// Whether driver calls are recorded.
     pub(super) calls: bool,
 }
 
-/// Runs cases that share an exporter, and calls `ended` for each, in order, with its place in `cases`.
+/// Runs cases that share an exporter, and calls `ended` for each, in order, with its index in `cases`.
 pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMut(usize, Ended, Duration)) {
     let mut done = 0;
     while done < cases.len() {
@@ -105,7 +104,7 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
             let is_last = done + 1 == cases.len();
             let start = Instant::now();
             let end = process.next(limit, is_last).unwrap_or_else(|stop| Ended::of(Err(stop)));
-            // A process that was interrupted is ended too.
+            // An interrupted process ends as well.
             usable = !end.outcome.is_failure() && !interrupt::is_interrupted();
             ended(done, Process::with_history(end, &cases[first..done]), start.elapsed());
             done += 1;
@@ -113,23 +112,23 @@ pub(super) fn run(options: Options<'_>, cases: &[Case<'_>], mut ended: impl FnMu
     }
 }
 
-/// A process that runs scenarios, one after another.
+/// A child process that runs scenarios in sequence.
 struct Process {
     child: Child,
     channel: Channel,
     log: File,
-    /// Where in the log the present scenario's output begins.
+    /// Offset of the current scenario's output in the log, bytes.
     log_start: u64,
-    /// The driver calls that it records.
+    /// The file of recorded driver calls.
     calls: Option<CallFile>,
-    /// How many scenarios have ended in it.
+    /// The number of scenarios that have ended in it.
     ended: usize,
 }
 
-/// What a process tells.
-enum Told {
+/// An event of a child process.
+enum Event {
     Ran(Ran),
-    /// It has closed its end: it has ended, or is about to.
+    /// The connection is closed: the process has exited or is about to.
     Ended,
     TimedOut,
     Interrupted,
@@ -162,15 +161,15 @@ impl Process {
         Ok(Self { child: command.spawn()?, channel, log, log_start: 0, calls, ended: 0 })
     }
 
-    /// Waits for the next scenario's end. The last one's includes the end of the process: a crash on the way out is a
+    /// Waits for the end of the next scenario. For the last one, also for the exit of the process: a crash at exit is a
     /// crash.
     fn next(&mut self, limit: Duration, is_last: bool) -> Verdict<Ended> {
         let deadline = Instant::now() + limit;
-        let mut end = match self.told(deadline)? {
-            Told::Ran(ran) => Ended::ran(ran),
-            Told::TimedOut => timed_out(limit),
-            Told::Interrupted => Ended::of(Err(interrupt::stop())),
-            Told::Ended => self.end_of_process(deadline)?.unwrap_or_else(|| {
+        let mut end = match self.next_event(deadline)? {
+            Event::Ran(ran) => Ended::ran(ran),
+            Event::TimedOut => timed_out(limit),
+            Event::Interrupted => Ended::of(Err(interrupt::stop())),
+            Event::Ended => self.end_of_process(deadline)?.unwrap_or_else(|| {
                 Ended::without_log(Outcome::Crashed, Some("its process ended well, but without an answer".into()))
             }),
         };
@@ -185,10 +184,10 @@ impl Process {
         }
         if end.outcome.is_failure() {
             if end.outcome != Outcome::TimedOut {
-                // It runs nothing more, and what it finds at its end, of what the failure left behind, belongs to its log.
+                // The process runs no more scenarios. Its output at exit belongs to the failure's log.
                 let _ = self.end_of_process(Instant::now() + LEAVING);
             }
-            // Nothing is written any more while it is read.
+            // No process writes to the log while it is read.
             self.kill();
         }
         end.log = Some(log_from(&mut self.log, self.log_start)?);
@@ -200,12 +199,12 @@ impl Process {
         Ok(end)
     }
 
-    /// Says what ran before in this process, if that may have had a part in a failure.
+    /// Adds the scenarios that ran before in this process to the reason of a failure.
     fn with_history(ended: Ended, before: &[Case<'_>]) -> Ended {
         if !ended.outcome.is_failure() || before.is_empty() {
             return ended;
         }
-        /// As many as are named.
+        /// How many are named.
         const MOST: usize = 12;
         let (others, last) = before.split_at(before.len().saturating_sub(MOST));
         let mut ids: Vec<&str> = last.iter().map(|case| case.scenario.id).collect();
@@ -218,7 +217,7 @@ impl Process {
         Ended { reason: Some(format!("{reason} [{history}]")), ..ended }
     }
 
-    /// Waits until the process has ended. `None` if it ended well.
+    /// Waits for the exit of the process. `None` if it succeeded.
     fn end_of_process(&mut self, deadline: Instant) -> Verdict<Option<Ended>> {
         let status = loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -232,7 +231,7 @@ impl Process {
         };
         Ok(match status {
             Some(status) if status.success() => None,
-            // A scheduler may have ended it together with this process.
+            // A scheduler may have signalled both processes.
             Some(_) if interrupt::is_interrupted() => Some(Ended::of(Err(interrupt::stop()))),
             Some(status) => Some(Ended::without_log(Outcome::Crashed, Some(describe(status)))),
             None => Some(Ended::without_log(Outcome::TimedOut, Some("its process did not end and was killed".into()))),
@@ -240,28 +239,28 @@ impl Process {
     }
 
     fn kill(&mut self) {
-        // Both fail harmlessly if it has ended.
+        // Both fail harmlessly after the process has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    fn told(&self, deadline: Instant) -> Verdict<Told> {
+    fn next_event(&self, deadline: Instant) -> Verdict<Event> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if self.channel.connection().wait(left.min(NOTICED_WITHIN))? {
                 break;
             }
             if interrupt::is_interrupted() {
-                return Ok(Told::Interrupted);
+                return Ok(Event::Interrupted);
             }
             if left.is_zero() {
-                return Ok(Told::TimedOut);
+                return Ok(Event::TimedOut);
             }
         }
-        let Received::Message(bytes, _) = self.channel.connection().receive(MESSAGE)? else { return Ok(Told::Ended) };
+        let Received::Message(bytes, _) = self.channel.connection().receive(MESSAGE)? else { return Ok(Event::Ended) };
         let ran = serde_json::from_slice(&bytes)
             .map_err(|error| Stop::Failed(format!("the scenario's process sent something unreadable: {error}")))?;
-        Ok(Told::Ran(ran))
+        Ok(Event::Ran(ran))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Running scenarios.
+//! Plans and runs cases: which processes run them, and how results become a report.
 
 pub(crate) mod group;
 mod progress;
@@ -17,16 +17,16 @@ use gpu_interop_conformance::{
     Scenario, Seeds, Verdict, Version, execution, process,
 };
 
-use crate::calls::{self, CallFile};
+use crate::call_trace::{self, CallFile};
 use crate::interrupt;
 use crate::report::{CallTrace, CaseReport, Emulated, Environment, Report, SCHEMA, Tool, case_name, summarize};
 
 pub(crate) use progress::Progress;
 
-/// How long looking at the machine may take.
+/// Time limit of discovery.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
 
-/// Looks at the machine from a process of its own, because loading a driver may crash.
+/// Discovers backend, devices and exporters in a child process: loading a driver may crash.
 pub(crate) fn discover(backend: &str, device: usize, exporters: &[ExporterName]) -> Verdict<Environment> {
     let mut arguments: Vec<String> =
         ["discover", "--backend", backend, "--device", &device.to_string()].map(Into::into).into();
@@ -36,7 +36,7 @@ pub(crate) fn discover(backend: &str, device: usize, exporters: &[ExporterName])
     process::ask(&format!("looking at backend {backend}"), &arguments, &[], DISCOVERY_LIMIT)
 }
 
-/// What to run and how.
+/// The plan of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The ordinal of the device under test.
@@ -46,25 +46,25 @@ pub(crate) struct Plan {
     pub(crate) exporters: Vec<ExporterName>,
     pub(crate) isolation: Isolation,
     pub(crate) timeout: Option<Duration>,
-    /// How many processes may run scenarios at the same time.
+    /// The number of processes that run scenarios at the same time.
     pub(crate) jobs: NonZeroUsize,
     pub(crate) expectations: Expectations,
-    /// Whether the driver calls of what fails are reported.
+    /// Whether reports have the driver calls of failed cases.
     pub(crate) calls: bool,
 }
 
-/// What keeps a crash in one scenario from the others.
+/// How scenarios are isolated from each other's crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isolation {
-    /// A few processes, each for many scenarios, and a new one after each failure.
+    /// A few processes for many scenarios each, with a new one after each failure.
     Shared,
     /// A process for each scenario.
     Scenario,
-    /// Nothing: everything runs in this process.
+    /// No isolation: all scenarios run in this process.
     None,
 }
 
-/// How many scenarios are worth another process: most take less time than it takes to start a GPU's drivers.
+/// The number of scenarios that justify another process: starting a GPU's drivers takes longer than most scenarios.
 const WORTH_A_PROCESS: usize = 20;
 
 /// One scenario with one exporter.
@@ -75,7 +75,7 @@ pub(crate) struct Case<'a> {
 }
 
 impl Plan {
-    /// The cases that the filter lets through.
+    /// The cases that match the filter.
     pub(crate) fn cases<'a>(&self, scenarios: &'a [Scenario]) -> Vec<Case<'a>> {
         let wanted = |case: &Case<'_>| {
             let id = case.scenario.id;
@@ -96,7 +96,7 @@ impl Plan {
             .collect()
     }
 
-    /// Expectations of this machine that are for no scenario, in this run or another.
+    /// Expectations for this machine that match no scenario at all.
     pub(crate) fn stale_expectations(&self, environment: &Environment, scenarios: &[Scenario]) -> Vec<String> {
         let everything = || {
             scenarios.iter().flat_map(|scenario| {
@@ -111,8 +111,8 @@ impl Plan {
         self.expectations.stale(&drivers.machine(environment), everything)
     }
 
-    /// Runs the cases. What scenarios measure, descriptors and memory above all, is their own process's, so several
-    /// processes may run side by side, but for scenarios that need the machine for themselves.
+    /// Runs the cases. Scenarios measure descriptors and memory of their own process only, so several
+    /// processes may run at once, except scenarios marked `alone`.
     pub(crate) fn run(
         &self,
         under_test: &Arc<BackendUnderTest>,
@@ -150,7 +150,7 @@ impl Plan {
             side_by_side(jobs, &together, &run);
             alone.iter().for_each(run);
         }
-        // A case that is not in the report would fail no run.
+        // A case missing from the report would go unnoticed.
         for (index, case) in cases.iter().enumerate() {
             let is_known = results.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|known| known.0 == index);
             if !is_known {
@@ -186,10 +186,10 @@ impl Plan {
         to_run: &[usize],
         finished: impl Fn(usize, Ended, Duration),
     ) {
-        // A trace that cannot be had is no reason not to run.
+        // Tracing is best effort.
         let file = self.calls.then(CallFile::new).and_then(Result::ok);
         if let Some(Ok(file)) = file.as_ref().map(CallFile::duplicate) {
-            calls::record_to(file);
+            call_trace::record_to(file);
         }
         for (place, index) in to_run.iter().enumerate() {
             let (case, start) = (&cases[*index], Instant::now());
@@ -202,13 +202,13 @@ impl Plan {
             if ended.outcome.is_failure() {
                 ended.calls = file.as_ref().and_then(|file| file.trace(place).ok());
             }
-            calls::next_scenario();
+            call_trace::next_scenario();
             finished(*index, ended, start.elapsed());
         }
     }
 
-    /// What runs in one process each: scenarios with one exporter, a group like `memory.*` together, as long as none wants a
-    /// process of its own. Twice as many as run side by side, so that the last is not waited for long, unless they are few.
+    /// Distributes cases over processes: one exporter a process, a group such as `memory.*` together, except scenarios marked
+    /// `own_process`. Twice as many units as parallel processes balance the load, unless there are few cases.
     fn units(&self, cases: &[Case<'_>], indices: &[usize]) -> Vec<Vec<usize>> {
         let (mut units, mut groups) = (Vec::new(), BTreeMap::<_, BTreeMap<&str, Vec<usize>>>::new());
         for index in indices {
@@ -226,7 +226,7 @@ impl Plan {
             let mut groups: Vec<_> = groups.into_values().collect();
             let worth = groups.iter().map(Vec::len).sum::<usize>().div_ceil(WORTH_A_PROCESS);
             let mut shared = vec![Vec::new(); if alone { 1 } else { worth.min(2 * self.jobs.get()) }];
-            // The greatest first, each to the fewest others.
+            // The largest group first, each to the smallest unit.
             groups.sort_by_key(|group| Reverse(group.len()));
             for group in groups {
                 if let Some(least) = shared.iter_mut().min_by_key(|unit| unit.len()) {
@@ -238,7 +238,7 @@ impl Plan {
         units
     }
 
-    /// How a case ends that need not be run.
+    /// The result of a case that is known without running it.
     fn known_before(&self, environment: &Environment, place: &Place<'_>, case: &Case<'_>) -> Option<Ended> {
         if let Some(reason) = self.expectations.unsupported(place) {
             return Some(Ended::without_log(Outcome::Unsupported, Some(reason)));
@@ -246,7 +246,7 @@ impl Plan {
         case.exporter.and_then(|name| not_available(environment, name))
     }
 
-    /// The report of a case that has ended.
+    /// The report of a finished case.
     fn judge(&self, place: &Place<'_>, case: &Case<'_>, ended: Ended, took: Duration) -> CaseReport {
         let (outcome, expected) = self.expectations.judge(place, ended.outcome);
         let reason = match (expected, ended.reason) {
@@ -271,20 +271,20 @@ impl Plan {
 /// Calls `run` for each unit from `jobs` threads.
 fn side_by_side<T: Sync>(jobs: usize, units: &[T], run: &(impl Fn(&T) + Sync)) {
     let next = AtomicUsize::new(0);
-    // Relaxed: each unit is taken once, and nothing else depends on the order.
+    // Relaxed: each unit is taken once; no other data depends on the order.
     let take = || units.get(next.fetch_add(1, Ordering::Relaxed));
     let work = || std::iter::from_fn(take).for_each(run);
     if jobs <= 1 {
         return work();
     }
-    // A panic of a worker is one of this function.
+    // The scope propagates a worker's panic.
     std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
 }
 
-/// What expectations know a scenario without an exporter by.
+/// The exporter's name in expectations for scenarios without one.
 const NO_EXPORTER: &str = "none";
 
-/// The versions of the drivers of a run, as far as they say them.
+/// The known driver versions of a run.
 struct Drivers {
     backend: Option<Version>,
     exporters: Vec<(ExporterName, Option<Version>)>,
@@ -296,7 +296,7 @@ impl Drivers {
             (report.name, report.available.as_ref().and_then(|found| Version::of_driver(&found.driver)))
         };
         let exporters = environment.exporters.iter().map(version).collect();
-        // The release of an emulated runtime is known better than the backend says it.
+        // The release of an emulated runtime is more precise than the backend's description.
         let release = environment.emulated.as_ref().and_then(Emulated::version).and_then(Version::of_driver);
         Self { backend: release.or_else(|| Version::of_driver(&environment.backend.driver)), exporters }
     }
@@ -322,7 +322,7 @@ impl Drivers {
     }
 }
 
-/// How a case ended, before expectations.
+/// The result of a case before expectations are applied.
 #[derive(Debug)]
 struct Ended {
     outcome: Outcome,
@@ -352,7 +352,7 @@ impl Ended {
     }
 }
 
-/// The ending of every case of an exporter that cannot be opened: skipped if the machine lacks it, unsupported if the
+/// The result of every case of an unavailable exporter: skipped if the machine lacks it, unsupported if the
 /// device does, failed if it is broken.
 fn not_available(environment: &Environment, name: ExporterName) -> Option<Ended> {
     environment.exporter(name)?.stop.clone().map(|stop| Ended::of(Err(stop)))

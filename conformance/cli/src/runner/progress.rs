@@ -1,4 +1,4 @@
-//! Telling how far a run is: a bar on a terminal, lines in a pipe.
+//! Progress of a run: a bar on a terminal, lines in a pipe.
 
 use std::io::IsTerminal;
 
@@ -16,11 +16,11 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// For `count` scenarios. Quiet shows nothing but failures; verbose also shows what was observed.
+    /// Progress of `count` scenarios. `quiet` shows failures only; `verbose` adds observations.
     pub(crate) fn new(count: usize, quiet: bool, verbose: bool) -> Self {
         let bar = (!quiet && std::io::stderr().is_terminal() && std::io::stdout().is_terminal()).then(|| {
             let bar = ProgressBar::new(count as u64);
-            // The template is a constant; should it ever be wrong, the default is as good.
+            // A wrong template falls back to the default style.
             if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {per_sec}, {eta} left  {msg}") {
                 bar.set_style(style);
             }
@@ -29,7 +29,7 @@ impl Progress {
         Self { bar, quiet, verbose }
     }
 
-    /// One more.
+    /// Counts and shows a finished case.
     pub(crate) fn finished(&self, case: &CaseReport) {
         let observed = if self.verbose { text::observations(case) } else { String::new() };
         match &self.bar {
@@ -45,7 +45,7 @@ impl Progress {
         }
     }
 
-    /// The end.
+    /// Removes the bar.
     pub(crate) fn done(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -8,7 +8,7 @@ use crate::settings;
 /// Has `tell` called at the end of the process, if there is a file to tell it to.
 pub fn at_exit(tell: extern "C" fn()) {
     if settings::text("SIM_REPORT").is_some() {
-        // SAFETY: a stand-in is never unloaded, so the function is there at the end.
+        // SAFETY: a simulator is never unloaded, so the function is there at the end.
         unsafe { libc::atexit(tell) };
     }
 }

@@ -1,4 +1,4 @@
-//! What the stand-ins read from the environment. All of it, with the defaults.
+//! What the simulators read from the environment. All of it, with the defaults.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -28,9 +28,9 @@
 //! | `SIM_REPORT` | a file that gets lines when the process ends: what is still alive, and how often functions of external semaphores were called |
 //!
 //! Of a library that does not work on the CPU only `SIM_FAIL`, `SIM_LATENCY`, `SIM_VERSION` and what is marked as HIP's are
-//! read; the rest is for the library behind it, if that is one that plays CUDA.
+//! read; the rest is for the library behind it, if that is a simulator of CUDA.
 //!
-//! A symbol cannot be hidden from `dlsym` by the environment: missing symbols are tested with the stand-in in C, which
+//! A symbol cannot be hidden from `dlsym` by the environment: missing symbols are tested with the simulator in C, which
 //! is compiled without them, and with copies of these libraries in which one symbol has another name.
 
 use std::ffi::c_int;

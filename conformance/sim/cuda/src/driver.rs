@@ -80,7 +80,7 @@ entries! {
 
     fn cuDeviceGetName(name: *mut c_char, length: c_int, device: c_int) {
         check(device)?;
-        let text = settings::text("SIM_NAME").unwrap_or_else(|| "stand-in GPU (sim-cuda)".into());
+        let text = settings::text("SIM_NAME").unwrap_or_else(|| "simulated GPU (sim-cuda)".into());
         if name.is_null() || !device::write_text(name, length, &text) {
             return Err(code::INVALID_VALUE);
         }

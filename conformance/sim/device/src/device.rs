@@ -73,7 +73,7 @@ pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
 /// A device's LUID, which only Windows knows.
 #[must_use]
 pub fn luid(device: c_int) -> [u8; 8] {
-    /// That of the stand-ins for Direct3D.
+    /// That of the simulators of Direct3D.
     const FIRST: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
     let given = settings::text("SIM_LUID").and_then(|digits| u64::from_str_radix(&digits, 16).ok());
     let mut luid = given.map_or(FIRST, u64::to_be_bytes);

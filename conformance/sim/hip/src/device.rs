@@ -66,7 +66,7 @@ impl Runtime for Sim {
     }
 
     fn name(&self, _device: c_int) -> Result<String, u32> {
-        Ok(settings::text("SIM_NAME").unwrap_or_else(|| "stand-in GPU (sim-hip)".into()))
+        Ok(settings::text("SIM_NAME").unwrap_or_else(|| "simulated GPU (sim-hip)".into()))
     }
 
     fn pci(&self, device: c_int) -> Result<[c_int; 3], u32> {

@@ -1,4 +1,4 @@
-//! Direct3D's devices: the ones of this machine, or those of a library that plays Direct3D.
+//! Direct3D's devices: the ones of this machine, or those of a simulator.
 
 mod gpu11;
 mod gpu12;

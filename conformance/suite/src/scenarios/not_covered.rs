@@ -11,7 +11,7 @@ pub(crate) struct NotCovered {
 }
 
 const DIRECT3D: &str = "It is Windows's, where the suite has a group for it, d3d, and an exporter, d3d12: `conformance list \
-                        --markdown` shows them there. No machine here has a GPU on Windows: both sides were played. Images of \
+                        --markdown` shows them there. No machine here has a GPU on Windows: both sides were simulated. Images of \
                         the exporter d3d12 are not there yet. `import.kinds_of_other_systems` shows that Linux refuses these \
                         handles.";
 const BY_TYPE: &str =
@@ -21,14 +21,14 @@ pub(crate) const NOT_COVERED: &[NotCovered] = &[
     NotCovered {
         what: "A missing driver library, a missing symbol and each version of a library's name are typed errors that \
                list what was tried.",
-        why: "It needs machines with broken drivers. The tests of this repository play them: `cargo test -p \
+        why: "It needs machines with broken drivers. The tests of this repository simulate them: `cargo test -p \
               gpu-interop-conformance-cli --test faults --test negative_controls`.",
         asked_by: "IREE",
     },
     NotCovered {
         what: "A device whose UUID is all zeros is told from others by its other identity.",
         why: "No driver here has one. It is tested without a device (`cargo test -p gpu-interop-core identity`), and \
-              with a library that plays a driver and says zeros.",
+              with a simulator that reports zeros.",
         asked_by: "users of HIP on Windows",
     },
     NotCovered {
@@ -121,7 +121,7 @@ pub(crate) const NOT_COVERED: &[NotCovered] = &[
     NotCovered {
         what: "NvSciBuf and NvSciSync objects go to another process over NvSciIpc.",
         why: "The library has no part in that; what is imported there is used as `nvsci.*` shows. No machine here has \
-              NvSci: those scenarios run on a library that plays it.",
+              NvSci: those scenarios run on a simulator.",
         asked_by: "cuda-samples: cudaNvSci",
     },
     NotCovered {

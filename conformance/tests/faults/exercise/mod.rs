@@ -88,8 +88,8 @@ pub(crate) fn run(driver: &Driver, control: &Control, sabotage: Option<Sabotage>
 fn load(driver: &Driver, control: &Control, sabotage: Option<Sabotage>, record: &mut Record) -> Result<()> {
     let backend = driver.vendor.load()?;
     record.facts.insert("driver".into(), backend.info().driver.clone());
-    if !backend.info().stand_in {
-        record.wrong.push("the backend does not say that its driver is a stand-in".into());
+    if !backend.info().simulated {
+        record.wrong.push("the backend does not say that its driver is a simulator".into());
     }
     let devices = backend.devices()?;
     record.facts.insert("devices".into(), format!("{devices:?}"));

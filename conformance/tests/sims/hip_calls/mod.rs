@@ -1,4 +1,4 @@
-//! HIP's functions called as a C program would, on each library that plays AMD's runtime: what the backend never asks
+//! HIP's functions called as a C program would, on the simulator of AMD's runtime and on the shim: what the backend never asks
 //! for, because it knows the answer, is seen here. What one of them is to answer in each version is in
 //! `hip_calls_compared`.
 //!

@@ -30,7 +30,7 @@
 enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_SUPPORTED = 801, UNKNOWN = 999 };
 
 /* Says what this is: the backend reports it. */
-const int gpu_interop_stand_in = 1;
+const int gpu_interop_simulated = 1;
 
 static int null_from(const char *function) {
     const char *named = getenv("STAND_IN_NULL");

@@ -37,7 +37,7 @@ enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, 
 #ifndef STAND_IN_ON
 #define STAND_IN_ON 1
 #endif
-const int gpu_interop_stand_in = STAND_IN_ON;
+const int gpu_interop_simulated = STAND_IN_ON;
 
 static int null_from(const char *function) {
     const char *named = getenv("STAND_IN_NULL");

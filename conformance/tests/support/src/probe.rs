@@ -1,4 +1,4 @@
-//! Trying a backend on a library that plays its driver, in a process of its own: the file of the driver is named by an
+//! Tries a backend on a fake or simulated driver, in a process of its own: the file of the driver is named by an
 //! environment variable, and a driver is loaded once a process. The test program starts itself again, and then prints one
 //! line a thing tried. Included by the backends' tests, which have no `main` of the test harness.
 #![allow(dead_code, reason = "not every test uses everything")]
@@ -67,7 +67,7 @@ pub fn memory_request(handle: MemoryHandle) -> MemoryImport {
 /// Tries what every driver has, and gives the device.
 pub fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     let backend = say("load", backend)?;
-    println!("stand-in|{}", backend.info().stand_in);
+    println!("simulated|{}", backend.info().simulated);
     let device = say("open", Device::open(&backend, 0))?;
     println!("identity|{}", device.identity());
     println!("kind|{:?}", device.identity().kind);

@@ -50,7 +50,13 @@ use crate::texture::TextureDesc;
 
 /// What a backend is and which driver it found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(
+    transform = simulated_or_former_name,
+    extend("anyOf" = [
+        { "required": ["simulated"] },
+        { "required": ["stand_in"], "properties": { "stand_in": { "type": "boolean" } } },
+    ]),
+))]
 pub struct BackendInfo {
     /// The backend's name: `cuda`, `hip`, `host`, or a third party's.
     pub name: String,
@@ -58,8 +64,17 @@ pub struct BackendInfo {
     pub driver: String,
     /// The library file in use, if there is one.
     pub library: Option<PathBuf>,
-    /// Whether the driver is a stand-in for tests and not a vendor's. Reports say so.
-    pub stand_in: bool,
+    /// Whether the driver is a simulator, a shim, a fake or a mock, and not a vendor's. Reports say so.
+    #[serde(alias = "stand_in")]
+    pub simulated: bool,
+}
+
+/// Has the schema accept reports of earlier versions too, which have `stand_in` for `simulated`.
+#[cfg(feature = "schemars")]
+fn simulated_or_former_name(schema: &mut schemars::Schema) {
+    if let Some(required) = schema.get_mut("required").and_then(|names| names.as_array_mut()) {
+        required.retain(|name| name != "simulated");
+    }
 }
 
 /// A loaded driver.

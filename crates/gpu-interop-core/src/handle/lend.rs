@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn driver_closes(number: RawFd) {
-        // SAFETY: plays the driver, which owns the number it was given.
+        // SAFETY: acts as the driver, which owns the number it was given.
         drop(unsafe { OwnedFd::from_raw_fd(number) });
     }
 

@@ -46,7 +46,7 @@ fn open() -> (Arc<Recorder>, Device) {
 
 fn open_on(recorder: Recorder) -> (Arc<Recorder>, Device) {
     let recorder = Arc::new(recorder);
-    let info = BackendInfo { name: "recorder".into(), driver: "none".into(), library: None, stand_in: true };
+    let info = BackendInfo { name: "recorder".into(), driver: "none".into(), library: None, simulated: true };
     (recorder.clone(), Device::from_backend_device(info, recorder))
 }
 

@@ -1,4 +1,4 @@
-//! The backend layer without the safe objects: what is left between this and the driver is the backend's own cost.
+//! The backend layer without the safe objects: the difference to raw calls is the backend's own cost.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use gpu_interop_conformance::{Stop, Verdict, ensure};
 
 use super::Steps;
 
-/// A stream and imported timelines, all of one device.
+/// A stream and imported timelines of one device.
 pub(crate) struct Lane {
     device: Device,
     stream: Stream,
@@ -36,15 +36,15 @@ impl Lane {
         &self.semaphores
     }
 
-    /// The timelines, if there are as many.
+    /// The first `count` timelines, if there are as many.
     pub(crate) fn batch<const N: usize>(&self) -> Verdict<&[ExternalSemaphore; N]> {
         let count = self.semaphores.len();
         let all = self.semaphores.as_slice().try_into();
         all.map_err(|_| Stop::Failed(format!("a batch of {N} needs as many timelines, not {count}")))
     }
 
-    /// Signals all timelines in one batch, `calls` times with rising values, from `first` on. Answers what the calls
-    /// took; waits for the stream afterwards.
+    /// Signals all timelines in one batch, `calls` times with rising values from `first` on. Returns the duration of the calls
+    /// and then waits for the stream.
     pub(crate) fn backend_signals<const N: usize>(&self, first: u64, calls: u64) -> Verdict<Duration> {
         let (backend, stream, semaphores) = (&**self.device.as_raw(), self.stream.as_raw(), self.batch::<N>()?);
         let start = Instant::now();
@@ -54,7 +54,7 @@ impl Lane {
                 params: SignalParams::Value(value),
             });
             // SAFETY: stream and timelines are this object's, of this device, and live until the work has run, which
-            // this function waits for also after an error.
+            // this function waits for after an error as well.
             unsafe { backend.signal_semaphores(stream, &signals) }
         });
         let taken = start.elapsed();
@@ -62,7 +62,7 @@ impl Lane {
         Ok(enqueued.map(|()| taken)?)
     }
 
-    /// As [`Self::backend_signals`], waiting for one value, which should be there already.
+    /// As [`Self::backend_signals`], waiting for one value that has been reached already.
     pub(crate) fn backend_waits<const N: usize>(&self, value: u64, calls: u64) -> Verdict<Duration> {
         let (backend, stream, semaphores) = (&**self.device.as_raw(), self.stream.as_raw(), self.batch::<N>()?);
         let start = Instant::now();
@@ -80,7 +80,7 @@ impl Lane {
     }
 }
 
-/// Imports memory, maps `size` bytes from its start, unmaps and ends the import. What an error interrupts is leaked.
+/// Imports memory, maps `size` bytes from its start, unmaps and ends the import. An error leaks the import.
 pub(crate) fn backend_cycle(device: &Device, request: MemoryImport, size: u64) -> Verdict<Steps> {
     request.validate("bench", device.identity())?;
     ensure!(0 < size && size <= request.size(), "the mapping is not inside the memory");

@@ -1,8 +1,8 @@
-//! The driver's own functions, as a C program calls them: looked up once, the context made current once, descriptors
-//! handed over without a duplicate, parameter blocks kept and only their values written again.
+//! The driver's own functions, called as in C: looked up once, the context made current once, descriptors
+//! passed without a duplicate, parameter blocks reused with new values.
 //!
-//! Types are those that `cudarc` generated from NVIDIA's headers, except for status codes: theirs is an enum, and a
-//! code that it does not know would be undefined behaviour.
+//! Types are `cudarc`'s, generated from NVIDIA's headers, except for status codes: an unknown value of its enum
+//! would be undefined behaviour.
 
 use std::ffi::{OsStr, c_int, c_uint, c_void};
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ use gpu_interop::{BufferSlice, ExternalSemaphore, Stream};
 use gpu_interop_conformance::{Stop, Verdict, ensure_eq};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-/// `CUresult`, whatever its value.
+/// `CUresult` as a number.
 type Status = c_uint;
 macro_rules! functions {
     ($( $field:ident: fn($($arg:ty),*) = $name:literal; )*) => {
@@ -77,12 +77,12 @@ fn failed(function: &str, status: Status) -> Stop {
     Stop::Failed(format!("{function}, called directly: CUDA error {status}"))
 }
 
-/// The library's stream as the driver's. The driver never hands the number back as a pointer to follow.
+/// The driver's handle of a stream. The driver never dereferences it in this process's memory.
 pub(super) fn raw(stream: &Stream) -> CUstream {
     ptr::without_provenance_mut(stream.as_raw().get())
 }
 
-/// The driver, with a hold on the primary context of one device.
+/// The driver, with a reference to the primary context of one device.
 pub(crate) struct RawCuda {
     pub(super) functions: Functions,
     device: CUdevice,
@@ -90,7 +90,7 @@ pub(crate) struct RawCuda {
 }
 
 impl RawCuda {
-    /// Loads the driver's library, initialises it, and retains a device's primary context: what a C program does to
+    /// Loads and initialises the driver's library, and retains a device's primary context, as a C program does to
     /// reach its first device. The library is never unloaded.
     pub(crate) fn open(library: &OsStr, ordinal: c_int) -> Verdict<Self> {
         // SAFETY: the library is CUDA's driver, which is made for being loaded at run time, or what the user named as
@@ -110,13 +110,13 @@ impl RawCuda {
         Ok(Self { functions, device, context })
     }
 
-    /// Makes the context current on this thread. Everything below needs that.
+    /// Makes the context current on this thread, as all functions below require.
     pub(crate) fn make_current(&self) -> Verdict {
         // SAFETY: the context is retained, so live.
         check("cuCtxSetCurrent", unsafe { (self.functions.ctx_set_current)(self.context) })
     }
 
-    /// Asks for the current context this many times.
+    /// Queries the current context this many times.
     pub(crate) fn ask_current(&self, calls: u32) -> Verdict<Duration> {
         let mut context = ptr::null_mut();
         let start = Instant::now();
@@ -129,7 +129,7 @@ impl RawCuda {
         Ok(taken)
     }
 
-    /// Pushes the context and pops it again this many times.
+    /// Pushes and pops the context this many times.
     pub(crate) fn push_and_pop(&self, calls: u32) -> Verdict<Duration> {
         let mut popped = ptr::null_mut();
         let start = Instant::now();
@@ -145,8 +145,8 @@ impl RawCuda {
         Ok(taken)
     }
 
-    /// Signals the whole batch `calls` times with rising values, from `first` on. Answers what the calls took; waits
-    /// for the stream afterwards.
+    /// Signals the whole batch `calls` times with rising values from `first` on. Returns the duration of the calls, and waits
+    /// for the stream.
     pub(crate) fn signals(
         &self,
         stream: &Stream,
@@ -159,7 +159,7 @@ impl RawCuda {
         let enqueued = (first..first + calls).try_for_each(|value| {
             let (semaphores, params) = batch.signal_to(value);
             // SAFETY: both arrays have `count` elements; semaphores and stream are borrowed from objects of the same
-            // device's primary context, and the work has run when this function returns.
+            // device's primary context, and the work has completed when this function returns.
             check("cuSignalExternalSemaphoresAsync", unsafe {
                 (self.functions.signal)(semaphores, params, batch.count, stream)
             })
@@ -169,7 +169,7 @@ impl RawCuda {
         enqueued.map(|()| taken)
     }
 
-    /// As [`Self::signals`], waiting for one value, which should be there already.
+    /// As [`Self::signals`], waiting for one value that has been reached already.
     pub(crate) fn waits(
         &self,
         stream: &Stream,
@@ -191,8 +191,8 @@ impl RawCuda {
         enqueued.map(|()| taken)
     }
 
-    /// Waits for the first value, works, and signals the second value. Calls `then` once that is enqueued, and
-    /// blocks until it has run.
+    /// Enqueues a wait for the first value, work, and a signal of the second value. Then calls `then`, and
+    /// blocks until the work has completed.
     pub(crate) fn answer<T>(
         &self,
         stream: &Stream,
@@ -259,19 +259,19 @@ pub(super) fn bytes(size: u64) -> Verdict<usize> {
 
 /// A stream's work between a wait and a signal.
 pub(crate) struct Answer<'a> {
-    /// Where to copy, and from where.
+    /// Destination and source of the copy.
     pub(crate) copy: (BufferSlice<'a>, BufferSlice<'a>),
-    /// Which words to set, and to what.
+    /// The range to fill, and the value.
     pub(crate) fill: Option<(BufferSlice<'a>, u32)>,
 }
 
-/// Semaphores with a parameter block each, kept from call to call.
+/// Semaphores with reusable parameter blocks.
 pub(crate) struct SemaphoreBatch<'a> {
     semaphores: Vec<CUexternalSemaphore>,
     signals: Vec<CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS>,
     waits: Vec<CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS>,
     count: c_uint,
-    /// The semaphores live as long as this.
+    /// Borrows the semaphores.
     owners: PhantomData<&'a ExternalSemaphore>,
 }
 
@@ -311,7 +311,7 @@ mod tests {
 
     use super::*;
 
-    /// The sizes and offsets that a C compiler gives for NVIDIA's header, for what this file fills in.
+    /// Sizes and offsets of the fields in use, from a C compiler with NVIDIA's header.
     #[test]
     fn parameter_blocks_are_laid_out_as_in_c() {
         assert_eq!(size_of::<CUDA_EXTERNAL_MEMORY_HANDLE_DESC>(), 104);

@@ -1,4 +1,4 @@
-//! Memory of the driver, handled by hand: imports, and its own allocator's.
+//! Raw memory calls: imports, and the driver's own allocator.
 
 use std::ffi::c_uint;
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -14,30 +14,30 @@ use gpu_interop_conformance::{Verdict, ensure};
 
 use super::cuda::{RawCuda, bytes, check, raw};
 
-/// The handle descriptor's union, by the name that its generator gave it.
+/// The union of the handle descriptor, as `cudarc` names it.
 type HandleUnion = cudarc::driver::sys::CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st__bindgen_ty_1;
 type Win32Handle = cudarc::driver::sys::CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st__bindgen_ty_1__bindgen_ty_1;
 
 /// `CUDA_EXTERNAL_MEMORY_DEDICATED`.
 const DEDICATED: c_uint = 1;
 
-/// An import made by hand, and its mapping. What was not freed when it is dropped, after an error, is freed then.
+/// A raw import and its mapping, freed on drop after an error.
 pub(crate) struct RawImport<'a> {
     cuda: &'a RawCuda,
     memory: CUexternalMemory,
-    /// 0 without a mapping.
+    /// The mapping's address; 0 without one.
     buffer: CUdeviceptr,
     mapped: u64,
 }
 
 impl<'a> RawImport<'a> {
-    /// Imports memory; the driver takes the descriptor over.
+    /// Imports memory. The driver takes ownership of the descriptor.
     #[inline]
     pub(crate) fn new(cuda: &'a RawCuda, fd: OwnedFd, size: u64, dedicated: bool) -> Verdict<Self> {
-        // After a failure the driver may have closed the descriptor or not; leaked is the safer guess, and a failure
-        // ends the measurement.
+        // After a failure the driver may or may not have closed the descriptor. It is leaked, because a failure
+        // ends the measurement anyway.
         let fd = fd.into_raw_fd();
-        // The whole union, as C's `memset` would have it.
+        // The whole union, as with C's `memset`.
         let mut handle = HandleUnion { win32: Win32Handle { handle: ptr::null_mut(), name: ptr::null() } };
         handle.fd = fd;
         let desc = CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
@@ -96,7 +96,7 @@ impl<'a> RawImport<'a> {
 impl Drop for RawImport<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Errors have been reported by whatever ended this early.
+        // An earlier error has been reported already.
         if self.buffer != 0 {
             let _ = self.free();
         }
@@ -123,7 +123,7 @@ impl<'a> NativeMemory<'a> {
         Ok(Self { cuda, address, size })
     }
 
-    /// Copies bytes from the host to byte `offset`, and blocks until that has run (`cuMemcpyHtoD`).
+    /// Copies bytes from the host to `offset`, synchronously (`cuMemcpyHtoD`).
     pub(crate) fn write(&self, offset: u64, data: &[u8]) -> Verdict {
         let end = offset.checked_add(data.len() as u64);
         ensure!(end.is_some_and(|end| end <= self.size), "the range is not inside the memory");
@@ -132,8 +132,8 @@ impl<'a> NativeMemory<'a> {
         check("cuMemcpyHtoD", unsafe { (self.cuda.functions.memcpy_htod)(target, data.as_ptr().cast(), data.len()) })
     }
 
-    /// Copies the first half over the second this many times, and blocks until that has run. Answers how long all of
-    /// it took.
+    /// Copies the first half over the second this many times, synchronously, and returns the total
+    /// duration.
     pub(crate) fn copy_halves(&self, stream: &Stream, copies: u32) -> Verdict<Duration> {
         let stream = raw(stream);
         let half = self.size / 2;

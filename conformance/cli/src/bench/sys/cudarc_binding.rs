@@ -1,4 +1,4 @@
-//! The external memory of `cudarc`: what the same costs with another binding.
+//! External memory of `cudarc`: the cost with another binding.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -15,13 +15,13 @@ fn failed(what: &str, error: DriverError) -> Stop {
     Stop::Failed(format!("cudarc, {what}: CUDA error {}", error.0 as u32))
 }
 
-/// `cudarc` with a hold on the primary context of one device.
+/// `cudarc` with a reference to the primary context of one device.
 pub(crate) struct Cudarc {
     context: Arc<CudaContext>,
 }
 
 impl Cudarc {
-    /// Opens a device. `cudarc` looks for the driver's library by itself, and panics if there is none or if it lacks a
+    /// Opens a device. `cudarc` loads the driver's library itself, and panics if it is missing or lacks a
     /// function.
     pub(crate) fn open(ordinal: usize) -> Verdict<Self> {
         // SAFETY: it loads the driver's library, which is made for being loaded at run time.
@@ -36,7 +36,7 @@ impl Cudarc {
         }
     }
 
-    /// Imports, maps all of it, and lets it go, which unmaps it and ends the import in one step.
+    /// Imports and maps all of it; dropping it unmaps it and ends the import in one step.
     pub(crate) fn cycle(&self, fd: OwnedFd, size: u64) -> Verdict<Steps> {
         let file = File::from(fd);
         let start = Instant::now();
@@ -48,7 +48,7 @@ impl Cudarc {
         let mapped = Instant::now();
         drop(buffer);
         let dropped = Instant::now();
-        // What failed in a drop.
+        // Errors of a drop.
         self.context.check_err().map_err(|error| failed("free", error))?;
         Ok(Steps {
             import: imported - start,

@@ -1,7 +1,7 @@
-//! The unsafe side of the measurements: CUDA's driver called directly, another binding, the backend layer, and host
-//! memory that the GPU copies from. What leaves this room is safe.
+//! The unsafe part of the measurements: raw driver calls, another binding, the backend layer, and host
+//! memory that the GPU copies from. The public functions are safe:
 //!
-//! Everything enqueued here has run before a function returns, so that no object is freed under it.
+//! all enqueued work has completed before they return, so that no object is freed while in use.
 
 mod backend;
 mod cuda;
@@ -17,7 +17,7 @@ pub(super) use cuda_memory::{NativeMemory, RawImport};
 pub(super) use cudarc_binding::Cudarc;
 pub(super) use staging::copy_from_staging;
 
-/// What the steps of one import took.
+/// Durations of the steps of one import.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Steps {
     pub(super) import: Duration,
@@ -29,7 +29,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// From five moments: before, imported, mapped, unmapped, ended.
+    /// Durations between five moments: before, imported, mapped, unmapped, ended.
     pub(super) fn between([start, imported, mapped, freed, destroyed]: [Instant; 5]) -> Self {
         Self {
             import: imported - start,

@@ -4,8 +4,8 @@ use gpu_interop::vulkan::OwnedBuffer;
 use gpu_interop::{BufferSlice, Stream};
 use gpu_interop_conformance::{Stop, Verdict, ensure};
 
-/// Copies the start of a host-visible Vulkan buffer to device memory, straight from where Vulkan mapped it, and blocks
-/// until that has run. Nothing on the Vulkan side may write the buffer meanwhile.
+/// Copies the start of a host-visible Vulkan buffer to device memory, from Vulkan's mapping, and blocks
+/// until the copy has completed. Vulkan must not write the buffer meanwhile.
 pub(crate) fn copy_from_staging(stream: &Stream, target: BufferSlice<'_>, staging: &OwnedBuffer) -> Verdict {
     let Some(source) = staging.mapped_ptr() else {
         return Err(Stop::Failed("the staging buffer is not host-visible".into()));

@@ -1,4 +1,4 @@
-//! A timeline of the exporter with the streams' end of it.
+//! A timeline of the exporter together with the streams' side.
 
 use std::cell::Cell;
 
@@ -9,18 +9,18 @@ use super::exporter::{ExportedTimeline, Exporter};
 use crate::bench::machine::Machine;
 use crate::bench::sys::Lane;
 
-/// Both ends of a timeline. Its values rise by one, whoever signals the next.
+/// Both sides of a timeline, with values that rise by one.
 pub(in crate::bench) struct Counter<Follower> {
     pub(in crate::bench) exported: ExportedTimeline,
-    /// The streams' end.
+    /// The streams' side.
     pub(in crate::bench) follower: Follower,
     value: Cell<u64>,
 }
 
-/// One that the library shares.
+/// A timeline of the library.
 pub(in crate::bench) type LibraryCounter = Counter<Timeline>;
 
-/// One for the driver's functions, called directly: the only semaphore of a lane.
+/// A timeline for raw calls: the only semaphore of a lane.
 pub(in crate::bench) type RawCounter = Counter<Lane>;
 
 impl<Follower> Counter<Follower> {
@@ -28,12 +28,12 @@ impl<Follower> Counter<Follower> {
         Self { exported, follower, value: Cell::new(0) }
     }
 
-    /// The value that was signalled last.
+    /// The last signalled value.
     pub(in crate::bench) fn last(&self) -> u64 {
         self.value.get()
     }
 
-    /// The next value, for whoever signals it.
+    /// Takes the next value.
     pub(in crate::bench) fn next(&self) -> u64 {
         self.value.set(self.value.get() + 1);
         self.value.get()
@@ -41,14 +41,14 @@ impl<Follower> Counter<Follower> {
 }
 
 impl LibraryCounter {
-    /// Imported by the driver.
+    /// A timeline that the driver imports.
     pub(in crate::bench) fn native(machine: &Machine, exporter: Exporter<'_>) -> Verdict<Self> {
         let exported = exportable(machine, exporter)?;
         let timeline = Timeline::with_strategy(&machine.device, exported.as_timeline(), TimelineStrategy::Native)?;
         Ok(Self::new(exported, timeline))
     }
 
-    /// Carried by the host.
+    /// A timeline that the host bridges.
     pub(in crate::bench) fn bridge(machine: &Machine, exporter: Exporter<'_>) -> Verdict<Self> {
         let capabilities = machine.device.capabilities();
         if let Some(reason) = capabilities.timeline(None).reason() {
@@ -66,7 +66,7 @@ impl LibraryCounter {
 }
 
 impl RawCounter {
-    /// Imported by the driver, with a stream of its own.
+    /// A timeline that the driver imports, with its own stream.
     pub(in crate::bench) fn raw(machine: &Machine, exporter: Exporter<'_>) -> Verdict<Self> {
         let exported = exportable(machine, exporter)?;
         let request = exported.as_timeline().export()?;

@@ -1,4 +1,4 @@
-//! The stream's side of a hand-over, and whether the data came through.
+//! The stream's side of a hand-over, and the check of the data.
 
 use std::cell::Cell;
 
@@ -9,9 +9,9 @@ use super::side::{ALL, PART, Side};
 use crate::bench::machine::Machine;
 use crate::bench::sys::Answer;
 
-/// Both sides of the memory. Every round has a word: the stream copies it from one part to another, and fills a third
-/// with its complement, and the exporter finds both: so the stream saw the exporter's data, and the exporter the
-/// stream's.
+/// Both sides of the memory. Every round has a word: the stream copies it from the first range to the second, and fills the
+/// third with its complement. The exporter verifies both, which shows that each side saw the
+/// other's data.
 pub(super) struct Exchange<'a> {
     pub(super) side: &'a dyn Side,
     pub(super) stream: &'a Stream,
@@ -43,12 +43,12 @@ impl<'a> Exchange<'a> {
         Ok(self.stream.fill_u32(self.back()?, !word)?)
     }
 
-    /// The same as a task for the driver.
+    /// The same work for raw calls.
     pub(super) fn answer(&self, word: u32) -> Verdict<Answer<'_>> {
         Ok(Answer { copy: self.copied()?, fill: Some((self.back()?, !word)) })
     }
 
-    /// Fails unless the exporter has fetched what the stream should have written.
+    /// Fails unless the exporter has read the expected words.
     pub(super) fn check(&self, word: u32) -> Verdict {
         ensure_eq!(self.side.fetched()?, [word, word, !word, !word], "what came back from the stream");
         Ok(())

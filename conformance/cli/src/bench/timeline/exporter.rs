@@ -1,4 +1,4 @@
-//! Who exports timelines: Vulkan, or the backend itself where it has semaphores of its own.
+//! Exporters of timelines: Vulkan, or the backend itself if it has its own semaphores.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(in crate::bench) enum Exporter<'a> {
     Own(&'a Peer),
 }
 
-/// The device once more, as the exporter.
+/// The device, opened again as the exporter.
 pub(in crate::bench) struct Peer {
     pub(super) stream: Stream,
     pub(super) device: Device,
@@ -32,25 +32,25 @@ impl Peer {
     }
 }
 
-/// A timeline of the exporting side, which begins at 0.
+/// A timeline of the exporting side, initially 0.
 pub(in crate::bench) struct ExportedTimeline {
     timeline: Arc<dyn ExporterTimeline>,
     end: End,
 }
 
-/// What the exporting side's own work waits for and signals.
+/// The semaphore of the exporting side's own work.
 enum End {
     Vulkan(OwnedSemaphore),
     Own(ExternalSemaphore),
 }
 
 impl ExportedTimeline {
-    /// As the library's `Timeline` takes it.
+    /// The exporter's side of a `Timeline`.
     pub(in crate::bench) fn as_timeline(&self) -> Arc<dyn ExporterTimeline> {
         self.timeline.clone()
     }
 
-    /// For a submission of Vulkan.
+    /// The semaphore for a Vulkan submission.
     pub(in crate::bench) fn op(&self, value: u64) -> Verdict<SemaphoreOp<'_>> {
         match &self.end {
             End::Vulkan(semaphore) => Ok(SemaphoreOp { semaphore, value }),
@@ -58,7 +58,7 @@ impl ExportedTimeline {
         }
     }
 
-    /// For a stream of the peer.
+    /// The semaphore for a stream of the peer.
     pub(super) fn imported(&self) -> Verdict<&ExternalSemaphore> {
         match &self.end {
             End::Own(semaphore) => Ok(semaphore),
@@ -68,7 +68,7 @@ impl ExportedTimeline {
 }
 
 impl Exporter<'_> {
-    /// A new timeline. One that is not for export is of the plainest kind that the exporter has.
+    /// A new timeline, exportable or not.
     pub(super) fn timeline(self, machine: &Machine, export: bool) -> Verdict<ExportedTimeline> {
         match self {
             Self::Vulkan(_) if export && machine.under_test.semaphores().is_some() => {
@@ -95,7 +95,7 @@ impl Exporter<'_> {
     }
 }
 
-/// What the device says that it cannot do is no failure.
+/// An unsupported feature is not a failure.
 fn missing(error: Error) -> Stop {
     match error.kind() {
         ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),

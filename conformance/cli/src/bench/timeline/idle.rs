@@ -1,12 +1,12 @@
-//! What a bridge costs while nothing happens: how much of a processor its thread uses. `process` is what all threads do,
-//! the driver's among them.
+//! Idle cost of a bridge: processor time of its thread. `process` is that of all threads,
+//! including the driver's.
 //!
-//! | variant | what is there |
+//! | variant | state |
 //! |---|---|
 //! | `none` | no bridge |
-//! | `unused` | a bridge that has carried a value and has nothing to do |
-//! | `waiting` | a stream that waits for a value which nobody signals |
-//! | `signalling` | a stream that will signal a value once something happens which does not |
+//! | `unused` | a bridge without pending values |
+//! | `waiting` | a stream waits for a value that is never signalled |
+//! | `signalling` | a stream's signal is pending behind an event that never happens |
 //!
 //! Only `unused` has a limit: applications keep their timelines for as long as they run.
 
@@ -22,7 +22,7 @@ use crate::bench::machine::{Machine, PATIENCE, too_much};
 use crate::bench::record::Recorder;
 use crate::bench::report::Limit;
 
-/// How long whatever has just been done may have an effect.
+/// Settling time before a measurement.
 const SETTLES: Duration = Duration::from_millis(100);
 /// A thousandth of one core.
 const LIMIT: Limit = Limit::AtMost(0.001);
@@ -54,7 +54,7 @@ pub(in crate::bench) fn run(machine: &Machine, recorder: &mut Recorder, name: &s
     let (stream, timeline) = (&machine.stream, &counter.follower);
     stream.wait_timeline(timeline, 1)?;
     stream.signal_timeline(timeline, 2)?;
-    // Not through the library's object, which has 2 in it already.
+    // Not through the library's object, whose value is 2 already.
     timeline.exporter().signal(1)?;
     timeline.wait(2, PATIENCE)?;
     look("unused", true);
@@ -75,7 +75,7 @@ pub(in crate::bench) fn run(machine: &Machine, recorder: &mut Recorder, name: &s
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
 
-/// Writes the word that the other stream waits for.
+/// Writes the word on which the other stream waits.
 fn let_go(stream: &Stream, word: BufferSlice<'_>) -> Verdict {
     stream.write_value_u32(word, 1)?;
     Ok(stream.synchronize_timeout(PATIENCE)?)

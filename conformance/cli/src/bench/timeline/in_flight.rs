@@ -1,9 +1,9 @@
-//! Frames per second with one, two and three of them in flight.
+//! Frames per second with one, two and three frames in flight.
 //!
-//! Each frame is 3840x2160 RGBA8, and has a slot of shared memory while it is in flight. Vulkan waits until the device
-//! has read what was in the slot before, writes the frame, and signals; the device waits, copies it to memory of its
-//! own, and signals. Two timelines order it all; the host enqueues frame after frame and waits for none but those long
-//! done. The device also notes the last word of each frame, which the host checks in the end.
+//! Each frame is 3840x2160 RGBA8 and occupies a slot of shared memory while in flight. Vulkan waits until the device
+//! has read the slot's previous frame, writes the frame, and signals. The device waits, copies it to its own
+//! memory, and signals. Two timelines order this; the host enqueues frames ahead and waits only for
+//! completed ones. The device also stores the last word of each frame, which the host verifies at the end.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -21,28 +21,28 @@ use crate::bench::record::{Comparison, Quantity, Recorder};
 use crate::bench::rounds::{Effort, Variant};
 
 const SIZE: u64 = Frame::K4.size;
-/// How many are in flight, by quantity.
+/// Frames in flight, by quantity.
 const DEPTHS: [usize; 3] = [1, 2, 3];
 const RATES: [Quantity; 3] = [
     Quantity { suffix: ".1", unit: "frames/s" },
     Quantity { suffix: ".2", unit: "frames/s" },
     Quantity { suffix: ".3", unit: "frames/s" },
 ];
-/// How many submissions the host is ahead, so that launch queues do not fill up and block.
+/// Maximum number of submissions ahead, so that launch queues do not fill up.
 const AHEAD: usize = 8;
 
-/// With Vulkan's graphics queue.
+/// With a graphics queue.
 pub(in crate::bench) fn graphics(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, machine.graphics_queue()?)
 }
 
-/// With a queue of Vulkan that only copies.
+/// With a transfer queue.
 pub(in crate::bench) fn transfer(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, machine.transfer_queue()?)
 }
 
 fn run(machine: &Machine, recorder: &mut Recorder, name: &str, context: &Context) -> Verdict {
-    // On a processor each takes as long as all of them on a GPU.
+    // One frame on a CPU takes as long as all on a GPU.
     let frames = if machine.is_gpu() { 30 } else { 4 };
     let pipeline = &Pipeline::new(machine, context, frames)?;
     let exporter = Exporter::Vulkan(context);
@@ -61,9 +61,9 @@ fn run(machine: &Machine, recorder: &mut Recorder, name: &str, context: &Context
 }
 
 struct Counters {
-    /// Vulkan has written so many frames.
+    /// The number of frames written by Vulkan.
     ready: LibraryCounter,
-    /// The device has read so many.
+    /// The number of frames read by the device.
     done: LibraryCounter,
 }
 
@@ -73,7 +73,7 @@ impl Counters {
     }
 }
 
-/// Where a frame is while it is in flight.
+/// The memory of a frame in flight.
 struct Slot<'a> {
     vulkan: VulkanFrame<'a>,
     imported: MappedBuffer,
@@ -84,7 +84,7 @@ struct Pipeline<'a> {
     context: &'a Context,
     stream: &'a Stream,
     slots: Vec<Slot<'a>>,
-    /// The last word of each frame of a batch, as the device has it.
+    /// The last word of each frame of a batch, stored by the device.
     notes: ExportableMemory,
     frames: usize,
     /// The word of the latest frame.
@@ -104,7 +104,7 @@ impl<'a> Pipeline<'a> {
         Ok(Self { context, stream: &machine.stream, slots, notes, frames, word: Cell::new(0) })
     }
 
-    /// A batch for each depth.
+    /// One batch for each depth.
     fn rates(&self, counters: &Counters) -> Verdict<Vec<Option<f64>>> {
         DEPTHS.into_iter().map(|depth| Ok(Some(self.rate(counters, depth)?))).collect()
     }
@@ -112,7 +112,7 @@ impl<'a> Pipeline<'a> {
     /// Frames per second with `depth` of them in flight.
     fn rate(&self, Counters { ready, done }: &Counters, depth: usize) -> Verdict<f64> {
         let first = self.word.get() + 1;
-        // For each slot when the device has read it.
+        // For each slot, the time when the device has read it.
         let mut read: VecDeque<u64> = std::iter::repeat_n(done.last(), depth).collect();
         let mut submissions = VecDeque::new();
         let start = Instant::now();
@@ -143,7 +143,7 @@ impl<'a> Pipeline<'a> {
         Ok(self.frames as f64 / elapsed.as_secs_f64())
     }
 
-    /// Fails unless every frame came through, in its turn.
+    /// Fails unless every frame arrived, in order.
     fn check(&self, first: u32) -> Verdict {
         let mut found = vec![0; self.frames * 4];
         self.stream.read(self.notes.slice(..found.len() as u64)?, &mut found)?;

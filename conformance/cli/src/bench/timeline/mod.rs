@@ -1,16 +1,16 @@
-//! Counters that the exporter and a stream share: what a hand-over costs by each strategy of the library's `Timeline`.
+//! The cost of a hand-over by each strategy of the library's `Timeline`.
 //!
-//! | variant | how values get to the stream and back |
+//! | variant | how values reach the stream and return |
 //! |---|---|
-//! | `raw` | the driver imports the exporter's timeline; its functions are called directly |
+//! | `raw` | the driver imports the exporter's timeline; raw calls |
 //! | `native` | the library's `Timeline` by `TimelineStrategy::Native`: the same, through the safe objects |
 //! | `bridge` | the library's `Timeline` by `TimelineStrategy::HostBridge`, of a timeline that is not exported |
-//! | `fence` | not at all: the host waits for the one side before it tells the other to begin |
+//! | `fence` | none: the host waits for one side before it starts the other |
 //!
-//! There is work on both sides in every round, and words of every round are checked on both sides: a hand-over of
-//! nothing takes a tenth of the time and proves nothing. Where both sides use the GPU's graphics and compute engine, it
-//! changes its context twice a round, which costs more than all the rest. A queue that only copies needs no such
-//! change, so that the strategies' own cost shows there.
+//! Both sides have work in every round and verify words of every round: a hand-over without work
+//! takes a tenth of the time and proves nothing. If both sides use the GPU's graphics and compute engine, it
+//! switches contexts twice a round, the dominant cost. A transfer queue needs no such
+//! switch, so the strategies' own cost shows there.
 
 mod counter;
 mod exchange;

@@ -1,13 +1,13 @@
-//! Each direction alone: how long a side that waits already takes to go on.
+//! Each direction alone: the latency of a side that is already waiting.
 //!
-//! `to_stream`: from the exporter's submission until the host sees that the stream, which was waiting, has copied what
-//! the exporter wrote. `to_exporter`: from the stream's work until the host sees that the exporter, whose submission was
-//! waiting, has fetched it. Both have the work of a round trip and a host that waits for the end, so that their sum is
-//! more than one.
+//! `to_stream`: from the exporter's submission until the host sees that the waiting stream has copied the
+//! exporter's data. `to_exporter`: from the stream's work until the host sees that the exporter's waiting submission
+//! has read it. Both include the work of a round trip and a host wait, so their sum is
+//! more than a round trip.
 //!
-//! The side that waits has done so for 100 microseconds, while a bridge still looks without a break. With `_after_5ms` it
-//! has waited for 5 milliseconds, as for a frame that takes its time: a bridge sleeps by then, until the exporter's driver
-//! wakes it or it looks at the stream's word again.
+//! The waiting side has waited for 100 µs, while a bridge still polls without a pause. With `_after_5ms` it
+//! has waited for 5 ms, as for a slow frame: the bridge sleeps by then, until the exporter's driver
+//! wakes it or it polls the stream's word again.
 
 use std::time::{Duration, Instant};
 
@@ -26,17 +26,17 @@ const LATE_QUANTITIES: [Quantity; 2] = [
     Quantity { suffix: ".to_stream_after_5ms", unit: "ns" },
     Quantity { suffix: ".to_exporter_after_5ms", unit: "ns" },
 ];
-/// How long a side has been waiting before the other begins.
+/// The waiting time before the other side starts.
 const AHEAD: Duration = Duration::from_micros(100);
-/// Longer than a bridge looks without a break, by far.
+/// Much longer than a bridge polls without a pause.
 const FAR_AHEAD: Duration = Duration::from_millis(5);
 
-/// With Vulkan's graphics queue.
+/// With a graphics queue.
 pub(in crate::bench) fn graphics(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, &VulkanSide::new(machine.graphics_queue()?)?)
 }
 
-/// With a queue of Vulkan that only copies.
+/// With a transfer queue.
 pub(in crate::bench) fn transfer(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, &VulkanSide::new(machine.transfer_queue()?)?)
 }
@@ -58,12 +58,12 @@ fn run(machine: &Machine, recorder: &mut Recorder, name: &str, side: &dyn Side) 
     let compare = |quantity| [("bridge", "native"), ("fence", "native")].map(|(a, b)| Comparison::new(quantity, a, b));
     let comparisons = [compare(0), compare(1)].concat();
     recorder.measure(name, Effort::within(Duration::from_secs(1)), &QUANTITIES, &mut variants, &comparisons)?;
-    // Few rounds: each waits for twice as long.
+    // Few rounds: each waits twice.
     let comparisons = [0, 1].map(|quantity| Comparison::new(quantity, "bridge", "native"));
     recorder.measure(name, Effort::within(Duration::from_millis(400)), &LATE_QUANTITIES, &mut late, &comparisons)
 }
 
-/// Of two rounds the second, as in a round trip.
+/// The second of two rounds, as in a round trip.
 fn second(mut round: impl FnMut() -> Verdict<[Duration; 2]>) -> Verdict<Vec<Option<f64>>> {
     round()?;
     nanoseconds(round()?)
@@ -96,7 +96,7 @@ fn with_library(exchange: &Exchange<'_>, counter: &LibraryCounter, ahead: Durati
     Ok([to_stream, to_exporter])
 }
 
-/// Nobody waits ahead: the host tells each side to begin.
+/// Neither side waits in advance: the host starts each.
 fn with_fence(exchange: &Exchange<'_>) -> Verdict<[Duration; 2]> {
     let word = exchange.next();
     let start = Instant::now();

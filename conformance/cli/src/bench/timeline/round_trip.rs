@@ -1,8 +1,8 @@
 //! From the exporter to a stream and back.
 //!
-//! A round: the exporter fills memory of its own with a new word, copies that to the shared memory, and signals. The
-//! stream waits, works ([`Exchange`]), and signals. The exporter waits, and fetches what the stream wrote. All is
-//! enqueued at once; the host waits for the end only.
+//! In a round the exporter fills its own memory with a new word, copies it to the shared memory, and signals. The
+//! stream waits, works ([`Exchange`]), and signals. The exporter waits and reads the stream's data. All is
+//! enqueued at once; the host waits only for the end.
 
 use std::time::Duration;
 
@@ -19,21 +19,21 @@ use crate::bench::report::Limit;
 use crate::bench::rounds::{Effort, Variant};
 use crate::bench::sys::SemaphoreBatch;
 
-/// What a round takes, and what this process computes meanwhile, on all threads.
+/// The duration of a round, and the processor time of this process, all threads.
 const QUANTITIES: [Quantity; 2] = [TIME, Quantity { suffix: ".cpu", unit: "ns" }];
 const OVERHEAD: Limit = Limit::AtMost(1.02);
 
-/// With Vulkan's graphics queue.
+/// With a graphics queue.
 pub(in crate::bench) fn graphics(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, &VulkanSide::new(machine.graphics_queue()?)?, Some(Limit::AtMost(1.2)))
 }
 
-/// With a queue of Vulkan that only copies.
+/// With a transfer queue.
 pub(in crate::bench) fn transfer(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     run(machine, recorder, name, &VulkanSide::new(machine.transfer_queue()?)?, Some(Limit::AtMost(2.0)))
 }
 
-/// With the backend's own semaphores, on both sides.
+/// With the backend's own semaphores on both sides.
 pub(in crate::bench) fn own(machine: &Machine, recorder: &mut Recorder, name: &str) -> Verdict {
     let peer = Peer::open(machine)?;
     run(machine, recorder, name, &OwnSide::new(&peer)?, None)
@@ -73,15 +73,15 @@ fn run(machine: &Machine, recorder: &mut Recorder, name: &str, side: &dyn Side, 
     recorder.measure(name, Effort::within(Duration::from_secs(2)), &QUANTITIES, &mut variants, &comparisons)
 }
 
-/// Of two rounds the second: how long the first takes depends on the variant that had its turn before.
+/// The second of two rounds: the first one's duration depends on the previous variant.
 fn second(mut round: impl FnMut() -> Verdict<Elapsed>) -> Verdict<Vec<Option<f64>>> {
     round()?;
     let Elapsed { time, processor } = round()?;
     Ok([time, processor].map(|duration| Some(duration.as_secs_f64() * 1e9)).into())
 }
 
-/// A round by semaphores. `answer` is the stream's part: it enqueues a wait for the first value, the work with the word,
-/// and a signal of the second value, and then calls what it is given.
+/// A round with semaphores. `answer` is the stream's side: it enqueues a wait for the first value, the work with the word,
+/// and a signal of the second value, and then calls its argument.
 fn round<Follower>(
     exchange: &Exchange<'_>,
     counter: &Counter<Follower>,
@@ -111,7 +111,7 @@ fn with_library(exchange: &Exchange<'_>, counter: &LibraryCounter) -> Verdict<El
     })
 }
 
-/// The host waits for each side before it tells the other to begin.
+/// The host waits for each side before it starts the other.
 fn with_fence(exchange: &Exchange<'_>) -> Verdict<Elapsed> {
     let word = exchange.next();
     let clock = Clock::start();

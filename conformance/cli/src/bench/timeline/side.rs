@@ -1,4 +1,4 @@
-//! The work of the exporting side around a hand-over, and the memory that is handed over.
+//! The exporting side's work around a hand-over, and the shared memory.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use gpu_interop_conformance::{Verdict, request};
 use super::exporter::{ExportedTimeline, Exporter, Peer};
 use crate::bench::machine::{PATIENCE, TRANSFER, too_much};
 
-/// The memory has three parts of this size, in bytes: what the exporter writes, the stream's copy of it, and what the
-/// stream writes.
+/// Size of each of the three ranges of the memory, bytes: the exporter's data, the stream's copy of it, and the
+/// stream's data.
 pub(super) const PART: u64 = 32 << 10;
-/// All of the memory.
+/// Size of the memory, bytes.
 pub(super) const ALL: u64 = 3 * PART;
 
-/// The exporting side. It owns the memory again once work of the stream has been waited for.
+/// The exporting side. It owns the memory again after it has waited for the stream's work.
 pub(super) trait Side {
     fn exporter(&self) -> Exporter<'_>;
 
     fn memory(&self) -> Verdict<MemoryImport>;
 
-    /// Writes a word everywhere in the first part, hands the memory over, and signals.
+    /// Fills the first range with a word, releases the memory, and signals.
     fn give(&self, word: u32, signal: Option<(&ExportedTimeline, u64)>) -> Verdict<Work<'_>>;
 
-    /// Waits, takes the memory back, and fetches the other two parts.
+    /// Waits, acquires the memory, and reads the other two ranges.
     fn take(&self, wait: Option<(&ExportedTimeline, u64)>) -> Verdict<Work<'_>>;
 
-    /// Four of the words fetched last: the first and the last of each part.
+    /// Four of the words read last: the first and the last of both ranges.
     fn fetched(&self) -> Verdict<[u32; 4]>;
 }
 
@@ -53,7 +53,7 @@ impl Work<'_> {
     }
 }
 
-/// Where the words are that are looked at.
+/// Offsets of the verified words.
 const PLACES: [u64; 4] = [0, PART - 4, PART, 2 * PART - 4];
 
 /// Vulkan on one of its queues.
@@ -108,7 +108,7 @@ impl Side for VulkanSide<'_> {
     }
 }
 
-/// The backend itself, on a device that was opened once more.
+/// The backend itself, on a second opening of the device.
 pub(super) struct OwnSide<'a> {
     peer: &'a Peer,
     shared: ExportableMemory,

@@ -1,6 +1,6 @@
-//! Measurements as plots: ratios with their limits first, then every measurement.
+//! Measurements as plots: ratios with their limits, then all measurements.
 //!
-//! Plots are drawn in percent of their own width, so that they fit a phone as they fit a desk.
+//! Coordinates are percentages of the plot's width, so that plots scale with the window.
 
 use maud::{Markup, html};
 
@@ -52,14 +52,14 @@ fn first_part(name: &str) -> &str {
     name.split(['.', ' ']).next().unwrap_or_default()
 }
 
-/// Where values lie on the width of a plot, on a logarithmic axis.
+/// The logarithmic axis of a plot.
 struct Axis {
     low: f64,
     high: f64,
 }
 
 impl Axis {
-    /// An axis with room for all of these and for 1.
+    /// An axis that covers all of these values and 1.
     fn around(values: impl Iterator<Item = f64>) -> Self {
         let (mut low, mut high) = (0.8_f64, 1.25_f64);
         for value in values.filter(|value| value.is_finite() && *value > 0.0) {
@@ -86,7 +86,7 @@ fn limit_value(limit: Limit) -> f64 {
     }
 }
 
-/// A plot a ratio, all on one axis: the interval, the value, the limit, and a line at 1.
+/// One plot a ratio, all on one axis: interval, value, limit, and a line at 1.
 fn ratios(ratios: &[&Ratio]) -> Markup {
     let ends = |ratio: &&Ratio| [ratio.value, ratio.low, ratio.high, ratio.limit.map_or(1.0, limit_value)];
     let axis = Axis::around(ratios.iter().flat_map(ends));
@@ -130,7 +130,7 @@ fn ratio(ratio: &Ratio, axis: &Axis) -> Markup {
     }
 }
 
-/// The measurements whose names begin alike.
+/// The measurements of one group, by the prefix of their names.
 fn measurements(report: &BenchReport, group: &str) -> Markup {
     let within: Vec<&Measurement> = report.measurements.iter().filter(|each| first_part(&each.name) == group).collect();
     let names = in_order(within.iter().map(|each| each.name.as_str()));
@@ -149,7 +149,7 @@ fn measurements(report: &BenchReport, group: &str) -> Markup {
     }
 }
 
-/// A bar a variant.
+/// One bar a variant.
 fn bars(name: &str, variants: &[&Measurement]) -> Markup {
     let most = variants.iter().map(|each| each.p90.max(each.median)).fold(0.0, f64::max);
     let place = |value: f64| percent(if most > 0.0 { (100.0 * value / most).clamp(0.0, 100.0) } else { 0.0 });
@@ -178,7 +178,7 @@ fn bars(name: &str, variants: &[&Measurement]) -> Markup {
     }
 }
 
-/// A value with as many digits as matter, and a unit that fits it.
+/// A value with significant digits and a suitable unit.
 fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "ns" if value >= 1e9 => format!("{} s", number(value / 1e9)),
@@ -206,7 +206,7 @@ mod tests {
         let places: Vec<f64> = [0.5, 1.0, 1.02, 8.0].iter().map(|value| axis.place(*value)).collect();
         assert!(places.windows(2).all(|pair| pair[0] < pair[1]), "{places:?}");
         assert!(places[0] > 0.0 && places[3] < 100.0, "{places:?}");
-        // Twice as far is as far as half as far.
+        // 2 and 1/2 are equally far from 1.
         assert!((axis.place(2.0) - axis.place(1.0) - (axis.place(1.0) - axis.place(0.5))).abs() < 1e-9);
         assert_eq!((axis.place(f64::NAN), axis.place(-1.0), axis.place(1e9)), (0.0, 0.0, 100.0));
     }

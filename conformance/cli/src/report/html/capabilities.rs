@@ -1,11 +1,11 @@
-//! What the devices say they can do, beside each other.
+//! The capabilities of the devices, side by side.
 
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{Run, in_order, matrix};
 
-/// A row a capability, a column a report.
+/// One row a capability, one column a report.
 pub(super) fn section(runs: &[Run<'_>]) -> Markup {
     let all: Vec<Vec<Capability>> = runs.iter().map(|run| capabilities(*run)).collect();
     let names = in_order(all.iter().flatten().map(|capability| (&capability.kind, &capability.name)));
@@ -37,7 +37,7 @@ pub(super) fn section(runs: &[Run<'_>]) -> Markup {
     }
 }
 
-/// As a report writes it: also kinds of another operating system, as the machine there saw them.
+/// A capability as the report has it, including kinds of other operating systems.
 struct Capability {
     kind: String,
     name: String,
@@ -46,7 +46,7 @@ struct Capability {
 }
 
 fn capabilities(run: Run<'_>) -> Vec<Capability> {
-    // Only maps with texts for keys: always possible.
+    // Maps with string keys always serialise.
     let all = serde_json::to_value(&run.report.capabilities).unwrap_or_default();
     let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
     let mut found = Vec::new();
@@ -73,12 +73,12 @@ fn cell(capabilities: &[Capability], kind: &str, name: &str) -> Markup {
                     @if let Some(detail) = detail { small { (detail) } }
                 }
             }
-            None => { td class="absent" { "not told" } }
+            None => { td class="absent" { "unknown" } }
         }
     }
 }
 
-/// The colours of the outcomes serve here too.
+/// Uses the colours of outcomes.
 fn class(support: &str) -> &'static str {
     match support {
         "native" => "passed",

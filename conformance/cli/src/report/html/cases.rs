@@ -1,4 +1,4 @@
-//! Every scenario, with what there is to say about it.
+//! The cases of a page: every scenario with its results.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::report::{CallTrace, CaseReport, Observation};
 /// A scenario's result in one report, with one exporter.
 type Found<'a> = (Run<'a>, &'a CaseReport);
 
-/// What failed anywhere; nothing if nothing did.
+/// The failures of all reports; empty if there are none.
 pub(super) fn attention(runs: &[Run<'_>]) -> Markup {
     let failed: Vec<Found<'_>> = runs
         .iter()
@@ -34,14 +34,14 @@ pub(super) fn attention(runs: &[Run<'_>]) -> Markup {
     }
 }
 
-/// Every group, closed; one with a failure is open.
+/// All groups, collapsed unless one has a failure.
 pub(super) fn section(runs: &[Run<'_>]) -> Markup {
     html! {
         section aria-labelledby="scenarios" {
             h2 id="scenarios" { "Scenarios" }
             p class="note" {
                 "Numbers are those of the reports above. Open a group, then a scenario with a triangle, for reasons, "
-                "logs and what was observed."
+                "logs and observations."
             }
             @for group in groups(runs) { (of_group(runs, group)) }
         }
@@ -55,7 +55,7 @@ fn of_group(runs: &[Run<'_>], group: &str) -> Markup {
     html! {
         details class="group" open[failed] {
             summary { h3 { (group) } span class="counts" { (counts(&tally)) } }
-            // Inside, so that a link to it opens what is around it.
+            // Inside the group: a link to it opens the group.
             div id={ "group-" (group) } {
                 @for id in scenarios { (scenario(runs, id)) }
             }
@@ -83,7 +83,7 @@ fn scenario(runs: &[Run<'_>], id: &str) -> Markup {
     }
 }
 
-/// Number and exporter, outcome and duration.
+/// Report number, exporter, outcome and duration.
 fn chip(run: Run<'_>, case: &CaseReport) -> Markup {
     let took = Duration::from_micros(case.duration_us);
     html! {
@@ -94,12 +94,12 @@ fn chip(run: Run<'_>, case: &CaseReport) -> Markup {
     }
 }
 
-/// Which report, and which exporter in it.
+/// The report's number and the exporter.
 fn side(run: Run<'_>, case: &CaseReport) -> Markup {
     html! { (run.number) @if let Some(exporter) = case.exporter { " " (exporter) } }
 }
 
-/// Whether outcome and duration are all there is.
+/// Whether the case has no more than an outcome and a duration.
 fn is_plain(case: &CaseReport) -> bool {
     case.reason.is_none()
         && case.log.is_none()
@@ -108,7 +108,7 @@ fn is_plain(case: &CaseReport) -> bool {
         && case.calls.is_none()
 }
 
-/// What there is beside outcomes; once, where several reports say the same.
+/// Reasons, observations and logs, each once where several reports agree.
 fn remarks(found: &[Found<'_>]) -> Markup {
     let told = found.iter().filter(|(_, case)| !is_plain(case));
     let mut alike: Vec<(Vec<Markup>, &CaseReport)> = Vec::new();
@@ -144,7 +144,7 @@ fn says_the_same(a: &CaseReport, b: &CaseReport) -> bool {
     said(a) == said(b) && a.observed == b.observed && a.left_out == b.left_out && a.calls == b.calls
 }
 
-/// Closed: there may be hundreds.
+/// Collapsed: there may be hundreds.
 fn driver_calls(calls: &CallTrace) -> Markup {
     let mut lines = calls.lines();
     html! {

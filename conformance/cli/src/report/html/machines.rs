@@ -1,4 +1,4 @@
-//! What ran where.
+//! The machines of a page.
 
 use chrono::{DateTime, Utc};
 use gpu_interop::BackendInfo;
@@ -57,20 +57,20 @@ fn date(time: DateTime<Utc>) -> String {
     time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// The mark of a run that is not on a vendor's driver and hardware.
+/// The mark of a run without a vendor's driver and hardware.
 pub(super) fn mark(backend: &BackendInfo, emulated: &Option<Emulated>) -> Markup {
     let about = match emulated {
-        Some(emulated) if !backend.stand_in => emulated.to_string(),
+        Some(emulated) if !backend.simulated => emulated.to_string(),
         _ => "This run says nothing about a vendor's driver.".into(),
     };
     html! {
         @if let Some(mark) = text::mark(backend, emulated.as_ref()) {
-            " " strong class="stand-in" title=(about) { (mark) }
+            " " strong class="simulated" title=(about) { (mark) }
         }
     }
 }
 
-/// What was measured on what.
+/// The device and driver of a measurement.
 pub(super) fn of_bench(bench: &Sourced<BenchReport>) -> Markup {
     let report = &bench.report;
     let took = std::time::Duration::from_micros(report.duration_us);

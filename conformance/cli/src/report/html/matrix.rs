@@ -1,11 +1,11 @@
-//! Groups of scenarios beside machines.
+//! The matrix of scenario groups and machines.
 
 use gpu_interop_conformance::Outcome;
 use maud::{Markup, html};
 
 use super::{Run, counts, groups, machines, sign, tally, words};
 
-/// The matrix: a row a group, a column a report. A cell has the colour of its worst outcome.
+/// One row a group, one column a report. A cell has the colour of its worst outcome.
 pub(super) fn section(runs: &[Run<'_>]) -> Markup {
     html! {
         section aria-labelledby="matrix" {
@@ -62,7 +62,7 @@ fn meaning(outcome: Outcome) -> &'static str {
     }
 }
 
-/// What stands over a column.
+/// The heading of a column.
 pub(super) fn heading(run: Run<'_>) -> Markup {
     html! {
         span class="number" { (run.number) } " " (run.report.backend.name) (machines::mark(&run.report.backend, &run.report.emulated))

@@ -1,7 +1,7 @@
-//! Reports as one page for a browser: no network, no scripts, everything in one file.
+//! Reports as one HTML page: no network, no scripts, one file.
 //!
-//! The page is read from the outside in: what ran where, what failed, a matrix of groups of scenarios and machines, and
-//! each scenario when its group is opened. All text goes through the escaping of the templates.
+//! From summary to detail: machines, failures, the matrix of scenario groups and machines, and
+//! the scenarios of each group. The templates escape all text.
 
 mod bench;
 mod capabilities;
@@ -86,7 +86,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     /// The results of one group.
     fn group(self, group: &str) -> impl Iterator<Item = &'a CaseReport> {
-        self.report.results.iter().filter(move |case| group_of(case) == group)
+        self.report.results.iter().filter(move |case| case.group() == group)
     }
 
     /// The results of one scenario, one an exporter.
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What the page says of all runs together.
+/// The summary of all runs.
 fn verdict(runs: &[Run<'_>]) -> String {
     if runs.is_empty() {
         return "measurements".into();
@@ -114,8 +114,8 @@ fn verdict(runs: &[Run<'_>]) -> String {
         let idle = runs.len() - ran;
         text.push_str(&format!("; {idle} ran nothing"));
     }
-    if runs.iter().any(|run| run.report.backend.stand_in) {
-        text.push_str("; some with STAND-IN drivers");
+    if runs.iter().any(|run| run.report.backend.simulated) {
+        text.push_str("; some SIMULATED");
     }
     if runs.iter().any(|run| run.report.emulated.is_some()) {
         text.push_str("; some EMULATED");
@@ -123,19 +123,14 @@ fn verdict(runs: &[Run<'_>]) -> String {
     text
 }
 
-/// The part of a scenario's id before the first point.
-fn group_of(case: &CaseReport) -> &str {
-    case.id.split('.').next().unwrap_or_default()
-}
-
-/// Every group, in the order of the fullest report; what others have beside it follows.
+/// All groups, in the order of the longest report, then those of other reports.
 fn groups<'a>(runs: &[Run<'a>]) -> Vec<&'a str> {
     let mut runs = runs.to_vec();
     runs.sort_by_key(|run| Reverse(run.report.results.len()));
-    in_order(runs.iter().flat_map(|run| run.report.results.iter().map(group_of)))
+    in_order(runs.iter().flat_map(|run| run.report.results.iter().map(CaseReport::group)))
 }
 
-/// Each value once, in the order of the first.
+/// The distinct values, in order of first occurrence.
 fn in_order<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut all: Vec<T> = Vec::new();
     for value in values {
@@ -151,7 +146,7 @@ fn words(outcome: Outcome) -> String {
     outcome.name().replace('_', " ")
 }
 
-/// A sign beside the words, for a page at a glance.
+/// The symbol of an outcome.
 fn sign(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Passed => "✓",
@@ -163,7 +158,7 @@ fn sign(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Which outcomes occur among some results, the worst first, and how often.
+/// The outcomes among some results with their counts, the worst first.
 fn tally<'a>(cases: impl Iterator<Item = &'a CaseReport>) -> Vec<(Outcome, usize)> {
     const WORST_FIRST: [Outcome; 8] = [
         Outcome::Crashed,

@@ -40,8 +40,8 @@ impl Rig {
         context.need_memory(MemoryHandleKind::NvSciBuf)?;
         context.need_semaphore(SemaphoreHandleKind::NvSciSync)?;
         context.need_feature(Feature::NvSciSyncAttributes)?;
-        if nv_sci.is_stand_in() && !context.device().backend().stand_in {
-            return Err(Stop::Unsupported("NvSci is only played here, which a real driver takes nothing from".into()));
+        if nv_sci.is_simulated() && !context.device().backend().simulated {
+            return Err(Stop::Unsupported("NvSci is simulated here; a real driver does not import its objects".into()));
         }
         let uuid = context.device().identity().uuid;
         let gpu = uuid.ok_or_else(|| Stop::Unsupported("the device has no UUID, by which NvSci knows GPUs".into()))?;

@@ -21,7 +21,7 @@ struct Cards {
 
 impl Cards {
     fn new(cards: impl IntoIterator<Item = DeviceIdentity>) -> Self {
-        let info = BackendInfo { name: "cards".into(), driver: "1".into(), library: None, stand_in: true };
+        let info = BackendInfo { name: "cards".into(), driver: "1".into(), library: None, simulated: true };
         Self { info, cards: cards.into_iter().collect(), broken: false }
     }
 }

@@ -236,7 +236,7 @@ fn a_closed_descriptor_is_refused() {
     let closed = |close: &dyn Fn(OwnedFd)| {
         at_own_number(memfd("closed"), |fd| {
             let number = fd.as_raw_fd();
-            // SAFETY: plays an application that closes a number it gave away; the owner below never closes it.
+            // SAFETY: acts as an application that closes a number it gave away; the owner below never closes it.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
             close(fd);
         });

@@ -1,7 +1,7 @@
 use super::*;
 
 fn begins(recording: &mut Recording, call: u64) {
-    let arguments = format!("{call}, {}", "0x7fffffffffff, ".repeat(64).chars().take(TEXT).collect::<String>());
+    let arguments = format!("{call}, {}", "0x7fffffffffff, ".repeat(64).chars().take(MAX_TEXT).collect::<String>());
     recording.begins(Fields { call, function: "f".repeat(75), arguments, ..Fields::default() });
 }
 
@@ -9,7 +9,7 @@ fn returns(recording: &mut Recording, call: u64) {
     recording.returns(Fields { call, made: "0x7fffffffffff".into(), nanoseconds: u64::MAX, ..Fields::default() }, 700);
 }
 
-/// Each test has one of its own: [`RECORDING`] is the process's.
+/// A recording of this test only; [`RECORDING`] is shared by the process.
 fn new() -> Recording {
     Recording::new(CallFile::new().expect("a file"))
 }
@@ -17,12 +17,12 @@ fn new() -> Recording {
 #[test]
 fn the_newest_are_kept_and_the_rest_is_counted() {
     let mut recording = new();
-    for call in 0..(KEPT as u64) + 50 {
+    for call in 0..(SLOTS as u64) + 50 {
         begins(&mut recording, call);
         returns(&mut recording, call);
     }
     let trace = recording.file.trace(0).expect("readable");
-    assert_eq!((trace.left_out, trace.newest.len()), (50, KEPT));
+    assert_eq!((trace.left_out, trace.newest.len()), (50, SLOTS));
     assert!(trace.newest.iter().map(|call| call.number).eq(51..=250));
     assert!(trace.newest.iter().all(|call| call.returned.as_ref().is_some_and(|returned| returned.code == 700)));
 }
@@ -36,22 +36,22 @@ fn a_call_that_runs_stays_however_many_come_after_it() {
         returns(&mut recording, call);
     }
     let trace = recording.file.trace(0).expect("readable");
-    assert_eq!((trace.left_out, trace.newest.len()), (1001 - KEPT as u64, KEPT));
+    assert_eq!((trace.left_out, trace.newest.len()), (1001 - SLOTS as u64, SLOTS));
     let running: Vec<u64> =
         trace.newest.iter().filter(|call| call.returned.is_none()).map(|call| call.number).collect();
     assert_eq!(running, [1]);
-    // More than can be kept run at once.
+    // More calls run at once than the file has slots.
     for call in 2000..2500 {
         begins(&mut recording, call);
     }
     let trace = recording.file.trace(0).expect("readable");
-    assert!(trace.newest.iter().all(|call| call.returned.is_none()) && trace.newest.len() == KEPT);
+    assert!(trace.newest.iter().all(|call| call.returned.is_none()) && trace.newest.len() == SLOTS);
 }
 
 #[test]
 fn what_makes_a_device_current_takes_no_place_unless_it_fails() {
     let mut recording = new();
-    let fields = |call| Fields { call, function: ROUTINE[0].into(), ..Fields::default() };
+    let fields = |call| Fields { call, function: CONTEXT_SWITCHES[0].into(), ..Fields::default() };
     for call in 0..1000 {
         recording.begins(fields(2 * call));
         recording.returns(fields(2 * call), 0);
@@ -62,10 +62,10 @@ fn what_makes_a_device_current_takes_no_place_unless_it_fails() {
     recording.returns(fields(3000), 4);
     recording.begins(fields(3001));
     let trace = recording.file.trace(0).expect("readable");
-    assert_eq!((trace.left_out, trace.newest.len()), (2002 - KEPT as u64, KEPT));
+    assert_eq!((trace.left_out, trace.newest.len()), (2002 - SLOTS as u64, SLOTS));
     let numbers = (1605..2000).step_by(2).map(|number| number + 1).chain([2001, 2002]);
     assert!(trace.newest.iter().map(|call| call.number).eq(numbers), "{trace:?}");
-    assert!(trace.newest[KEPT - 1].returned.is_none());
+    assert!(trace.newest[SLOTS - 1].returned.is_none());
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn what_a_context_must_have_is_asked_first() {
     assert!(error.message().contains("current"), "{error}");
 
     driver::start(&driver::ALL);
-    driver::with(|state| state.version = "2.1.2 stand-in".into());
+    driver::with(|state| state.version = "2.1.2 fake".into());
     assert_eq!(try_interop().expect_err("too old").kind(), ErrorKind::DriverTooOld);
 
     driver::start(&driver::ALL);

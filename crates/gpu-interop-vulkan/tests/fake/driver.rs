@@ -81,7 +81,7 @@ pub(crate) fn lend(fd: impl AsFd) {
 
 /// A file that stands for memory or a semaphore. Programs inherit it, as drivers may have it.
 pub(crate) fn file(size: u64) -> OwnedFd {
-    let fd = rustix::fs::memfd_create("played", MemfdFlags::empty()).expect("memfd");
+    let fd = rustix::fs::memfd_create("fake", MemfdFlags::empty()).expect("memfd");
     rustix::fs::ftruncate(&fd, size).expect("ftruncate");
     fd
 }

@@ -79,7 +79,7 @@ functions! {
         with(|state| match name {
             _ if !state.current => std::ptr::null(),
             0x1F02 => text(&state.version),
-            _ => text("stand-in"),
+            _ => text("fake"),
         })
     }
     glGetStringi(_name: c_uint, index: c_uint) -> *const c_char {

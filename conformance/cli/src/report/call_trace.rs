@@ -1,4 +1,4 @@
-//! The driver calls of a scenario, as a report has them.
+//! Driver calls in reports.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,56 +6,56 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The newest calls of a driver's functions that a scenario made, up to its end. The library's only: not those of an
-/// exporter, nor those of other processes that the scenario started.
+/// The newest driver calls of a scenario. Only the library's calls: neither those of an
+/// exporter nor those of the scenario's other processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallTrace {
-    /// How many calls are not in the list: older ones, and those that make a device current, which surround the others.
+    /// The number of calls that are not listed: older ones, and those that only make a device current.
     pub left_out: u64,
-    /// In the order in which they began. Empty for a backend that calls no driver.
+    /// The calls in the order of their start. Empty for a backend without a driver.
     pub newest: Vec<Call>,
 }
 
-/// One call of a driver's function.
+/// A driver call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Call {
-    /// Counted from 1, the process's first.
+    /// The call's number in its process, from 1.
     pub number: u64,
-    /// The kernel's number of the thread that called.
+    /// The calling thread's id.
     pub thread: i32,
-    /// The function, as the vendor's documentation names it.
+    /// The function's name in the vendor's documentation.
     pub function: String,
-    /// Its arguments: pointers and what has more than 32 bits in hexadecimal, the rest in decimal, of descriptors and
-    /// batches what they say.
+    /// The arguments: pointers and 64-bit values in hexadecimal, others in decimal, the contents of descriptors and
+    /// batches.
     pub arguments: String,
-    /// When it began, microseconds after the scenario.
+    /// The start of the call, microseconds after that of the scenario.
     pub began_us: u64,
-    /// How it returned; absent if it had not when the scenario ended: it crashed, or was still waiting.
+    /// The result; absent if the call did not return before the scenario's end: it crashed or was still blocked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub returned: Option<Returned>,
 }
 
-/// How a call returned.
+/// The result of a driver call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Returned {
     /// The code: a `CUresult` or `hipError_t`.
     pub code: u32,
-    /// What it gave: handles, addresses, numbers.
+    /// Output values: handles, addresses, numbers.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub made: String,
-    /// How long it took, nanoseconds.
+    /// The call's duration, nanoseconds.
     pub duration_ns: u64,
 }
 
 impl CallTrace {
-    /// The lines for people: what was left out, and one a call.
+    /// The trace as text: a heading, and one line a call.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         let first = match (self.left_out, self.newest.len()) {
             (0, 0) => "no function of a driver was called".into(),
             (0, count) => format!("the {count} driver calls, with microseconds and thread:"),
             (left_out, count) => {
                 format!(
-                    "the newest {count} driver calls ({left_out} left out: older ones, and what makes a device current), with microseconds and thread:"
+                    "the newest {count} driver calls ({left_out} left out: older ones, and those that make a device current), with microseconds and thread:"
                 )
             }
         };

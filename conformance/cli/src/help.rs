@@ -1,4 +1,4 @@
-//! What the command says of itself for shells and for `man`.
+//! Shell completions and manual pages.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -8,7 +8,7 @@ use gpu_interop_conformance::{Stop, Verdict};
 /// The options of `conformance completions`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// For which shell.
+    /// The shell.
     shell: Shell,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct ManArgs {
     subcommand: Option<String>,
 }
 
-/// What a person may type. The scripts for shells would also show the subcommands that the suite starts itself with.
+/// The command without its hidden subcommands, which completion scripts would show.
 fn for_people(command: &Command) -> Command {
     Command::new("conformance")
         .version(env!("CARGO_PKG_VERSION"))
@@ -41,14 +41,14 @@ pub(crate) fn completions(command: &Command, args: &CompletionsArgs) {
 /// Prints a manual page, as `man` reads it.
 pub(crate) fn page(command: &Command, args: &ManArgs) -> Verdict {
     let mut command = for_people(command).disable_help_subcommand(true);
-    // Gives the subcommands their full names.
+    // Completes the names of the subcommands.
     command.build();
     let page = match &args.subcommand {
         None => command,
         Some(name) => command
             .find_subcommand(name)
             .cloned()
-            .ok_or_else(|| Stop::Failed(format!("there is no subcommand `{name}`; `conformance help` lists them")))?,
+            .ok_or_else(|| Stop::Failed(format!("unknown subcommand `{name}`; `conformance help` lists them")))?,
     };
     let mut text = Vec::new();
     Man::new(page).render(&mut text)?;

@@ -39,7 +39,7 @@ fn rgba8() -> TextureFormat {
 fn both_ways(test: impl Fn(&GlInterop, bool)) {
     test(&interop(&driver::ALL), true);
     driver::start(&driver::ALL[1..]);
-    with(|state| state.version = "4.4.0 stand-in".into());
+    with(|state| state.version = "4.4.0 fake".into());
     test(&crate::try_interop().expect("a context"), false);
 }
 
@@ -133,7 +133,7 @@ fn textures_arrive_as_they_are() {
 #[test]
 fn shapes_that_the_context_has_not_are_unsupported() {
     driver::start(&driver::ALL[1..]);
-    with(|state| state.version = "OpenGL ES 3.1 stand-in".into());
+    with(|state| state.version = "OpenGL ES 3.1 fake".into());
     let gl = crate::try_interop().expect("a context");
     let memory = memory(&gl);
     with(|state| state.calls.clear());
@@ -217,7 +217,7 @@ fn every_call_that_fails_is_named_and_leaves_nothing_behind() {
 #[test]
 fn every_bound_call_that_fails_is_named_and_leaves_what_was_bound() {
     driver::start(&driver::ALL[1..]);
-    with(|state| state.version = "4.4.0 stand-in".into());
+    with(|state| state.version = "4.4.0 fake".into());
     let gl = crate::try_interop().expect("a context");
     let memory = memory(&gl);
     with(|state| state.bound.extend([(0x8F37, 77), (0x806A, 78)]));

@@ -91,7 +91,7 @@ pub(crate) fn start(extensions: &[&str]) {
     with(|state| {
         *state = State {
             current: true,
-            version: "4.6.0 stand-in".into(),
+            version: "4.6.0 fake".into(),
             extensions: extensions.iter().map(ToString::to_string).collect(),
             uuids: vec![[1; 16]],
             ..State::default()

@@ -1,7 +1,7 @@
-//! A trace of driver calls that outlives the process that makes them.
+//! Traces driver calls in a file that outlives the calling process.
 //!
-//! The process that runs scenarios writes each call to a nameless file that its parent holds too: before the call, and
-//! again after it. Whatever ends that process, the parent reads the newest calls, and which of them never returned.
+//! The scenario's process writes each call to an unnamed file that its parent shares, before the call and
+//! after it. After a crash the parent reads the newest calls, and which of them did not return.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -22,34 +22,34 @@ use crate::report::{Call, CallTrace, Returned};
 use gpu_interop_conformance::Verdict;
 use gpu_interop_conformance::system::{self, BorrowedOsHandle, OsHandle, nameless_file};
 
-/// How many calls are kept.
-const KEPT: usize = 200;
-/// Bytes of a place in the file. What is not used is 0.
-const PLACE: usize = 1024;
-/// The most bytes of what a call has as text, so that it fits into its place.
-const TEXT: usize = 300;
+/// The number of slots in the file: calls that are kept.
+const SLOTS: usize = 200;
+/// Size of a slot, bytes. Unused bytes are 0.
+const SLOT_SIZE: usize = 1024;
+/// Maximum length of a text in a call, so that the call fits into its slot.
+const MAX_TEXT: usize = 300;
 
-/// What surrounds every call on a thread that has another device current, or none: kept only while it runs, and if it fails.
-const ROUTINE: [&str; 3] = ["cuCtxPushCurrent", "cuCtxPopCurrent", "hipSetDevice"];
+/// Functions that only make a device current around each call: kept while they run, and if they fail.
+const CONTEXT_SWITCHES: [&str; 3] = ["cuCtxPushCurrent", "cuCtxPopCurrent", "hipSetDevice"];
 
-/// A call in its place.
+/// The contents of a slot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Kept {
-    /// Which of the process's scenarios made it, from 0.
+struct Slot {
+    /// The index of the scenario in its process, from 0.
     scenario: usize,
-    /// How many calls there were before that scenario.
+    /// The number of calls before that scenario.
     before: u64,
     call: Call,
 }
 
-/// The file.
+/// The file of calls.
 #[derive(Debug)]
 pub(crate) struct CallFile(File);
 
 impl CallFile {
     pub(crate) fn new() -> Verdict<Self> {
         let file = nameless_file("conformance calls")?;
-        file.set_len((KEPT * PLACE) as u64)?;
+        file.set_len((SLOTS * SLOT_SIZE) as u64)?;
         Ok(Self(file))
     }
 
@@ -57,19 +57,19 @@ impl CallFile {
         Ok(Self(self.0.try_clone()?))
     }
 
-    /// What another process is sent.
+    /// The handle to send to another process.
     pub(crate) fn handle(&self) -> BorrowedOsHandle<'_> {
         system::borrow(&self.0)
     }
 
-    /// What a scenario, or whatever came after it, called: the newest, in order.
+    /// The newest calls since the start of a scenario, in order.
     pub(crate) fn trace(&self, scenario: usize) -> Verdict<CallTrace> {
-        let mut bytes = vec![0; KEPT * PLACE];
+        let mut bytes = vec![0; SLOTS * SLOT_SIZE];
         system::read_at(&self.0, &mut bytes, 0)?;
-        // A place that was being written when the process was killed is none.
-        let read = |place: &[u8]| serde_json::from_slice::<Kept>(place.split(|byte| *byte == 0).next()?).ok();
-        let mut kept: Vec<Kept> =
-            bytes.chunks(PLACE).filter_map(read).filter(|kept| kept.scenario >= scenario).collect();
+        // A half-written slot of a killed process is skipped.
+        let read = |slot: &[u8]| serde_json::from_slice::<Slot>(slot.split(|byte| *byte == 0).next()?).ok();
+        let mut kept: Vec<Slot> =
+            bytes.chunks(SLOT_SIZE).filter_map(read).filter(|kept| kept.scenario >= scenario).collect();
         kept.sort_by_key(|kept| kept.call.number);
         let before = kept.iter().map(|kept| kept.before).min().unwrap_or(0);
         let last = kept.last().map_or(before, |kept| kept.call.number);
@@ -84,19 +84,19 @@ impl From<OsHandle> for CallFile {
     }
 }
 
-/// This process's recording, if it records.
+/// The recording of this process, if any.
 static RECORDING: Mutex<Option<Recording>> = Mutex::new(None);
 
 fn recording() -> MutexGuard<'static, Option<Recording>> {
     RECORDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes this process's calls to a file from now on.
+/// Starts to write this process's calls to a file.
 pub(crate) fn record_to(file: CallFile) {
     *recording() = Some(Recording::new(file));
 }
 
-/// The next call is the next scenario's.
+/// Marks the start of the next scenario.
 pub(crate) fn next_scenario() {
     if let Some(recording) = &mut *recording() {
         recording.scenario += 1;
@@ -105,7 +105,7 @@ pub(crate) fn next_scenario() {
     }
 }
 
-/// Keeps what there is: calls from now on are no part of any scenario.
+/// Stops recording: later calls belong to no scenario.
 pub(crate) fn stop() {
     *recording() = None;
 }
@@ -113,10 +113,8 @@ pub(crate) fn stop() {
 #[derive(Debug)]
 struct Recording {
     file: CallFile,
-    /// Calls that have not returned, by the number that their events have.
-    running: HashMap<u64, (usize, Kept)>,
-    /// Which places are those of running calls: they stay, however many others come after them.
-    places: Places,
+    /// Calls that have not returned, by the number in their events, with their slots, which are not reused.
+    running: HashMap<u64, (usize, Slot)>,
     next: usize,
     count: u64,
     before: u64,
@@ -124,29 +122,17 @@ struct Recording {
     start: Instant,
 }
 
-#[derive(Debug)]
-struct Places([bool; KEPT]);
-
-impl Default for Places {
-    fn default() -> Self {
-        Self([false; KEPT])
-    }
-}
-
 impl Recording {
     fn new(file: CallFile) -> Self {
-        let (places, next, count, before) = Default::default();
-        Self { file, running: HashMap::new(), places, next, count, before, scenario: 0, start: Instant::now() }
+        Self { file, running: HashMap::new(), next: 0, count: 0, before: 0, scenario: 0, start: Instant::now() }
     }
 
     fn begins(&mut self, event: Fields) {
         self.count += 1;
-        // Nowhere, if as many calls are running.
-        let Some(place) = (0..KEPT).map(|step| (self.next + step) % KEPT).find(|place| !self.places.0[*place]) else {
-            return;
-        };
-        self.next = (place + 1) % KEPT;
-        self.places.0[place] = true;
+        // None if all slots have running calls.
+        let is_free = |slot: &usize| !self.running.values().any(|(running, _)| running == slot);
+        let Some(slot) = (0..SLOTS).map(|step| (self.next + step) % SLOTS).find(is_free) else { return };
+        self.next = (slot + 1) % SLOTS;
         let call = Call {
             number: self.count,
             thread: system::thread_id(),
@@ -155,37 +141,36 @@ impl Recording {
             began_us: u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX),
             returned: None,
         };
-        let kept = Kept { scenario: self.scenario, before: self.before, call };
-        self.write(place, &kept);
-        self.running.insert(event.call, (place, kept));
+        let kept = Slot { scenario: self.scenario, before: self.before, call };
+        self.write(slot, &kept);
+        self.running.insert(event.call, (slot, kept));
     }
 
     fn returns(&mut self, event: Fields, code: u64) {
-        let Some((place, mut kept)) = self.running.remove(&event.call) else { return };
-        self.places.0[place] = false;
-        if code == 0 && ROUTINE.contains(&kept.call.function.as_str()) {
-            let _ = system::write_at(&self.file.0, &[0; PLACE], (place * PLACE) as u64);
-            if self.next == (place + 1) % KEPT {
-                self.next = place;
+        let Some((slot, mut kept)) = self.running.remove(&event.call) else { return };
+        if code == 0 && CONTEXT_SWITCHES.contains(&kept.call.function.as_str()) {
+            let _ = system::write_at(&self.file.0, &[0; SLOT_SIZE], (slot * SLOT_SIZE) as u64);
+            if self.next == (slot + 1) % SLOTS {
+                self.next = slot;
             }
             return;
         }
         let code = u32::try_from(code).unwrap_or(u32::MAX);
         kept.call.returned = Some(Returned { code, made: event.made, duration_ns: event.nanoseconds });
-        self.write(place, &kept);
+        self.write(slot, &kept);
     }
 
-    /// A call that cannot be written is missing in a trace: no reason to fail a scenario.
-    fn write(&self, place: usize, kept: &Kept) {
+    /// Write errors are ignored: tracing is best effort.
+    fn write(&self, slot: usize, kept: &Slot) {
         let mut bytes = serde_json::to_vec(kept).unwrap_or_default();
-        if bytes.len() < PLACE {
-            bytes.resize(PLACE, 0);
-            let _ = system::write_at(&self.file.0, &bytes, (place * PLACE) as u64);
+        if bytes.len() < SLOT_SIZE {
+            bytes.resize(SLOT_SIZE, 0);
+            let _ = system::write_at(&self.file.0, &bytes, (slot * SLOT_SIZE) as u64);
         }
     }
 }
 
-/// What a subscriber needs so that [`record_to`] has an effect.
+/// The `tracing` layer that [`record_to`] needs.
 pub(crate) fn layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> {
     Recorder.with_filter(Targets::new().with_target(DRIVER_CALL, Level::TRACE))
 }
@@ -205,7 +190,7 @@ impl<S: Subscriber> Layer<S> for Recorder {
     }
 }
 
-/// The fields of [`DRIVER_CALL`]'s events.
+/// The fields of a [`DRIVER_CALL`] event.
 #[derive(Debug, Default)]
 struct Fields {
     call: u64,
@@ -228,7 +213,7 @@ impl Visit for Fields {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == "function" {
-            self.function = value.chars().take(TEXT / 4).collect();
+            self.function = value.chars().take(MAX_TEXT / 4).collect();
         }
     }
 
@@ -238,11 +223,11 @@ impl Visit for Fields {
             "made" => &mut self.made,
             _ => return,
         };
-        // Writing to a String does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{value:?}");
-        // The text is of numbers, and ASCII.
-        if text.len() > TEXT {
-            *text = text.chars().take(TEXT).chain(" [...]".chars()).collect();
+        // The text has numbers only, so it is ASCII.
+        if text.len() > MAX_TEXT {
+            *text = text.chars().take(MAX_TEXT).chain(" [...]".chars()).collect();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The subcommands that the suite starts itself with: no help shows them.
+//! Hidden subcommands: the command starts itself with them.
 
 use std::num::NonZeroU32;
 
@@ -12,23 +12,23 @@ use crate::bench::load::{self, LoadArgs};
 use crate::report::Environment;
 use crate::runner::group;
 
-/// What another process of the suite asks for.
+/// The task of a process that the command starts.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Internal {
+pub(crate) enum Subprocess {
     /// Runs scenarios in this process.
     #[command(hide = true)]
     Child(ChildArgs),
     /// Looks at the machine.
     #[command(hide = true)]
     Discover(DiscoverArgs),
-    /// Loads the backend, or its driver alone, and answers how long that took.
+    /// Loads the backend, or its driver alone, and reports the duration.
     #[cfg(unix)]
     #[command(hide = true, name = load::SUBCOMMAND)]
     BenchLoad(LoadArgs),
-    /// Serves a process of the suite.
+    /// Serves a request of the suite: a peer of a scenario, for example.
     #[command(hide = true, name = SUBCOMMAND)]
     Suite {
-        /// What that one asks for.
+        /// The request, as JSON.
         request: String,
     },
 }
@@ -62,13 +62,13 @@ pub(crate) struct DiscoverArgs {
     exporter: Vec<ExporterName>,
 }
 
-impl Internal {
+impl Subprocess {
     /// Whether it records driver calls.
     pub(crate) fn records_calls(&self) -> bool {
         matches!(self, Self::Child(args) if args.calls)
     }
 
-    /// Does it. Whoever started this process reads the answer.
+    /// Runs the task. The parent process reads the answer.
     pub(crate) fn run(&self, suite: &Suite) -> Verdict {
         process::die_with_parent()?;
         match self {
@@ -81,7 +81,7 @@ impl Internal {
     }
 }
 
-/// Several scenarios, their verdicts to the parent. Ends well also if scenarios failed.
+/// Runs scenarios and sends their verdicts to the parent. Failed scenarios are no error here.
 fn run_child(suite: &Suite, args: &ChildArgs) -> Verdict {
     let backend = suite.backend(&args.backend)?;
     let scenarios: Vec<&Scenario> = args.scenario.iter().map(|id| suite.scenario(id)).collect::<Verdict<_>>()?;
