@@ -13,7 +13,8 @@ use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandleKind, SemaphoreHan
 use gpu_interop_gl::{Extension, GlInterop, HeadlessContext, HeadlessOptions, TextureFormat, TextureSpec};
 use gpu_interop_vulkan::ash::vk;
 use gpu_interop_vulkan::{
-    BufferOptions, Context, ContextOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec,
+    BufferOptions, ExportableBuffer, ExportableImage, HeadlessContext as VulkanContext,
+    HeadlessOptions as VulkanOptions, ImageOptions, ImageSpec,
 };
 
 fn left_out(why: &dyn std::fmt::Display) {
@@ -40,9 +41,9 @@ fn glow(context: &HeadlessContext) -> glow::Context {
 }
 
 /// The same device by both APIs, or none where one of them is missing.
-fn both() -> Option<(HeadlessContext, Context)> {
+fn both() -> Option<(HeadlessContext, VulkanContext)> {
     let gl = headless()?;
-    let vulkan = match Context::new(&ContextOptions::default()) {
+    let vulkan = match VulkanContext::new(&VulkanOptions::default()) {
         Ok(context) => context,
         Err(error) => {
             left_out(&error);

@@ -209,7 +209,7 @@ pub trait Exporter: Send + Sync {
     }
 
     /// The Vulkan device behind it, for what only Vulkan can do; `None` if it is not Vulkan.
-    fn vulkan(&self) -> Option<&gpu_interop::vulkan::Context> {
+    fn vulkan(&self) -> Option<&gpu_interop::vulkan::HeadlessContext> {
         None
     }
 

@@ -27,7 +27,7 @@ pub(super) struct InstanceOwner {
 impl InstanceOwner {
     pub(super) fn new(validation: bool) -> Result<Self> {
         const OPERATION: &str = "vkCreateInstance";
-        let entry = crate::loader::load()?;
+        let entry = crate::loader::load_entry()?;
         // SAFETY: the entry is a Vulkan loader's. `None` means a loader of Vulkan 1.0.
         let available = unsafe { entry.try_enumerate_instance_version() }
             .checked("vkEnumerateInstanceVersion")?

@@ -100,7 +100,7 @@ impl<'a> Recording<'a> {
     pub fn release(&mut self, buffer: &OwnedBuffer) -> Result<()> {
         self.move_buffer("Recording::release", buffer, Command::Release)?;
         // SAFETY: recording, outside a render pass; the buffer is live, kept and of this device. It belongs to this
-        // family: no other has a queue of the device, or `Context::on_queue`'s caller has promised it.
+        // family: no other has a queue of the device, or `HeadlessContext::on_queue`'s caller has promised it.
         unsafe { buffer.record_release(self.as_raw(), OwnershipTransfer::all(self.queue_family)) }
     }
 

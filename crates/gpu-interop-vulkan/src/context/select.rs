@@ -8,10 +8,10 @@ use crate::identity::{device_identity, has_extension};
 use crate::interop::{VulkanInterop, version};
 use crate::queue::QueueKind;
 
-/// Which device a [`Context`](crate::Context) takes.
+/// Which device a [`HeadlessContext`](crate::HeadlessContext) takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// The device at this place of [`Context::devices`](crate::Context::devices).
+    /// The device at this place of [`HeadlessContext::devices`](crate::HeadlessContext::devices).
     Index(usize),
     /// The device with this identity.
     Identity(DeviceIdentity),
@@ -102,12 +102,12 @@ pub(super) fn choose<'a>(candidates: &'a [Candidate], choice: Option<&DeviceChoi
             Some(DeviceChoice::Index(index)) => format!("there is no usable Vulkan device with index {index}"),
             Some(DeviceChoice::Identity(identity)) => format!("there is no usable Vulkan device that is {identity}"),
         };
-        Error::new(ErrorKind::NoDevice, "Context::new", wanted).with_attempts(candidates.iter().map(|candidate| {
-            LoadAttempt {
+        Error::new(ErrorKind::NoDevice, "HeadlessContext::new", wanted).with_attempts(candidates.iter().map(
+            |candidate| LoadAttempt {
                 target: candidate.identity.to_string(),
                 reason: candidate.queue_family.clone().err().unwrap_or_else(|| "it is another one".into()),
-            }
-        }))
+            },
+        ))
     })
 }
 
