@@ -5,7 +5,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::{self, EVERY_KIND, NO_GL_OF_NATIVE, NO_NATIVE_IMAGES as NO_IMAGES, NO_NVSCI, NO_SECOND_DEVICE};
 use crate::hip::{NO_EXPORT, NO_RECORDED_WORDS};
-use crate::run::{Ran, Run, check};
+use crate::run::{Ran, Run, SIM_CUDA, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -138,7 +138,7 @@ fn not_direct3d() -> Result<(), Failed> {
         "another",
         "does not say that it simulates Direct3D",
     )?;
-    let driver = crate::library::sim_cuda()?;
+    let driver = gpu_interop_test_support::build(SIM_CUDA)?;
     fails(with(&driver.display().to_string()), scenario, "a driver", "CreateDXGIFactory2")?;
     Ok(())
 }

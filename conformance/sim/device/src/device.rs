@@ -50,10 +50,10 @@ pub fn visible(list: Option<&str>) -> Vec<c_int> {
     settings::visible(list, settings::number("SIM_DEVICES", 1))
 }
 
-/// The value of an attribute that `SIM_ATTRIBUTES` sets.
+/// An attribute that `SIM_ATTRIBUTES` sets: its value, or the code with which the query fails.
 #[must_use]
-pub fn attribute(number: c_int) -> Option<c_int> {
-    settings::pairs("SIM_ATTRIBUTES").into_iter().find(|(name, _)| *name == number).map(|(_, value)| value)
+pub fn attribute(number: c_int) -> Option<Result<c_int, u32>> {
+    settings::answers("SIM_ATTRIBUTES").into_iter().find(|(name, _)| *name == number).map(|(_, answer)| answer)
 }
 
 /// Whether there is such a device, visible or not.

@@ -72,7 +72,7 @@ impl Library {
             None => (of_system("dxgi.dll")?, of_system("d3d12.dll")?, of_system("d3d11.dll")?, None),
             Some(path) => {
                 if !Path::new(&path).is_absolute() {
-                    return Err(Stop::Failed(format!("{VARIABLE}: {} is no full path", path.display())));
+                    return Err(Stop::Failed(format!("{VARIABLE}: {} is not an absolute path", path.display())));
                 }
                 let load = || {
                     // SAFETY: the user vouches for the library.
@@ -130,7 +130,10 @@ impl Library {
             return Err(Stop::Unsupported("the device has no LUID, by which Direct3D knows adapters".into()));
         };
         let skipped = |what: &str, code: HRESULT| {
-            Stop::Skipped(format!("{what} answered {:#010x}; is the graphics driver of this device installed?", code.0))
+            Stop::Skipped(format!(
+                "{what} failed with {:#010x}; is the graphics driver of this device installed?",
+                code.0
+            ))
         };
         let mut factory: Option<IDXGIFactory4> = None;
         // SAFETY: the factory is asked for by the interface that it is kept as.
@@ -181,7 +184,7 @@ impl Adapter {
         device.ok_or_else(|| Stop::Failed("D3D11CreateDevice gave no device".into()))
     }
 
-    /// Shown in reports: the simulator, or the driver's version.
+    /// The description for reports: the simulator, or the driver's version.
     pub(crate) fn describe(&self) -> String {
         if let Some(file) = self.library.simulated() {
             return format!("SIMULATED on the CPU by {file}");

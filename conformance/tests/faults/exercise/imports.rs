@@ -7,7 +7,7 @@ use gpu_interop::handle::{NvSciBufObject, NvSciSyncObject};
 use gpu_interop::{ErrorKind, MemoryHandle, Result, SemaphoreHandle};
 
 use super::bench::{Bench, SIZE, file, memory_request, seen, semaphore_request};
-use crate::control::Sort;
+use crate::simulator::Sort;
 
 /// Imports of memory, and what is refused before the driver is called.
 pub(super) fn imports(bench: &Bench<'_>) -> Result<()> {

@@ -3,6 +3,7 @@
 mod capability;
 mod device;
 mod exported;
+mod foreign_objects;
 mod graph;
 mod host_function;
 mod image;
@@ -12,7 +13,7 @@ mod import;
 mod import_win32;
 mod lifetime;
 mod lifetime_busy;
-mod lifetime_outside;
+mod lifetime_external_waits;
 mod lifetime_race;
 mod map;
 mod nv_sci;
@@ -23,7 +24,6 @@ mod ownership_win32;
 mod recorder;
 mod semaphore;
 mod stream;
-mod stream_refusals;
 mod timeline;
 
 use std::sync::Arc;

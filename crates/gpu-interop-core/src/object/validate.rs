@@ -1,4 +1,4 @@
-//! Checks shared by the safe objects. Each names the operation, the value and its bound.
+//! Checks shared by the safe objects. Errors name the operation, the value and its bound.
 
 use crate::capability::{Capabilities, Feature};
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::handle::Win32Object;
 use crate::identity::DeviceIdentity;
 use crate::import::{MemoryImport, SemaphoreImport};
 
-/// Everything about a memory import that can be known before the backend is called.
+/// Validates a memory import before the backend is called.
 pub(super) fn memory_import(
     request: &MemoryImport,
     capabilities: &Capabilities,
@@ -14,14 +14,16 @@ pub(super) fn memory_import(
 ) -> Result<()> {
     const OPERATION: &str = "Device::import_memory";
     let kind = request.handle().kind();
-    if let Some(error) = capabilities.memory(kind).refusal(OPERATION, "memory of this kind cannot be imported") {
+    if let Some(error) =
+        capabilities.memory(kind).unsupported_error(OPERATION, "memory of this kind cannot be imported")
+    {
         return Err(error);
     }
     by_name(OPERATION, capabilities, request.handle().as_win32(), Feature::NamedMemory)?;
     request.validate(OPERATION, importer)
 }
 
-/// Everything about a semaphore import that can be known before the backend is called.
+/// Validates a semaphore import before the backend is called.
 pub(super) fn semaphore_import(
     request: &SemaphoreImport,
     capabilities: &Capabilities,
@@ -29,14 +31,16 @@ pub(super) fn semaphore_import(
 ) -> Result<()> {
     const OPERATION: &str = "Device::import_semaphore";
     let kind = request.handle().kind();
-    if let Some(error) = capabilities.semaphore(kind).refusal(OPERATION, "semaphores of this kind cannot be imported") {
+    if let Some(error) =
+        capabilities.semaphore(kind).unsupported_error(OPERATION, "semaphores of this kind cannot be imported")
+    {
         return Err(error);
     }
     by_name(OPERATION, capabilities, request.handle().as_win32(), Feature::NamedSemaphores)?;
     request.validate(OPERATION, importer)
 }
 
-/// Refuses an object's name where the device needs a handle.
+/// Rejects an object's name where the device requires a handle.
 fn by_name(
     operation: &'static str,
     capabilities: &Capabilities,
@@ -49,11 +53,12 @@ fn by_name(
     }
 }
 
-/// A feature that the device must have.
+/// Checks that the device supports a feature.
 pub(super) fn feature(operation: &'static str, capabilities: &Capabilities, feature: Feature) -> Result<()> {
     if capabilities.has_feature(feature) {
         return Ok(());
     }
-    let refusal = capabilities.feature(feature).refusal(operation, format_args!("this device has no {feature}"));
-    refusal.map_or(Ok(()), Err)
+    let error =
+        capabilities.feature(feature).unsupported_error(operation, format_args!("this device has no {feature}"));
+    error.map_or(Ok(()), Err)
 }

@@ -191,7 +191,7 @@ fn has_feature_agrees_with_the_support() {
 fn nothing_works_without_capabilities() {
     let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), Capabilities::none()));
     let error = device.allocate_exportable(1).expect_err("unsupported");
-    let words = ["exportable memory", "the backend does not have it"];
+    let words = ["exportable memory", "the backend does not implement it"];
     assert_refused(&error, ErrorKind::Unsupported, "Device::allocate_exportable", &words);
     let handle = exported::memory("memory");
     let error = device.import_memory(memory_request(handle, 12_345)).expect_err("unsupported");

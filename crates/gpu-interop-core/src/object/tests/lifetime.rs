@@ -126,7 +126,7 @@ fn close_returns_the_drivers_error_once() {
         let (recorder, device) = open();
         recorder.fail_next(call, ErrorKind::Driver);
         let error = close(&device).expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)"]);
+        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
         let tries = recorder.frees().iter().filter(|made| format!("{made:?}").starts_with(call)).count();
         assert_eq!(tries, 1, "{call}: drop must not try again");
         close(&device).expect("the next one");

@@ -306,7 +306,7 @@ fn a_read_that_fails_returns_after_its_copy_only() {
         std::thread::scope(|scope| {
             let reads = scope.spawn(|| {
                 let found = stream.read(&buffer, &mut vec![0; usize::try_from(SIZE).expect("a size")]);
-                (found.expect_err("told to fail").kind(), done.load(Ordering::SeqCst))
+                (found.expect_err("injected failure").kind(), done.load(Ordering::SeqCst))
             });
             std::thread::sleep(Duration::from_millis(30));
             done.store(true, Ordering::SeqCst);

@@ -137,7 +137,7 @@ fn impossible_images_are_refused() {
         (rgba8(ArrayShape::D2Layered { width: 4, height: 4, layers: 0 }), &["at least 1", "layers: 0"]),
         (rgba8(ArrayShape::D3 { width: 4, height: 4, depth: 0 }), &["at least 1", "depth: 0"]),
         (rgba8(ArrayShape::Cube { width: 0 }), &["at least 1", "width: 0"]),
-        (MipmappedArrayDesc { usage: unknown, ..square }, &["does not know", "0x80000001"]),
+        (MipmappedArrayDesc { usage: unknown, ..square }, &["unknown bits", "0x80000001"]),
         (
             MipmappedArrayDesc {
                 usage: ArrayUsage::TEXTURE_GATHER,
@@ -147,12 +147,12 @@ fn impossible_images_are_refused() {
         ),
         (MipmappedArrayDesc { offset: SIZE, ..square }, &["past the end", "offset: 65536", "memory size: 65536"]),
         (MipmappedArrayDesc { offset: u64::MAX, ..square }, &["offset: 18446744073709551615", "memory size: 65536"]),
-        (MipmappedArrayDesc { offset: SIZE - 1, ..square }, &["larger than the memory that is left", "offset: 65535"]),
+        (MipmappedArrayDesc { offset: SIZE - 1, ..square }, &["exceed the memory behind the offset", "offset: 65535"]),
         (
             rgba8(ArrayShape::D2 { width: 129, height: 128 }),
-            &["larger than the memory that is left", "width: 129", "65536"],
+            &["exceed the memory behind the offset", "width: 129", "65536"],
         ),
-        (rgba8(ArrayShape::D3 { width: u64::MAX, height: 3, depth: 3 }), &["larger than the memory that is left"]),
+        (rgba8(ArrayShape::D3 { width: u64::MAX, height: 3, depth: 3 }), &["exceed the memory behind the offset"]),
     ];
     for (desc, words) in table {
         assert_invalid(&recorder, ARRAY, words, || memory.map_mipmapped_array(&desc));
@@ -211,7 +211,7 @@ fn an_image_is_mapped_as_its_exporter_describes_it() {
         (MipmappedArrayDesc { usage: ArrayUsage::empty(), ..image }, "use as a colour attachment"),
         (MipmappedArrayDesc { usage: added, ..image }, "use as a colour attachment"),
     ] {
-        let message = format!("the {what} is not that of the exporter's image");
+        let message = format!("the {what} differs from the exporter's image");
         let words = [message.as_str(), "image: MipmappedArrayDesc { offset: 4096", "description: MipmappedArrayDesc"];
         assert_invalid(&recorder, ARRAY, &words, || memory.map_mipmapped_array(&desc));
     }
@@ -249,11 +249,11 @@ fn a_failed_mapping_reports_the_driver_and_leaves_the_import_usable() {
     let (recorder, device) = open();
     let memory = import(&device);
     recorder.fail_next("MapBuffer", ErrorKind::OutOfMemory);
-    let error = memory.map_buffer(..).expect_err("told to fail");
-    assert_refused(&error, ErrorKind::OutOfMemory, "drvToldToFail", &["DRV_TOLD (-7)"]);
+    let error = memory.map_buffer(..).expect_err("injected failure");
+    assert_refused(&error, ErrorKind::OutOfMemory, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
     recorder.fail_next("MapMipmappedArray", ErrorKind::Driver);
-    let error = memory.map_mipmapped_array(&rgba8(SQUARE)).expect_err("told to fail");
-    assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)"]);
+    let error = memory.map_mipmapped_array(&rgba8(SQUARE)).expect_err("injected failure");
+    assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
     memory.map_buffer(..).expect("the second try").close().expect("close");
     memory.close().expect("close");
     assert_eq!(recorder.live(), 0);

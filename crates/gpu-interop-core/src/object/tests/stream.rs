@@ -274,7 +274,7 @@ fn driver_errors_gain_backend_and_device() {
     for (call, work) in table {
         recorder.fail_next(call, ErrorKind::Driver);
         let error = work().expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)", "backend: recorder"]);
+        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)", "backend: recorder"]);
         work().expect("only one call fails");
     }
     // A host function that never runs is never freed.
@@ -303,7 +303,7 @@ fn a_blocking_copy_never_returns_while_it_is_pending() {
         recorder.fail_next("SynchronizeStream", ErrorKind::Driver);
         recorder.finish_after_queries(3);
         let error = copy().expect_err("the synchronisation fails");
-        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)"]);
+        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
         assert!(queue.is_idle().expect("a query"), "copy {index} is pending");
     }
 }
