@@ -162,7 +162,8 @@ impl Fault {
         let called = name.to_owned();
         BackendUnderTest::new(name, move || {
             let inner = load()?;
-            let info = BackendInfo { name: called.clone(), ..inner.info().clone() };
+            let mut info = inner.info().clone();
+            info.name.clone_from(&called);
             Ok(Arc::new(Sabotaged { inner, info, fault: self }) as Arc<dyn Backend>)
         })
     }

@@ -43,6 +43,7 @@ impl<'a> BinaryImage<'a> {
 
 /// Grid, block and dynamic shared memory of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LaunchConfig {
     /// Blocks in each dimension.
     pub grid_dim: [u32; 3],
@@ -53,6 +54,19 @@ pub struct LaunchConfig {
 }
 
 impl LaunchConfig {
+    /// Blocks and threads per block in each dimension, without dynamic shared memory.
+    #[must_use]
+    pub const fn new(grid_dim: [u32; 3], block_dim: [u32; 3]) -> Self {
+        Self { grid_dim, block_dim, shared_mem_bytes: 0 }
+    }
+
+    /// Sets the dynamic shared memory per block, in bytes.
+    #[must_use]
+    pub const fn with_shared_mem_bytes(mut self, bytes: u32) -> Self {
+        self.shared_mem_bytes = bytes;
+        self
+    }
+
     /// One-dimensional blocks of 256 threads for at least `count` threads; at least one block.
     #[must_use]
     pub fn linear(count: u64) -> Self {

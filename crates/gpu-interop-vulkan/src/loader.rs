@@ -53,7 +53,7 @@ pub unsafe fn load_entry_from(library: impl AsRef<OsStr>) -> Result<ash::Entry> 
     // SAFETY: the caller vouches for the library.
     let loaded = unsafe { ash::Entry::load_from(library) };
     loaded.map_err(|failure| {
-        let attempt = LoadAttempt { target: library.to_string_lossy().into_owned(), reason: chain(&failure) };
+        let attempt = LoadAttempt::new(library.to_string_lossy().into_owned(), chain(&failure));
         let error = match failure {
             ash::LoadingError::LibraryLoadFailure(_) => Error::new(ErrorKind::DriverNotFound, OPERATION, NO_LOADER),
             ash::LoadingError::MissingEntryPoint(_) => {

@@ -17,6 +17,7 @@ use crate::interop::VulkanInterop;
 /// graphics queue has rendered gains nothing by being copied on another one: the engine changes its context all the
 /// same, to render the next frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum QueueKind {
     /// A queue that computes, and draws if the device can. Every device has one.
     #[default]

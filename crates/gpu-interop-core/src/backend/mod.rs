@@ -57,6 +57,7 @@ use crate::texture::TextureDesc;
         { "required": ["stand_in"], "properties": { "stand_in": { "type": "boolean" } } },
     ]),
 ))]
+#[non_exhaustive]
 pub struct BackendInfo {
     /// The backend's name: `cuda`, `hip`, `host`, or a third party's.
     pub name: String,
@@ -67,6 +68,28 @@ pub struct BackendInfo {
     /// Whether the driver is a simulator, shim, fake or mock, and not a vendor's. Reports mark such runs.
     #[serde(alias = "stand_in")]
     pub simulated: bool,
+}
+
+impl BackendInfo {
+    /// A vendor's driver without a library file.
+    #[must_use]
+    pub fn new(name: impl Into<String>, driver: impl Into<String>) -> Self {
+        Self { name: name.into(), driver: driver.into(), library: None, simulated: false }
+    }
+
+    /// Sets the library file.
+    #[must_use]
+    pub fn with_library(mut self, library: impl Into<Option<PathBuf>>) -> Self {
+        self.library = library.into();
+        self
+    }
+
+    /// Sets whether the driver is a simulator, a shim, a fake or a mock.
+    #[must_use]
+    pub fn with_simulated(mut self, simulated: bool) -> Self {
+        self.simulated = simulated;
+        self
+    }
 }
 
 /// Has the schema accept reports of earlier versions too, which have `stand_in` for `simulated`.

@@ -68,7 +68,7 @@ impl InstanceOwner {
                 return error;
             }
             let reason = "the loader is installed, but finds no driver that works".to_owned();
-            error.with_attempts([LoadAttempt { target: LOADER_LIBRARY.to_owned(), reason }])
+            error.with_attempts([LoadAttempt::new(LOADER_LIBRARY, reason)])
         })?;
         let mut owner = Self { instance, version, log, messenger: None, _entry: entry };
         if let Some(log) = &owner.log {

@@ -85,7 +85,7 @@ impl<'a> Recording<'a> {
         self.use_buffer(OPERATION, src)?;
         self.use_buffer(OPERATION, dst)?;
         self.order();
-        let region = vk::BufferCopy { src_offset: src_offset, dst_offset: dst_offset, size };
+        let region = vk::BufferCopy { src_offset, dst_offset, size };
         // SAFETY: recording, outside a render pass; both buffers are live, kept, of this device and usable so; the
         // ranges are inside and do not overlap.
         unsafe { self.interop.device().cmd_copy_buffer(self.as_raw(), src.as_raw(), dst.as_raw(), &[region]) };
