@@ -135,7 +135,7 @@ mod tests {
     fn shapes_and_uses_become_extents_and_flags() {
         let rgba8 = ArrayFormat::new(ChannelType::Uint8, 4).expect("four channels");
         let encode = |shape, usage| {
-            let desc = MipmappedArrayDesc { usage, levels: 3, offset: 64, ..MipmappedArrayDesc::new(shape, rgba8) };
+            let desc = MipmappedArrayDesc::new(shape, rgba8).with_usage(usage).with_levels(3).with_offset(64);
             encode("op", &desc).expect("encodes")
         };
         let cubes = encode(ArrayShape::CubeLayered { width: 8, cubes: 2 }, ArrayUsage::SURFACE_LOAD_STORE);
@@ -145,11 +145,8 @@ mod tests {
             cubes.array.flags,
             cuda::CUDA_ARRAY3D_CUBEMAP | cuda::CUDA_ARRAY3D_LAYERED | cuda::CUDA_ARRAY3D_SURFACE_LDST
         );
-        let layout = MipmappedArrayDesc {
-            levels: 2,
-            layout_levels: Some(4),
-            ..MipmappedArrayDesc::new(ArrayShape::Cube { width: 8 }, rgba8)
-        };
+        let layout =
+            MipmappedArrayDesc::new(ArrayShape::Cube { width: 8 }, rgba8).with_levels(2).with_layout_levels(Some(4));
         assert_eq!(super::encode("op", &layout).expect("encodes").levels, 4);
         let flat = encode(ArrayShape::D2 { width: 8, height: 4 }, ArrayUsage::COLOR_ATTACHMENT);
         assert_eq!((flat.array.width, flat.array.height, flat.array.depth), (8, 4, 0));

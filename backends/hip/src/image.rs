@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn shapes_and_uses_become_extents_and_flags() {
-        let image = |shape| MipmappedArrayDesc {
-            usage: ArrayUsage::SURFACE_LOAD_STORE | ArrayUsage::COLOR_ATTACHMENT,
-            levels: 3,
-            offset: 64,
-            ..MipmappedArrayDesc::new(shape, format(ChannelType::Uint8, 4))
+        let image = |shape| {
+            MipmappedArrayDesc::new(shape, format(ChannelType::Uint8, 4))
+                .with_usage(ArrayUsage::SURFACE_LOAD_STORE | ArrayUsage::COLOR_ATTACHMENT)
+                .with_levels(3)
+                .with_offset(64)
         };
         let layers = encode("op", &image(ArrayShape::D2Layered { width: 8, height: 4, layers: 6 })).expect("encodes");
         assert_eq!((layers.offset, layers.levels, layers.flags), (64, 3, 0x3));

@@ -76,13 +76,11 @@ impl HostBackendBuilder {
     #[must_use]
     pub fn build(self) -> HostBackend {
         HostBackend {
-            info: BackendInfo {
-                name: "host".into(),
-                driver: concat!("reference implementation on CPU memory ", env!("CARGO_PKG_VERSION")).into(),
-                library: None,
-                simulated: false,
-            },
-            identity: DeviceIdentity { name: "host CPU".into(), kind: DeviceKind::Cpu, ..DeviceIdentity::default() },
+            info: BackendInfo::new(
+                "host",
+                concat!("reference implementation on CPU memory ", env!("CARGO_PKG_VERSION")),
+            ),
+            identity: DeviceIdentity::new("host CPU", DeviceKind::Cpu),
             header: self.header,
             kernels: Arc::new(self.kernels),
         }

@@ -15,6 +15,7 @@ use gpu_interop_core::{
     MemoryHandleKind, MemoryImport, ModuleImage, Result, SemaphoreImport, Support, WaitCondition,
 };
 
+use crate::argument::HostArg;
 use crate::event::EventState;
 use crate::exporter_header::ExporterHeader;
 use crate::graph::{self, Graph};
@@ -298,42 +299,38 @@ unsafe impl BackendDevice for HostDevice {
         unsafe { enqueue(stream, record.map(Op::WaitEvent)) }
     }
 
-    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {
+    unsafe fn copy(&self, stream: RawStream, dst: DevicePtr, src: DevicePtr, size: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::copy";
-        let (target, source) = (carried(OPERATION, target)?, carried(OPERATION, source)?);
+        let (dst, src) = (carried(OPERATION, dst)?, carried(OPERATION, src)?);
         // SAFETY: live, by contract.
-        unsafe { enqueue(stream, [Op::Copy { target, source, size: length(OPERATION, size)? }]) }
+        unsafe { enqueue(stream, [Op::Copy { dst, src, size: length(OPERATION, size)? }]) }
     }
 
-    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
+    unsafe fn copy_to_host(&self, stream: RawStream, dst: *mut u8, src: DevicePtr, size: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::copy_to_host";
-        let op =
-            Op::Read { target: Carried(target), source: carried(OPERATION, source)?, size: length(OPERATION, size)? };
+        let op = Op::Read { dst: Carried(dst), src: carried(OPERATION, src)?, size: length(OPERATION, size)? };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [op]) }
     }
 
-    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
+    unsafe fn copy_from_host(&self, stream: RawStream, dst: DevicePtr, src: *const u8, size: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::copy_from_host";
-        let op = Op::Write {
-            target: carried(OPERATION, target)?,
-            source: Carried(source.cast_mut()),
-            size: length(OPERATION, size)?,
-        };
+        let op =
+            Op::Write { dst: carried(OPERATION, dst)?, src: Carried(src.cast_mut()), size: length(OPERATION, size)? };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [op]) }
     }
 
-    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
+    unsafe fn fill_u8(&self, stream: RawStream, dst: DevicePtr, value: u8, size: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::fill_u8";
-        let op = Op::FillU8 { target: carried(OPERATION, target)?, value, size: length(OPERATION, size)? };
+        let op = Op::FillU8 { dst: carried(OPERATION, dst)?, value, size: length(OPERATION, size)? };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [op]) }
     }
 
-    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, count: u64) -> Result<()> {
+    unsafe fn fill_u32(&self, stream: RawStream, dst: DevicePtr, value: u32, count: u64) -> Result<()> {
         const OPERATION: &str = "HostBackend::fill_u32";
-        let op = Op::FillU32 { target: carried(OPERATION, target)?, value, count: length(OPERATION, count)? };
+        let op = Op::FillU32 { dst: carried(OPERATION, dst)?, value, count: length(OPERATION, count)? };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [op]) }
     }
@@ -426,11 +423,12 @@ unsafe impl BackendDevice for HostDevice {
         stream: RawStream,
         kernel: RawKernel,
         config: &LaunchConfig,
-        args: &[KernelArg<'static>],
+        args: &[KernelArg<'_>],
     ) -> Result<()> {
         // SAFETY: the kernel lives as long as its module, which is live by contract.
         let kernel = unsafe { borrow::<HostKernel>(kernel.get()) }.clone();
-        let launch = Launch { kernel, config: *config, args: args.to_vec() };
+        let args = args.iter().map(|arg| HostArg::new("HostBackend::launch_kernel", *arg)).collect::<Result<_>>()?;
+        let launch = Launch { kernel, config: *config, args };
         // SAFETY: live, by contract.
         unsafe { enqueue(stream, [Op::Launch(Box::new(launch))]) }
     }

@@ -4,6 +4,7 @@ use crate::sys;
 
 /// What precedes the data in imported memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ExporterHeader {
     /// Mesa's lavapipe puts one page before the data; that page is recognised and skipped. SwiftShader and plain
     /// memfds have none.

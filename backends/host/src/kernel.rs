@@ -6,8 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gpu_interop_core::{DevicePtr, KernelArg, LaunchConfig};
+use gpu_interop_core::{DevicePtr, LaunchConfig};
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN, pattern_word};
+
+use crate::argument::HostArg;
 
 type Function = dyn Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync;
 
@@ -34,44 +36,79 @@ impl fmt::Debug for HostKernel {
 /// One launch of a kernel. The function runs once for the whole grid.
 #[derive(Debug)]
 pub struct KernelCall<'a> {
-    /// The size of the launch.
-    pub config: &'a LaunchConfig,
-    /// The arguments as they were launched.
-    pub args: &'a [KernelArg<'static>],
+    pub(crate) config: &'a LaunchConfig,
+    pub(crate) args: &'a [HostArg],
+}
+
+/// Methods that give the argument at an index if it has this type.
+macro_rules! arguments {
+    ($( $name:ident $variant:ident $what:literal )+) => { $(
+        #[doc = concat!("The argument at `index`, ", $what, ".")]
+        ///
+        /// # Errors
+        /// A message if there is no such argument or it is something else.
+        pub fn $name(&self, index: usize) -> Result<$name, String> {
+            match self.args.get(index) {
+                Some(HostArg::$variant(value)) => Ok(*value),
+                other => Err(format!(concat!("argument {} should be ", $what, ", not {:?}"), index, other)),
+            }
+        }
+    )+ };
 }
 
 impl KernelCall<'_> {
+    /// The size of the launch.
+    #[must_use]
+    pub fn config(&self) -> &LaunchConfig {
+        self.config
+    }
+
+    /// The number of arguments.
+    #[must_use]
+    pub fn arguments(&self) -> usize {
+        self.args.len()
+    }
+
     /// The address argument at `index`, as a pointer into this process.
     ///
     /// # Errors
     /// A message if there is no such argument or it is no address.
     pub fn ptr(&self, index: usize) -> Result<*mut u8, String> {
         match self.args.get(index) {
-            Some(KernelArg::Ptr(address)) => host_ptr(*address),
+            Some(HostArg::Ptr(address)) => host_ptr(*address),
             other => Err(format!("argument {index} should be an address, not {other:?}")),
         }
     }
 
-    /// The 64-bit argument at `index`.
-    ///
-    /// # Errors
-    /// A message if there is no such argument or it is something else.
-    pub fn u64(&self, index: usize) -> Result<u64, String> {
-        match self.args.get(index) {
-            Some(KernelArg::U64(value)) => Ok(*value),
-            other => Err(format!("argument {index} should be a 64-bit integer, not {other:?}")),
-        }
+    arguments! {
+        u8 U8 "an unsigned 8-bit integer"
+        u16 U16 "an unsigned 16-bit integer"
+        u32 U32 "an unsigned 32-bit integer"
+        u64 U64 "an unsigned 64-bit integer"
+        i8 I8 "a signed 8-bit integer"
+        i16 I16 "a signed 16-bit integer"
+        i32 I32 "a signed 32-bit integer"
+        i64 I64 "a signed 64-bit integer"
+        f32 F32 "a 32-bit float"
+        f64 F64 "a 64-bit float"
     }
 
-    /// The 32-bit argument at `index`.
+    /// The struct or array at `index` ([`KernelArg::by_value`](gpu_interop_core::KernelArg::by_value)).
     ///
     /// # Errors
-    /// A message if there is no such argument or it is something else.
-    pub fn u32(&self, index: usize) -> Result<u32, String> {
-        match self.args.get(index) {
-            Some(KernelArg::U32(value)) => Ok(*value),
-            other => Err(format!("argument {index} should be a 32-bit integer, not {other:?}")),
-        }
+    /// A message if there is no such argument, or if its size or alignment differs from those of `T`.
+    ///
+    /// # Safety
+    /// The kernel was launched with a `T` at `index`.
+    pub unsafe fn value<T: Copy>(&self, index: usize) -> Result<T, String> {
+        let read = match self.args.get(index) {
+            // SAFETY: the caller's promise.
+            Some(HostArg::Value(value)) => unsafe { value.read() },
+            _ => None,
+        };
+        read.ok_or_else(|| {
+            format!("argument {index} should be a value of {} bytes, not {:?}", size_of::<T>(), self.args.get(index))
+        })
     }
 
     /// A slice of 32-bit words: an address at `index`, their number at `index + 1`.
@@ -151,19 +188,19 @@ mod tests {
         for kernel in versions {
             let mut word = 0_u32;
             let address = DevicePtr::new(std::ptr::from_mut(&mut word).expose_provenance() as u64);
-            let mut args: Vec<KernelArg<'static>> = kernel
+            let mut args: Vec<HostArg> = kernel
                 .parameters
                 .iter()
                 .map(|parameter| match parameter.ty {
-                    ParameterType::U32 => KernelArg::U32(0),
-                    ParameterType::U64 => KernelArg::U64(0),
-                    _ => KernelArg::Ptr(address),
+                    ParameterType::U32 => HostArg::U32(0),
+                    ParameterType::U64 => HostArg::U64(0),
+                    _ => HostArg::Ptr(address),
                 })
                 .collect();
             let version = &builtin[kernel.name];
             assert_eq!(version.call(&KernelCall { config: &config, args: &args }), Ok(()), "{:?}", kernel.name);
             for index in 0..args.len() {
-                let right = std::mem::replace(&mut args[index], KernelArg::F32(0.0));
+                let right = std::mem::replace(&mut args[index], HostArg::F32(0.0));
                 let refused = version.call(&KernelCall { config: &config, args: &args }).expect_err("a float");
                 assert!(refused.contains(&format!("argument {index} ")), "{:?}: {refused}", kernel.name);
                 args[index] = right;
@@ -178,7 +215,7 @@ mod tests {
         let config = LaunchConfig::linear(0);
         let address = DevicePtr::new(std::ptr::from_mut(&mut word).expose_provenance() as u64);
         for (address, count, argument) in [(DevicePtr::new(0), 0, 0), (address, u64::MAX / 4, 1)] {
-            let args = [KernelArg::Ptr(address), KernelArg::U64(count)];
+            let args = [HostArg::Ptr(address), HostArg::U64(count)];
             let error = KernelCall { config: &config, args: &args }.words(0).expect_err("no slice");
             assert!(error.starts_with(&format!("argument {argument} is ")), "{error}");
         }

@@ -25,6 +25,7 @@
 //!
 //! Linux and Windows.
 
+mod argument;
 mod backend;
 mod device;
 mod event;

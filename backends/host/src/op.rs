@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use gpu_interop_core::backend::{HostFunction, bytes};
-use gpu_interop_core::{
-    DevicePtr, Error, ErrorKind, KernelArg, LaunchConfig, Result, SignalParams, WaitCondition, WaitParams,
-};
+use gpu_interop_core::{DevicePtr, Error, ErrorKind, LaunchConfig, Result, SignalParams, WaitCondition, WaitParams};
 
+use crate::argument::HostArg;
 use crate::event::Record;
 use crate::kernel::{HostKernel, KernelCall, host_ptr};
 use crate::shared_semaphore::SharedSemaphore;
@@ -33,36 +32,36 @@ unsafe impl<T> Send for Carried<T> {}
 pub(crate) struct Launch {
     pub(crate) kernel: HostKernel,
     pub(crate) config: LaunchConfig,
-    pub(crate) args: Vec<KernelArg<'static>>,
+    pub(crate) args: Vec<HostArg>,
 }
 
 /// One operation of a stream.
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
     Copy {
-        target: Carried<u8>,
-        source: Carried<u8>,
+        dst: Carried<u8>,
+        src: Carried<u8>,
         size: usize,
     },
     /// To memory that the operation has for itself.
     Read {
-        target: Carried<u8>,
-        source: Carried<u8>,
+        dst: Carried<u8>,
+        src: Carried<u8>,
         size: usize,
     },
     /// From memory that is not written meanwhile.
     Write {
-        target: Carried<u8>,
-        source: Carried<u8>,
+        dst: Carried<u8>,
+        src: Carried<u8>,
         size: usize,
     },
     FillU8 {
-        target: Carried<u8>,
+        dst: Carried<u8>,
         value: u8,
         size: usize,
     },
     FillU32 {
-        target: Carried<u32>,
+        dst: Carried<u32>,
         value: u32,
         count: usize,
     },
@@ -110,30 +109,30 @@ impl Op {
             };
         }
         match self {
-            Self::Copy { target, source, size } => {
+            Self::Copy { dst, src, size } => {
                 // SAFETY: both ranges are valid for `size` bytes until the operation has run and do not overlap, as
                 // the backend's contract demands of its caller.
-                unsafe { bytes::copy(source.0, target.0, size) };
+                unsafe { bytes::copy(src.0, dst.0, size) };
                 Ok(())
             }
-            Self::Read { target, source, size } => {
+            Self::Read { dst, src, size } => {
                 // SAFETY: as for a copy; the host's memory is the operation's own until it has run.
-                unsafe { bytes::read(source.0, target.0, size) };
+                unsafe { bytes::read(src.0, dst.0, size) };
                 Ok(())
             }
-            Self::Write { target, source, size } => {
+            Self::Write { dst, src, size } => {
                 // SAFETY: as for a copy; the host's memory is not written until the operation has run.
-                unsafe { bytes::write(source.0, target.0, size) };
+                unsafe { bytes::write(src.0, dst.0, size) };
                 Ok(())
             }
-            Self::FillU8 { target, value, size } => {
+            Self::FillU8 { dst, value, size } => {
                 // SAFETY: as for a copy.
-                unsafe { bytes::fill_u8(target.0, value, size) };
+                unsafe { bytes::fill_u8(dst.0, value, size) };
                 Ok(())
             }
-            Self::FillU32 { target, value, count } => {
+            Self::FillU32 { dst, value, count } => {
                 // SAFETY: as for a copy; the caller promises alignment.
-                unsafe { bytes::fill_u32(target.0, value, count) };
+                unsafe { bytes::fill_u32(dst.0, value, count) };
                 Ok(())
             }
             Self::Signal { semaphore, params } => match params {

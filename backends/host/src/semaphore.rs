@@ -66,7 +66,7 @@ impl HostSemaphore {
         // SAFETY: the handle is a new one of this semaphore, in shared memory that it keeps; its kind says whether it is binary
         // or a timeline (`SharedSemaphore::export`). The semaphore is the host's, and said to be.
         let request = unsafe { SemaphoreImport::new(self.export()?) };
-        Ok(request.exported_by(DeviceIdentity { kind: DeviceKind::Cpu, ..DeviceIdentity::default() }))
+        Ok(request.exported_by(DeviceIdentity::default().with_kind(DeviceKind::Cpu)))
     }
 
     /// Whether it is binary or a timeline.

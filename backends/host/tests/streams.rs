@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use gpu_interop_core::{Device, ErrorKind, ExternalSemaphore, LaunchConfig, ModuleImage};
+use gpu_interop_core::{Device, ErrorKind, ExternalSemaphore, KernelArg, LaunchConfig, ModuleImage};
 use gpu_interop_host::{HostBackend, HostSemaphore};
 
 const LONG: Duration = Duration::from_secs(10);
@@ -121,6 +121,56 @@ fn a_kernel_that_is_not_there_is_a_bad_argument() {
         assert_eq!((error.kind(), error.operation()), (ErrorKind::InvalidArgument, operation), "{error}");
         assert!(error.message().contains(words) && error.device().is_some(), "{error}");
     }
+}
+
+/// A parameter of a kernel, with padding behind its first field.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
+struct Scale {
+    step: i16,
+    factor: f64,
+}
+
+#[test]
+fn kernels_take_scalars_and_structs_by_value() {
+    let (sender, taken) = mpsc::channel();
+    let backend = HostBackend::builder().kernel(c"scale".to_owned(), move |call| {
+        // SAFETY: the launch below passes a `Scale`.
+        let scale = unsafe { call.value::<Scale>(1) }?;
+        // SAFETY: a `u32` is rejected for its size.
+        let other = unsafe { call.value::<u32>(1) }.expect_err("another size");
+        let scalars = (call.i8(0)?, call.u16(2)?, call.f64(3)?, call.i64(4)?);
+        let _ = sender.send((scale, scalars, call.arguments(), other));
+        call.u32(4).map(drop)
+    });
+    let device = Device::open(&backend.build(), 0).expect("open");
+    let stream = device.create_stream().expect("stream");
+    let kernel = device.load_module(ModuleImage::Builtin).expect("load").kernel(c"scale").expect("kernel");
+    let scale = Scale { step: -3, factor: 0.25 };
+    let launch = |scale: Scale| {
+        let args = [
+            KernelArg::I8(-1),
+            KernelArg::by_value(&scale),
+            KernelArg::U16(40_000),
+            KernelArg::F64(1e300),
+            KernelArg::I64(i64::MIN),
+        ];
+        // SAFETY: the arguments are those that the kernel takes.
+        unsafe { stream.launch(&kernel, &LaunchConfig::linear(1), &args) }
+    };
+    launch(scale).expect("launch");
+    let error = stream.synchronize_timeout(LONG).expect_err("argument 4 is signed");
+    assert!(error.to_string().contains("argument 4 should be an unsigned 32-bit integer, not Some(I64("), "{error}");
+    let (found, scalars, count, other) = taken.recv_timeout(LONG).expect("it ran");
+    assert_eq!((found, scalars, count), (scale, (-1, 40_000, 1e300, i64::MIN), 5));
+    assert!(other.contains("argument 1 should be a value of 4 bytes"), "{other}");
+
+    #[repr(align(64))]
+    #[derive(Clone, Copy)]
+    struct Aligned(#[allow(dead_code, reason = "never read")] u8);
+    // SAFETY: nothing is launched.
+    let error = unsafe { stream.launch(&kernel, &LaunchConfig::linear(1), &[KernelArg::by_value(&Aligned(0))]) };
+    assert!(error.expect_err("no kernel takes it").to_string().contains("alignment: 64"));
 }
 
 /// Panics again when it is dropped, as a payload may.

@@ -26,17 +26,7 @@ pub(crate) fn no_number(operation: &'static str, api: &str) -> Error {
 }
 
 /// A pointer to each argument of a kernel: the driver reads as many bytes there as the kernel declares.
-pub(crate) fn kernel_arguments(
-    operation: &'static str,
-    args: &[KernelArg<'static>],
-) -> Result<SmallVec<[*mut c_void; 16]>> {
-    args.iter()
-        .map(|arg| match arg {
-            KernelArg::Ptr(value) => Ok(std::ptr::from_ref(value).cast_mut().cast()),
-            KernelArg::U32(value) => Ok(std::ptr::from_ref(value).cast_mut().cast()),
-            KernelArg::U64(value) => Ok(std::ptr::from_ref(value).cast_mut().cast()),
-            KernelArg::F32(value) => Ok(std::ptr::from_ref(value).cast_mut().cast()),
-            _ => Err(Error::unsupported(operation, "the driver has no kernel arguments of this sort")),
-        })
-        .collect()
+pub(crate) fn kernel_arguments(operation: &'static str, args: &[KernelArg<'_>]) -> Result<SmallVec<[*mut c_void; 16]>> {
+    let unresolved = || Error::unsupported(operation, "the driver has no kernel arguments of this sort");
+    args.iter().map(|arg| Ok(arg.as_ptr().ok_or_else(unresolved)?.cast_mut().cast())).collect()
 }

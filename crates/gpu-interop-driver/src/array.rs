@@ -7,9 +7,9 @@ use gpu_interop_core::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy3d {
     /// What is read.
-    pub source: Side,
+    pub src: Side,
     /// What is written.
-    pub target: Side,
+    pub dst: Side,
     /// Bytes in a row, rows, slices.
     pub extent: [usize; 3],
 }
@@ -20,7 +20,7 @@ pub struct Side {
     /// Where it is.
     pub place: Place,
     /// Where the copy starts in an array: bytes in the row, row, slice. 0 in memory.
-    pub origin: [usize; 3],
+    pub offset: [usize; 3],
     /// Bytes from row to row of memory. 0 for an array.
     pub pitch: usize,
     /// Rows from slice to slice of memory. 0 for an array.
@@ -45,19 +45,19 @@ pub enum Place {
 pub fn copy(operation: &'static str, copy: &ArrayCopy) -> Result<Copy3d> {
     let extent = sizes(operation, copy.extent)?;
     let side = |of| side(operation, of, extent[1] == 1 && extent[2] > 1);
-    Ok(Copy3d { source: side(copy.source)?, target: side(copy.target)?, extent })
+    Ok(Copy3d { src: side(copy.src)?, dst: side(copy.dst)?, extent })
 }
 
 fn side(operation: &'static str, side: ArrayCopySide, single_rows: bool) -> Result<Side> {
     let memory = |place, row_pitch, rows| {
         let [pitch, height] = pitch_and_height(operation, row_pitch, rows, single_rows)?;
-        Ok(Side { place, origin: [0; 3], pitch, height })
+        Ok(Side { place, offset: [0; 3], pitch, height })
     };
     match side {
         ArrayCopySide::Host { ptr, row_pitch, rows } => memory(Place::Host(ptr), row_pitch, rows),
         ArrayCopySide::Linear { ptr, row_pitch, rows } => memory(Place::Device(ptr), row_pitch, rows),
-        ArrayCopySide::Array { raw, origin } => {
-            Ok(Side { place: Place::Array(raw), origin: sizes(operation, origin)?, pitch: 0, height: 0 })
+        ArrayCopySide::Array { raw, offset } => {
+            Ok(Side { place: Place::Array(raw), offset: sizes(operation, offset)?, pitch: 0, height: 0 })
         }
     }
 }
@@ -92,18 +92,18 @@ mod tests {
     #[test]
     fn each_side_of_a_copy_is_prepared() {
         let mut byte = 0_u8;
-        let array = ArrayCopySide::Array { raw: RawArray::new(7), origin: [8, 2, 3] };
+        let array = ArrayCopySide::Array { raw: RawArray::new(7), offset: [8, 2, 3] };
         let linear = ArrayCopySide::Linear { ptr: DevicePtr::new(0x1000), row_pitch: 64, rows: 5 };
         let host = ArrayCopySide::Host { ptr: &raw mut byte, row_pitch: 20, rows: 3 };
-        let of_array = Side { place: Place::Array(RawArray::new(7)), origin: [8, 2, 3], pitch: 0, height: 0 };
-        let of_linear = Side { place: Place::Device(DevicePtr::new(0x1000)), origin: [0; 3], pitch: 64, height: 5 };
-        let of_host = Side { place: Place::Host(&raw mut byte), origin: [0; 3], pitch: 20, height: 3 };
-        for (target, source, expected) in [(linear, array, (of_linear, of_array)), (array, host, (of_array, of_host))] {
-            let prepared = copy("op", &ArrayCopy { target, source, extent: [20, 3, 2] }).expect("prepares");
+        let of_array = Side { place: Place::Array(RawArray::new(7)), offset: [8, 2, 3], pitch: 0, height: 0 };
+        let of_linear = Side { place: Place::Device(DevicePtr::new(0x1000)), offset: [0; 3], pitch: 64, height: 5 };
+        let of_host = Side { place: Place::Host(&raw mut byte), offset: [0; 3], pitch: 20, height: 3 };
+        for (dst, src, expected) in [(linear, array, (of_linear, of_array)), (array, host, (of_array, of_host))] {
+            let prepared = copy("op", &ArrayCopy { dst, src, extent: [20, 3, 2] }).expect("prepares");
             assert_eq!(prepared.extent, [20, 3, 2]);
-            assert_eq!((prepared.target, prepared.source), expected);
+            assert_eq!((prepared.dst, prepared.src), expected);
         }
-        let prepared = copy("op", &ArrayCopy { target: array, source: linear, extent: [20, 1, 2] }).expect("prepares");
-        assert_eq!((prepared.source.pitch, prepared.source.height), (5 * 64, 1), "layers of one row");
+        let prepared = copy("op", &ArrayCopy { dst: array, src: linear, extent: [20, 1, 2] }).expect("prepares");
+        assert_eq!((prepared.src.pitch, prepared.src.height), (5 * 64, 1), "layers of one row");
     }
 }

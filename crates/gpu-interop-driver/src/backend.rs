@@ -27,15 +27,15 @@ impl<V: Vendor> VendorBackend<V> {
     /// [`ErrorKind::NoDevice`] if the driver sees no device; else what the driver answers.
     pub fn load() -> Result<Self> {
         let driver = Driver::load()?;
-        let info = BackendInfo {
-            name: V::NAMING.name().into(),
-            driver: match driver.file.canonicalize().ok().and_then(|file| V::release(&file)) {
+        let info = BackendInfo::new(
+            V::NAMING.name(),
+            match driver.file.canonicalize().ok().and_then(|file| V::release(&file)) {
                 Some(release) => format!("{}, driver {release}", driver.version),
                 None => driver.version.to_string(),
             },
-            library: Some(driver.file.clone()),
-            simulated: driver.simulated,
-        };
+        )
+        .with_library(Some(driver.file.clone()))
+        .with_simulated(driver.simulated);
         Ok(Self { info, driver: Arc::new(driver) })
     }
 }
@@ -83,7 +83,7 @@ impl<V: Vendor> VendorBackend<V> {
 /// A device in the list that does not say what it is. It hides no other, and keeps their ordinals; it has nothing by
 /// which it could be taken for an exporter's.
 fn unanswering(error: &Error) -> DeviceIdentity {
-    DeviceIdentity { name: format!("a device that does not answer ({error})"), ..DeviceIdentity::default() }
+    DeviceIdentity::default().with_name(format!("a device that does not answer ({error})"))
 }
 
 /// Declares a vendor's public backend, so that what a [`Vendor`] is made of stays private to its crate.

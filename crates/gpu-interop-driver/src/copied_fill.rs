@@ -55,7 +55,7 @@ impl Values {
         done
     }
 
-    /// Fills `size` bytes at `target`, in the order of `stream`.
+    /// Fills `size` bytes at `dst`, in the order of `stream`.
     ///
     /// # Errors
     /// What the driver answers. Part of it may have been enqueued.
@@ -66,22 +66,22 @@ impl Values {
         &self,
         driver: &Driver<V>,
         stream: Handle,
-        target: DeviceAddress,
+        dst: DeviceAddress,
         value: u8,
         size: usize,
     ) -> Result<()> {
         let mut filled = size.min(RUN);
         let run = self.0 + (usize::from(value) * RUN) as u64;
         // SAFETY: the caller's promise; the run is within this memory.
-        unsafe { call!(driver.memcpy_dtod_async(target, run, filled, stream)) }?;
+        unsafe { call!(driver.memcpy_dtod_async(dst, run, filled, stream)) }?;
         while filled < size {
             let more = filled.min(size - filled);
-            let behind = target.checked_add(filled as u64).ok_or_else(|| {
+            let behind = dst.checked_add(filled as u64).ok_or_else(|| {
                 let operation = driver.functions.memcpy_dtod_async.operation;
                 Error::new(ErrorKind::InvalidArgument, operation, "the range ends behind the last address")
             })?;
             // SAFETY: the caller's promise; both are within the target, and do not overlap.
-            unsafe { call!(driver.memcpy_dtod_async(behind, target, more, stream)) }?;
+            unsafe { call!(driver.memcpy_dtod_async(behind, dst, more, stream)) }?;
             filled += more;
         }
         Ok(())

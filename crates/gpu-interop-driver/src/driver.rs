@@ -160,7 +160,7 @@ impl<V: Vendor> Driver<V> {
             )),
             Err(code) => {
                 let [name, _] = V::describe(&self.own, code);
-                let code = DriverCode { value: i64::from(code.0), name };
+                let code = DriverCode::new(i64::from(code.0), name);
                 Support::no(format!("asked whether the device has {what}, the driver answered {code}"))
             }
         }
@@ -313,13 +313,10 @@ impl<V: Vendor> Driver<V> {
         let mut name: [c_char; 256] = [0; 256];
         // SAFETY: the buffer is as long as the call is told.
         unsafe { call!(self.device_get_name(name.as_mut_ptr(), 256, device)) }?;
-        Ok(DeviceIdentity {
-            name: text_in(&mut name),
-            kind: self.kind,
-            uuid: V::uuid(self, device),
-            luid: V::luid(self, device),
-            pci: V::pci(self, device),
-        })
+        Ok(DeviceIdentity::new(text_in(&mut name), self.kind)
+            .with_uuid(V::uuid(self, device))
+            .with_luid(V::luid(self, device))
+            .with_pci(V::pci(self, device)))
     }
 }
 

@@ -84,8 +84,7 @@ impl DriverLibrary {
         match sys::open(file) {
             Ok(library) => Some(Self::keep(library, Path::new(file))),
             Err(error) => {
-                attempts
-                    .push(LoadAttempt { target: file.to_string_lossy().into_owned(), reason: reason(file, &error) });
+                attempts.push(LoadAttempt::new(file.to_string_lossy().into_owned(), reason(file, &error)));
                 None
             }
         }

@@ -13,6 +13,7 @@ use crate::sys;
 
 /// How the texels of a texture lie in memory; as the exporter made its image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum TextureTiling {
     /// As the driver likes (`VK_IMAGE_TILING_OPTIMAL`).
     #[default]
@@ -85,11 +86,8 @@ impl TextureSpec {
     /// Everything that can be known without a driver: that of [`MipmappedArrayDesc::validate`], under the name of what was
     /// called.
     fn check(&self, operation: &'static str, memory_size: u64) -> Result<Geometry> {
-        let desc = MipmappedArrayDesc {
-            offset: self.offset,
-            levels: self.levels,
-            ..MipmappedArrayDesc::new(self.shape, self.format.array())
-        };
+        let desc =
+            MipmappedArrayDesc::new(self.shape, self.format.array()).with_offset(self.offset).with_levels(self.levels);
         desc.validate(memory_size).map_err(|error| {
             let renamed = Error::new(error.kind(), operation, error.message());
             error.context().iter().fold(renamed, |renamed, (key, value)| renamed.with_context(key, value))

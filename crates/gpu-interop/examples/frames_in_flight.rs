@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpu_interop::vulkan::{
-    BufferOptions, Context, ContextOptions, ExportableBuffer, ExportableSemaphore, MemoryPlacement, OwnedBuffer,
-    OwnedSemaphore, SemaphoreOp, ash::vk::BufferUsageFlags,
+    BufferOptions, ExportableBuffer, ExportableSemaphore, HeadlessContext, HeadlessOptions, MemoryPlacement,
+    OwnedBuffer, OwnedSemaphore, SemaphoreOp, ash::vk::BufferUsageFlags,
 };
 use gpu_interop::{Device, MappedBuffer, Timeline};
 
@@ -30,7 +30,10 @@ struct Frame {
 }
 
 /// A timeline of Vulkan's, and the same for streams.
-fn timeline(vulkan: &Context, device: &Device) -> Result<(OwnedSemaphore, Timeline), Box<dyn std::error::Error>> {
+fn timeline(
+    vulkan: &HeadlessContext,
+    device: &Device,
+) -> Result<(OwnedSemaphore, Timeline), Box<dyn std::error::Error>> {
     // One that cannot be exported will do, too: then the host carries its values.
     match ExportableSemaphore::timeline(vulkan.interop(), 0) {
         Ok(exported) => Ok((exported.semaphore().clone(), Timeline::new(device, Arc::new(exported))?)),
@@ -43,7 +46,7 @@ fn timeline(vulkan: &Context, device: &Device) -> Result<(OwnedSemaphore, Timeli
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let frames = std::env::args().nth(1).map_or(Ok(300), |frames| frames.parse::<u32>())?;
-    let vulkan = Context::new(&ContextOptions::default())?;
+    let vulkan = HeadlessContext::new(&HeadlessOptions::default())?;
     let device = gpu_interop::device_for(vulkan.identity())?;
     let stream = device.create_stream()?;
     let usage = BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::Timeline;
 use gpu_interop::vulkan::{
-    BufferOptions, Context, ContextOptions, ExportableBuffer, ExportableSemaphore, MemoryPlacement, OwnedBuffer,
-    OwnedSemaphore, QueueKind, SemaphoreOp, ash::vk::BufferUsageFlags,
+    BufferOptions, ExportableBuffer, ExportableSemaphore, HeadlessContext, HeadlessOptions, MemoryPlacement,
+    OwnedBuffer, OwnedSemaphore, QueueKind, SemaphoreOp, ash::vk::BufferUsageFlags,
 };
 
 const SIZE: u64 = 64 << 10;
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let queue = if transfer { QueueKind::TransferOnly } else { QueueKind::General };
 
     // Vulkan's side. A timeline that cannot be exported will do, too: then the host carries its values.
-    let vulkan = Context::new(&ContextOptions::default().queue(queue))?;
+    let vulkan = HeadlessContext::new(&HeadlessOptions::default().queue(queue))?;
     let usage = BufferUsageFlags::TRANSFER_SRC | BufferUsageFlags::TRANSFER_DST;
     let shared = ExportableBuffer::new(vulkan.interop(), &BufferOptions::new(SIZE, usage))?;
     let seen = OwnedBuffer::new(vulkan.interop(), SIZE, usage, MemoryPlacement::HostVisible)?;

@@ -87,6 +87,7 @@ impl fmt::Display for BackendChoice {
 
 /// A backend that was selected, and what was tried before it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Selection {
     /// The backend. It has at least one device.
     pub backend: Arc<dyn Backend>,
@@ -152,7 +153,7 @@ fn first_usable<T>(
             Err(error) if matches!(choice, BackendChoice::Named(_)) => {
                 return Err(error.with_backend(&name.to_string()));
             }
-            Err(error) => passed_over.push(LoadAttempt { target: name.to_string(), reason: error.to_string() }),
+            Err(error) => passed_over.push(LoadAttempt::new(name.to_string(), error.to_string())),
         }
     }
     Err(Error::new(
@@ -198,17 +199,12 @@ mod tests {
         use gpu_interop_core::{DeviceKind, Uuid};
         let selection = select(BackendChoice::Named(BackendName::Host)).expect("the host backend always works");
         assert_eq!(selection.backend.info().name, "host");
-        let lavapipe = DeviceIdentity {
-            name: "llvmpipe".into(),
-            kind: DeviceKind::Cpu,
-            uuid: Uuid::from_bytes([7; 16]),
-            ..DeviceIdentity::default()
-        };
+        let lavapipe = DeviceIdentity::new("llvmpipe", DeviceKind::Cpu).with_uuid(Uuid::from_bytes([7; 16]));
         let open = |identity: &DeviceIdentity| {
             first_usable("test", BackendChoice::Auto, |backend| Device::open_matching(backend, identity))
         };
         assert_eq!(open(&lavapipe).expect("the CPU").1.backend().name, "host");
-        let card = DeviceIdentity { name: "some card".into(), kind: DeviceKind::Gpu, ..lavapipe };
+        let card = lavapipe.with_name("some card").with_kind(DeviceKind::Gpu);
         let error = open(&card).expect_err("no GPU backend in this build");
         assert_eq!(error.kind(), ErrorKind::NoDevice);
         assert!(error.attempts().iter().any(|attempt| attempt.target == "host"), "{error}");

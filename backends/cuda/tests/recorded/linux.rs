@@ -186,7 +186,7 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
     for (shape, [width, height, depth], of_shape) in shapes {
         for (usage, of_use) in uses {
             let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
-            let desc = MipmappedArrayDesc { usage, levels: 3, offset: 4096, ..MipmappedArrayDesc::new(shape, format) };
+            let desc = MipmappedArrayDesc::new(shape, format).with_usage(usage).with_levels(3).with_offset(4096);
             let number = cuda::CUarray_format_enum::CU_AD_FORMAT_UNSIGNED_INT8 as u32;
             let flags = of_shape | of_use;
             let shown = format!(

@@ -49,7 +49,7 @@ pub(crate) struct MipmappedArrayDesc {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memcpy3dSide {
     /// Bytes in the row, row, slice.
-    pub(crate) origin: [usize; 3],
+    pub(crate) offset: [usize; 3],
     pub(crate) level_of_detail: usize,
     pub(crate) memory_type: c_uint,
     pub(crate) host: *mut c_void,
@@ -63,8 +63,8 @@ pub(crate) struct Memcpy3dSide {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memcpy3d {
-    pub(crate) source: Memcpy3dSide,
-    pub(crate) target: Memcpy3dSide,
+    pub(crate) src: Memcpy3dSide,
+    pub(crate) dst: Memcpy3dSide,
     /// Bytes in a row, rows, slices.
     pub(crate) extent: [usize; 3],
 }
@@ -105,9 +105,9 @@ mod tests {
     fn copies_are_laid_out_as_in_the_header() {
         type Copy = hip::HIP_MEMCPY3D;
         assert_eq!(size_of::<Memcpy3d>(), size_of::<Copy>());
-        let target = |field| offset_of!(Memcpy3d, target) + field;
+        let dst = |field| offset_of!(Memcpy3d, dst) + field;
         let pairs = [
-            (offset_of!(Memcpy3dSide, origin), offset_of!(Copy, srcXInBytes), offset_of!(Copy, dstXInBytes)),
+            (offset_of!(Memcpy3dSide, offset), offset_of!(Copy, srcXInBytes), offset_of!(Copy, dstXInBytes)),
             (offset_of!(Memcpy3dSide, level_of_detail), offset_of!(Copy, srcLOD), offset_of!(Copy, dstLOD)),
             (offset_of!(Memcpy3dSide, memory_type), offset_of!(Copy, srcMemoryType), offset_of!(Copy, dstMemoryType)),
             (offset_of!(Memcpy3dSide, host), offset_of!(Copy, srcHost), offset_of!(Copy, dstHost)),
@@ -117,7 +117,7 @@ mod tests {
             (offset_of!(Memcpy3dSide, height), offset_of!(Copy, srcHeight), offset_of!(Copy, dstHeight)),
         ];
         for (ours, source_offset, target_offset) in pairs {
-            assert_eq!((ours, target(ours)), (source_offset, target_offset));
+            assert_eq!((ours, dst(ours)), (source_offset, target_offset));
         }
         assert_eq!(offset_of!(Memcpy3d, extent), offset_of!(Copy, WidthInBytes));
     }

@@ -141,7 +141,7 @@ fn images(device: &dyn BackendDevice, recorder: &mut Recorder) {
     for (shape, [width, height, depth], of_shape) in shapes {
         for (usage, of_use) in uses {
             let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
-            let desc = MipmappedArrayDesc { usage, levels: 3, offset: 4096, ..MipmappedArrayDesc::new(shape, format) };
+            let desc = MipmappedArrayDesc::new(shape, format).with_usage(usage).with_levels(3).with_offset(4096);
             let (kind, flags) = (hip::hipChannelFormatKind_hipChannelFormatKindUnsigned, of_shape | of_use);
             let extent = format!("{width} {height} {depth}");
             let shown =
@@ -187,7 +187,7 @@ fn levels() {
     let memory = device.import_memory(request).expect("imports");
     let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
     let shape = ArrayShape::D2 { width: 8, height: 8 };
-    let image = memory.map_mipmapped_array(&MipmappedArrayDesc { levels: 2, ..MipmappedArrayDesc::new(shape, format) });
+    let image = memory.map_mipmapped_array(&MipmappedArrayDesc::new(shape, format).with_levels(2));
     let image = image.expect("maps");
     for level in [0, 0, 1] {
         assert_eq!(image.level(level).expect("a level").as_raw().get(), LEVEL);

@@ -210,7 +210,7 @@ mod tests {
         BenchReport {
             schema: BENCH_SCHEMA,
             tool: Tool { name: "t".into(), version: "1".into() },
-            backend: BackendInfo { name: "b".into(), driver: "d".into(), library: None, simulated: false },
+            backend: BackendInfo::new("b", "d"),
             emulated: None,
             device: DeviceIdentity::default(),
             exporter: None,

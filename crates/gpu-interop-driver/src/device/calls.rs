@@ -111,9 +111,9 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         unsafe { current!(self.enter().surface_destroy(surface.get() as u64)) }
     }
 
-    unsafe fn create_texture(&self, source: TextureSource, desc: &TextureDesc) -> Result<RawTexture> {
-        let resource = texture::resource(source);
-        let desc = texture::sampling(self.context.driver.functions.texture_create.operation, source, desc)?;
+    unsafe fn create_texture(&self, src: TextureSource, desc: &TextureDesc) -> Result<RawTexture> {
+        let resource = texture::resource(src);
+        let desc = texture::sampling(self.context.driver.functions.texture_create.operation, src, desc)?;
         let no_view = std::ptr::null();
         // SAFETY: the array is live and the description fits it, by contract. A view is optional.
         let made = unsafe { create!(self.texture_create(&raw const resource, &raw const desc, no_view)) };
@@ -235,26 +235,24 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         unsafe { driver.wait_event(stream.get(), event.get()) }
     }
 
-    unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()> {
-        let (target, source) = (target.get(), source.get());
+    unsafe fn copy(&self, stream: RawStream, dst: DevicePtr, src: DevicePtr, size: u64) -> Result<()> {
+        let (dst, src) = (dst.get(), src.get());
         // SAFETY: live, of this size and disjoint, by contract.
         unsafe {
-            current!(
-                self.enter_to_enqueue().memcpy_dtod_async | name | (target, source, count(name, size)?, stream.get())
-            )
+            current!(self.enter_to_enqueue().memcpy_dtod_async | name | (dst, src, count(name, size)?, stream.get()))
         }
     }
 
-    unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()> {
-        let (target, source) = (target.cast(), source.get());
+    unsafe fn copy_to_host(&self, stream: RawStream, dst: *mut u8, src: DevicePtr, size: u64) -> Result<()> {
+        let (dst, src) = (dst.cast(), src.get());
         // SAFETY: live and of this size until the copy has run, by contract.
-        unsafe { current!(self.enter().memcpy_dtoh_async | name | (target, source, count(name, size)?, stream.get())) }
+        unsafe { current!(self.enter().memcpy_dtoh_async | name | (dst, src, count(name, size)?, stream.get())) }
     }
 
-    unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
-        let (target, source) = (target.get(), source.cast());
+    unsafe fn copy_from_host(&self, stream: RawStream, dst: DevicePtr, src: *const u8, size: u64) -> Result<()> {
+        let (dst, src) = (dst.get(), src.cast());
         // SAFETY: live and of this size until the copy has run, by contract.
-        unsafe { current!(self.enter().memcpy_htod_async | name | (target, source, count(name, size)?, stream.get())) }
+        unsafe { current!(self.enter().memcpy_htod_async | name | (dst, src, count(name, size)?, stream.get())) }
     }
 
     unsafe fn copy_array(&self, stream: RawStream, copy: &ArrayCopy) -> Result<()> {
@@ -267,37 +265,33 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         unsafe { call!(driver.memcpy_3d_async((&raw const desc).cast(), stream.get())) }
     }
 
-    unsafe fn fill_u8(&self, stream: RawStream, target: DevicePtr, value: u8, size: u64) -> Result<()> {
+    unsafe fn fill_u8(&self, stream: RawStream, dst: DevicePtr, value: u8, size: u64) -> Result<()> {
         if let Some(values) = &self.copied_fills {
             let (driver, _current) = self.context.enter_to_enqueue()?;
             let size = count(driver.functions.memcpy_dtod_async.operation, size)?;
             // SAFETY: live and of this size, by contract; the device is current.
-            return unsafe { values.fill(driver, stream.get(), target.get(), value, size) };
+            return unsafe { values.fill(driver, stream.get(), dst.get(), value, size) };
         }
         self.fills(stream, size);
         // SAFETY: live and of this size, by contract.
         unsafe {
             current!(
-                self.enter_to_enqueue().memset_d8_async
-                    | name
-                    | (target.get(), value, count(name, size)?, stream.get())
+                self.enter_to_enqueue().memset_d8_async | name | (dst.get(), value, count(name, size)?, stream.get())
             )
         }
     }
 
-    unsafe fn fill_u32(&self, stream: RawStream, target: DevicePtr, value: u32, words: u64) -> Result<()> {
+    unsafe fn fill_u32(&self, stream: RawStream, dst: DevicePtr, value: u32, words: u64) -> Result<()> {
         let [byte, others @ ..] = value.to_ne_bytes();
         if self.copied_fills.is_some() && others == [byte; 3] {
             // SAFETY: the caller's promise.
-            return unsafe { self.fill_u8(stream, target, byte, words.saturating_mul(4)) };
+            return unsafe { self.fill_u8(stream, dst, byte, words.saturating_mul(4)) };
         }
         self.fills(stream, words.saturating_mul(4));
         // SAFETY: live, aligned and of this size, by contract.
         unsafe {
             current!(
-                self.enter_to_enqueue().memset_d32_async
-                    | name
-                    | (target.get(), value, count(name, words)?, stream.get())
+                self.enter_to_enqueue().memset_d32_async | name | (dst.get(), value, count(name, words)?, stream.get())
             )
         }
     }
@@ -386,10 +380,10 @@ unsafe impl<V: Vendor> BackendDevice for VendorDevice<V> {
         stream: RawStream,
         kernel: RawKernel,
         config: &LaunchConfig,
-        args: &[KernelArg<'static>],
+        args: &[KernelArg<'_>],
     ) -> Result<()> {
         let mut pointers = kernel_arguments(self.context.driver.functions.launch_kernel.operation, args)?;
-        let ([gx, gy, gz], [bx, by, bz], shared) = (config.grid, config.block, config.shared_bytes);
+        let ([gx, gy, gz], [bx, by, bz], shared) = (config.grid_dim, config.block_dim, config.shared_mem_bytes);
         let (params, no_extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
         let (kernel, stream) = (kernel.get(), stream.get());
         // SAFETY: live, by contract; the arguments are copied during the call and only read.

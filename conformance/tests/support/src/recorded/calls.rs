@@ -309,7 +309,7 @@ fn modules(device: &dyn BackendDevice, recorder: &mut Recorder) {
         assert_eq!(device.module_kernel(module, c"a_kernel").expect("a kernel"), RawKernel::new(KERNEL));
         let arguments = format!("{MODULE:#x} a_kernel");
         recorder.entered("a kernel", &[call!("cuModuleGetFunction", "hipModuleGetFunction", "{arguments}")]);
-        let config = LaunchConfig { grid: [2, 3, 4], block: [5, 6, 7], shared_bytes: 8 };
+        let config = LaunchConfig::new([2, 3, 4], [5, 6, 7]).with_shared_mem_bytes(8);
         let args =
             [KernelArg::Ptr(DevicePtr::new(0xabc0)), KernelArg::U32(11), KernelArg::U64(1 << 33), KernelArg::F32(1.5)];
         device.launch_kernel(STREAM_OF_TEST, RawKernel::new(KERNEL), &config, &args).expect("launches");

@@ -15,13 +15,13 @@ pub struct MemoryTypes {
 /// Between arrays, device memory and host memory, each with its own place, pitch and memory type: copies, and the arguments
 /// that reach the driver.
 pub fn array_copies(types: MemoryTypes) -> Vec<(ArrayCopy, String)> {
-    let shown = |origin: &str, kind: u32, [host, device, array]: [&str; 3], pitch: u64, height: u64| {
+    let shown = |offset: &str, kind: u32, [host, device, array]: [&str; 3], pitch: u64, height: u64| {
         format!(
-            "{{origin {origin}, level 0, type {kind}, host {host}, device {device}, array {array}, pitch {pitch}, height \
+            "{{offset {offset}, level 0, type {kind}, host {host}, device {device}, array {array}, pitch {pitch}, height \
              {height}}}"
         )
     };
-    let array = ArrayCopySide::Array { raw: RawArray::new(LEVEL), origin: [8, 2, 3] };
+    let array = ArrayCopySide::Array { raw: RawArray::new(LEVEL), offset: [8, 2, 3] };
     let shown_array = shown("8 2 3", types.array, ["0", "0", "0xa12"], 0, 0);
     let linear = ArrayCopySide::Linear { ptr: DevicePtr::new(0x1000), row_pitch: 64, rows: 5 };
     let shown_linear = shown("0 0 0", types.device, ["0", "0x1000", "0"], 64, 5);
@@ -34,9 +34,9 @@ pub fn array_copies(types: MemoryTypes) -> Vec<(ArrayCopy, String)> {
         (host, array, &shown_host, &shown_array),
         (array, array, &shown_array, &shown_array),
     ];
-    rows.map(|(target, source, shown_target, shown_source)| {
+    rows.map(|(dst, src, shown_target, shown_source)| {
         let arguments = format!("from {shown_source} to {shown_target} extent 20 3 2 {STREAM:#x}");
-        (ArrayCopy { target, source, extent: [20, 3, 2] }, arguments)
+        (ArrayCopy { dst, src, extent: [20, 3, 2] }, arguments)
     })
     .to_vec()
 }
