@@ -146,7 +146,7 @@ pub(crate) fn create_stream(
 /// Ends a stream: destroys it, or keeps it if it is idle and has a queue of its own.
 ///
 /// # Errors
-/// What the runtime answers.
+/// The runtime's error.
 ///
 /// # Safety
 /// The stream is live, it is not used afterwards, and its device is current.

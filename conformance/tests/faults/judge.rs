@@ -177,7 +177,7 @@ impl Case<'_> {
         let asked = self.fault.function.ends_with("DeviceGetAttribute") && value.starts_with("unsupported");
         let said = match code {
             code::INVALID_VALUE => "install a newer one".into(),
-            _ => format!("the driver answered {answered}"),
+            _ => format!("the driver returned {answered}"),
         };
         !asked || value.contains(&said)
     }
