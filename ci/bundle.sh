@@ -49,7 +49,7 @@ done
 cd "$root"
 
 # Those libraries of conformance/sim that the whole suite runs on; others are for single tests.
-stand_ins=(gpu-interop-sim-cuda gpu-interop-sim-hip gpu-interop-hip-on-cuda)
+simulators=(gpu-interop-sim-cuda gpu-interop-sim-hip gpu-interop-hip-on-cuda)
 
 if [ -z "$binaries" ]; then
     # A folder of its own: with other flags Cargo builds everything again.
@@ -57,7 +57,7 @@ if [ -z "$binaries" ]; then
     export RUSTFLAGS="${RUSTFLAGS-} --remap-path-prefix=$root=/gpu-interop --remap-path-prefix=$crates=/crates"
     arguments=(--release --locked --target-dir "$folder" ${target:+--target "$target"})
     cargo build "${arguments[@]}" --bin conformance
-    for package in "${stand_ins[@]}"; do
+    for package in "${simulators[@]}"; do
         cargo build "${arguments[@]}" --package "$package"
     done
     binaries=$folder/${target:+$target/}release
@@ -71,7 +71,7 @@ name=gpu-interop-conformance-$version-$target
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bundle=$work/$name
-mkdir -p "$bundle/stand-ins" "$bundle/licences"
+mkdir -p "$bundle/simulators" "$bundle/licences"
 
 # Fails unless a file needs only what every Linux with glibc has; prints the glibc that it needs.
 needs() {
@@ -93,10 +93,10 @@ needs() {
 "${STRIP:-strip}" -o "$bundle/conformance" "$binaries/conformance"
 glibc=$(needs "$bundle/conformance")
 echo "conformance: glibc $glibc"
-for package in "${stand_ins[@]}"; do
+for package in "${simulators[@]}"; do
     library=lib${package//-/_}.so
-    "${STRIP:-strip}" -o "$bundle/stand-ins/$library" "$binaries/$library"
-    needed=$(needs "$bundle/stand-ins/$library")
+    "${STRIP:-strip}" -o "$bundle/simulators/$library" "$binaries/$library"
+    needed=$(needs "$bundle/simulators/$library")
     echo "$library: glibc $needed"
 done
 
@@ -108,7 +108,7 @@ text=$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html
 [ ! -f "$text" ] || cp "$text" "$bundle/licences/rust-standard-library.html"
 licences() {
     local package
-    for package in gpu-interop-conformance "${stand_ins[@]}"; do
+    for package in gpu-interop-conformance "${simulators[@]}"; do
         cargo tree --locked --package "$package" --target "$target" --edges normal,no-proc-macro --prefix none \
             --format '{p}|{l}'
     done | sed -e 's/ (\*)$//' -e 's/^\([^ ]*\) v\([^ |]*\)[^|]*/\1 \2/' | grep -v '^gpu-interop' | sort -u
@@ -160,15 +160,15 @@ results/BACKEND.log    what the run printed
 
 expectations/          if you make it: run.sh passes BACKEND.toml in it, what you know not to work, beside what the command
                        itself knows
-stand-ins/             libraries that play a vendor's driver, to try all of this on a machine without a GPU. A report
+simulators/            simulators of the vendors' drivers, to try all of this on a machine without a GPU. A report
                        made with one says so in its first line:
 
-    GPU_INTEROP_CUDA_LIBRARY=\$PWD/stand-ins/libgpu_interop_sim_cuda.so ./run.sh --backend cuda --exporter native
-    GPU_INTEROP_HIP_LIBRARY=\$PWD/stand-ins/libgpu_interop_sim_hip.so ./run.sh --backend hip --exporter native
+    GPU_INTEROP_CUDA_LIBRARY=\$PWD/simulators/libgpu_interop_sim_cuda.so ./run.sh --backend cuda --exporter native
+    GPU_INTEROP_HIP_LIBRARY=\$PWD/simulators/libgpu_interop_sim_hip.so ./run.sh --backend hip --exporter native
 
                        With NVIDIA's driver in AMD's place, the HIP backend moves data on an NVIDIA GPU:
 
-    GPU_INTEROP_HIP_LIBRARY=\$PWD/stand-ins/libgpu_interop_hip_on_cuda.so ./run.sh --require hip
+    GPU_INTEROP_HIP_LIBRARY=\$PWD/simulators/libgpu_interop_hip_on_cuda.so ./run.sh --require hip
 
 licences/              this project's, and those of the crates that are linked in
 TEXT
@@ -176,7 +176,7 @@ TEXT
 # Whatever the umask and the files that were copied.
 chmod -R u=rwX,go=rX "$bundle"
 chmod 755 "$bundle/conformance" "$bundle"/*.sh
-chmod 644 "$bundle"/stand-ins/*
+chmod 644 "$bundle"/simulators/*
 archive=$output/$name.tar.gz
 tar --create --file - --directory "$work" --sort=name --format=gnu --mtime="@$time" --owner=0 --group=0 \
     --numeric-owner "$name" | gzip --no-name --best >"$archive.new"

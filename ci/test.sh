@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests the bundle: packs it, unpacks it elsewhere, and runs run.sh and merge.sh as a vendor's CI does, with the
-# libraries that play the vendors' drivers, also where things are missing or fail.
+# simulators of the vendors' drivers, also where things are missing or fail.
 #
-#   test.sh FOLDER   with the `conformance` command and the stand-ins in it: target/release
+#   test.sh FOLDER   with the `conformance` command and the simulators in it: target/release
 set -euo pipefail
 ci=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 binaries=${1?name the folder with what Cargo has built}
@@ -45,7 +45,7 @@ passed "a bundle for systems that it does not run on is refused"
 
 mkdir "$work/bundle"
 tar -xzf "$work"/one/*.tar.gz -C "$work/bundle" --strip-components=1
-stand_ins=$work/bundle/stand-ins
+simulators=$work/bundle/simulators
 # One scenario that takes every step, with both exporters.
 scenario=(--filter memory.fill)
 
@@ -65,22 +65,22 @@ shows '^host   passed ' results/summary.txt
 shows '^cuda   left out  .*no CUDA driver was found' results/summary.txt
 shows '^exit status 0$' results/summary.txt
 shows '<testsuite ' results/host.xml
-shows '"stand_in": false' results/host.json
+shows '"simulated": false' results/host.json
 shows '<html' results/host.html
 [ ! -e results/cuda.json ] || fail "a report of a backend that has no device"
 passed "without a GPU the host backend runs, found through links"
 
 start both
-export GPU_INTEROP_CUDA_LIBRARY=$stand_ins/libgpu_interop_sim_cuda.so
-export GPU_INTEROP_HIP_LIBRARY=$stand_ins/libgpu_interop_sim_hip.so
+export GPU_INTEROP_CUDA_LIBRARY=$simulators/libgpu_interop_sim_cuda.so
+export GPU_INTEROP_HIP_LIBRARY=$simulators/libgpu_interop_sim_hip.so
 expect 0 "$work/bundle/run.sh" "${scenario[@]}" --exporter=native --require=cuda,hip --require native
 for backend in cuda hip host; do
     only 1 "results/$backend.json"
     shows "^$backend  *passed  *1 passed; 1 scenarios" results/summary.txt
 done
-shows '"stand_in": true' results/cuda.json
-shows '"stand_in": true' results/hip.json
-passed "every backend that has a device runs, here on the stand-ins"
+shows '"simulated": true' results/cuda.json
+shows '"simulated": true' results/hip.json
+passed "every backend that has a device runs, here on the simulators"
 
 # The same folder: the next run must not keep this one's reports.
 export GPU_INTEROP_CUDA_LIBRARY=/nonexistent
@@ -92,7 +92,7 @@ shows '^hip    left out  not asked for' results/summary.txt
 passed "a required backend without a device fails the run, the others run"
 
 start fault
-export GPU_INTEROP_CUDA_LIBRARY=$stand_ins/libgpu_interop_sim_cuda.so
+export GPU_INTEROP_CUDA_LIBRARY=$simulators/libgpu_interop_sim_cuda.so
 expect 1 env SIM_FAIL=cuMemImportFromShareableHandle:1:999 "$work/bundle/run.sh" "${scenario[@]}" --exporter native
 shows '^cuda   failed ' results/summary.txt
 shows '^host   passed ' results/summary.txt

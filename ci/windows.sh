@@ -23,14 +23,14 @@ msvc=x86_64-pc-windows-msvc
 has "$gnu" || { skip "everything for Windows, whose standard library could not be installed"; exit 0; }
 command -v x86_64-w64-mingw32-gcc >/dev/null || { skip "everything for Windows, which needs gcc-mingw-w64-x86-64"; exit 0; }
 
-# Not the tests of the suite that plant faults and that measure: those are Linux's. What plays drivers is apart.
+# Not the tests of the suite that plant faults and that measure: those are Linux's. The simulators' tests are apart.
 suite=(-p gpu-interop-conformance-cli --lib --bins --test negative_controls --test reports)
-played=(--test sims)
+simulators=(--test sims)
 rest=(--workspace --exclude gpu-interop-conformance-cli)
 
 lint() {
     cargo clippy "${rest[@]}" --all-targets --target "$1" -- -D warnings
-    cargo clippy "${suite[@]}" "${played[@]}" --target "$1" -- -D warnings
+    cargo clippy "${suite[@]}" "${simulators[@]}" --target "$1" -- -D warnings
 }
 
 # Once: the tests are built for the other.
@@ -72,12 +72,12 @@ fi
 
 step "tests, under $(wine --version)"
 cargo test --no-fail-fast "${rest[@]}" --target "$gnu"
-# What plays drivers is built before: Cargo does not run there.
+# Simulators are built before: Cargo does not run there.
 drivers=(sim-cuda sim-d3d sim-hip)
 cargo build --target "$gnu" "${drivers[@]/#/--package=gpu-interop-}"
 GPU_INTEROP_SIM_FOLDER=Z:$(realpath "${CARGO_TARGET_DIR:-target}")/$gnu/debug
 export GPU_INTEROP_SIM_FOLDER
-cargo test --no-fail-fast "${suite[@]}" "${played[@]}" --target "$gnu"
+cargo test --no-fail-fast "${suite[@]}" "${simulators[@]}" --target "$gnu"
 
 step "conformance, under $(wine --version)"
 # Without what only takes long there.

@@ -1,7 +1,7 @@
 //! The kernels that gpu-interop tests with, and the pattern that they write and check.
 //!
 //! One device source in C (`kernels/device`), built for NVIDIA as PTX and for AMD as code objects, and embedded here.
-//! The host backend runs Rust twins of [`FILL_PATTERN`], [`VERIFY_PATTERN`] and [`INCREMENT`] under the same names, so
+//! The host backend runs CPU versions of [`FILL_PATTERN`], [`VERIFY_PATTERN`] and [`INCREMENT`] under the same names, so
 //! that a scenario is written once.
 //!
 //! * NVIDIA: [`ptx`] has all of [`KERNELS`], for Volta (`sm_70`) and every later GPU. It is PTX 6.0, which every driver

@@ -272,7 +272,7 @@ mod tests {
             ("/usr/lib/libcuda.so.580", None),
             ("/usr/lib/libcuda.so.580.x", None),
             ("/usr/lib/libcuda.so.580..4", None),
-            ("/usr/lib/libcuda_stand_in.so.580.1", None),
+            ("/usr/lib/libcuda_of_a_build.so.580.1", None),
             ("/", None),
         ] {
             assert_eq!(Cuda::release(Path::new(file)).as_deref(), expected, "{file}");

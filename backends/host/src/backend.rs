@@ -80,7 +80,7 @@ impl HostBackendBuilder {
                 name: "host".into(),
                 driver: concat!("reference implementation on CPU memory ", env!("CARGO_PKG_VERSION")).into(),
                 library: None,
-                stand_in: false,
+                simulated: false,
             },
             identity: DeviceIdentity { name: "host CPU".into(), kind: DeviceKind::Cpu, ..DeviceIdentity::default() },
             header: self.header,

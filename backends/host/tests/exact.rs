@@ -29,8 +29,8 @@ fn thread() -> PathBuf {
 fn mapped(device: &Device, offset: u64) -> (MappedBuffer, MappedBuffer) {
     let exported = device.allocate_exportable(SIZE).expect("memory");
     let request = || exported.import_request().expect("exports");
-    let whole = device.import_memory(request()).expect("imports").map_buffer(0, SIZE).expect("maps");
-    let part = device.import_memory(request()).expect("imports").map_buffer(offset, SIZE - offset).expect("maps");
+    let whole = device.import_memory(request()).expect("imports").map_buffer(0..SIZE).expect("maps");
+    let part = device.import_memory(request()).expect("imports").map_buffer(offset..SIZE).expect("maps");
     (whole, part)
 }
 

@@ -18,7 +18,7 @@ fn a_forked_process_meets_errors_and_no_hang() {
     let timeline = Timeline::with_strategy(&device, exporter.clone(), TimelineStrategy::HostBridge).expect("a bridge");
     let memory = device.allocate_exportable(4096).expect("memory");
     let mapped = device.import_memory(memory.import_request().expect("exports")).expect("imports");
-    let mapped = mapped.map_all().expect("maps");
+    let mapped = mapped.map_buffer(..).expect("maps");
     let stream = device.create_stream().expect("a stream");
     // A bridge's thread runs, and a stream's.
     stream.wait_timeline(&timeline, 1).expect("waits");

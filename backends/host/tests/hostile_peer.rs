@@ -49,7 +49,7 @@ fn read(device: &Device, map: &MappedBuffer) -> Vec<u8> {
 fn a_peer_cannot_truncate_mapped_memory() {
     let device = open();
     let (fd, peer) = file(MemfdFlags::ALLOW_SEALING);
-    let map = device.import_memory(request(fd)).expect("import").map_all().expect("map");
+    let map = device.import_memory(request(fd)).expect("import").map_buffer(..).expect("map");
     assert_eq!(ftruncate(&peer, 0), Err(Errno::PERM));
     assert_eq!(read(&device, &map), [7; SIZE]);
 }
@@ -67,14 +67,14 @@ fn memory_that_a_peer_can_truncate_needs_the_promise() {
         // SAFETY: the other descriptor is this test's, which truncates only after the last mapping.
         let trusted = unsafe { failure.into_request().trusted_peer(true) };
         let memory = device.import_memory(trusted).expect("import with the promise");
-        let map = memory.map_all().expect("map");
+        let map = memory.map_buffer(..).expect("map");
         assert_eq!(read(&device, &map), [7; SIZE]);
         map.close().expect("unmapped");
         ftruncate(&peer, 4096).expect("nothing seals it");
-        let error = memory.map_all().expect_err("most of it is gone");
+        let error = memory.map_buffer(..).expect_err("most of it is gone");
         assert_eq!(error.kind(), ErrorKind::ImportRejected);
         assert!(error.to_string().contains("4096 bytes"), "{error}");
-        memory.map_buffer(0, 4096).expect("this is still there");
+        memory.map_buffer(0..4096).expect("this is still there");
     }
 }
 

@@ -283,7 +283,7 @@ fn streams_go_on_soon_after_a_word_is_written() {
     let device = device();
     let memory = device.allocate_exportable(4096).expect("memory");
     let request = memory.import_request().expect("exports");
-    let mapped = device.import_memory(request).expect("imports").map_all().expect("maps");
+    let mapped = device.import_memory(request).expect("imports").map_buffer(..).expect("maps");
     let word = || mapped.slice(8..16).expect("a word");
     let [first, second] = [(); 2].map(|()| device.create_stream().expect("a stream"));
     let mut value = 0;

@@ -255,8 +255,8 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
     let mut count = 0;
     for scenario in suite.scenarios() {
         let wanted = |filter: &GlobMatcher| {
-            filter.is_match(scenario.id)
-                || ExporterName::ALL.iter().any(|name| filter.is_match(case_name(scenario.id, Some(*name))))
+            let cases = |id| ExporterName::ALL.iter().any(|name| filter.is_match(case_name(id, Some(*name))));
+            scenario.names().any(|id| filter.is_match(id) || cases(id))
         };
         if !filter.as_ref().is_none_or(wanted) {
             continue;
@@ -267,6 +267,13 @@ fn list(suite: &Suite, args: &ListArgs) -> Verdict {
             Exporters::Any => " [each exporter]",
         };
         say!("{:<36} {}{exporters}", scenario.id, scenario.purpose);
+        let needs: Vec<String> = scenario.requirements().map(|need| need.to_string()).collect();
+        if !needs.is_empty() {
+            say!("{:<36} needs: {}", "", needs.join("; "));
+        }
+        if let Some(alias) = scenario.alias {
+            say!("{:<36} formerly: {alias}", "");
+        }
     }
     if count == 0 {
         return Err(no_match(args.filter.as_deref(), &[]));

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::hip::HipBackend;
 use gpu_interop::host::{ExporterHeader, HostBackend, HostSemaphore};
-use gpu_interop::{Backend, BinaryImage, Device, ErrorKind, ExporterTimeline, ModuleImage, Result, SemaphorePayload};
+use gpu_interop::{Backend, BinaryImage, Device, ExporterTimeline, ModuleImage, Result, SemaphorePayload};
 
-use crate::exporter::ExportedSemaphore;
+use crate::exporter::{ExportedSemaphore, is_met};
+use crate::need::DriverUse;
 use crate::outcome::{Stop, Verdict};
 
 type Load = Box<dyn Fn() -> Result<Arc<dyn Backend>> + Send + Sync>;
@@ -23,6 +24,36 @@ pub struct BackendUnderTest {
     load: Load,
     kernels: Kernels,
     semaphores: Option<MakeSemaphore>,
+    driver_api: Option<DriverApi>,
+    system_objects: bool,
+}
+
+/// The vendor's API below a backend. Scenarios call some of its functions without the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DriverApi {
+    /// NVIDIA's CUDA driver API.
+    Cuda,
+    /// AMD's HIP runtime API.
+    Hip,
+}
+
+impl DriverApi {
+    /// Whether the suite can use this API for a purpose.
+    #[must_use]
+    pub fn provides(self, used: DriverUse) -> bool {
+        match used {
+            DriverUse::RawCalls => self == Self::Cuda,
+            _ => true,
+        }
+    }
+
+    /// Whether a stream that waits for a greater word compares cyclically, so that 1 is past 2^32 - 16.
+    #[must_use]
+    pub fn waits_cyclically(self) -> bool {
+        // HIP documents *ptr & mask >= value.
+        self != Self::Hip
+    }
 }
 
 impl BackendUnderTest {
@@ -30,7 +61,14 @@ impl BackendUnderTest {
     #[must_use]
     pub fn new(name: impl Into<String>, load: impl Fn() -> Result<Arc<dyn Backend>> + Send + Sync + 'static) -> Self {
         let kernels: Kernels = Box::new(|_| Ok(ModuleImage::Builtin));
-        Self { name: name.into(), load: Box::new(load), kernels, semaphores: None }
+        Self {
+            name: name.into(),
+            load: Box::new(load),
+            kernels,
+            semaphores: None,
+            driver_api: None,
+            system_objects: false,
+        }
     }
 
     /// Sets the module that has the kernels of `gpu-interop-kernels` for this backend.
@@ -56,17 +94,35 @@ impl BackendUnderTest {
         self
     }
 
+    /// Names the vendor's API below the backend. Scenarios that call its driver directly are unsupported without.
+    #[must_use]
+    pub fn with_driver_api(mut self, api: DriverApi) -> Self {
+        self.driver_api = Some(api);
+        self
+    }
+
+    /// Declares that its memory and semaphores are objects of the operating system, not of a GPU driver: no graphics API
+    /// shares semaphores with it or imports its memory, and it imports the system's own shared memory.
+    #[must_use]
+    pub fn with_system_objects(mut self) -> Self {
+        self.system_objects = true;
+        self
+    }
+
     /// NVIDIA's driver.
     #[must_use]
     pub fn cuda() -> Self {
         Self::new("cuda", || Ok(Arc::new(CudaBackend::load()?) as Arc<dyn Backend>))
             .with_kernels(ModuleImage::Ptx(gpu_interop_kernels::ptx()))
+            .with_driver_api(DriverApi::Cuda)
     }
 
     /// AMD's runtime.
     #[must_use]
     pub fn hip() -> Self {
-        Self::new("hip", || Ok(Arc::new(HipBackend::load()?) as Arc<dyn Backend>)).with_kernels_for(code_object)
+        Self::new("hip", || Ok(Arc::new(HipBackend::load()?) as Arc<dyn Backend>))
+            .with_kernels_for(code_object)
+            .with_driver_api(DriverApi::Hip)
     }
 
     /// The host backend.
@@ -88,6 +144,7 @@ impl BackendUnderTest {
             Ok(Arc::new(builder.build()) as Arc<dyn Backend>)
         })
         .with_semaphores(host_semaphore)
+        .with_system_objects()
     }
 
     /// The name by which `--backend` finds it.
@@ -99,7 +156,7 @@ impl BackendUnderTest {
     /// Loads it.
     ///
     /// # Errors
-    /// What the backend answers.
+    /// The backend's error.
     pub fn load(&self) -> Result<Arc<dyn Backend>> {
         (self.load)()
     }
@@ -112,7 +169,19 @@ impl BackendUnderTest {
         (self.kernels)(device)
     }
 
-    /// How to make semaphores of its own, if it has any.
+    /// The vendor's API below the backend, if known.
+    #[must_use]
+    pub fn driver_api(&self) -> Option<DriverApi> {
+        self.driver_api
+    }
+
+    /// Whether its memory and semaphores are objects of the operating system.
+    #[must_use]
+    pub fn has_system_objects(&self) -> bool {
+        self.system_objects
+    }
+
+    /// Makes semaphores of its own; `None` if it has none.
     #[must_use]
     pub fn semaphores(&self) -> Option<MakeSemaphore> {
         self.semaphores
@@ -168,11 +237,7 @@ impl ExportedSemaphore for HostSemaphore {
             SemaphorePayload::Binary => HostSemaphore::wait(self, timeout),
             _ => self.wait_value(value, timeout),
         };
-        match waited {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        is_met(waited)
     }
 
     fn as_timeline(&self) -> Option<Arc<dyn ExporterTimeline>> {

@@ -1,32 +1,33 @@
-//! The catalogue: one page of what the suite shows, and of what it does not.
+//! The catalogue of scenarios, one page in Markdown.
 
 use std::fmt::Write;
 
 use crate::scenarios::{GROUPS, NOT_COVERED};
 use crate::{Exporters, Scenario};
 
-/// What begins the page.
+/// The beginning of the page.
 const BEGINNING: &str = "\
 # What the conformance suite shows
 
-Each scenario is written once and runs on every backend. It passes only if what its sentence says was seen to hold, as
-a rule for every byte on both sides. With *each* exporter it runs once with a Vulkan driver as the other side, once with
-the device's own exportable memory, and on Windows once with Direct3D 12; with *none* it needs no other side. Where a
-public suite or a written contract asks for the same, it is named; the code is this project's own.
+Each scenario is written once and runs on every backend. It passes only if its sentence was verified, usually for every
+byte on both sides. A scenario with *each* exporter runs once with a Vulkan driver, once with the device's own exportable
+memory, and on Windows once with Direct3D 12; a scenario with *none* needs no exporter. A scenario is unsupported where
+one of its *needs* is. *Mirrors* names the equivalent of a public suite or a written contract; the code is this project's
+own.
 
-This page is of Linux. Windows has `import.win32_*` in the place of `import.fd_*`, and none of `misbehaviour.*`,
-`nvsci.*`, `gl.*` and `property.imports`: `conformance list` says there what there is.
+This page lists Linux. Windows has `import.win32_*` instead of `import.fd_*`, and none of `misbehaviour.*`, `nvsci.*`,
+`gl.*` and `property.imports`; `conformance list` lists its scenarios there.
 
 `conformance list --markdown > conformance/SCENARIOS.md` writes this page.
 ";
 
-/// What begins its last part.
+/// The beginning of the last section.
 const NOT_COVERED_BEGINNING: &str = "
-## What cannot run here, and why
+## Not covered
 
-What others ask of external resources that no scenario shows.
+Requirements of others that no scenario covers.
 
-| what | why not | asked by |
+| requirement | reason | asked by |
 |---|---|---|
 ";
 
@@ -40,7 +41,7 @@ pub fn markdown(scenarios: &[Scenario]) -> String {
         }
         let _ = write!(
             page,
-            "\n## {group}\n\n{about}\n\n| id | what holds if it passes | exporters | mirrors |\n|---|---|---|---|\n"
+            "\n## {group}\n\n{about}\n\n| id | what holds if it passes | exporters | needs | mirrors |\n|---|---|---|---|---|\n"
         );
         for scenario in of_group {
             let exporters = match scenario.exporters {
@@ -48,7 +49,13 @@ pub fn markdown(scenarios: &[Scenario]) -> String {
                 Exporters::Any => "each",
             };
             let mirrors = scenario.source.map(cell).unwrap_or_default();
-            let _ = writeln!(page, "| `{}` | {} | {exporters} | {mirrors} |", scenario.id, cell(scenario.purpose));
+            let id = match scenario.alias {
+                Some(alias) => format!("`{}`, formerly `{alias}`", scenario.id),
+                None => format!("`{}`", scenario.id),
+            };
+            let needs: Vec<String> = scenario.requirements().map(|need| need.to_string()).collect();
+            let (purpose, needs) = (cell(scenario.purpose), cell(&needs.join("; ")));
+            let _ = writeln!(page, "| {id} | {purpose} | {exporters} | {needs} | {mirrors} |");
         }
     }
     page.push_str(NOT_COVERED_BEGINNING);
@@ -58,12 +65,12 @@ pub fn markdown(scenarios: &[Scenario]) -> String {
     page
 }
 
-/// What an id begins with.
+/// The prefix of an id.
 fn group_of(id: &str) -> &str {
     id.split_once('.').map_or(id, |(group, _)| group)
 }
 
-/// Text as a cell of a table has it.
+/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -93,7 +100,7 @@ mod tests {
         for scenario in suite.scenarios() {
             let group = group_of(scenario.id);
             assert!(GROUPS.iter().any(|(known, _)| *known == group), "`{group}` has no sentence in groups.rs");
-            assert!(page.contains(&format!("| `{}` |", scenario.id)), "{} is not on the page", scenario.id);
+            assert!(page.contains(&format!("| `{}`", scenario.id)), "{} is not on the page", scenario.id);
         }
     }
 

@@ -1,28 +1,27 @@
-//! What a scenario is given.
+//! The context that a scenario runs in.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpu_interop::{
-    Backend, Device, ErrorKind, Feature, MappedBuffer, MemoryHandleKind, Module, SemaphoreHandleKind, Stream,
-};
+use gpu_interop::{Backend, Device, ErrorKind, ExternalMemory, Feature, MappedBuffer, Module, Stream};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend_under_test::BackendUnderTest;
+use crate::backend_under_test::{BackendUnderTest, DriverApi};
 use crate::exporter::{self, BufferSpec, Complaints, ExportedBuffer, Exporter, ExporterName};
+use crate::need::{Need, Setup};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::peer::Peer;
 use crate::scenario::Scenario;
 use crate::service::Request;
 
-/// How long a scenario waits for something that should happen. Several of these fit into every time limit, so that a
-/// scenario can say what it waited for before it is stopped.
+/// The time limit of a single wait for an event that should happen. Several of these fit into every scenario's time limit,
+/// so that the scenario can report what it waited for before it is stopped.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
-/// How long a scenario watches to see that something does *not* happen.
+/// The time that a scenario watches to see that an event does *not* happen.
 pub(crate) const WATCH: Duration = Duration::from_millis(80);
 
 /// The device under test, the exporter, and the seed of the data.
@@ -39,37 +38,37 @@ pub struct Context {
     observations: Observations,
 }
 
-/// With which seeds every scenario is run: `first` and those after it.
+/// The seeds that every scenario is run with: `first` and those after it.
 #[derive(Debug, Clone, Copy)]
 pub struct Seeds {
-    /// The first.
+    /// The first seed.
     pub first: u32,
-    /// How many there are.
+    /// The number of seeds.
     pub count: NonZeroU32,
 }
 
-/// What a driver did when it was called as an application might by mistake, beside what the library made of the same.
+/// A driver's behaviour for a call that an application might make by mistake, beside the library's for the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Observation {
-    /// What was asked for.
+    /// The call.
     pub call: String,
-    /// What the driver did, called without the library, in a process of its own: accepted it, refused it with a code, or
+    /// The driver's behaviour without the library, in a process of its own: the call was accepted, failed with a code, or
     /// killed the process.
     pub raw: String,
-    /// What the library did.
+    /// The library's behaviour.
     pub library: String,
 }
 
-/// What a scenario records for its report.
+/// The records of a scenario for its report.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Recorded {
-    /// Raw calls beside what the library did.
+    /// Raw calls beside the library's behaviour.
     pub observed: Vec<Observation>,
-    /// What did not run, with the reasons.
+    /// The checks that did not run, with the reasons.
     pub left_out: Vec<String>,
 }
 
-/// Where it records that; outlives the context.
+/// The store of these records; outlives the context.
 #[derive(Debug, Clone, Default)]
 pub struct Observations(Arc<Mutex<Recorded>>);
 
@@ -78,7 +77,7 @@ impl Observations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what was recorded since the last call.
+    /// Takes the records since the last call.
     #[must_use]
     pub fn take(&self) -> Recorded {
         std::mem::take(&mut self.lock())
@@ -105,7 +104,10 @@ impl Context {
         Self::open_for(under_test, exporter, 0, seed, false)
     }
 
-    /// As [`Context::open`], with the device of this ordinal, for scenarios that do or do not signal timelines by the host.
+    /// Like [`Context::open`], for the device of this ordinal. `signals_by_host` is that of the scenarios to run.
+    ///
+    /// # Errors
+    /// As [`Context::open`].
     pub fn open_for(
         under_test: Arc<BackendUnderTest>,
         exporter: Option<ExporterName>,
@@ -135,8 +137,12 @@ impl Context {
         Self { exporter: Some(exporter), ..self }
     }
 
-    /// Runs a scenario with each seed, until it does not pass, and notes what the exporter's own checks did not see of it.
+    /// Runs a scenario with each seed until it does not pass, and records the checks that the exporter left out. A scenario
+    /// whose requirements are not met is unsupported.
     pub fn run(&mut self, scenario: &Scenario, seeds: Seeds) -> Verdict {
+        if let Some(reason) = scenario.unsupported(&self.setup()) {
+            return Err(Stop::Unsupported(reason));
+        }
         for number in 0..seeds.count.get() {
             self.seed = seeds.first.wrapping_add(number);
             // Only the last run's are kept.
@@ -155,19 +161,18 @@ impl Context {
         Ok(())
     }
 
-    /// What scenarios record.
+    /// The store of what scenarios record.
     pub fn observations(&self) -> Observations {
         self.observations.clone()
     }
 
-    /// Records what this scenario would also have done, and why it did not. A scenario that passes without it says in its
-    /// purpose that it may.
+    /// Records a check that this scenario left out, with the reason. Its purpose must say that it may.
     pub fn leave_out(&self, what: impl Into<String>) {
         self.observations.lock().left_out.push(what.into());
     }
 
-    /// Records what a call did that goes around the library, beside what the library did. No check: whatever the driver
-    /// does alone, a scenario is about the library.
+    /// Records a raw call beside the library's behaviour. Nothing is checked: a scenario is about the library, whatever the
+    /// driver does alone.
     pub fn observe(&self, call: impl Into<String>, raw: impl Into<String>, library: impl Into<String>) {
         let observation = Observation { call: call.into(), raw: raw.into(), library: library.into() };
         self.observations.lock().observed.push(observation);
@@ -190,15 +195,15 @@ impl Context {
         &*self.backend
     }
 
-    /// The same hardware opened once more.
+    /// Opens the device under test once more.
     ///
     /// # Errors
-    /// If the backend refuses.
+    /// What the backend returns.
     pub fn open_again(&self) -> Verdict<Device> {
         Ok(Device::open(&*self.backend, self.ordinal)?)
     }
 
-    /// The device's place in what [`Backend::devices`] lists.
+    /// The device's index in [`Backend::devices`].
     #[must_use]
     pub fn ordinal(&self) -> usize {
         self.ordinal
@@ -221,64 +226,113 @@ impl Context {
     /// A new exportable buffer, not dedicated and device-local.
     ///
     /// # Errors
-    /// What the exporter answers.
+    /// What the exporter returns.
     pub fn buffer(&self, size: u64) -> Verdict<Box<dyn ExportedBuffer>> {
         self.exporter()?.buffer(BufferSpec::new(size))
     }
 
-    /// Imports a buffer and maps the part that the buffer occupies.
+    /// A new exportable buffer that holds the pattern.
+    pub(crate) fn written(&self, size: usize) -> Verdict<Box<dyn ExportedBuffer>> {
+        let buffer = self.buffer(size as u64)?;
+        buffer.put(self.pattern())?;
+        Ok(buffer)
+    }
+
+    /// A new exportable buffer of undefined contents, and its mapping by the device.
+    pub(crate) fn shared(&self, size: usize) -> Verdict<(Box<dyn ExportedBuffer>, MappedBuffer)> {
+        let buffer = self.buffer(size as u64)?;
+        let mapped = self.import(&*buffer)?;
+        Ok((buffer, mapped))
+    }
+
+    /// A new exportable buffer that holds zeros, and its mapping by the device.
+    pub(crate) fn zeroed(&self, size: usize) -> Verdict<(Box<dyn ExportedBuffer>, MappedBuffer)> {
+        let buffer = self.buffer(size as u64)?;
+        buffer.write(0, &vec![0; size])?;
+        let mapped = self.import(&*buffer)?;
+        Ok((buffer, mapped))
+    }
+
+    /// Imports a buffer and maps the range that the buffer occupies.
     ///
     /// # Errors
-    /// What the device answers.
+    /// What the device returns.
     pub fn import(&self, buffer: &dyn ExportedBuffer) -> Verdict<MappedBuffer> {
-        Ok(self.device.import_memory(buffer.import_request()?)?.map_buffer(0, buffer.size())?)
+        import_on(&self.device, buffer)
+    }
+
+    /// Imports the memory of a buffer.
+    pub(crate) fn import_memory(&self, buffer: &dyn ExportedBuffer) -> Verdict<ExternalMemory> {
+        Ok(self.device.import_memory(buffer.import_request()?)?)
+    }
+
+    /// A new stream of the device under test.
+    pub(crate) fn stream(&self) -> Verdict<Stream> {
+        Ok(self.device.create_stream()?)
+    }
+
+    /// Several new streams.
+    pub(crate) fn streams(&self, count: usize) -> Verdict<Vec<Stream>> {
+        (0..count).map(|_| self.stream()).collect()
     }
 
     /// Copies a whole mapping to the host.
     ///
     /// # Errors
-    /// What the device answers.
+    /// What the device returns.
     pub fn read(&self, stream: &Stream, buffer: &MappedBuffer) -> Verdict<Vec<u8>> {
-        let length = usize::try_from(buffer.size()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let length = usize::try_from(buffer.size())?;
         let mut bytes = vec![0; length];
         stream.read(buffer, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Stops as unsupported unless the device has a feature.
+    /// Whether the device has a feature.
+    pub(crate) fn has(&self, feature: Feature) -> bool {
+        self.device.capabilities().feature(feature).is_supported()
+    }
+
+    /// The reason why a requirement is not met; `None` if it is. For requirements of a part of a scenario.
+    pub(crate) fn unmet(&self, need: Need) -> Option<String> {
+        need.unmet(&self.setup())
+    }
+
+    fn setup(&self) -> Setup<'_> {
+        Setup {
+            backend: &self.under_test,
+            capabilities: self.device.capabilities(),
+            devices: None,
+            exporter: self.exporter_name,
+        }
+    }
+
+    /// The vendor's API below the backend.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] with the device's reason.
-    pub fn need_feature(&self, feature: Feature) -> Verdict {
-        need(&feature.to_string(), self.device.capabilities().feature(feature).reason())
+    /// [`Stop::Unsupported`] if there is none.
+    pub(crate) fn driver_api(&self) -> Verdict<DriverApi> {
+        let reason = || Stop::Unsupported(format!("no vendor's API is known below `{}`", self.under_test.name()));
+        self.under_test.driver_api().ok_or_else(reason)
+    }
+
+    /// Whether the backend's memory and semaphores are objects of the operating system.
+    #[cfg(windows)]
+    pub(crate) fn has_system_objects(&self) -> bool {
+        self.under_test.has_system_objects()
     }
 
     /// The kernels of `gpu-interop-kernels`, in the form that this backend loads.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if the device runs no kernels, or the backend refuses the form that was given for it.
+    /// [`Stop::Unsupported`] if the device runs no kernels, or the backend rejects the form that was given for it.
     pub fn kernels(&self) -> Verdict<Module> {
-        self.need_feature(Feature::Kernels)?;
+        if let Some(reason) = self.unmet(Need::Feature(Feature::Kernels)) {
+            return Err(Stop::Unsupported(reason));
+        }
         self.device.load_module(self.under_test.kernels(&self.device)?).map_err(|error| match error.kind() {
             ErrorKind::Unsupported => Stop::Unsupported(format!("no kernels for this backend: {error}")),
             _ => error.into(),
         })
-    }
-
-    /// Stops as unsupported unless the device imports memory handles of a kind.
-    ///
-    /// # Errors
-    /// [`Stop::Unsupported`] with the device's reason.
-    pub fn need_memory(&self, kind: MemoryHandleKind) -> Verdict {
-        need(&format!("memory import, {kind}"), self.device.capabilities().memory(kind).reason())
-    }
-
-    /// Stops as unsupported unless the device imports semaphore handles of a kind.
-    ///
-    /// # Errors
-    /// [`Stop::Unsupported`] with the device's reason.
-    pub fn need_semaphore(&self, kind: SemaphoreHandleKind) -> Verdict {
-        need(&format!("semaphore import, {kind}"), self.device.capabilities().semaphore(kind).reason())
     }
 
     /// Starts another process with the same backend, exporter and seed.
@@ -289,7 +343,7 @@ impl Context {
         self.spawn_peer_with(role, &[])
     }
 
-    /// The same with variables in the environment of that process.
+    /// Starts such a process with these environment variables.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -305,12 +359,13 @@ impl Context {
         Peer::start(&request, environment)
     }
 
-    /// Lists what the exporter's own checks complain about; outlives the context.
+    /// Lists the complaints of the exporter's own checks; outlives the context.
     pub fn complaints(&self) -> Complaints {
         self.exporter.as_ref().map_or_else(|| Box::new(Vec::new) as Complaints, |exporter| exporter.complaints())
     }
 }
 
-fn need(what: &str, reason: Option<&str>) -> Verdict {
-    reason.map_or(Ok(()), |reason| Err(Stop::Unsupported(format!("{what}: {reason}"))))
+/// Imports a buffer on a device and maps the range that the buffer occupies.
+pub(crate) fn import_on(device: &Device, buffer: &dyn ExportedBuffer) -> Verdict<MappedBuffer> {
+    Ok(device.import_memory(buffer.import_request()?)?.map_buffer(0..buffer.size())?)
 }

@@ -1,20 +1,21 @@
-//! Free memory of the device, as its driver reports it.
+//! Free memory of the device, as reported by its driver.
 
 use std::ffi::{c_int, c_uint};
 use std::time::Duration;
 
 use libloading::Library;
 
+use crate::backend_under_test::DriverApi;
 use crate::context::Context;
 use crate::ensure;
 use crate::outcome::{Stop, Verdict};
 
 /// Free memory may shrink by less than this, bytes: other processes allocate, too.
 const SLACK: u64 = 256 << 20;
-/// What both vendors' drivers answer that do not support the question.
+/// The code of both vendors' drivers for an unsupported query.
 const NOT_SUPPORTED: c_uint = 801;
 
-/// Asks the driver of the device under test, in its own words: the library has no such question.
+/// Queries the driver of the device under test directly: the library has no such query.
 pub(crate) struct DeviceMemory {
     driver: Library,
     ordinal: c_int,
@@ -38,23 +39,22 @@ macro_rules! call {
 }
 
 impl DeviceMemory {
-    /// Of the device under test.
+    /// Loads the driver of the device under test.
     ///
     /// # Errors
-    /// Unsupported for a backend whose driver is not known here, and for a driver that is not asked.
+    /// Unsupported for a backend without a known driver API, and for a driver without the query.
     pub(crate) fn of(context: &Context) -> Verdict<Self> {
         let info = context.backend().info();
-        let ask = match &*info.name {
-            "cuda" => Self::cuda,
-            "hip" => Self::hip,
-            other => return Err(Stop::Unsupported(format!("free memory of the device: not known of `{other}`"))),
+        let ask = match context.driver_api()? {
+            DriverApi::Cuda => Self::cuda,
+            DriverApi::Hip => Self::hip,
         };
         let Some(file) = &info.library else {
             return Err(Stop::Unsupported("free memory of the device: the driver's library is not known".into()));
         };
         // SAFETY: the file that the backend has loaded, so that no initialiser runs.
-        let driver = unsafe { Library::new(file) }.map_err(|error| Stop::Failed(error.to_string()))?;
-        let ordinal = c_int::try_from(context.ordinal()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let driver = unsafe { Library::new(file) }?;
+        let ordinal = c_int::try_from(context.ordinal())?;
         let memory = Self { driver, ordinal, ask };
         memory.free()?;
         Ok(memory)
@@ -65,8 +65,8 @@ impl DeviceMemory {
         (self.ask)(self)
     }
 
-    /// Runs a tenth of `cycles` to warm up, then `cycles`, and checks that as much memory is free as between the two, up to
-    /// 256 MiB. What a cycle leaks must be more in sum.
+    /// Runs a tenth of `cycles` to warm up, then `cycles`, and checks that free memory shrinks by less than 256 MiB in
+    /// between. The sum of all leaks must exceed that.
     pub(crate) fn comes_back(&self, cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
         (0..cycles.div_ceil(10)).try_for_each(&mut run)?;
         let before = self.free()?;
@@ -76,7 +76,7 @@ impl DeviceMemory {
             if gone < SLACK {
                 break;
             }
-            // What ends asynchronously may have ended.
+            // Asynchronous releases may have ended.
             std::thread::sleep(Duration::from_millis(20));
             gone = before.saturating_sub(self.free()?);
         }

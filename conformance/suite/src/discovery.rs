@@ -1,4 +1,4 @@
-//! Looks at a backend, its devices and the exporters.
+//! Discovery of a backend, its devices and the exporters.
 
 use gpu_interop::{BackendInfo, Capabilities, Device, DeviceIdentity};
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use crate::backend_under_test::BackendUnderTest;
 use crate::exporter::{self, ExporterName};
 use crate::outcome::{Stop, Verdict};
 
-/// What a process finds.
+/// The devices and exporters that a process finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Discovery {
     /// The backend.
@@ -17,7 +17,7 @@ pub struct Discovery {
     pub device: DeviceIdentity,
     /// Every device of the backend.
     pub devices: Vec<DeviceIdentity>,
-    /// What the device says it can do.
+    /// The device's capabilities.
     pub capabilities: Capabilities,
     /// The exporters that were asked for.
     pub exporters: Vec<ExporterReport>,
@@ -30,7 +30,7 @@ pub struct ExporterReport {
     pub name: ExporterName,
     /// The exporting device and driver, if it can be used.
     pub available: Option<ExporterDetail>,
-    /// Why it cannot be used: unsupported by the device, missing on this machine with what to install, or broken.
+    /// The reason why it is unavailable: unsupported by the device, missing with the package to install, or broken.
     #[serde(flatten, skip_serializing_if = "Option::is_none", default)]
     pub stop: Option<Stop>,
 }
@@ -47,7 +47,7 @@ pub struct ExporterDetail {
 /// Loads a backend, opens its device of this ordinal, and tries each exporter with it.
 ///
 /// # Errors
-/// If the backend does not load, or has no such device.
+/// If the backend does not load, or the device is unknown.
 pub fn discover(under_test: &BackendUnderTest, device: usize, exporters: &[ExporterName]) -> Verdict<Discovery> {
     let backend = under_test.load()?;
     let devices = backend.devices()?;

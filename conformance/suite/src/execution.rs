@@ -11,17 +11,17 @@ use crate::exporter::ExporterName;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::Scenario;
 
-/// What running a scenario gave.
+/// The result of a scenario.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ran {
-    /// Whether it passed, or why not.
+    /// Passed, or the reason why not.
     pub verdict: Verdict,
-    /// What it recorded.
+    /// Its records.
     #[serde(flatten)]
     pub recorded: Recorded,
 }
 
-/// Runs one scenario here. A panic is a failure.
+/// Runs one scenario in this process. A panic is a failure.
 pub fn run(
     under_test: &Arc<BackendUnderTest>,
     scenario: &Scenario,
@@ -38,7 +38,7 @@ pub fn run(
     end
 }
 
-/// Runs scenarios here, one after another, until one fails, and tells how each ended. They share device and exporter:
+/// Runs scenarios in this process, one after another, until one fails, and reports each. They share device and exporter:
 /// opening these takes a GPU's drivers longer than most scenarios.
 pub fn run_group(
     under_test: &Arc<BackendUnderTest>,
@@ -54,7 +54,7 @@ pub fn run_group(
     run_opened(open, scenarios, seeds, report)
 }
 
-/// As [`run_group`], with what `open` gives.
+/// As [`run_group`], for the context that `open` returns.
 fn run_opened(
     open: impl FnOnce() -> Verdict<Context>,
     scenarios: &[&Scenario],
@@ -76,7 +76,7 @@ fn run_opened(
         let verdict = context.as_mut().map_or(Ok(()), |context| caught(|| context.run(scenario, seeds)));
         let mut left_behind = Ok(());
         if index + 1 == scenarios.len() {
-            // What is left behind, by any of them, shows now.
+            // Leftovers of any of them show now.
             left_behind = caught(|| {
                 drop(context.take());
                 Ok(())
@@ -95,8 +95,8 @@ fn run_opened(
     Ok(())
 }
 
-/// The verdict on a scenario and what went wrong around it: a failure, also where the scenario itself could not run. It
-/// may be about those before it.
+/// The verdict of a scenario and of the checks around it: a failed check counts even if the scenario could not run. It may
+/// concern earlier scenarios.
 fn and_around_it<const N: usize>(verdict: Verdict, around: [Verdict; N]) -> Verdict {
     if matches!(verdict, Err(Stop::Failed(_))) {
         return verdict;
@@ -123,7 +123,7 @@ fn no_complaints(complaints: &[String]) -> Verdict {
     }
 }
 
-/// Runs `action`, lets the context go, and fails if the exporter's own checks complained: also of what was left behind.
+/// Runs `action`, drops the context, and fails if the exporter's own checks complained, of leftovers too.
 pub fn checked(context: Context, action: impl FnOnce(&Context) -> Verdict) -> Verdict {
     let complaints = context.complaints();
     let verdict = action(&context);

@@ -1,20 +1,21 @@
-//! The conformance suite: the same scenarios on every backend, with the data verified on both sides.
+//! The conformance suite: data-verifying scenarios that run unchanged on every backend.
 //!
-//! A scenario imports what an exporter exported and checks every byte in both directions. It is written once, against
-//! the safe objects of `gpu_interop`, and runs on any backend; exporters (a real Vulkan driver, the device's own
-//! exportable memory) are the other side.
+//! A scenario imports an exporter's objects and checks every byte in both directions. It is written against the safe objects
+//! of `gpu_interop`, so that it runs on any backend. An exporter is the other side: a real Vulkan driver, Direct3D 12, or the
+//! device's own exportable memory.
 //!
-//! This is the library: scenarios, exporters, backends, expectations, the leak check. `gpu-interop-conformance-cli` has the
-//! command: it runs scenarios in other processes, so that a driver that crashes is a result, and writes reports.
+//! This crate is the library: scenarios, exporters, backends under test, expectations, the leak check. The command is
+//! `gpu-interop-conformance-cli`: it runs scenarios in other processes, so that a crashing driver is a result, and writes
+//! reports.
 //!
-//! # What this crate promises
-//! * A scenario passes only if everything it checks held. What could not be run is `unsupported` (the device or
-//!   exporter says so) or `skipped` (the machine lacks something), with the reason, and never counts as passed.
-//! * With the same seed, the same data.
+//! # Guarantees
+//! * A scenario passes only if every check held. A scenario is `unsupported` if the device, the backend or the exporter lacks
+//!   a requirement, and `skipped` if the machine lacks one; both carry the reason and never count as passed.
+//! * The same seed makes the same data.
 //!
-//! # What the caller must do
-//! * A program that runs the suite with a backend of its own returns `gpu_interop_conformance_cli::main` from `main`, first
-//!   thing: the program is started again for every few groups of scenarios.
+//! # Requirements
+//! * A program that runs the suite with its own backend returns `gpu_interop_conformance_cli::main` from `main`, as its first
+//!   call: the program is started again for every few groups of scenarios.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -27,11 +28,8 @@
 //! assert!(!suite.scenarios().is_empty());
 //! ```
 //!
-//! `conformance/examples/third-party` in the repository is a whole program.
-//!
-//! Linux and Windows.
+//! `conformance/examples/third-party` in the repository is a complete program. Linux and Windows are supported.
 
-mod accounting;
 mod backend_under_test;
 pub mod catalogue;
 mod context;
@@ -39,37 +37,43 @@ mod device_memory;
 #[cfg(windows)]
 mod direct3d;
 mod discovery;
+#[doc(hidden)] // For the command only.
 pub mod execution;
 mod expectations;
 mod exporter;
-mod foreign_recording;
+mod gate;
 #[cfg(unix)]
 mod gl;
 mod image;
+mod leak_check;
+mod need;
 mod outcome;
 mod pattern;
 mod peer;
+#[doc(hidden)] // For the command only.
 pub mod process;
 #[cfg(unix)]
 mod raw_cuda;
+#[doc(hidden)] // For the command only.
 pub mod request;
 mod scenario;
 mod scenarios;
 mod service;
+mod stream_capture;
 mod suite;
+#[doc(hidden)] // For the command only.
 pub mod system;
 
-pub use accounting::Holdings;
-pub use backend_under_test::{BackendUnderTest, MakeSemaphore, host_semaphore};
+pub use backend_under_test::{BackendUnderTest, DriverApi, MakeSemaphore, host_semaphore};
 pub use context::{Context, Observation, Observations, Recorded, Seeds};
 pub use discovery::{Discovery, ExporterDetail, ExporterReport, discover};
 pub use expectations::{Expectations, Machine, Place, Version};
-#[cfg(unix)]
-pub use exporter::vulkan_device;
 pub use exporter::{
     BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
-    ExporterName, ImageSpec, NO_LAYER, Placement, Point, RowLayout, Tiling,
+    ExporterFeature, ExporterName, ImageSpec, NO_LAYER, Placement, Point, RowLayout, Tiling, vulkan_device,
 };
+pub use leak_check::{ResourceSnapshot, leak_check};
+pub use need::{DriverUse, Need, Setup};
 pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Incoming, Message, Peer};

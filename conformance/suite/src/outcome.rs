@@ -1,8 +1,8 @@
-//! How a scenario can end.
+//! Outcomes of scenarios.
 
 use std::fmt;
 
-use gpu_interop::{Error, ImportError};
+use gpu_interop::{Error, ErrorKind, ImportError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,17 +12,17 @@ use serde::{Deserialize, Serialize};
 pub enum Outcome {
     /// Everything it checks held.
     Passed,
-    /// Something it checks did not hold.
+    /// A check did not hold.
     Failed,
     /// Its process died.
     Crashed,
     /// It did not end in time.
     TimedOut,
-    /// The device or exporter says that it cannot do this. Permanent.
+    /// The device or exporter does not support it. Permanent.
     Unsupported,
-    /// This machine lacks something that it needs.
+    /// This machine lacks a requirement.
     Skipped,
-    /// It failed, and an expectation says that it does for now.
+    /// It failed, as an expectation says.
     ExpectedFailure,
     /// It passed although an expectation says that it fails. Counts as a failure: the expectation is stale.
     UnexpectedPass,
@@ -47,7 +47,7 @@ impl Outcome {
         matches!(self, Self::Failed | Self::Crashed | Self::TimedOut | Self::UnexpectedPass)
     }
 
-    /// Whether the scenario ran, as opposed to being found impossible.
+    /// True if the scenario ran, as opposed to being skipped or unsupported.
     #[must_use]
     pub fn ran(self) -> bool {
         !matches!(self, Self::Unsupported | Self::Skipped)
@@ -79,18 +79,26 @@ impl fmt::Display for Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "stop", content = "reason", rename_all = "snake_case")]
 pub enum Stop {
-    /// A check did not hold, or something failed that should not.
+    /// A check did not hold, or a call failed unexpectedly.
     #[error("{0}")]
     Failed(String),
-    /// The device or exporter cannot do this.
+    /// The device or exporter does not support it.
     #[error("unsupported: {0}")]
     Unsupported(String),
-    /// This machine lacks something.
+    /// This machine lacks a requirement.
     #[error("skipped: {0}")]
     Skipped(String),
 }
 
 impl Stop {
+    /// Unsupported for an error of that kind, else failed: for properties that only an attempt reveals.
+    pub(crate) fn attempted(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::Unsupported => Self::Unsupported(error.to_string()),
+            _ => error.into(),
+        }
+    }
+
     /// The reason alone.
     #[must_use]
     pub fn reason(&self) -> &str {
@@ -99,11 +107,10 @@ impl Stop {
     }
 }
 
-/// What a scenario returns: `Ok` if everything it checks held.
+/// The result of a scenario: `Ok` if every check held.
 pub type Verdict<T = ()> = Result<T, Stop>;
 
-// An error that a scenario did not ask for is a failure, whatever its kind: what a device cannot do is known from its
-// capabilities before it is tried.
+// An unexpected error is a failure of any kind: unsupported operations are known from the capabilities.
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         Self::Failed(error.to_string())
@@ -116,11 +123,17 @@ impl<R: fmt::Debug> From<ImportError<R>> for Stop {
     }
 }
 
-impl From<std::io::Error> for Stop {
-    fn from(error: std::io::Error) -> Self {
-        Self::Failed(error.to_string())
-    }
+/// Errors of the suite's own calls, which fail the scenario.
+macro_rules! failures {
+    ($($error:ty),+) => { $(
+        impl From<$error> for Stop {
+            fn from(error: $error) -> Self {
+                Self::Failed(error.to_string())
+            }
+        }
+    )+ };
 }
+failures!(std::io::Error, std::num::TryFromIntError, serde_json::Error, libloading::Error);
 
 #[cfg(unix)]
 impl From<rustix::io::Errno> for Stop {

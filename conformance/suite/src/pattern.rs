@@ -110,6 +110,20 @@ impl Pattern {
     }
 }
 
+/// Checks that every byte of `found` is `byte`.
+///
+/// # Errors
+/// The number of other bytes and the first of them.
+pub(crate) fn verify_bytes(found: &[u8], byte: u8, what: &str) -> Verdict {
+    let others = found.iter().filter(|found| **found != byte).count();
+    let Some(first) = found.iter().position(|found| *found != byte) else { return Ok(()) };
+    Err(Stop::Failed(format!(
+        "{what}: {others} of {} bytes are not {byte:#04x}, the first at {first}: {:#04x}",
+        found.len(),
+        found[first]
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

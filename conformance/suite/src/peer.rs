@@ -1,4 +1,4 @@
-//! Another process of the suite, and the connection to it.
+//! Another process of a scenario, and the connection to it.
 
 #[cfg(unix)]
 use std::process::ExitStatus;
@@ -13,28 +13,30 @@ use crate::execution;
 use crate::outcome::{Stop, Verdict};
 use crate::process::this_program;
 use crate::service::Request;
-use crate::system::{self, BorrowedOsHandle, Connection, OsHandle, Received, describe};
+#[cfg(unix)]
+use crate::system;
+use crate::system::{BorrowedOsHandle, Connection, OsHandle, Received, describe};
 
 /// The longest message, bytes.
 const MAX_LENGTH: usize = 4096;
 
-/// What processes of a scenario tell each other. Descriptors or handles travel beside it.
+/// A message between the processes of a scenario. Descriptors or handles travel beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// What it is about; both sides know the words.
+    /// The subject; both sides know the words.
     pub what: String,
-    /// A number that goes with it: a size in bytes, a value.
+    /// A number: a size in bytes, or a value.
     pub number: u64,
 }
 
-/// What came over a channel.
+/// A received message, or the lack of one.
 #[derive(Debug)]
 pub enum Incoming {
     /// A message and its descriptors or handles.
     Message(Message, Vec<OsHandle>),
     /// The other side has ended.
     Gone,
-    /// The time is over.
+    /// Nothing came in time.
     Nothing,
 }
 
@@ -56,7 +58,7 @@ impl Channel {
         Ok((Self { connection: here }, there))
     }
 
-    /// What is below messages.
+    /// The connection below the messages.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -67,14 +69,14 @@ impl Channel {
     /// If the other side is gone.
     pub fn send(&self, what: &str, number: u64, handles: &[BorrowedOsHandle<'_>]) -> Verdict {
         let message = Message { what: what.into(), number };
-        let bytes = serde_json::to_vec(&message).map_err(|error| Stop::Failed(error.to_string()))?;
+        let bytes = serde_json::to_vec(&message)?;
         self.connection.send(&bytes, handles)
     }
 
     /// Receives the next message and its descriptors or handles, which other programs do not inherit.
     ///
     /// # Errors
-    /// If none comes in time, the other side is gone, or it is not the one that was expected.
+    /// If no message comes in time, the other side has ended, or the message is another one.
     pub fn receive(&self, expected: &str) -> Verdict<(u64, Vec<OsHandle>)> {
         match self.next(PATIENCE)? {
             Incoming::Message(message, fds) if message.what == expected => Ok((message.number, fds)),
@@ -86,7 +88,7 @@ impl Channel {
         }
     }
 
-    /// Waits for whatever comes next.
+    /// Waits for the next message.
     pub fn next(&self, timeout: Duration) -> Verdict<Incoming> {
         if !self.connection.wait(timeout)? {
             return Ok(Incoming::Nothing);
@@ -123,13 +125,13 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Whether it has not ended.
+    /// True until it has ended.
     #[cfg(unix)]
     pub(crate) fn is_running(&self) -> bool {
         system::is_running(&self.child)
     }
 
-    /// Starts this program as what `request` asks for.
+    /// Starts this program for a request.
     pub(crate) fn start(request: &Request, environment: &[(&str, &str)]) -> Verdict<Self> {
         let mut command = this_program()?;
         command.args(request.arguments()?).envs(environment.iter().copied());
@@ -195,7 +197,7 @@ impl Drop for Peer {
     }
 }
 
-/// What a peer does, by role.
+/// The work of a peer process, selected by name.
 pub(crate) type Role = fn(&Context, &Channel) -> Verdict;
 
 /// Runs a role in a process that [`Peer::spawn`] started.
@@ -215,7 +217,7 @@ mod tests {
         Peer::start_with(command).expect("a process")
     }
 
-    /// However another process of a scenario ends, other than well, the scenario hears of it.
+    /// An abnormal end of another process fails its scenario.
     #[test]
     fn a_peer_that_does_not_end_well_fails_its_scenario() {
         assert_eq!(peer("exit 0").join(), Ok(()));

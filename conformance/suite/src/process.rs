@@ -15,7 +15,7 @@ use crate::system::{self, describe, nameless_file};
 /// The end of a process's output that a report keeps, bytes.
 const LOG_LENGTH: u64 = 4096;
 
-/// What to do about a driver that crashes or hangs where no report has its calls.
+/// Advice for a driver that crashes or hangs without a call trace in the report.
 const SEE_CALLS: &str = "RUST_LOG=gpu_interop::driver_call=trace shows which call of a driver did not return";
 
 /// How a child process ended.
@@ -25,8 +25,8 @@ enum ChildEnd<T> {
     TimedOut,
 }
 
-/// Runs this program with `arguments` and reads the answer that it writes to its standard input, which is a nameless
-/// file: no other descriptor is there in every process, and nothing is left behind whatever happens.
+/// Runs this program with `arguments` and reads the answer that it writes to its standard input, a nameless file: every
+/// process has that descriptor, and no file remains.
 fn run_self<T: DeserializeOwned>(
     arguments: &[String],
     environment: &[(&str, &str)],
@@ -62,7 +62,7 @@ fn run_self<T: DeserializeOwned>(
     Ok((end, log))
 }
 
-/// What a log has from `start` on; its last 4 KiB if that is more.
+/// The log from `start` on, or its last 4 KiB if that is longer.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -80,7 +80,7 @@ fn read_from(file: &mut File, start: u64) -> Verdict<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Writes this process's answer to where [`ask`] reads it.
+/// Writes this process's answer for [`ask`].
 ///
 /// # Errors
 /// If it cannot be written.
@@ -89,10 +89,10 @@ pub fn answer<T: Serialize>(answer: &Verdict<T>) -> Verdict {
     Ok(File::from(system::standard_input()?).write_all(&bytes)?)
 }
 
-/// Runs this program with `arguments` and hands its answer on. `what` it does is for messages.
+/// Runs this program with `arguments` and returns its answer. `what` describes the task in messages.
 ///
 /// # Errors
-/// The error that it answered, or how it ended without an answer.
+/// The error in its answer, or the way it ended without one.
 pub fn ask<T: DeserializeOwned>(
     what: &str,
     arguments: &[String],

@@ -1,110 +1,169 @@
-//! What a scenario is.
+//! The type of a scenario, and the tables that scenarios are listed in.
 
 use std::time::Duration;
 
 use crate::context::Context;
+use crate::need::{Need, Setup};
 use crate::outcome::Verdict;
 
-/// Which exporters a scenario runs with, each as a case of its own.
+/// The exporters that a scenario runs with, each as a case of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exporters {
-    /// It needs none.
+    /// The scenario needs no exporter.
     None,
-    /// Every exporter there is.
+    /// Every available exporter.
     Any,
 }
 
 /// One scenario: written once against the safe objects, run on every backend.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Scenario {
     /// Stable name: `group.what`.
     pub id: &'static str,
-    /// One sentence: what holds if it passes.
+    /// A former id, which filters and expectations still accept.
+    pub alias: Option<&'static str>,
+    /// One sentence: what holds if the scenario passes.
     pub purpose: &'static str,
     /// The exporters it runs with.
     pub exporters: Exporters,
-    /// How long it may take before it is stopped.
+    /// The requirements of its table, and its own.
+    needs: [&'static [Need]; 2],
+    /// The time after which it is stopped.
     pub time_limit: Duration,
-    /// Whether no other scenario may run meanwhile: it needs most of the machine's memory, or two processes on one GPU
-    /// would make it wait for time slices.
+    /// Whether no other scenario may run meanwhile: it needs most of the machine's memory, or would wait for time slices
+    /// with two processes on one GPU.
     pub alone: bool,
-    /// Whether it must not share its process with other scenarios: it leaves something behind that could disturb them.
+    /// Whether it must not share its process with other scenarios: it leaves work or threads behind.
     pub own_process: bool,
-    /// Whether one thread of the host signals a timeline while another waits for it, which old validation layers of
-    /// Vulkan do not survive.
+    /// Whether a host thread signals a timeline that another waits for, which deadlocks old validation layers of Vulkan.
     pub signals_by_host: bool,
-    /// Whether streams wait for each other that are more than a driver gives hardware queues to by default.
+    /// Whether more streams wait for each other than a driver gives hardware queues by default.
     pub many_streams: bool,
-    /// Where others ask for the same, as far as somebody does: the name of a public suite and of what it has there, or
-    /// a written contract.
+    /// The equivalent elsewhere, if any: a public suite with its test, or a written contract.
     pub source: Option<&'static str>,
-    /// The scenario itself.
+    /// The function that runs it.
     pub run: fn(&Context) -> Verdict,
 }
 
 impl Scenario {
     /// The time limit of most scenarios.
     pub const TIME_LIMIT: Duration = Duration::from_secs(60);
-}
 
-/// Whether `marks` has `mark`; for tables that are built while compiling.
-pub(crate) const fn has_mark(marks: &[&str], mark: &str) -> bool {
-    let mut index = 0;
-    while index < marks.len() {
-        let (here, wanted) = (marks[index].as_bytes(), mark.as_bytes());
-        let mut same = 0;
-        while same < here.len() && same < wanted.len() && here[same] == wanted[same] {
-            same += 1;
+    /// A scenario without requirements, which may share its process. `purpose` says what holds if it passes.
+    #[must_use]
+    pub const fn new(
+        id: &'static str,
+        exporters: Exporters,
+        purpose: &'static str,
+        run: fn(&Context) -> Verdict,
+    ) -> Self {
+        Self {
+            id,
+            alias: None,
+            purpose,
+            exporters,
+            needs: [&[]; 2],
+            time_limit: Self::TIME_LIMIT,
+            alone: false,
+            own_process: false,
+            signals_by_host: false,
+            many_streams: false,
+            source: None,
+            run,
         }
-        if same == here.len() && same == wanted.len() {
-            return true;
-        }
-        index += 1;
     }
-    false
+
+    /// The requirements.
+    pub fn requirements(&self) -> impl Iterator<Item = Need> {
+        self.needs.into_iter().flatten().copied()
+    }
+
+    /// The reason why it is unsupported in `setup`, as far as its requirements tell; `None` if it can be tried.
+    #[must_use]
+    pub fn unsupported(&self, setup: &Setup<'_>) -> Option<String> {
+        self.requirements().find_map(|need| need.unmet(setup))
+    }
+
+    /// Its id, and its former one.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        [Some(self.id), self.alias].into_iter().flatten()
+    }
 }
 
-/// Builds a table of scenarios: `id, exporters, "purpose", function;`, after the function `[alone]`, `[own_process]`,
-/// `[signals_by_host]` and `[many_streams]` or several of them, and a time limit, where they differ from most; last,
-/// after `mirrors`, what else asks for the same.
+// The options of a row, by name.
+#[allow(unused, reason = "not every system has scenarios with each of them")]
+impl Scenario {
+    /// Sets its own requirements.
+    pub(crate) const fn needs(self, needs: &'static [Need]) -> Self {
+        Self { needs: [self.needs[0], needs], ..self }
+    }
+
+    /// Sets the requirements of its table.
+    pub(crate) const fn with_common_needs(self, needs: &'static [Need]) -> Self {
+        Self { needs: [needs, self.needs[1]], ..self }
+    }
+
+    /// Sets its time limit, seconds.
+    pub(crate) const fn within(self, seconds: u64) -> Self {
+        Self { time_limit: Duration::from_secs(seconds), ..self }
+    }
+
+    /// Names its equivalent elsewhere.
+    pub(crate) const fn mirrors(self, source: &'static str) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
+    /// Names its former id.
+    pub(crate) const fn alias(self, id: &'static str) -> Self {
+        Self { alias: Some(id), ..self }
+    }
+
+    pub(crate) const fn alone(self) -> Self {
+        Self { alone: true, ..self }
+    }
+
+    pub(crate) const fn own_process(self) -> Self {
+        Self { own_process: true, ..self }
+    }
+
+    pub(crate) const fn signals_by_host(self) -> Self {
+        Self { signals_by_host: true, ..self }
+    }
+
+    pub(crate) const fn many_streams(self) -> Self {
+        Self { many_streams: true, ..self }
+    }
+}
+
+/// Builds the constant `SCENARIOS`, a table of scenarios.
+///
+/// A row is `id, exporters, purpose, function` and options in any order: `needs [...]` (see [`need!`](crate::need::need)),
+/// `within(seconds)`, `mirrors("...")`, `alias("...")`, `alone`, `own_process`, `signals_by_host`, `many_streams`. The
+/// function is a path or a closure that captures nothing. A table may begin with `all need [...];`.
 macro_rules! scenarios {
-    ($( $id:expr, $exporters:ident, $purpose:literal, $run:path $([$($mark:ident),+])? $(, within $seconds:literal s)?
-        $(, mirrors $source:literal)?; )+) => {
-        /// The scenarios of this group.
-        pub(super) const SCENARIOS: &[crate::scenario::Scenario] = &[$(
-            #[allow(unused_mut, unused_assignments)]
-            crate::scenario::Scenario {
-                id: $id,
-                purpose: $purpose,
-                exporters: crate::scenario::Exporters::$exporters,
-                time_limit: {
-                    let mut limit = crate::scenario::Scenario::TIME_LIMIT;
-                    $( limit = std::time::Duration::from_secs($seconds); )?
-                    limit
-                },
-                alone: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "alone"),
-                own_process: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "own_process"),
-                signals_by_host: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "signals_by_host"),
-                many_streams: crate::scenario::has_mark(&[$($(stringify!($mark)),+)?], "many_streams"),
-                source: {
-                    let mut source: Option<&str> = None;
-                    $( source = Some($source); )?
-                    source
-                },
-                run: $run,
-            },
+    (all need [$($common:tt)*]; $($rows:tt)+) => {
+        $crate::scenario::scenarios! { @rows [$($common)*] $($rows)+ }
+    };
+    (@rows $common:tt $( $id:expr, $exporters:ident, $purpose:expr, $run:expr
+        $(, $option:ident $([$($need:tt)*])? $(($value:expr))? )*; )+) => {
+        /// The scenarios of this table.
+        pub(super) const SCENARIOS: &[$crate::scenario::Scenario] = &[$(
+            $crate::scenario::Scenario::new($id, $crate::scenario::Exporters::$exporters, $purpose, $run)
+                .with_common_needs($crate::scenario::need_list! $common)
+                $( .$option($($crate::scenario::need_list! [$($need)*])? $($value)?) )*,
         )+];
+    };
+    ($($rows:tt)+) => {
+        $crate::scenario::scenarios! { @rows [] $($rows)+ }
     };
 }
 pub(crate) use scenarios;
 
-#[cfg(test)]
-mod tests {
-    use super::has_mark;
-
-    #[test]
-    fn marks_are_compared_whole() {
-        assert!(has_mark(&["alone"], "alone") && has_mark(&["own_process", "alone"], "alone"));
-        assert!(!has_mark(&[], "alone") && !has_mark(&["al", "alonely"], "alone"));
-    }
+/// Requirements, separated by commas, as a constant.
+macro_rules! need_list {
+    ($( $($need:ident)+ ),* $(,)?) => {
+        const { &[$($crate::need::need!($($need)+)),*] as &[$crate::need::Need] }
+    };
 }
+pub(crate) use need_list;

@@ -1,4 +1,4 @@
-//! What processes of the suite ask another process of the same program for.
+//! Requests to another process of the same program.
 //!
 //! A scenario that needs a second process starts its own program again, with the hidden subcommand [`SUBCOMMAND`] and one
 //! argument. The program hands that argument to [`Suite::serve`], first thing in `main`.
@@ -18,12 +18,12 @@ use crate::raw_cuda;
 use crate::suite::Suite;
 use crate::{peer, process};
 
-/// The subcommand that such a process is started with.
+/// The hidden subcommand of such a process.
 pub const SUBCOMMAND: &str = "suite-process";
-/// How long looking at the machine may take.
+/// The time limit of a discovery.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the process does.
+/// The task of the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// The other process of a scenario.
@@ -35,7 +35,7 @@ pub(crate) enum Request {
         device: usize,
         signals_by_host: bool,
     },
-    /// Looks at a backend and its devices, without exporters.
+    /// Discovers a backend and its devices, without exporters.
     Discover { backend: String, device: usize },
     /// Calls CUDA's driver, which is this file, without the library.
     #[cfg(unix)]
@@ -43,24 +43,24 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// What a program is started with.
+    /// The arguments of the process.
     pub(crate) fn arguments(&self) -> Verdict<[String; 2]> {
-        let text = serde_json::to_string(self).map_err(|error| Stop::Failed(error.to_string()))?;
+        let text = serde_json::to_string(self)?;
         Ok([SUBCOMMAND.into(), text])
     }
 }
 
-/// Looks at a backend from a process with these variables in its environment.
+/// Discovers a backend in a process with these environment variables.
 pub(crate) fn discover(backend: &str, device: usize, environment: &[(&str, &str)]) -> Verdict<Discovery> {
     let arguments = Request::Discover { backend: backend.into(), device }.arguments()?;
     process::ask(&format!("looking at backend {backend}"), &arguments, environment, DISCOVERY_LIMIT)
 }
 
 impl Suite {
-    /// Does what another process of the suite asks for, in this process, which ends when that one ends.
+    /// Handles a request of another process of the suite. This process ends with that one.
     ///
     /// # Errors
-    /// If the request is not one of this version of the suite, or what was asked for fails.
+    /// If the request is of another version of the suite, or fails.
     pub fn serve(&self, request: &str) -> Verdict {
         process::die_with_parent()?;
         let request =

@@ -79,15 +79,15 @@ impl Suite {
         }
     }
 
-    /// The scenario with this id.
+    /// The scenario with this id or former id.
     ///
     /// # Errors
     /// If there is none.
     pub fn scenario(&self, id: &str) -> Verdict<&Scenario> {
         self.scenarios
             .iter()
-            .find(|scenario| scenario.id == id)
-            .ok_or_else(|| Stop::Failed(format!("there is no scenario `{id}`")))
+            .find(|scenario| scenario.names().any(|name| name == id))
+            .ok_or_else(|| Stop::Failed(format!("unknown scenario `{id}`")))
     }
 
     /// The role of this name.
@@ -96,7 +96,7 @@ impl Suite {
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, role)| *role)
-            .ok_or_else(|| Stop::Failed(format!("there is no role `{name}`")))
+            .ok_or_else(|| Stop::Failed(format!("unknown role `{name}`")))
     }
 }
 

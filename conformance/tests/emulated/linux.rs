@@ -30,7 +30,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         ("emulated_doctor_says_so", doctor),
         ("emulated_kernel_failures", failures::of_the_kernel),
         ("emulated_runtime_in_a_folder", runtime_in_a_folder),
-        ("emulated_simulator_stays_a_stand_in", simulator),
+        ("emulated_simulator_stays_simulated", simulator),
     ];
     let with_runtime = tests.map(|(name, test)| Trial::ignorable_test(name, move || with_runtime(test)));
     let mut all = vec![Trial::test("emulated_what_is_missing_is_said", missing)];
@@ -129,7 +129,7 @@ fn reports() -> Result<(), Failed> {
     let emulated = report.emulated.as_ref().ok_or("the report does not say it")?;
     check(emulated.runtime.as_ref().is_some_and(|version| version.starts_with("5.")), format!("{emulated:?}"))?;
     check(emulated.release.as_ref().is_some_and(|release| release.starts_with("5.")), format!("{emulated:?}"))?;
-    check(!emulated.kernel_driver.is_empty() && !report.backend.stand_in, format!("{report:?}"))?;
+    check(!emulated.kernel_driver.is_empty() && !report.backend.simulated, format!("{report:?}"))?;
     check(report.backend.name == "hip" && report.results.len() == 1, format!("{report:?}"))?;
     for file in [&junit, &html] {
         let text = fs::read_to_string(file)?;
@@ -186,10 +186,10 @@ fn simulator() -> Result<(), Failed> {
     command.env("GPU_INTEROP_HIP_LIBRARY", build("gpu-interop-sim-hip")?);
     let output = command.output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    check(output.status.success() && text.starts_with("STAND-IN DRIVER: "), format!("{output:?}"))?;
+    check(output.status.success() && text.starts_with("SIMULATED: "), format!("{output:?}"))?;
     check(!text.contains("EMULATED"), text)?;
     let report: Report = serde_json::from_str(&fs::read_to_string(&json)?)?;
-    check(report.emulated.is_none() && report.backend.stand_in, format!("{report:?}"))
+    check(report.emulated.is_none() && report.backend.simulated, format!("{report:?}"))
 }
 
 /// What is missing is an error that says how to get it, and nothing runs.

@@ -1,4 +1,4 @@
-//! The campaign: processes that meet faults, started again where one ends before its time.
+//! The campaign: processes in which faults are injected, restarted where one ends early.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -15,20 +15,20 @@ use crate::driver::Driver;
 use crate::report::{Defect, Finding, Report};
 use gpu_interop_test_support::this_program;
 
-/// The argument of a process that meets faults; the task comes after it.
+/// The argument of a process in which faults are injected; the task follows.
 pub(crate) const CHILD: &str = "meet-faults";
 
-/// What one exercise may take, twice over: the process itself says so first, if it still can.
+/// Multiple of an exercise's limit. The process itself reports an exceeded limit first, if it can.
 const PATIENCE: u32 = 3;
 
-/// A task, and what else its process is told.
+/// A task, and the settings of its process.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) task: Task,
     pub(crate) variables: Vec<(&'static str, String)>,
 }
 
-/// Runs all of them, as many at a time as there are processors.
+/// Runs all jobs, one per processor at a time.
 pub(crate) fn run(jobs: Vec<Job>) -> Result<Report, Failed> {
     let workers = thread::available_parallelism().map_or(2, usize::from);
     let (jobs, report) = (Mutex::new(VecDeque::from(jobs)), Mutex::new(Report::default()));
@@ -47,7 +47,7 @@ pub(crate) fn run(jobs: Vec<Job>) -> Result<Report, Failed> {
     Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Runs one process: what it found, and the fault that is next, if there is one.
+/// Runs one process: its findings, and the next fault, if there is one.
 fn meet(job: &Job) -> Result<(Report, Option<usize>), Failed> {
     let driver = Driver::named(&job.task.driver);
     let mut process = Running::start(job)?;
@@ -74,16 +74,16 @@ fn meet(job: &Job) -> Result<(Report, Option<usize>), Failed> {
     drop(process);
     let (defect, text) = end;
     let Some((index, fault)) = open else {
-        // A process that could not go on after what it has told.
-        let told = report.findings.last().is_some_and(|finding| finding.defect == Defect::Hang);
-        return if told { Ok((report, Some(next))) } else { Err(format!("{}: {text}", job.task.function).into()) };
+        // The process could not continue after its last finding.
+        let reported = report.findings.last().is_some_and(|finding| finding.defect == Defect::Hang);
+        return if reported { Ok((report, Some(next))) } else { Err(format!("{}: {text}", job.task.function).into()) };
     };
     report.faults += 1;
     report.findings.push(Finding { driver: driver.name, fault, defect, text });
     Ok((report, Some(index + 1)))
 }
 
-/// Waits for so long, in steps: a machine that stands still for a while, and its clock does not, takes one step only.
+/// Waits up to `limit`, in steps: a machine that is suspended while its clock runs loses one step.
 pub(crate) fn receive<T>(from: &mpsc::Receiver<T>, limit: Duration) -> Result<T, RecvTimeoutError> {
     const STEPS: u32 = 20;
     let mut received = from.recv_timeout(limit / STEPS);
@@ -96,7 +96,7 @@ pub(crate) fn receive<T>(from: &mpsc::Receiver<T>, limit: Duration) -> Result<T,
     received
 }
 
-/// A process, which is ended when this is dropped.
+/// A process, killed on drop.
 struct Running {
     child: Child,
     lines: mpsc::Receiver<Result<Line, Failed>>,
@@ -110,7 +110,7 @@ impl Running {
         command.arg(CHILD).arg(serde_json::to_string(&job.task)?);
         command.env(driver.vendor.variable(), &job.task.library).envs(driver.environment.iter().copied());
         command.envs(job.variables.iter().map(|(name, value)| (name, value)));
-        // Panics are told by their message.
+        // A panic is reported by its message.
         command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let (output, mut errors) = (child.stdout.take().ok_or("a pipe")?, child.stderr.take().ok_or("a pipe")?);
@@ -133,7 +133,7 @@ impl Running {
         Ok(Self { child, lines, complaints: Some(complaints) })
     }
 
-    /// How it ended, and what it said last.
+    /// Its exit status and its error output.
     fn end(&mut self) -> String {
         let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         let complaints = self.complaints.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
@@ -153,5 +153,5 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long one exercise may take. It takes some milliseconds; this machine may be busy.
+/// The limit of one exercise. It takes some milliseconds; the machine may be busy.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);

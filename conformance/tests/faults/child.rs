@@ -1,5 +1,5 @@
-//! The process that meets the faults: one function's, one after the other. A line of JSON before and after each says
-//! where it is, should it not come to its end.
+//! The process in which the faults of one function are injected, one after the other. A line of JSON before and after each
+//! identifies the fault if the process dies.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,17 +9,17 @@ use gpu_interop::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::campaign;
-use crate::control::{Control, Live};
+use crate::checks::{Case, check};
 use crate::driver::Driver;
 use crate::exercise::{self, Record, Returned};
 use crate::fault::{self, Answer, Fault, Uses};
-use crate::holdings::Holdings;
-use crate::judge::{Case, judge};
-use crate::notice::{self, Notice};
+use crate::log_events::{self, LogEvent};
 use crate::report::Defect;
 use crate::sabotage::Sabotage;
+use crate::simulator::{Live, Simulator};
+use crate::snapshot::ResourceSnapshot;
 
-/// What a process is to do.
+/// The task of a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// A driver's name.
@@ -30,23 +30,23 @@ pub(crate) struct Task {
     pub(crate) from: usize,
     /// The most faults for one process.
     pub(crate) most: usize,
-    /// How much of the plan is carried out, if not the whole.
+    /// The end of the plan, if not all of it is carried out.
     pub(crate) until: Option<usize>,
-    /// Whether no use is left out.
+    /// Whether every use fails.
     pub(crate) every_use: bool,
     pub(crate) sabotage: Option<Sabotage>,
-    /// What one exercise may take.
+    /// The limit of one exercise.
     pub(crate) limit: Duration,
 }
 
-/// What it says.
+/// A line of its output.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Line {
     /// A fault is about to be injected.
     Begin { index: usize, fault: String },
-    /// It was.
+    /// It was injected.
     End { defects: Vec<(Defect, String)> },
-    /// Nothing is left, or these faults of the plan are for another process.
+    /// The plan is done, or the rest is for another process.
     Done { left: bool },
 }
 
@@ -56,17 +56,17 @@ impl Line {
     }
 }
 
-/// After how many faults there is an exercise without one.
+/// Faults between two exercises without a fault.
 const AGAIN: usize = 10;
 
 /// The process.
 pub(crate) fn main(task: &Task) {
     let driver = Driver::named(&task.driver);
-    let control = Control::open(driver.vendor, &task.library);
-    notice::listen();
-    let subject = Subject { driver, control, limit: task.limit, sabotage: task.sabotage };
+    let simulator = Simulator::open(driver.vendor, &task.library);
+    log_events::capture();
+    let subject = Subject { driver, simulator, limit: task.limit, sabotage: task.sabotage };
     let (clean, calls) = subject.warm_up(&task.function);
-    let mut plan = fault::plan(driver, &task.function, calls, control.gives(&task.function), task.every_use);
+    let mut plan = fault::plan(driver, &task.function, calls, simulator.gives(&task.function), task.every_use);
     plan.truncate(task.until.unwrap_or(usize::MAX));
     if task.sabotage == Some(Sabotage::Miss) {
         plan.iter_mut().for_each(|fault| fault.uses = Uses::Nth(u64::MAX));
@@ -75,7 +75,7 @@ pub(crate) fn main(task: &Task) {
     for (index, fault) in plan.iter().enumerate().take(end).skip(task.from) {
         Line::Begin { index, fault: fault.to_string() }.say();
         let mut defects = subject.meet(fault, &clean);
-        // Each exercise shows that what another fault hit works again; this one, that all does.
+        // Each exercise shows that the function of the last fault works again; this one, that everything does.
         if index % AGAIN == AGAIN - 1 || index + 1 == end {
             defects.extend(subject.again(&clean));
         }
@@ -84,53 +84,53 @@ pub(crate) fn main(task: &Task) {
     Line::Done { left: end < plan.len() }.say();
 }
 
-/// What is tried.
+/// The backend under test.
 struct Subject {
     driver: &'static Driver,
-    control: Control,
+    simulator: Simulator,
     limit: Duration,
-    /// Of what a fault does.
+    /// A planted defect.
     sabotage: Option<Sabotage>,
 }
 
 impl Subject {
-    /// The exercise without faults: what it shows, and how often it calls a function. Fails unless it works.
+    /// The exercise without faults: its observations, and its calls of a function. Fails unless it works.
     fn warm_up(&self, function: &str) -> (Record, u64) {
         let once = || {
-            self.control.heal();
+            self.simulator.heal();
             let record = self.exercise(None).expect("the exercise ends");
-            let calls = self.control.calls(function);
-            let notices = notice::take();
-            assert!(is_clean(&record, &notices), "without a fault: {record:#?} {notices:#?}");
+            let calls = self.simulator.calls(function);
+            let logged = log_events::take();
+            assert!(is_clean(&record, &logged), "without a fault: {record:#?} {logged:#?}");
             (record, calls)
         };
         let first = once();
-        assert_eq!(self.control.live(), Live::default(), "alive without a fault");
-        let before = Holdings::now(&self.control);
-        // How often streams are asked whether they are done depends on the time that they take.
+        assert_eq!(self.simulator.live(), Live::default(), "alive without a fault");
+        let before = ResourceSnapshot::now(&self.simulator);
+        // The number of queries of streams depends on timing.
         let (record, calls) = (0..2).map(|_| once()).fold(first, |least, (_, calls)| (least.0, least.1.min(calls)));
-        let after = Holdings::settled(&self.control, |now| *now == before);
+        let after = ResourceSnapshot::settled(&self.simulator, |now| *now == before);
         assert_eq!(after, before, "without a fault");
         (record, calls)
     }
 
     /// Injects a fault into an exercise: the defects.
     fn meet(&self, fault: &Fault, clean: &Record) -> Vec<(Defect, String)> {
-        let (control, sabotage) = (&self.control, self.sabotage);
-        let before = Holdings::now(control);
-        control.fail(&sabotage.and_then(|sabotage| sabotage.rule(fault)).unwrap_or_else(|| fault.to_string()), 1);
+        let (simulator, sabotage) = (&self.simulator, self.sabotage);
+        let before = ResourceSnapshot::now(simulator);
+        simulator.fail(&sabotage.and_then(|sabotage| sabotage.rule(fault)).unwrap_or_else(|| fault.to_string()), 1);
         let mut record = match self.exercise(sabotage) {
             Ok(record) => record,
             Err(defect) => return vec![defect],
         };
-        let calls = control.calls(&fault.function);
+        let calls = simulator.calls(&fault.function);
         match sabotage {
-            Some(Sabotage::KeepFailing) => control.fail(&format!("{}:*:1", fault.function), 1),
-            _ => control.heal(),
+            Some(Sabotage::KeepFailing) => simulator.fail(&format!("{}:*:1", fault.function), 1),
+            _ => simulator.heal(),
         }
-        let mut notices = notice::take();
+        let mut logged = log_events::take();
         if let Some(sabotage) = sabotage {
-            sabotage.alter(&mut record, &mut notices);
+            sabotage.alter(&mut record, &mut logged);
         }
         let mut defects = self.import_again(std::mem::take(&mut record.returned));
         let mut case = Case {
@@ -138,22 +138,22 @@ impl Subject {
             fault,
             calls,
             name: match fault.answer {
-                Answer::Code(code) => control.name_of(code),
+                Answer::Code(code) => simulator.name_of(code),
                 Answer::Null => None,
             },
             clean,
             record: &record,
-            notices: &notices,
+            logged: &logged,
             before,
             after: before,
         };
-        // Threads may still be letting go.
-        case.after = Holdings::settled(control, |now| case.check_kept(now).is_ok());
-        defects.extend(judge(&case));
+        // Threads may still be releasing objects.
+        case.after = ResourceSnapshot::settled(simulator, |now| case.check_kept(now).is_ok());
+        defects.extend(check(&case));
         defects
     }
 
-    /// Imports what came back from imports that failed.
+    /// Imports the requests returned by failed imports.
     fn import_again(&self, returned: Vec<Returned>) -> Vec<(Defect, String)> {
         if returned.is_empty() {
             return Vec::new();
@@ -171,32 +171,32 @@ impl Subject {
 
     /// The exercise once more, without faults.
     fn again(&self, clean: &Record) -> Option<(Defect, String)> {
-        let before = Holdings::now(&self.control);
+        let before = ResourceSnapshot::now(&self.simulator);
         let record = match self.exercise(None) {
             Ok(record) => record,
             Err((_, text)) => return Some((Defect::NotAgain, text)),
         };
-        let notices = notice::take();
-        if !is_clean(&record, &notices) || record.facts != clean.facts {
-            return Some((Defect::NotAgain, format!("{record:?} {notices:?}")));
+        let logged = log_events::take();
+        if !is_clean(&record, &logged) || record.facts != clean.facts {
+            return Some((Defect::NotAgain, format!("{record:?} {logged:?}")));
         }
-        let after = Holdings::settled(&self.control, |now| *now == before);
+        let after = ResourceSnapshot::settled(&self.simulator, |now| *now == before);
         (after != before)
             .then(|| (Defect::NotAgain, format!("it leaves something: {after:?}, and there was {before:?}")))
     }
 
     /// The exercise, on a thread of its own: its current context and device go with it.
     fn exercise(&self, sabotage: Option<Sabotage>) -> Result<Record, (Defect, String)> {
-        let (driver, control) = (self.driver, self.control);
+        let (driver, simulator) = (self.driver, self.simulator);
         let (done, ended) = mpsc::channel();
         let thread = std::thread::Builder::new().name("exercise".into()).spawn(move || {
-            let record = exercise::run(driver, &control, sabotage);
+            let record = exercise::run(driver, &simulator, sabotage);
             let _ = done.send(());
             record
         });
         let thread = thread.expect("a thread");
         if campaign::receive(&ended, self.limit) == Err(RecvTimeoutError::Timeout) {
-            // The thread cannot be ended, and holds what it holds: the rest is for another process.
+            // The thread cannot be ended: the rest of the plan is for another process.
             Line::End { defects: vec![(Defect::Hang, format!("no end after {:?}", self.limit))] }.say();
             std::process::exit(0);
         }
@@ -209,6 +209,6 @@ impl Subject {
 }
 
 /// Whether nothing failed.
-fn is_clean(record: &Record, notices: &[Notice]) -> bool {
-    record.errors.is_empty() && record.wrong.is_empty() && !record.moved && notices.is_empty()
+fn is_clean(record: &Record, logged: &[LogEvent]) -> bool {
+    record.errors.is_empty() && record.wrong.is_empty() && !record.moved && logged.is_empty()
 }

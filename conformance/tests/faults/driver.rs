@@ -1,4 +1,4 @@
-//! What is tried: a backend, on the library that plays its driver.
+//! The backends under test, each on its simulator.
 
 use gpu_interop::cuda::CudaBackend;
 use gpu_interop::hip::HipBackend;
@@ -20,25 +20,25 @@ pub(crate) struct Driver {
     pub(crate) vendor: Vendor,
     /// The device that is opened.
     pub(crate) ordinal: usize,
-    /// What the library is told.
+    /// The simulator's settings.
     pub(crate) environment: &'static [(&'static str, &'static str)],
-    /// Functions that the library is without.
+    /// Functions hidden from the library.
     pub(crate) without: &'static [&'static str],
-    /// Functions that are not called here, and are elsewhere, with the reason.
+    /// Functions that only another driver of the list calls, with the reason.
     pub(crate) spared: &'static [(&'static str, &'static str)],
-    /// Whether every code is tried, and not only some.
+    /// Whether every code is injected, or a few.
     pub(crate) whole: bool,
 }
 
 const PINNED: &str = "asked where hipExtMallocWithFlags is missing or fails";
 
-/// All that is tried.
+/// Every backend under test.
 pub(crate) const DRIVERS: [Driver; 3] = [
     Driver {
         name: "cuda",
         vendor: Vendor::Cuda,
         ordinal: 0,
-        // Each call makes the device's context current, and this one again.
+        // Each call makes the device's context current and restores this one.
         environment: &[("SIM_CONTEXT", "foreign")],
         without: &[],
         spared: &[],
@@ -47,8 +47,8 @@ pub(crate) const DRIVERS: [Driver; 3] = [
     Driver {
         name: "hip",
         vendor: Vendor::Hip,
-        // Another device than the thread's, so that each call changes that and changes it back. They look alike: where 0 is
-        // answered in place of a device's number, that is a device.
+        // Not the thread's device, so that each call changes the current device and restores it. Both look alike: a null
+        // result in place of a device's number is a device.
         ordinal: 1,
         environment: &[("SIM_DEVICES", "2"), ("SIM_ALIKE", "1")],
         without: &[],
@@ -67,7 +67,7 @@ pub(crate) const DRIVERS: [Driver; 3] = [
         ordinal: 0,
         // HIP 5.2 has neither attribute, and the exercise has exportable memory and timelines.
         environment: &[("SIM_HIP_LAYOUT", "5"), ("SIM_ATTRIBUTES", "89:1,10013:1")],
-        // What came with HIP 6, and the memory in whose place there is pinned memory.
+        // Younger than HIP 5; and signal memory, which pinned memory replaces.
         without: &["hipGetDevicePropertiesR0600", "hipExtMallocWithFlags"],
         spared: &[
             ("hipGetDevicePropertiesR0600", "not there"),
@@ -85,7 +85,7 @@ impl Driver {
         DRIVERS.iter().find(|driver| driver.name == name).expect("a driver's name")
     }
 
-    /// Whether its devices have a feature when nothing fails.
+    /// Whether its devices have a feature without faults.
     pub(crate) fn has(&self, feature: Feature) -> bool {
         let images = [Feature::MappedMipmappedArray, Feature::Surfaces, Feature::Textures];
         self.vendor == Vendor::Cuda || !images.contains(&feature)
@@ -109,7 +109,7 @@ impl Vendor {
         }
     }
 
-    /// What the names of the driver's functions begin with.
+    /// The prefix of the driver's functions.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Cuda => "cu",
@@ -138,7 +138,7 @@ impl Vendor {
         })
     }
 
-    /// The module of kernels for a device; `None` if the device does not say what it is.
+    /// The module of kernels for a device; `None` if its architecture is unknown.
     pub(crate) fn kernels(self, device: &Device) -> Option<ModuleImage<'static>> {
         match self {
             Self::Cuda => Some(ModuleImage::Ptx(gpu_interop_kernels::ptx())),

@@ -1,12 +1,12 @@
-//! A fault, and which of them are tried with a function.
+//! Faults, and the plan of faults for a function.
 
 use std::fmt;
 use std::ops::Range;
 
-use crate::code;
+use crate::codes;
 use crate::driver::{Driver, Vendor};
 
-/// Which calls of a function answer otherwise.
+/// The calls of a function that a fault affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Uses {
     /// This one, counted from 1.
@@ -17,7 +17,7 @@ pub(crate) enum Uses {
     Every,
 }
 
-/// What they answer.
+/// Their answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// A status code.
@@ -29,13 +29,13 @@ pub(crate) enum Answer {
 /// A fault, displayed as a rule of `SIM_FAIL`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// `*` is every function: the device is lost.
+    /// `*` stands for every function: the device is lost.
     pub(crate) function: String,
     pub(crate) uses: Uses,
     pub(crate) answer: Answer,
 }
 
-/// In place of a function's name: all of them.
+/// Stands for every function.
 pub(crate) const EVERY_FUNCTION: &str = "*";
 
 impl fmt::Display for Fault {
@@ -54,7 +54,7 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// Whether the function was called often enough for the fault to have been met.
+    /// Whether the function was called often enough for the fault to occur.
     pub(crate) fn is_met_by(&self, calls: u64) -> bool {
         match self.uses {
             Uses::Nth(nth) | Uses::From(nth) => calls >= nth,
@@ -63,11 +63,11 @@ impl Fault {
     }
 }
 
-/// How many of the uses between the first and the last are tried.
+/// Uses between the first and the last that get a fault.
 const USES: usize = 10;
 /// With a null result.
 const NULL_USES: usize = 4;
-/// At how many calls the device is lost.
+/// Calls at which the device is lost.
 const LOSSES: usize = 80;
 const FEW_LOSSES: usize = 20;
 
@@ -78,29 +78,29 @@ pub(crate) fn plan(driver: &Driver, function: &str, calls: u64, gives: bool, eve
     let some = |uses: Range<u64>, most: usize| thin(uses, if every_use { usize::MAX } else { most });
     if function == EVERY_FUNCTION {
         let most = if driver.whole { LOSSES } else { FEW_LOSSES };
-        // Which streams are kept and which made anew depends on what was leaked before: some calls more or less at the end.
+        // Earlier leaks decide which streams are reused, so that the number of calls varies at the end.
         let end = calls - calls / 50;
-        return some(1..end + 1, most).map(|nth| fault(Uses::From(nth), Answer::Code(code::LOST))).collect();
+        return some(1..end + 1, most).map(|nth| fault(Uses::From(nth), Answer::Code(codes::LOST))).collect();
     }
     let tried = |codes: &'static [u32]| {
-        let is_failure = |code: &&u32| !(code::is_query(function) && **code == code::NOT_READY);
+        let is_failure = |code: &&u32| !(codes::is_query(function) && **code == codes::NOT_READY);
         codes.iter().filter(is_failure).copied()
     };
     let all = match (driver.whole, driver.vendor) {
-        (false, _) => code::FEW,
-        (true, Vendor::Cuda) => code::CUDA,
-        (true, Vendor::Hip) => code::HIP,
+        (false, _) => codes::FEW,
+        (true, Vendor::Cuda) => codes::CUDA,
+        (true, Vendor::Hip) => codes::HIP,
     };
     let mut faults: Vec<_> = tried(all).map(|code| fault(Uses::Nth(1), Answer::Code(code))).collect();
     if calls > 1 {
-        let codes = if every_use { all } else { code::FEW };
+        let codes = if every_use { all } else { codes::FEW };
         faults.extend(tried(codes).map(|code| fault(Uses::Nth(calls), Answer::Code(code))));
     }
-    // Each in between with one.
+    // Each use in between gets one code.
     let between = some(2..calls, if driver.whole { USES } else { NULL_USES });
     faults.extend(between.zip(tried(all).cycle()).map(|(nth, code)| fault(Uses::Nth(nth), Answer::Code(code))));
-    faults.extend(tried(code::FEWEST).map(|code| fault(Uses::Every, Answer::Code(code))));
-    if gives || code::gives_descriptor(function) {
+    faults.extend(tried(codes::FEWEST).map(|code| fault(Uses::Every, Answer::Code(code))));
+    if gives || codes::gives_descriptor(function) {
         faults.push(fault(Uses::Every, Answer::Null));
         let mut uses: Vec<_> = [1, calls].into_iter().chain(some(2..calls, NULL_USES)).collect();
         uses.dedup();

@@ -1,29 +1,28 @@
-//! The fault campaign: every function of a driver that a backend calls, failing in every way that it can, while the
-//! whole public API is used. What is looked for is what the library must never do: crash, hang, leak, lose a handle, or
-//! fail without saying what failed.
+//! The fault campaign: every driver function that a backend calls fails in every possible way, while the whole public API is
+//! used. The library must never crash, hang, leak, lose a handle, or fail without naming the failed call.
 //!
-//! The drivers are the libraries that play them on the CPU. This program is two things: the tests, and, with arguments
-//! of its own, the processes that meet the faults, so that a crash is one fault's result.
+//! The drivers are simulators. This program is the tests and, with arguments of its own, the processes in which faults are
+//! injected, so that a crash is the result of one fault.
 #![allow(clippy::expect_used, clippy::panic, reason = "these are tests, also outside of the test functions")]
 
 mod campaign;
+mod checks;
 mod child;
-mod code;
-mod control;
+mod codes;
 mod driver;
+mod exceptions;
 mod exercise;
 mod fault;
-mod holdings;
-mod judge;
-mod kept;
-mod listed;
-mod majors;
-mod missing;
+mod library_search;
+mod log_events;
+mod missing_symbols;
 mod not_a_driver;
-mod notice;
+mod outcome;
+mod remaining_objects;
 mod report;
 mod sabotage;
-mod show;
+mod simulator;
+mod snapshot;
 mod symbol;
 mod tests;
 
@@ -35,10 +34,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [campaign::CHILD, task] => child::main(&serde_json::from_str(task).expect("a task")),
-        [show::SHOW, driver, library] => show::main(driver, library.as_ref()),
-        [show::LOAD, driver] => show::load(driver),
-        [majors::FIND] => majors::main(None),
-        [majors::FIND, before] => majors::main(Some(before.as_ref())),
+        [outcome::SHOW, driver, library] => outcome::main(driver, library.as_ref()),
+        [outcome::LOAD, driver] => outcome::load(driver),
+        [library_search::FIND] => library_search::main(None),
+        [library_search::FIND, before] => library_search::main(Some(before.as_ref())),
         _ => return libtest_mimic::run(&Arguments::from_args(), tests::all()).exit_code(),
     }
     ExitCode::SUCCESS

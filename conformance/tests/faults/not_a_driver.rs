@@ -1,5 +1,5 @@
-//! Files that are no driver, named as one. The backends' own tests (`stand_in`) have a file that is not there, a text,
-//! a library without the functions, and drivers that are too old or not whole; these are the rest.
+//! Files that are no driver, named as one. The backends' own tests (`simulated`) have a missing file, a text, a library
+//! without the functions, and old and incomplete drivers.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use gpu_interop::ErrorKind;
 use libtest_mimic::Failed;
 
 use crate::driver::DRIVERS;
-use crate::show;
+use crate::outcome;
 use gpu_interop_test_support::build;
 
-/// What a file is, how it is made of a library, and the linker's words for it.
+/// A kind of file, how it is made of a library, and the linker's message.
 type File = (&'static str, fn(&Path, &[u8]) -> std::io::Result<()>, &'static str);
 
 const FILES: &[File] = &[
@@ -23,7 +23,7 @@ const FILES: &[File] = &[
     ("a folder", |path, _| std::fs::create_dir(path), "Is a directory"),
     // The class in an ELF file's header: 32 bits.
     ("of 32 bits", |path, library| changed(path, library, 4, &[1]), "wrong ELF class: ELFCLASS32"),
-    // The order of bytes there: the other one.
+    // The byte order there: big-endian.
     ("big-endian", |path, library| changed(path, library, 5, &[2]), "not little-endian"),
     // The machine there: one that this test is never built for, VAX.
     (
@@ -42,20 +42,20 @@ fn changed(path: &Path, library: &[u8], at: usize, bytes: &[u8]) -> std::io::Res
     std::fs::write(path, library)
 }
 
-/// Each is a typed error that names the file and the reason, also beside a control that loads.
+/// Each is a typed error that names the file and the reason, also beside a simulator that loads.
 pub(crate) fn files() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     for driver in DRIVERS.iter().filter(|driver| driver.without.is_empty()) {
         let library = build(driver.vendor.package())?;
         let bytes = std::fs::read(&library)?;
-        let sound = show::loading(driver, &library)?;
+        let sound = outcome::loading(driver, &library)?;
         if let Some(error) = sound {
             return Err(format!("the library itself: {error:?}").into());
         }
         for (what, make, words) in FILES {
             let path = folder.path().join(format!("{}, {what}", driver.name));
             make(&path, &bytes)?;
-            let error = show::loading(driver, &path)?.ok_or_else(|| format!("{what}: it was loaded"))?;
+            let error = outcome::loading(driver, &path)?.ok_or_else(|| format!("{what}: it was loaded"))?;
             let named = error.text.contains(&format!("tried: {}: ", path.display())) && error.text.contains(words);
             if error.kind != ErrorKind::DriverNotFound || error.operation != "dlopen" || !named {
                 return Err(format!("{what}: {error:?}").into());

@@ -1,27 +1,27 @@
-//! What the campaign has found.
+//! Findings of the campaign.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A way in which the library fails to stand a fault.
+/// A defect of the library under a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Defect {
     /// The process ended, or a thread panicked.
     Crash,
-    /// Something waits without end.
+    /// A wait without end.
     Hang,
-    /// A descriptor, a mapping or an object of the driver is left.
+    /// A descriptor, a mapping or an object of the driver is leaked.
     Leak,
-    /// An error that does not say which function failed, with which code, and what that means.
+    /// An error without the failed function, its code, or the right kind.
     Untyped,
-    /// A failure of which nothing is said.
+    /// A failure that is not reported.
     Hidden,
-    /// A promise that does not hold: data that differ, or a handle that does not come back.
+    /// A violated guarantee: wrong data, or a handle that is not returned.
     Broken,
-    /// Afterwards it does not work without faults.
+    /// The library fails afterwards, without faults.
     NotAgain,
-    /// The fault was never met, so that nothing was tried.
+    /// The function of the fault was never called.
     NotMet,
 }
 
@@ -38,7 +38,7 @@ impl Defect {
     ];
 }
 
-/// A defect, and what it was found with.
+/// A defect, and the fault that shows it.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) driver: &'static str,
@@ -47,7 +47,7 @@ pub(crate) struct Finding {
     pub(crate) text: String,
 }
 
-/// All that was found.
+/// All findings.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// How many faults were injected.
@@ -62,7 +62,7 @@ impl Report {
         self.findings.extend(other.findings);
     }
 
-    /// How many of a sort there are.
+    /// Findings of one sort.
     pub(crate) fn count(&self, defect: Defect) -> usize {
         self.findings.iter().filter(|finding| finding.defect == defect).count()
     }

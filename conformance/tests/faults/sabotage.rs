@@ -1,4 +1,4 @@
-//! The library, or the campaign, broken on purpose: each of these must be found.
+//! Negative controls: the library or the campaign broken on purpose. Each must be found.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::exercise::{Bench, Record, Section};
 use crate::fault::Fault;
-use crate::notice::Notice;
+use crate::log_events::LogEvent;
 use crate::report::Defect;
 
-/// What is broken while a fault is in force.
+/// A defect that is planted under a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Sabotage {
     /// An error is taken for success.
@@ -49,7 +49,7 @@ pub(crate) enum Sabotage {
 }
 
 impl Sabotage {
-    /// Each, and as what it must be found.
+    /// Each, with the defect that must be found.
     pub(crate) const ALL: [(Self, Defect); 16] = [
         (Self::Ignore, Defect::Hidden),
         (Self::Replace, Defect::Untyped),
@@ -69,7 +69,7 @@ impl Sabotage {
         (Self::Miss, Defect::NotMet),
     ];
 
-    /// The function whose faults are tried.
+    /// The function that fails.
     pub(crate) fn function(self) -> &'static str {
         match self {
             Self::SwapHandle | Self::SpoilHandle => "cuImportExternalMemory",
@@ -78,7 +78,7 @@ impl Sabotage {
         }
     }
 
-    /// What is injected in the place of a fault.
+    /// The rule injected in place of a fault.
     pub(crate) fn rule(self, fault: &Fault) -> Option<String> {
         match self {
             Self::DoNothing => Some(format!("{}:*:null", fault.function)),
@@ -86,7 +86,7 @@ impl Sabotage {
         }
     }
 
-    /// What is done during the exercise, as one more section of it.
+    /// A section added to the exercise.
     pub(crate) fn section(self) -> Option<Section> {
         match self {
             Self::Forget => Some(forget),
@@ -105,12 +105,12 @@ impl Sabotage {
         }
     }
 
-    /// What is done to what the exercise showed.
-    pub(crate) fn alter(self, record: &mut Record, notices: &mut Vec<Notice>) {
+    /// Alters the observations of an exercise.
+    pub(crate) fn alter(self, record: &mut Record, logged: &mut Vec<LogEvent>) {
         let altered = match self {
             Self::Ignore => {
                 record.errors.clear();
-                notices.clear();
+                logged.clear();
                 None
             }
             Self::Replace => Some(Error::invalid("something", "it failed").with_backend("cuda")),
@@ -135,7 +135,7 @@ impl Sabotage {
 }
 
 fn forget(bench: &Bench<'_>) -> Result<()> {
-    // Without a fault in its making it is there.
+    // Its creation may fail.
     if let Ok(event) = bench.device.create_event() {
         std::mem::forget(event);
     }

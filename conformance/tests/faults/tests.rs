@@ -10,28 +10,28 @@ use crate::driver::{DRIVERS, Driver};
 use crate::fault::EVERY_FUNCTION;
 use crate::report::Report;
 use crate::sabotage::Sabotage;
-use crate::{majors, missing, not_a_driver, show};
+use crate::{library_search, missing_symbols, not_a_driver, outcome};
 use gpu_interop_test_support::build;
 
 pub(crate) fn all() -> Vec<Trial> {
     vec![
         Trial::test("every_fault_is_survived_and_told", every_fault),
-        Trial::test("every_missing_symbol_is_named", missing::every_symbol),
+        Trial::test("every_missing_symbol_is_named", missing_symbols::every_symbol),
         Trial::test("files_that_are_no_driver_are_named", not_a_driver::files),
-        Trial::test("the_newest_runtime_or_the_one_in_the_process", majors::majors),
+        Trial::test("the_newest_runtime_or_the_one_in_the_process", library_search::majors),
         Trial::test("what_is_broken_on_purpose_is_found", negative_controls),
     ]
 }
 
-/// The fewest faults that a whole campaign may have.
+/// The fewest faults of a whole campaign.
 const FEWEST: usize = 500;
-/// How many faults one process meets. A lost device keeps all objects, so that fewer fit in a process.
+/// Faults per process. A lost device keeps all objects, so that fewer fit in a process.
 const SOME: usize = 400;
 const FEW: usize = 40;
 
-/// The variable that names the only function to try, as the driver's symbol, or `*` for devices that are lost.
+/// The variable that names one function to try, as the driver's symbol, or `*` for lost devices.
 const ONLY: &str = "FAULT_CAMPAIGN_FUNCTION";
-/// The variable that, if it is set, has every use of every function fail. That takes some minutes.
+/// The variable that makes every use of every function fail. That takes some minutes.
 const EVERY_USE: &str = "FAULT_CAMPAIGN_EVERY_USE";
 
 fn every_fault() -> Result<(), Failed> {
@@ -39,7 +39,7 @@ fn every_fault() -> Result<(), Failed> {
     let mut jobs = Vec::new();
     let mut copies = Vec::new();
     for driver in &DRIVERS {
-        let library = show::library(driver, &build(driver.vendor.package())?, &mut copies)?;
+        let library = outcome::library(driver, &build(driver.vendor.package())?, &mut copies)?;
         let task = |function: &str, most| Task {
             driver: driver.name.into(),
             library: library.clone(),
@@ -52,11 +52,11 @@ fn every_fault() -> Result<(), Failed> {
             limit: LIMIT,
         };
         jobs.push(Job { task: task(EVERY_FUNCTION, FEW), variables: Vec::new() });
-        for function in show::functions(driver, &library)? {
+        for function in outcome::functions(driver, &library)? {
             let job = |variables| Job { task: task(&function, SOME), variables };
             jobs.push(job(Vec::new()));
             if function.contains("ImportExternal") {
-                // Whatever a failed import does with the descriptor.
+                // With each fate of a failed import's descriptor.
                 let variable = |fate: &str| vec![("SIM_FD_ON_FAILURE", fate.to_owned())];
                 jobs.extend(["closed", "open"].map(|fate| job(variable(fate))));
             }
@@ -71,7 +71,7 @@ fn every_fault() -> Result<(), Failed> {
 }
 
 fn clean(report: &Report) -> Result<(), Failed> {
-    /// More would say the same.
+    /// More would add nothing.
     const SHOWN: usize = 4000;
     if report.findings.is_empty() {
         return Ok(());
@@ -80,7 +80,7 @@ fn clean(report: &Report) -> Result<(), Failed> {
     Err(format!("{report}\n{}", findings.join("\n")).into())
 }
 
-/// The campaign finds what is broken, as what it is, and finds nothing where nothing is.
+/// The campaign finds each sabotage as the right defect, and none without sabotage.
 fn negative_controls() -> Result<(), Failed> {
     let driver = Driver::named("cuda");
     let library = build(driver.vendor.package())?;

@@ -23,20 +23,20 @@ pub(crate) const CAUGHT: &[(Fault, &str, Outcome, &str)] = &[
     (Fault::SkipsSignals, "semaphore.device_to_exporter", Outcome::Failed, "waited in vain for 1"),
     (Fault::SkipsSignals, "semaphore.two_streams", Outcome::Failed, "the stream still has work"),
     (Fault::LeaksDescriptors, "import.success_closes_handle", Outcome::Failed, "open descriptors after an import"),
-    (Fault::LeaksDescriptors, "accounting.10000_cycles", Outcome::Failed, "open descriptors"),
+    (Fault::LeaksDescriptors, "leak.10000_cycles", Outcome::Failed, "open descriptors"),
     (Fault::LeaksDescriptors, "threads.import_map_free", Outcome::Failed, "open descriptors"),
     #[cfg(unix)]
-    (Fault::ClosesTwice, "import.fd_stress", Outcome::Failed, "somebody closed the descriptor"),
+    (Fault::ClosesTwice, "import.fd_stress", Outcome::Failed, "of another thread was closed elsewhere"),
     #[cfg(windows)]
-    (Fault::ClosesTwice, "import.win32_stress", Outcome::Failed, "somebody closed the handle"),
+    (Fault::ClosesTwice, "import.win32_stress", Outcome::Failed, "was closed elsewhere"),
     #[cfg(windows)]
-    (Fault::ClosesTwice, "import.win32_success_closes_once", Outcome::Failed, "somebody closed the handle"),
+    (Fault::ClosesTwice, "import.win32_success_closes_once", Outcome::Failed, "was closed elsewhere"),
     #[cfg(windows)]
     (Fault::ClosesRefused, "import.size_too_large", Outcome::Failed, "not an open"),
     #[cfg(windows)]
-    (Fault::ClosesRefused, "import.win32_failure_keeps_handle", Outcome::Failed, "somebody closed the handle"),
+    (Fault::ClosesRefused, "import.win32_failure_keeps_handle", Outcome::Failed, "was closed elsewhere"),
     #[cfg(windows)]
-    (Fault::ClosesRefused, "import.win32_sizes_beyond", Outcome::Failed, "somebody closed the handle"),
+    (Fault::ClosesRefused, "import.win32_sizes_beyond", Outcome::Failed, "was closed elsewhere"),
     #[cfg(windows)]
     (Fault::LeaksDescriptors, "import.win32_10000_cycles", Outcome::Failed, "open descriptors"),
     #[cfg(windows)]
@@ -156,7 +156,7 @@ pub(crate) const NEEDS_NO_WORK: &[&str] = &[
     "map.size_zero",
     "map.past_end",
     "map.overflow",
-    "accounting.events",
+    "leak.events",
     "process.handles_not_inherited",
     "semaphore.empty_batch",
     "semaphore.wrong_parameters",

@@ -121,7 +121,7 @@ fn reports() -> Result<(), Failed> {
 
 /// Alone or in a group, with its own process or another's, in each way to run them.
 fn every_case() -> Result<(), Failed> {
-    let filter = "{identity.*,memory.fill,stream.in_order,map.offsets,accounting.streams,threads.import_map_free,semaphore.peer_killed}";
+    let filter = "{identity.*,memory.fill,stream.in_order,map.offsets,leak.streams,threads.import_map_free,semaphore.peer_killed}";
     for isolation in [&["--jobs", "1"][..], &["--jobs", "3"], &["--isolate-each", "--jobs", "2"]] {
         let arguments = [&["--exporter", "native", "--filter", filter][..], isolation].concat();
         let (output, report) = run("host", &arguments)?;
@@ -130,7 +130,7 @@ fn every_case() -> Result<(), Failed> {
         for wanted in [
             "identity.stable",
             "memory.fill@native",
-            "accounting.streams",
+            "leak.streams",
             "threads.import_map_free@native",
             "semaphore.peer_killed@native",
         ] {

@@ -230,11 +230,11 @@ fn does_nothing() -> Result<(), Failed> {
     check(unlike.is_empty() && expected.is_empty(), format!("not as expected: {unlike:#?}, not there: {expected:?}"))
 }
 
-/// Drivers may call the functions of all streams one after another, as the stand-ins do: one that waits for another
+/// Drivers may call the functions of all streams one after another, as the simulators do: one that waits for another
 /// stream's work keeps that work away. The host backend's streams call theirs by themselves, so it is not caught there.
 fn waits_in_host_functions() -> Result<Completion, Failed> {
     if cfg!(windows) && std::env::var_os("GPU_INTEROP_SIM_FOLDER").is_none() {
-        return Ok(Completion::ignored_with("GPU_INTEROP_SIM_FOLDER names no folder with libraries that play drivers"));
+        return Ok(Completion::ignored_with("GPU_INTEROP_SIM_FOLDER names no folder with simulators"));
     }
     let on = |exporter| format!("timeline.dependencies.bridge@{exporter}");
     let (_, report) = run(&Fault::WaitsInHostFunctions.backend(), &["--filter", &on("native")])?;

@@ -436,7 +436,7 @@ unsafe impl BackendDevice for SabotagedDevice {
                     // One at a time: it is to be a stranger's descriptor that suffers, not another import's.
                     let _alone = lock(&self.closing_twice);
                     let loan = LentFd::new(fd)?;
-                    // SAFETY: plays the driver, which was lent the number.
+                    // SAFETY: acts as the driver, which was lent the number.
                     unsafe { rustix::io::close(loan.as_raw_fd()) };
                     // SAFETY: none. The number is another thread's when it is open again, and closing that is the fault.
                     let borrowed = unsafe { BorrowedFd::borrow_raw(loan.as_raw_fd()) };

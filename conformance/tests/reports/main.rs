@@ -4,6 +4,7 @@ mod html;
 mod manual;
 mod merge;
 mod page;
+mod readme;
 mod schema;
 
 use std::error::Error;

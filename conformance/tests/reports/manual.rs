@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use super::{Tested, conformance, printed};
 
-/// What the suite starts itself with.
-const INTERNAL: [&str; 5] = ["child", "discover", "bench-load", "peer", "raw-cuda"];
+/// The hidden subcommands.
+const INTERNAL: [&str; 4] = ["child", "discover", "bench-load", "suite-process"];
 
 /// The subcommands that the help lists.
 fn subcommands() -> Tested<Vec<String>> {

@@ -58,7 +58,7 @@ fn every_report_is_kept_as_it_was() -> Tested {
 fn emulated_runs_are_marked_everywhere() -> Tested {
     let folder = tempfile::tempdir()?;
     let mut report = full_report()?;
-    report.backend.stand_in = false;
+    report.backend.simulated = false;
     let line = "EMULATED: AMD's HIP runtime 5.2.3 on an emulated kernel driver; no AMD GPU";
     let emulated =
         Emulated { kernel_driver: "d".into(), runtime: Some("5.2.21153".into()), release: Some("5.2.3".into()) };

@@ -76,7 +76,7 @@ fn what_is_no_report_does_not_fit() -> Tested {
     for (pointer, value) in [
         ("/schema", 2.into()),
         ("/seed", (-1).into()),
-        ("/backend/stand_in", "no".into()),
+        ("/backend/simulated", "no".into()),
         ("/device/pci", 7.into()),
         ("/results/0/outcome", "fine".into()),
         ("/results/0/exporter", "directx".into()),

@@ -1,4 +1,4 @@
-//! The CUDA backend on the library that plays NVIDIA's driver.
+//! The CUDA backend on the simulator of NVIDIA's driver.
 
 use libtest_mimic::{Failed, Trial};
 
@@ -18,10 +18,9 @@ pub(crate) fn tests() -> Vec<Trial> {
 pub(crate) const NO_NATIVE_FORMS: &str = "native memory has one form";
 pub(crate) const NO_NATIVE_IMAGES: &str = "no images of this exporter";
 pub(crate) const NO_SECOND_DEVICE: &str = "needs two devices that differ";
-/// The libraries are on no machine but NVIDIA's embedded systems.
-pub(crate) const NO_NVSCI: &str = "libnvscibuf.so";
-/// OpenGL imports what Vulkan exported.
-pub(crate) const NO_GL_OF_NATIVE: &str = "OpenGL imports what Vulkan exported";
+/// The device imports NvSci objects on NVIDIA's embedded systems only.
+pub(crate) const NO_NVSCI: &str = "memory import, NvSciBuf object";
+pub(crate) const NO_GL_OF_NATIVE: &str = "OpenGL imports memory of Vulkan only";
 /// Of those that Windows has.
 pub(crate) const EVERY_KIND: &str = "the device imports every kind of handle";
 pub(crate) const NO_SURFACES: &str = "surfaces: the driver (CUDA 13.0) has no cuSurfObjectCreate";

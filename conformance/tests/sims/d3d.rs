@@ -1,11 +1,11 @@
-//! Direct3D on the library that plays it, beside the one that plays NVIDIA's driver.
+//! Direct3D on its simulator, beside the simulator of NVIDIA's driver.
 
 use gpu_interop_conformance::{ExporterName, Outcome};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::{self, EVERY_KIND, NO_GL_OF_NATIVE, NO_NATIVE_IMAGES as NO_IMAGES, NO_NVSCI, NO_SECOND_DEVICE};
 use crate::hip::{NO_EXPORT, NO_RECORDED_WORDS};
-use crate::run::{Ran, Run, check};
+use crate::run::{Ran, Run, SIM_CUDA, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -28,7 +28,7 @@ const NO_IMPORT: &str = "Direct3D 12 imports nothing that compute drivers export
 /// What HIP does not have of Direct3D 11.
 const NO_SEMAPHORES_OF_11: &str = "HIP's header has semaphores of this kind, and every runtime refuses them";
 const NO_NAMES: &str = "imports of semaphores by name: HIP ignores the names of semaphores; pass a handle";
-/// What the stand-in does not play of what HIP has on Windows.
+/// HIP functions on Windows that the simulator lacks.
 const NO_HIP_SURFACES: &str = "has no hipCreateSurfaceObject";
 const NO_HIP_TEXTURES: &str = "has no hipTexObjectCreate";
 const NO_GRAPH_SEMAPHORES: &str = "HIP records no signals and waits of semaphores";
@@ -105,10 +105,10 @@ fn says_so() -> Result<(), Failed> {
     let exporter = report.exporters.iter().find(|exporter| exporter.name == ExporterName::D3d12);
     let detail = exporter.and_then(|exporter| exporter.available.clone());
     let told = detail.map(|detail| detail.driver).unwrap_or_default();
-    check(told.contains("STAND-IN") && told.contains("gpu_interop_sim_d3d.dll"), told)
+    check(told.contains("SIMULATED") && told.contains("gpu_interop_sim_d3d.dll"), told)
 }
 
-/// Every scenario of the group is skipped: no adapter has the LUID of what plays the driver.
+/// Every scenario of the group is skipped: no adapter has the LUID of the simulated device.
 fn of_the_system() -> Result<(), Failed> {
     let report = Run::cuda().exporter("native").filter("{d3d.*,memory.fill}").run()?;
     let skipped = report.results.iter().filter(|case| case.id.starts_with("d3d.") && case.outcome == Outcome::Skipped);
@@ -136,9 +136,9 @@ fn not_direct3d() -> Result<(), Failed> {
         with(&format!(r"{system}\system32\kernel32.dll")),
         scenario,
         "another",
-        "does not say that it plays Direct3D",
+        "does not say that it simulates Direct3D",
     )?;
-    let driver = crate::library::sim_cuda()?;
+    let driver = gpu_interop_test_support::build(SIM_CUDA)?;
     fails(with(&driver.display().to_string()), scenario, "a driver", "CreateDXGIFactory2")?;
     Ok(())
 }

@@ -8,8 +8,7 @@ use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Failed, Trial};
 
 use crate::cuda::NATIVE_IMPORT;
-use crate::library;
-use crate::run::{Ran, Run, check};
+use crate::run::{Ran, Run, SIM_CUDA, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
@@ -22,7 +21,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn run(folder: &Path, expectations: &str) -> Result<Ran, Failed> {
     let file = folder.join("expectations.toml");
     fs::write(&file, expectations)?;
-    fs::copy(library::sim_cuda()?, folder.join("libcuda.so.580.159.04"))?;
+    fs::copy(gpu_interop_test_support::build(SIM_CUDA)?, folder.join("libcuda.so.580.159.04"))?;
     let link = folder.join("libcuda.so.1");
     if !link.exists() {
         symlink("libcuda.so.580.159.04", &link)?;

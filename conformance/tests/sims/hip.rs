@@ -1,4 +1,4 @@
-//! The HIP backend on the library that plays AMD's runtime: on Linux without external semaphores, on Windows with them.
+//! The HIP backend on the simulator of AMD's runtime: on Linux without external semaphores, on Windows with them.
 
 #[cfg(not(windows))]
 mod linux;
@@ -46,7 +46,7 @@ fn without_words() -> Result<(), Failed> {
     report.nothing_alive()
 }
 
-/// The oldest that is played: it ignores the range that is mapped, and its mappings cannot be freed.
+/// The oldest that is simulated: it ignores the range that is mapped, and its mappings cannot be freed.
 pub(crate) fn generation_5(run: Run) -> Result<(), Failed> {
     mapped_by_hip_5(run, "HIP 5.2")
 }

@@ -1,4 +1,4 @@
-//! The HIP backend on the library that plays AMD's runtime with NVIDIA's driver, which sim-cuda plays here: every call of
+//! The HIP backend on the shim, with `sim-cuda` in place of NVIDIA's driver: every call of
 //! the backend goes through both interfaces. On a machine with an NVIDIA GPU the same library moves data on the GPU.
 
 use libtest_mimic::{Failed, Trial};
@@ -27,7 +27,7 @@ fn on_cuda() -> Run {
 fn native() -> Result<(), Failed> {
     let report = on_cuda().whole().run()?;
     check(report.backend.driver.contains("HIP 6.4"), report.backend.driver.clone())?;
-    check(report.device.name == "stand-in GPU (sim-cuda) (HIP on CUDA)", report.device.name.clone())?;
+    check(report.device.name == "simulated GPU (sim-cuda) (HIP on CUDA)", report.device.name.clone())?;
     report.only_unsupported(&unsupported_native())?;
     data_moved(&report)?;
     bridged(&report, 16)?;

@@ -15,9 +15,8 @@ use gpu_interop_driver::exportable::abi::ObjectAttributes;
 use libloading::os::windows::Library;
 use libtest_mimic::{Failed, Trial};
 
-use crate::library;
-use crate::run::check;
-use gpu_interop_test_support::this_program;
+use crate::run::{SIM_HIP, check};
+use gpu_interop_test_support::{build, this_program};
 
 const LIBRARY: &str = "GPU_INTEROP_HIP_LIBRARY";
 /// The first argument of the process that loads the library.
@@ -28,7 +27,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn started() -> Result<(), Failed> {
-    let output = this_program()?.arg(COMMAND).env(LIBRARY, library::sim_hip()?).output()?;
+    let output = this_program()?.arg(COMMAND).env(LIBRARY, build(SIM_HIP)?).output()?;
     check(output.status.success(), format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
 }
 
@@ -82,7 +81,7 @@ fn create(handles: hip::hipMemAllocationHandleType) -> u32 {
         allocFlags: hip::hipMemAllocationProp__bindgen_ty_2 { compressionType: 0, gpuDirectRDMACapable: 0, usage: 0 },
     };
     let file = std::env::var_os(LIBRARY).expect("the library's file");
-    // SAFETY: what plays the runtime, which is loaded already.
+    // SAFETY: the simulator, which is loaded already.
     let library = unsafe { Library::new(file) }.expect("the library");
     // SAFETY: the function's type.
     let create = unsafe { library.get::<Create>(b"hipMemCreate\0") }.expect("a function");
@@ -107,7 +106,7 @@ pub(crate) fn main() -> ExitCode {
     let shared = Shared {
         memory,
         host: host.create_stream().expect("a stream"),
-        mapped: imported.map_buffer(0, SIZE).expect("map"),
+        mapped: imported.map_buffer(0..SIZE).expect("map"),
         hip: hip.create_stream().expect("a stream"),
     };
 

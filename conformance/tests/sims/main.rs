@@ -23,7 +23,8 @@ mod hip_on_cuda;
 mod hip_opaque;
 #[cfg(unix)]
 mod interrupt;
-mod library;
+#[cfg(target_os = "linux")]
+mod misbehaviour;
 #[cfg(target_os = "linux")]
 mod nvsci;
 #[cfg(target_os = "linux")]
@@ -83,6 +84,8 @@ fn main() -> ExitCode {
         expectations::tests(),
         #[cfg(unix)]
         interrupt::tests(),
+        #[cfg(target_os = "linux")]
+        misbehaviour::tests(),
     ];
     let tests = tests.into_iter().flatten().collect();
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()

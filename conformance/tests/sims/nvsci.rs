@@ -1,8 +1,9 @@
-//! NvSciBuf and NvSciSync on the libraries that play them and NVIDIA's driver.
+//! NvSciBuf and NvSciSync on the simulators of both and of NVIDIA's driver.
 
 use gpu_interop_conformance::Outcome;
 use libtest_mimic::{Failed, Trial};
 
+use crate::cuda::NO_NVSCI;
 use crate::run::{Ran, Run, check};
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -46,7 +47,7 @@ fn without_libraries() -> Result<(), Failed> {
     let none = "/nonexistent/libnvsci.so";
     unsupported(Run::nvsci().env("GPU_INTEROP_NVSCIBUF_LIBRARY", none), "libnvscibuf.so")?;
     unsupported(Run::nvsci().env("GPU_INTEROP_NVSCISYNC_LIBRARY", none), "libnvscisync.so")?;
-    unsupported(Run::cuda(), "libnvscibuf.so")
+    unsupported(Run::cuda(), NO_NVSCI)
 }
 
 fn not_embedded() -> Result<(), Failed> {
@@ -97,7 +98,7 @@ fn faults() -> Result<(), Failed> {
         (
             both_ways,
             "NvSciBufObjAlloc:2:54321",
-            "NvSciBufObjAlloc: driver error: the library reported a failure [driver answered: code 54321",
+            "NvSciBufObjAlloc: driver error: the library reported a failure [driver returned: code 54321",
         ),
         (both_ways, "NvSciBufObjGetAttrList:1:50", "NvSciBufObjGetAttrList: driver error"),
         (both_ways, "NvSciBufObjGetCpuPtr:1:256", "NvSciBufObjGetCpuPtr: driver error"),

@@ -1,4 +1,4 @@
-//! What reaches the libraries that play NvSci and NVIDIA's driver, seen from a process that uses both through the library.
+//! Calls that reach the simulators of NvSci and NVIDIA's driver, seen from a process that uses both through the library.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -17,9 +17,8 @@ use gpu_interop::{
 use libloading::Library;
 use libtest_mimic::{Failed, Trial};
 
-use crate::library;
-use crate::run::check;
-use gpu_interop_test_support::this_program;
+use crate::run::{SIM_CUDA, SIM_NVSCI, check};
+use gpu_interop_test_support::{build, this_program};
 
 /// With this argument the program is such a process.
 pub(crate) const COMMAND: &str = "nvsci-calls";
@@ -56,14 +55,14 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 /// What a check did in a process of its own: whether it held, and what it said.
 fn run(name: &str, behaviour: &str) -> Result<Output, Failed> {
-    run_with(&library::sim_nvsci()?, name, behaviour)
+    run_with(&build(SIM_NVSCI)?, name, behaviour)
 }
 
 /// The same with this file as the libraries of NvSci.
 fn run_with(nvsci: &Path, name: &str, behaviour: &str) -> Result<Output, Failed> {
     let mut command = this_program()?;
     command.args([COMMAND, name]).env("SIM_ATTRIBUTES", "18:1").env("SIM_NVSCI", behaviour);
-    command.env("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()?);
+    command.env("GPU_INTEROP_CUDA_LIBRARY", build(SIM_CUDA)?);
     command.env("GPU_INTEROP_NVSCIBUF_LIBRARY", nvsci).env("GPU_INTEROP_NVSCISYNC_LIBRARY", nvsci);
     Ok(command.output()?)
 }
@@ -105,7 +104,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// A device, a buffer and an object, and the library that plays NvSci.
+/// A device, a buffer and an object, and the simulator of NvSci.
 struct Rig {
     device: Device,
     nv_sci: NvSci,
@@ -117,7 +116,7 @@ impl Rig {
     fn open() -> Result<Self, Failed> {
         let device = Device::open(&CudaBackend::load()?, 0)?;
         let nv_sci = NvSci::load()?;
-        check(nv_sci.is_stand_in(), "a stand-in that does not say so")?;
+        check(nv_sci.is_simulated(), "a simulator that does not say so")?;
         let syncs = nv_sci.open_syncs()?;
         // SAFETY: loaded already; it has no initialisers.
         let library = unsafe { Library::new(nv_sci.files()[0]) }?;
@@ -125,7 +124,7 @@ impl Rig {
     }
 
     fn number(&self, name: &str) -> Result<u64, Failed> {
-        // SAFETY: a function of the stand-in's of this type.
+        // SAFETY: a function of the simulator's of this type.
         Ok(unsafe { self.library.get::<unsafe extern "C" fn() -> u64>(name)?() })
     }
 
@@ -174,7 +173,7 @@ fn skipped(rig: &Rig) -> Result<(), Failed> {
 fn read_only(rig: &Rig) -> Result<(), Failed> {
     let buffer = rig.buffer()?;
     for (buffer, expected) in [(buffer.read_only()?, "r--s"), (buffer, "rw-s")] {
-        let mapped = rig.device.import_memory(buffer.import_request())?.map_all()?;
+        let mapped = rig.device.import_memory(buffer.import_request())?.map_buffer(..)?;
         let start = format!("{:x}-", mapped.as_raw().get());
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         let line = maps.lines().find(|line| line.starts_with(&start)).unwrap_or_default();
@@ -183,7 +182,7 @@ fn read_only(rig: &Rig) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The stand-in knows the layouts apart by the header's numbers, and so must the library.
+/// The simulator knows the layouts apart by the header's numbers, and so must the library.
 fn layouts(rig: &Rig) -> Result<(), Failed> {
     let gpu = GpuAttributes::new(rig.device.identity().uuid.expect("a UUID"));
     let plane = PlaneAttributes { width: 64, height: 64, format: ColorFormat::Y8 };
@@ -193,7 +192,7 @@ fn layouts(rig: &Rig) -> Result<(), Failed> {
         let buffer = BufferAttributeList::reconcile(&[&list])?.allocate()?;
         let memory = rig.device.import_memory(buffer.import_request())?;
         memory.map_mipmapped_array(&buffer.array_desc(0)?)?;
-        let mapped = memory.map_all();
+        let mapped = memory.map_buffer(..);
         check(mapped.is_ok() == is_mapped, format!("{layout:?}: {mapped:?}"))?;
     }
     Ok(())
@@ -201,7 +200,7 @@ fn layouts(rig: &Rig) -> Result<(), Failed> {
 
 fn flushed(rig: &Rig) -> Result<(), Failed> {
     let buffer = rig.buffer()?;
-    check(buffer.properties().cpu_needs_flush(), "the stand-in was asked for this")?;
+    check(buffer.properties().cpu_needs_flush(), "the simulator was asked for this")?;
     buffer.write(0, &[7; 100])?;
     let mut found = [0; 100];
     buffer.read(0, &mut found)?;
@@ -221,7 +220,7 @@ fn given_back(rig: &Rig) -> Result<(), Failed> {
     for order in 0..24_usize {
         let (object, stream) = (rig.object()?, rig.device.create_stream()?);
         let mut fence = rig.syncs.fence();
-        let mapped = rig.device.import_memory(rig.buffer()?.import_request())?.map_all()?;
+        let mapped = rig.device.import_memory(rig.buffer()?.import_request())?.map_buffer(..)?;
         stream.fill(&mapped, 1)?;
         object.signal(&stream, &mut fence, MemSync::Synchronize)?;
         let mut left: Vec<Box<dyn std::any::Any>> =
@@ -241,7 +240,7 @@ fn given_back(rig: &Rig) -> Result<(), Failed> {
     check(settled, format!("{before} objects before, {} after", rig.number("sim_nvsci_live")?))
 }
 
-/// What is taken out of a request is as good as the request: the stand-in ends the process if it is given what was freed.
+/// What is taken out of a request is as good as the request: the simulator ends the process if it is given what was freed.
 fn handles_keep(rig: &Rig) -> Result<(), Failed> {
     let (live, stream) = (rig.number("sim_nvsci_live")?, rig.device.create_stream()?);
     let buffer = rig.buffer()?;
@@ -252,7 +251,7 @@ fn handles_keep(rig: &Rig) -> Result<(), Failed> {
     for (handle, writes) in [(readable, false), (writable, true)] {
         // SAFETY: the handle keeps the buffer, which has this many bytes.
         let request = unsafe { MemoryImport::new(handle, 8192) };
-        let mapped = rig.device.import_memory(request)?.map_all()?;
+        let mapped = rig.device.import_memory(request)?.map_buffer(..)?;
         let mut found = [0; 8192];
         stream.read(&mapped, &mut found)?;
         check(found == [0x5e; 8192], "other data")?;
@@ -382,7 +381,7 @@ const LACKING: &str = "lacking";
 fn lacking() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("libnvsci.so");
-    let mut bytes = std::fs::read(library::sim_nvsci()?)?;
+    let mut bytes = std::fs::read(build(SIM_NVSCI)?)?;
     for function in ["NvSciSyncFenceUpdateFence", "NvSciSyncFenceExtractFence"] {
         // Between two NULs, in the table of names.
         let name = [b"\0", function.as_bytes(), b"\0"].concat();
@@ -410,10 +409,10 @@ fn lacks(rig: &Rig) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The library never does; the stand-in would notice.
+/// The library never does; the simulator would notice.
 fn freed_twice(rig: &Rig) -> Result<(), Failed> {
     let buffer = rig.buffer()?;
-    // SAFETY: a function of the stand-in's of this type.
+    // SAFETY: a function of the simulator's of this type.
     let free = unsafe { rig.library.get::<unsafe extern "C" fn(usize)>("NvSciBufObjFree") }?;
     // SAFETY: the object is live; the second time, it is not, which is what is tested.
     unsafe { free(buffer.as_raw()) };
@@ -425,7 +424,7 @@ fn freed_twice(rig: &Rig) -> Result<(), Failed> {
 fn not_loaded() -> Result<(), Failed> {
     let output = this_program()?
         .args([COMMAND, "flags_of_skipped_memsync_reach_the_driver"])
-        .env("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()?)
+        .env("GPU_INTEROP_CUDA_LIBRARY", build(SIM_CUDA)?)
         .env("GPU_INTEROP_NVSCIBUF_LIBRARY", "/nonexistent/libnvscibuf.so")
         .output()?;
     let text = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! The Vulkan drivers for the CPU, as far as a stand-in must know them to be on the same device.
+//! Vulkan drivers for the CPU: what a simulator must know of them to be on the same device.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use gpu_interop::vulkan::{BufferOptions, Context, ContextOptions, DeviceChoice, 
 use gpu_interop::{DeviceKind, ErrorKind};
 use libtest_mimic::{Completion, Failed};
 
-/// What the stand-ins are told.
+/// Settings that make a simulator's device the exporter's.
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// `SIM_UUID`.

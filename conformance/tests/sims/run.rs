@@ -1,4 +1,4 @@
-//! One run of the suite with a stand-in, and what it must have shown.
+//! One run of the suite with a simulator, and what it must have shown.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -9,10 +9,19 @@ use gpu_interop_conformance_cli::{CaseReport, Report};
 use libtest_mimic::Failed;
 use tempfile::TempDir;
 
-use crate::library::{self, Built};
 #[cfg(target_os = "linux")]
 use crate::peer::{Peer, SWIFTSHADER_UUID};
-use gpu_interop_test_support::this_program;
+use gpu_interop_test_support::{build, this_program};
+
+/// The packages of the simulators.
+pub(crate) const SIM_CUDA: &str = "gpu-interop-sim-cuda";
+#[cfg(windows)]
+const SIM_D3D: &str = "gpu-interop-sim-d3d";
+pub(crate) const SIM_HIP: &str = "gpu-interop-sim-hip";
+#[cfg(target_os = "linux")]
+pub(crate) const SIM_NVSCI: &str = "gpu-interop-sim-nvsci";
+#[cfg(target_os = "linux")]
+pub(crate) const HIP_ON_CUDA: &str = "gpu-interop-hip-on-cuda";
 
 /// A run of the suite.
 #[derive(Debug)]
@@ -28,45 +37,42 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// With the library that plays NVIDIA's driver.
+    /// On the simulator of CUDA.
     pub(crate) fn cuda() -> Self {
-        Self::with("cuda", &[("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda())])
+        Self::with("cuda", &[("GPU_INTEROP_CUDA_LIBRARY", SIM_CUDA)])
     }
 
     #[cfg(target_os = "linux")]
-    /// With the library that plays NVIDIA's driver on an embedded system, and the one that plays NvSci.
+    /// On the simulators of CUDA, as on an embedded system, and of NvSci.
     pub(crate) fn nvsci() -> Self {
         let libraries = [
-            ("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()),
-            ("GPU_INTEROP_NVSCIBUF_LIBRARY", library::sim_nvsci()),
-            ("GPU_INTEROP_NVSCISYNC_LIBRARY", library::sim_nvsci()),
+            ("GPU_INTEROP_CUDA_LIBRARY", SIM_CUDA),
+            ("GPU_INTEROP_NVSCIBUF_LIBRARY", SIM_NVSCI),
+            ("GPU_INTEROP_NVSCISYNC_LIBRARY", SIM_NVSCI),
         ];
         Self::with("cuda", &libraries).env("SIM_ATTRIBUTES", "18:1")
     }
 
     #[cfg(windows)]
-    /// With the library that plays NVIDIA's driver, and the one that plays Direct3D.
+    /// On the simulators of CUDA and Direct3D.
     pub(crate) fn d3d() -> Self {
-        let libraries =
-            [("GPU_INTEROP_CUDA_LIBRARY", library::sim_cuda()), ("GPU_INTEROP_D3D_LIBRARY", library::sim_d3d())];
+        let libraries = [("GPU_INTEROP_CUDA_LIBRARY", SIM_CUDA), ("GPU_INTEROP_D3D_LIBRARY", SIM_D3D)];
         Self::with("cuda", &libraries)
     }
 
-    /// With the libraries that play AMD's runtime and Direct3D.
+    /// On the simulators of HIP and Direct3D.
     #[cfg(windows)]
     pub(crate) fn hip_d3d() -> Self {
-        let libraries =
-            [("GPU_INTEROP_HIP_LIBRARY", library::sim_hip()), ("GPU_INTEROP_D3D_LIBRARY", library::sim_d3d())];
+        let libraries = [("GPU_INTEROP_HIP_LIBRARY", SIM_HIP), ("GPU_INTEROP_D3D_LIBRARY", SIM_D3D)];
         Self::with("hip", &libraries)
     }
 
-    /// With the library that plays AMD's runtime.
+    /// On the simulator of HIP.
     pub(crate) fn hip() -> Self {
-        Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", library::sim_hip())])
+        Self::with("hip", &[("GPU_INTEROP_HIP_LIBRARY", SIM_HIP)])
     }
 
-    /// With the library that plays AMD's runtime, and memory that it imports: its own, and on Windows, where it exports
-    /// none, that of what plays Direct3D.
+    /// On the simulator of HIP, with memory to import: its own, and on Windows, where it exports none, Direct3D's.
     pub(crate) fn hip_with_exporter() -> Self {
         #[cfg(windows)]
         let run = Self::hip_d3d().exporter("d3d12");
@@ -76,22 +82,21 @@ impl Run {
     }
 
     #[cfg(target_os = "linux")]
-    /// With the library that plays AMD's runtime with NVIDIA's driver, which is played too.
+    /// On the shim of HIP on CUDA, and the simulator of CUDA.
     pub(crate) fn hip_on_cuda() -> Self {
-        let libraries =
-            [("GPU_INTEROP_HIP_LIBRARY", library::hip_on_cuda()), ("HIP_ON_CUDA_LIBRARY", library::sim_cuda())];
+        let libraries = [("GPU_INTEROP_HIP_LIBRARY", HIP_ON_CUDA), ("HIP_ON_CUDA_LIBRARY", SIM_CUDA)];
         // As HIP's own, its context is there until the process ends.
         Self { contexts: 1, ..Self::with("hip", &libraries) }
     }
 
-    fn with(backend: &'static str, libraries: &[(&str, Built)]) -> Self {
+    fn with(backend: &'static str, libraries: &[(&str, &str)]) -> Self {
         let mut command = this_program().expect("this program");
         command.args(["run", "--backend", backend]);
         let mut missing = None;
-        for (variable, built) in libraries {
-            match built {
+        for (variable, package) in libraries {
+            match build(package) {
                 Ok(library) => drop(command.env(variable, library)),
-                Err(message) => missing = Some(message.clone()),
+                Err(message) => missing = Some(message),
             }
         }
         Self { missing, command, backend, contexts: 0, isolation: ["--jobs", "2"].as_slice() }
@@ -177,8 +182,8 @@ impl Run {
         let report = std::fs::read_to_string(&json).unwrap_or_default();
         let report: Report =
             serde_json::from_str(&report).map_err(|error| format!("{error}: {}\n{text}", output.status))?;
-        check(text.starts_with("STAND-IN DRIVER: "), format!("the first line does not say it: {text}"))?;
-        check(report.backend.stand_in && report.backend.name == backend, format!("{:?}", report.backend))?;
+        check(text.starts_with("SIMULATED: "), format!("the first line does not say it: {text}"))?;
+        check(report.backend.simulated && report.backend.name == backend, format!("{:?}", report.backend))?;
         let failed = report.results.iter().any(|case| case.outcome.is_failure());
         check(output.status.success() != failed, format!("{}: {text}", output.status))?;
         Ok(Ran { report, text, folder, contexts })
@@ -217,7 +222,7 @@ impl Ran {
             let fine = match case.outcome {
                 Outcome::Passed | Outcome::ExpectedFailure => true,
                 Outcome::Unsupported => expected(reason),
-                // Wine does not count the handles of a process, and the system's Direct3D has none of the played devices.
+                // Wine does not count the handles of a process, and the system's Direct3D has none of the simulated devices.
                 Outcome::Skipped if cfg!(windows) => {
                     case.id == "process.handles_not_inherited" || case.id.starts_with("d3d.")
                 }
@@ -297,7 +302,7 @@ impl Ran {
         let contexts: Vec<_> = (0..=self.contexts).map(|n| (format!("{n} alive"), format!("contexts: {n},"))).collect();
         let only_contexts =
             |line: &str| contexts.iter().any(|(alive, of_them)| line.starts_with(alive) && line.contains(of_them));
-        let alive = |line: &&str| !only_contexts(line) && !line.contains("(raw-cuda)");
+        let alive = |line: &&str| !only_contexts(line) && !line.contains("(suite-process RawCuda)");
         let alive: Vec<&str> = text.iter().map(String::as_str).filter(alive).collect();
         let mut kept = 0;
         for (never, count, what) in WORK_THAT_NEVER_ENDS {

@@ -1,4 +1,4 @@
-//! Both backends on the libraries that play drivers, with Vulkan's drivers for the CPU as the exporters.
+//! Both backends on the simulators, with Vulkan's drivers for the CPU as the exporters.
 
 use libtest_mimic::{Completion, Failed, Trial};
 
@@ -72,7 +72,7 @@ fn swiftshader() -> Result<Completion, Failed> {
     };
     let folder = tempfile::tempdir()?;
     let run = Run::cuda().exporter("vulkan").swiftshader(&library, folder.path())?;
-    // Not images: where their texels lie is not known to the stand-in.
+    // Not images: where their texels lie is not known to the simulator.
     let groups =
         "{identity,import,lifetime,map,memory,misbehaviour,process,reverse,semaphore,stream,threads,timeline}.*";
     let report = run.filter(groups).run()?;

@@ -1,4 +1,4 @@
-//! The shape, format and use of a mipmapped array.
+//! Shape, format and usage of mipmapped arrays.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The type of one channel of a texel.
+/// Type of one channel of a texel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -42,7 +42,7 @@ pub enum ChannelType {
 }
 
 impl ChannelType {
-    /// Width of one channel, bits; of the widest one where they differ.
+    /// Width of one channel in bits; the widest one where they differ.
     #[must_use]
     pub const fn bits(self) -> u32 {
         match self {
@@ -53,13 +53,13 @@ impl ChannelType {
         }
     }
 
-    /// Whether kernels see integers, unless they sample with a conversion.
+    /// Whether kernels read integers, unless a texture converts them.
     #[must_use]
     pub const fn is_integer(self) -> bool {
         matches!(self, Self::Uint8 | Self::Uint16 | Self::Uint32 | Self::Sint8 | Self::Sint16 | Self::Sint32)
     }
 
-    /// Whether it has values below 0.
+    /// Whether the type has values below 0.
     #[must_use]
     pub const fn is_signed(self) -> bool {
         matches!(
@@ -114,7 +114,7 @@ impl ArrayFormat {
         self.channels
     }
 
-    /// Size of one texel, bytes.
+    /// Size of one texel in bytes.
     #[must_use]
     pub const fn texel_size(self) -> u32 {
         match self.channel {
@@ -144,7 +144,7 @@ impl fmt::Display for ArrayFormat {
     }
 }
 
-/// The dimensions of level 0, in texels. A cube's width is its height.
+/// Dimensions of level 0, in texels. The width of a cube is also its height.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "shape", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -201,8 +201,8 @@ pub enum ArrayShape {
 }
 
 impl ArrayShape {
-    /// Width, height and depth as the drivers' descriptors take them: unused dimensions are 0, and the depth of
-    /// a layered array counts layers (faces, for cubes).
+    /// Width, height and depth in the form of the drivers' descriptors: unused dimensions are 0, and the depth of a
+    /// layered array counts layers (faces, for cubes).
     #[must_use]
     pub const fn driver_extent(self) -> [u64; 3] {
         match self {
@@ -216,8 +216,8 @@ impl ArrayShape {
         }
     }
 
-    /// Texels of a mip level in each dimension, at least 1: each level halves width, height and depth. Layers and
-    /// faces, which are the third dimension of the other shapes, stay.
+    /// Texels of a mip level in each dimension, at least 1: each level halves width, height and depth. The number of
+    /// layers or faces, the third dimension of the other shapes, is constant.
     #[must_use]
     pub fn level_extent(self, level: u32) -> [u64; 3] {
         let [width, height, depth] = self.driver_extent();
@@ -226,7 +226,7 @@ impl ArrayShape {
         [halved(width), halved(height), depth]
     }
 
-    /// The dimensions that the application named, each of which must be at least 1.
+    /// Dimensions given by the application, each of which must be at least 1.
     fn named_dimensions(self) -> [u64; 3] {
         match self {
             Self::D1 { width } | Self::Cube { width } => [width, 1, 1],
@@ -238,8 +238,8 @@ impl ArrayShape {
         }
     }
 
-    /// The most mip levels that a shape of this size can have: each level halves the largest dimension, and the
-    /// last one is a single texel.
+    /// Maximum number of mip levels for this shape: each level halves the largest dimension, and the last one is a
+    /// single texel.
     #[must_use]
     pub fn max_levels(self) -> u32 {
         let largest = match self {
@@ -253,15 +253,15 @@ impl ArrayShape {
 }
 
 bitflags! {
-    /// How an array will be used, beyond being sampled.
+    /// Uses of an array beyond sampling.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
     pub struct ArrayUsage: u32 {
         /// Kernels read and write it as a surface.
         const SURFACE_LOAD_STORE = 1;
-        /// Kernels gather from it. Only from arrays of two dimensions without layers ([`ArrayShape::D2`]).
+        /// Kernels gather from it. Valid only for two dimensions without layers ([`ArrayShape::D2`]).
         const TEXTURE_GATHER = 2;
-        /// The exporter may render to it (`VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT`); CUDA's driver must be told. HIP has no
-        /// flag for it, and its driver is not told.
+        /// The exporter may render to it (`VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT`). CUDA requires the flag; HIP has none,
+        /// and the HIP backend drops it.
         const COLOR_ATTACHMENT = 4;
     }
 }
@@ -269,7 +269,7 @@ bitflags! {
 /// A mipmapped array inside imported memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MipmappedArrayDesc {
-    /// Where the image starts in the imported memory, bytes.
+    /// Offset of the image in the imported memory, in bytes.
     pub offset: u64,
     /// Dimensions of level 0.
     pub shape: ArrayShape,
@@ -277,13 +277,14 @@ pub struct MipmappedArrayDesc {
     pub format: ArrayFormat,
     /// Number of mip levels, at least 1.
     pub levels: u32,
-    /// The number of mip levels that the exporter has left room for in each layer, if that is not [`Self::levels`].
+    /// Number of mip levels in the memory layout of each layer, if that is not [`Self::levels`].
     ///
-    /// NVIDIA's Vulkan driver (580) lays the layers of an image with two or more levels out as if it had all that its
-    /// size allows; its CUDA driver counts those it is told. Without this, every layer but the first is read from the
-    /// wrong place. Memory for the levels in between is part of the allocation.
+    /// NVIDIA's Vulkan driver (580) lays out the layers of an image with two or more levels as if it had the maximum
+    /// number of levels for its size; the CUDA driver computes the layout from the number it is given. Without this
+    /// field, every layer but the first is read from the wrong offset. The allocation includes the memory of the unused
+    /// levels.
     pub layout_levels: Option<u32>,
-    /// How the array will be used.
+    /// Uses beyond sampling.
     pub usage: ArrayUsage,
 }
 
@@ -294,15 +295,15 @@ impl MipmappedArrayDesc {
         Self { offset: 0, shape, format, levels: 1, layout_levels: None, usage: ArrayUsage::empty() }
     }
 
-    /// The number of levels that a driver is told: those the memory is laid out for.
+    /// Number of levels passed to the driver: that of the memory layout.
     #[must_use]
     pub fn driver_levels(&self) -> u32 {
         self.layout_levels.unwrap_or(self.levels)
     }
 
-    /// Checks everything that can be known without a driver: dimensions of 0, levels of 0 or more than the
-    /// dimensions allow, unknown usage bits, a use that the shape has not, texels that do not fit into the memory. CUDA's
-    /// driver has crashed on such requests.
+    /// Validates the description without a driver: dimensions of 0, no levels or more than the dimensions allow,
+    /// unknown usage bits, a usage that the shape does not support, texels that exceed the memory. CUDA's driver has
+    /// crashed on such requests.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) with the value and its bound.
@@ -329,11 +330,11 @@ impl MipmappedArrayDesc {
             .with_context("shape", format_args!("{:?}", self.shape)));
         }
         if ArrayUsage::from_bits(self.usage.bits()).is_none() {
-            return Err(Error::invalid(OPERATION, "the usage has bits that this version does not know")
+            return Err(Error::invalid(OPERATION, "the usage contains unknown bits")
                 .with_context("usage", format_args!("{:#x}", self.usage.bits())));
         }
         if self.usage.contains(ArrayUsage::TEXTURE_GATHER) && !matches!(self.shape, ArrayShape::D2 { .. }) {
-            return Err(Error::invalid(OPERATION, "only arrays of two dimensions without layers are gathered from")
+            return Err(Error::invalid(OPERATION, "texture gather requires two dimensions without layers")
                 .with_context("shape", format_args!("{:?}", self.shape)));
         }
         if self.offset >= memory_size {
@@ -341,14 +342,14 @@ impl MipmappedArrayDesc {
                 .with_context("offset", self.offset)
                 .with_context("memory size", memory_size));
         }
-        // No layout is smaller than tightly packed texels of all levels.
+        // Lower bound: tightly packed texels of all levels.
         let size = (0..self.levels).try_fold(0_u64, |sum, level| {
             let texels = self.shape.level_extent(level).into_iter().try_fold(1_u64, u64::checked_mul)?;
             sum.checked_add(texels.checked_mul(u64::from(self.format.texel_size()))?)
         });
         let end = size.and_then(|size| size.checked_add(self.offset));
         if end.is_none_or(|end| end > memory_size) {
-            return Err(Error::invalid(OPERATION, "the texels of all levels are larger than the memory that is left")
+            return Err(Error::invalid(OPERATION, "the texels of all levels exceed the memory behind the offset")
                 .with_context("offset", self.offset)
                 .with_context("shape", format_args!("{:?}", self.shape))
                 .with_context("levels", self.levels)
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_has_no_fewer_levels_than_the_image_and_no_more_than_its_size_allows() {
+    fn layout_levels_are_between_the_levels_and_the_maximum() {
         let shape = ArrayShape::D2Layered { width: 64, height: 32, layers: 2 };
         let desc =
             |layout_levels| MipmappedArrayDesc { levels: 3, layout_levels, ..MipmappedArrayDesc::new(shape, rgba8()) };
@@ -420,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_halve_all_but_layers() {
+    fn levels_halve_all_dimensions_but_layers() {
         let extents = |shape: ArrayShape| [0, 1, 3, 64].map(|level| shape.level_extent(level));
         assert_eq!(extents(ArrayShape::D1 { width: 5 }), [[5, 1, 1], [2, 1, 1], [1, 1, 1], [1, 1, 1]]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What a device can do, told before anything is tried.
+//! Capabilities of a device, known before any operation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind};
 use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
 
-/// Whether, and how, a feature works on one device.
+/// Support of a feature by one device.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "support", content = "detail", rename_all = "snake_case")]
 pub enum Support {
-    /// The driver does it.
+    /// Implemented by the driver.
     Native,
-    /// This library does it by other means; the text says which.
+    /// Emulated by this library; the text describes how.
     Emulated(String),
-    /// It does not work; the text says why.
+    /// Not supported; the text states the reason.
     Unsupported(String),
-    /// It does not work with a driver of this age; the text names what is missing and the version that has it.
+    /// Not supported by this driver version; the text names the missing function and the first version that has it.
     DriverTooOld(String),
-    /// It does not work because the driver lacks a function that one of its version should have; the text names it.
+    /// Not supported because the driver lacks a function that its version should have; the text names it.
     SymbolMissing(String),
 }
 
@@ -32,7 +32,7 @@ impl Support {
         self.reason().is_none()
     }
 
-    /// An [`Support::Unsupported`] with a reason.
+    /// Creates a [`Support::Unsupported`] with a reason.
     #[must_use]
     pub fn no(reason: impl Into<String>) -> Self {
         Self::Unsupported(reason.into())
@@ -47,9 +47,9 @@ impl Support {
         }
     }
 
-    /// The error of an operation that needs the feature: its kind says whether a newer driver helps. `what` is what does
-    /// not work, as the start of a sentence. `None` if the feature is supported.
-    pub(crate) fn refusal(&self, operation: &'static str, what: impl fmt::Display) -> Option<Error> {
+    /// Error of an operation that requires the feature; its kind tells whether a newer driver helps. `what` is the
+    /// start of the message. `None` if the feature is supported.
+    pub(crate) fn unsupported_error(&self, operation: &'static str, what: impl fmt::Display) -> Option<Error> {
         let kind = match self {
             Self::Native | Self::Emulated(_) => return None,
             Self::Unsupported(_) => ErrorKind::Unsupported,
@@ -72,45 +72,45 @@ impl fmt::Display for Support {
     }
 }
 
-/// The features other than handle kinds that differ between devices.
+/// Features, other than handle kinds, that differ between devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Feature {
-    /// Imported memory as a linear buffer.
+    /// Mapping imported memory as a linear buffer.
     MappedBuffer,
-    /// Imported memory as a mipmapped array.
+    /// Mapping imported memory as a mipmapped array.
     MappedMipmappedArray,
-    /// Levels of a mapped mipmapped array as surfaces of kernels.
+    /// Surfaces of levels of a mapped mipmapped array.
     Surfaces,
-    /// Mapped mipmapped arrays as textures of kernels.
+    /// Textures of mapped mipmapped arrays.
     Textures,
-    /// Memory of the device itself that can be exported: the reverse direction.
+    /// Exportable memory of the device itself (the reverse direction).
     ExportableMemory,
-    /// Streams that wait for or write a 32-bit word in memory.
+    /// Stream waits for, and writes of, a 32-bit word in memory.
     StreamMemoryOperations32,
-    /// Streams that wait for or write a 64-bit word in memory.
+    /// Stream waits for, and writes of, a 64-bit word in memory.
     StreamMemoryOperations64,
-    /// Words of memory that the host and streams both access: what a [`Timeline`](crate::Timeline) is bridged with.
+    /// Memory words that the host and streams both access; required to bridge a [`Timeline`](crate::Timeline).
     SignalMemory,
-    /// Functions of the application run in stream order.
+    /// Host functions of the application in stream order.
     HostFunctions,
     /// Modules and kernels.
     Kernels,
-    /// Graphs: work that is recorded once and launched many times.
+    /// Graphs: work captured once and launched many times.
     Graphs,
     /// Kernels in graphs.
     GraphKernels,
-    /// Signals of semaphores, and waits for them, in graphs.
+    /// Semaphore signals and waits in graphs.
     GraphSemaphores,
-    /// Streams that wait for or write a word in memory, in graphs.
+    /// Waits for, and writes of, a word in memory in graphs.
     GraphMemoryOperations,
-    /// Imports of memory by the name of an object of Windows, instead of by a handle.
+    /// Memory imports by the name of a Windows object instead of a handle.
     NamedMemory,
-    /// Imports of semaphores by the name of an object of Windows, instead of by a handle.
+    /// Semaphore imports by the name of a Windows object instead of a handle.
     NamedSemaphores,
-    /// Attribute lists of NvSciSync that the device fills with what it needs: [`Device::fill_nv_sci_sync_attributes`].
+    /// NvSciSync attribute lists filled by the device: [`Device::fill_nv_sci_sync_attributes`].
     ///
     /// [`Device::fill_nv_sci_sync_attributes`]: crate::Device::fill_nv_sci_sync_attributes
     NvSciSyncAttributes,
@@ -163,8 +163,8 @@ impl fmt::Display for Feature {
     }
 }
 
-/// What one device can import and do. Determined at run time from the driver, the device and the operating
-/// system, and constant for the life of the device.
+/// Handle kinds and features that one device supports. Determined at run time from the driver, the device and the
+/// operating system, and constant for the life of the device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Capabilities {
@@ -176,7 +176,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Nothing is supported, and kinds of another operating system say so. Backends add what they have.
+    /// Creates capabilities that support nothing. Backends add theirs.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
@@ -203,21 +203,21 @@ impl Capabilities {
         self
     }
 
-    /// Adds a defect of the driver that the backend cannot work around: a sentence that says what happens, with which
-    /// versions, and what to do about it.
+    /// Adds a driver defect that the backend cannot work around: a sentence with its effect, the affected versions and
+    /// a workaround.
     #[must_use]
     pub fn with_known_defect(mut self, defect: impl Into<String>) -> Self {
         self.known_defects.push(defect.into());
         self
     }
 
-    /// Defects of the driver that the backend cannot work around, each as a sentence.
+    /// Driver defects that the backend cannot work around, one sentence each.
     #[must_use]
     pub fn known_defects(&self) -> &[String] {
         &self.known_defects
     }
 
-    /// Whether memory handles of this kind can be imported.
+    /// Support of importing memory handles of this kind.
     #[must_use]
     pub fn memory(&self, kind: MemoryHandleKind) -> Support {
         if !kind.platform().is_current() {
@@ -226,7 +226,7 @@ impl Capabilities {
         declared(&self.memory, kind)
     }
 
-    /// Whether semaphore handles of this kind can be imported.
+    /// Support of importing semaphore handles of this kind.
     #[must_use]
     pub fn semaphore(&self, kind: SemaphoreHandleKind) -> Support {
         if !kind.platform().is_current() {
@@ -235,13 +235,13 @@ impl Capabilities {
         declared(&self.semaphores, kind)
     }
 
-    /// Whether a feature is there.
+    /// Support of a feature.
     #[must_use]
     pub fn feature(&self, feature: Feature) -> Support {
         declared(&self.features, feature)
     }
 
-    /// Whether a feature is there, without building a reason.
+    /// Whether a feature is supported, without building a reason.
     pub(crate) fn has_feature(&self, feature: Feature) -> bool {
         self.features.get(&feature).is_some_and(Support::is_supported)
     }
@@ -252,7 +252,7 @@ fn other_platform() -> Support {
 }
 
 fn declared<K: Ord>(table: &BTreeMap<K, Support>, key: K) -> Support {
-    table.get(&key).cloned().unwrap_or_else(|| Support::no("the backend does not have it"))
+    table.get(&key).cloned().unwrap_or_else(|| Support::no("the backend does not implement it"))
 }
 
 #[cfg(test)]
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_declared_is_unsupported() {
+    fn undeclared_features_are_unsupported() {
         let capabilities = Capabilities::none().with_feature(Feature::MappedBuffer, Support::Native);
         assert_eq!(capabilities.feature(Feature::MappedBuffer), Support::Native);
         assert!(!capabilities.feature(Feature::Kernels).is_supported());
@@ -276,14 +276,14 @@ mod tests {
         for kind in MemoryHandleKind::ALL {
             assert_eq!(everything.memory(*kind).is_supported(), kind.platform().is_current(), "{kind}");
         }
-        // Nor in what a report says.
+        // The JSON form agrees.
         let json = serde_json::to_value(&everything).expect("serializes");
         assert_eq!(json["memory"]["d3d12_heap"]["support"] == "native", cfg!(windows), "{json}");
     }
 
     #[test]
-    fn a_refusal_says_whether_a_newer_driver_helps() {
-        let kind = |support: Support| support.refusal("op", "it does not work").map(|error| error.kind());
+    fn the_error_kind_tells_whether_a_newer_driver_helps() {
+        let kind = |support: Support| support.unsupported_error("op", "it does not work").map(|error| error.kind());
         assert_eq!(kind(Support::Native), None);
         assert_eq!(kind(Support::Emulated("otherwise".into())), None);
         assert_eq!(kind(Support::no("never")), Some(ErrorKind::Unsupported));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_survive_json() {
+    fn capabilities_round_trip_through_json() {
         let capabilities = Capabilities::none()
             .with_memory(MemoryHandleKind::OpaqueFd, Support::Native)
             .with_semaphore(SemaphoreHandleKind::TimelineFd, Support::Emulated("a futex".into()))
@@ -304,7 +304,7 @@ mod tests {
         let read = serde_json::from_str::<Capabilities>(&json).expect("deserializes");
         assert_eq!(read, capabilities);
         assert_eq!(read.known_defects(), ["memory is not given back"]);
-        // Reports of earlier versions have none.
+        // Reports of earlier versions omit the field.
         let none = serde_json::to_string(&Capabilities::none()).expect("serializes");
         assert!(!none.contains("known_defects"), "{none}");
         assert_eq!(serde_json::from_str::<Capabilities>(&none).expect("deserializes"), Capabilities::none());

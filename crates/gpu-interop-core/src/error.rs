@@ -1,4 +1,4 @@
-//! One error type for the whole library: what failed, where, and what to do next.
+//! Error type of the library: the failed operation, its values, and the next step.
 
 use std::fmt;
 
@@ -7,50 +7,49 @@ use serde::{Deserialize, Serialize};
 use crate::handle::Win32Object;
 use crate::identity::DeviceIdentity;
 
-/// The result of nearly every function of this library.
+/// Result type of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What sort of failure an [`Error`] is. Match on this to decide what to do next.
+/// Category of an [`Error`]. Match on it to decide on the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No driver library could be loaded; [`Error::attempts`] lists every path tried and why it failed.
+    /// No driver library could be loaded; [`Error::attempts`] lists every path tried with the reason of its failure.
     DriverNotFound,
-    /// The driver loads but is older than the operation needs.
+    /// The driver is older than the operation requires.
     DriverTooOld,
-    /// The driver library lacks a function that the operation needs.
+    /// The driver library lacks a function that the operation requires.
     SymbolMissing,
-    /// The driver works but has no usable device.
+    /// The driver has no usable device.
     NoDevice,
-    /// The handle comes from another device than the one asked to import it;
-    /// [`Error::mismatch`] has both identities.
+    /// The handle was exported by another device than the importing one; [`Error::mismatch`] has both identities.
     DeviceMismatch,
-    /// The operating system, backend or device does not have this feature. Permanent: retrying does not help.
+    /// The operating system, backend or device lacks this feature. Permanent: retrying does not help.
     Unsupported,
-    /// The request breaks a documented rule. Found before the driver was called.
+    /// The request violates a documented rule. Detected before the driver is called.
     InvalidArgument,
-    /// The request is well-formed, but the driver refused the handle.
+    /// The request is valid, but the driver rejected the handle.
     ImportRejected,
-    /// What several parties demand of one object does not go together; the error lists what it was.
+    /// The requirements of several users of one object conflict; the error lists them.
     ReconciliationFailed,
     /// Host or device memory ran out.
     OutOfMemory,
-    /// A bounded wait ran out of time. Nothing is lost: the wait may be repeated.
+    /// A bounded wait timed out. The wait may be repeated.
     Timeout,
     /// The work was abandoned because its device was closed.
     Cancelled,
-    /// A timeline was further on already when a stream came to raise it, so that nobody can wait for the stream's value any
-    /// more: whoever waits for it went on too early. Use one timeline a direction.
+    /// A timeline had passed the value before the stream signalled it, so waits for the value ended too early. Use one
+    /// timeline for each direction.
     Overtaken,
-    /// A function of the application, run in stream order, panicked.
+    /// A host function of the application, enqueued on a stream, panicked.
     HostFunctionPanicked,
-    /// The operating system refused a call (descriptor limit, mapping limit, ...).
+    /// A call of the operating system failed (descriptor limit, mapping limit, ...).
     System,
-    /// The driver says that nothing runs on the device any more: a kernel accessed memory that is not there, the device fell
-    /// off the bus. Everything on it fails from now on; most drivers need a new process.
+    /// The driver reports that no work runs on the device any more, for example after a kernel accessed an invalid
+    /// address or the device fell off the bus. Every later operation fails; most drivers require a new process.
     DeviceLost,
-    /// The driver failed in a way this library has no narrower kind for; see [`Error::code`].
+    /// A driver failure without a more specific kind; see [`Error::code`].
     Driver,
 }
 
@@ -78,12 +77,12 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// A status code as a driver returned it, kept as a number so that codes unknown to this library survive.
+/// Status code returned by a driver. A number, so that codes unknown to this library are preserved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverCode {
     /// The number.
     pub value: i64,
-    /// The driver's own name for it, if it gave one (`CUDA_ERROR_INVALID_VALUE`).
+    /// The driver's name of the code, if known (`CUDA_ERROR_INVALID_VALUE`).
     pub name: Option<String>,
 }
 
@@ -96,12 +95,12 @@ impl fmt::Display for DriverCode {
     }
 }
 
-/// One library path that was tried while looking for a driver, or one backend tried during selection.
+/// A library path tried while loading a driver, or a backend tried during selection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadAttempt {
     /// The path or name tried.
     pub target: String,
-    /// Why it was not used.
+    /// Reason why it was not used.
     pub reason: String,
 }
 
@@ -111,22 +110,22 @@ impl fmt::Display for LoadAttempt {
     }
 }
 
-/// The exporter's and the importer's identity when they are not the same device.
+/// Identities of the exporting and the importing device where they differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
-    /// The device that exported the handle.
+    /// Exporting device.
     pub exporter: DeviceIdentity,
-    /// The device that was asked to import it.
+    /// Importing device.
     pub importer: DeviceIdentity,
 }
 
 type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// A failure, with everything known about it.
+/// An error with its operation, values, driver code and sources.
 ///
 /// `Display` prints the operation, device, driver code and the values involved on one line;
-/// [`std::error::Error::source`] leads to the underlying error where there is one. `Debug` prints the same with the
-/// sources below, because that is what a `main` that returns an error shows; `{:#?}` prints the fields.
+/// [`std::error::Error::source`] returns the underlying error, if any. `Debug` prints the same with the sources below,
+/// because a `main` that returns an error prints `Debug`; `{:#?}` prints the fields.
 #[derive(thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<Report>);
@@ -184,7 +183,7 @@ impl fmt::Display for RenderReport<'_> {
             result
         };
         if let Some(code) = self.code {
-            field(f, "driver answered", code)?;
+            field(f, "driver returned", code)?;
         }
         if let Some(backend) = self.backend {
             field(f, "backend", backend)?;
@@ -207,8 +206,8 @@ impl fmt::Display for RenderReport<'_> {
 }
 
 impl Error {
-    /// A new error. `operation` is the driver's function name where one was involved, else this library's.
-    /// `message` is a sentence that tells the user what is wrong and, where possible, what to do.
+    /// Creates an error. `operation` is the driver function that failed, else the function of this library. `message`
+    /// is a sentence that states the problem and, where possible, the next step.
     #[must_use]
     pub fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Self {
         Self(Box::new(Report {
@@ -244,8 +243,8 @@ impl Error {
         self
     }
 
-    /// The same failure for somebody else, in these words: its kind, operation and code.
-    pub(crate) fn retold(&self, message: impl Into<String>) -> Self {
+    /// Clones kind, operation and code with a new message.
+    pub(crate) fn with_message(&self, message: impl Into<String>) -> Self {
         let mut error = Self::new(self.kind(), self.operation(), message);
         error.0.code.clone_from(&self.0.code);
         error
@@ -272,7 +271,7 @@ impl Error {
         self
     }
 
-    /// Adds the name of an object of Windows, if it was to be imported by its name.
+    /// Adds the object's name, if the import was by name.
     #[must_use]
     pub fn with_object_name(self, object: Option<&Win32Object>) -> Self {
         match object.and_then(Win32Object::name) {
@@ -281,7 +280,7 @@ impl Error {
         }
     }
 
-    /// Adds the list of what was tried.
+    /// Adds the list of attempts.
     #[must_use]
     pub fn with_attempts(mut self, attempts: impl IntoIterator<Item = LoadAttempt>) -> Self {
         self.0.attempts.extend(attempts);
@@ -302,13 +301,13 @@ impl Error {
         self
     }
 
-    /// What sort of failure this is.
+    /// Category of the failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The function that failed: the driver's name for it where a driver call was involved.
+    /// Function that failed: the driver function where a driver call was involved.
     #[must_use]
     pub fn operation(&self) -> &'static str {
         self.0.operation
@@ -332,13 +331,13 @@ impl Error {
         self.0.code.as_ref()
     }
 
-    /// The sentence that says what is wrong, without the surrounding context.
+    /// Message without the surrounding context.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Every library path or backend that was tried, with the reason it was not used.
+    /// Library paths or backends tried, each with the reason why it was not used.
     #[must_use]
     pub fn attempts(&self) -> &[LoadAttempt] {
         &self.0.attempts
@@ -350,14 +349,14 @@ impl Error {
         self.0.mismatch.as_ref()
     }
 
-    /// The named values recorded with the error, in the order in which they were added.
+    /// Named values of the error, in the order in which they were added.
     #[must_use]
     pub fn context(&self) -> &[(&'static str, String)] {
         &self.0.context
     }
 }
 
-/// A failed import. The request, and in it the caller's handle, comes back usable.
+/// A failed import. Returns the request, with the caller's handle open and usable.
 ///
 /// Converts into [`Error`] with `?`, which drops the request and so closes the handle.
 #[derive(thiserror::Error)]
@@ -376,7 +375,7 @@ struct FailedImport<R> {
     request: R,
 }
 
-// Transparent: the error itself is what is shown, not a link of a chain.
+// Transparent: displays the error itself instead of adding a link to the source chain.
 impl<R: fmt::Debug> fmt::Display for FailedImport<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.error, f)
@@ -396,7 +395,7 @@ impl<R: fmt::Debug> ImportError<R> {
         Self(Box::new(FailedImport { error, request }))
     }
 
-    /// Why the import failed.
+    /// Reason of the failure.
     #[must_use]
     pub fn error(&self) -> &Error {
         &self.0.error
@@ -408,13 +407,13 @@ impl<R: fmt::Debug> ImportError<R> {
         self.0.error.kind()
     }
 
-    /// The request as it was given, for another try elsewhere.
+    /// Returns the request unchanged, for another attempt.
     #[must_use]
     pub fn into_request(self) -> R {
         self.0.request
     }
 
-    /// Both parts.
+    /// Splits into error and request.
     #[must_use]
     pub fn into_parts(self) -> (Error, R) {
         let FailedImport { error, request } = *self.0;
@@ -434,19 +433,19 @@ mod tests {
 
     #[test]
     fn display_names_operation_code_and_values() {
-        let error = Error::new(ErrorKind::ImportRejected, "cuImportExternalMemory", "the driver refused the handle")
+        let error = Error::new(ErrorKind::ImportRejected, "cuImportExternalMemory", "the driver rejected the handle")
             .with_code(999, Some("CUDA_ERROR_UNKNOWN".into()))
             .with_backend("cuda")
             .with_context("size", "4096 bytes");
         assert_eq!(
             error.to_string(),
-            "cuImportExternalMemory: import rejected: the driver refused the handle \
-             [driver answered: CUDA_ERROR_UNKNOWN (999); backend: cuda; size: 4096 bytes]"
+            "cuImportExternalMemory: import rejected: the driver rejected the handle \
+             [driver returned: CUDA_ERROR_UNKNOWN (999); backend: cuda; size: 4096 bytes]"
         );
     }
 
     #[test]
-    fn debug_is_for_people_and_its_alternate_form_has_the_fields() {
+    fn debug_is_the_message_and_its_alternate_form_has_the_fields() {
         let error = ImportError::new(Error::invalid("op", "size is 0").with_context("size", 0), 17);
         assert_eq!(format!("{error:?}"), "op: invalid argument: size is 0 [size: 0]");
         assert_eq!(error.to_string(), format!("{error:?}"));
@@ -455,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_error_has_no_brackets() {
+    fn an_error_without_values_has_no_brackets() {
         assert_eq!(Error::invalid("op", "size is 0").to_string(), "op: invalid argument: size is 0");
     }
 
@@ -468,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_backend_and_device_win() {
+    fn the_first_backend_and_device_are_kept() {
         let error = Error::invalid("op", "x").with_backend("inner").with_backend("outer");
         assert_eq!(error.backend(), Some("inner"));
     }

@@ -1,26 +1,26 @@
-//! Which physical device something is, in the terms that Vulkan, CUDA, HIP and Direct3D share.
+//! Identity of a physical device in terms shared by Vulkan, CUDA, HIP and Direct3D.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A device UUID: CUDA's `cuDeviceGetUuid`, Vulkan's `VkPhysicalDeviceIDProperties::deviceUUID`.
+/// Device UUID: CUDA's `cuDeviceGetUuid`, Vulkan's `VkPhysicalDeviceIDProperties::deviceUUID`.
 ///
-/// Never all-zero: drivers use that for "unknown", which here is `None`.
+/// Never all zero: drivers report that for an unknown UUID, which is `None` here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(extend("format" = "uuid")))]
 #[serde(try_from = "String", into = "String")]
 pub struct Uuid([u8; 16]);
 
 impl Uuid {
-    /// The UUID with these bytes, or `None` if they are all zero.
+    /// Creates a UUID; `None` if all bytes are zero.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
         (bytes != [0; 16]).then_some(Self(bytes))
     }
 
-    /// The sixteen bytes in the order the driver gave them.
+    /// The sixteen bytes in the driver's order.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
@@ -45,7 +45,7 @@ impl fmt::Debug for Uuid {
     }
 }
 
-/// The text is not an identity of the expected form.
+/// Error of parsing an identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct ParseIdentityError {
@@ -95,7 +95,7 @@ impl From<Uuid> for String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Luid {
-    /// The eight bytes in the order the driver gave them.
+    /// The eight bytes in the driver's order.
     pub bytes: [u8; 8],
     /// One bit per node of a linked adapter; exactly one bit set for a single GPU.
     pub node_mask: u32,
@@ -165,54 +165,54 @@ impl From<PciAddress> for String {
     }
 }
 
-/// What kind of processor a device is, as far as its driver tells.
+/// Type of processor, as reported by the driver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
-    /// The driver does not say.
+    /// Not reported.
     #[default]
     Unknown,
-    /// A GPU of any sort.
+    /// A GPU.
     Gpu,
-    /// The host's processor, as lavapipe, SwiftShader and the host backend use it.
+    /// The host's processor, as used by lavapipe, SwiftShader and the host backend.
     Cpu,
 }
 
-/// Everything that can tell one device from another.
+/// Identity of a device.
 ///
-/// Fields that a driver does not know are `None`; [`DeviceIdentity::compare`] uses what both sides know.
+/// Fields that a driver does not report are `None`; [`DeviceIdentity::compare`] uses the fields known for both devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct DeviceIdentity {
-    /// The marketing name. Never used to compare: two equal cards have equal names.
+    /// Marketing name. Never compared: two cards of one model have equal names.
     pub name: String,
-    /// What sort of processor it is.
+    /// Type of processor.
     pub kind: DeviceKind,
-    /// CUDA and Vulkan agree on this one. HIP's is a different number, so the HIP backend leaves it out.
+    /// UUID, equal in CUDA and Vulkan. HIP reports a different value, so the HIP backend leaves it out.
     pub uuid: Option<Uuid>,
-    /// Windows only.
+    /// Adapter LUID, on Windows only.
     pub luid: Option<Luid>,
-    /// Where the device sits on the PCI bus; the field on which HIP and Vulkan agree on Linux.
+    /// PCI address; the field that HIP and Vulkan share on Linux.
     pub pci: Option<PciAddress>,
 }
 
-/// What [`DeviceIdentity::compare`] found.
+/// Result of [`DeviceIdentity::compare`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdentityMatch {
-    /// The two are one device.
+    /// Both identities are of one device.
     Same,
-    /// The two are different devices.
+    /// The identities are of different devices.
     Different,
-    /// The two have no field in common, so nothing is proven.
+    /// No field is known for both, so they cannot be compared.
     Unknown,
 }
 
 impl DeviceIdentity {
-    /// Compares by the strongest field that both sides know: UUID, then LUID with node mask, then PCI address.
+    /// Compares the strongest field known for both: UUID, then LUID with node mask, then PCI address.
     ///
-    /// Without one, two CPU devices are the same device (there is one host) and a CPU device differs from a GPU.
+    /// Without a common field, two CPU devices are the same (there is one host) and a CPU differs from a GPU.
     #[must_use]
     pub fn compare(&self, other: &Self) -> IdentityMatch {
         fn known<T: PartialEq>(a: Option<T>, b: Option<T>) -> Option<IdentityMatch> {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn identities_survive_json() {
+    fn identities_round_trip_through_json() {
         let identity = DeviceIdentity {
             name: "card".into(),
             luid: Some(Luid { bytes: [1, 2, 3, 4, 5, 6, 7, 8], node_mask: 1 }),

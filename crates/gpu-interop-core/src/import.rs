@@ -1,4 +1,4 @@
-//! What an application asks to import.
+//! Import requests for memory and semaphores.
 
 mod origin;
 
@@ -11,24 +11,23 @@ use crate::error::{Error, Result};
 use crate::handle::{MemoryHandle, SemaphoreHandle};
 use crate::identity::{DeviceIdentity, DeviceKind};
 
-/// More than any processor or GPU can address, bytes: 57 bits of address are the most there are. CUDA's driver accepts
-/// even 2^64 - 1.
+/// Upper bound of a size in bytes: no processor or GPU has more than 57 address bits. CUDA's driver accepts even 2^64 -
+/// 1.
 const MAX_SIZE: u64 = 1 << 57;
 
-/// A request to import memory: the handle, and what its exporter knows about it.
+/// A request to import memory: the handle and the exporter's description of it.
 ///
-/// gpu-interop's exporters build it: `import_request` of their objects and of
-/// [`ExportableMemory`](crate::ExportableMemory). From a bare handle it takes `unsafe`, because drivers cannot tell whether
-/// it is true:
+/// The `import_request` methods of gpu-interop's exporters and of [`ExportableMemory`](crate::ExportableMemory) build
+/// it. Building one from a raw handle is `unsafe`, because drivers cannot verify the description:
 ///
 /// ```compile_fail,E0133
 /// # use gpu_interop_core::{MemoryHandle, MemoryImport};
 /// fn request(handle: MemoryHandle) -> MemoryImport {
-///     MemoryImport::new(handle, 4096) // `unsafe { .. }` is what it takes
+///     MemoryImport::new(handle, 4096) // requires `unsafe`
 /// }
 /// ```
 ///
-/// So it does to change what an exporter said of the memory:
+/// Changing the exporter's description is `unsafe`, too:
 ///
 /// ```compile_fail,E0133
 /// # use gpu_interop_core::MemoryImport;
@@ -60,81 +59,78 @@ pub struct MemoryImport {
 }
 
 impl MemoryImport {
-    /// Memory of `size` bytes. Pass the size of the exporter's *allocation* (`VkMemoryAllocateInfo::allocationSize`),
-    /// not of the payload; a part of it can be mapped later.
+    /// Creates a request for memory of `size` bytes: the size of the exporter's *allocation*
+    /// (`VkMemoryAllocateInfo::allocationSize`), not of the payload. A range of it can be mapped later.
     ///
     /// # Safety
-    /// A driver cannot check these statements. Each must be true until the import has returned or the request is dropped:
-    /// * The handle refers to exported memory, never to a semaphore, and to the API and kind of object that its variant names.
-    ///   A name or KMT handle still refers to that object: something else keeps the object.
+    /// Drivers cannot check these requirements. Each must hold until the import has returned or the request is dropped:
+    /// * The handle refers to exported memory, never to a semaphore, and to the API and kind of object that its variant
+    ///   names. A name or KMT handle still refers to that object: another owner keeps it alive.
     /// * The exporter's allocation has exactly `size` bytes. An importer with a larger size maps memory beyond it.
-    /// * The allocation is dedicated exactly if the request says so. It does not unless [`dedicated`](Self::dedicated) is
-    ///   called.
-    /// * The memory is the importing backend's own exactly if the request says so. It does not unless
-    ///   [`native`](Self::native) is called.
+    /// * The allocation is dedicated exactly if [`dedicated`](Self::dedicated) was set.
+    /// * The memory is the importing backend's own exactly if [`native`](Self::native) was set.
     /// * The importing device is the one that exported the memory. If that is not certain, name the exporter with
-    ///   [`exported_by`](Self::exported_by): another device is rejected then. `gpu_interop_vulkan::device_identity` has the
-    ///   identity of a Vulkan device; a Vulkan driver on the CPU and the host backend are one device.
+    ///   [`exported_by`](Self::exported_by), which rejects other devices. `gpu_interop_vulkan::device_identity` returns
+    ///   the identity of a Vulkan device; a Vulkan driver on the CPU and the host backend are one device.
     ///
-    /// Nothing need be true of a request that fails validation, such as size 0.
+    /// The requirements do not apply to a request that fails validation, such as size 0.
     ///
-    /// Memory of another process: it sends the descriptor, the allocation's size, whether it is dedicated, and its
-    /// [`DeviceIdentity`], which can be serialised. The caller promises that the sender told the truth.
+    /// For memory of another process, that process sends the descriptor, the allocation's size, whether it is
+    /// dedicated, and its [`DeviceIdentity`], which can be serialised. The caller guarantees that these are correct.
     #[must_use]
     pub unsafe fn new(handle: MemoryHandle, size: u64) -> Self {
         let origin = Origin::default();
         Self { handle, size, dedicated: false, native: false, image: None, trusted_peer: false, origin }
     }
 
-    /// Says that the memory is a dedicated allocation. Set it exactly if the exporter used
-    /// `VkMemoryDedicatedAllocateInfo` or a committed resource. On Windows 7 NVIDIA's driver imports no other memory of
-    /// Vulkan's.
+    /// Sets the dedicated flag. Set it exactly if the exporter used `VkMemoryDedicatedAllocateInfo` or a committed
+    /// resource. On Windows 7 NVIDIA's driver imports only dedicated Vulkan memory.
     ///
     /// # Safety
-    /// `dedicated` is true exactly if the exporter's allocation is a dedicated one. Drivers lay out and map dedicated memory
-    /// in another way, and believe the flag.
+    /// `dedicated` is true exactly if the exporter's allocation is dedicated. Drivers lay out and map dedicated memory
+    /// differently and do not check the flag.
     #[must_use]
     pub unsafe fn dedicated(mut self, dedicated: bool) -> Self {
         self.dedicated = dedicated;
         self
     }
 
-    /// Says that the memory is [`ExportableMemory`](crate::ExportableMemory) of the backend that imports it, in this process
-    /// or another, and not of another API. What another process exported so, it must say to the one that imports.
-    /// [`ExportableMemory::import_request`](crate::ExportableMemory::import_request) says it itself.
+    /// Marks the memory as [`ExportableMemory`](crate::ExportableMemory) of the importing backend, in this process or
+    /// another, instead of another API's. Another process must send this flag with the handle.
+    /// [`ExportableMemory::import_request`](crate::ExportableMemory::import_request) sets it.
     ///
-    /// Descriptors do not tell, and the difference matters with CUDA: on hosts with several GPUs the driver (580.159.04)
-    /// ends the process with SIGSEGV when `cuImportExternalMemory` gets 512 MiB or more of its own memory. What is said to
-    /// be native goes through `cuMemImportFromShareableHandle` instead. Such an import has buffers, and no images.
+    /// Descriptors do not reveal their origin, which matters with CUDA: on hosts with several GPUs the driver
+    /// (580.159.04) crashes with SIGSEGV when `cuImportExternalMemory` gets 512 MiB or more of CUDA's own memory. The
+    /// CUDA backend imports native memory with `cuMemImportFromShareableHandle` instead. Such an import supports
+    /// buffers but no images.
     ///
     /// # Safety
-    /// `native` is true exactly if the memory is of the backend that imports it. A driver may crash
-    /// otherwise.
+    /// `native` is true exactly if the memory was exported by the importing backend. Otherwise a driver may crash.
     #[must_use]
     pub unsafe fn native(mut self, native: bool) -> Self {
         self.native = native;
         self
     }
 
-    /// Says that the memory holds this image and no other, or with `None` that this is not known. Mapping it as another image
-    /// is an error then ([`ExternalMemory::map_mipmapped_array`](crate::ExternalMemory::map_mipmapped_array)). gpu-interop's
-    /// exporters of images say it; a heap may hold several, and they say nothing of one.
+    /// Declares the only image that the memory contains; `None` if it is unknown. Mapping another image is then an
+    /// error ([`ExternalMemory::map_mipmapped_array`](crate::ExternalMemory::map_mipmapped_array)). gpu-interop's image
+    /// exporters declare it; its heap exporters do not, because a heap may contain several images.
     ///
     /// # Safety
-    /// The memory holds this very image. With `None`, no check is left: it is mapped as an image only as the exporter laid that
-    /// image out.
+    /// The memory contains exactly this image. `None` removes the check: the memory must then be mapped only as images
+    /// that the exporter has laid out in it.
     #[must_use]
     pub unsafe fn of_image(mut self, image: impl Into<Option<MipmappedArrayDesc>>) -> Self {
         self.image = image.into();
         self
     }
 
-    /// Promises that no process takes pages of the memory away. Not promised unless set.
+    /// Guarantees that no process removes pages of the memory. Off by default.
     ///
-    /// Only the host backend on Linux reads it. That backend maps the file behind the descriptor, and an access to a page
-    /// that the file does not have raises `SIGBUS`. Without the promise, it seals the file with `F_SEAL_SHRINK`, and
-    /// rejects a file that cannot be sealed: a memfd made without `MFD_ALLOW_SEALING`, POSIX shared memory, huge pages.
-    /// The requests of `gpu-interop-vulkan` have the promise.
+    /// Only the host backend on Linux uses it. That backend maps the file behind the descriptor, and an access to a
+    /// page that the file does not have raises `SIGBUS`. Without the guarantee it seals the file with `F_SEAL_SHRINK`,
+    /// and rejects a file that cannot be sealed: a memfd created without `MFD_ALLOW_SEALING`, POSIX shared memory, huge
+    /// pages. `gpu-interop-vulkan` sets it in its requests.
     ///
     /// # Safety
     /// If `trusted`: while the imported memory or a mapping of it lives, no holder of a descriptor of the file truncates
@@ -146,19 +142,19 @@ impl MemoryImport {
         self
     }
 
-    /// Says which device exported the memory, so that importing it on another one is rejected with a clear error. This adds a
-    /// check and removes none: a device that was named before stays named, and the importer must not differ from either.
+    /// Names the exporting device, so that an import on another device is rejected. This only adds a check: devices
+    /// named before remain, and the importer must match all of them.
     ///
     /// NVIDIA's programming guide excludes Vulkan devices of a group with several physical devices
-    /// (`vkEnumeratePhysicalDeviceGroups`). The identity does not show the group: the application must check it.
+    /// (`vkEnumeratePhysicalDeviceGroups`). The identity does not include the group: the application must check it.
     #[must_use]
     pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
         self.origin.add_exporter(exporter);
         self
     }
 
-    /// Keeps `owner` until the request is gone, which is after its import. For names and KMT handles, which keep nothing
-    /// themselves: with a handle of the object, or the object, the request stays true.
+    /// Keeps `owner` alive until the import has returned or the request is dropped. For names and KMT handles, which
+    /// hold no reference: pass the object, or a handle of it, as owner.
     #[must_use]
     pub fn keeping(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
         self.origin.keep(owner);
@@ -171,13 +167,13 @@ impl MemoryImport {
         &self.handle
     }
 
-    /// The handle, owned by the caller from here on. The owner that the request [keeps](Self::keeping) is dropped.
+    /// Returns the handle, owned by the caller. The owners that the request [keeps](Self::keeping) are dropped.
     #[must_use]
     pub fn into_handle(self) -> MemoryHandle {
         self.handle
     }
 
-    /// Size of the allocation, bytes.
+    /// Size of the allocation in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
@@ -195,49 +191,51 @@ impl MemoryImport {
         self.native
     }
 
-    /// Whether the memory is a backend's own that computes on the CPU. Its content is the application's, and a driver that
-    /// shares memory with itself only, as Mesa's on the CPU does, takes it for its own description.
+    /// Whether the memory was exported by a backend that computes on the CPU. Its content is application data, which a
+    /// driver that shares memory only with itself, such as lavapipe, would interpret as its own header.
     #[must_use]
     pub fn is_native_of_the_cpu(&self) -> bool {
         let on_cpu = |exporter: &DeviceIdentity| exporter.kind == DeviceKind::Cpu && exporter.uuid.is_none();
         self.native && self.exporter().is_none_or(on_cpu)
     }
 
-    /// The image that the memory holds, if the exporter said which.
+    /// The image that the memory contains, if the exporter declared it.
     #[must_use]
     pub fn image(&self) -> Option<&MipmappedArrayDesc> {
         self.image.as_ref()
     }
 
-    /// Whether the application promised with [`trusted_peer`](Self::trusted_peer) that the file behind the descriptor
-    /// does not shrink.
+    /// Whether [`trusted_peer`](Self::trusted_peer) guarantees that the file behind the descriptor does not shrink.
     #[must_use]
     pub fn is_peer_trusted(&self) -> bool {
         self.trusted_peer
     }
 
-    /// The exporting device, if the exporter or the application said which; the first that was named.
+    /// The first exporting device named by the exporter or the application, if any.
     #[must_use]
     pub fn exporter(&self) -> Option<&DeviceIdentity> {
         self.origin.exporter()
     }
 
-    /// Checks everything about the request that can be known without a driver: the size, the dedicated flag where
-    /// the kind demands it, whether a native handle is opaque, whether the descriptor or NT handle is open and can be memory at all, and whether `importer` is
-    /// the exporter.
+    /// Validates the request without a driver: the size, the dedicated flag where the kind requires it, that a native
+    /// handle is opaque, that the descriptor or NT handle is open and can refer to memory, and that `importer` is the
+    /// exporter.
     ///
-    /// [`Device`](crate::Device) does this itself; importers of other APIs call it. `operation` goes into the error.
+    /// [`Device`](crate::Device) calls it; so do importers of other APIs. `operation` is reported in the error.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) or
-    /// [`ErrorKind::DeviceMismatch`](crate::ErrorKind::DeviceMismatch). The importer adds the handle's kind and the
-    /// size, as it does to its driver's errors.
+    /// [`ErrorKind::DeviceMismatch`](crate::ErrorKind::DeviceMismatch). The caller adds the handle's kind and the size,
+    /// as it does for driver errors.
     pub fn validate(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
         if self.size == 0 {
             return Err(Error::invalid(operation, "the size is 0; pass the size of the exporter's allocation"));
         }
         if self.size > MAX_SIZE {
-            return Err(Error::invalid(operation, "no device's address space holds this much; is the size negative?"));
+            return Err(Error::invalid(
+                operation,
+                "the size exceeds the address space of every device; check for a negative value",
+            ));
         }
         if self.handle.kind().requires_dedicated() && !self.dedicated {
             return Err(Error::invalid(
@@ -248,7 +246,7 @@ impl MemoryImport {
         if self.native && !self.handle.kind().is_opaque() {
             return Err(Error::invalid(
                 operation,
-                "a backend exports its own memory as an opaque handle, which this is not; leave out `native`",
+                "a backend exports its own memory as an opaque handle, which this is not; do not set `native`",
             ));
         }
         #[cfg(unix)]
@@ -264,17 +262,17 @@ impl MemoryImport {
 
 /// A request to import a semaphore.
 ///
-/// gpu-interop's exporters build it: `import_request` of their objects. From a bare handle it takes `unsafe`, because drivers
-/// cannot tell whether it is true:
+/// The `import_request` methods of gpu-interop's exporters build it. Building one from a raw handle is `unsafe`,
+/// because drivers cannot verify the description:
 ///
 /// ```compile_fail,E0133
 /// # use gpu_interop_core::{SemaphoreHandle, SemaphoreImport};
 /// fn request(handle: SemaphoreHandle) -> SemaphoreImport {
-///     SemaphoreImport::new(handle) // `unsafe { .. }` is what it takes
+///     SemaphoreImport::new(handle) // requires `unsafe`
 /// }
 /// ```
 ///
-/// Nor is a bare handle a request:
+/// A raw handle does not convert into a request:
 ///
 /// ```compile_fail,E0277
 /// # use gpu_interop_core::{SemaphoreHandle, SemaphoreImport};
@@ -295,13 +293,13 @@ pub struct SemaphoreImport {
 }
 
 impl SemaphoreImport {
-    /// The semaphore behind `handle`.
+    /// Creates a request for the semaphore behind `handle`.
     ///
     /// # Safety
-    /// A driver cannot check these statements. Each must be true until the import has returned or the request is dropped:
-    /// * The handle is of an exported semaphore, fence or keyed mutex, and never of memory, and of the API and sort that its
-    ///   variant names: a timeline is not binary. A name or KMT handle is of that object still: something else keeps the
-    ///   object.
+    /// Drivers cannot check these requirements. Each must hold until the import has returned or the request is dropped:
+    /// * The handle refers to an exported semaphore, fence or keyed mutex, never to memory, and to the API and type of
+    ///   object that its variant names: a timeline is not binary. A name or KMT handle still refers to that object:
+    ///   another owner keeps it alive.
     /// * The importing device is the one that exported the semaphore. If that is not certain, name the exporter with
     ///   [`exported_by`](Self::exported_by): another device is rejected then.
     #[must_use]
@@ -309,16 +307,16 @@ impl SemaphoreImport {
         Self { handle, origin: Origin::default() }
     }
 
-    /// Says which device exported the semaphore, so that importing it on another one is rejected with a clear error. This
-    /// adds a check and removes none, as [`MemoryImport::exported_by`] does.
+    /// Names the exporting device, so that an import on another device is rejected. This only adds a check, as
+    /// [`MemoryImport::exported_by`] does.
     #[must_use]
     pub fn exported_by(mut self, exporter: DeviceIdentity) -> Self {
         self.origin.add_exporter(exporter);
         self
     }
 
-    /// Keeps `owner` until the request is gone, which is after its import. For names and KMT handles, which keep nothing
-    /// themselves: with a handle of the object, or the object, the request stays true.
+    /// Keeps `owner` alive until the import has returned or the request is dropped. For names and KMT handles, which
+    /// hold no reference: pass the object, or a handle of it, as owner.
     #[must_use]
     pub fn keeping(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
         self.origin.keep(owner);
@@ -331,13 +329,13 @@ impl SemaphoreImport {
         &self.handle
     }
 
-    /// The handle, owned by the caller from here on. The owner that the request [keeps](Self::keeping) is dropped.
+    /// Returns the handle, owned by the caller. The owners that the request [keeps](Self::keeping) are dropped.
     #[must_use]
     pub fn into_handle(self) -> SemaphoreHandle {
         self.handle
     }
 
-    /// The exporting device, if the exporter or the application said which; the first that was named.
+    /// The first exporting device named by the exporter or the application, if any.
     #[must_use]
     pub fn exporter(&self) -> Option<&DeviceIdentity> {
         self.origin.exporter()
@@ -345,7 +343,7 @@ impl SemaphoreImport {
 }
 
 impl SemaphoreImport {
-    /// The twin of [`MemoryImport::validate`].
+    /// Validates the request without a driver, as [`MemoryImport::validate`] does.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) or
@@ -361,7 +359,7 @@ impl SemaphoreImport {
 
 #[cfg(unix)]
 mod descriptor {
-    //! What descriptors can stand for. Drivers block on some that are neither, and crash on others.
+    //! Checks of descriptors. Drivers block on some that are neither memory nor semaphores, and crash on others.
 
     use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -375,7 +373,7 @@ mod descriptor {
             FdKind::DmaBuf => Ok(()),
             FdKind::Memory if opaque => check_length(operation, fd, size),
             FdKind::CharDevice | FdKind::Other if opaque => Ok(()),
-            kind => Err(refused(operation, fd, kind, "memory")),
+            kind => Err(rejected(operation, fd, kind, "memory")),
         }
     }
 
@@ -383,11 +381,11 @@ mod descriptor {
         let Some(fd) = handle.as_fd() else { return Ok(()) };
         match classify_fd(fd) {
             FdKind::Memory | FdKind::CharDevice | FdKind::AnonymousInode | FdKind::Other => Ok(()),
-            kind => Err(refused(operation, fd, kind, "a semaphore")),
+            kind => Err(rejected(operation, fd, kind, "a semaphore")),
         }
     }
 
-    /// Drivers that run on the CPU export memory files, whose length is known. One of them maps past the end if asked.
+    /// Checks the length of a memory file, which CPU drivers export. lavapipe maps past its end.
     fn check_length(operation: &'static str, fd: BorrowedFd<'_>, size: u64) -> Result<()> {
         let length = rustix::fs::fstat(fd).ok().and_then(|stat| u64::try_from(stat.st_size).ok());
         match length {
@@ -400,10 +398,12 @@ mod descriptor {
         }
     }
 
-    fn refused(operation: &'static str, fd: BorrowedFd<'_>, kind: FdKind, wanted: &str) -> Error {
+    fn rejected(operation: &'static str, fd: BorrowedFd<'_>, kind: FdKind, wanted: &str) -> Error {
         let message = match kind {
-            FdKind::Closed => "the number is not an open file descriptor; was it closed, or imported before?".into(),
-            _ => format!("the descriptor is {kind}, which is never {wanted} that a GPU API exported"),
+            FdKind::Closed => {
+                "the number is not an open file descriptor; it may have been closed or imported before".into()
+            }
+            _ => format!("the descriptor is {kind}, which no GPU API exports as {wanted}"),
         };
         Error::invalid(operation, message).with_context("fd", fd.as_raw_fd())
     }
@@ -411,20 +411,19 @@ mod descriptor {
 
 #[cfg(windows)]
 mod nt {
-    //! What NT handles can stand for. A driver that is given a closed one may open what has the number by then.
+    //! Checks of NT handles. A driver that is given a closed handle may open the object that has recycled its number.
 
     use crate::error::{Error, Result};
     use crate::handle::{NtKind, Win32Object, classify};
 
-    /// Names are left to the driver, which opens them. So is the size: nothing that is documented tells that of an object.
+    /// Rejects closed handles and objects that no GPU API exports. The driver checks names and sizes: no documented
+    /// function returns the size of an object.
     pub(super) fn check(operation: &'static str, object: Option<&Win32Object>, wanted: &str) -> Result<()> {
         let Some(Win32Object::Handle(handle)) = object else { return Ok(()) };
         let message = match classify(handle) {
             NtKind::Other => return Ok(()),
-            NtKind::Closed => {
-                "the number is not an open handle; was it closed, by somebody who does not own it?".into()
-            }
-            kind => format!("the handle is {kind}, which is never {wanted} that a GPU API exported"),
+            NtKind::Closed => "the number is not an open handle; it may have been closed elsewhere".into(),
+            kind => format!("the handle is {kind}, which no GPU API exports as {wanted}"),
         };
         Err(Error::invalid(operation, message).with_context("number", format_args!("{:#x}", handle.as_raw().addr())))
     }
@@ -436,7 +435,7 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::handle::{KmtHandle, ObjectName};
 
-    /// Objects of Windows are validated on every system, where a device refuses them for another reason.
+    /// Windows handles are validated on every system; a device on another system rejects them as unsupported.
     #[test]
     fn resources_of_direct3d_need_the_dedicated_flag() {
         let name = || ObjectName::new("Local\\resource").expect("a name").into();
@@ -449,7 +448,7 @@ mod tests {
             (MemoryHandle::OpaqueWin32(name()), false),
             (MemoryHandle::OpaqueWin32Kmt(kmt), false),
         ] {
-            // SAFETY: it is validated and not imported.
+            // SAFETY: the request is validated and not imported.
             let request = unsafe { MemoryImport::new(handle, 4096) };
             let checked = request.validate("op", &DeviceIdentity::default());
             match checked {
@@ -466,16 +465,16 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_no_device_can_address_are_refused() {
+    fn sizes_beyond_every_address_space_are_rejected() {
         let importer = DeviceIdentity::default();
         for (size, valid) in [(1, true), (MAX_SIZE + 1, false), (1 << 63, false), (u64::MAX, false)] {
             let fd = rustix::fs::memfd_create("size", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
             rustix::fs::ftruncate(&fd, i64::MAX.unsigned_abs()).expect("ftruncate");
-            // SAFETY: it is validated and not imported.
+            // SAFETY: the request is validated and not imported.
             let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(fd), size) };
             let checked = request.validate("op", &importer);
             assert_eq!(checked.is_ok(), valid, "{size}: {checked:?}");
-            // Not for the length of the file, which only memory files have.
+            // The error is about the address space, not the length of the file.
             if let Err(error) = checked {
                 assert!(error.message().contains("address space"), "{size}: {error}");
             }

@@ -1,4 +1,4 @@
-//! Modules, kernels and how they are launched.
+//! Module images, kernel arguments and launch configurations.
 
 use std::ffi::CStr;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::backend::DevicePtr;
 use crate::object::BufferSlice;
 
-/// The code of a module.
+/// Code of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModuleImage<'a> {
-    /// The kernels that a backend has built in. Only the host backend has any.
+    /// Kernels built into the backend. Only the host backend has any.
     Builtin,
     /// PTX source, for CUDA.
     Ptx(&'a CStr),
@@ -27,7 +27,7 @@ impl<'a> BinaryImage<'a> {
     /// Wraps an image's bytes.
     ///
     /// # Safety
-    /// The image must be complete and well-formed: drivers are told no length and trust the image's own headers.
+    /// The image must be complete and well-formed: drivers take no length and trust the image's headers.
     #[must_use]
     pub const unsafe fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
@@ -40,19 +40,19 @@ impl<'a> BinaryImage<'a> {
     }
 }
 
-/// The size of a launch: blocks, threads a block, and dynamic shared memory.
+/// Grid, block and dynamic shared memory of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LaunchConfig {
     /// Blocks in each dimension.
     pub grid: [u32; 3],
-    /// Threads of a block in each dimension.
+    /// Threads per block in each dimension.
     pub block: [u32; 3],
-    /// Dynamic shared memory of a block, bytes.
+    /// Dynamic shared memory per block, in bytes.
     pub shared_bytes: u32,
 }
 
 impl LaunchConfig {
-    /// Enough one-dimensional blocks of 256 threads for `count` threads, at least one block.
+    /// One-dimensional blocks of 256 threads for at least `count` threads; at least one block.
     #[must_use]
     pub fn linear(count: u64) -> Self {
         const BLOCK: u32 = 256;
@@ -61,15 +61,15 @@ impl LaunchConfig {
     }
 }
 
-/// One argument of a kernel, passed by value.
+/// A kernel argument, passed by value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum KernelArg<'a> {
-    /// The address of a buffer, or of a part of one. The mapping stays until the kernel has run, also if it is dropped
-    /// before.
+    /// Address of a buffer or of a slice of it. The mapping is kept until the kernel has completed, even if it is
+    /// dropped before.
     Buffer(BufferSlice<'a>),
-    /// A device address. Whose memory it is in is not known: that must stay until the kernel has run.
-    /// [`KernelArg::Buffer`] sees to it, and [`Stream::keep`](crate::Stream::keep).
+    /// A device address. The caller must keep its memory valid until the kernel has completed: pass a
+    /// [`KernelArg::Buffer`] or call [`Stream::keep`](crate::Stream::keep).
     Ptr(DevicePtr),
     /// A 32-bit integer.
     U32(u32),

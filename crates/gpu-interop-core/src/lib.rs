@@ -1,66 +1,66 @@
-//! The vendor-neutral half of gpu-interop.
+//! Vendor-neutral core of gpu-interop: handles, import requests, validation, safe objects and the backend traits.
 //!
-//! An application exports memory and semaphores from one GPU API (Vulkan, Direct3D, OpenGL, NvSci, another
-//! process) and imports them into a compute API through a [`Device`] of some [`Backend`]. This crate has the
-//! handles, the descriptors, the safe objects, all validation, and the trait that a backend implements. It
-//! names no vendor API and calls no driver; applications usually depend on `gpu-interop`, which re-exports it.
+//! An application exports memory and semaphores from one GPU API (Vulkan, Direct3D, OpenGL, NvSci) or another process
+//! and imports them into a compute API through a [`Device`] of a [`Backend`]. This crate contains the handles, the
+//! import requests, the safe objects, all validation, and the traits that a backend implements. It links no vendor
+//! library and calls no driver. Applications depend on `gpu-interop`, which re-exports it.
 //!
-//! # What this crate promises
-//! * **Handles are owned.** An import takes its handle by value. On success the handle belongs to the import;
-//!   on failure the whole request comes back, usable, in the [`ImportError`]. Exceptions are NvSci's: an object without an
-//!   owner ([`NvSciBufObject::from_raw`](handle::NvSciBufObject::from_raw)) and a fence are addresses that stay the
-//!   application's.
-//! * **Bad requests never reach a driver.** Sizes of 0, ranges past the end, wrong kinds for the operating
-//!   system, descriptors that cannot be GPU memory, objects of another device, semaphore parameters of the wrong
-//!   sort and timeline values that go backwards are typed errors. Drivers have crashed on some of these.
-//! * **Nothing is freed too early.** A mapping keeps its import alive, an import its device. What is dropped while
-//!   work that uses it is pending on a [`Stream`] is freed once that work has run.
-//! * **`Drop` never panics and never blocks for long**: at most 2 seconds, when the last object of a device goes
-//!   whose streams still wait for something. A failing free is reported through `tracing`; `close` returns it.
+//! # Guarantees
+//! * **Handles are owned.** An import takes its handle by value. On success the import owns the handle; on failure the
+//!   [`ImportError`] returns the request, with its handle open. Two NvSci types are borrowed instead: an object without
+//!   an owner ([`NvSciBufObject::from_raw`](handle::NvSciBufObject::from_raw)) and a fence.
+//! * **Invalid requests never reach a driver.** A size of 0, a range past the end, a handle kind of another operating
+//!   system, a descriptor that cannot be GPU memory, an object of another device, semaphore parameters of the wrong
+//!   type and a decreasing timeline value are typed errors. Drivers have crashed on some of these.
+//! * **Nothing is freed too early.** A mapping keeps its import alive, and an import its device. An object that is
+//!   dropped while work that uses it is pending on a [`Stream`] is freed once that work has completed.
+//! * **`Drop` never panics, and blocks for at most 2 seconds**: when the last object of a device is dropped while its
+//!   streams still wait. A failing free is reported through `tracing`; `close` returns the error.
 //! * **Signals and waits do not allocate** for batches of up to 8.
-//! * Every object may be used from every thread.
+//! * All objects are `Send` and `Sync`.
 //!
-//! # What the caller must do
-//! * Build a [`MemoryImport`] or [`SemaphoreImport`] of a bare handle from what is true of its object: the API and sort, the
-//!   size and the dedicated flag of the allocation. Drivers cannot tell, and a wrong word is undefined behaviour:
-//!   [`MemoryImport::new`] and [`SemaphoreImport::new`] are `unsafe`. Objects of gpu-interop's exporters give requests by
-//!   safe methods, `import_request`.
-//! * Order the two APIs' accesses: with a [`Timeline`], with semaphores, or by waiting on the host. Unordered access reads
-//!   torn data.
-//! * Keep raw values ([`DevicePtr`], `as_raw`) no longer than the object they came from.
+//! # Obligations of the caller
+//! * Describe a raw handle correctly when building a [`MemoryImport`] or [`SemaphoreImport`]: the API and type of its
+//!   object, the size and the dedicated flag of the allocation. Drivers cannot check this, and a wrong description is
+//!   undefined behaviour, so [`MemoryImport::new`] and [`SemaphoreImport::new`] are `unsafe`. The exporters of
+//!   gpu-interop build requests with a safe method, `import_request`.
+//! * Order the accesses of the two APIs: with a [`Timeline`], with semaphores, or by waiting on the host. Unordered
+//!   accesses read torn data.
+//! * Use raw values ([`DevicePtr`], `as_raw`) only while the object that returned them lives.
 //!
-//! [`rules`] has every rule of the vendors' references, and which of them the library keeps.
+//! [`rules`] lists every rule of the vendors' references and how the library enforces it.
 //!
 //! # Timelines
 //! A [`Timeline`] is one counter that the streams of a device share with the exporting API. It works with every driver:
 //! natively where the driver imports the exporter's timeline semaphores, and elsewhere, as with HIP on Linux, over a
-//! thread of the host ([`TimelineStrategy`]). [`ExternalSemaphore`] is the driver's own semaphore, one to one.
+//! host thread ([`TimelineStrategy`]). An [`ExternalSemaphore`] is one semaphore object of the driver.
 //!
 //! # Graphs
-//! [`Device::record`] records what a stream is given, once, and [`Graph::launch`] runs it with one call of the driver.
-//! Signals and waits of an [`ExternalSemaphore`] are part of a graph where the driver has them there; a timeline semaphore's
-//! get new values from launch to launch ([`Graph::set_signals`]). A [`Timeline`] stays outside, before and behind the
-//! launch. An application that records graphs with its own bindings keeps this crate's objects away from the stream that
-//! records: see [`Device::stream_from_raw`].
+//! [`Device::record`] captures the work enqueued on a stream, and [`Graph::launch`] runs it with one driver call.
+//! Signals and waits of an [`ExternalSemaphore`] are part of a graph where the driver supports it; timeline values
+//! change between launches with [`Graph::set_signals`]. A [`Timeline`] cannot be captured: signal and wait before and
+//! after the launch. An application that captures graphs with its own bindings must not use this crate's objects on the
+//! capturing stream: see [`Device::stream_from_raw`].
 //!
 //! # Threads and blocking
-//! Work on a [`Stream`] is asynchronous unless a method says that it blocks. Semaphore operations, copies and
+//! Work on a [`Stream`] is asynchronous unless the method documents that it blocks. Semaphore operations, copies and
 //! fills run in stream order.
 //!
 //! # Freeing
-//! CUDA and HIP wait for all streams of the GPU before they free a mapping or unload a module, and with CUDA most calls of
-//! other threads wait meanwhile. While a stream waits for something outside, a word in memory or another API's semaphore, the
-//! thread that drops an object may be the one to bring that about. So what is dropped then is kept, and goes with a later
-//! drop, stream or synchronisation, or [`Device::collect`], when no stream of the GPU waits any more. At most 64
-//! objects are kept so. Beyond that, as with frames in flight without end, the next drop frees one of them whose waits at the
-//! time of its own drop have been satisfied; that drop blocks until the present waits have been, too. So a thread that always
-//! has a wait pending which it is to meet itself must not drop more than 64 objects meanwhile. A thread that meets each wait
-//! before it enqueues the next may: enqueuing a wait frees what is kept, if nothing is waited for. Waits that other libraries
-//! enqueue are unknown here.
+//! CUDA and HIP wait for all streams of the GPU before they free a mapping or unload a module, and with CUDA most calls
+//! of other threads block meanwhile. If a stream has an external wait pending (for a word in memory or a semaphore of
+//! another API), the thread that drops an object may be the one that must satisfy that wait, and a free would deadlock.
+//! Objects dropped meanwhile are therefore retained. A later drop, stream creation, synchronisation or
+//! [`Device::collect`] frees them once no stream of the GPU waits. At most 64 objects are retained. Beyond that, as
+//! with continuous frames in flight, the next drop frees one object whose waits at the time of its own drop have been
+//! satisfied; that drop blocks until the current waits are satisfied. A thread that always has a wait pending which it
+//! must signal itself must therefore not drop more than 64 objects meanwhile. A thread that signals each wait before it
+//! enqueues the next one has no such limit: enqueuing a wait frees the retained objects if no wait is pending. Waits
+//! enqueued by other libraries are not visible to this crate.
 //!
 //! # Forking
-//! No driver goes on in a process that was forked. What was opened before the fork may be dropped there, which does nothing,
-//! and synchronising a stream is an error. Open devices after the fork, or start another program.
+//! No driver works in a forked child process. Objects opened before the fork may be dropped in the child, which has no
+//! effect; synchronising a stream there is an error. Open devices after the fork, or start another program.
 
 pub mod array;
 pub mod backend;
@@ -74,6 +74,7 @@ mod kernel;
 mod mapping;
 mod nv_sci;
 mod object;
+mod range;
 #[doc = include_str!("rules.md")]
 pub mod rules {}
 mod semaphore_ops;
@@ -100,6 +101,7 @@ pub use object::{
     MappedBuffer, MappedMipmappedArray, Module, PitchedTexels, SemaphoreSignal, SemaphoreWait, Stream, Surface,
     Texture, Timeline,
 };
+pub use range::byte_range;
 pub use semaphore_ops::{SignalParams, WaitParams};
 pub use texel::{ChannelOrder, ColorEncoding};
 pub use texture::{AddressMode, FilterMode, ReadMode, TextureDesc};

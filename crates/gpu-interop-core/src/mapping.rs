@@ -1,4 +1,4 @@
-//! Memory of a device or another API that the host has mapped.
+//! Host mappings of device memory.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
@@ -6,69 +6,69 @@ use std::sync::{Mutex, PoisonError};
 use crate::backend::bytes::words;
 use crate::error::{Error, Result};
 
-/// A range of memory that a driver mapped for the host (`vkMapMemory`, `NvSciBufObjGetCpuPtr`). For exporters; it does not
-/// own the mapping.
+/// A range of memory that a driver mapped for the host (`vkMapMemory`, `NvSciBufObjGetCpuPtr`). Used by exporters. Does
+/// not own the mapping.
 ///
-/// Copies are atomic accesses ([`backend::bytes::words`](crate::backend::bytes::words)): a GPU, another process or another mapping of
-/// the same memory may write at the same time, which then tears the data but is no undefined behaviour. Threads of this
-/// process take turns: their accesses may be of different sizes.
+/// Copies are atomic accesses ([`backend::bytes::words`](crate::backend::bytes::words)): a concurrent write by a GPU,
+/// another process or another mapping tears the data but is not undefined behaviour. A lock serialises the threads of
+/// this process, whose accesses may differ in size.
 #[derive(Debug)]
 pub struct HostMapping {
     base: NonNull<u8>,
     size: u64,
-    turn: Mutex<()>,
+    lock: Mutex<()>,
 }
 
-// SAFETY: the mapping is plain memory, and one thread at a time accesses it.
+// SAFETY: the mapping is plain memory, and the lock lets one thread at a time access it.
 unsafe impl Send for HostMapping {}
 // SAFETY: as above.
 unsafe impl Sync for HostMapping {}
 
 impl HostMapping {
-    /// `size` bytes from `base` on.
+    /// Wraps `size` bytes at `base`.
     ///
     /// # Safety
-    /// They must be readable memory, and writable if anything is ever written by this, that stays mapped as long as this
-    /// object lives, and that nothing in this process accesses through these addresses otherwise while this reads or
-    /// writes: neither by a reference nor by another object of this type.
+    /// The bytes must be readable, and writable if [`HostMapping::write`] is called, and stay mapped as long as this
+    /// object lives. While this object reads or writes, nothing else in this process accesses them through these
+    /// addresses: neither a reference nor another object of this type.
     #[must_use]
     pub unsafe fn new(base: NonNull<u8>, size: u64) -> Self {
-        Self { base, size, turn: Mutex::new(()) }
+        Self { base, size, lock: Mutex::new(()) }
     }
 
-    /// The address of the first byte.
+    /// Address of the first byte.
     #[must_use]
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Copies `out.len()` bytes from `offset` on. `operation` goes into the error.
+    /// Copies `out.len()` bytes at `offset`. `operation` is reported in the error.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if they are not all inside.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is not inside the mapping.
     pub fn read(&self, operation: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
         let source = self.range(operation, offset, out.len())?;
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the range is inside the mapping. `out` is as long, is borrowed by this alone, and is no part of a mapping
-        // that no reference names.
+        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the range is inside the mapping. `out` has the same length, is mutably borrowed, and does not overlap
+        // the mapping, which no reference names.
         unsafe { words::read(source, out.as_mut_ptr(), out.len()) };
         Ok(())
     }
 
-    /// Copies `data` to `offset`. `operation` goes into the error.
+    /// Copies `data` to `offset`. `operation` is reported in the error.
     ///
     /// # Errors
     /// As for [`HostMapping::read`].
     pub fn write(&self, operation: &'static str, offset: u64, data: &[u8]) -> Result<()> {
         let target = self.range(operation, offset, data.len())?;
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the range is inside the mapping. `data` is as long, is not written while it is borrowed, and is no part of
-        // a mapping that no reference names.
+        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the range is inside the mapping. `data` has the same length, is not written while it is borrowed, and
+        // does not overlap the mapping, which no reference names.
         unsafe { words::write(data.as_ptr(), target, data.len()) };
         Ok(())
     }
 
-    /// The address of `length` bytes from `offset` on, if they are inside.
+    /// Returns the address of `length` bytes at `offset`, if they are inside the mapping.
     fn range(&self, operation: &'static str, offset: u64, length: usize) -> Result<*mut u8> {
         let inside = u64::try_from(length)
             .ok()
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_alignment_and_length_copies_exactly() {
+    fn copies_are_exact_for_every_alignment_and_length() {
         let mut memory = [0_u64; 8];
         let base = NonNull::from(&mut memory).cast::<u8>();
         // SAFETY: the array lives to the end of the test and is not accessed otherwise until then.
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_past_the_end_are_refused() {
+    fn ranges_past_the_end_are_rejected() {
         let mut memory = [0_u64; 2];
         // SAFETY: as above.
         let mapping = unsafe { HostMapping::new(NonNull::from(&mut memory).cast(), 16) };

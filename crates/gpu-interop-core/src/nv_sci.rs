@@ -1,4 +1,4 @@
-//! What an exporter of NvSci objects tells about them.
+//! Reconciled properties of NvSci objects.
 
 use bitflags::bitflags;
 use serde::{Deserialize, Serialize};
@@ -7,59 +7,61 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{DeviceIdentity, Uuid};
 
 bitflags! {
-    /// What a device will do with an NvSciSync object.
+    /// Uses of an NvSciSync object by a device.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub struct NvSciSyncUse: u32 {
-        /// Its streams signal it (`CUDA_NVSCISYNC_ATTR_SIGNAL`).
+        /// Streams of the device signal it (`CUDA_NVSCISYNC_ATTR_SIGNAL`).
         const SIGNAL = 1;
-        /// Its streams wait for it (`CUDA_NVSCISYNC_ATTR_WAIT`).
+        /// Streams of the device wait for it (`CUDA_NVSCISYNC_ATTR_WAIT`).
         const WAIT = 2;
     }
 }
 
-/// What NvSciBuf granted one GPU.
+/// Access that NvSciBuf granted to one GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NvSciBufGpu {
-    /// The GPU (`NvSciRmGpuId`): the UUID that its driver gives (`cuDeviceGetUuid`).
+    /// The GPU (`NvSciRmGpuId`), by the UUID that its driver reports (`cuDeviceGetUuid`).
     pub id: Uuid,
-    /// Whether it may cache the buffer (`NvSciBufGeneralAttrKey_EnableGpuCache`); `None` if the library does not say.
+    /// Whether it may cache the buffer (`NvSciBufGeneralAttrKey_EnableGpuCache`); `None` if not reported.
     pub cache: Option<bool>,
     /// Whether its cache must be kept coherent in software (`NvSciBufGeneralAttrKey_GpuSwNeedCacheCoherency`): then
-    /// signals and waits must not skip the synchronisation of memory. `None` if the library does not say.
+    /// signals and waits must not skip the memory synchronisation. `None` if not reported.
     pub needs_memsync: Option<bool>,
-    /// Whether it keeps the buffer compressed (`NvSciBufGeneralAttrKey_EnableGpuCompression`); `None` if the library does
-    /// not say.
+    /// Whether it keeps the buffer compressed (`NvSciBufGeneralAttrKey_EnableGpuCompression`); `None` if not reported.
     pub compression: Option<bool>,
 }
 
-/// What was reconciled about an NvSciBuf object, for its import. Of the size, [`MemoryImport`](crate::MemoryImport) knows.
+/// Reconciled properties of an NvSciBuf object, for its import. [`MemoryImport`](crate::MemoryImport) contains the
+/// size.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NvSciBufProperties {
-    /// What its first byte is aligned to.
+    /// Alignment of the first byte, in bytes.
     pub alignment: u64,
-    /// Planes of an image; 0 of a raw buffer.
+    /// Planes of an image; 0 for a raw buffer.
     pub planes: u32,
-    /// Whether this object only allows reading (`NvSciBufAccessPerm_Readonly`). Nothing is enqueued then that writes.
+    /// Whether this object is read-only (`NvSciBufAccessPerm_Readonly`). Writes are then rejected before they are
+    /// enqueued.
     pub read_only: bool,
-    /// The GPUs that it was made for. Others cannot import it, and none can if this is empty.
+    /// GPUs that the object was made for. No other GPU can import it, and none if this is empty.
     pub gpus: Vec<NvSciBufGpu>,
 }
 
 impl NvSciBufProperties {
-    /// What was granted to a device, as far as its UUID is known.
+    /// Access granted to a device with a known UUID.
     #[must_use]
     pub fn gpu(&self, device: &DeviceIdentity) -> Option<&NvSciBufGpu> {
         self.gpus.iter().find(|gpu| Some(gpu.id) == device.uuid)
     }
 
-    /// Refuses a device that the object was not made for. A device without a UUID cannot be told from another.
+    /// Rejects a device that the object was not made for. A device without a UUID cannot be compared and is accepted.
     pub(crate) fn check_gpu(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
         let first = self.gpus.first().map(|gpu| gpu.id);
         if self.gpu(importer).is_some() || (first.is_some() && importer.uuid.is_none()) {
             return Ok(());
         }
         let made_for = DeviceIdentity { uuid: first, ..DeviceIdentity::default() };
-        let message = "the NvSciBuf object was not made for this GPU; put its id into an attribute list";
+        let message =
+            "the NvSciBuf object was not made for this GPU; add its id to an attribute list before reconciliation";
         let error = Error::new(ErrorKind::DeviceMismatch, operation, message);
         Err(error.with_mismatch(made_for, importer.clone()))
     }
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_gpus_that_were_named_may_import() {
+    fn only_the_named_gpus_may_import() {
         let gpu = |byte| {
             let id = Uuid::from_bytes([byte; 16]).expect("a UUID");
             NvSciBufGpu { id, cache: Some(byte == 1), needs_memsync: None, compression: None }
@@ -88,7 +90,7 @@ mod tests {
         let error = both.check_gpu("op", &device(3)).expect_err("another GPU");
         assert_eq!(error.kind(), ErrorKind::DeviceMismatch);
         assert_eq!(error.mismatch().map(|mismatch| mismatch.importer.uuid), Some(device(3).uuid));
-        // For the CPU alone. What has no UUID is no exception: there is no GPU that it could be.
+        // An object for the CPU alone. A device without a UUID is rejected, too: no GPU was named.
         let for_none = NvSciBufProperties { gpus: vec![], ..both };
         for byte in [0, 3] {
             let error = for_none.check_gpu("op", &device(byte)).expect_err("no GPU was named");

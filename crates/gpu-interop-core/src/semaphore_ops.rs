@@ -1,36 +1,36 @@
-//! What a stream signals and waits for.
+//! Parameters of semaphore signals and waits.
 
 use std::time::Duration;
 
 use crate::handle::{NvSciFence, SemaphorePayload};
 
-/// What a signal does, by the semaphore's payload.
+/// Signal parameters, one variant for each payload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum SignalParams {
     /// Signals a binary semaphore.
     Binary,
-    /// Sets a timeline semaphore or fence to a value, which must be greater than its present one.
+    /// Sets a timeline semaphore or fence to a value, which must be greater than its current one.
     Value(u64),
     /// Releases a keyed mutex with this key.
     Key(u64),
-    /// Signals an NvSciSync object and writes its fence, whose contents are lost.
+    /// Signals an NvSciSync object and overwrites its fence.
     ///
-    /// Each signal of an object with deterministic fences raises its value by 1: the application counts them for its waits,
-    /// and orders streams that signal one object, or waits end at the wrong signal.
+    /// Each signal of an object with deterministic fences raises its value by 1. The application must count the signals
+    /// for its waits and order the streams that signal one object; otherwise waits end at the wrong signal.
     NvSciSync {
-        /// The address of the `NvSciSyncFence` to write, valid when the signal is enqueued.
+        /// Address of the `NvSciSyncFence` to write, valid when the signal is enqueued.
         fence: NvSciFence,
         /// Skips the synchronisation of NvSciBuf imports before the signal
-        /// (`CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC`). The data are undefined then for others that read an
-        /// import which [needs it](crate::NvSciBufGpu::needs_memsync). The library does not know which imports a signal is
-        /// for.
+        /// (`CUDA_EXTERNAL_SEMAPHORE_SIGNAL_SKIP_NVSCIBUF_MEMSYNC`). Other users then read undefined data from an
+        /// import that [needs the synchronisation](crate::NvSciBufGpu::needs_memsync). The library cannot check this: a
+        /// signal does not name its imports.
         skip_memsync: bool,
     },
 }
 
 impl SignalParams {
-    /// The payload that these parameters are for.
+    /// Payload that these parameters belong to.
     #[must_use]
     pub const fn payload(&self) -> SemaphorePayload {
         match self {
@@ -42,7 +42,7 @@ impl SignalParams {
     }
 }
 
-/// What a wait waits for, by the semaphore's payload.
+/// Wait parameters, one variant for each payload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum WaitParams {
@@ -52,25 +52,25 @@ pub enum WaitParams {
     Value(u64),
     /// Acquires a keyed mutex.
     Key {
-        /// The key it was released with.
+        /// Key with which the mutex was released.
         key: u64,
-        /// How long the driver waits, rounded up to milliseconds; `None` waits without end.
+        /// Timeout of the driver's wait, rounded up to milliseconds; `None` for no timeout.
         timeout: Option<Duration>,
     },
     /// Waits for an NvSciSync fence.
     NvSciSync {
-        /// The address of the `NvSciSyncFence` to wait for, valid when the wait is enqueued: one that a signal of the same
-        /// object has filled.
+        /// Address of the `NvSciSyncFence` to wait for, valid when the wait is enqueued and filled by a signal of the
+        /// same object.
         fence: NvSciFence,
         /// Skips the synchronisation of NvSciBuf imports after the wait
-        /// (`CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC`). The data are undefined then for work behind the wait that
-        /// reads an import which [needs it](crate::NvSciBufGpu::needs_memsync).
+        /// (`CUDA_EXTERNAL_SEMAPHORE_WAIT_SKIP_NVSCIBUF_MEMSYNC`). Work behind the wait then reads undefined data from
+        /// an import that [needs the synchronisation](crate::NvSciBufGpu::needs_memsync).
         skip_memsync: bool,
     },
 }
 
 impl WaitParams {
-    /// The payload that these parameters are for.
+    /// Payload that these parameters belong to.
     #[must_use]
     pub const fn payload(&self) -> SemaphorePayload {
         match self {

@@ -1,4 +1,4 @@
-//! What threads meet with: the standard library's, or with `--cfg loom` loom's, which tries every order of events.
+//! Synchronisation primitives: `std`, or `loom` under `cfg(loom)`.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -19,12 +19,12 @@ pub(crate) use loom::thread::{Builder, yield_now};
 #[cfg(loom)]
 pub(crate) use self::timeless::{Instant, sleep};
 
-/// What the locks guard is valid at every step, so a panic elsewhere does not spoil it.
+/// Locks a mutex, ignoring poison: the guarded data is valid at every step, so a panic does not invalidate it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Loom knows no time: whoever asks has waited long already.
+/// Clock for loom, which does not model time: an hour has elapsed at every query.
 #[cfg(loom)]
 mod timeless {
     use std::time::Duration;

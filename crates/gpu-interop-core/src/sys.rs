@@ -1,10 +1,10 @@
-//! The one system call that no dependency wraps.
+//! `kcmp(2)`, the one system call that no dependency wraps.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// Whether `number` is an open descriptor of the same open file as `fd`; `None` if the kernel will not say.
+/// Whether `number` is an open descriptor of the same open file as `fd`; `None` if unknown.
 ///
-/// `kcmp(2)` with `KCMP_FILE`. Containers may forbid it, hence the `None`.
+/// Uses `kcmp(2)` with `KCMP_FILE`, which containers may forbid.
 #[cfg(target_os = "linux")]
 pub(crate) fn same_open_file(fd: BorrowedFd<'_>, number: RawFd) -> Option<bool> {
     const KCMP_FILE: libc::c_int = 0;

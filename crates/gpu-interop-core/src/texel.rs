@@ -1,20 +1,19 @@
-//! What a graphics API says of a texel and an array's format does not.
+//! Properties of graphics texel formats that array formats do not express.
 
-/// The order of a texel's colours, from the first byte, or the lowest bit of a packed texel, on.
+/// Order of the colour channels, from the first byte or, in a packed texel, the lowest bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChannelOrder {
-    /// Red, green, blue, alpha, as far as there are channels.
+    /// Red, green, blue, alpha; fewer if the format has fewer channels.
     Rgba,
-    /// Blue, green, red, alpha. An array has no such order: its first channel is blue.
+    /// Blue, green, red, alpha. Arrays do not express this order: their first channel is blue.
     Bgra,
 }
 
-/// How a texel's number stands for a brightness.
+/// Transfer function of the colour channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColorEncoding {
-    /// In proportion to it.
+    /// Linear.
     Linear,
-    /// By the sRGB curve. An array has no such formats: its values are encoded, and decoding is up to the texture or
-    /// the kernel.
+    /// sRGB. Arrays have no such formats: their values are encoded, and the texture or the kernel must decode them.
     Srgb,
 }

@@ -1,69 +1,68 @@
-//! How kernels sample an array.
+//! Texture descriptions: sampling of arrays by kernels.
 
 use serde::{Deserialize, Serialize};
 
-/// What lies between texels.
+/// Filtering between texels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FilterMode {
-    /// The nearest texel (`CU_TR_FILTER_MODE_POINT`).
+    /// Nearest texel (`CU_TR_FILTER_MODE_POINT`).
     #[default]
     Nearest,
-    /// A linear mix of the neighbours; for textures read as floats.
+    /// Linear interpolation; for textures read as floats.
     Linear,
 }
 
-/// What lies outside of the array.
+/// Addressing outside of the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AddressMode {
-    /// The array again; for normalized coordinates.
+    /// Repeats the array; for normalized coordinates.
     Wrap,
-    /// The texel at the edge.
+    /// Repeats the texel at the edge.
     #[default]
     Clamp,
-    /// The array mirrored; for normalized coordinates.
+    /// Mirrors the array; for normalized coordinates.
     Mirror,
-    /// Zeros.
+    /// Returns zeros.
     Border,
 }
 
-/// What a texture fetch returns.
+/// Values returned by a texture fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReadMode {
-    /// The channels as they are stored: integers stay integers (`CU_TRSF_READ_AS_INTEGER`).
+    /// Channels as stored; integers are not converted (`CU_TRSF_READ_AS_INTEGER`).
     #[default]
     Element,
-    /// Integer channels of 8 and 16 bits as floats from 0 to 1, or -1 to 1 if they are signed.
+    /// Integer channels of 8 and 16 bits as floats from 0 to 1, or from -1 to 1 if signed.
     NormalizedFloat,
-    /// As [`ReadMode::NormalizedFloat`], after undoing the sRGB encoding (`CU_TRSF_SRGB`); for 8-bit unsigned
-    /// channels.
+    /// As [`ReadMode::NormalizedFloat`], with sRGB decoding (`CU_TRSF_SRGB`); for 8-bit unsigned channels.
     Srgb,
 }
 
-/// How kernels sample an array: what `cuTexObjectCreate` and `hipTexObjectCreate` are told.
+/// Texture parameters of `cuTexObjectCreate` and `hipTexObjectCreate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TextureDesc {
-    /// Between texels of a level.
+    /// Filter between texels of a level.
     pub filter: FilterMode,
-    /// Between levels.
+    /// Filter between levels.
     pub mip_filter: FilterMode,
-    /// Outside, in each dimension.
+    /// Addressing in each dimension.
     pub address: AddressMode,
-    /// What a fetch returns.
+    /// Conversion of the fetched values.
     pub read: ReadMode,
-    /// Whether coordinates go from 0 to 1 instead of from 0 to the number of texels. Drivers demand it for textures
-    /// of all levels.
+    /// Whether coordinates range from 0 to 1 instead of from 0 to the number of texels. Required for textures of
+    /// several levels.
     pub normalized_coordinates: bool,
 }
 
 impl TextureDesc {
-    /// The nearest texel as it is stored, clamped at the edges, by texel numbers.
+    /// Nearest texel as stored, clamped at the edges, with unnormalized coordinates.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -76,21 +75,21 @@ impl TextureDesc {
         self
     }
 
-    /// Sets what lies outside.
+    /// Sets the addressing in all dimensions.
     #[must_use]
     pub fn with_address(mut self, address: AddressMode) -> Self {
         self.address = address;
         self
     }
 
-    /// Sets what a fetch returns.
+    /// Sets the conversion of fetched values.
     #[must_use]
     pub fn with_read(mut self, read: ReadMode) -> Self {
         self.read = read;
         self
     }
 
-    /// Sets whether coordinates go from 0 to 1.
+    /// Sets whether coordinates range from 0 to 1.
     #[must_use]
     pub fn with_normalized_coordinates(mut self, normalized: bool) -> Self {
         self.normalized_coordinates = normalized;

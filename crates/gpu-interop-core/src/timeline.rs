@@ -1,4 +1,4 @@
-//! Timelines of exporting APIs, as the host sees them, and how streams follow them.
+//! Timelines of exporting APIs as seen by the host, and strategies to share them with streams.
 
 use std::any::Any;
 use std::fmt;
@@ -13,31 +13,32 @@ use crate::error::{Error, Result};
 use crate::handle::SemaphoreHandleKind;
 use crate::import::SemaphoreImport;
 
-/// The environment variable that overrides the strategy of every [`Timeline`](crate::Timeline) that is made without
-/// naming one: `native`, `bridge`, or `auto`, which is as if it were not set.
+/// Environment variable that overrides the strategy of [`Timeline::new`](crate::Timeline::new): `native`, `bridge`, or
+/// `auto`, the default.
 pub const TIMELINE_VARIABLE: &str = "GPU_INTEROP_TIMELINE";
 
-/// How a [`Timeline`](crate::Timeline) carries values between streams and the exporting API.
+/// Strategy by which a [`Timeline`](crate::Timeline) transfers values between streams and the exporting API.
 ///
-/// Whichever it is: who sees a value, sees what the other side wrote before it signalled that value. Vulkan's terms for
-/// why that holds, where the memory is external memory that both sides bound:
+/// With both strategies, a side that observes a value also observes the writes that the other side made before it
+/// signalled the value. In Vulkan's terms, for external memory bound by both sides:
 ///
-/// | | what makes the writes available | what orders the two sides | what makes them visible |
+/// | | availability | ordering | visibility |
 /// |---|---|---|---|
-/// | Vulkan to stream, native | the release to `VK_QUEUE_FAMILY_EXTERNAL` in the submission | its semaphore signal operation, whose first scope is everything before it in submission order | the stream's wait, by the driver's import (`cuWaitExternalSemaphoresAsync`) |
-/// | Vulkan to stream, bridge | the same release, and the same signal | the host sees the value (`vkWaitSemaphores`, `vkGetSemaphoreCounterValue`: the signal happened before), then stores a word with release semantics | the stream's wait for the word, which acquires it for what is enqueued behind (`cuStreamWaitValue64`) |
+/// | Vulkan to stream, native | the release to `VK_QUEUE_FAMILY_EXTERNAL` in the submission | its semaphore signal operation, whose first scope is all work before it in submission order | the stream's wait, by the driver's import (`cuWaitExternalSemaphoresAsync`) |
+/// | Vulkan to stream, bridge | the same release, and the same signal | the host sees the value (`vkWaitSemaphores`, `vkGetSemaphoreCounterValue`: the signal happened before), then stores a word with release semantics | the stream's wait for the word, an acquire for all work behind it (`cuStreamWaitValue64`) |
 /// | stream to Vulkan, native | the stream's signal (`cuSignalExternalSemaphoresAsync`) | the semaphore wait operation of the submission | the acquire from `VK_QUEUE_FAMILY_EXTERNAL` behind that wait |
-/// | stream to Vulkan, bridge | the fence for the whole system before the stream's write of a word (`cuStreamWriteValue64` without `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`) | the host reads the word with acquire semantics, then signals (`vkSignalSemaphore`, whose first scope is what happened before on the host); the submission waits | the same acquire |
+/// | stream to Vulkan, bridge | the system-scope fence before the stream's write of a word (`cuStreamWriteValue64` without `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`) | the host reads the word with acquire semantics, then signals (`vkSignalSemaphore`, whose first scope includes earlier host operations); the submission waits | the same acquire |
 ///
-/// So the application does the same for both: release and signal, or wait and acquire.
+/// The application's code is therefore the same for both: release and signal, or wait and acquire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimelineStrategy {
-    /// The compute driver imports the exporter's timeline; streams signal and wait for it. The fastest where drivers
-    /// have it.
+    /// The compute driver imports the exporter's timeline; streams signal it and wait for it. The fastest strategy
+    /// where supported.
     Native,
-    /// The exporter's timeline is not imported. Streams wait for words in memory, which a thread writes once the
-    /// exporter's timeline has come far enough; streams write words, which that thread turns into signals by the host.
+    /// The exporter's timeline is not imported. Streams wait for words in memory, which a host thread writes once the
+    /// exporter's timeline has reached the value; streams write words, which the same thread converts into host
+    /// signals.
     HostBridge,
 }
 
@@ -59,14 +60,14 @@ impl FromStr for TimelineStrategy {
         match text {
             "native" => Ok(Self::Native),
             "bridge" => Ok(Self::HostBridge),
-            _ => Err(Error::invalid("TimelineStrategy::from_str", "there are the strategies native and bridge")
+            _ => Err(Error::invalid("TimelineStrategy::from_str", "unknown strategy; use native or bridge")
                 .with_context("value", text)),
         }
     }
 }
 
 impl TimelineStrategy {
-    /// What [`TIMELINE_VARIABLE`] asks for; `None` for `auto`, an empty value, or none.
+    /// Strategy set by [`TIMELINE_VARIABLE`]; `None` for `auto`, an empty value, or an unset variable.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for any other value.
@@ -85,27 +86,28 @@ impl TimelineStrategy {
     }
 }
 
-/// A timeline of an exporting API, as the host sees it: a `VkSemaphore` of type timeline, an `ID3D12Fence`.
+/// A timeline of an exporting API as seen by the host: a `VkSemaphore` of type timeline, an `ID3D12Fence`.
 ///
-/// An application implements it for a timeline of its own. [`value`](Self::value), [`signal`](Self::signal) and
-/// [`wait`](Self::wait) are enough: the timeline then works over a bridge.
+/// Implement it for other timelines. [`value`](Self::value), [`signal`](Self::signal) and [`wait`](Self::wait) are
+/// sufficient for a bridge.
 ///
-/// Its value only grows. All methods may be called from any thread, at the same time. None may call into the compute
-/// driver, and none may block but [`ExporterTimeline::wait`]: a [`Timeline`](crate::Timeline) calls them from a thread
-/// that serves many timelines.
+/// The value is monotonic. All methods may be called concurrently from any thread. None may call the compute driver,
+/// and none but [`ExporterTimeline::wait`] may block: a [`Timeline`](crate::Timeline) calls them from a thread that
+/// serves many timelines.
 pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
-    /// The present value (`vkGetSemaphoreCounterValue`).
+    /// Returns the current value (`vkGetSemaphoreCounterValue`).
     ///
     /// # Errors
-    /// If the exporter failed for good: its device is lost. Then everything that waits for this timeline is let go, with
-    /// this error.
+    /// A permanent failure of the exporter, such as a lost device. All waits for this timeline then end with this
+    /// error.
     fn value(&self) -> Result<u64>;
 
-    /// Raises the value from the host (`vkSignalSemaphore`). The host's earlier reads and writes happen before it.
+    /// Raises the value from the host (`vkSignalSemaphore`). Earlier reads and writes of the host happen before the
+    /// signal.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `value` is not greater than the present one, or
-    /// so much greater that the exporter does not allow it; otherwise as [`ExporterTimeline::value`].
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `value` is not greater than the current
+    /// one, or exceeds it by more than the exporter allows; otherwise as [`ExporterTimeline::value`].
     fn signal(&self, value: u64) -> Result<()>;
 
     /// Blocks until the value is at least `value` (`vkWaitSemaphores`).
@@ -114,49 +116,50 @@ pub trait ExporterTimeline: Any + fmt::Debug + Send + Sync {
     /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) after `timeout`; otherwise as [`ExporterTimeline::value`].
     fn wait(&self, value: u64, timeout: Duration) -> Result<()>;
 
-    /// As which kind of handle it can be exported; `None` if it cannot.
+    /// Kind of handle that the timeline can be exported as; `None` if it cannot.
     fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
         None
     }
 
-    /// Exports it: a new handle, owned by the caller.
+    /// Exports the timeline as a new handle, owned by the caller.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if it cannot be exported; else what the exporter's
-    /// driver answers.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if it cannot be exported; else the error of the
+    /// exporter's driver.
     fn export(&self) -> Result<SemaphoreImport> {
         Err(Error::unsupported("ExporterTimeline::export", "this timeline cannot be exported"))
     }
 
-    /// A waiter for this timeline and whichever others it can wait for at the same time: those of the same `VkDevice`.
+    /// Creates a waiter for this timeline and all others that it can wait for at once, such as those of the same
+    /// `VkDevice`.
     ///
     /// # Errors
-    /// What the exporter's driver answers.
+    /// The error of the exporter's driver.
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
         Ok(Box::new(PollingWaiter::new(self.type_id())))
     }
 }
 
-/// Waits for several timelines of one exporter at once. One thread at a time waits; any may interrupt it.
+/// Waits for several timelines of one exporter at once. One thread waits at a time; any thread may interrupt it.
 pub trait TimelineWaiter: fmt::Debug + Send + Sync {
-    /// Whether this can wait for `timeline`.
+    /// Whether this waiter can wait for `timeline`.
     fn serves(&self, timeline: &dyn ExporterTimeline) -> bool;
 
-    /// Blocks until one of `waits` has reached its value, [`TimelineWaiter::interrupt`] is called, or `timeout` is over;
-    /// it may return sooner (`vkWaitSemaphores` with `VK_SEMAPHORE_WAIT_ANY_BIT`). `waits` may be empty; this serves
-    /// each of its timelines. An interruption since the last call ends this one at once.
+    /// Blocks until one of `waits` has reached its value, [`TimelineWaiter::interrupt`] is called, or `timeout` has
+    /// elapsed; spurious returns are allowed (`vkWaitSemaphores` with `VK_SEMAPHORE_WAIT_ANY_BIT`). `waits` may be
+    /// empty; the waiter serves each of its timelines. An interruption since the last call ends this one immediately.
     ///
     /// # Errors
-    /// If waiting failed for good. The caller asks each timeline for its value to learn which one it is.
+    /// A permanent failure. The caller queries each timeline's value to find the failed one.
     fn wait_any(&self, waits: &[(&dyn ExporterTimeline, u64)], timeout: Duration) -> Result<()>;
 
-    /// Ends the present [`TimelineWaiter::wait_any`], or the next one. Does not block.
+    /// Ends the current [`TimelineWaiter::wait_any`], or the next one. Does not block.
     fn interrupt(&self);
 }
 
 impl Capabilities {
-    /// How a device follows timelines that are exported as handles of `kind`, or not at all (`None`): natively,
-    /// emulated by the host bridge, or not.
+    /// Support of timelines exported as handles of `kind`, or not exportable (`None`): native, emulated by the host
+    /// bridge, or unsupported.
     #[must_use]
     pub fn timeline(&self, kind: Option<SemaphoreHandleKind>) -> Support {
         if kind.is_some_and(|kind| self.semaphore(kind).is_supported()) {
@@ -168,14 +171,12 @@ impl Capabilities {
         }
         let words = [Feature::StreamMemoryOperations64, Feature::StreamMemoryOperations32];
         if words.into_iter().any(|feature| self.feature(feature).is_supported()) {
-            return Support::Emulated(
-                "a thread of the host carries values between words in memory and the exporter".into(),
-            );
+            return Support::Emulated("a host thread transfers values between words in memory and the exporter".into());
         }
         let functions = self.feature(Feature::HostFunctions);
         if functions.is_supported() {
             return Support::Emulated(
-                "host functions signal; streams cannot wait for words in memory, so that a value must be reached before a \
+                "host functions signal; streams cannot wait for words in memory, so a value must be reached before a \
                  stream waits for it"
                     .into(),
             );
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strategies_have_names() {
+    fn strategies_parse_their_display_text() {
         for strategy in [TimelineStrategy::Native, TimelineStrategy::HostBridge] {
             assert_eq!(strategy.to_string().parse::<TimelineStrategy>().expect("its own name"), strategy);
         }
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn support_is_what_the_parts_allow() {
+    fn timeline_support_follows_from_handles_and_features() {
         let kind = Some(SemaphoreHandleKind::TimelineFd);
         let none = Capabilities::none();
         assert!(!none.timeline(kind).is_supported());

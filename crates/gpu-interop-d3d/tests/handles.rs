@@ -1,9 +1,9 @@
 //! That no handle is left open and none is closed twice. Counts those of the process, so there is one test, which has
-//! the process to itself. The devices are stand-ins that give out real handles.
+//! the process to itself. The devices are simulators that give out real handles.
 #![cfg(windows)]
 #![allow(clippy::expect_used)]
 
-mod stand_in;
+mod simulated;
 
 use std::os::windows::io::AsRawHandle;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use gpu_interop_core::{ErrorKind, ExporterTimeline};
 use gpu_interop_d3d::d3d11::{self, D3d11Interop};
 use gpu_interop_d3d::d3d12::{self, D3d12Interop, ExportableHeap, HeapContents, HeapOptions};
 use gpu_interop_d3d::{BindFlags, ResourceFlags, Sharing};
-use stand_in::os;
-use stand_in::{Behavior11, Behavior12, Device11, Device12, E_NOTIMPL};
+use simulated::os;
+use simulated::{Behavior11, Behavior12, Device11, Device12, E_NOTIMPL};
 use windows::Win32::Foundation::HANDLE;
 use windows::core::PCWSTR;
 

@@ -1,8 +1,8 @@
-//! What Direct3D 11 is asked for, and what its resources are exported as. The device is a stand-in.
+//! What Direct3D 11 is asked for, and what its resources are exported as. The device is a simulator.
 #![cfg(windows)]
 #![allow(clippy::expect_used)]
 
-mod stand_in;
+mod simulated;
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use gpu_interop_core::{
 };
 use gpu_interop_d3d::d3d11::{D3d11Interop, ExportableFence, ExportableResource};
 use gpu_interop_d3d::{BindFlags, DxgiFormat, MiscFlags, Sharing, SrvDimension, TextureSpec};
-use stand_in::os;
-use stand_in::{Behavior11, Device11, LUID_BYTES};
+use simulated::os;
+use simulated::{Behavior11, Device11, LUID_BYTES};
 use windows::Win32::Graphics::Direct3D11::{
     D3D11_CREATE_DEVICE_BGRA_SUPPORT, D3D11_CREATE_DEVICE_SINGLETHREADED, D3D11_FENCE_FLAG_SHARED,
 };
@@ -37,7 +37,7 @@ fn a_device_is_known_by_its_adapter() {
     let (interop, _) = interop();
     let identity = interop.identity();
     assert_eq!(identity.luid, Some(Luid { bytes: LUID_BYTES, node_mask: 1 }));
-    assert_eq!((identity.name.as_str(), identity.kind), ("stand-in", DeviceKind::Gpu));
+    assert_eq!((identity.name.as_str(), identity.kind), ("simulator", DeviceKind::Gpu));
     let second = DeviceIdentity { luid: Some(Luid { bytes: LUID_BYTES, node_mask: 2 }), ..DeviceIdentity::default() };
     D3d11Interop::for_importer(interop.device(), identity).expect("the same");
     let error = D3d11Interop::for_importer(interop.device(), &second).expect_err("another node");
@@ -70,7 +70,7 @@ fn buffers_are_shared_as_asked() {
         request.validate("op", interop.identity()).expect("a request that devices take");
         match request.handle() {
             MemoryHandle::D3d11ResourceKmt(handle) => {
-                let name = format!("Local\\gpu-interop-stand-in-kmt-{:x}\0", handle.as_raw());
+                let name = format!("Local\\gpu-interop-sim-kmt-{:x}\0", handle.as_raw());
                 let name: Vec<u16> = name.encode_utf16().collect();
                 os::open_section(PCWSTR(name.as_ptr())).expect("the memory that has the number");
             }
@@ -154,7 +154,7 @@ fn a_failure_to_create_names_what_was_asked_for() {
     let error = ExportableResource::texture(&interop, &flat, BindFlags::empty(), Sharing::Kmt).expect_err("no memory");
     assert_eq!((error.kind(), error.operation()), (ErrorKind::OutOfMemory, "ID3D11Device::CreateTexture2D"));
     let text = error.to_string();
-    for word in ["E_OUTOFMEMORY", "stand-in", "DXGI_FORMAT_B8G8R8A8_UNORM", "Kmt"] {
+    for word in ["E_OUTOFMEMORY", "simulator", "DXGI_FORMAT_B8G8R8A8_UNORM", "Kmt"] {
         assert!(text.contains(word), "{text} should say {word}");
     }
 }
@@ -177,7 +177,7 @@ fn fences_and_mutexes_are_exported_as_what_they_are() {
         request.validate("op", interop.identity()).expect("a request that devices take");
     }
     let name = ObjectName::new(&format!("gpu-interop-d3d11-{}", std::process::id())).expect("a name");
-    // The stand-in names only what it has not shared yet.
+    // The simulator names only what it has not shared yet.
     let fence = ExportableFence::new(&interop, 5).expect("a fence");
     let (_handle, request) = fence.import_request_by_name(&name).expect("a free name");
     assert!(matches!(request.handle(), SemaphoreHandle::D3d11Fence(Win32Object::Name(found)) if *found == name));

@@ -1,8 +1,8 @@
-//! What Direct3D 12 is asked for, and who owns the handles that it gives out. The device is a stand-in.
+//! What Direct3D 12 is asked for, and who owns the handles that it gives out. The device is a simulator.
 #![cfg(windows)]
 #![allow(clippy::expect_used)]
 
-mod stand_in;
+mod simulated;
 
 use gpu_interop_core::handle::{ObjectName, Win32Object};
 use gpu_interop_core::{
@@ -12,8 +12,8 @@ use gpu_interop_d3d::d3d12::{
     D3d12Interop, ExportableFence, ExportableHeap, ExportableResource, HeapContents, HeapOptions,
 };
 use gpu_interop_d3d::{DxgiFormat, ResourceFlags, SrvDimension, TextureSpec};
-use stand_in::os;
-use stand_in::{Behavior12, Device12, LUID_BYTES};
+use simulated::os;
+use simulated::{Behavior12, Device12, LUID_BYTES};
 use windows::Win32::Graphics::Direct3D12::{
     D3D12_HEAP_FLAG_ALLOW_ONLY_BUFFERS, D3D12_HEAP_FLAG_ALLOW_ONLY_NON_RT_DS_TEXTURES,
     D3D12_HEAP_FLAG_ALLOW_ONLY_RT_DS_TEXTURES, D3D12_HEAP_FLAG_SHARED, D3D12_HEAP_TYPE_DEFAULT,
@@ -145,7 +145,7 @@ fn what_cannot_be_shared_is_refused_before_the_device_is_asked() {
             ErrorKind::InvalidArgument,
         ),
         (ExportableFence::new(&interop, u64::MAX).map(drop), ErrorKind::InvalidArgument),
-        // The stand-in answers that it has none so wide.
+        // The simulator answers that it has none so wide.
         (make(&texture(SrvDimension::TEXTURE2D, (16_385, 1, 1)), ResourceFlags::empty()), ErrorKind::Unsupported),
     ];
     for (index, (answer, kind)) in cases.into_iter().enumerate() {

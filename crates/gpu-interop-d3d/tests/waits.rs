@@ -1,8 +1,8 @@
-//! Fences and keyed mutexes: their values, their waits, and how these end. The devices are stand-ins.
+//! Fences and keyed mutexes: their values, their waits, and how these end. The devices are simulators.
 #![cfg(windows)]
 #![allow(clippy::expect_used, clippy::panic)]
 
-mod stand_in;
+mod simulated;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use gpu_interop_core::{ErrorKind, ExporterTimeline, SemaphoreHandle, SemaphoreHa
 use gpu_interop_d3d::d3d11::{self, D3d11Interop, ExportableResource};
 use gpu_interop_d3d::d3d12::{D3d12Interop, ExportableFence};
 use gpu_interop_d3d::{BindFlags, Sharing};
-use stand_in::{Behavior11, Behavior12, Device11, Device12};
+use simulated::{Behavior11, Behavior12, Device11, Device12};
 
 const SOON: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(20);

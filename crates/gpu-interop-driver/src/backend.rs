@@ -34,7 +34,7 @@ impl<V: Vendor> VendorBackend<V> {
                 None => driver.version.to_string(),
             },
             library: Some(driver.file.clone()),
-            stand_in: driver.stand_in,
+            simulated: driver.simulated,
         };
         Ok(Self { info, driver: Arc::new(driver) })
     }

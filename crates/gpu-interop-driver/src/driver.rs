@@ -14,11 +14,11 @@ use crate::symbol::ApiVersion;
 use crate::trace::DriverFunction;
 use crate::vendor::{Doing, Vendor};
 
-/// A library that plays a driver says so with this symbol, so that no report made with one passes for a real one. It is a
-/// number, which says what does the work.
-const STAND_IN: &CStr = c"gpu_interop_stand_in";
-/// A GPU does. Otherwise it is the CPU.
-const STAND_IN_ON_GPU: c_int = 2;
+/// Symbol that simulators, shims, fakes and mocks export, so that reports made with them are marked as simulated. Its
+/// value states the processor that does the work.
+const MARKER: &CStr = c"gpu_interop_simulated";
+/// Value of [`MARKER`] if a GPU does the work. Every other value means the CPU.
+const ON_GPU: c_int = 2;
 
 /// Loaded and initialised driver of a vendor.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub struct Driver<V: Vendor> {
     pub version: ApiVersion,
     /// File of the library.
     pub file: PathBuf,
-    /// Whether the library only plays a driver.
-    pub stand_in: bool,
+    /// True if the library is a simulator, a shim, a fake or a mock.
+    pub simulated: bool,
     /// Kind of its devices.
     kind: DeviceKind,
 }
@@ -52,10 +52,10 @@ impl<V: Vendor> Driver<V> {
             missing.error(&library, V::NAMING.api(), version_of::<V>(&library), V::REQUIRED_SINCE)
         })?;
         // SAFETY: every library that exports the symbol declares it with this type.
-        let stand_in = unsafe { library.symbol::<*const c_int>(STAND_IN) };
+        let simulated = unsafe { library.symbol::<*const c_int>(MARKER) };
         let file = library.file(Functions::version_symbol(V::NAMING));
         let (version, kind) = (V::version(0), DeviceKind::Gpu);
-        let mut driver = Self { functions, own, version, file, stand_in: stand_in.is_some(), kind };
+        let mut driver = Self { functions, own, version, file, simulated: simulated.is_some(), kind };
         let mut number: c_int = 0;
         let (version, init) = (functions.get_version, functions.init);
         // SAFETY: the pointer is valid for the call, and the function may be called before initialisation.
@@ -80,9 +80,9 @@ impl<V: Vendor> Driver<V> {
         driver.check_for(Doing::Initialising, init.operation, status).map_err(|error| {
             error.with_context("driver", driver.version).with_context("library", driver.file.display())
         })?;
-        // It may only know now. A library that does the work on the CPU is on the device of Vulkan's drivers for the CPU.
-        // SAFETY: the library is never unloaded, and writes the number, if at all, while it is initialised.
-        if stand_in.is_some_and(|mark| unsafe { mark.read_volatile() } != STAND_IN_ON_GPU) {
+        // Read after initialisation, which may set the value. Devices of a library that works on the CPU match Vulkan's
+        // CPU drivers. SAFETY: the library is never unloaded, and writes the number only during initialisation.
+        if simulated.is_some_and(|mark| unsafe { mark.read_volatile() } != ON_GPU) {
             driver.kind = DeviceKind::Cpu;
         }
         Ok(driver)

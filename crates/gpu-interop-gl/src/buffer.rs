@@ -1,8 +1,9 @@
 //! Buffers in imported memory.
 
 use std::ffi::c_uint;
+use std::ops::RangeBounds;
 
-use gpu_interop_core::{Error, ErrorKind, Result};
+use gpu_interop_core::{Error, Result, byte_range};
 
 use crate::error;
 use crate::functions::need;
@@ -22,33 +23,24 @@ pub struct ImportedBuffer {
 }
 
 impl ImportedMemory {
-    /// A buffer over `size` bytes from byte `offset` of the memory on. The exporter's driver says at which offsets buffers
-    /// may begin (`VkMemoryRequirements::alignment`).
+    /// A buffer over a range of the memory, in bytes; `..` takes all of it. The exporter's driver says at which offsets
+    /// buffers may begin (`VkMemoryRequirements::alignment`).
     ///
     /// Rests on `glNamedBufferStorageMemEXT`; where there are no calls by name, on `glBufferStorageMemEXT` with what is
     /// bound to `GL_COPY_WRITE_BUFFER` put back afterwards.
     ///
     /// # Errors
-    /// * [`ErrorKind::InvalidArgument`]: a size of 0, a range past the end, no context is current. The driver was not
-    ///   called.
-    /// * [`ErrorKind::ImportRejected`]: the driver had not understood the handle. [`ErrorKind::Unsupported`]: it has no
-    ///   buffers at such an offset. [`ErrorKind::OutOfMemory`], [`ErrorKind::Driver`].
-    pub fn map_buffer(&self, offset: u64, size: u64) -> Result<ImportedBuffer> {
+    /// * `InvalidArgument`: an empty range, a range past the end, no context is current. The driver was not called.
+    /// * `ImportRejected`: the driver had not understood the handle. `Unsupported`: it has no buffers at such an offset.
+    ///   `OutOfMemory`, `Driver`.
+    pub fn map_buffer(&self, range: impl RangeBounds<u64>) -> Result<ImportedBuffer> {
         const OPERATION: &str = "ImportedMemory::map_buffer";
         let interop = self.interop();
-        let refused = |what: &str| {
-            Error::new(ErrorKind::InvalidArgument, OPERATION, what)
-                .with_context("offset", offset)
+        let (offset, size) = byte_range(OPERATION, range, self.size())?;
+        let bytes = isize::try_from(size).map_err(|_| {
+            Error::invalid(OPERATION, "the range exceeds the address space of this process")
                 .with_context("length", size)
-                .with_context("size", format_args!("{} bytes", self.size()))
-        };
-        if size == 0 {
-            return Err(refused("the length is 0"));
-        }
-        if offset.checked_add(size).is_none_or(|end| end > self.size()) {
-            return Err(refused("the range goes past the end"));
-        }
-        let bytes = isize::try_from(size).map_err(|_| refused("no address space of this process holds so much"))?;
+        })?;
         interop.check_current(OPERATION)?;
         interop.check_offset(OPERATION, offset)?;
         // Owns the name before anything can fail.

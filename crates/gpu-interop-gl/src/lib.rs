@@ -30,7 +30,7 @@
 //!     let gl = unsafe { GlInterop::new(load) }?;
 //! # #[cfg(unix)] {
 //!     let memory = gl.import_memory(exported.import_request()?)?;
-//!     let buffer = memory.map_buffer(0, exported.buffer().size())?;
+//!     let buffer = memory.map_buffer(0..exported.buffer().size())?;
 //!     let semaphore = gl.import_semaphore(ready.import_request()?)?;
 //!     // ... Vulkan, or the compute device that imported it too, submits work that signals `ready`; then:
 //!     // SAFETY: the signal was submitted.

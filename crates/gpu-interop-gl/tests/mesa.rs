@@ -216,7 +216,7 @@ fn methods_of_a_context_that_is_not_current_are_errors() {
     let exported = ExportableBuffer::new(vulkan.interop(), &BufferOptions::new(8192, usage)).expect("a buffer");
     let memory = first.interop().import_memory(exported.import_request().expect("exported")).expect("imported");
     let second = HeadlessContext::new(&HeadlessOptions::default()).expect("another context");
-    let error = memory.map_buffer(0, 4096).expect_err("the other context is current");
+    let error = memory.map_buffer(0..4096).expect_err("the other context is current");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.message().contains("current"), "{error}");
     let request = exported.import_request().expect("exported");
@@ -225,7 +225,7 @@ fn methods_of_a_context_that_is_not_current_are_errors() {
     // The request that came back works where a context is current.
     first.make_current().expect("current again");
     let again = first.interop().import_memory(failure.into_request()).expect("imported");
-    again.map_buffer(0, 4096).expect("a buffer");
+    again.map_buffer(0..4096).expect("a buffer");
     drop((second, memory));
 }
 
@@ -250,7 +250,7 @@ fn a_buffer_goes_both_ways_and_at_offsets() {
         assert_eq!(memory.is_dedicated(), dedicated);
         let glow = glow(&context);
         for (offset, size) in [(0, SIZE), (4096, 8192)] {
-            let buffer = match memory.map_buffer(offset as u64, size as u64) {
+            let buffer = match memory.map_buffer(offset as u64..(offset + size) as u64) {
                 Err(error) if offset > 0 && gl.driver().contains("llvmpipe") => {
                     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
                     continue;
@@ -260,7 +260,7 @@ fn a_buffer_goes_both_ways_and_at_offsets() {
             let found = read(&glow, buffer.as_raw(), size);
             assert!(found == words(0x5a)[offset..offset + size], "what Vulkan wrote, from {offset} on");
         }
-        let whole = memory.map_buffer(0, SIZE as u64).expect("a buffer");
+        let whole = memory.map_buffer(0..SIZE as u64).expect("a buffer");
         write(&glow, whole.as_raw(), &words(0xa5));
         let mut found = vec![0; SIZE];
         vulkan.acquire(exported.buffer()).expect("acquired");

@@ -20,7 +20,7 @@
 //! let attributes = BufferAttributes::raw(1 << 20).cpu_access(true).gpu(gpu);
 //! let list = BufferAttributeList::new(&nv_sci.open_buffers()?, &attributes)?;
 //! let buffer = BufferAttributeList::reconcile(&[&list])?.allocate()?;
-//! let mapped = device.import_memory(buffer.import_request())?.map_all()?;
+//! let mapped = device.import_memory(buffer.import_request())?.map_buffer(..)?;
 //!
 //! // What the GPU signals and the CPU waits for.
 //! let syncs = nv_sci.open_syncs()?;

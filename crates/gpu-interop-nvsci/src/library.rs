@@ -37,15 +37,15 @@ const SYNC: LibrarySearch = LibrarySearch {
     install: INSTALL,
 };
 
-/// A library that only plays NvSci says so with this symbol.
-const STAND_IN: &CStr = c"gpu_interop_stand_in";
+/// A simulator of NvSci says so with this symbol.
+const MARKER: &CStr = c"gpu_interop_simulated";
 
 #[derive(Debug)]
 pub(crate) struct Libraries {
     pub(crate) buf: buf::Functions,
     pub(crate) sync: sync::Functions,
     files: [PathBuf; 2],
-    stand_in: bool,
+    simulated: bool,
 }
 
 /// NvSciBuf and NvSciSync, loaded. They are never unloaded. Cheap to clone.
@@ -71,10 +71,10 @@ impl NvSci {
         let sync_functions =
             unsafe { sync::Functions::load(&sync) }.map_err(|name| missing(name, &sync, "NvSciSync"))?;
         // SAFETY: the symbol's type wherever there is one; it is not followed.
-        let is_stand_in = |library: &DriverLibrary| unsafe { library.symbol::<*const c_int>(STAND_IN) }.is_some();
+        let is_simulated = |library: &DriverLibrary| unsafe { library.symbol::<*const c_int>(MARKER) }.is_some();
         let libraries = Libraries {
             files: [buf.file(c"NvSciBufModuleOpen"), sync.file(c"NvSciSyncModuleOpen")],
-            stand_in: is_stand_in(&buf) || is_stand_in(&sync),
+            simulated: is_simulated(&buf) || is_simulated(&sync),
             buf: buf_functions,
             sync: sync_functions,
         };
@@ -93,10 +93,10 @@ impl NvSci {
         [&self.libraries.files[0], &self.libraries.files[1]]
     }
 
-    /// Whether a library is a stand-in for tests and not NVIDIA's. Reports must say so.
+    /// Whether a library is a simulator and not NVIDIA's. Reports must say so.
     #[must_use]
-    pub fn is_stand_in(&self) -> bool {
-        self.libraries.stand_in
+    pub fn is_simulated(&self) -> bool {
+        self.libraries.simulated
     }
 
     /// Opens a module of buffers (`NvSciBufModuleOpen`). Objects of two modules do not mix.

@@ -38,7 +38,7 @@ mod direct3d {
 
         // The importing side acquires the mutex, fills the buffer, and releases it with key 1.
         let memory = device.import_memory(exported.import_request()?)?;
-        let buffer = memory.map_buffer(0, SIZE.into())?;
+        let buffer = memory.map_buffer(0..SIZE.into())?;
         let turn = device.import_semaphore(mutex.import_request()?)?;
         let stream = device.create_stream()?;
         stream.wait(&[turn.acquire_key(0, PATIENCE)])?;

@@ -39,7 +39,7 @@ mod direct3d {
 
         // The importing side fills the buffer and signals the fence.
         let memory = device.import_memory(exported.import_request()?)?;
-        let buffer = memory.map_buffer(0, SIZE)?;
+        let buffer = memory.map_buffer(0..SIZE)?;
         let timeline = Timeline::new(&device, Arc::new(fence.clone()))?;
         let stream = device.create_stream()?;
         stream.fill_u32(&buffer, PATTERN)?;

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The importing side: the same hardware, through CUDA, HIP or the CPU.
     let device = gpu_interop::device_for(vulkan.identity())?;
     let memory = device.import_memory(exported.import_request()?)?;
-    let buffer = memory.map_buffer(0, 4096)?;
+    let buffer = memory.map_buffer(0..4096)?;
     let stream = device.create_stream()?;
     stream.fill_u32(&buffer, 0xCAFE_F00D)?;
     stream.synchronize()?;

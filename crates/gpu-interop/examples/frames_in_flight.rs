@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut ring = Vec::with_capacity(IN_FLIGHT);
     for _ in 0..IN_FLIGHT {
         let shared = ExportableBuffer::new(vulkan.interop(), &BufferOptions::new(SIZE, usage))?;
-        let mapped = device.import_memory(shared.import_request()?)?.map_buffer(0, SIZE)?;
+        let mapped = device.import_memory(shared.import_request()?)?.map_buffer(0..SIZE)?;
         let seen = OwnedBuffer::new(vulkan.interop(), SIZE, usage, MemoryPlacement::HostVisible)?;
         ring.push(Frame { shared, mapped, seen });
     }

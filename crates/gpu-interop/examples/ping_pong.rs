@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The compute side.
     let device = gpu_interop::device_for(vulkan.identity())?;
     let stream = device.create_stream()?;
-    let buffer = device.import_memory(shared.import_request()?)?.map_buffer(0, SIZE)?;
+    let buffer = device.import_memory(shared.import_request()?)?.map_buffer(0..SIZE)?;
     let timeline = match exported {
         Ok(exported) => Timeline::new(&device, Arc::new(exported))?,
         Err(_) => Timeline::new(&device, Arc::new(semaphore.clone()))?,

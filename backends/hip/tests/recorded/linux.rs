@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use cubecl_hip_sys as hip;
 use gpu_interop_core::backend::{DevicePtr, RawMemory, RawSemaphore, RawSignal, RawStream, RawWait};
 use gpu_interop_core::{
-    ArrayFormat, ArrayShape, ArrayUsage, Backend, BackendDevice, BinaryImage, ChannelType, ErrorKind, Feature,
+    ArrayFormat, ArrayShape, ArrayUsage, Backend, BackendDevice, BinaryImage, ChannelType, Device, ErrorKind, Feature,
     MemoryHandle, MemoryImport, MipmappedArrayDesc, ModuleImage, SignalParams, WaitParams,
 };
 use gpu_interop_hip::HipBackend;
@@ -15,15 +15,16 @@ use gpu_interop_test_support::recorded::calls::{STREAM_OF_TEST, common, file};
 use gpu_interop_test_support::recorded::codes;
 use gpu_interop_test_support::recorded::copies::{MemoryTypes, array_copies};
 use gpu_interop_test_support::recorded::recorder::{
-    self, DEVICE, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM,
+    self, DEVICE, LEVEL, MAPPED, MEMORY, MIPMAPPED, MODULE, Names, ORDINAL, PINNED, RESERVED, Recorder, STREAM,
 };
 use libtest_mimic::{Arguments, Trial};
 
 const VARIABLE: &str = "GPU_INTEROP_HIP_LIBRARY";
 /// 7.2, which releases nothing late; 7.1, which does; 5.2, whose structs are shorter.
 const VERSIONS: [&str; 3] = ["-DVERSION=70226015", "-DVERSION=70125424", "-DVERSION=50221153"];
-const TESTS: [(&str, &str, fn()); 5] = [
+const TESTS: [(&str, &str, fn()); 6] = [
     ("every_argument_is_that_of_the_headers", VERSIONS[0], arguments),
+    ("levels_end_before_their_image", VERSIONS[0], levels),
     ("each_attribute_decides_what_it_is_about", VERSIONS[0], attributes),
     ("every_code_of_every_function_is_reported", VERSIONS[0], codes),
     ("addresses_are_given_back_behind_a_function", VERSIONS[1], late),
@@ -177,6 +178,32 @@ fn mapped(device: &dyn BackendDevice, recorder: &mut Recorder, desc: &MipmappedA
     recorder.entered(&format!("{desc:?}"), &[map]);
 }
 
+/// Each level is an array of its own, made once and destroyed before its image.
+fn levels() {
+    let backend = HipBackend::load().expect("loads");
+    let device = Device::open(&backend, ORDINAL).expect("opens");
+    // SAFETY: the mock imports nothing.
+    let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(file(4096)), 4096) };
+    let memory = device.import_memory(request).expect("imports");
+    let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
+    let shape = ArrayShape::D2 { width: 8, height: 8 };
+    let image = memory.map_mipmapped_array(&MipmappedArrayDesc { levels: 2, ..MipmappedArrayDesc::new(shape, format) });
+    let image = image.expect("maps");
+    for level in [0, 0, 1] {
+        assert_eq!(image.level(level).expect("a level").as_raw().get(), LEVEL);
+    }
+    image.close().expect("ends");
+    let calls = Recorder::new(Names::Hip).take();
+    let of_arrays = |line: &&String| {
+        ["hipMipmappedArrayGetLevel ", "hipArrayDestroy ", "hipMipmappedArrayDestroy "]
+            .iter()
+            .any(|name| line.starts_with(name))
+    };
+    let [first, second] = [0, 1].map(|level| format!("hipMipmappedArrayGetLevel {MIPMAPPED:#x} {level}"));
+    let [level, image] = [format!("hipArrayDestroy {LEVEL:#x}"), format!("hipMipmappedArrayDestroy {MIPMAPPED:#x}")];
+    assert_eq!(calls.iter().filter(of_arrays).collect::<Vec<_>>(), [&first, &second, &level, &level, &image]);
+}
+
 /// Between arrays, device memory and host memory. None is recorded in a graph.
 fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
     let copies = array_copies(MemoryTypes {
@@ -195,6 +222,7 @@ fn copies(device: &dyn BackendDevice, recorder: &mut Recorder) {
         // SAFETY: as above.
         let rejected = unsafe { device.copy_array(STREAM_OF_TEST, &copy) }.expect_err("the stream records");
         assert_eq!(rejected.kind(), ErrorKind::Unsupported);
+        assert!(rejected.to_string().contains("does not record copies of images"), "{rejected}");
         recorder.entered("a copy on a stream that records", std::slice::from_ref(&asked));
     }
 }

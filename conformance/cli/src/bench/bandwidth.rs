@@ -33,8 +33,8 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str, size: 
     let rate = |taken: Duration| 2.0 * size as f64 * f64::from(copies) / taken.as_secs_f64() / 1e9;
     let block = Pattern::new(1).bytes(0, 16 << 20);
     let (dedicated, plain) = (Source::dedicated(machine, 2 * size, 0)?, Source::new(machine, 2 * size, 0)?);
-    let imported = machine.device.import_memory(dedicated.request()?)?.map_buffer(0, 2 * size)?;
-    let not_dedicated = machine.device.import_memory(plain.request()?)?.map_buffer(0, 2 * size)?;
+    let imported = machine.device.import_memory(dedicated.request()?)?.map_buffer(0..2 * size)?;
+    let not_dedicated = machine.device.import_memory(plain.request()?)?.map_buffer(0..2 * size)?;
     let exportable = match machine.device.capabilities().feature(Feature::ExportableMemory).reason() {
         None => Some(machine.device.allocate_exportable(2 * size).map_err(too_much)?),
         Some(_) => None,

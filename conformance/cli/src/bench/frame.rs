@@ -63,7 +63,7 @@ fn run(
     let vulkan = VulkanFrame::new(context, size)?;
     let staging = OwnedBuffer::new(context.interop(), size, TRANSFER, MemoryPlacement::HostVisible);
     let staging = &staging.map_err(too_much)?;
-    let imported = machine.device.import_memory(vulkan.shared.import_request()?)?.map_buffer(0, size)?;
+    let imported = machine.device.import_memory(vulkan.shared.import_request()?)?.map_buffer(0..size)?;
     let own = machine.device.allocate_exportable(size).map_err(too_much)?;
     let (source, target) = (imported.slice(..)?, own.slice(..size)?);
     let frames = &Frames { stream: &machine.stream, vulkan, source, target, number: Cell::new(0) };

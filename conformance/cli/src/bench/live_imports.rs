@@ -30,7 +30,7 @@ pub(super) fn run(machine: &Machine, recorder: &mut Recorder, name: &str) -> Ver
     let levels = if recorder.quick { &LEVELS[..4] } else { &LEVELS[..] };
     for &level in levels {
         while live.len() < level {
-            live.push(machine.device.import_memory(source.request()?)?.map_buffer(0, SIZE)?);
+            live.push(machine.device.import_memory(source.request()?)?.map_buffer(0..SIZE)?);
         }
         let variants = memory::variants(machine, recorder, &source, SIZE)?;
         let mut variants: Vec<_> = variants.into_iter().map(|variant| variant.only(&PLACES)).collect();

@@ -59,7 +59,7 @@ pub(super) fn variants<'a>(
 ) -> Verdict<Vec<Variant<'a>>> {
     let device = &machine.device;
     let mut word = [0; 4];
-    let mapped = device.import_memory(source.request()?)?.map_buffer(0, size)?;
+    let mapped = device.import_memory(source.request()?)?.map_buffer(0..size)?;
     machine.stream.read(mapped.slice(size - 4..)?, &mut word)?;
     mapped.close()?;
     ensure_eq!(u32::from_ne_bytes(word), WORD, "the exporter's last word, imported by the library");
@@ -92,7 +92,7 @@ fn library_cycle(device: &Device, request: MemoryImport, size: u64) -> Verdict<S
     let start = Instant::now();
     let memory = device.import_memory(request)?;
     let imported = Instant::now();
-    let buffer = memory.map_buffer(0, size)?;
+    let buffer = memory.map_buffer(0..size)?;
     let mapped = Instant::now();
     buffer.close()?;
     let freed = Instant::now();

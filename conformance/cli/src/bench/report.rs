@@ -161,7 +161,7 @@ mod tests {
         let report = BenchReport {
             schema: BENCH_SCHEMA,
             tool: Tool { name: "t".into(), version: "1".into() },
-            backend: BackendInfo { name: "host".into(), driver: "d".into(), library: None, stand_in: false },
+            backend: BackendInfo { name: "host".into(), driver: "d".into(), library: None, simulated: false },
             emulated: None,
             device: DeviceIdentity::default(),
             exporter: None,

@@ -209,7 +209,7 @@ mod tests {
         BenchReport {
             schema: BENCH_SCHEMA,
             tool: Tool { name: "t".into(), version: "1".into() },
-            backend: BackendInfo { name: "b".into(), driver: "d".into(), library: None, stand_in: false },
+            backend: BackendInfo { name: "b".into(), driver: "d".into(), library: None, simulated: false },
             emulated: None,
             device: DeviceIdentity::default(),
             exporter: None,

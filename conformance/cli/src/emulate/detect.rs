@@ -11,7 +11,7 @@ use crate::report::Emulated;
 /// An emulated driver has a function that names it. Looked up in the whole process, so that a report says it also where
 /// the driver was preloaded by other means than `--emulate`.
 pub(crate) fn detect(backend: &BackendInfo) -> Option<Emulated> {
-    let kernel_driver = kernel_driver().filter(|_| backend.name == BACKEND && !backend.stand_in)?;
+    let kernel_driver = kernel_driver().filter(|_| backend.name == BACKEND && !backend.simulated)?;
     let library = backend.library.as_deref();
     Some(Emulated {
         kernel_driver,
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn without_the_function_nothing_is_emulated() {
-        let backend = BackendInfo { name: "hip".into(), driver: "HIP 5.2".into(), library: None, stand_in: false };
+        let backend = BackendInfo { name: "hip".into(), driver: "HIP 5.2".into(), library: None, simulated: false };
         assert_eq!(detect(&backend), None);
     }
 }

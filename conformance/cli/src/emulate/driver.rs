@@ -36,7 +36,7 @@ pub(super) fn find(named: Option<&OsStr>, program: &Path) -> Verdict<PathBuf> {
 /// Beside the program; for tests, which Cargo puts one folder deeper, there; in a bundle, where the simulators are.
 fn beside(program: &Path) -> Option<PathBuf> {
     let folder = program.parent()?;
-    let folders = [Some(folder.to_owned()), folder.parent().map(Into::into), Some(folder.join("stand-ins"))];
+    let folders = [Some(folder.to_owned()), folder.parent().map(Into::into), Some(folder.join("simulators"))];
     folders.into_iter().flatten().map(|folder| folder.join(FILE)).find(|file| file.is_file())
 }
 

@@ -1,4 +1,4 @@
-//! Reports as a table in Markdown: one row a group of scenarios, one column a report.
+//! Reports as tables in Markdown: outcomes of runs, and ratios of measurements.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -7,6 +7,7 @@ use gpu_interop_conformance::Outcome;
 
 use super::text::mark;
 use super::{CaseReport, Emulated, Merged, Report};
+use crate::bench::{BenchReport, Ratio};
 
 /// The outcomes that a cell names.
 const SHOWN: [Outcome; 6] = [
@@ -18,40 +19,53 @@ const SHOWN: [Outcome; 6] = [
     Outcome::TimedOut,
 ];
 
-/// The table of all reports in `merged`.
-pub(crate) fn table(merged: &Merged) -> String {
-    let reports: Vec<&Report> = merged.reports.iter().map(|sourced| &sourced.report).collect();
-    let groups: BTreeSet<&str> = reports.iter().flat_map(|report| &report.results).map(CaseReport::group).collect();
-    let headings = reports.iter().map(|report| heading(report));
-    let mut text = row("scenarios", headings);
-    text.push_str(&row("---", reports.iter().map(|_| "---".into())));
+/// A table of the runs, if there are any, and one of each measurement.
+pub(crate) fn render(merged: &Merged) -> String {
+    let runs: Vec<&Report> = merged.reports.iter().map(|sourced| &sourced.report).collect();
+    let tables = (!runs.is_empty()).then(|| outcomes(&runs)).into_iter();
+    let tables: Vec<String> = tables.chain(merged.benches.iter().map(|sourced| ratios(&sourced.report))).collect();
+    tables.join("\n")
+}
+
+/// One row a group of scenarios, one column a run.
+fn outcomes(runs: &[&Report]) -> String {
+    let groups: BTreeSet<&str> = runs.iter().flat_map(|run| &run.results).map(CaseReport::group).collect();
+    let mut text = heading("scenarios", runs.iter().map(|run| machine(run)));
     for wanted in groups {
-        text.push_str(&row(
-            &format!("`{wanted}.*`"),
-            reports.iter().map(|report| cell(report, |case| case.group() == wanted)),
-        ));
+        text.push_str(&row(&format!("`{wanted}.*`"), runs.iter().map(|run| cell(run, |case| case.group() == wanted))));
     }
-    text.push_str(&row("**all**", reports.iter().map(|report| cell(report, |_| true))));
+    text.push_str(&row("**all**", runs.iter().map(|run| cell(run, |_| true))));
+    text
+}
+
+/// One row a ratio with a limit.
+fn ratios(bench: &BenchReport) -> String {
+    let limited = bench.ratios.iter().filter_map(|ratio| Some((ratio, ratio.limit?)));
+    let mut text = heading(&bench.device.name, ["ratio", "95 % interval", "limit"].map(String::from).into_iter());
+    for (Ratio { name, value, low, high, .. }, limit) in limited {
+        let cells = [format!("{value:.3}"), format!("{low:.3} to {high:.3}"), limit.to_string()];
+        text.push_str(&row(&format!("`{name}`"), cells.into_iter()));
+    }
     text
 }
 
 /// Backend, mark, device, driver and the exporter beside it.
-fn heading(report: &Report) -> String {
-    let Report { backend, emulated, device, .. } = report;
+fn machine(run: &Report) -> String {
+    let Report { backend, emulated, device, .. } = run;
     let mark = mark(backend, emulated.as_ref()).map(|mark| format!(" ({mark})")).unwrap_or_default();
     let driver = emulated.as_ref().and_then(Emulated::version).unwrap_or(&backend.driver);
-    let mut heading = format!("{}{mark}<br>{}<br>{driver}", backend.name, device.name);
-    let exporters = report.exporters.iter().filter(|exporter| exporter.name.name() != "native");
+    let mut text = format!("{}{mark}<br>{}<br>{driver}", backend.name, device.name);
+    let exporters = run.exporters.iter().filter(|exporter| exporter.name.name() != "native");
     for detail in exporters.filter_map(|exporter| exporter.available.as_ref()) {
         let driver = detail.driver.split(", validation").next().unwrap_or_default();
-        let _ = write!(heading, "<br>with {driver}");
+        let _ = write!(text, "<br>with {driver}");
     }
-    heading
+    text
 }
 
 /// The number of scenarios that passed, and counts of the other outcomes; a dash if none ran.
-fn cell(report: &Report, wanted: impl Fn(&CaseReport) -> bool) -> String {
-    let count = |outcome| report.results.iter().filter(|case| case.outcome == outcome && wanted(case)).count();
+fn cell(run: &Report, wanted: impl Fn(&CaseReport) -> bool) -> String {
+    let count = |outcome| run.results.iter().filter(|case| case.outcome == outcome && wanted(case)).count();
     let counts: Vec<String> = SHOWN
         .into_iter()
         .map(|outcome| (outcome, count(outcome)))
@@ -62,6 +76,10 @@ fn cell(report: &Report, wanted: impl Fn(&CaseReport) -> bool) -> String {
         })
         .collect();
     if counts.is_empty() { "–".into() } else { counts.join(", ") }
+}
+
+fn heading(first: &str, cells: impl Iterator<Item = String> + Clone) -> String {
+    row(first, cells.clone()) + &row("---", cells.map(|_| "---".into()))
 }
 
 fn row(first: &str, cells: impl Iterator<Item = String>) -> String {

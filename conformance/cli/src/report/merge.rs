@@ -95,7 +95,7 @@ pub(crate) struct MergeArgs {
     /// Write all reports as one JSON file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a table in Markdown: one row a group of scenarios, one column a report.
+    /// Write tables in Markdown: outcomes by groups of scenarios, and ratios with a limit.
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// Exit with 1 if a scenario failed in any report, with 2 if nothing ran in one.
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &MergeArgs) -> Verdict<u8> {
         write_file(path, &to_json(&merged)?)?;
     }
     if let Some(path) = &args.markdown {
-        write_file(path, &markdown::table(&merged))?;
+        write_file(path, &markdown::render(&merged))?;
     }
     let status = if args.fail { judge(&merged, &[])? } else { 0 };
     match merged.not_read.len() {

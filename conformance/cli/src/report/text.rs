@@ -15,8 +15,8 @@ use super::{CallTrace, CaseReport, Emulated, Environment, Observation, Report};
 pub(crate) fn subject(backend: &BackendInfo, emulated: Option<&Emulated>, device: &DeviceIdentity) -> String {
     let mut text = String::new();
     // Writing to a `String` cannot fail.
-    if backend.stand_in {
-        let _ = writeln!(text, "STAND-IN DRIVER: this run says nothing about a vendor's driver");
+    if backend.simulated {
+        let _ = writeln!(text, "SIMULATED: this run says nothing about a vendor's driver");
     }
     if let Some(emulated) = emulated {
         let _ = writeln!(text, "{emulated}");
@@ -31,8 +31,8 @@ pub(crate) fn subject(backend: &BackendInfo, emulated: Option<&Emulated>, device
 
 /// The mark of a run without a vendor's driver and hardware; `None` on real hardware.
 pub(crate) fn mark(backend: &BackendInfo, emulated: Option<&Emulated>) -> Option<&'static str> {
-    match (backend.stand_in, emulated) {
-        (true, _) => Some("STAND-IN"),
+    match (backend.simulated, emulated) {
+        (true, _) => Some("SIMULATED"),
         (false, Some(_)) => Some("EMULATED"),
         (false, None) => None,
     }

@@ -14,7 +14,7 @@ use chrono::{SubsecRound, Utc};
 use globset::GlobMatcher;
 use gpu_interop_conformance::{
     BackendUnderTest, Expectations, ExporterName, ExporterReport, Exporters, Machine, Outcome, Place, Recorded,
-    Scenario, Seeds, Verdict, Version, execution, process,
+    Scenario, Seeds, Setup, Verdict, Version, execution, process,
 };
 
 use crate::call_trace::{self, CallFile};
@@ -78,10 +78,10 @@ impl Plan {
     /// The cases that match the filter.
     pub(crate) fn cases<'a>(&self, scenarios: &'a [Scenario]) -> Vec<Case<'a>> {
         let wanted = |case: &Case<'_>| {
-            let id = case.scenario.id;
-            self.filter
-                .as_ref()
-                .is_none_or(|filter| filter.is_match(id) || filter.is_match(case_name(id, case.exporter)))
+            self.filter.as_ref().is_none_or(|filter| {
+                let matches = |id| filter.is_match(id) || filter.is_match(case_name(id, case.exporter));
+                case.scenario.names().any(matches)
+            })
         };
         scenarios
             .iter()
@@ -104,7 +104,8 @@ impl Plan {
                     Exporters::None => vec![NO_EXPORTER],
                     Exporters::Any => ExporterName::ALL.iter().map(|exporter| exporter.name()).collect(),
                 };
-                exporters.into_iter().map(move |exporter| (scenario.id, exporter))
+                let cases = move |exporter| scenario.names().map(move |id| (id, exporter));
+                exporters.into_iter().flat_map(cases)
             })
         };
         let drivers = Drivers::of(environment);
@@ -130,7 +131,7 @@ impl Plan {
         };
         let mut to_run = Vec::with_capacity(cases.len());
         for (index, case) in cases.iter().enumerate() {
-            match self.known_before(environment, &drivers.place(environment, case), case) {
+            match self.known_before(under_test, environment, &drivers.place(environment, case), case) {
                 Some(ended) => finished(index, ended, Duration::ZERO),
                 None => to_run.push(index),
             }
@@ -239,11 +240,27 @@ impl Plan {
     }
 
     /// The result of a case that is known without running it.
-    fn known_before(&self, environment: &Environment, place: &Place<'_>, case: &Case<'_>) -> Option<Ended> {
+    fn known_before(
+        &self,
+        backend: &BackendUnderTest,
+        environment: &Environment,
+        place: &Place<'_>,
+        case: &Case<'_>,
+    ) -> Option<Ended> {
         if let Some(reason) = self.expectations.unsupported(place) {
             return Some(Ended::without_log(Outcome::Unsupported, Some(reason)));
         }
-        case.exporter.and_then(|name| not_available(environment, name))
+        if let Some(ended) = case.exporter.and_then(|name| not_available(environment, name)) {
+            return Some(ended);
+        }
+        let setup = Setup {
+            backend,
+            capabilities: &environment.capabilities,
+            devices: Some((&environment.device, &environment.devices)),
+            exporter: case.exporter,
+        };
+        let reason = case.scenario.unsupported(&setup)?;
+        Some(Ended::without_log(Outcome::Unsupported, Some(reason)))
     }
 
     /// The report of a finished case.
@@ -315,7 +332,7 @@ impl Drivers {
         let exporter = self.exporters.iter().find(|(name, _)| Some(*name) == case.exporter);
         Place {
             machine: self.machine(environment),
-            scenario: case.scenario.id,
+            scenario: case.scenario,
             exporter: case.exporter.map_or(NO_EXPORTER, ExporterName::name),
             exporter_driver: exporter.and_then(|(_, version)| version.as_ref()),
         }

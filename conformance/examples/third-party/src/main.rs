@@ -33,7 +33,7 @@ struct Processor {
 impl Processor {
     fn new() -> Self {
         let driver = format!("none ({} memory files)", std::env::consts::OS);
-        Self { info: BackendInfo { name: NAME.into(), driver, library: None, stand_in: false } }
+        Self { info: BackendInfo { name: NAME.into(), driver, library: None, simulated: false } }
     }
 
     fn identity() -> DeviceIdentity {

@@ -8,7 +8,7 @@ macro_rules! entries {
     ($(
         fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(gives $out:ident)? $(failing $failing:expr;)? $body:block
     )*) => { $(
-        #[doc = concat!("Plays `", stringify!($name), "`.")]
+        #[doc = concat!("Simulates `", stringify!($name), "`.")]
         ///
         /// # Safety
         /// As the vendor's documentation asks for: pointers are valid for the call, and what work on a stream touches until

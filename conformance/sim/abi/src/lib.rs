@@ -1,10 +1,10 @@
-//! What the stand-ins share: libraries that have a vendor's C interface without being that vendor's driver.
+//! Shared by the simulators and the shim: libraries with a vendor's C interface that are not that vendor's driver.
 //!
-//! A stand-in's functions are written with [`entries!`], which exports, counts and fails them. Whatever does the work
+//! A simulator's functions are written with [`entries!`], which exports, counts and fails them. Whatever does the work
 //! behind them, what the environment asks for ([`settings`]) is done here, and so is what HIP's runtime decides by itself
 //! ([`hip`]).
 //!
-//! Whatever links this crate says what it is: it exports [`mark::gpu_interop_stand_in`].
+//! Whatever links this crate says what it is: it exports [`mark::gpu_interop_simulated`].
 //!
 //! Linux and Windows only.
 #![cfg(any(target_os = "linux", windows))]
@@ -26,7 +26,7 @@ mod entry;
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, whatever happened to others that did: nothing under the locks of a stand-in can be left half-done by a panic.
+/// Locks, whatever happened to others that did: nothing under the locks of a simulator can be left half-done by a panic.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

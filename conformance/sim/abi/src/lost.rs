@@ -1,5 +1,5 @@
 //! A device that is lost: a rule of [`settings`](crate::settings) has every call fail from some point on, as after an
-//! error that a real driver does not recover from. What was enqueued then touches no memory any more, where a stand-in
+//! error that a real driver does not recover from. What was enqueued then touches no memory any more, where a simulator
 //! does the work by itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! How a stand-in says what it is, so that no report made with one passes for a driver's.
+//! The symbol by which a simulator identifies itself, so that no report made with one passes for a driver's.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -11,9 +11,9 @@ const GPU: i32 = 2;
 /// initialised, what sort of device does the work: 1 for the CPU, 2 for a GPU.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name that backends look for")]
-pub static gpu_interop_stand_in: AtomicI32 = AtomicI32::new(CPU);
+pub static gpu_interop_simulated: AtomicI32 = AtomicI32::new(CPU);
 
 /// Says that a GPU does the work. Without this, it is the CPU.
 pub fn works_on_gpu() {
-    gpu_interop_stand_in.store(GPU, Ordering::SeqCst);
+    gpu_interop_simulated.store(GPU, Ordering::SeqCst);
 }

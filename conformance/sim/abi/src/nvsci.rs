@@ -1,4 +1,4 @@
-//! How a stand-in for CUDA's driver reaches what is behind the objects of a stand-in for NvSci. NVIDIA's driver is linked
+//! How a simulator of CUDA's driver reaches what is behind the objects of a simulator of NvSci. NVIDIA's driver is linked
 //! with the real libraries, and has functions of theirs that are not public; these are in their place.
 
 use std::ffi::{CStr, c_int, c_void};

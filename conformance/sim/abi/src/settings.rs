@@ -1,4 +1,4 @@
-//! What the stand-ins read from the environment. All of it, with the defaults.
+//! What the simulators read from the environment. All of it, with the defaults.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -15,7 +15,9 @@
 //! | `SIM_LUID` | Windows: 16 hexadecimal digits, the exporter's. That of the first device, as above |
 //! | `SIM_PCI` | `domain:bus:device`, hexadecimal: `ffff:5a:1f`. The exporter's, as above; each other device has the next bus |
 //! | `SIM_CONTEXT` | CUDA: `foreign`: somebody else's context is current on every thread from its beginning |
-//! | `SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ |
+//! | `SIM_ATTRIBUTES` | `number:value`, separated by commas: device attributes that differ; `number:!code` is a query that fails |
+//! | `SIM_CURRENT` | sim-hip: the device that is current on each thread at first: 0. With another one, the process ends where a call does not find the other device current, or the call before left that current |
+//! | `SIM_FAILED_DEVICES` | sim-hip: `number:!code`, separated by commas: devices whose name cannot be queried |
 //! | `SIM_EXPORT` | Linux: how exported memory looks: `lavapipe` (the default), whose header is read from `SIM_EXPORT_HEADER`; or `plain`: data from the first byte on, which SwiftShader imports |
 //! | `SIM_EXPORT_HEADER` | the 16 bytes, hexadecimal, by which lavapipe recognises memory of its own: bytes 16 to 31 of what it exports |
 //! | `SIM_SEMAPHORES` | HIP, Linux: `stub` (the default), or `abort`: importing one ends the process, as a runtime with assertions does |
@@ -28,10 +30,10 @@
 //! | `SIM_REPORT` | a file that gets lines when the process ends: what is still alive, and how often functions of external semaphores were called |
 //!
 //! Of a library that does not work on the CPU only `SIM_FAIL`, `SIM_LATENCY`, `SIM_VERSION` and what is marked as HIP's are
-//! read; the rest is for the library behind it, if that is one that plays CUDA.
+//! read; the rest is for the library behind it, if that is a simulator of CUDA.
 //!
-//! A symbol cannot be hidden from `dlsym` by the environment: missing symbols are tested with the stand-in in C, which
-//! is compiled without them, and with copies of these libraries in which one symbol has another name.
+//! The environment hides no symbol from `dlsym`: missing symbols are tested with copies of these libraries in which a
+//! symbol has another name.
 
 use std::ffi::c_int;
 use std::str::FromStr;
@@ -55,14 +57,18 @@ pub fn bytes(name: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
 }
 
-/// Pairs of a number and a value: `102:0,103:1`.
+/// Numbers, each with a value or with the code of a failure: `102:0,103:!999`.
 #[must_use]
-pub fn pairs(name: &str) -> Vec<(i32, i32)> {
-    let pair = |text: &str| {
-        let (number, value) = text.split_once(':')?;
-        Some((number.trim().parse().ok()?, value.trim().parse().ok()?))
+pub fn answers(name: &str) -> Vec<(c_int, Result<c_int, u32>)> {
+    let answer = |text: &str| {
+        let (number, answer) = text.split_once(':')?;
+        let answer = match answer.trim().strip_prefix('!') {
+            Some(code) => Err(code.parse().ok()?),
+            None => Ok(answer.trim().parse().ok()?),
+        };
+        Some((number.trim().parse().ok()?, answer))
     };
-    text(name).iter().flat_map(|text| text.split(',')).filter_map(pair).collect()
+    text(name).iter().flat_map(|text| text.split(',')).filter_map(answer).collect()
 }
 
 /// The devices that a list of numbers shows, of `count`: all without a list, and none after the first that there is not.

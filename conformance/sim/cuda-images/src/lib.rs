@@ -1,6 +1,6 @@
-//! The library that plays NVIDIA's driver, with all that `gpu-interop-sim-cuda` has, and surfaces and textures.
+//! The simulator of NVIDIA's driver, with all that `gpu-interop-sim-cuda` has, and surfaces and textures.
 //!
-//! They are made and destroyed, and counted while they live; no kernel of the stand-in reads or writes them. So the
+//! They are made and destroyed, and counted while they live; no kernel of the simulator reads or writes them. So the
 //! suite, which looks for data, runs on the library without them, and what looks for failures runs on this one.
 #![cfg(target_os = "linux")]
 

@@ -26,7 +26,7 @@ pub(crate) fn initialised() -> Result<(), u32> {
     if device::is_initialised() { Ok(()) } else { Err(code::NOT_INITIALIZED) }
 }
 
-fn attribute(device: c_int, number: c_int) -> c_int {
+fn attribute(device: c_int, number: c_int) -> Result<c_int, u32> {
     let [domain, bus, slot] = device::pci(device);
     let known = [
         (Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, domain),
@@ -39,12 +39,12 @@ fn attribute(device: c_int, number: c_int) -> c_int {
         (Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1),
     ];
     let value = known.into_iter().find(|(name, _)| *name as c_int == number).map_or(0, |(_, value)| value);
-    device::attribute(number).unwrap_or(value)
+    device::attribute(number).unwrap_or(Ok(value))
 }
 
 /// Whether the devices say that they are part of an embedded system. `SIM_ATTRIBUTES=18:1` makes them so.
 pub(crate) fn is_integrated() -> bool {
-    attribute(0, Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED as c_int) != 0
+    attribute(0, Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED as c_int).is_ok_and(|value| value != 0)
 }
 
 /// A device's UUID.
@@ -80,7 +80,7 @@ entries! {
 
     fn cuDeviceGetName(name: *mut c_char, length: c_int, device: c_int) {
         check(device)?;
-        let text = settings::text("SIM_NAME").unwrap_or_else(|| "stand-in GPU (sim-cuda)".into());
+        let text = settings::text("SIM_NAME").unwrap_or_else(|| "simulated GPU (sim-cuda)".into());
         if name.is_null() || !device::write_text(name, length, &text) {
             return Err(code::INVALID_VALUE);
         }
@@ -92,7 +92,7 @@ entries! {
         if number <= 0 || number >= Attribute::CU_DEVICE_ATTRIBUTE_MAX as c_int {
             return Err(code::INVALID_VALUE);
         }
-        give(value, attribute(device, number))
+        give(value, attribute(device, number)?)
     }
 
     fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) gives uuid {

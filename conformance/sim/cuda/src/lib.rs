@@ -1,6 +1,6 @@
-//! A library that plays NVIDIA's driver: CUDA's C interface on the CPU's memory.
+//! A simulator of NVIDIA's driver: CUDA's C interface on the CPU's memory.
 //!
-//! `GPU_INTEROP_CUDA_LIBRARY` names it to the CUDA backend, which reports that it is a stand-in. It misbehaves as driver
+//! `GPU_INTEROP_CUDA_LIBRARY` names it to the CUDA backend, which reports that it is a simulator. It misbehaves as driver
 //! 580.159.04 was measured to: it takes handles of the wrong sort and sizes of any size, closes a descriptor on some
 //! failures and not on others, maps dedicated allocations from their first byte only, lets timelines go backwards and signals overtake small fills, and dies of a second
 //! destruction. `gpu_interop_sim_device::settings` lists what the environment changes.

@@ -1,6 +1,6 @@
-//! Objects of NvSciBuf and NvSciSync, as a stand-in for their libraries has them.
+//! Objects of NvSciBuf and NvSciSync, as a simulator of their libraries has them.
 //!
-//! NVIDIA's driver is linked with the real libraries. This looks for the stand-in where the application does, by the variable
+//! NVIDIA's driver is linked with the real libraries. This looks for the simulator where the application does, by the variable
 //! `GPU_INTEROP_NVSCIBUF_LIBRARY`, and asks it what is behind an object. Without it, or of any other library, nothing can be
 //! imported.
 
@@ -57,7 +57,7 @@ struct Held {
     point: Point,
 }
 
-// SAFETY: the stand-in's primitives are used from any thread.
+// SAFETY: the simulator's primitives are used from any thread.
 unsafe impl Send for Held {}
 // SAFETY: as above.
 unsafe impl std::marker::Sync for Held {}
@@ -69,11 +69,11 @@ impl Drop for Held {
     }
 }
 
-/// The stand-in, if it is there. Never unloaded.
+/// The simulator, if it is there. Never unloaded.
 fn interface() -> Result<&'static Interface, u32> {
     static FOUND: LazyLock<Option<&'static Interface>> = LazyLock::new(|| {
         let file = settings::text("GPU_INTEROP_NVSCIBUF_LIBRARY")?;
-        // SAFETY: a stand-in's library; the symbol has this type, and gives what lives as long as the library.
+        // SAFETY: a simulator's library; the symbol has this type, and gives what lives as long as the library.
         unsafe {
             let library = ManuallyDrop::new(Library::new(file).ok()?);
             library.get::<Entry>(ENTRY).ok()?().as_ref()
@@ -143,7 +143,7 @@ pub(crate) fn import_sync(object: *const c_void) -> Result<Sync, u32> {
     Ok(Sync { interface, import })
 }
 
-/// Whether a batch is of objects of NvSciSync; mixed ones are not played.
+/// Whether a batch is of objects of NvSciSync; mixed ones are not simulated.
 ///
 /// # Safety
 /// There are so many handles.

@@ -10,7 +10,7 @@ use gpu_interop_sim_device::{entries, work};
 
 use crate::{capture, code, context, give};
 
-/// The one operation of batches that is played.
+/// The one operation of batches that is simulated.
 const BARRIER: u32 = cuda::CUstreamBatchMemOpType::CU_STREAM_MEM_OP_BARRIER as u32;
 
 /// `CUstreamWaitValue_flags`.

@@ -73,7 +73,7 @@ unsafe fn resource(raw: *mut c_void) -> (Part, Layout, bool) {
 unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
     // SAFETY: the caller's promise.
     let fence = unsafe { borrowed::<ID3D11Fence>(fence) };
-    fence.cast_object_ref::<Fence>().expect("a fence of the stand-in").counter.clone()
+    fence.cast_object_ref::<Fence>().expect("a fence of the simulator").counter.clone()
 }
 
 unsafe extern "system" fn signal(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {
@@ -103,7 +103,7 @@ unsafe extern "system" fn map(
     flags: u32,
     mapped: *mut D3D11_MAPPED_SUBRESOURCE,
 ) -> HRESULT {
-    assert_eq!(flags, 0, "the stand-in's maps wait");
+    assert_eq!(flags, 0, "the simulator's maps wait");
     // SAFETY: see above.
     let (context, (part, layout, staging)) = unsafe { (state::<Context11>(this), resource(raw)) };
     if !staging {

@@ -178,7 +178,7 @@ macro_rules! creators {
             contents: *const D3D11_SUBRESOURCE_DATA,
             object: *mut *mut c_void,
         ) -> HRESULT {
-            assert!(contents.is_null(), "the stand-in creates nothing with contents");
+            assert!(contents.is_null(), "the simulator creates nothing with contents");
             // SAFETY: see above.
             let (device, desc) = unsafe { (state::<Device11>(this), *desc) };
             if let Some(code) = device.behavior.create {

@@ -271,7 +271,7 @@ unsafe extern "system" fn create_placed(
     // SAFETY: see above.
     let (device, desc, heap) = unsafe { (state::<Device12>(this), *desc, borrowed::<ID3D12Heap>(heap)) };
     note(&device.placed, (offset, desc));
-    let heap = heap.cast_object_ref::<Heap>().expect("a heap of the stand-in");
+    let heap = heap.cast_object_ref::<Heap>().expect("a heap of the simulator");
     let Some(layout) = layout(&desc) else { return E_INVALIDARG };
     let wrong = if faults::wanted(faults::WRONG_OFFSET) { 256.min(bytes(offset)) } else { 0 };
     let part = Part { section: heap.section.clone(), offset: bytes(offset) - wrong, size: layout.size };

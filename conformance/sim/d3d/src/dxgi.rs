@@ -46,7 +46,7 @@ impl IDXGIDevice_Impl for DxgiDevice_Impl {
 impl IDXGIAdapter1_Impl for DxgiAdapter_Impl {
     fn GetDesc1(&self) -> Result<DXGI_ADAPTER_DESC1> {
         let mut desc = DXGI_ADAPTER_DESC1 { AdapterLuid: crate::luid(), ..DXGI_ADAPTER_DESC1::default() };
-        for (unit, character) in desc.Description.iter_mut().zip("stand-in".encode_utf16()) {
+        for (unit, character) in desc.Description.iter_mut().zip("simulator".encode_utf16()) {
             *unit = character;
         }
         Ok(desc)

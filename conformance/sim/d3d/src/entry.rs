@@ -13,10 +13,10 @@ use crate::dxgi::Factory;
 
 const S_FALSE: HRESULT = HRESULT(1);
 
-/// Says what this library is, as the stand-ins for compute drivers do: 1, because the CPU does the work.
+/// Says what this library is, as the simulators of compute drivers do: 1, because the CPU does the work.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name that is looked for")]
-pub static gpu_interop_stand_in: AtomicI32 = AtomicI32::new(1);
+pub static gpu_interop_simulated: AtomicI32 = AtomicI32::new(1);
 
 /// Opens the one device, whatever the adapter.
 ///

@@ -1,4 +1,4 @@
-//! What the stand-ins do wrong when the environment asks for it: `SIM_D3D`, names with commas between them.
+//! What the simulators do wrong when the environment asks for it: `SIM_D3D`, names with commas between them.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! Where texels are: as the stand-ins for compute drivers expect of memory whose images they know.
+//! Where texels are: as the simulators of compute drivers expect of memory whose images they know.
 
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
@@ -154,7 +154,7 @@ pub(crate) fn texel_size(format: DXGI_FORMAT) -> usize {
         23..=47 | 87..=93 => 4,
         48..=59 | 85 | 86 | 115 => 2,
         60..=65 => 1,
-        other => panic!("the stand-in has no textures of DXGI_FORMAT {other}"),
+        other => panic!("the simulator has no textures of DXGI_FORMAT {other}"),
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subresources_are_where_the_other_stand_ins_look_for_them() {
+    fn subresources_lie_where_the_other_simulators_look_for_them() {
         let format = DXGI_FORMAT_R8G8B8A8_UNORM;
         let texture = Texture { width: 100, height: 37, depth: 3, layered: true, levels: 2, format };
         let layout = Layout::texture(&texture).expect("a small one");

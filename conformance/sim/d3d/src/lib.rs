@@ -1,23 +1,23 @@
-//! Stand-ins for the parts of Direct3D that no machine without a GPU has: devices whose shared handles are real handles
+//! Simulates the parts of Direct3D that no machine without a GPU has: devices whose shared handles are real handles
 //! of the operating system, and whose copies, signals and waits move the data behind them.
 //!
 //! As a library of Rust it gives out devices that tests look into (`Device11`, `Device12`). As a DLL it has the
 //! functions by which a program opens one: `D3D11CreateDevice`, `D3D12CreateDevice` and `CreateDXGIFactory2`. It says
-//! what it is, by the symbol by which all stand-ins do.
+//! what it is, by the symbol by which all simulators do.
 //!
 //! A method that nothing here calls ends the process, or answers `E_NOTIMPL` or nothing. A call that Direct3D's rules forbid
 //! ends it where these are known here, whichever thread notices: copies behind a buffer's end, lists that are executed while
 //! they record.
 //!
 //! # What is shared
-//! All stand-ins agree on this, and no driver does it so:
+//! All simulators agree on this, and no driver does it so:
 //! * Memory is a section of the paging file. A buffer or heap begins at its first byte; a texture's texels are where
 //!   `layout` has them. What is exported under a name is the section of that name: it gets the name with the first export,
 //!   and other exports of it are refused, by another name or by none.
 //! * A fence is a section of a page that begins as a timeline semaphore of the host backend does. Whoever raises the
 //!   value may be another module or process, so who waits looks every millisecond.
 //! * A keyed mutex is the last page of its resource's section: Direct3D has one handle for both.
-//! * A KMT handle `N` is the section `Local\gpu-interop-stand-in-kmt-N`, in hexadecimal, as long as its resource lives.
+//! * A KMT handle `N` is the section `Local\gpu-interop-sim-kmt-N`, in hexadecimal, as long as its resource lives.
 //!
 //! # What the environment asks for
 //! * `SIM_LUID`: the LUID of the adapter, 16 hexadecimal digits, as compute drivers give its bytes.
@@ -25,7 +25,7 @@
 //!
 //! Windows only.
 #![cfg(windows)]
-#![allow(clippy::expect_used, clippy::panic, reason = "whoever breaks the rules of a stand-in is to end")]
+#![allow(clippy::expect_used, clippy::panic, reason = "whoever breaks the rules of a simulator is to end")]
 
 mod children;
 mod context11;

@@ -92,7 +92,7 @@ unsafe fn resource(raw: *mut c_void) -> (Part, layout::Layout) {
     assert!(!raw.is_null(), "no resource");
     // SAFETY: the caller's promise.
     let resource = unsafe { borrowed::<ID3D12Resource>(raw) };
-    let resource = resource.cast_object_ref::<Resource>().expect("a resource of the stand-in");
+    let resource = resource.cast_object_ref::<Resource>().expect("a resource of the simulator");
     (resource.part.clone(), resource.layout.clone())
 }
 
@@ -152,7 +152,7 @@ unsafe extern "system" fn copy_texture(
     source: *const D3D12_TEXTURE_COPY_LOCATION,
     area: *const D3D12_BOX,
 ) {
-    assert!(area.is_null(), "the stand-in copies whole subresources");
+    assert!(area.is_null(), "the simulator copies whole subresources");
     // SAFETY: see above.
     let (list, (to, target, texel), (from, source, of_source)) =
         unsafe { (state::<List>(this), location(target), location(source)) };

@@ -9,7 +9,7 @@ use windows::core::{GUID, HRESULT, IUnknown, IUnknown_Vtbl, Interface};
 
 const E_NOINTERFACE: HRESULT = HRESULT(0x8000_4002_u32.cast_signed());
 
-/// What a stand-in is: its interfaces, all in one line of ancestors, and what else it can be asked for.
+/// What a simulator is: its interfaces, all in one line of ancestors, and what else it can be asked for.
 pub(crate) trait Stand: Send + Sync + Sized + 'static {
     const LINE: &'static [GUID];
 
@@ -31,7 +31,7 @@ pub(crate) struct Object<S> {
 /// `V` must be the table of a COM interface.
 pub(crate) unsafe fn table<V>() -> V {
     extern "system" fn absent() {
-        eprintln!("the stand-in lacks the method that was called");
+        eprintln!("the simulator lacks the method that was called");
         std::process::abort();
     }
     let mut table = MaybeUninit::<V>::uninit();

@@ -58,7 +58,7 @@ unsafe extern "system" fn execute(this: *mut c_void, count: u32, lists: *const *
 unsafe fn counter(fence: *mut c_void) -> Arc<Counter> {
     // SAFETY: the caller's promise.
     let fence = unsafe { borrowed::<ID3D12Fence>(fence) };
-    fence.cast_object_ref::<Fence>().expect("a fence of the stand-in").0.clone()
+    fence.cast_object_ref::<Fence>().expect("a fence of the simulator").0.clone()
 }
 
 unsafe extern "system" fn signal(this: *mut c_void, fence: *mut c_void, value: u64) -> HRESULT {

@@ -65,7 +65,7 @@ pub(crate) struct Texture3D(pub(crate) Common, pub(crate) D3D11_TEXTURE3D_DESC);
 /// What buffers and textures have in common, of whichever this is.
 ///
 /// # Panics
-/// If it is none of the stand-in's.
+/// If it is none of the simulator's.
 pub(crate) fn common(resource: &ID3D11Resource) -> &Common {
     if let Ok(buffer) = resource.cast_object_ref::<Buffer>() {
         &buffer.0
@@ -74,7 +74,7 @@ pub(crate) fn common(resource: &ID3D11Resource) -> &Common {
     } else if let Ok(texture) = resource.cast_object_ref::<Texture1D>() {
         &texture.0
     } else {
-        &resource.cast_object_ref::<Texture3D>().expect("a resource of the stand-in").0
+        &resource.cast_object_ref::<Texture3D>().expect("a resource of the simulator").0
     }
 }
 

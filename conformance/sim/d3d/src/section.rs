@@ -60,7 +60,7 @@ impl Section {
         // As many as a process may have at once.
         for counter in 1..1 << 12 {
             let number = process | counter;
-            let name = wide(&format!(r"Local\gpu-interop-stand-in-kmt-{number:x}"));
+            let name = wide(&format!(r"Local\gpu-interop-sim-kmt-{number:x}"));
             let Ok(handle) = os::create_section(length, PCWSTR(name.as_ptr())) else { continue };
             return Ok(Self { state: RwLock::new(State::new(handle, length, true)?), length, kmt: Some(number) });
         }
@@ -109,7 +109,7 @@ impl State {
     /// A new handle.
     fn share(&mut self) -> Result<OwnedHandle> {
         let Some(handle) = &self.handle else {
-            eprintln!("the stand-in cannot share what it has named once more");
+            eprintln!("the simulator cannot share what it has named once more");
             return Err(E_NOTIMPL.into());
         };
         self.shared = true;
@@ -120,7 +120,7 @@ impl State {
     fn name(&mut self, length: usize, name: PCWSTR) -> Result<OwnedHandle> {
         let handle = os::create_section(length, name)?;
         if self.shared {
-            eprintln!("the stand-in cannot name what it has shared without a name");
+            eprintln!("the simulator cannot name what it has shared without a name");
             return Err(E_NOTIMPL.into());
         }
         let view = View::new(os::raw(&handle), length)?;

@@ -1,4 +1,4 @@
-//! Direct3D's rules, as far as the stand-ins know them.
+//! Direct3D's rules, as far as the simulators know them.
 #![cfg(windows)]
 #![allow(clippy::expect_used)]
 

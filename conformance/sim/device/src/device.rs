@@ -50,10 +50,10 @@ pub fn visible(list: Option<&str>) -> Vec<c_int> {
     settings::visible(list, settings::number("SIM_DEVICES", 1))
 }
 
-/// The value of an attribute that `SIM_ATTRIBUTES` sets.
+/// An attribute that `SIM_ATTRIBUTES` sets: its value, or the code with which the query fails.
 #[must_use]
-pub fn attribute(number: c_int) -> Option<c_int> {
-    settings::pairs("SIM_ATTRIBUTES").into_iter().find(|(name, _)| *name == number).map(|(_, value)| value)
+pub fn attribute(number: c_int) -> Option<Result<c_int, u32>> {
+    settings::answers("SIM_ATTRIBUTES").into_iter().find(|(name, _)| *name == number).map(|(_, answer)| answer)
 }
 
 /// Whether there is such a device, visible or not.
@@ -73,7 +73,7 @@ pub fn uuid(device: c_int, first: [u8; 16]) -> [u8; 16] {
 /// A device's LUID, which only Windows knows.
 #[must_use]
 pub fn luid(device: c_int) -> [u8; 8] {
-    /// That of the stand-ins for Direct3D.
+    /// That of the simulators of Direct3D.
     const FIRST: [u8; 8] = [0x11, 0x22, 0x33, 0x44, 0x55, 0, 0, 0];
     let given = settings::text("SIM_LUID").and_then(|digits| u64::from_str_radix(&digits, 16).ok());
     let mut luid = given.map_or(FIRST, u64::to_be_bytes);

@@ -35,7 +35,7 @@ impl Graph {
     }
 }
 
-/// Begins to record a stream. Of the three modes, two fail calls that have nothing to do with it: not played.
+/// Begins to record a stream. Of the three modes, two fail calls that have nothing to do with it: not simulated.
 ///
 /// # Errors
 /// What is wrong.

@@ -1,4 +1,4 @@
-//! Modules and kernels: Rust twins of the project's own, found by name.
+//! Modules and kernels: CPU versions of the project's own, found by name.
 
 use std::ffi::{CStr, c_void};
 use std::slice;

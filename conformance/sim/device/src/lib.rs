@@ -1,4 +1,4 @@
-//! What the stand-in drivers share: a GPU that is the CPU.
+//! A GPU that is the CPU: the part that the simulators of drivers share.
 //!
 //! `sim-cuda` and `sim-hip` are libraries with the C interfaces of the vendors' drivers, so that the real backends run
 //! without a GPU, against real exporters. Device memory is this process's memory, exported memory is memory files, on

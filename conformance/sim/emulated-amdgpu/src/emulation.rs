@@ -6,6 +6,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use rustix::io::Errno;
+
 use crate::abi::native;
 use crate::counters::Counters;
 use crate::event::Events;
@@ -13,7 +15,7 @@ use crate::faults::Faults;
 use crate::files::Files;
 use crate::gpu::Gpu;
 use crate::kernel::Kernels;
-use crate::log;
+use crate::log::{self, say};
 use crate::memory::{Memory, Storage};
 use crate::queue::Queues;
 use crate::settings::{Settings, settings};
@@ -109,9 +111,24 @@ impl Emulation {
         })
     }
 
+    /// Executes an ioctl, unless it was made to fail: counted and logged.
+    pub(crate) fn ioctl(&self, name: &str, execute: impl FnOnce() -> crate::abi::Result<()>) -> crate::abi::Result<()> {
+        self.counters.add("ioctls", name);
+        let result = self.faults.at(&format!("ioctl-{name}")).map_or_else(execute, Err);
+        match result {
+            Err(Errno::NOTTY) => {
+                self.counters.add("unknown_ioctls", name);
+                say!(1, "{name}: unknown");
+            }
+            Err(error) => say!(1, "{name}: {error}"),
+            Ok(()) => say!(3, "{name}"),
+        }
+        result
+    }
+
     /// The GPU that an ioctl names.
     pub(crate) fn gpu(&self, id: u32) -> crate::abi::Result<&Gpu> {
-        self.gpus.iter().find(|gpu| gpu.id() == id).ok_or(rustix::io::Errno::INVAL)
+        self.gpus.iter().find(|gpu| gpu.id() == id).ok_or(Errno::INVAL)
     }
 }
 

@@ -17,8 +17,8 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 /// What the environment names instead of [`LIBRARY`].
 const VARIABLE: &str = "HIP_ON_CUDA_LIBRARY";
 const LIBRARY: &str = "libcuda.so.1";
-/// What a library has that only plays NVIDIA's driver, on the CPU.
-const STAND_IN: &[u8] = b"gpu_interop_stand_in\0";
+/// The symbol of a simulator of NVIDIA's driver.
+const MARKER: &[u8] = b"gpu_interop_simulated\0";
 
 macro_rules! functions {
     ($($name:ident($($type:ty),* $(,)?);)*) => {
@@ -162,7 +162,7 @@ fn load() -> Result<Functions, libloading::Error> {
     // SAFETY: as above.
     let functions = unsafe { Functions::load(library) }?;
     // SAFETY: the address is never used.
-    if unsafe { library.get::<*const c_void>(STAND_IN) }.is_err() {
+    if unsafe { library.get::<*const c_void>(MARKER) }.is_err() {
         mark::works_on_gpu();
     }
     Ok(functions)

@@ -1,6 +1,6 @@
 //! HIP's C interface on NVIDIA's driver: what a caller of HIP does, as on Linux, reaches a real GPU.
 //!
-//! `GPU_INTEROP_HIP_LIBRARY` names this library to the HIP backend, which reports that it is a stand-in. `libcuda.so.1` does
+//! `GPU_INTEROP_HIP_LIBRARY` names this library to the HIP backend, which reports that it is a simulator. `libcuda.so.1` does
 //! the work, or the library that `HIP_ON_CUDA_LIBRARY` names. The device is called "... (HIP on CUDA)".
 //!
 //! # What is HIP's here

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use cubecl_hip_sys as hip;
-use gpu_interop_sim_abi::hip::device::Runtime;
+use gpu_interop_sim_abi::hip::device::{Runtime, current, initial};
 use gpu_interop_sim_abi::hip::era::Era;
 use gpu_interop_sim_abi::hip_entries;
 use gpu_interop_sim_device::{code, device, physical, settings};
@@ -28,6 +28,9 @@ fn physical(device: c_int) -> Result<c_int, u32> {
 
 /// Any function initialises the runtime. Fails without a device; before HIP 5.5 the process ends.
 pub(crate) fn need() -> Result<(), u32> {
+    if initial() != 0 && current() == initial() {
+        die_because("the device of the work is not current");
+    }
     ready().inspect_err(|_| {
         if Era::now() == Era::Early {
             die_because("before HIP 5.5 nothing but what asks for devices works without one");
@@ -47,7 +50,7 @@ fn ready() -> Result<(), u32> {
 pub(crate) fn has_virtual_memory() -> bool {
     let attribute = hip::hipDeviceAttribute_t_hipDeviceAttributeVirtualMemoryManagementSupported;
     let given = c_int::try_from(attribute).ok().and_then(device::attribute);
-    given.map_or(Era::now() >= Era::Six, |given| given != 0)
+    given.map_or(Era::now() >= Era::Six, |given| given.is_ok_and(|given| given != 0))
 }
 
 impl Runtime for Sim {
@@ -65,8 +68,13 @@ impl Runtime for Sim {
         c_int::try_from(visible().len()).unwrap_or(c_int::MAX)
     }
 
-    fn name(&self, _device: c_int) -> Result<String, u32> {
-        Ok(settings::text("SIM_NAME").unwrap_or_else(|| "stand-in GPU (sim-hip)".into()))
+    fn name(&self, device: c_int) -> Result<String, u32> {
+        if let Some((_, Err(code))) =
+            settings::answers("SIM_FAILED_DEVICES").into_iter().find(|(failed, _)| *failed == device)
+        {
+            return Err(code);
+        }
+        Ok(settings::text("SIM_NAME").unwrap_or_else(|| "simulated GPU (sim-hip)".into()))
     }
 
     fn pci(&self, device: c_int) -> Result<[c_int; 3], u32> {
@@ -83,8 +91,8 @@ impl Runtime for Sim {
     }
 
     fn attribute(&self, device: c_int, number: c_uint) -> Result<c_int, u32> {
-        if let Some(value) = c_int::try_from(number).ok().and_then(device::attribute) {
-            return Ok(value);
+        if let Some(answer) = c_int::try_from(number).ok().and_then(device::attribute) {
+            return answer;
         }
         let [domain, bus, slot] = device::pci(physical(device)?);
         let value = match number {
@@ -117,7 +125,7 @@ impl Runtime for Sim {
 /// The device that is current on this thread. No function of the runtime: not counted, and without faults.
 #[unsafe(no_mangle)]
 pub extern "C" fn sim_current() -> usize {
-    usize::try_from(gpu_interop_sim_abi::hip::device::current()).unwrap_or(usize::MAX)
+    usize::try_from(current()).unwrap_or(usize::MAX)
 }
 
 hip_entries!(Sim);

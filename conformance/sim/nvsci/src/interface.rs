@@ -1,4 +1,4 @@
-//! What a stand-in for CUDA's driver asks of this one.
+//! What a simulator of CUDA's driver asks of this one.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;

@@ -1,13 +1,13 @@
-//! A library that plays both NvSciBuf and NvSciSync, in one process: memory is memory files, primitives are counters.
+//! A simulator of NvSciBuf and NvSciSync, in one process: memory is memory files, primitives are counters.
 //!
 //! `GPU_INTEROP_NVSCIBUF_LIBRARY` and `GPU_INTEROP_NVSCISYNC_LIBRARY` name it to `gpu-interop-nvsci`, which reports that it is
-//! a stand-in. `sim-cuda` finds it by the first of these variables, as NVIDIA's driver finds the libraries that it is linked
+//! a simulator. `sim-cuda` finds it by the first of these variables, as NVIDIA's driver finds the libraries that it is linked
 //! with, and reaches what is behind an object by [`interface`].
 //!
 //! Written from NVIDIA's public headers (`nvscibuf.h` 2.0 to 2.11, `nvscisync.h` 2.0 to 2.8, `nvscierror.h`), not from the declarations of
 //! `gpu-interop-nvsci`: those are what is tested. Where the headers say "panics", it prints why and aborts; so whatever is
 //! freed twice, or used after it was freed, or freed while a driver has it imported, ends the process. It grants what the
-//! headers say that is granted by default. It aligns rows to 64 bytes and planes to 4 rows, as the stand-ins for the drivers
+//! headers say that is granted by default. It aligns rows to 64 bytes and planes to 4 rows, as the simulators of the drivers
 //! lay images out.
 //!
 //! `SIM_FAIL`, `SIM_LATENCY` and `SIM_REPORT` of `gpu_interop_sim_abi::settings` are obeyed. `SIM_NVSCI` is a list of words,
@@ -100,7 +100,7 @@ unsafe fn give<T>(target: *mut T, value: T) -> Result<(), u32> {
 /// Exports functions that return nothing. They are counted, and cannot fail.
 macro_rules! voids {
     ($( fn $name:ident($argument:ident: $type:ty) $body:block )*) => { $(
-        #[doc = concat!("Plays `", stringify!($name), "`.")]
+        #[doc = concat!("Simulates `", stringify!($name), "`.")]
         ///
         /// # Safety
         /// As the header asks for.

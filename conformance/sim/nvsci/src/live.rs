@@ -59,7 +59,7 @@ pub(crate) fn report_at_exit() {
     static ONCE: Once = Once::new();
     extern "C" fn tell() {
         let live = Live::now();
-        // As the stand-ins for drivers tell it, whose contexts may be left.
+        // As the simulators of drivers report it, whose contexts may be left.
         report::add(|process| format!("{} alive at the end of {process}, NvSci: {live:?} contexts: 0,", live.total()));
     }
     ONCE.call_once(|| report::at_exit(tell));

@@ -55,11 +55,11 @@ const OUTPUTS: [i32; 11] = [
     PLANE_PITCH,
     PLANE_ALIGNED_HEIGHT,
     PLANE_ALIGNED_SIZE,
-    // Of the second field; not played.
+    // Of the second field; not simulated.
     (2 << 16) + 19,
 ];
 
-/// Bytes of a texel of `NvSciBufAttrValColorFmt`, counted in the header's order, of those that are played.
+/// Bytes of a texel of `NvSciBufAttrValColorFmt`, counted in the header's order, of those that are simulated.
 fn texel(format: u32) -> Option<u32> {
     Some(match format {
         // Y8, U8, V8, A8, Signed_A8.

@@ -64,7 +64,7 @@ impl Gpu11 {
 
     /// Has the context write the first bytes of a buffer.
     pub(crate) fn write(&self, buffer: &ID3D11Resource, data: &[u8]) -> Verdict {
-        let right = u32::try_from(data.len()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let right = u32::try_from(data.len())?;
         let area = D3D11_BOX { left: 0, top: 0, front: 0, right, bottom: 1, back: 1 };
         // SAFETY: the buffer is live and has as many bytes; the data are read during the call.
         unsafe {
@@ -74,10 +74,10 @@ impl Gpu11 {
         Ok(())
     }
 
-    /// Reads a buffer, once the context has done all that it was told to do.
+    /// Reads a buffer once the context's work has completed.
     pub(crate) fn read(&self, buffer: &ID3D11Resource, size: usize) -> Verdict<Vec<u8>> {
         let desc = D3D11_BUFFER_DESC {
-            ByteWidth: u32::try_from(size).map_err(|error| Stop::Failed(error.to_string()))?,
+            ByteWidth: u32::try_from(size)?,
             Usage: D3D11_USAGE_STAGING,
             CPUAccessFlags: D3D11_CPU_ACCESS_READ.0.cast_unsigned(),
             ..D3D11_BUFFER_DESC::default()
@@ -101,7 +101,7 @@ impl Gpu11 {
         if data.len() != row * rows {
             return Err(Stop::Failed(format!("{} bytes for {rows} rows of {row} each", data.len())));
         }
-        let pitch = u32::try_from(row).map_err(|error| Stop::Failed(error.to_string()))?;
+        let pitch = u32::try_from(row)?;
         // SAFETY: the texture is live; the data have as many rows of this length, and are read during the call.
         unsafe {
             self.context.UpdateSubresource(texture, 0, None, data.as_ptr().cast(), pitch, 0);
@@ -150,7 +150,7 @@ impl Gpu11 {
     }
 }
 
-/// What a texture of two dimensions is, and how many bytes a row of its level 0 has.
+/// The description of a two-dimensional texture, and the size of a row of its level 0, bytes.
 fn described(texture: &ID3D11Resource) -> Verdict<(D3D11_TEXTURE2D_DESC, usize)> {
     let mut desc = D3D11_TEXTURE2D_DESC::default();
     let flat: ID3D11Texture2D = texture.cast()?;
@@ -161,5 +161,5 @@ fn described(texture: &ID3D11Resource) -> Verdict<(D3D11_TEXTURE2D_DESC, usize)>
 }
 
 fn made<T>(created: Option<T>) -> Verdict<T> {
-    created.ok_or_else(|| Stop::Failed("Direct3D 11 answered success, and created nothing".into()))
+    created.ok_or_else(|| Stop::Failed("Direct3D 11 reported success without an object".into()))
 }

@@ -33,7 +33,7 @@ pub(crate) struct Gpu12 {
 }
 
 struct Inner {
-    // Let go before what its work uses.
+    // Dropped before the objects of its work.
     queue: ID3D12CommandQueue,
     submitted: Mutex<Submitted>,
     /// Raised after each submission.
@@ -43,12 +43,12 @@ struct Inner {
     description: String,
 }
 
-/// What the queue was given.
+/// Submitted work.
 #[derive(Default)]
 struct Submitted {
     /// How many submissions there were.
     count: u64,
-    /// What they use, until they are done: Direct3D 12 keeps nothing.
+    /// The objects in use until the work completes: Direct3D 12 keeps no reference.
     uses: Vec<(u64, Uses)>,
 }
 
@@ -114,7 +114,7 @@ impl Gpu12 {
         let description = format!("Direct3D 12, {}", adapter.describe());
         let (submitted, spare) = (Mutex::default(), Mutex::default());
         let gpu = Self { inner: Arc::new(Inner { queue, submitted, done, spare, interop, description }) };
-        // Whatever the queue needs is there before a scenario counts anything.
+        // The queue's own resources exist before a scenario counts.
         gpu.finish(gpu.submit(None, None, Vec::new(), |_| Ok(()))?)?;
         Ok(gpu)
     }
@@ -127,12 +127,12 @@ impl Gpu12 {
         &self.inner.queue
     }
 
-    /// What reports say of it.
+    /// The description for reports.
     pub(crate) fn description(&self) -> &str {
         &self.inner.description
     }
 
-    /// A mapped buffer of at least so many bytes, that no work uses.
+    /// An idle mapped buffer of at least this size, bytes.
     pub(crate) fn staging(&self, way: Way, size: usize) -> Verdict<Staging> {
         let mut spare = self.inner.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = spare.iter().position(|spare| spare.way == way && spare.size >= size) {
@@ -221,7 +221,7 @@ impl Gpu12 {
         Ok(number)
     }
 
-    /// Waits for what was submitted, and lets go what it used.
+    /// Waits for submitted work, and drops the objects it used.
     pub(crate) fn finish(&self, number: u64) -> Verdict {
         self.inner.done.wait(number, PATIENCE).map_err(|error| match error.kind() {
             ErrorKind::Timeout => Stop::Failed("the exporter's queue waited in vain for the device".into()),

@@ -17,10 +17,10 @@ use libloading::os::windows as loading;
 
 use crate::outcome::{Stop, Verdict};
 
-/// Names a library by its full path that plays Direct3D, instead of the system's.
+/// The full path of a simulator of Direct3D, used instead of the system's.
 pub(crate) const VARIABLE: &str = "GPU_INTEROP_D3D_LIBRARY";
 /// What such a library says that it is, by having this.
-const STAND_IN: &[u8] = b"gpu_interop_stand_in\0";
+const MARKER: &[u8] = b"gpu_interop_simulated\0";
 
 type CreateFactory = unsafe extern "system" fn(u32, *const GUID, *mut *mut c_void) -> HRESULT;
 type Create12 = unsafe extern "system" fn(*mut c_void, D3D_FEATURE_LEVEL, *const GUID, *mut *mut c_void) -> HRESULT;
@@ -42,8 +42,8 @@ pub(crate) struct Library {
     factory: CreateFactory,
     create12: Create12,
     create11: Create11,
-    /// The file that plays Direct3D.
-    stand_in: Option<String>,
+    /// The simulator's file; none with the system's Direct3D.
+    simulated: Option<String>,
 }
 
 /// An adapter that is the device under test.
@@ -68,11 +68,11 @@ unsafe fn function<T: Copy>(library: &loading::Library, name: &str) -> Verdict<T
 
 impl Library {
     fn load() -> Verdict<Self> {
-        let (dxgi, d3d12, d3d11, stand_in) = match std::env::var_os(VARIABLE) {
+        let (dxgi, d3d12, d3d11, simulated) = match std::env::var_os(VARIABLE) {
             None => (of_system("dxgi.dll")?, of_system("d3d12.dll")?, of_system("d3d11.dll")?, None),
             Some(path) => {
                 if !Path::new(&path).is_absolute() {
-                    return Err(Stop::Failed(format!("{VARIABLE}: {} is no full path", path.display())));
+                    return Err(Stop::Failed(format!("{VARIABLE}: {} is not an absolute path", path.display())));
                 }
                 let load = || {
                     // SAFETY: the user vouches for the library.
@@ -81,8 +81,8 @@ impl Library {
                 };
                 let library = load()?;
                 // SAFETY: it is only looked whether it is there.
-                if unsafe { library.get::<*const c_void>(STAND_IN) }.is_err() {
-                    let message = "it does not say that it plays Direct3D; unset the variable for the system's";
+                if unsafe { library.get::<*const c_void>(MARKER) }.is_err() {
+                    let message = "it does not say that it simulates Direct3D; unset the variable for the system's";
                     return Err(Stop::Failed(format!("{VARIABLE}: {}: {message}", path.display())));
                 }
                 (library, load()?, load()?, Some(path.display().to_string()))
@@ -94,7 +94,7 @@ impl Library {
                 factory: function(&dxgi, "CreateDXGIFactory2")?,
                 create12: function(&d3d12, "D3D12CreateDevice")?,
                 create11: function(&d3d11, "D3D11CreateDevice")?,
-                stand_in,
+                simulated,
             }
         };
         [dxgi, d3d12, d3d11].into_iter().for_each(std::mem::forget);
@@ -110,27 +110,30 @@ impl Library {
         LOADED.get_or_init(Self::load).as_ref().map_err(Clone::clone)
     }
 
-    /// The file that plays Direct3D, if one does.
-    pub(crate) fn stand_in(&self) -> Option<&str> {
-        self.stand_in.as_deref()
+    /// The simulator's file; none with the system's Direct3D.
+    pub(crate) fn simulated(&self) -> Option<&str> {
+        self.simulated.as_deref()
     }
 
     /// The adapter that is the device.
     ///
     /// # Errors
-    /// [`Stop::Unsupported`] if the device has no LUID, or is a real one where Direct3D is only played;
+    /// [`Stop::Unsupported`] if the device has no LUID, or is a real one where Direct3D is simulated;
     /// [`Stop::Skipped`] if Direct3D does not know it.
     pub(crate) fn adapter(&'static self, device: &Device) -> Verdict<Adapter> {
-        if self.stand_in.is_some() && !device.backend().stand_in {
+        if self.simulated.is_some() && !device.backend().simulated {
             return Err(Stop::Unsupported(
-                "Direct3D is only played here, which a real driver takes nothing from".into(),
+                "Direct3D is simulated here; a real driver does not import its objects".into(),
             ));
         }
         let Some(luid) = device.identity().luid else {
             return Err(Stop::Unsupported("the device has no LUID, by which Direct3D knows adapters".into()));
         };
         let skipped = |what: &str, code: HRESULT| {
-            Stop::Skipped(format!("{what} answered {:#010x}; is the graphics driver of this device installed?", code.0))
+            Stop::Skipped(format!(
+                "{what} failed with {:#010x}; is the graphics driver of this device installed?",
+                code.0
+            ))
         };
         let mut factory: Option<IDXGIFactory4> = None;
         // SAFETY: the factory is asked for by the interface that it is kept as.
@@ -181,10 +184,10 @@ impl Adapter {
         device.ok_or_else(|| Stop::Failed("D3D11CreateDevice gave no device".into()))
     }
 
-    /// What reports say of it: what plays it, or the driver's version.
+    /// The description for reports: the simulator, or the driver's version.
     pub(crate) fn describe(&self) -> String {
-        if let Some(file) = self.library.stand_in() {
-            return format!("STAND-IN, played on the CPU by {file}");
+        if let Some(file) = self.library.simulated() {
+            return format!("SIMULATED on the CPU by {file}");
         }
         // SAFETY: the interface's name is a constant.
         match unsafe { self.raw.CheckInterfaceSupport(&IDXGIDevice::IID) } {

@@ -1,4 +1,4 @@
-//! Direct3D's devices: the ones of this machine, or those of a library that plays Direct3D.
+//! Direct3D's devices: the ones of this machine, or those of a simulator.
 
 mod gpu11;
 mod gpu12;
@@ -16,6 +16,6 @@ use crate::outcome::Stop;
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
-        Self::Failed(format!("Direct3D answered {:#010x}: {}", error.code().0, error.message()))
+        Self::Failed(format!("Direct3D failed with {:#010x}: {}", error.code().0, error.message()))
     }
 }

@@ -11,7 +11,7 @@ use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::{
 use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
 use super::gpu12::{Gpu12, Way, transition};
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::Verdict;
 
 /// One subresource of a texture: a level of a layer.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ impl Subresource<'_> {
     /// A buffer as the other side.
     fn in_buffer(&self, buffer: &ID3D12Resource) -> Verdict<D3D12_TEXTURE_COPY_LOCATION> {
         let [width, height, depth] = self.extent;
-        let pitch = u32::try_from(self.pitch()).map_err(|error| Stop::Failed(error.to_string()))?;
+        let pitch = u32::try_from(self.pitch())?;
         let footprint = D3D12_SUBRESOURCE_FOOTPRINT {
             Format: self.format,
             Width: width,

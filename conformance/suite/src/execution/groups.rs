@@ -1,4 +1,4 @@
-//! What becomes of each scenario of a group, whatever the others do.
+//! The outcome of each scenario of a group is independent of the others.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
@@ -9,11 +9,11 @@ use super::*;
 use crate::exporter::{BufferAccess, BufferSpec, Complaints, ExportedBuffer, Exporter};
 use crate::scenario::Exporters;
 
-/// An exporter with nothing but checks of its own.
+/// An exporter with checks only.
 struct Strict {
     identity: DeviceIdentity,
     complaints: Arc<Mutex<Vec<String>>>,
-    /// What its checks say when it is dropped.
+    /// A complaint when it is dropped.
     last: Option<&'static str>,
     unchecked: Option<&'static str>,
 }
@@ -54,18 +54,7 @@ impl Drop for Strict {
 }
 
 fn scenario(id: &'static str, run: fn(&Context) -> Verdict) -> Scenario {
-    Scenario {
-        id,
-        purpose: "",
-        exporters: Exporters::Any,
-        time_limit: Scenario::TIME_LIMIT,
-        alone: false,
-        own_process: false,
-        signals_by_host: false,
-        many_streams: false,
-        source: None,
-        run,
-    }
+    Scenario::new(id, Exporters::Any, "", run)
 }
 
 fn passes(_: &Context) -> Verdict {

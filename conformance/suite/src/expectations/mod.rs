@@ -1,4 +1,4 @@
-//! What is known not to work, as data.
+//! Expectations: known failures and unsupported combinations, as data.
 //!
 //! Two lists, kept apart: what a device can never do, and what fails for now. Every entry has a reason, and one of the
 //! second list says where it is known from. What this project knows is in the folder `expectations` and part of the
@@ -12,11 +12,12 @@ use globset::{Glob, GlobMatcher};
 use serde::Deserialize;
 
 use crate::outcome::{Outcome, Stop, Verdict};
+use crate::scenario::Scenario;
 
 use version::Range;
 pub use version::Version;
 
-/// What this project knows, by the name of the backend.
+/// The built-in expectations, by backend.
 const BUILT_IN: [(&str, &str); 3] = [
     ("cuda", include_str!("../../../expectations/cuda.toml")),
     ("hip", include_str!("../../../expectations/hip.toml")),
@@ -102,8 +103,8 @@ pub struct Machine<'a> {
 pub struct Place<'a> {
     /// The machine.
     pub machine: Machine<'a>,
-    /// The scenario's id.
-    pub scenario: &'a str,
+    /// The scenario.
+    pub scenario: &'a Scenario,
     /// The exporter's name; `none` without one.
     pub exporter: &'a str,
     /// The version of the exporter's driver, if it says one.
@@ -121,7 +122,7 @@ impl Entry {
 
     fn matches(&self, place: &Place<'_>) -> bool {
         self.is_for(&place.machine)
-            && self.names(place.scenario, place.exporter)
+            && place.scenario.names().any(|id| self.names(id, place.exporter))
             && self.exporter_driver.as_ref().is_none_or(|range| range.contains(place.exporter_driver))
     }
 
@@ -150,7 +151,7 @@ impl Expectations {
     /// Reads files and joins them; those of this project, where they are asked for, come last.
     ///
     /// # Errors
-    /// If one cannot be read, is no such file, or has an entry that does not say why.
+    /// If a file cannot be read or parsed, or has an entry without a reason.
     pub fn read(paths: &[impl AsRef<Path>], built_in: bool) -> Verdict<Self> {
         let mut all = Self::default();
         for path in paths {

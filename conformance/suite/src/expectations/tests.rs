@@ -4,7 +4,13 @@ use crate::scenario::Exporters;
 use crate::suite::Suite;
 
 const MACHINE: Machine<'_> = Machine { backend: "host", driver: None, emulated: false, device: "CPU", os: "linux" };
-const PLACE: Place<'_> = Place { machine: MACHINE, scenario: "map.offsets", exporter: "vulkan", exporter_driver: None };
+const OFFSETS: Scenario = scenario("map.offsets").alias("map.places");
+const FILL: Scenario = scenario("memory.fill");
+const PLACE: Place<'_> = Place { machine: MACHINE, scenario: &OFFSETS, exporter: "vulkan", exporter_driver: None };
+
+const fn scenario(id: &'static str) -> Scenario {
+    Scenario::new(id, Exporters::Any, "", |_| Ok(()))
+}
 
 fn parse(text: &str) -> Verdict<Expectations> {
     let mut all = Expectations::default();
@@ -48,7 +54,7 @@ fn every_field_must_match() {
         assert_eq!((entry(fits), entry(does_not)), (r.clone(), None), "{fits}");
     }
     let all = parse("[[unsupported]]\nscenario = 'map.*'\nreason = 'r'").expect("valid");
-    assert_eq!(all.unsupported(&Place { scenario: "memory.fill", ..PLACE }), None);
+    assert_eq!(all.unsupported(&Place { scenario: &FILL, ..PLACE }), None);
 }
 
 #[test]
@@ -86,7 +92,14 @@ fn the_first_entry_counts() {
     let mut all = parse("[[unsupported]]\nscenario = 'map.*'\nreason = 'own'").expect("valid");
     all.add("another", "[[unsupported]]\nscenario = '*'\nreason = 'built in'").expect("valid");
     assert_eq!(all.unsupported(&PLACE).as_deref(), Some("own"));
-    assert_eq!(all.unsupported(&Place { scenario: "memory.fill", ..PLACE }).as_deref(), Some("built in"));
+    assert_eq!(all.unsupported(&Place { scenario: &FILL, ..PLACE }).as_deref(), Some("built in"));
+}
+
+#[test]
+fn an_entry_may_name_a_scenario_by_its_former_id() {
+    let all = parse("[[unsupported]]\nscenario = 'map.places'\nreason = 'r'").expect("valid");
+    assert_eq!(all.unsupported(&PLACE).as_deref(), Some("r"));
+    assert_eq!(all.unsupported(&Place { scenario: &FILL, ..PLACE }), None);
 }
 
 #[test]
@@ -150,8 +163,8 @@ fn what_the_command_knows_is_of_one_backend_and_of_scenarios_that_exist() {
         for entry in all.entries() {
             assert_eq!(entry.backend.text(), backend, "an entry of {backend}.toml says so: {}", entry.why());
             let exists = suite.scenarios().iter().any(|scenario| match scenario.exporters {
-                Exporters::None => entry.names(scenario.id, "none"),
-                Exporters::Any => exporters.iter().any(|exporter| entry.names(scenario.id, exporter)),
+                Exporters::None => scenario.names().any(|id| entry.names(id, "none")),
+                Exporters::Any => scenario.names().any(|id| exporters.iter().any(|exporter| entry.names(id, exporter))),
             });
             assert!(exists, "{backend}.toml: no scenario is `{}` with this exporter", entry.scenario.text());
         }

@@ -14,7 +14,7 @@ impl TryFrom<String> for Version {
 
     fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text)
-            .ok_or_else(|| format!("`{text}` is no version: numbers with points between them, as 580.95.05"))
+            .ok_or_else(|| format!("`{text}` is not a version: numbers separated by points, as 580.95.05"))
     }
 }
 
@@ -162,6 +162,6 @@ mod tests {
             range(text).expect_err(text);
         }
         let error = range("{ from = '580.x' }").expect_err("no number").to_string();
-        assert!(error.contains("`580.x` is no version"), "{error}");
+        assert!(error.contains("`580.x` is not a version"), "{error}");
     }
 }

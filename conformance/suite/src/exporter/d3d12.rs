@@ -15,9 +15,10 @@ use gpu_interop::{
 };
 
 use super::{
-    BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, Placement, Point, handle_of,
-    too_great,
+    BufferAccess, BufferSpec, D3D12_FENCES, D3D12_IMPORTS, D3D12_PLACEMENT, Exchange, ExportedBuffer,
+    ExportedSemaphore, Exporter, Placement, Point, handle_of, is_met, too_great,
 };
+use crate::backend_under_test::BackendUnderTest;
 use crate::direct3d::Gpu12;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
@@ -28,15 +29,15 @@ pub(super) struct D3d12Exporter {
 }
 
 impl D3d12Exporter {
-    pub(super) fn open(importer: &Device) -> Verdict<Self> {
-        if importer.backend().name == "host" {
+    pub(super) fn open(backend: &BackendUnderTest, importer: &Device) -> Verdict<Self> {
+        if backend.has_system_objects() {
             return Err(Stop::Unsupported("the host backend imports nothing of Direct3D".into()));
         }
         Ok(Self { gpu: Gpu12::open(importer)? })
     }
 }
 
-/// What the device says that it does not have.
+/// An unsupported operation makes the scenario unsupported.
 fn unsupported(size: u64, error: Error) -> Stop {
     match error.kind() {
         ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
@@ -53,10 +54,10 @@ impl Exporter for D3d12Exporter {
         self.gpu.description().into()
     }
 
-    /// A dedicated allocation is a committed resource; what is not lies on a heap of its own.
+    /// A dedicated allocation is a committed resource; any other buffer is placed on its own heap.
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
         if spec.placement == Placement::HostVisible {
-            return Err(Stop::Unsupported("Direct3D 12 shares no memory that the host can map".into()));
+            return Err(Stop::Unsupported(D3D12_PLACEMENT.into()));
         }
         let (interop, flags) = (self.gpu.interop(), ResourceFlags::empty());
         let memory = if spec.dedicated {
@@ -71,7 +72,7 @@ impl Exporter for D3d12Exporter {
     }
 
     fn import(&self, _: MemoryImport, _: u64) -> Verdict<Box<dyn BufferAccess>> {
-        Err(Stop::Unsupported("Direct3D 12 imports nothing that compute drivers export".into()))
+        Err(Stop::Unsupported(D3D12_IMPORTS.into()))
     }
 
     fn sent_memory(&self, handle: OsHandle, size: u64) -> MemoryImport {
@@ -96,7 +97,7 @@ impl Exporter for D3d12Exporter {
         Ok(Arc::new(ExportableFence::new(self.gpu.interop(), value)?))
     }
 
-    /// The greatest is what a fence answers once its device is lost.
+    /// The greatest `u64` is the value of a fence whose device is lost.
     fn greatest_value(&self) -> u64 {
         u64::MAX - 1
     }
@@ -117,10 +118,10 @@ impl Exporter for D3d12Exporter {
 }
 
 fn no_binary() -> Stop {
-    Stop::Unsupported("Direct3D 12 has no binary semaphores, only fences".into())
+    Stop::Unsupported(D3D12_FENCES.into())
 }
 
-/// What is exported.
+/// The exported memory.
 enum Memory {
     Committed(ExportableResource),
     Placed(PlacedResource),
@@ -188,11 +189,7 @@ impl ExportedSemaphore for D3d12Fence {
     }
 
     fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool> {
-        match self.fence.wait(value, timeout) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        is_met(self.fence.wait(value, timeout))
     }
 
     fn as_timeline(&self) -> Option<Arc<dyn ExporterTimeline>> {

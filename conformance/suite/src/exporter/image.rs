@@ -17,7 +17,7 @@ pub enum Tiling {
     Linear,
 }
 
-/// What an exporter is asked for.
+/// The description of a requested object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageSpec {
     /// Dimensions of level 0.
@@ -28,7 +28,7 @@ pub struct ImageSpec {
     pub levels: u32,
     /// How it lies in its memory.
     pub tiling: Tiling,
-    /// What the exporter uses it for, beside copies and sampling.
+    /// The exporter's usage, beside copies and sampling.
     pub usage: ArrayUsage,
     /// Whether it is a dedicated allocation.
     pub dedicated: bool,
@@ -133,7 +133,7 @@ impl RowLayout {
 
 /// An image that the exporter allocated. Between calls it belongs to the importer, also before the first one.
 pub trait ExportedImage: Send + Sync {
-    /// What was asked for.
+    /// The requested image.
     fn spec(&self) -> &ImageSpec;
 
     /// Exports its memory: a new handle with the allocation's size, dedicated flag and exporter.
@@ -142,7 +142,7 @@ pub trait ExportedImage: Send + Sync {
     /// If the exporter's driver fails.
     fn import_request(&self) -> Verdict<MemoryImport>;
 
-    /// What an importer maps.
+    /// The description for an importer.
     ///
     /// # Errors
     /// If the tiling is linear.
@@ -151,7 +151,7 @@ pub trait ExportedImage: Send + Sync {
     /// Where an importer finds the rows of one layer of one level.
     ///
     /// # Errors
-    /// If the tiling is optimal, or there is no such level or layer.
+    /// If the tiling is optimal, or the level or layer is missing.
     fn row_layout(&self, level: u32, layer: u32) -> Verdict<RowLayout>;
 
     /// Writes all texels of one layer of one level, without gaps, and waits until it is done.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpu_interop::{
-    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryImport, SemaphoreHandle, SemaphoreImport,
+    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryImport, SemaphoreHandle, SemaphoreHandleKind,
+    SemaphoreImport,
 };
 pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
 use schemars::JsonSchema;
@@ -20,11 +21,12 @@ pub use timeline::{Exchange, Point};
 pub(crate) use timeline::{Unwrapping, Wrapper};
 
 use crate::backend_under_test::BackendUnderTest;
+use crate::image::length;
 use crate::outcome::{Stop, Verdict};
+use crate::pattern::{Pattern, verify_bytes};
 use crate::request;
 use crate::system::{self, OsHandle};
 
-#[cfg(unix)]
 pub use vulkan::same_device as vulkan_device;
 
 /// The exporters of the suite.
@@ -64,6 +66,84 @@ impl ExporterName {
     }
 }
 
+/// Reasons why an exporter never offers a feature.
+const NO_IMAGES: &str = "the suite has no images of this exporter";
+const NATIVE_FORM: &str = "native memory has one form: neither host-visible nor dedicated";
+const NO_OWN_SEMAPHORES: &str = "this backend has no exportable semaphores of its own";
+const D3D12_PLACEMENT: &str = "Direct3D 12 shares no memory that the host can map";
+const D3D12_FENCES: &str = "Direct3D 12 has no binary semaphores, only fences";
+const D3D12_IMPORTS: &str = "Direct3D 12 imports nothing that compute drivers export";
+
+/// What a scenario may need of an exporter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExporterFeature {
+    /// Images.
+    Images,
+    /// Buffers that its host side maps.
+    HostVisible,
+    /// Dedicated allocations.
+    Dedicated,
+    /// Exportable binary semaphores that the backend can import.
+    BinarySemaphores,
+    /// Exportable timeline semaphores that the backend can import.
+    TimelineSemaphores,
+    /// Imports of the device's memory, the reverse direction.
+    Imports,
+    /// A Vulkan device, for OpenGL beside it.
+    Vulkan,
+}
+
+impl std::fmt::Display for ExporterFeature {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Images => "images",
+            Self::HostVisible => "host-visible memory",
+            Self::Dedicated => "dedicated allocations",
+            Self::BinarySemaphores => "binary semaphores",
+            Self::TimelineSemaphores => "timeline semaphores",
+            Self::Imports => "import of the device's memory",
+            Self::Vulkan => "Vulkan",
+        })
+    }
+}
+
+impl ExporterName {
+    /// The reason why this exporter never offers a feature to a backend; `None` if it may, which its driver decides.
+    #[must_use]
+    pub fn lacks(self, feature: ExporterFeature, backend: &BackendUnderTest) -> Option<&'static str> {
+        use ExporterFeature as Need;
+        match (self, feature) {
+            (Self::Native | Self::D3d12, Need::Images) => Some(NO_IMAGES),
+            (Self::Native, Need::HostVisible | Need::Dedicated) => Some(NATIVE_FORM),
+            (Self::Native, Need::BinarySemaphores | Need::TimelineSemaphores) => {
+                backend.semaphores().is_none().then_some(NO_OWN_SEMAPHORES)
+            }
+            (Self::Vulkan, Need::BinarySemaphores | Need::TimelineSemaphores) => {
+                backend.has_system_objects().then_some("the host backend imports semaphores of its own kind only")
+            }
+            (Self::Vulkan, Need::Imports) => {
+                backend.has_system_objects().then_some("Vulkan's CPU drivers import memory of their own kind only")
+            }
+            (Self::D3d12, Need::HostVisible) => Some(D3D12_PLACEMENT),
+            (Self::D3d12, Need::BinarySemaphores) => Some(D3D12_FENCES),
+            (Self::D3d12, Need::Imports) => Some(D3D12_IMPORTS),
+            (Self::Native | Self::D3d12, Need::Vulkan) => {
+                Some("OpenGL imports memory of Vulkan only, not of this exporter")
+            }
+            _ => None,
+        }
+    }
+
+    /// The kind of handle that its exported timelines have.
+    pub(crate) fn timeline_kind(self) -> SemaphoreHandleKind {
+        match self {
+            Self::Native | Self::Vulkan => system::TIMELINE_SEMAPHORE,
+            Self::D3d12 => SemaphoreHandleKind::D3d12Fence,
+        }
+    }
+}
+
 impl std::str::FromStr for ExporterName {
     type Err = String;
 
@@ -89,7 +169,7 @@ pub enum Placement {
     DeviceLocal,
 }
 
-/// What an exporter is asked for.
+/// The description of a requested object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferSpec {
     /// Bytes.
@@ -113,7 +193,7 @@ pub trait Exporter: Send + Sync {
     /// Which device it runs on.
     fn identity(&self) -> &DeviceIdentity;
 
-    /// What it is, for reports: driver and version.
+    /// The description for reports: driver and version.
     fn describe(&self) -> String;
 
     /// Makes an exportable buffer.
@@ -127,7 +207,7 @@ pub trait Exporter: Send + Sync {
     /// # Errors
     /// [`Stop::Unsupported`] if this exporter has no such images.
     fn image(&self, _spec: ImageSpec) -> Verdict<Box<dyn ExportedImage>> {
-        Err(Stop::Unsupported("the suite has no images of this exporter".into()))
+        Err(Stop::Unsupported(NO_IMAGES.into()))
     }
 
     /// Imports memory that the device under test exported: the reverse direction.
@@ -208,7 +288,7 @@ pub trait Exporter: Send + Sync {
         Err(no_timelines())
     }
 
-    /// The Vulkan device behind it, for what only Vulkan can do; `None` if it is not Vulkan.
+    /// The Vulkan device, for Vulkan-only scenarios; `None` for other exporters.
     fn vulkan(&self) -> Option<&gpu_interop::vulkan::Context> {
         None
     }
@@ -219,13 +299,21 @@ pub trait Exporter: Send + Sync {
         Box::new(Vec::new)
     }
 
-    /// What these checks do not see this time, and why.
+    /// The checks that are off, with the reason.
     fn unchecked(&self) -> Option<String> {
         None
     }
 }
 
-/// What to make of memory that a device does not give: more than 4 GiB not every device has.
+/// True if a wait was met, false if it timed out.
+pub(crate) fn is_met(waited: gpu_interop::Result<()>) -> Verdict<bool> {
+    match waited {
+        Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
+        waited => Ok(waited.map(|()| true)?),
+    }
+}
+
+/// The outcome of a failed allocation: skipped above 4 GiB, which not every device has.
 fn too_great(size: u64, error: Error) -> Stop {
     if error.kind() == ErrorKind::OutOfMemory && size > 1 << 32 {
         return Stop::Skipped(format!("needs a device with {} MiB of free memory: {error}", size >> 20));
@@ -237,14 +325,14 @@ fn no_semaphores() -> Stop {
     Stop::Unsupported("the suite has no semaphores of this exporter".into())
 }
 
-/// What Vulkan's exporter says of itself where nothing checks it.
+/// The Vulkan exporter's description without a validation layer.
 pub const NO_LAYER: &str = "validation layer not installed";
 
 fn no_timelines() -> Stop {
     Stop::Unsupported("the suite has no timelines of this exporter".into())
 }
 
-/// What stands for an exported timeline.
+/// The handle of an exported timeline.
 fn handle_of(timeline: SemaphoreHandle) -> Verdict<OsHandle> {
     system::into_semaphore(timeline).ok_or_else(|| Stop::Failed("the timeline was not exported as a handle".into()))
 }
@@ -268,6 +356,50 @@ pub trait BufferAccess: Send + Sync {
     /// # Errors
     /// If the exporter's driver fails.
     fn read(&self, offset: u64, data: &mut [u8]) -> Verdict;
+
+    /// Fills the whole buffer with a pattern.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    fn put(&self, pattern: Pattern) -> Verdict {
+        self.write(0, &pattern.bytes(0, length(self.size())?))
+    }
+
+    /// Reads the whole buffer.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn contents(&self) -> Verdict<Vec<u8>> {
+        let mut bytes = vec![0; length(self.size())?];
+        self.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Checks that every byte of the buffer is that of a pattern.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and if bytes differ: how many, and the first.
+    fn verify(&self, pattern: Pattern, what: &str) -> Verdict {
+        pattern.verify(0, &self.contents()?, what)
+    }
+
+    /// Checks that every byte of the buffer is `byte`.
+    ///
+    /// # Errors
+    /// As [`verify`](Self::verify).
+    fn verify_all(&self, byte: u8, what: &str) -> Verdict {
+        verify_bytes(&self.contents()?, byte, what)
+    }
+
+    /// Reads a 32-bit word.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn word(&self, offset: u64) -> Verdict<u32> {
+        let mut word = [0; 4];
+        self.read(offset, &mut word)?;
+        Ok(u32::from_ne_bytes(word))
+    }
 }
 
 /// A buffer that the exporter allocated.
@@ -335,9 +467,9 @@ pub(crate) fn open(
 ) -> Verdict<Box<dyn Exporter>> {
     match name {
         ExporterName::Native => Ok(Box::new(native::NativeExporter::open(backend, device)?)),
-        ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(device, signals_by_host)?)),
+        ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(backend, device, signals_by_host)?)),
         #[cfg(windows)]
-        ExporterName::D3d12 => Ok(Box::new(d3d12::D3d12Exporter::open(device)?)),
+        ExporterName::D3d12 => Ok(Box::new(d3d12::D3d12Exporter::open(backend, device)?)),
         #[cfg(not(windows))]
         ExporterName::D3d12 => Err(Stop::Unsupported("Direct3D is part of Windows".into())),
     }

@@ -15,8 +15,8 @@ use queue::{Job, Queue};
 
 use super::timeline::Relabelled;
 use super::{
-    BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, Placement, Point, handle_of,
-    too_great,
+    BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, NATIVE_FORM, NO_OWN_SEMAPHORES,
+    Placement, Point, handle_of, too_great,
 };
 use crate::backend_under_test::{BackendUnderTest, MakeSemaphore};
 use crate::outcome::{Stop, Verdict};
@@ -40,7 +40,7 @@ impl NativeExporter {
         }
         let device = Device::open_matching(&*backend.load()?, importer.identity())?;
         let stream = Arc::new(device.create_stream()?);
-        // Whatever the stream needs, its thread in the host backend, is there before a scenario counts anything.
+        // The stream's own resources, such as the host backend's thread, exist before a scenario counts.
         stream.record(&device.create_event()?)?;
         stream.synchronize()?;
         let semaphores = backend.semaphores();
@@ -57,7 +57,7 @@ impl NativeExporter {
     fn semaphore(&self, payload: SemaphorePayload, value: u64) -> Verdict<Box<dyn ExportedSemaphore>> {
         match self.semaphores {
             Some(make) => make(payload, value),
-            None => Err(Stop::Unsupported("this backend has no exportable semaphores of its own".into())),
+            None => Err(Stop::Unsupported(NO_OWN_SEMAPHORES.into())),
         }
     }
 }
@@ -74,7 +74,7 @@ impl Exporter for NativeExporter {
 
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
         if spec.placement == Placement::HostVisible || spec.dedicated {
-            return Err(Stop::Unsupported("native memory has one form: neither host-visible nor dedicated".into()));
+            return Err(Stop::Unsupported(NATIVE_FORM.into()));
         }
         let memory = self.device.allocate_exportable(spec.size).map_err(|error| too_great(spec.size, error))?;
         Ok(Box::new(NativeBuffer {
@@ -92,7 +92,7 @@ impl Exporter for NativeExporter {
     }
 
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
-        let mapped = self.device.import_memory(request)?.map_buffer(0, size)?;
+        let mapped = self.device.import_memory(request)?.map_buffer(0..size)?;
         Ok(Box::new(Imported { mapped, stream: self.stream.clone() }))
     }
 
@@ -104,7 +104,7 @@ impl Exporter for NativeExporter {
         self.semaphore(SemaphorePayload::Timeline, value)
     }
 
-    /// The host's, whatever the backend: a bridge needs nothing of the driver.
+    /// A host timeline for every backend: a bridge needs no driver.
     fn timeline(&self, value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
         Ok(self.labelled(HostSemaphore::timeline(value)?))
     }

@@ -31,7 +31,7 @@ pub trait Exchange: Send {
 
 /// A timeline around another one, which waits for it.
 pub(crate) trait Wrapper: ExporterTimeline {
-    /// What is inside.
+    /// The wrapped timeline.
     fn inner(&self) -> &dyn ExporterTimeline;
 }
 
@@ -46,7 +46,7 @@ impl<W: Wrapper> Unwrapping<W> {
     /// The waiter of what is inside, for `wrapper` and its like.
     ///
     /// # Errors
-    /// What the exporter answers.
+    /// The exporter's error.
     pub(crate) fn new(wrapper: &W) -> Result<Self> {
         Ok(Self { waiter: wrapper.inner().waiter()?, wrapper: PhantomData })
     }
@@ -73,12 +73,12 @@ impl<W: Wrapper> TimelineWaiter for Unwrapping<W> {
     }
 }
 
-/// A timeline whose export is not its own.
+/// A timeline with a replaced export.
 #[derive(Debug)]
 pub(super) struct Relabelled<T> {
-    /// What has the value.
+    /// The timeline with the value.
     pub(super) timeline: T,
-    /// What is exported instead: what another process sent, or nothing.
+    /// The replacement: a handle of another process, or none.
     pub(super) exported: Option<OsHandle>,
 }
 
@@ -102,7 +102,7 @@ impl<T: ExporterTimeline> ExporterTimeline for Relabelled<T> {
     fn export(&self) -> Result<SemaphoreImport> {
         const OPERATION: &str = "Relabelled::export";
         let handle =
-            self.exported.as_ref().ok_or_else(|| Error::unsupported(OPERATION, "there is nothing to export"))?;
+            self.exported.as_ref().ok_or_else(|| Error::unsupported(OPERATION, "the timeline is not exportable"))?;
         let handle = handle.try_clone().map_err(|error| {
             Error::new(ErrorKind::System, OPERATION, "the handle cannot be duplicated").with_source(error)
         })?;

@@ -12,8 +12,8 @@ use gpu_interop::vulkan::{
     ImportedBuffer, MemoryPlacement, OwnedBuffer, SemaphoreOp, ValidationLog, VulkanInterop, ash::vk,
 };
 use gpu_interop::{
-    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, IdentityMatch, MemoryImport, SemaphoreHandle,
-    SemaphoreImport, SemaphorePayload,
+    Device, DeviceIdentity, ErrorKind, ExporterTimeline, IdentityMatch, MemoryImport, SemaphoreHandle, SemaphoreImport,
+    SemaphorePayload,
 };
 
 use image::VulkanImage;
@@ -21,12 +21,13 @@ use timeline::Spare;
 
 use super::{
     BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
-    ImageSpec, NO_LAYER, Placement, Point, too_great,
+    ExporterFeature, ExporterName, ImageSpec, NO_LAYER, Placement, Point, is_met, too_great,
 };
+use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};
 use crate::system::{self, OsHandle};
 
-/// What the suite does with buffers.
+/// The usage of the suite's buffers.
 const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
 );
@@ -35,15 +36,16 @@ pub(super) struct VulkanExporter {
     context: Context,
     validated: bool,
     unchecked: Option<String>,
-    /// The importer is the host backend, which knows no semaphores but its own.
-    importer_is_host: bool,
+    /// The reasons why the importing backend shares no semaphores with Vulkan, and why Vulkan imports none of its memory.
+    no_semaphores: Option<&'static str>,
+    no_imports: Option<&'static str>,
     spare: Arc<Spare>,
 }
 
 impl VulkanExporter {
     /// Opens the Vulkan device that is the importing device, with the validation layer if it is installed and fit for what
     /// is to be done.
-    pub(super) fn open(importer: &Device, signals_by_host: bool) -> Verdict<Self> {
+    pub(super) fn open(backend: &BackendUnderTest, importer: &Device, signals_by_host: bool) -> Verdict<Self> {
         let identity = same_device(importer)?;
         let options = ContextOptions::default().device(DeviceChoice::Identity(identity)).copying(true);
         let unchecked = if signals_by_host { layer::deadlocks()? } else { None };
@@ -53,16 +55,9 @@ impl VulkanExporter {
             Err(error) if error.kind() == ErrorKind::Unsupported => (Context::new(&options)?, false),
             Err(error) => return Err(error.into()),
         };
-        let importer_is_host = importer.backend().name == "host";
-        Ok(Self { context, validated, unchecked, importer_is_host, spare: Arc::default() })
-    }
-}
-
-/// What the device says that it does not have.
-fn unsupported(error: Error) -> Stop {
-    match error.kind() {
-        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
-        _ => Stop::from(error),
+        let lacks = |feature| ExporterName::Vulkan.lacks(feature, backend);
+        let (no_semaphores, no_imports) = (lacks(ExporterFeature::TimelineSemaphores), lacks(ExporterFeature::Imports));
+        Ok(Self { context, validated, unchecked, no_semaphores, no_imports, spare: Arc::default() })
     }
 }
 
@@ -89,10 +84,10 @@ impl VulkanExporter {
         &self,
         make: impl FnOnce(&VulkanInterop) -> gpu_interop::Result<ExportableSemaphore>,
     ) -> Verdict<Box<dyn ExportedSemaphore>> {
-        if self.importer_is_host {
-            return Err(Stop::Unsupported("the host backend imports semaphores of its own kind only".into()));
+        if let Some(reason) = self.no_semaphores {
+            return Err(Stop::Unsupported(reason.into()));
         }
-        let exported = make(self.context.interop()).map_err(unsupported)?;
+        let exported = make(self.context.interop()).map_err(Stop::attempted)?;
         Ok(Box::new(VulkanSemaphore { context: self.context.clone(), exported }))
     }
 }
@@ -111,13 +106,12 @@ impl Exporter for VulkanExporter {
         let options =
             BufferOptions::new(spec.size, USAGE).memory(memory_placement(spec.placement)).dedicated(spec.dedicated);
         let exported = ExportableBuffer::new(self.context.interop(), &options).map_err(|error| match error.kind() {
-            // SwiftShader refuses allocations of just the size that it gives as the largest. Anything smaller must be
-            // there, or something leaks.
+            // SwiftShader rejects allocations of exactly its reported maximum. A smaller one fails only after a leak.
             ErrorKind::OutOfMemory if spec.size >= self.context.interop().max_allocation_size() => {
                 Stop::Unsupported(error.to_string())
             }
             ErrorKind::OutOfMemory => too_great(spec.size, error),
-            _ => unsupported(error),
+            _ => Stop::attempted(error),
         })?;
         let access = VulkanAccess {
             context: self.context.clone(),
@@ -134,8 +128,8 @@ impl Exporter for VulkanExporter {
     }
 
     fn import(&self, request: MemoryImport, size: u64) -> Verdict<Box<dyn BufferAccess>> {
-        if self.importer_is_host {
-            return Err(Stop::Unsupported("Vulkan's CPU drivers import memory of their own kind only".into()));
+        if let Some(reason) = self.no_imports {
+            return Err(Stop::Unsupported(reason.into()));
         }
         let options = BufferImportOptions::new(size, USAGE);
         let imported = ImportedBuffer::new(self.context.interop(), request, &options)?;
@@ -159,7 +153,7 @@ impl Exporter for VulkanExporter {
     }
 
     fn timeline(&self, value: u64) -> Verdict<Arc<dyn ExporterTimeline>> {
-        timeline::create(self.context.interop(), value, !self.importer_is_host)
+        timeline::create(self.context.interop(), value, self.no_semaphores.is_none())
     }
 
     fn timeline_reach(&self) -> u64 {
@@ -199,7 +193,7 @@ fn memory_placement(placement: Placement) -> MemoryPlacement {
     }
 }
 
-/// A buffer of Vulkan, whoever allocated its memory.
+/// A buffer of Vulkan, in its own or in imported memory.
 struct VulkanAccess {
     /// The queue that hands over with the importer's streams.
     context: Context,
@@ -331,13 +325,9 @@ impl ExportedSemaphore for VulkanSemaphore {
     fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool> {
         let waited = match self.exported.semaphore().payload() {
             SemaphorePayload::Timeline => self.exported.semaphore().wait(value, timeout),
-            // Only a queue can wait for a binary semaphore. What it waits for in vain stays enqueued.
+            // Only a queue can wait for a binary semaphore. An unmet wait stays enqueued.
             _ => self.context.submit(&[self.operation(value)], &[], |_| Ok(()))?.wait(timeout),
         };
-        match waited {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        is_met(waited)
     }
 }

@@ -29,7 +29,7 @@ void main() {{
     )
 }
 
-/// What draws level 0 of a two-dimensional texture to a frame of its own, texel by texel.
+/// Draws level 0 of a two-dimensional texture to an own framebuffer, texel by texel.
 pub(crate) struct Drawing<'a> {
     side: &'a GlSide<'a>,
     width: i32,
@@ -138,14 +138,14 @@ unsafe fn program(gl: &glow::Context, fragments: &str) -> Verdict<glow::NativePr
             gl.shader_source(shader, source);
             gl.compile_shader(shader);
             if !gl.get_shader_compile_status(shader) {
-                return Err(Stop::Failed(format!("a shader was refused: {}", gl.get_shader_info_log(shader))));
+                return Err(Stop::Failed(format!("a shader was rejected: {}", gl.get_shader_info_log(shader))));
             }
             gl.attach_shader(program, shader);
             gl.delete_shader(shader);
         }
         gl.link_program(program);
         if !gl.get_program_link_status(program) {
-            return Err(Stop::Failed(format!("the program was refused: {}", gl.get_program_info_log(program))));
+            return Err(Stop::Failed(format!("the program was rejected: {}", gl.get_program_info_log(program))));
         }
         Ok(program)
     }

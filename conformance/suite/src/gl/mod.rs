@@ -10,7 +10,7 @@ use gpu_interop::gl::{
 };
 use gpu_interop::vulkan::{self, ExportableSemaphore, SemaphoreOp};
 use gpu_interop::{
-    Error, ErrorKind, Kernel, KernelArg, LaunchConfig, MappedBuffer, MemoryHandleKind, SemaphoreHandleKind, Stream,
+    ErrorKind, Kernel, KernelArg, LaunchConfig, MappedBuffer, MemoryHandleKind, SemaphoreHandleKind, Stream,
 };
 use gpu_interop_kernels::INCREMENT;
 
@@ -56,27 +56,20 @@ pub(crate) fn operation(semaphore: &ExportableSemaphore) -> SemaphoreOp<'_> {
     SemaphoreOp { semaphore: semaphore.semaphore(), value: 0 }
 }
 
-/// What one side says that it does not have.
-pub(crate) fn unsupported(error: Error) -> Stop {
-    match error.kind() {
-        ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
-        _ => Stop::from(error),
-    }
-}
-
 impl<'a> GlSide<'a> {
     /// Opens it, on the very device of a Vulkan exporter, with memory that is imported by descriptors.
     ///
     /// # Errors
     /// Unsupported with another exporter or without an extension, which is named; skipped with what to install.
     pub(crate) fn open(context: &'a Context) -> Verdict<Self> {
-        let vulkan = context.exporter()?.vulkan().ok_or_else(|| {
-            Stop::Unsupported("OpenGL imports what Vulkan exported; this exporter's memory it does not take".into())
-        })?;
+        let vulkan = context
+            .exporter()?
+            .vulkan()
+            .ok_or_else(|| Stop::Unsupported("OpenGL imports memory of Vulkan only, not of this exporter".into()))?;
         let options = HeadlessOptions::default().device(vulkan.identity().clone());
         let headless = HeadlessContext::new(&options).map_err(|error| match error.kind() {
             ErrorKind::DriverNotFound | ErrorKind::NoDevice => Stop::Skipped(error.to_string()),
-            _ => unsupported(error),
+            _ => Stop::attempted(error),
         })?;
         need(
             headless.interop(),
@@ -108,21 +101,21 @@ impl<'a> GlSide<'a> {
         self.vulkan
     }
 
-    /// Whether OpenGL has semaphores, and Vulkan exports such.
+    /// True if OpenGL imports semaphores that Vulkan exports.
     pub(crate) fn has_semaphores(&self) -> bool {
         self.order.is_some()
     }
 
     /// A new binary semaphore of Vulkan and OpenGL.
     pub(crate) fn semaphore(&self) -> Verdict<Shared> {
-        let exported = ExportableSemaphore::binary(self.vulkan.interop()).map_err(unsupported)?;
+        let exported = ExportableSemaphore::binary(self.vulkan.interop()).map_err(Stop::attempted)?;
         let gl = self.interop().import_semaphore(exported.import_request()?)?;
         Ok(Shared { exported, gl })
     }
 
     /// Makes a buffer over a range of imported memory.
     pub(crate) fn buffer(&self, memory: &ImportedMemory, offset: u64, size: u64) -> Verdict<ImportedBuffer> {
-        memory.map_buffer(offset, size).map_err(unsupported)
+        memory.map_buffer(offset..offset + size).map_err(Stop::attempted)
     }
 
     /// Imports an image of the exporter as the texture that it is.
@@ -131,7 +124,7 @@ impl<'a> GlSide<'a> {
         let spec = TextureSpec::from_array(&image.array_desc()?)?;
         // The suite shares images with red first and linear brightness here, which arrays have.
         let format = TextureFormat::from_array(image.spec().format.array)?;
-        memory.map_texture(&spec.format(format)).map_err(unsupported)
+        memory.map_texture(&spec.format(format)).map_err(Stop::attempted)
     }
 
     /// Lets OpenGL use what the exporter has written and the host has waited for.
@@ -158,7 +151,7 @@ impl<'a> GlSide<'a> {
         // SAFETY: the context is current.
         match unsafe { self.gl.get_error() } {
             glow::NO_ERROR => Ok(()),
-            code => Err(Stop::Failed(format!("{what}: OpenGL answered {code:#06x} [{}]", self.interop().driver()))),
+            code => Err(Stop::Failed(format!("{what}: OpenGL reported {code:#06x} [{}]", self.interop().driver()))),
         }
     }
 }

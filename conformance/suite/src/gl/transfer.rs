@@ -1,4 +1,4 @@
-//! What OpenGL reads from and writes to buffers and textures of others.
+//! Reads and writes of OpenGL in imported buffers and textures.
 
 use std::num::NonZeroU32;
 

@@ -18,7 +18,7 @@ struct Fake {
     layers: Arc<Mutex<Vec<Vec<u8>>>>,
     /// Where reads give another byte than was written.
     wrong: Option<Place>,
-    /// Whether writes do nothing.
+    /// True if writes do nothing.
     deaf: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a texture fetch should give, computed from a texel's bytes.
+//! The expected result of a texture fetch, computed from a texel's bytes.
 
 use gpu_interop::{ArrayFormat, ChannelType, ReadMode};
 
@@ -46,13 +46,13 @@ impl Fetched {
                 T::Sint16 | T::Snorm16 => {
                     Self::Near((f64::from(i16::from_le_bytes(fixed(bytes)?)) / 32767.0).max(-1.0))
                 }
-                other => return Err(Stop::Failed(format!("the suite does not know what {other:?} is fetched as"))),
+                other => return Err(Stop::Failed(format!("the suite does not know fetches of {other:?}"))),
             })
         };
         texel.chunks_exact(size).enumerate().map(channel).collect()
     }
 
-    /// Whether the 32 bits that were fetched are what they should be.
+    /// True if the fetched 32 bits match.
     pub(crate) fn is_met_by(self, bits: u32) -> bool {
         let float = f64::from(f32::from_bits(bits));
         match self {

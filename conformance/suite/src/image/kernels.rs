@@ -1,7 +1,7 @@
-//! The kernels that see images.
+//! Kernels that access images.
 
 use gpu_interop::{
-    ArrayFormat, ArrayShape, Feature, Kernel, KernelArg, LaunchConfig, MappedBuffer, ReadMode, Stream, Surface, Texture,
+    ArrayFormat, ArrayShape, Kernel, KernelArg, LaunchConfig, MappedBuffer, ReadMode, Stream, Surface, Texture,
 };
 use gpu_interop_kernels::{SURFACE_FILL, SURFACE_VERIFY, SurfaceShape, TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType};
 
@@ -12,7 +12,7 @@ use crate::exporter::ImageSpec;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 
-/// The loaded kernels, a stream to run them on, and memory for what they answer.
+/// The loaded kernels, a stream to run them on, and memory for their results.
 pub(crate) struct ImageKernels<'a> {
     context: &'a Context,
     pub(crate) stream: Stream,
@@ -25,7 +25,6 @@ pub(crate) struct ImageKernels<'a> {
 
 impl<'a> ImageKernels<'a> {
     pub(crate) fn load(context: &'a Context) -> Verdict<Self> {
-        context.need_feature(Feature::MappedMipmappedArray)?;
         let module = context.kernels()?;
         Ok(Self {
             context,
@@ -135,7 +134,7 @@ fn compare_fetches(format: ArrayFormat, read: ReadMode, width: usize, data: &[u8
     Ok(())
 }
 
-/// What both surface kernels take first, and the number of texels.
+/// The first arguments of both surface kernels, and the number of texels.
 fn surface_args(surface: &Surface, spec: &ImageSpec, level: u32) -> Verdict<(Vec<KernelArg<'static>>, u64)> {
     let shape = match spec.shape {
         ArrayShape::D1 { .. } => SurfaceShape::D1,

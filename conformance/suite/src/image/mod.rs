@@ -1,11 +1,11 @@
-//! An image that the exporter and the device share, and what it should hold.
+//! An image that the exporter and the device share, and its expected contents.
 
 mod fetch;
 mod kernels;
 mod texels;
 
 use gpu_interop::vulkan::{ChannelOrder, ColorEncoding, TexelFormat};
-use gpu_interop::{ArrayFormat, ChannelType, ErrorKind, Feature, MappedMipmappedArray, MipmappedArrayDesc, Stream};
+use gpu_interop::{ArrayFormat, ChannelType, MappedMipmappedArray, MipmappedArrayDesc, Stream};
 
 use crate::context::Context;
 use crate::exporter::{ExportedImage, ImageSpec};
@@ -27,10 +27,10 @@ pub(crate) fn length(bytes: u64) -> Verdict<usize> {
     usize::try_from(bytes).map_err(|error| Stop::Failed(error.to_string()))
 }
 
-// What an image holds after `pattern` was written to it: level `n` has the bytes of `pattern.level(n)`, layer after
-// layer, so that no part of it can stand in for another.
+// The contents of an image after `pattern` was written to it: level `n` has the bytes of `pattern.level(n)`, layer after
+// layer, so that no two ranges are equal.
 impl dyn ExportedImage {
-    /// Writes all of it from the exporter's side.
+    /// Writes every level and layer from the exporter's side.
     pub(crate) fn write_all(&self, pattern: Pattern) -> Verdict {
         let spec = self.spec();
         for (level, layer) in spec.subresources() {
@@ -41,7 +41,7 @@ impl dyn ExportedImage {
         Ok(())
     }
 
-    /// Checks every byte of it from the exporter's side.
+    /// Checks every byte from the exporter's side.
     pub(crate) fn verify_all(&self, pattern: Pattern, what: &str) -> Verdict {
         let what = format!("{what}, exporter's side");
         verify_levels(self.spec(), pattern, &what, |level| self.read_level(level))
@@ -100,15 +100,14 @@ pub(crate) struct SharedImage {
 }
 
 impl SharedImage {
-    /// Makes and imports one. Unsupported if one of the two sides has no such images.
+    /// Creates an image of the exporter and imports it. Unsupported if either side has no such images.
     pub(crate) fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
-        context.need_feature(Feature::MappedMipmappedArray)?;
         let exported = context.exporter()?.image(spec)?;
         let desc = exported.array_desc()?;
         ensure_eq!(
             (desc.shape, desc.format, desc.levels, desc.usage),
             (spec.shape, spec.format.array, spec.levels, spec.usage),
-            "what the exporter says of its image"
+            "the exporter's description of its image"
         );
         Self::mapped_as(context, exported, &desc)
     }
@@ -121,18 +120,14 @@ impl SharedImage {
     ) -> Verdict<Self> {
         let memory = context.device().import_memory(exported.import_request()?)?;
         // Unlike most of what a device can do, its formats and shapes are known only from an attempt.
-        let array = memory.map_mipmapped_array(desc).map_err(|error| match error.kind() {
-            ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
-            _ => Stop::from(error),
-        })?;
-        Ok(Self { exported, array })
+        Ok(Self { exported, array: memory.map_mipmapped_array(desc).map_err(Stop::attempted)? })
     }
 
     pub(crate) fn spec(&self) -> &ImageSpec {
         self.exported.spec()
     }
 
-    /// Writes all of it by the device.
+    /// Writes every level by the device.
     pub(crate) fn device_writes(&self, stream: &Stream, pattern: Pattern) -> Verdict {
         for level in 0..self.spec().levels {
             let data = pattern.level(level).bytes(0, length(self.spec().level_size(level))?);
@@ -141,7 +136,7 @@ impl SharedImage {
         Ok(())
     }
 
-    /// Checks every byte of it as the device reads it.
+    /// Checks every byte as the device reads it.
     pub(crate) fn device_sees(&self, stream: &Stream, pattern: Pattern, what: &str) -> Verdict {
         let what = format!("{what}, device's side");
         verify_levels(self.spec(), pattern, &what, |level| self.device_reads(stream, level))
@@ -154,15 +149,15 @@ impl SharedImage {
         Ok(found)
     }
 
-    /// Checks that each side sees all that the other writes, twice, so that nothing stale can pass.
+    /// Checks that each side sees the other's writes, twice, so that stale data is detected.
     pub(crate) fn goes_both_ways(&self, context: &Context) -> Verdict {
         let device_sees = |stream: &Stream, pattern, what: &str| self.device_sees(stream, pattern, what);
         both_ways(context, &*self.exported, device_sees, |stream, pattern| self.device_writes(stream, pattern))
     }
 }
 
-/// Checks that the exporter's side of an image and the device's see all that the other writes, twice, so that nothing
-/// stale can pass.
+/// Checks that the exporter's and the device's side of an image see each other's writes, twice, so that stale data is
+/// detected.
 pub(crate) fn both_ways(
     context: &Context,
     exported: &(dyn ExportedImage + 'static),
@@ -173,17 +168,17 @@ pub(crate) fn both_ways(
     let mut pattern = context.pattern();
     for _ in 0..2 {
         exported.write_all(pattern)?;
-        device_sees(&stream, pattern, "what the exporter wrote")?;
+        device_sees(&stream, pattern, "the exporter's data")?;
         pattern = pattern.other();
         device_writes(&stream, pattern)?;
-        exported.verify_all(pattern, "what the device wrote")?;
+        exported.verify_all(pattern, "the device's data")?;
         pattern = pattern.other();
     }
     Ok(())
 }
 
-/// Runs `check` for each of several formats, shapes and the like. Unsupported if one side lacks them all, or, where all
-/// are needed, any; else those that are lacking are given to `leave_out`, with the reason.
+/// Runs `check` for each of several variants, such as formats or shapes. Unsupported if all are unsupported, or, with
+/// `all_needed`, any; otherwise unsupported variants are passed to `leave_out`, with the reason.
 pub(crate) fn for_each<T: Copy + std::fmt::Debug>(
     mut leave_out: impl FnMut(String),
     variants: &[T],

@@ -14,7 +14,7 @@ pub(crate) struct Texels {
 }
 
 impl Texels {
-    /// Texels of `size` bytes. Fails unless `bytes` is as many as the extent says.
+    /// Texels of `size` bytes. Fails unless `bytes` has the length of the extent.
     pub(crate) fn new(extent: [usize; 3], size: usize, bytes: Vec<u8>) -> Verdict<Self> {
         ensure_eq!(bytes.len(), extent.iter().product::<usize>() * size, "bytes of {extent:?} texels");
         Ok(Self { extent, size, bytes })
@@ -35,7 +35,7 @@ impl Texels {
         self.rows(origin, extent).flat_map(|row| self.bytes[row].iter().copied()).collect()
     }
 
-    /// Replaces the texels of a box that lies inside by those in `data`, which must be as many.
+    /// Replaces the texels of a box inside the extent by those in `data`, which must have the same number.
     pub(crate) fn put(&mut self, origin: [usize; 3], extent: [usize; 3], data: &[u8]) -> Verdict {
         ensure_eq!(data.len(), extent.iter().product::<usize>() * self.size, "bytes for a box of {extent:?} texels");
         for (row, data) in self.rows(origin, extent).zip(data.chunks_exact(extent[0] * self.size)) {

@@ -1,4 +1,4 @@
-//! What can be asked of the driver.
+//! The raw calls.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub(crate) enum RawCall {
     ImportSemaphore { kind: u32 },
     /// Imports the descriptor as memory, for the calls after this one.
     KeepMemory { size: u64 },
-    /// Maps a part of the kept memory, and frees the mapping.
+    /// Maps a range of the kept memory, and frees the mapping.
     MapBuffer { offset: u64, size: u64, flags: u32 },
     /// Maps the kept memory as RGBA8 texels, 256 x 128.
     MapMipmappedArray { levels: u32 },

@@ -24,7 +24,7 @@ macro_rules! functions {
             /// Loads the driver's file. It is never unloaded.
             ///
             /// # Safety
-            /// The file must be CUDA's driver, or a library that plays it.
+            /// The file must be CUDA's driver, or a simulator of it.
             unsafe fn load(file: &Path) -> Result<Self, libloading::Error> {
                 // SAFETY: a driver's initialisers are made for being loaded at run time.
                 let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }?;
@@ -107,7 +107,7 @@ impl Driver {
         format!("{} ({code})", unsafe { CStr::from_ptr(name) }.to_string_lossy())
     }
 
-    /// `cuExternalMemoryGetMappedMipmappedArray`, which stand-ins may lack.
+    /// `cuExternalMemoryGetMappedMipmappedArray`, which simulators may lack.
     pub(super) fn get_mapped_mipmapped_array(&self) -> Option<GetMappedMipmappedArray> {
         // SAFETY: the type is that of the driver's header.
         unsafe { self.library.get(c"cuExternalMemoryGetMappedMipmappedArray") }.ok().map(|symbol| *symbol)

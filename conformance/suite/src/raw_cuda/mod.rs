@@ -1,10 +1,9 @@
-//! Calls of CUDA's driver that go around the library, wrong on purpose: what an application gets without it.
+//! Malformed calls of CUDA's driver without the library: an application's view of the driver alone.
 //!
-//! They run in a process of their own, because some of them kill it. It is this program again, which loads the very file
-//! that the backend under test has loaded, makes one call a message and answers with what the driver did.
+//! They run in a process of their own, because some of them crash it. The process is this program, which loads the file that
+//! the backend under test has loaded, makes one call per message and returns the driver's behaviour.
 //!
-//! All of it that is unsafe is in here. The layouts are those of NVIDIA's headers, as `cudarc` has them, not this
-//! project's own.
+//! All its unsafe code is in this module. The layouts are those of NVIDIA's headers, from `cudarc`, not this project's own.
 
 mod call;
 mod driver;

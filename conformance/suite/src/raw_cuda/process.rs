@@ -1,4 +1,4 @@
-//! The side that asks for the calls.
+//! The process that requests the raw calls.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -6,16 +6,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::call::RawCall;
+use crate::backend_under_test::DriverApi;
 use crate::context::{Context, PATIENCE};
 use crate::outcome::{Stop, Verdict};
 use crate::peer::{Incoming, Peer};
 use crate::service::Request;
 use crate::system::describe;
 
-/// How long a call may take before it counts as one that never returns.
+/// The time limit of a call; a slower one counts as hanging.
 const LIMIT: Duration = Duration::from_secs(4);
 
-/// A process that calls the driver of the backend under test without the library. Started again when a call has killed it.
+/// A process that calls the driver of the backend under test without the library. It is restarted after a crash.
 #[derive(Debug)]
 pub(crate) struct RawProcess {
     library: PathBuf,
@@ -23,13 +24,13 @@ pub(crate) struct RawProcess {
     peer: Option<Peer>,
 }
 
-/// One that a scenario has done no harm to, for the next: starting a GPU's driver takes longer than all calls of a scenario.
+/// An undamaged process, kept for the next scenario: starting a GPU's driver takes longer than all calls of a scenario.
 static HANDED_ON: Mutex<Option<RawProcess>> = Mutex::new(None);
 
-/// What a call did.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) struct RawOutcome {
-    /// In words: accepted, a code with its name, or how the process ended.
+    /// A description: accepted, a code with its name, or the way the process ended.
     pub(crate) text: String,
     /// The descriptor that the call made, if it made one.
     pub(crate) fd: Option<OwnedFd>,
@@ -43,7 +44,7 @@ impl RawProcess {
     pub(crate) fn new(context: &Context) -> Verdict<Self> {
         let backend = context.device().backend();
         match &backend.library {
-            Some(library) if backend.name == "cuda" => {
+            Some(library) if context.driver_api()? == DriverApi::Cuda => {
                 let (library, device) = (library.clone(), context.ordinal());
                 let handed_on = HANDED_ON.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let same = |process: &Self| process.library == library && process.device == device;
@@ -59,8 +60,8 @@ impl RawProcess {
         }
     }
 
-    /// Makes one call, in the process of the call before if that is alive. What the driver does is data, so a crash is no
-    /// error.
+    /// Makes one call, in the process of the previous call if that still runs. The driver's behaviour is data, so a crash is
+    /// no error.
     ///
     /// # Errors
     /// If the process cannot be started, or load the driver.
@@ -69,9 +70,9 @@ impl RawProcess {
             Some(peer) => peer,
             None => self.start()?,
         };
-        let text = serde_json::to_string(call).map_err(|error| Stop::Failed(error.to_string()))?;
+        let text = serde_json::to_string(call)?;
         let fds: Vec<BorrowedFd<'_>> = fd.into_iter().collect();
-        // If it died since the last call, it says nothing now.
+        // It may have crashed since the last call.
         if peer.channel().send(&text, 0, &fds).is_err() {
             return ended(peer, "died after the call before: ");
         }
@@ -85,24 +86,24 @@ impl RawProcess {
         }
     }
 
-    /// Whether the process of the last call is there for the next one. What a call made it keep is gone otherwise.
+    /// True if the process of the last call still runs, with the objects that calls made it keep.
     pub(crate) fn is_running(&self) -> bool {
         self.peer.is_some()
     }
 
     fn start(&self) -> Verdict<Peer> {
-        let device = i32::try_from(self.device).map_err(|error| Stop::Failed(error.to_string()))?;
+        let device = i32::try_from(self.device)?;
         let peer = Peer::start(&Request::RawCuda { library: self.library.clone(), device }, &[])?;
         peer.channel().receive("ready")?;
         Ok(peer)
     }
 
-    /// Keeps the process for the next scenario, which was done nothing to that could show later.
+    /// Keeps the process for the next scenario. Its driver must be undamaged.
     pub(crate) fn hand_on(self) {
         *HANDED_ON.lock().unwrap_or_else(PoisonError::into_inner) = Some(self);
     }
 
-    /// Ends the process, and says so if it does not end well: some harm shows only then.
+    /// Ends the process, and describes an abnormal end: some damage shows only then.
     ///
     /// # Errors
     /// If it cannot be waited for.
@@ -119,7 +120,7 @@ impl RawProcess {
 fn ended(peer: Peer, prefix: &str) -> Verdict<RawOutcome> {
     let text = match peer.finish(LIMIT)? {
         Some(status) => format!("{prefix}{}", describe(status)),
-        None => format!("{prefix}its process neither answers nor ends"),
+        None => format!("{prefix}its process hangs"),
     };
     Ok(RawOutcome { text, fd: None })
 }

@@ -23,9 +23,9 @@ const NUMBERS: RawFd = 600;
 const RANGE_AS_DMA_BUF: u32 = 1;
 const DMA_BUF_SIZE: usize = 2 << 20;
 
-/// Answers calls until the other side is gone.
+/// Serves calls until the other side has ended.
 pub(crate) fn serve(library: &Path, device: c_int) -> Verdict {
-    // To die is what this process is for; nobody wants its memory on the disk.
+    // This process is expected to crash; a core dump would be useless.
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     let channel = Channel::of_this_process()?;
     let mut caller = Caller {
@@ -39,7 +39,7 @@ pub(crate) fn serve(library: &Path, device: c_int) -> Verdict {
             Incoming::Message(message, fds) => (message, fds),
             Incoming::Gone | Incoming::Nothing => return Ok(()),
         };
-        let call = serde_json::from_str(&message.what).map_err(|error| Stop::Failed(error.to_string()))?;
+        let call = serde_json::from_str(&message.what)?;
         let (text, fd) = caller.perform(&call, fds.into_iter().next())?;
         let fds: Vec<BorrowedFd<'_>> = fd.iter().map(AsFd::as_fd).collect();
         channel.send(&text, 0, &fds)?;
@@ -253,7 +253,7 @@ impl Caller {
         }
     }
 
-    /// What enqueueing answered, and whether the work was then done.
+    /// The code of the enqueuing call, and whether the work completed.
     fn done(&self, code: Code) -> String {
         // SAFETY: there is nothing to get wrong.
         let synchronized = if code == SUCCESS { unsafe { (self.driver.ctx_synchronize)() } } else { SUCCESS };
@@ -292,9 +292,7 @@ impl Caller {
         // What another thread does by chance.
         let stranger = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), lent.number)?;
         if stranger.as_raw_fd() != lent.number {
-            return Ok(format!(
-                "{text}; the driver closed the descriptor, and gave its number to something of its own"
-            ));
+            return Ok(format!("{text}; the driver closed the descriptor and reused its number"));
         }
         let number = stranger.into_raw_fd();
         // SAFETY: open, and closed by nobody else in this process. Its owner is not asked, which is the point.

@@ -1,7 +1,8 @@
-//! What a process finds that was started with other devices visible.
+//! Devices that a process finds under another visibility variable.
 
 use gpu_interop::{DeviceIdentity, ErrorKind};
 
+use crate::backend_under_test::DriverApi;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
@@ -9,22 +10,23 @@ use crate::service::discover;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [driver VisibleDevices];
     "environment.visible_devices", None,
-        "A process that sees each device alone, and all in another order if there are several, finds the same ones.",
+        "A process that sees each device alone, and all in reverse order if there are several, finds the same devices.",
         visible_devices;
     "environment.no_visible_device", None,
-        "A process that sees no device gets a typed error that names what hides them.", no_visible_device;
+        "A process that sees no device gets a typed error that names the variable.", no_visible_device;
 }
 
-/// At most so many devices are shown alone: loading a driver takes half a second.
+/// The number of devices that are tested alone: loading a driver takes half a second.
 const ALONE: usize = 4;
 
-/// How a vendor's processes are told which devices to show.
+/// A vendor's environment variable that selects the visible devices.
 struct Visibility {
     variable: &'static str,
-    /// The variable that errors name; the other is one that the vendor also obeys.
+    /// The variable that errors name; the vendor may obey another one too.
     named: &'static str,
-    /// What shows each device that is visible here.
+    /// The value that selects each device visible here.
     entries: Vec<String>,
     /// Values that show none.
     hidden: &'static [&'static str],
@@ -33,15 +35,13 @@ struct Visibility {
 impl Visibility {
     fn of(context: &Context, devices: usize) -> Verdict<Self> {
         // AMD's runtime takes an empty variable for one that is not there.
-        let (named, variables, hidden): (_, &[&'static str], &'static [&'static str]) =
-            match context.backend().info().name.as_str() {
-                "cuda" => ("CUDA_VISIBLE_DEVICES", &["CUDA_VISIBLE_DEVICES"], &["-1", ""]),
-                "hip" => ("HIP_VISIBLE_DEVICES", &["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"], &["-1"]),
-                other => return Err(Stop::Unsupported(format!("no variable hides devices of the backend {other}"))),
-            };
+        let (named, variables, hidden): (_, &[&'static str], &'static [&'static str]) = match context.driver_api()? {
+            DriverApi::Cuda => ("CUDA_VISIBLE_DEVICES", &["CUDA_VISIBLE_DEVICES"], &["-1", ""]),
+            DriverApi::Hip => ("HIP_VISIBLE_DEVICES", &["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"], &["-1"]),
+        };
         let set = |name: &&&'static str| std::env::var(**name).is_ok_and(|value| !value.is_empty());
         let entries = match variables.iter().find(set) {
-            // What is visible here is a part, and its names are others'.
+            // The visible devices are a subset, under the caller's names.
             Some(name) => std::env::var(name).unwrap_or_default().split(',').map(|entry| entry.trim().into()).collect(),
             None => (0..devices).map(|ordinal| ordinal.to_string()).collect::<Vec<String>>(),
         };
@@ -74,7 +74,7 @@ fn visible_devices(context: &Context) -> Verdict {
         context.leave_out(format!("devices {ALONE} to {} alone", here.len() - 1));
     }
     if here.len() == 1 {
-        context.leave_out("another order: there is one device");
+        context.leave_out("another order: the backend lists one device");
         return Ok(());
     }
     let reversed: Vec<usize> = (0..here.len()).rev().collect();

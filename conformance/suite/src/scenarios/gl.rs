@@ -1,22 +1,19 @@
-//! What Vulkan exported, imported into OpenGL beside the device, with the host between the three.
+//! Memory of Vulkan, imported into OpenGL and the device. The host waits between the three.
 
 use std::os::fd::OwnedFd;
 
 use gpu_interop::gl::{Barriers, ImportedTexture, TextureLayout, TextureSpec};
 use gpu_interop::vulkan::ash::vk;
-use gpu_interop::{
-    ArrayShape, ArrayUsage, ChannelType, DeviceIdentity, ErrorKind, IdentityMatch, ImportError, MemoryHandle,
-    MemoryImport, Uuid,
-};
+use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, DeviceIdentity, ErrorKind, IdentityMatch, MemoryHandle, Uuid};
 
 use super::identity::somewhere_else;
 use super::import_request::{SIZE as REQUEST_SIZE, prepared, resized, works};
-use super::{expect_error, expect_kind};
-use crate::accounting::Holdings;
+use super::{expect_error, rejected};
 use crate::context::Context;
 use crate::exporter::{BufferSpec, ExportedBuffer, ExportedImage, ImageSpec};
 use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented};
 use crate::image::{compare, length, plain_format};
+use crate::leak_check::leak_check;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::request;
@@ -24,28 +21,26 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [exporter Vulkan];
     "gl.identity", Any,
-        "OpenGL runs on the exporter's device, by UUID, with a driver that understands the exporter's, and refuses memory of \
-         another device.",
+        "OpenGL runs on the exporter's device by UUID, with a compatible driver, and rejects memory of another device.",
         identity;
     "gl.buffer", Any,
-        "Words that the exporter wrote and the device added to arrive in OpenGL, and those that OpenGL wrote and the device \
-         added to at the exporter.",
-        buffer;
-    "gl.offsets", Any, "Buffers and textures of OpenGL within an allocation are where they should be, and what lies around them \
-         stays.",
+        "Words written by the exporter and incremented by the device arrive in OpenGL, and words written by OpenGL and \
+         incremented by the device at the exporter.",
+        buffer, needs [Kernels];
+    "gl.offsets", Any,
+        "Buffers and textures of OpenGL at offsets of an allocation show the bytes there; the bytes around them stay.",
         offsets;
     "gl.dedicated", Any, "Buffers and images with a dedicated allocation go both ways between the exporter and OpenGL.",
         dedicated;
     "gl.mip_levels", Any,
         "Images of two and three dimensions, with layers and faces, go both ways between the exporter and OpenGL, every level.",
         mip_levels;
-    "gl.draw", Any, "OpenGL draws an image that the exporter wrote, and every pixel is the texel of its place.", draw;
+    "gl.draw", Any, "OpenGL draws an image of the exporter; every pixel equals its texel.", draw;
     "gl.bad_input", Any,
-        "Requests to OpenGL that are wrong are refused before the driver sees them, and the handle works afterwards.",
-        bad_input;
-    "gl.cycles", Any, "200 imports into OpenGL, with all that is made from them, leak nothing.", cycles [alone],
-        within 60 s;
+        "Malformed import requests are rejected before OpenGL's driver is called; the handle works afterwards.", bad_input;
+    "gl.cycles", Any, "200 imports into OpenGL, with the objects made from them, leak nothing.", cycles, alone, within(60);
 }
 
 const SIZE: usize = 64 << 10;
@@ -77,26 +72,12 @@ fn identity(context: &Context) -> Verdict {
     expect_error(gl.check_exporter(&elsewhere), ErrorKind::DeviceMismatch, "an exporter that is another device")?;
     let buffer = prepared(context)?;
     let request = buffer.import_request()?.exported_by(elsewhere.clone());
-    let (error, request) = refused(gl.import_memory(request), ErrorKind::DeviceMismatch, "memory of another device")?;
+    let (error, request) =
+        rejected(gl.import_memory(request), &[ErrorKind::DeviceMismatch], "memory of another device")?;
     let named = error.mismatch().is_some_and(|both| both.exporter == elsewhere && both.importer == *gl.identity());
     ensure!(named, "the error does not name both devices: {error}");
     let size = request.size();
     works(context, resized(request, size))
-}
-
-/// The error of an import into OpenGL that must fail, and the request that came back.
-fn refused<T>(
-    result: Result<T, ImportError<MemoryImport>>,
-    kind: ErrorKind,
-    what: &str,
-) -> Verdict<(gpu_interop::Error, MemoryImport)> {
-    match result {
-        Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
-        Err(failure) => {
-            expect_kind(failure.error(), &[kind], what)?;
-            Ok(failure.into_parts())
-        }
-    }
 }
 
 /// A buffer of the exporter with a little more memory than a scenario uses.
@@ -107,7 +88,7 @@ fn roomy(context: &Context, size: usize, dedicated: bool) -> Verdict<Box<dyn Exp
 fn buffer(context: &Context) -> Verdict {
     let side = GlSide::open(context)?;
     let exported = roomy(context, SIZE, false)?;
-    let (mapped, stream) = (context.import(&*exported)?, context.device().create_stream()?);
+    let (mapped, stream) = (context.import(&*exported)?, context.stream()?);
     let increment = Increment::load(context)?;
     let memory = side.interop().import_memory(exported.import_request()?)?;
     let shared = side.buffer(&memory, 0, SIZE as u64)?;
@@ -120,7 +101,7 @@ fn buffer(context: &Context) -> Verdict {
         stream.synchronize()?;
         side.takes_over(&barriers)?;
         let expected = incremented(pattern.bytes(0, SIZE));
-        compare(&side.read(&shared)?, &expected, &format!("round {round}: what OpenGL sees"))?;
+        compare(&side.read(&shared)?, &expected, &format!("round {round}: OpenGL's view"))?;
 
         pattern = pattern.other();
         side.write(&shared, &pattern.bytes(0, SIZE))?;
@@ -129,7 +110,7 @@ fn buffer(context: &Context) -> Verdict {
         stream.synchronize()?;
         let mut found = vec![0; SIZE];
         exported.read(0, &mut found)?;
-        compare(&found, &incremented(pattern.bytes(0, SIZE)), &format!("round {round}: what the exporter sees"))?;
+        compare(&found, &incremented(pattern.bytes(0, SIZE)), &format!("round {round}: the exporter's view"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -184,7 +165,7 @@ fn image_goes_both_ways(context: &Context, side: &GlSide<'_>, exported: &(dyn Ex
             side.write_texture(&texture, level, &pattern.level(level).bytes(0, size))?;
         }
         side.hands_over(&barriers)?;
-        exported.verify_all(pattern, "what OpenGL wrote")?;
+        exported.verify_all(pattern, "OpenGL's data")?;
         pattern = pattern.other();
     }
     Ok(())
@@ -193,7 +174,7 @@ fn image_goes_both_ways(context: &Context, side: &GlSide<'_>, exported: &(dyn Ex
 fn texture_holds(side: &GlSide<'_>, spec: &ImageSpec, texture: &ImportedTexture, pattern: Pattern) -> Verdict {
     for level in 0..spec.levels {
         let found = side.read_texture(texture, level, spec.level_size(level))?;
-        pattern.level(level).verify(0, &found, &format!("what OpenGL sees, level {level} of {spec}"))?;
+        pattern.level(level).verify(0, &found, &format!("OpenGL's view, level {level} of {spec}"))?;
     }
     Ok(())
 }
@@ -202,7 +183,7 @@ fn dedicated(context: &Context) -> Verdict {
     let side = GlSide::open(context)?;
     let exported = roomy(context, SIZE, true)?;
     let request = exported.import_request()?;
-    ensure!(request.is_dedicated(), "the request does not say that it is dedicated");
+    ensure!(request.is_dedicated(), "the request lacks the dedicated flag");
     let memory = side.interop().import_memory(request)?;
     ensure!(memory.is_dedicated(), "the import does not know that it is dedicated");
     let shared = side.buffer(&memory, 0, SIZE as u64)?;
@@ -211,12 +192,12 @@ fn dedicated(context: &Context) -> Verdict {
     let pattern = context.pattern();
     exported.write(0, &pattern.bytes(0, SIZE))?;
     side.takes_over(&barriers)?;
-    pattern.verify(0, &side.read(&shared)?, "what the exporter wrote, in OpenGL")?;
+    pattern.verify(0, &side.read(&shared)?, "the exporter's data, in OpenGL")?;
     side.write(&shared, &pattern.other().bytes(0, SIZE))?;
     side.hands_over(&barriers)?;
     let mut found = vec![0; SIZE];
     exported.read(0, &mut found)?;
-    pattern.other().verify(0, &found, "what OpenGL wrote")?;
+    pattern.other().verify(0, &found, "OpenGL's data")?;
 
     for levels in [1, 3] {
         let image = ImageSpec { dedicated: true, levels, ..spec(ArrayShape::D2 { width: 67, height: 45 })? };
@@ -257,7 +238,7 @@ fn draw(context: &Context) -> Verdict {
             exported.write_all(pattern)?;
             side.takes_over(&barriers)?;
             drawing.draw()?;
-            pattern.verify(0, &drawing.read()?, &format!("what OpenGL drew of {image}"))?;
+            pattern.verify(0, &drawing.read()?, &format!("OpenGL's drawing of {image}"))?;
             side.hands_over(&barriers)?;
             pattern = pattern.other();
         }
@@ -272,16 +253,16 @@ fn bad_input(context: &Context) -> Verdict {
     let request = exported.import_request()?;
     let (size, invalid) = (request.size(), ErrorKind::InvalidArgument);
     // One handle survives all of it.
-    let (_, request) = refused(gl.import_memory(resized(request, 0)), invalid, "a size of 0")?;
-    let (_, request) = refused(gl.import_memory(resized(request, u64::MAX)), invalid, "a size of 2^64 - 1")?;
+    let (_, request) = rejected(gl.import_memory(resized(request, 0)), &[invalid], "a size of 0")?;
+    let (_, request) = rejected(gl.import_memory(resized(request, u64::MAX)), &[invalid], "a size of 2^64 - 1")?;
     let foreign = resized(request, size).exported_by(somewhere_else());
-    let (_, request) = refused(gl.import_memory(foreign), ErrorKind::DeviceMismatch, "memory of another device")?;
+    let (_, request) = rejected(gl.import_memory(foreign), &[ErrorKind::DeviceMismatch], "memory of another device")?;
     let request = resized(request, size);
     let Ok(fd) = request.into_handle().into_fd() else {
         return Err(Stop::Failed("the exporter gave no descriptor".into()));
     };
     let request = request::memory(MemoryHandle::DmaBufFd(fd), size);
-    let (_, request) = refused(gl.import_memory(request), ErrorKind::Unsupported, "a dma-buf")?;
+    let (_, request) = rejected(gl.import_memory(request), &[ErrorKind::Unsupported], "a dma-buf")?;
     let Ok(fd) = request.into_handle().into_fd() else {
         return Err(Stop::Failed("the request did not come back".into()));
     };
@@ -291,12 +272,16 @@ fn bad_input(context: &Context) -> Verdict {
     let null: OwnedFd = std::fs::File::open("/dev/null")?.into();
     for (fd, what) in [(pipe, "a pipe"), (null, "/dev/null")] {
         let request = request::memory(MemoryHandle::OpaqueFd(fd), size);
-        refused(gl.import_memory(request), invalid, what)?;
+        rejected(gl.import_memory(request), &[invalid], what)?;
     }
 
     let memory = gl.import_memory(exported.import_request()?)?;
     for (offset, length) in [(0, 0), (0, size + 1), (size, 1), (1, size), (u64::MAX, 2), (2, u64::MAX)] {
-        expect_error(memory.map_buffer(offset, length), invalid, &format!("{length} bytes from {offset} on"))?;
+        expect_error(
+            memory.map_buffer(offset..offset.wrapping_add(length)),
+            invalid,
+            &format!("{length} bytes from {offset} on"),
+        )?;
     }
     let texture = side.texture(&*context.exporter()?.image(spec(ArrayShape::D2 { width: 16, height: 8 })?)?)?;
     let good = *texture.spec();
@@ -319,11 +304,11 @@ fn cycles(context: &Context) -> Verdict {
     let image = context.exporter()?.image(spec(ArrayShape::D2 { width: 67, height: 45 })?)?;
     let pattern = context.pattern();
     exported.write(0, &pattern.bytes(0, SIZE))?;
-    Holdings::unchanged_by(200, |_| {
+    leak_check(200, |_| {
         let memory = side.interop().import_memory(exported.import_request()?)?;
         let shared = side.buffer(&memory, 0, SIZE as u64)?;
         side.takes_over(&Barriers::buffers(&[&shared]))?;
-        pattern.verify(0, &side.read(&shared)?, "what the exporter wrote")?;
+        pattern.verify(0, &side.read(&shared)?, "the exporter's data")?;
         side.texture(&*image)?;
         if side.has_semaphores() {
             side.semaphore()?;

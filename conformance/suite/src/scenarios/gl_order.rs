@@ -8,32 +8,31 @@ use gpu_interop::vulkan::{
     BufferOptions, ExportableBuffer, ExportableImage, ExportableSemaphore, ImageOptions, ImageSpec, MemoryPlacement,
     OwnedBuffer, OwnedSemaphore, SemaphoreOp, Submission,
 };
-use gpu_interop::{ErrorKind, ExternalSemaphore, Feature, MappedBuffer, SemaphoreHandleKind, Stream};
+use gpu_interop::{ErrorKind, ExternalSemaphore, MappedBuffer, Stream};
 
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::ensure;
-use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation, unsupported};
+use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation};
 use crate::image::{compare, length};
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [exporter Vulkan];
     "gl.three_way_buffer", Any,
-        "Vulkan writes words, the device adds to them, OpenGL copies them, Vulkan reads the copy: all enqueued before anything \
-         is written, and ordered by binary semaphores alone.",
-        three_way_buffer,
-        mirrors "cuda-samples: simpleVulkan, with OpenGL as the renderer";
+        "Vulkan writes words, the device increments them, OpenGL copies them, Vulkan reads the copy: all is enqueued before \
+         Vulkan writes, and ordered by binary semaphores alone.",
+        three_way_buffer, needs [semaphore OpaqueFd, Kernels],
+        mirrors("cuda-samples: simpleVulkan, with OpenGL as the renderer");
     "gl.three_way_texture", Any,
-        "Vulkan writes an image, the device adds to each texel, OpenGL draws it: all enqueued before anything is written, and \
+        "Vulkan writes an image, the device increments each texel, OpenGL draws it: all is enqueued before Vulkan writes, and \
          ordered by binary semaphores alone.",
-        three_way_texture,
-        mirrors "cuda-samples: vulkanImageCUDA, with OpenGL as the renderer";
-    "gl.semaphore_vulkan", Any,
-        "200 words go from Vulkan to OpenGL and back, each ordered by binary semaphores.",
-        semaphore_vulkan, within 60 s;
-    "gl.semaphore_device", Any,
-        "200 words go from the device to OpenGL and back, each ordered by binary semaphores.",
-        semaphore_device, within 60 s;
+        three_way_texture, needs [semaphore OpaqueFd, Kernels, MappedMipmappedArray],
+        mirrors("cuda-samples: vulkanImageCUDA, with OpenGL as the renderer");
+    "gl.semaphore_vulkan", Any, "200 words go from Vulkan to OpenGL and back, each ordered by binary semaphores.",
+        semaphore_vulkan, within(60);
+    "gl.semaphore_device", Any, "200 words go from the device to OpenGL and back, each ordered by binary semaphores.",
+        semaphore_device, needs [semaphore OpaqueFd], within(60);
 }
 
 const SIZE: u64 = 64 << 10;
@@ -41,7 +40,7 @@ const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
 );
 
-/// The three sides, and what hands over from each to the next: Vulkan, the device, OpenGL, Vulkan.
+/// Vulkan, the device and OpenGL, and the semaphores from each to the next.
 struct ThreeWay<'a> {
     side: GlSide<'a>,
     stream: Stream,
@@ -51,19 +50,19 @@ struct ThreeWay<'a> {
     /// From the device to OpenGL.
     to_gl: (ExternalSemaphore, Shared),
     back: Shared,
-    /// What Vulkan writes and reads.
+    /// Vulkan's staging buffers.
     host: [OwnedBuffer; 2],
 }
 
-/// Keeps Vulkan's first submission from running until the host opens it. Everything behind it has been enqueued by then, so
-/// that whoever does not wait sees what was there before.
+/// Blocks Vulkan's first submission until the host opens the gate. All other work has been enqueued by then, so that a
+/// missing wait reads old data.
 struct Gate {
     timeline: OwnedSemaphore,
     opened: Cell<u64>,
 }
 
 impl Gate {
-    /// What the first submission waits for this time.
+    /// The point that the first submission waits for this round.
     fn closed(&self) -> SemaphoreOp<'_> {
         SemaphoreOp { semaphore: &self.timeline, value: self.opened.get() + 1 }
     }
@@ -78,18 +77,20 @@ impl<'a> ThreeWay<'a> {
     /// Unsupported if one of the three lacks something. Each of Vulkan's host buffers has `size` bytes.
     fn open(context: &'a Context, size: u64) -> Verdict<Self> {
         let side = GlSide::open_with_semaphores(context)?;
-        context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
         let (device, interop) = (context.device(), side.vulkan().interop());
         let import = |exported: &ExportableSemaphore| -> Verdict<ExternalSemaphore> {
             Ok(device.import_semaphore(exported.import_request()?)?)
         };
-        let first = ExportableSemaphore::binary(interop).map_err(unsupported)?;
+        let first = ExportableSemaphore::binary(interop).map_err(Stop::attempted)?;
         let second = side.semaphore()?;
         let host = || OwnedBuffer::new(interop, size, USAGE, MemoryPlacement::HostVisible);
         Ok(Self {
             stream: device.create_stream()?,
             increment: Increment::load(context)?,
-            gate: Gate { timeline: OwnedSemaphore::timeline(interop, 0).map_err(unsupported)?, opened: Cell::new(0) },
+            gate: Gate {
+                timeline: OwnedSemaphore::timeline(interop, 0).map_err(Stop::attempted)?,
+                opened: Cell::new(0),
+            },
             to_device: (first.clone(), import(&first)?),
             to_gl: (import(&second.exported)?, second),
             back: side.semaphore()?,
@@ -104,7 +105,7 @@ impl<'a> ThreeWay<'a> {
         Ok(self.stream.synchronize_timeout(PATIENCE)?)
     }
 
-    /// Sees in the first round that nothing runs, lets it run, and waits for the last submission, which is behind all else.
+    /// Checks in the first round that nothing runs, opens the gate, and waits for the last submission.
     fn run(&self, round: u32, first: &Submission, last: &Submission) -> Verdict {
         if round == 0 {
             std::thread::sleep(WATCH);
@@ -126,8 +127,8 @@ fn three_way_buffer(context: &Context) -> Verdict {
     let (vulkan, [source, target]) = (three.side.vulkan(), &three.host);
     // Two halves: the second is OpenGL's copy of the first.
     let options = BufferOptions::new(2 * SIZE + ROOM, USAGE);
-    let exported = ExportableBuffer::new(vulkan.interop(), &options).map_err(unsupported)?;
-    let mapped = context.device().import_memory(exported.import_request()?)?.map_buffer(0, 2 * SIZE)?;
+    let exported = ExportableBuffer::new(vulkan.interop(), &options).map_err(Stop::attempted)?;
+    let mapped = context.device().import_memory(exported.import_request()?)?.map_buffer(0..2 * SIZE)?;
     let memory = three.side.interop().import_memory(exported.import_request()?)?;
     let shared = three.side.buffer(&memory, 0, 2 * SIZE)?;
     let names = [&shared];
@@ -149,7 +150,7 @@ fn three_way_buffer(context: &Context) -> Verdict {
         three.stream.wait(&[three.to_device.1.wait()])?;
         three.increment.run(&three.stream, &mapped, SIZE)?;
         three.stream.signal(&[three.to_gl.0.signal()])?;
-        // OpenGL copies, to the other half and to a buffer of its own.
+        // OpenGL copies, to the second half and to an own buffer.
         // SAFETY: the stream was just given the signal.
         unsafe { three.to_gl.1.gl.wait(&barriers) }?;
         three.side.copy_within(&shared, 0, SIZE, SIZE)?;
@@ -166,7 +167,7 @@ fn three_way_buffer(context: &Context) -> Verdict {
         let mut found = vec![0; size];
         target.read(0, &mut found)?;
         compare(&found, &expected, &format!("round {round}: OpenGL's copy, read by Vulkan"))?;
-        compare(&own.read()?, &expected, &format!("round {round}: what OpenGL saw"))?;
+        compare(&own.read()?, &expected, &format!("round {round}: OpenGL's view"))?;
         pattern = pattern.other();
     }
     Ok(())
@@ -184,7 +185,6 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
     const EXTENT: [u32; 3] = [320, 200, 1];
     const TEXELS: u64 = 4 * 320 * 200;
     let three = ThreeWay::open(context, TEXELS)?;
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let (vulkan, [source, target]) = (three.side.vulkan(), &three.host);
     // With every use that OpenGL could have for it, as its extension demands.
     let usage = vk::ImageUsageFlags::TRANSFER_SRC
@@ -193,20 +193,19 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
         | vk::ImageUsageFlags::STORAGE
         | vk::ImageUsageFlags::COLOR_ATTACHMENT;
     let spec = ImageSpec::new(vk::ImageViewType::TYPE_2D, EXTENT, format, usage);
-    let exported = ExportableImage::new(vulkan.interop(), &ImageOptions::new(spec)).map_err(unsupported)?;
+    let exported = ExportableImage::new(vulkan.interop(), &ImageOptions::new(spec)).map_err(Stop::attempted)?;
     let (image, desc) = (exported.image(), exported.array_desc()?);
     vulkan.initialize_image(image)?;
     let array = context.device().import_memory(exported.import_request()?)?;
-    let array = array.map_mipmapped_array(&desc).map_err(unsupported)?;
+    let array = array.map_mipmapped_array(&desc).map_err(Stop::attempted)?;
     let memory = three.side.interop().import_memory(exported.import_request()?)?;
     let spec = TextureSpec::from_array(&desc)?.format(TextureFormat::from_vulkan(format.as_raw())?);
-    let texture = memory.map_texture(&spec).map_err(unsupported)?;
+    let texture = memory.map_texture(&spec).map_err(Stop::attempted)?;
     let textures = [(&texture, TextureLayout::General)];
     let barriers = Barriers::textures(&textures);
     let drawing = Drawing::new(&three.side, &texture)?;
     // Where the device adds: kernels see words in buffers.
-    let scratch_memory = context.buffer(TEXELS)?;
-    let scratch = context.import(&*scratch_memory)?;
+    let (_scratch_memory, scratch) = context.shared(length(TEXELS)?)?;
     three.warm_up(&scratch, TEXELS)?;
     let size = length(TEXELS)?;
     let mut pattern = context.pattern();
@@ -239,7 +238,7 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
         })?;
         three.run(round, &first, &last)?;
         let expected = incremented(pattern.bytes(0, size));
-        compare(&drawing.read()?, &expected, &format!("round {round}, {format:?}: what OpenGL drew"))?;
+        compare(&drawing.read()?, &expected, &format!("round {round}, {format:?}: OpenGL's drawing"))?;
         let mut found = vec![0; size];
         target.read(0, &mut found)?;
         compare(&found, &expected, &format!("round {round}, {format:?}: the image, read by Vulkan"))?;
@@ -265,7 +264,7 @@ impl<'a> Copied<'a> {
     fn open(context: &'a Context) -> Verdict<Self> {
         let side = GlSide::open_with_semaphores(context)?;
         let options = BufferOptions::new(2 * PART + ROOM, USAGE);
-        let exported = ExportableBuffer::new(side.vulkan().interop(), &options).map_err(unsupported)?;
+        let exported = ExportableBuffer::new(side.vulkan().interop(), &options).map_err(Stop::attempted)?;
         let memory = side.interop().import_memory(exported.import_request()?)?;
         Ok(Self {
             shared: side.buffer(&memory, 0, 2 * PART)?,
@@ -277,7 +276,7 @@ impl<'a> Copied<'a> {
         })
     }
 
-    /// What the other side writes in this round.
+    /// The word that the other side writes in a round.
     fn word(&self, round: u32) -> u32 {
         self.seed.wrapping_add(round.wrapping_mul(0x9e37_79b1))
     }
@@ -319,17 +318,16 @@ fn semaphore_vulkan(context: &Context) -> Verdict {
         })?;
         last.wait(PATIENCE)?;
         target.read(0, &mut found)?;
-        all_words(&found, word, &format!("round {round}: what OpenGL copied for Vulkan"))?;
+        all_words(&found, word, &format!("round {round}: OpenGL's copy for Vulkan"))?;
     }
     Ok(())
 }
 
 fn semaphore_device(context: &Context) -> Verdict {
     let copied = Copied::open(context)?;
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
     let device = context.device();
     let stream = device.create_stream()?;
-    let mapped = device.import_memory(copied.exported.import_request()?)?.map_buffer(0, 2 * PART)?;
+    let mapped = device.import_memory(copied.exported.import_request()?)?.map_buffer(0..2 * PART)?;
     let import = |shared: &Shared| -> Verdict<ExternalSemaphore> {
         Ok(device.import_semaphore(shared.exported.import_request()?)?)
     };
@@ -343,7 +341,7 @@ fn semaphore_device(context: &Context) -> Verdict {
         unsafe { copied.turn() }?;
         stream.wait(&[from_gl.wait()])?;
         stream.read(mapped.slice(PART..)?, &mut found)?;
-        all_words(&found, word, &format!("round {round}: what OpenGL copied for the device"))?;
+        all_words(&found, word, &format!("round {round}: OpenGL's copy for the device"))?;
     }
     Ok(())
 }

@@ -1,108 +1,87 @@
-//! Graphs: work that is recorded once and launched many times.
+//! Graphs: recorded work with many launches.
 
-use gpu_interop::{
-    Device, ErrorKind, Feature, Graph, KernelArg, LaunchConfig, MappedBuffer, Result, Stream, WaitCondition,
-};
+use gpu_interop::{Device, ErrorKind, Graph, KernelArg, LaunchConfig, MappedBuffer, Result, Stream, WaitCondition};
 use gpu_interop_kernels::INCREMENT;
 
-use super::{cleared, expect_error};
-use crate::accounting::Holdings;
-use crate::context::{Context, PATIENCE, WATCH};
-use crate::exporter::ExportedBuffer;
+use super::expect_error;
+use crate::context::{Context, PATIENCE, WATCH, import_on};
+use crate::leak_check::leak_check;
 use crate::outcome::{Stop, Verdict};
-use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "graph.copies", Any, "Each launch of a recorded copy carries what the exporter has written by then.", copies;
-    "graph.fills", Any, "Recorded fills are there after each launch, and none before the first.", fills;
-    "graph.kernel", Any, "Recorded kernels run once a launch, on one stream and on two in turns.", kernel;
+    all need [Graphs];
+    "graph.copies", Any, "Each launch of a recorded copy copies the exporter's current data.", copies;
+    "graph.fills", Any, "Recorded fills take effect with each launch, and not before the first.", fills;
+    "graph.kernel", Any, "Recorded kernels run once per launch, on one stream and alternating on two.", kernel,
+        needs [GraphKernels, Kernels];
     "graph.words", Any,
-        "A recorded wait for a word holds back what is behind it at each launch, and a recorded write tells when it has run.",
-        words;
-    "graph.in_order", Any, "A graph runs after what was enqueued before it and before what is enqueued behind it.", in_order;
-    "graph.keeps_objects", Any, "What a graph uses may be dropped: launches afterwards write it all the same.", keeps_objects;
-    "graph.dropped_pending", Any, "A graph that is dropped with a launch pending runs as enqueued.", dropped_pending;
+        "A recorded wait for a word blocks the work behind it at each launch; a recorded write reports completion.", words,
+        needs [StreamMemoryOperations32, GraphMemoryOperations];
+    "graph.in_order", Any, "A launch runs after the work enqueued before it and before the work enqueued after it.", in_order;
+    "graph.keeps_objects", Any, "A graph keeps the objects that it uses: launches write them after they were dropped.",
+        keeps_objects;
+    "graph.dropped_pending", Any, "A graph dropped with a pending launch runs as enqueued.", dropped_pending,
+        needs [StreamMemoryOperations32];
     "graph.device_works_on", Any,
-        "While a graph is recorded the device imports, maps, copies and frees, on this thread and others, and the graph is \
-         none the worse.", device_works_on,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Capture";
+        "During a recording the device imports, maps, copies and frees, on this thread and others; the graph is intact.",
+        device_works_on, mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Capture");
     "graph.refusals", Any,
-        "What waits for a recording stream, asks it or happens once is refused, and the graph is none the worse.", refusals;
-    "graph.abandoned", Any, "A recording that its own work gives up leaves no graph, and the device records the next.",
-        abandoned;
-    "graph.cycles", Any, "500 graphs come and go, every other one given up: descriptors, mappings and memory stay.", cycles;
+        "Synchronisation, queries and one-time work are rejected on a recording stream; the graph is intact.", refusals;
+    "graph.abandoned", Any, "A recording whose closure fails makes no graph; the next recording works.", abandoned;
+    "graph.cycles", Any,
+        "500 recordings, every other one abandoned, leave descriptors, mappings and memory as before.", cycles;
 }
 
 const SIZE: usize = 64 << 10;
-
-/// Fails unless the exporter sees `pattern`.
-pub(super) fn sees(buffer: &dyn ExportedBuffer, pattern: Pattern, what: &str) -> Verdict {
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
-    pattern.verify(0, &found, what)
-}
-
-/// Fails unless every byte that the exporter sees is `byte`.
-fn is_all(buffer: &dyn ExportedBuffer, byte: u8, what: &str) -> Verdict {
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
-    let other = found.iter().filter(|found| **found != byte).count();
-    ensure_eq!(other, 0, "bytes other than {byte:#x}: {what}");
-    Ok(())
-}
 
 fn record(device: &Device, work: impl FnOnce(&Stream) -> Result<()>) -> Verdict<Graph> {
     Ok(device.record(work)?)
 }
 
 fn copies(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let ((from_side, from), (to_side, to)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
     let middle = SIZE as u64 / 2;
     let graph = record(context.device(), |stream| {
         stream.copy(to.slice(..middle)?, from.slice(..middle)?)?;
         stream.copy(to.slice(middle..)?, from.slice(middle..)?)
     })?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut pattern = context.pattern();
     for round in 0..5 {
-        from_side.write(0, &pattern.bytes(0, SIZE))?;
+        from_side.put(pattern)?;
         graph.launch(&stream)?;
         stream.synchronize_timeout(PATIENCE)?;
-        sees(&*to_side, pattern, &format!("launch {round}"))?;
+        to_side.verify(pattern, &format!("launch {round}"))?;
         pattern = pattern.other();
     }
     Ok(())
 }
 
 fn fills(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    let (buffer, mapped) = cleared(context, SIZE)?;
+    let (buffer, mapped) = context.zeroed(SIZE)?;
     let byte = context.pattern().byte(0);
     let graph = record(context.device(), |stream| {
         stream.fill(&mapped, 0xff)?;
         stream.fill_u32(mapped.slice(..4096)?, u32::from_ne_bytes([byte; 4]))?;
         stream.fill(mapped.slice(4096..)?, byte)
     })?;
-    is_all(&*buffer, 0, "recorded, and not launched")?;
-    let stream = context.device().create_stream()?;
+    buffer.verify_all(0, "recorded, and not launched")?;
+    let stream = context.stream()?;
     for launch in 0..3 {
         graph.launch(&stream)?;
         stream.synchronize_timeout(PATIENCE)?;
-        is_all(&*buffer, byte, &format!("launch {launch}"))?;
+        buffer.verify_all(byte, &format!("launch {launch}"))?;
         buffer.write(0, &[0; SIZE])?;
     }
     Ok(())
 }
 
 fn kernel(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    context.need_feature(Feature::GraphKernels)?;
     let module = context.kernels()?;
     let increment = module.kernel(INCREMENT.name)?;
-    let (buffer, mapped) = cleared(context, SIZE)?;
+    let (buffer, mapped) = context.zeroed(SIZE)?;
     let words = SIZE as u64 / 4;
     let args = [KernelArg::from(&mapped), KernelArg::U64(words)];
     let graph = record(context.device(), |stream| {
@@ -112,15 +91,14 @@ fn kernel(context: &Context) -> Verdict {
         }
         Ok(())
     })?;
-    let streams = [context.device().create_stream()?, context.device().create_stream()?];
+    let streams = [context.stream()?, context.stream()?];
     let launches = 20;
     for launch in 0..launches {
         graph.launch(&streams[launch % 2])?;
     }
     streams.iter().try_for_each(|stream| stream.synchronize_timeout(PATIENCE))?;
     graph.close()?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let expected = u32::try_from(3 * launches).unwrap_or(0).to_ne_bytes();
     let wrong = found.chunks_exact(4).filter(|word| **word != expected).count();
     ensure_eq!(wrong, 0, "words that were not incremented by each of {launches} launches");
@@ -128,10 +106,7 @@ fn kernel(context: &Context) -> Verdict {
 }
 
 fn words(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    context.need_feature(Feature::StreamMemoryOperations32)?;
-    context.need_feature(Feature::GraphMemoryOperations)?;
-    let ((buffer, mapped), (gate_side, gate)) = (cleared(context, SIZE)?, cleared(context, 4096)?);
+    let ((buffer, mapped), (gate_side, gate)) = (context.zeroed(SIZE)?, context.zeroed(4096)?);
     let byte = context.pattern().byte(0);
     let recorded = context.device().record(|stream| {
         stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
@@ -139,17 +114,17 @@ fn words(context: &Context) -> Verdict {
         stream.write_value_u32(gate.slice(4..8)?, 0xd00d)
     });
     let graph = recorded?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for launch in 0..3 {
         buffer.write(0, &[0; SIZE])?;
         gate_side.write(0, &[0; 8])?;
         graph.launch(&stream)?;
         std::thread::sleep(WATCH);
         ensure!(!stream.is_idle()?, "launch {launch} did not wait for its word");
-        is_all(&*buffer, 0, "behind a wait that is not met")?;
+        buffer.verify_all(0, "behind a wait that is not met")?;
         gate_side.write(0, &1_u32.to_ne_bytes())?;
         stream.synchronize_timeout(PATIENCE)?;
-        is_all(&*buffer, byte, "behind the wait")?;
+        buffer.verify_all(byte, "behind the wait")?;
         let mut told = [0; 4];
         gate_side.read(4, &mut told)?;
         ensure_eq!(u32::from_ne_bytes(told), 0xd00d, "the word that the graph writes");
@@ -158,10 +133,9 @@ fn words(context: &Context) -> Verdict {
 }
 
 fn in_order(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    let ((buffer, mapped), (copied_side, copied)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let ((buffer, mapped), (copied_side, copied)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
     let graph = record(context.device(), |stream| stream.copy(&copied, &mapped))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for launch in 0..100_u64 {
         let byte = context.pattern().byte(launch);
         stream.fill(&mapped, byte)?;
@@ -169,21 +143,17 @@ fn in_order(context: &Context) -> Verdict {
         stream.fill(&mapped, !byte)?;
         if launch % 10 == 0 {
             stream.synchronize_timeout(PATIENCE)?;
-            is_all(&*copied_side, byte, "what the graph copied between two fills")?;
-            is_all(&*buffer, !byte, "the fill behind the graph")?;
+            copied_side.verify_all(byte, "the graph's copy between two fills")?;
+            buffer.verify_all(!byte, "the fill behind the graph")?;
         }
     }
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
 
 fn keeps_objects(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let ((from_side, from), (to_side, to)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
     let device = context.open_again()?;
-    let again = |side: &dyn ExportedBuffer| -> Verdict<MappedBuffer> {
-        Ok(device.import_memory(side.import_request()?)?.map_buffer(0, SIZE as u64)?)
-    };
-    let (own_from, own_to) = (again(&*from_side)?, again(&*to_side)?);
+    let (own_from, own_to) = (import_on(&device, &*from_side)?, import_on(&device, &*to_side)?);
     drop((from, to));
     let graph = record(&device, |stream| stream.copy(&own_to, &own_from))?;
     let stream = device.create_stream()?;
@@ -192,45 +162,42 @@ fn keeps_objects(context: &Context) -> Verdict {
     drop(device);
     let mut pattern = context.pattern();
     for launch in 0..3 {
-        from_side.write(0, &pattern.bytes(0, SIZE))?;
+        from_side.put(pattern)?;
         graph.launch(&stream)?;
         stream.synchronize_timeout(PATIENCE)?;
-        sees(&*to_side, pattern, &format!("launch {launch} after all that the graph uses was dropped"))?;
+        to_side.verify(pattern, &format!("launch {launch} after all that the graph uses was dropped"))?;
         pattern = pattern.other();
     }
     Ok(())
 }
 
 fn dropped_pending(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    context.need_feature(Feature::StreamMemoryOperations32)?;
-    let ((buffer, mapped), (gate_side, gate)) = (cleared(context, SIZE)?, cleared(context, 4096)?);
+    let ((buffer, mapped), (gate_side, gate)) = (context.zeroed(SIZE)?, context.zeroed(4096)?);
     let byte = context.pattern().byte(1);
     let graph = record(context.device(), |stream| stream.fill(&mapped, byte))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
     graph.launch(&stream)?;
     drop((graph, mapped));
     context.device().collect();
     std::thread::sleep(WATCH);
-    is_all(&*buffer, 0, "the launch is behind a wait")?;
+    buffer.verify_all(0, "the launch is behind a wait")?;
     gate_side.write(0, &1_u32.to_ne_bytes())?;
     stream.synchronize_timeout(PATIENCE)?;
-    is_all(&*buffer, byte, "the launch of a graph that was dropped meanwhile")
+    buffer.verify_all(byte, "the launch of a graph that was dropped meanwhile")
 }
 
 fn device_works_on(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
     let device = context.device();
-    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let ((from_side, from), (to_side, to)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
     let pattern = context.pattern();
     let other_side = context.buffer(SIZE as u64)?;
-    // Imports a buffer, writes it, and drops all of that.
+    // Imports a buffer, writes it, and drops the objects.
     let works = || -> Verdict {
         let mapped = context.import(&*other_side)?;
         let stream = device.create_stream()?;
         stream.write(&mapped, &pattern.bytes(0, SIZE))?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, "what was written during a recording")
+        pattern.verify(0, &context.read(&stream, &mapped)?, "the data written during a recording")
     };
     let mut worked = Ok(());
     let graph = record(device, |stream| {
@@ -246,18 +213,17 @@ fn device_works_on(context: &Context) -> Verdict {
     });
     worked?;
     let graph = graph?;
-    sees(&*other_side, pattern, "what was written during the recording")?;
-    from_side.write(0, &pattern.other().bytes(0, SIZE))?;
+    other_side.verify(pattern, "the data written during the recording")?;
+    from_side.put(pattern.other())?;
     let stream = device.create_stream()?;
     graph.launch(&stream)?;
     stream.synchronize_timeout(PATIENCE)?;
-    sees(&*to_side, pattern.other(), "what the graph copied")
+    to_side.verify(pattern.other(), "the graph's copy")
 }
 
 fn refusals(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
     let device = context.device();
-    let (buffer, mapped) = cleared(context, SIZE)?;
+    let (buffer, mapped) = context.zeroed(SIZE)?;
     let (event, byte) = (device.create_event()?, context.pattern().byte(2));
     let other = record(device, |_| Ok(()))?;
     let mut refused = Ok(());
@@ -280,14 +246,14 @@ fn refusals(context: &Context) -> Verdict {
         stream.fill(&mapped, byte)
     })?;
     refused?;
-    is_all(&*buffer, 0, "nothing was launched")?;
+    buffer.verify_all(0, "nothing was launched")?;
     let stream = device.create_stream()?;
     graph.launch(&stream)?;
     stream.synchronize_timeout(PATIENCE)?;
-    is_all(&*buffer, byte, "the fill that was recorded behind the refusals")
+    buffer.verify_all(byte, "the fill that was recorded behind the rejected calls")
 }
 
-/// Records something, and gives it up.
+/// Abandons a recording.
 fn give_up(device: &Device, mapped: &MappedBuffer) -> Verdict {
     let given_up = device.record(|stream| {
         stream.fill(mapped, 0xee)?;
@@ -297,24 +263,22 @@ fn give_up(device: &Device, mapped: &MappedBuffer) -> Verdict {
 }
 
 fn abandoned(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    let (buffer, mapped) = cleared(context, SIZE)?;
+    let (buffer, mapped) = context.zeroed(SIZE)?;
     give_up(context.device(), &mapped)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.synchronize_timeout(PATIENCE)?;
-    is_all(&*buffer, 0, "a recording that was given up")?;
+    buffer.verify_all(0, "a recording that was given up")?;
     let byte = context.pattern().byte(3);
     let graph = record(context.device(), |stream| stream.fill(&mapped, byte))?;
     graph.launch(&stream)?;
     stream.synchronize_timeout(PATIENCE)?;
-    is_all(&*buffer, byte, "the recording after it")
+    buffer.verify_all(byte, "the recording after it")
 }
 
 fn cycles(context: &Context) -> Verdict {
-    context.need_feature(Feature::Graphs)?;
-    let (buffer, mapped) = cleared(context, SIZE)?;
-    let stream = context.device().create_stream()?;
-    Holdings::unchanged_by(500, |cycle| {
+    let (buffer, mapped) = context.zeroed(SIZE)?;
+    let stream = context.stream()?;
+    leak_check(500, |cycle| {
         if cycle % 2 == 1 {
             return give_up(context.device(), &mapped);
         }
@@ -323,7 +287,7 @@ fn cycles(context: &Context) -> Verdict {
         graph.launch(&stream)?;
         stream.synchronize_timeout(PATIENCE)?;
         if cycle % 100 == 0 {
-            is_all(&*buffer, byte, "the graph's fill")?;
+            buffer.verify_all(byte, "the graph's fill")?;
         }
         Ok(())
     })

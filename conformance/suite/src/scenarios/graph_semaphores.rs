@@ -1,105 +1,105 @@
-//! Signals of semaphores, and waits for them, in graphs.
+//! Semaphore signals and waits in graphs.
 
 use std::time::Duration;
 
-use gpu_interop::{ErrorKind, Feature, Timeline, TimelineStrategy};
+use gpu_interop::{ErrorKind, Timeline, TimelineStrategy};
 
-use super::graph::sees;
+use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline};
-use super::{cleared, expect_error};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [GraphSemaphores];
     "graph_semaphore.binary", Any,
-        "A graph waits for a binary semaphore and signals another at each of 20 launches, with the data handed over.", binary,
-        mirrors "hip-tests: hipGraphAddExternalSemaphoresSignalNode_Positive_Basic, \
-             hipGraphAddExternalSemaphoresWaitNode_Positive_Basic";
+        "A graph waits for a binary semaphore and signals another at each of 20 launches, with the data handed over.",
+        binary, needs [shared binaries],
+        mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Positive_Basic, \
+             hipGraphAddExternalSemaphoresWaitNode_Positive_Basic");
     "graph_semaphore.timeline", Any,
-        "A graph's wait and signal of a timeline get other values for each of 50 launches, with the data handed over.",
-        timeline,
-        mirrors "hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Timeline_Semaphore";
-    "graph_semaphore.orders", Any, "A launch does not go on before the value that it was given last.", orders;
-    "graph_semaphore.enqueued_keep_theirs", Any, "New values change no launch that is enqueued.", enqueued_keep_theirs,
-        mirrors "hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Positive_Basic";
-    "graph_semaphore.small_fill", Any, "What waits for a graph's signal finds the small fill before it, 500 times.",
-        small_fill;
+        "A graph's wait for and signal of a timeline take new values for each of 50 launches, with the data handed over.",
+        timeline, needs [shared timelines],
+        mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Timeline_Semaphore");
+    "graph_semaphore.orders", Any, "A launch does not proceed before the value that was set last.", orders,
+        needs [shared timelines];
+    "graph_semaphore.enqueued_keep_theirs", Any, "New values do not change launches that are already enqueued.",
+        enqueued_keep_theirs, needs [shared timelines],
+        mirrors("hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Positive_Basic");
+    "graph_semaphore.small_fill", Any, "A wait for a graph's signal finds the small fill before it, 500 times.",
+        small_fill, needs [shared timelines];
     "graph_semaphore.batches", Any, "A recorded batch of 9 signals is replaced by one of 9 other semaphores.", batches,
-        mirrors "hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Multiple_Semaphores";
+        needs [shared timelines],
+        mirrors("hip-tests: hipGraphAddExternalSemaphoresSignalNode_Vulkan_Positive_Multiple_Semaphores");
     "graph_semaphore.backwards", Any,
-        "A second launch that would signal the same value is refused and signals nothing; with another it works.", backwards;
+        "A second launch with the same value is rejected and signals nothing; with a greater value it works.", backwards,
+        needs [shared timelines];
     "graph_semaphore.refusals", Any,
-        "Batches of another length or device, and timelines, are refused, and the graph is none the worse.", refusals,
-        mirrors "hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Negative";
-    "graph_semaphore.keeps_semaphores", Any, "Semaphores that are dropped live as long as the graph.", keeps_semaphores;
+        "Batches of another length, of another device and of library timelines are rejected; the graph is intact.",
+        refusals, needs [shared timelines],
+        mirrors("hip-tests: hipGraphExecExternalSemaphoresSignalNodeSetParams_Negative");
+    "graph_semaphore.keeps_semaphores", Any, "Semaphores that were dropped live as long as the graph.", keeps_semaphores,
+        needs [shared timelines];
 }
 
 const SIZE: usize = 64 << 10;
 
-fn need(context: &Context) -> Verdict {
-    context.need_feature(Feature::GraphSemaphores)
-}
-
 fn binary(context: &Context) -> Verdict {
-    need(context)?;
     let ((ready_side, ready), (done_side, done)) = (import_binary(context)?, import_binary(context)?);
-    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let ((from_side, from), (to_side, to)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
     let graph = context.device().record(|stream| {
         stream.wait(&[ready.wait()])?;
         stream.copy(&to, &from)?;
         stream.signal(&[done.signal()])
     })?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut pattern = context.pattern();
     for launch in 0..20 {
         graph.launch(&stream)?;
-        from_side.write(0, &pattern.bytes(0, SIZE))?;
+        from_side.put(pattern)?;
         ready_side.signal(0)?;
         ensure!(done_side.wait(0, PATIENCE)?, "launch {launch} was not signalled");
-        sees(&*to_side, pattern, &format!("launch {launch}"))?;
+        to_side.verify(pattern, &format!("launch {launch}"))?;
         pattern = pattern.other();
     }
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
 
 fn timeline(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
-    let ((from_side, from), (to_side, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
+    let ((from_side, from), (to_side, to)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
     let graph = context.device().record(|stream| {
         stream.wait(&[timeline.wait_value(1)])?;
         stream.copy(&to, &from)?;
         stream.signal(&[timeline.signal_value(2)])
     })?;
     ensure_eq!((graph.signals(), graph.waits()), (1, 1), "recorded batches");
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut pattern = context.pattern();
     for launch in 0..50_u64 {
         let (ready, done) = (2 * launch + 1, 2 * launch + 2);
         graph.set_waits(0, &[timeline.wait_value(ready)])?;
         graph.set_signals(0, &[timeline.signal_value(done)])?;
         graph.launch(&stream)?;
-        from_side.write(0, &pattern.bytes(0, SIZE))?;
+        from_side.put(pattern)?;
         exported.signal(ready)?;
         ensure!(exported.wait(done, PATIENCE)?, "launch {launch} did not signal {done}");
-        sees(&*to_side, pattern, &format!("launch {launch}"))?;
+        to_side.verify(pattern, &format!("launch {launch}"))?;
         pattern = pattern.other();
     }
     Ok(())
 }
 
 fn orders(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
-    let (_buffer, mapped) = cleared(context, SIZE)?;
+    let (_buffer, mapped) = context.zeroed(SIZE)?;
     let graph = context.device().record(|stream| {
         stream.wait(&[timeline.wait_value(1)])?;
         stream.fill(&mapped, 1)
     })?;
     exported.signal(5)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     graph.set_waits(0, &[timeline.wait_value(7)])?;
     graph.launch(&stream)?;
     std::thread::sleep(WATCH);
@@ -109,11 +109,10 @@ fn orders(context: &Context) -> Verdict {
 }
 
 fn enqueued_keep_theirs(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
     let (gate_side, gate) = import_timeline(context, 0)?;
     let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(1)]))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.wait(&[gate.wait_value(1)])?;
     graph.launch(&stream)?;
     graph.set_signals(0, &[timeline.signal_value(9)])?;
@@ -127,10 +126,9 @@ fn enqueued_keep_theirs(context: &Context) -> Verdict {
 }
 
 fn small_fill(context: &Context) -> Verdict {
-    need(context)?;
     let (_side, timeline) = import_timeline(context, 0)?;
-    let ((_, mapped), (copied_side, copied)) = (cleared(context, 1024)?, cleared(context, 1024)?);
-    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    let ((_, mapped), (copied_side, copied)) = (context.zeroed(1024)?, context.zeroed(1024)?);
+    let (first, second) = (context.stream()?, context.stream()?);
     let mut found = vec![0; 1024];
     for round in 1..=500_u64 {
         let byte = context.pattern().byte(round);
@@ -151,7 +149,6 @@ fn small_fill(context: &Context) -> Verdict {
 
 fn batches(context: &Context) -> Verdict {
     const COUNT: usize = 9;
-    need(context)?;
     let timelines = |_| import_timeline(context, 0);
     let first = (0..COUNT).map(timelines).collect::<Verdict<Vec<_>>>()?;
     let second = (0..COUNT).map(timelines).collect::<Verdict<Vec<_>>>()?;
@@ -159,7 +156,7 @@ fn batches(context: &Context) -> Verdict {
     let of_first: Vec<_> = first.iter().zip(&values).map(|((_, own), value)| own.signal_value(*value)).collect();
     let of_second: Vec<_> = second.iter().zip(&values).map(|((_, own), value)| own.signal_value(*value)).collect();
     let graph = context.device().record(|stream| stream.signal(&of_first))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     graph.launch(&stream)?;
     graph.set_signals(0, &of_second)?;
     graph.launch(&stream)?;
@@ -172,10 +169,9 @@ fn batches(context: &Context) -> Verdict {
 }
 
 fn backwards(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
     let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(4)]))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     ensure!(!exported.wait(1, WATCH)?, "a recorded signal came before the launch");
     graph.launch(&stream)?;
     expect_error(graph.launch(&stream), ErrorKind::InvalidArgument, "a second launch with the same value")?;
@@ -189,7 +185,6 @@ fn backwards(context: &Context) -> Verdict {
 }
 
 fn refusals(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
     let other_device = context.open_again()?;
     let foreign = other_device.import_semaphore(exported.import_request()?)?;
@@ -209,24 +204,23 @@ fn refusals(context: &Context) -> Verdict {
         stream.signal(&[timeline.signal_value(1)])
     })?;
     refused?;
-    expect_error(graph.set_signals(1, &[timeline.signal_value(2)]), invalid, "a batch that there is not")?;
-    expect_error(graph.set_waits(0, &[timeline.wait_value(2)]), invalid, "a wait that there is not")?;
+    expect_error(graph.set_signals(1, &[timeline.signal_value(2)]), invalid, "an unknown batch")?;
+    expect_error(graph.set_waits(0, &[timeline.wait_value(2)]), invalid, "an unknown wait")?;
     expect_error(graph.set_signals(0, &[]), invalid, "a batch of another length")?;
     expect_error(graph.set_signals(0, &[foreign.signal_value(2)]), invalid, "another device's semaphore")?;
     expect_error(graph.set_signals(0, &[timeline.signal()]), invalid, "a binary signal of a timeline")?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     graph.launch(&stream)?;
     ensure!(exported.wait(1, PATIENCE)?, "the recorded signal did not come");
-    ensure!(!exported.wait(2, Duration::ZERO)?, "something that was refused was signalled");
+    ensure!(!exported.wait(2, Duration::ZERO)?, "a rejected signal took effect");
     Ok(())
 }
 
 fn keeps_semaphores(context: &Context) -> Verdict {
-    need(context)?;
     let (exported, timeline) = import_timeline(context, 0)?;
     let (later_side, later) = import_timeline(context, 0)?;
     let graph = context.device().record(|stream| stream.signal(&[timeline.signal_value(1)]))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     timeline.close()?;
     context.device().collect();
     graph.launch(&stream)?;

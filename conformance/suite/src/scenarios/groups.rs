@@ -1,40 +1,37 @@
-//! The groups that scenarios' ids begin with.
+//! The groups of scenarios: the prefixes of their ids.
 
-/// Each group and what it is about, in the order in which they are shown.
+/// Each group and its subject, in the order of the catalogue.
 pub(crate) const GROUPS: &[(&str, &str)] = &[
-    ("identity", "Which device is it: the same at every look, and the same one that the exporter runs on."),
-    ("capability", "What the device says that it can do, which everything else here relies on."),
-    ("environment", "What a process finds that was started with other devices visible, or with none."),
-    ("import", "Descriptors and requests that are right, wrong, or of the wrong sort, and who owns them afterwards."),
-    ("map", "Parts of imported memory: where they begin and end, and what lies around them."),
-    ("memory", "Data from one side to the other, every byte checked."),
-    ("reverse", "The other direction: memory of the device that the other API imports."),
-    ("size", "Sizes at the edges."),
-    ("lifetime", "Whatever order things end in, with and without work on the device."),
-    ("accounting", "Nothing grows: descriptors, mappings and memory are counted before and after."),
-    ("threads", "Many threads at once, and objects that change threads."),
-    ("process", "Several processes that share memory, some of which are killed."),
-    (
-        "stream",
-        "What the host enqueues: order, events, words in memory that streams wait for and write, host functions.",
-    ),
-    ("semaphore", "The driver's own external semaphores: that they order the two sides, and what is refused."),
-    ("graph", "Work that is recorded once and launched many times."),
+    ("identity", "Identity of the device: stable, and equal to the exporter's."),
+    ("capability", "Capabilities that the device reports, on which all other scenarios rely."),
+    ("environment", "Processes started with other visible devices, or with none."),
+    ("import", "Valid and malformed descriptors and requests, and their ownership after the import."),
+    ("map", "Mappings of ranges of imported memory, and the bytes around them."),
+    ("memory", "Data in both directions, every byte checked."),
+    ("reverse", "The reverse direction: the other API imports memory of the device."),
+    ("size", "Boundary sizes."),
+    ("lifetime", "Objects that end in any order, with and without pending work."),
+    ("leak", "Leak checks: descriptors, mappings and memory before and after many cycles."),
+    ("threads", "Concurrent use, and objects that change threads."),
+    ("process", "Processes that share memory, some of which are killed."),
+    ("stream", "Enqueued work: order, events, words in memory that streams wait for and write, host functions."),
+    ("semaphore", "External semaphores of the driver: order between the two sides, and malformed calls."),
+    ("graph", "Recorded work with many launches."),
     (
         "capture",
-        "Another thread records a graph by the driver's own functions, as PyTorch does, in each of the three modes: nothing \
-         of the library minds, nor does the recording.",
+        "Stream capture by another thread with the driver's own functions, as in PyTorch, in each of the three modes: the \
+         library's calls and the capture do not disturb each other.",
     ),
-    ("graph_semaphore", "Signals of and waits for semaphores in what is recorded, with other values at each launch."),
+    ("graph_semaphore", "Recorded signals of and waits for semaphores, with new values for each launch."),
     (
         "timeline",
-        "One counter that streams and the exporter share: `native` where the driver imports the exporter's timeline, \
-         `bridge` where a thread of the host carries its values.",
+        "A counter that streams and the exporter share: `native` if the driver imports the exporter's timeline, `bridge` if a \
+         host thread carries its values.",
     ),
     (
         "misbehaviour",
-        "Bad input that NVIDIA's driver was measured to accept, to answer wrongly, or to die of. The driver alone is \
-         recorded; the library must refuse or survive it.",
+        "Bad input that NVIDIA's driver was measured to accept, to mishandle, or to crash on. The driver alone is only \
+         recorded; the library must reject or survive the same input.",
     ),
     (
         "nvsci",
@@ -43,26 +40,26 @@ pub(crate) const GROUPS: &[(&str, &str)] = &[
     ),
     (
         "d3d",
-        "Direct3D 11 and 12 as the other side: heaps, resources, fences and keyed mutexes by NT handle, KMT handle and name. \
+        "Direct3D 11 and 12 as the exporter: heaps, resources, fences and keyed mutexes by NT handle, KMT handle and name. \
          Windows only; not run on hardware yet.",
     ),
     ("image_format", "Images of every format, every texel in both directions."),
-    ("image_shape", "Images of every shape with all their mip levels."),
-    ("image_usage", "Images that the exporter uses in every way."),
-    ("image_copy", "Copies of parts of images, with the texels around them checked."),
-    ("image_linear", "Images whose rows lie where the exporter says, in a mapped buffer."),
-    ("image_kernel", "What kernels see of images through surfaces and textures, and what they write."),
-    ("image_lifetime", "Whatever order the parts of an image end in."),
-    ("image_misuse", "Requests for images that are wrong: refused before the driver sees them."),
+    ("image_shape", "Images of every shape with all mip levels."),
+    ("image_usage", "Images with every usage by the exporter."),
+    ("image_copy", "Copies of boxes of texels, with the texels around them checked."),
+    ("image_linear", "Images mapped as buffers, with the exporter's row layout."),
+    ("image_kernel", "Kernels that read and write images through surfaces and textures."),
+    ("image_lifetime", "Images whose objects end in any order."),
+    ("image_misuse", "Malformed requests for images, rejected before the driver is called."),
     (
         "gl",
-        "OpenGL as the third side: Vulkan allocates and exports, the device and OpenGL both import. Only with Vulkan as the \
+        "OpenGL as a third side: Vulkan allocates and exports, the device and OpenGL both import. Needs Vulkan as the \
          exporter, and an OpenGL driver of the same device with `GL_EXT_memory_object_fd` and, where semaphores order the \
          three, `GL_EXT_semaphore_fd`.",
     ),
     (
         "property",
-        "Requests that nobody thought of: made from the run's seed, each compared with what must come of it. A failure \
-         is made smaller and told with the seed that finds it again.",
+        "Property tests: random requests from the run's seed, compared with a model. Failures are shrunk and reported with \
+         the seed.",
     ),
 ];

@@ -1,37 +1,44 @@
-//! Which device is it, and what does it say it can do.
+//! Identity and capabilities of the device.
+
+use std::fmt::Debug;
 
 use gpu_interop::{
     Device, DeviceIdentity, DeviceKind, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, MemoryImport, PciAddress,
     SemaphoreHandleKind, Uuid,
 };
 
-use super::import_request::resized;
-use super::{expect_error, refused};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::import_request::{SIZE, prepared, resized, works};
+use super::{expect_error, rejected};
 use crate::context::Context;
+use crate::gate::join;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "identity.stable", None, "The device's identity is the same at every look and in the backend's list.", stable;
+    "identity.stable", None, "The device's identity is the same at every query and in the backend's list.", stable;
     "identity.json", None, "Identity and capabilities survive a round trip through JSON.", json;
-    "identity.no_such_device", None, "Opening a device that is not there is a typed error.", no_such_device;
+    "identity.no_such_device", None, "Opening an unknown device is a typed error.", no_such_device;
     "identity.exporter_matches", Any, "The exporter's identity leads to the device under test.", exporter_matches;
     "identity.foreign_exporter_refused", Any,
-        "Memory of another device is refused before the driver sees it, naming both devices, and the handle stays \
-         usable.",
+        "Memory of another device is rejected before the driver is called, with both identities; the handle stays usable.",
         foreign_exporter_refused;
-    "identity.unknown_exporter_accepted", Any, "An exporter without any identity is accepted.", unknown_exporter_accepted;
-    "identity.zero_uuid", Any, "An exporter whose UUID is all zeros is one that does not know it, and is accepted.",
-        zero_uuid;
+    "identity.unknown_exporter_accepted", Any, "An exporter without an identity is accepted.", |context| {
+        let unknown = DeviceIdentity { name: "no identity".into(), ..DeviceIdentity::default() };
+        imported_from(context, unknown, "data of an exporter without identity")
+    };
+    "identity.zero_uuid", Any, "A UUID of zeros means that the exporter does not know its UUID, and is accepted.", zero_uuid;
     "identity.second_device", Any,
-        "Of two devices, each refuses the other's memory and names both; one thread works with both in turns, if the \
+        "Each of two devices rejects the other's memory, with both identities; one thread works with both in turns, if the \
          second has exportable memory.",
-        second_device;
-    "capability.stable", None, "Every capability gives the same answer at every look.", capability_stable,
-        mirrors "ONNX Runtime: CanImportMemory, CanImportSemaphore; OpenCL-CTS: external_semaphores_queries";
+        second_device, needs [second device];
+    "capability.stable", None, "Every capability is the same at every query.", capability_stable,
+        mirrors("ONNX Runtime: CanImportMemory, CanImportSemaphore; OpenCL-CTS: external_semaphores_queries");
     "capability.threads", None,
-        "8 threads that open the device at once find the same identity and the same capabilities.", capability_threads;
+        "8 threads that open the device at once find the same identity and capabilities.", capability_threads;
     "capability.other_systems", None,
         "Handle kinds of another operating system are unsupported, with a reason.", other_systems;
 }
@@ -48,15 +55,15 @@ fn stable(context: &Context) -> Verdict {
 }
 
 fn json(context: &Context) -> Verdict {
-    let identity = context.device().identity();
-    let text = serde_json::to_string(identity).map_err(|error| crate::Stop::Failed(error.to_string()))?;
-    let back: DeviceIdentity = serde_json::from_str(&text).map_err(|error| crate::Stop::Failed(error.to_string()))?;
-    ensure_eq!(&back, identity, "the identity after {text}");
-    let capabilities = context.device().capabilities();
-    let text = serde_json::to_string(capabilities).map_err(|error| crate::Stop::Failed(error.to_string()))?;
-    let back: gpu_interop::Capabilities =
-        serde_json::from_str(&text).map_err(|error| crate::Stop::Failed(error.to_string()))?;
-    ensure_eq!(&back, capabilities, "the capabilities after {text}");
+    round_trip(context.device().identity(), "the identity")?;
+    round_trip(context.device().capabilities(), "the capabilities")
+}
+
+fn round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, what: &str) -> Verdict {
+    let failed = |error: serde_json::Error| Stop::Failed(error.to_string());
+    let text = serde_json::to_string(value).map_err(failed)?;
+    let back: T = serde_json::from_str(&text).map_err(failed)?;
+    ensure_eq!(&back, value, "{what} after {text}");
     Ok(())
 }
 
@@ -76,7 +83,7 @@ fn exporter_matches(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// A device that is certainly not in this machine, whichever way the device under test is told from others.
+/// A device that is in another machine, by every identifier.
 pub(super) fn somewhere_else() -> DeviceIdentity {
     DeviceIdentity {
         name: "a card in another machine".into(),
@@ -87,53 +94,40 @@ pub(super) fn somewhere_else() -> DeviceIdentity {
     }
 }
 
-/// The same request, without an exporter.
-fn unsaid(request: MemoryImport) -> MemoryImport {
+/// The request without its exporter.
+fn anonymous(request: MemoryImport) -> MemoryImport {
     let size = request.size();
     resized(request, size)
 }
 
 fn foreign_exporter_refused(context: &Context) -> Verdict {
-    let buffer = context.buffer(4096)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, 4096))?;
+    let buffer = prepared(context)?;
     let foreign = somewhere_else();
-    ensure_eq!(context.device().identity().compare(&foreign), IdentityMatch::Different, "a device somewhere else");
+    ensure_eq!(context.device().identity().compare(&foreign), IdentityMatch::Different, "a device in another machine");
     let request = buffer.import_request()?.exported_by(foreign.clone());
     let (error, request) =
-        refused(context.device().import_memory(request), &[ErrorKind::DeviceMismatch], "memory of another device")?;
+        rejected(context.device().import_memory(request), &[ErrorKind::DeviceMismatch], "memory of another device")?;
     ensure!(error.mismatch().is_some_and(|both| both.exporter == foreign), "the error lacks the exporter: {error}");
     let text = error.to_string();
     ensure!(text.contains(&foreign.name), "the text does not name the exporter: {text}");
     ensure!(text.contains(&context.device().identity().name), "the text does not name the importer: {text}");
-    let request = unsaid(request).exported_by(context.exporter()?.identity().clone());
-    let mapped = context.device().import_memory(request)?.map_buffer(0, 4096)?;
-    let stream = context.device().create_stream()?;
-    pattern.verify(0, &context.read(&stream, &mapped)?, "data through the handle that came back")
+    works(context, anonymous(request).exported_by(context.exporter()?.identity().clone()))
 }
 
-fn unknown_exporter_accepted(context: &Context) -> Verdict {
-    let buffer = context.buffer(4096)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, 4096))?;
-    let unknown = DeviceIdentity { name: "no identity".into(), ..DeviceIdentity::default() };
-    let request = unsaid(buffer.import_request()?).exported_by(unknown);
-    let mapped = context.device().import_memory(request)?.map_buffer(0, 4096)?;
-    let stream = context.device().create_stream()?;
-    pattern.verify(0, &context.read(&stream, &mapped)?, "data of an exporter without identity")
+/// Imports a buffer of the exporter under another identity, and verifies every byte.
+fn imported_from(context: &Context, exporter: DeviceIdentity, what: &str) -> Verdict {
+    let buffer = prepared(context)?;
+    let request = anonymous(buffer.import_request()?).exported_by(exporter);
+    let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE)?;
+    context.pattern().verify(0, &context.read(&context.stream()?, &mapped)?, what)
 }
 
 fn zero_uuid(context: &Context) -> Verdict {
-    let buffer = context.buffer(4096)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, 4096))?;
     let without = DeviceIdentity { uuid: Uuid::from_bytes([0; 16]), ..context.exporter()?.identity().clone() };
     ensure!(without.uuid.is_none(), "16 zeros were taken for a UUID");
-    ensure!(context.device().identity().compare(&without) != IdentityMatch::Different, "zeros tell two devices apart");
-    let request = unsaid(buffer.import_request()?).exported_by(without);
-    let mapped = context.device().import_memory(request)?.map_buffer(0, 4096)?;
-    let stream = context.device().create_stream()?;
-    pattern.verify(0, &context.read(&stream, &mapped)?, "data of an exporter that does not know its UUID")
+    let compared = context.device().identity().compare(&without);
+    ensure!(compared != IdentityMatch::Different, "a UUID of zeros distinguishes two devices");
+    imported_from(context, without, "data of an exporter that does not know its UUID")
 }
 
 /// A device that differs from the one under test.
@@ -150,36 +144,34 @@ pub(super) fn open_second(context: &Context) -> Verdict<Device> {
 }
 
 fn second_device(context: &Context) -> Verdict {
-    const SIZE: u64 = 64 << 10;
+    const SIZE: usize = 64 << 10;
     let second = open_second(context)?;
-    let buffer = context.buffer(SIZE)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, 64 << 10))?;
+    let (buffer, pattern) = (context.written(SIZE)?, context.pattern());
     let request = buffer.import_request()?;
-    let (error, request) = refused(second.import_memory(request), &[ErrorKind::DeviceMismatch], "the first's memory")?;
+    let (error, request) = rejected(second.import_memory(request), &[ErrorKind::DeviceMismatch], "the first's memory")?;
     ensure!(error.code().is_none(), "the second device's driver was asked: {error}");
     // The exporter may know the first by other numbers than its driver does.
     for name in [context.exporter()?.identity().to_string(), second.identity().to_string()] {
         ensure!(error.to_string().contains(&name), "the text does not name {name}: {error}");
     }
-    let here = context.device().import_memory(request)?.map_buffer(0, SIZE)?;
-    let stream = context.device().create_stream()?;
-    pattern.verify(0, &context.read(&stream, &here)?, "the first device's memory, imported after the refusal")?;
+    let here = context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?;
+    let stream = context.stream()?;
+    pattern.verify(0, &context.read(&stream, &here)?, "the first device's memory, imported after the rejection")?;
 
     // Drivers have one current device for each thread.
     if let Some(reason) = second.capabilities().feature(Feature::ExportableMemory).reason() {
         context.leave_out(format!("work on both devices in turns: {reason}"));
         return Ok(());
     }
-    let memory = second.allocate_exportable(SIZE)?;
+    let memory = second.allocate_exportable(SIZE as u64)?;
     let first = context.device().import_memory(memory.import_request()?);
-    refused(first, &[ErrorKind::DeviceMismatch], "the second's memory")?;
-    let there = second.import_memory(memory.import_request()?)?.map_buffer(0, SIZE)?;
+    rejected(first, &[ErrorKind::DeviceMismatch], "the second's memory")?;
+    let there = second.import_memory(memory.import_request()?)?.map_buffer(0..SIZE as u64)?;
     let stream_there = second.create_stream()?;
     let (mut ours, mut theirs) = (pattern.other(), pattern.other().other());
     for turn in 0..4 {
-        stream.write(&here, &ours.bytes(0, 64 << 10))?;
-        stream_there.write(&there, &theirs.bytes(0, 64 << 10))?;
+        stream.write(&here, &ours.bytes(0, SIZE))?;
+        stream_there.write(&there, &theirs.bytes(0, SIZE))?;
         ours.verify(0, &context.read(&stream, &here)?, &format!("turn {turn}, the first device"))?;
         theirs.verify(0, &context.read(&stream_there, &there)?, &format!("turn {turn}, the second device"))?;
         (ours, theirs) = (theirs.other(), ours.other());
@@ -199,10 +191,7 @@ fn capability_threads(context: &Context) -> Verdict {
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(look)).collect();
-        threads.into_iter().try_for_each(|thread| match thread.join() {
-            Ok(found) => found,
-            Err(_) => Err(Stop::Failed("a thread panicked".into())),
-        })
+        threads.into_iter().try_for_each(join)
     })
 }
 

@@ -1,6 +1,6 @@
-//! Copies of parts of images, with every texel around them checked.
+//! Copies of boxes of texels, with every texel around them checked.
 
-use gpu_interop::{ArrayShape, ChannelType, Feature, PitchedTexels};
+use gpu_interop::{ArrayShape, ChannelType, PitchedTexels};
 
 use super::semaphore_misuse::import_timeline;
 use crate::context::{Context, PATIENCE};
@@ -12,13 +12,14 @@ use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 
 scenarios! {
-    "image_copy.region", Any, "Reading and writing boxes of texels touches exactly these, in every shape.", region;
-    "image_copy.between_images", Any, "The device copies a box from one image to another, and to another level.",
-        between_images;
+    all need [MappedMipmappedArray, exporter Images];
+    "image_copy.region", Any, "Reads and writes of boxes of texels touch exactly those texels, in every shape.", region;
+    "image_copy.between_images", Any, "The device copies a box to another image, and to another level.", between_images;
     "image_copy.pitched", Any,
-        "Boxes of texels go to and from linear memory with gaps between rows and slices, and the gaps stay.", pitched;
+        "Boxes of texels go to and from linear memory with gaps between rows and slices; the gaps stay.", pitched;
     "image_copy.20_frames", Any,
-        "20 frames go from the exporter through the device and back, handed over by timeline semaphores.", frames;
+        "20 frames go from the exporter through the device and back, ordered by timeline semaphores.", frames,
+        needs [shared timelines];
 }
 
 const SHAPES: [ArrayShape; 6] = [
@@ -46,7 +47,7 @@ fn as_u64(texels: [usize; 3]) -> [u64; 3] {
     texels.map(|n| n as u64)
 }
 
-/// What a level holds after the pattern was written.
+/// The texels of a level that holds the pattern.
 fn level_texels(image: &SharedImage, level: u32, pattern: Pattern) -> Verdict<Texels> {
     let size = length(image.spec().format.array.texel_size().into())?;
     let extent = extent(image, level)?;
@@ -69,8 +70,7 @@ fn box_bytes(image: &SharedImage, pattern: Pattern, extent: [usize; 3]) -> Verdi
 }
 
 fn region(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let base = context.pattern();
     for shape in SHAPES {
         let image = image(context, shape, 2)?;
@@ -100,8 +100,7 @@ fn region(context: &Context) -> Verdict {
 }
 
 fn between_images(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let source = image(context, ArrayShape::D2Layered { width: 37, height: 21, layers: 5 }, 2)?;
     let (from, onto) = (context.pattern(), context.pattern().other());
     let size = [11, 7, 3];
@@ -139,10 +138,9 @@ fn between_images(context: &Context) -> Verdict {
 }
 
 fn pitched(context: &Context) -> Verdict {
-    /// Where the first row begins in linear memory, bytes.
+    /// The offset of the first row in linear memory, bytes.
     const START: usize = 272;
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (texels, gaps) = (context.pattern(), context.pattern().other());
     for shape in SHAPES {
         let image = image(context, shape, 2)?;
@@ -156,7 +154,7 @@ fn pitched(context: &Context) -> Verdict {
             let spaced = [part[0] + 5, part[1] + 3, part[2]];
             let end = START + spaced.iter().product::<usize>() * size;
             let buffer = context.buffer(end as u64)?;
-            buffer.write(0, &gaps.bytes(0, end))?;
+            buffer.put(gaps)?;
             let mapped = context.import(&*buffer)?;
             let (row_pitch, rows) = ((spaced[0] * size) as u64, spaced[1] as u64);
             let linear = PitchedTexels::new(mapped.slice(START as u64..)?, row_pitch, rows);
@@ -165,9 +163,8 @@ fn pitched(context: &Context) -> Verdict {
             stream.synchronize()?;
             let mut memory = Texels::new(spaced, size, gaps.bytes(START as u64, end - START))?;
             memory.put([0; 3], part, &level.part(origin, part))?;
-            let mut found = vec![0; end];
-            buffer.read(0, &mut found)?;
-            gaps.verify(0, &found[..START], &format!("what lies before the linear memory, {what}"))?;
+            let found = buffer.contents()?;
+            gaps.verify(0, &found[..START], &format!("the bytes before the linear memory, {what}"))?;
             compare(&found[START..], &memory.bytes, &format!("linear memory, {what}"))?;
 
             let data = gaps.other().bytes(0, end);
@@ -184,12 +181,11 @@ fn pitched(context: &Context) -> Verdict {
 }
 
 fn frames(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let (ready, to_device) = import_timeline(context, 0)?;
     let (done, from_device) = import_timeline(context, 0)?;
     let shape = ArrayShape::D2 { width: 256, height: 144 };
     let (input, output) = (image(context, shape, 1)?, image(context, shape, 1)?);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut pattern = context.pattern();
     for frame in 1..=20 {
         // The device's half is enqueued before the exporter has written anything.

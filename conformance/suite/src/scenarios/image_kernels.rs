@@ -1,7 +1,7 @@
-//! What kernels see of images, and what they write.
+//! Kernels that read and write images through surfaces and textures.
 
 use gpu_interop::vulkan::{ChannelOrder, ColorEncoding, TexelFormat};
-use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, Feature, ReadMode, TextureDesc};
+use gpu_interop::{ArrayShape as S, ArrayUsage, ChannelType as T, ReadMode, TextureDesc};
 
 use crate::context::Context;
 use crate::exporter::ImageSpec;
@@ -11,44 +11,79 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "image_kernel.surface_1d", Any, "Kernels read and write images of one dimension, and arrays of them.", surface_1d;
-    "image_kernel.surface_2d", Any, "Kernels read and write an image of two dimensions.", surface_2d,
-        mirrors "hip-tests: hipVulkanImageDataVerification_Positive_SurfaceWrite_VulkanRead, \
-             hipVulkanImageDataVerification_Positive_VulkanWrite_SurfaceRead";
-    "image_kernel.surface_3d", Any, "Kernels read and write an image of three dimensions.", surface_3d;
-    "image_kernel.surface_layered", Any, "Kernels read and write an array of images of two dimensions.", surface_layered;
-    "image_kernel.surface_cube", Any, "Kernels read and write the faces of cubes, and of an array of them.", surface_cube;
+    all need [MappedMipmappedArray, exporter Images, Kernels];
+    "image_kernel.surface_1d", Any, "Kernels read and write images of one dimension, and arrays of them.",
+        |context| surface_shapes(context, &[S::D1 { width: 67 }, S::D1Layered { width: 67, layers: 5 }]), needs [Surfaces];
+    "image_kernel.surface_2d", Any, "Kernels read and write an image of two dimensions.",
+        |context| surface_shapes(context, &[FLAT]), needs [Surfaces],
+        mirrors("hip-tests: hipVulkanImageDataVerification_Positive_SurfaceWrite_VulkanRead, \
+             hipVulkanImageDataVerification_Positive_VulkanWrite_SurfaceRead");
+    "image_kernel.surface_3d", Any, "Kernels read and write an image of three dimensions.",
+        |context| surface_shapes(context, &[S::D3 { width: 37, height: 21, depth: 9 }]), needs [Surfaces];
+    "image_kernel.surface_layered", Any, "Kernels read and write an array of images of two dimensions.",
+        |context| surface_shapes(context, &[S::D2Layered { width: 37, height: 21, layers: 5 }]), needs [Surfaces];
+    "image_kernel.surface_cube", Any, "Kernels read and write the faces of a cube, and of an array of cubes.",
+        |context| surface_shapes(context, &[S::Cube { width: 35 }, S::CubeLayered { width: 19, cubes: 2 }]),
+        needs [Surfaces];
     "image_kernel.surface_texel_sizes", Any, "Kernels read and write texels of 1, 2, 4, 8 and 16 bytes.",
-        surface_texel_sizes;
+        surface_texel_sizes, needs [Surfaces];
     "image_kernel.surface_of_sampled", Any, "Kernels write an image that the exporter itself only samples.",
-        surface_of_sampled;
-    "image_kernel.texture_integers", Any, "Textures give integer channels as they are, with their sign.",
-        texture_integers;
-    "image_kernel.texture_floats", Any, "Textures give 16-bit and 32-bit floats exactly.", texture_floats;
+        surface_of_sampled, needs [Surfaces];
+    "image_kernel.texture_integers", Any, "Textures return integer channels unchanged, sign-extended.",
+        |context| plain_textures(context, &INTEGERS, ReadMode::Element), needs [Textures];
+    "image_kernel.texture_floats", Any, "Textures return 16-bit and 32-bit floats exactly.",
+        |context| plain_textures(context, &FLOATS, ReadMode::Element), needs [Textures];
     "image_kernel.texture_normalized", Any,
-        "Textures give normalised channels of 8 and 16 bits, and integers read so, to within 1/2^20.",
-        texture_normalized,
-        mirrors "intel/llvm: vulkan_interop/sampled_images";
-    "image_kernel.texture_packed", Any, "Textures give the channels of 10, 10, 10 and 2 bits, red first.",
-        texture_packed;
-    "image_kernel.texture_srgb", Any, "Textures undo the sRGB encoding to within half a code, and not that of alpha.",
-        texture_srgb;
-    "image_kernel.texture_levels", Any, "A texture of all levels gives the texels of each.", texture_levels,
-        mirrors "intel/llvm: vulkan_interop/mipmaps";
-    "image_kernel.bgra_order", Any, "The first channel of a BGRA image is blue, in its bytes and in textures.",
-        bgra_order;
+        "Textures return normalised channels of 8 and 16 bits, and integers read so, to within 1/2^20.",
+        |context| plain_textures(context, &NORMALIZED, ReadMode::NormalizedFloat), needs [Textures],
+        mirrors("intel/llvm: vulkan_interop/sampled_images");
+    "image_kernel.texture_packed", Any, "Textures return the channels of 10, 10, 10 and 2 bits, red first.",
+        |context| plain_textures(context, &[(T::Unorm1010102, 4)], ReadMode::NormalizedFloat), needs [Textures];
+    "image_kernel.texture_srgb", Any, "Textures decode sRGB to within half a code, and leave alpha linear.", texture_srgb,
+        needs [Textures];
+    "image_kernel.texture_levels", Any, "A texture of all levels returns the texels of each.", texture_levels,
+        needs [Textures], mirrors("intel/llvm: vulkan_interop/mipmaps");
+    "image_kernel.bgra_order", Any, "The first channel of a BGRA image is blue, in its bytes and in textures.", bgra_order,
+        needs [Textures];
 }
 
-const FLAT: ArrayShape = ArrayShape::D2 { width: 67, height: 45 };
+/// Formats whose channels textures return unchanged.
+const INTEGERS: [(T, u8); 8] = [
+    (T::Uint8, 4),
+    (T::Uint8, 1),
+    (T::Uint16, 2),
+    (T::Uint32, 4),
+    (T::Uint32, 1),
+    (T::Sint8, 4),
+    (T::Sint16, 2),
+    (T::Sint32, 4),
+];
+const FLOATS: [(T, u8); 6] =
+    [(T::Float32, 1), (T::Float32, 2), (T::Float32, 4), (T::Float16, 1), (T::Float16, 2), (T::Float16, 4)];
+/// Formats that textures return as floats up to 1.
+const NORMALIZED: [(T, u8); 10] = [
+    (T::Unorm8, 1),
+    (T::Unorm8, 2),
+    (T::Unorm8, 4),
+    (T::Unorm16, 4),
+    (T::Snorm8, 4),
+    (T::Snorm16, 2),
+    (T::Uint8, 4),
+    (T::Sint8, 2),
+    (T::Uint16, 2),
+    (T::Sint16, 4),
+];
 
-/// Checks each level: what a kernel writes, then what a kernel reads, with nothing and one byte wrong.
+const FLAT: S = S::D2 { width: 67, height: 45 };
+
+/// Checks the writes of a kernel to each level, then its reads, with no and with one wrong bit.
 fn surfaces(context: &Context, kernels: &ImageKernels<'_>, spec: ImageSpec) -> Verdict {
     let image = SharedImage::new(context, ImageSpec { usage: ArrayUsage::SURFACE_LOAD_STORE, ..spec })?;
     let (filled, written) = (context.pattern(), context.pattern().other());
     for level in 0..spec.levels {
         kernels.fill(&image, level, filled)?;
     }
-    image.exported.verify_all(filled, "what the kernel wrote")?;
+    image.exported.verify_all(filled, "the kernel's data")?;
     image.exported.write_all(written)?;
     for level in 0..spec.levels {
         ensure_eq!(kernels.mismatches(&image, level, written)?, 0, "texels of level {level} of {spec} that differ");
@@ -65,42 +100,17 @@ fn surfaces(context: &Context, kernels: &ImageKernels<'_>, spec: ImageSpec) -> V
     Ok(())
 }
 
-fn surface_shapes(context: &Context, shapes: &[ArrayShape]) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    context.need_feature(Feature::Surfaces)?;
+fn surface_shapes(context: &Context, shapes: &[S]) -> Verdict {
     let kernels = ImageKernels::load(context)?;
     for shape in shapes {
-        let spec = ImageSpec::new(*shape, plain_format(ChannelType::Uint32, 1)?);
+        let spec = ImageSpec::new(*shape, plain_format(T::Uint32, 1)?);
         surfaces(context, &kernels, ImageSpec { levels: shape.max_levels(), ..spec })?;
     }
     Ok(())
 }
 
-fn surface_1d(context: &Context) -> Verdict {
-    surface_shapes(context, &[ArrayShape::D1 { width: 67 }, ArrayShape::D1Layered { width: 67, layers: 5 }])
-}
-
-fn surface_2d(context: &Context) -> Verdict {
-    surface_shapes(context, &[FLAT])
-}
-
-fn surface_3d(context: &Context) -> Verdict {
-    surface_shapes(context, &[ArrayShape::D3 { width: 37, height: 21, depth: 9 }])
-}
-
-fn surface_layered(context: &Context) -> Verdict {
-    surface_shapes(context, &[ArrayShape::D2Layered { width: 37, height: 21, layers: 5 }])
-}
-
-fn surface_cube(context: &Context) -> Verdict {
-    surface_shapes(context, &[ArrayShape::Cube { width: 35 }, ArrayShape::CubeLayered { width: 19, cubes: 2 }])
-}
-
 fn surface_texel_sizes(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    context.need_feature(Feature::Surfaces)?;
     let kernels = ImageKernels::load(context)?;
-    use ChannelType as T;
     for (channel, channels, size) in
         [(T::Uint8, 1, 1), (T::Uint8, 2, 2), (T::Unorm8, 4, 4), (T::Float16, 4, 8), (T::Uint32, 4, 16)]
     {
@@ -112,10 +122,8 @@ fn surface_texel_sizes(context: &Context) -> Verdict {
 }
 
 fn surface_of_sampled(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    context.need_feature(Feature::Surfaces)?;
     let kernels = ImageKernels::load(context)?;
-    let spec = ImageSpec { levels: 3, ..ImageSpec::new(FLAT, plain_format(ChannelType::Unorm8, 4)?) };
+    let spec = ImageSpec { levels: 3, ..ImageSpec::new(FLAT, plain_format(T::Unorm8, 4)?) };
     let exported = context.exporter()?.image(spec)?;
     let mut desc = exported.array_desc()?;
     ensure!(desc.usage.is_empty(), "the exporter does more than sample: {:?}", desc.usage);
@@ -125,15 +133,9 @@ fn surface_of_sampled(context: &Context) -> Verdict {
         for level in 0..spec.levels {
             kernels.fill(&image, level, pattern)?;
         }
-        image.exported.verify_all(pattern, "what the kernel wrote")?;
+        image.exported.verify_all(pattern, "the kernel's data")?;
     }
     Ok(())
-}
-
-fn load_for_textures(context: &Context) -> Verdict<ImageKernels<'_>> {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    context.need_feature(Feature::Textures)?;
-    ImageKernels::load(context)
 }
 
 /// Writes each level by the exporter and fetches all of it from a texture of that level.
@@ -150,68 +152,25 @@ fn textures(context: &Context, kernels: &ImageKernels<'_>, format: TexelFormat, 
     Ok(())
 }
 
-fn plain_textures(context: &Context, formats: &[(ChannelType, u8, ReadMode)]) -> Verdict {
-    let kernels = load_for_textures(context)?;
-    for (channel, channels, read) in formats {
-        textures(context, &kernels, plain_format(*channel, *channels)?, *read)?;
+fn plain_textures(context: &Context, formats: &[(T, u8)], read: ReadMode) -> Verdict {
+    let kernels = ImageKernels::load(context)?;
+    for (channel, channels) in formats {
+        textures(context, &kernels, plain_format(*channel, *channels)?, read)?;
     }
     Ok(())
 }
 
-fn texture_integers(context: &Context) -> Verdict {
-    use ChannelType as T;
-    let formats = [
-        (T::Uint8, 4),
-        (T::Uint8, 1),
-        (T::Uint16, 2),
-        (T::Uint32, 4),
-        (T::Uint32, 1),
-        (T::Sint8, 4),
-        (T::Sint16, 2),
-        (T::Sint32, 4),
-    ];
-    plain_textures(context, &formats.map(|(channel, channels)| (channel, channels, ReadMode::Element)))
-}
-
-fn texture_floats(context: &Context) -> Verdict {
-    use ChannelType as T;
-    let formats =
-        [(T::Float32, 1), (T::Float32, 2), (T::Float32, 4), (T::Float16, 1), (T::Float16, 2), (T::Float16, 4)];
-    plain_textures(context, &formats.map(|(channel, channels)| (channel, channels, ReadMode::Element)))
-}
-
-fn texture_normalized(context: &Context) -> Verdict {
-    use ChannelType as T;
-    let formats = [
-        (T::Unorm8, 1),
-        (T::Unorm8, 2),
-        (T::Unorm8, 4),
-        (T::Unorm16, 4),
-        (T::Snorm8, 4),
-        (T::Snorm16, 2),
-        (T::Uint8, 4),
-        (T::Sint8, 2),
-        (T::Uint16, 2),
-        (T::Sint16, 4),
-    ];
-    plain_textures(context, &formats.map(|(channel, channels)| (channel, channels, ReadMode::NormalizedFloat)))
-}
-
-fn texture_packed(context: &Context) -> Verdict {
-    plain_textures(context, &[(ChannelType::Unorm1010102, 4, ReadMode::NormalizedFloat)])
-}
-
 fn texture_srgb(context: &Context) -> Verdict {
-    let kernels = load_for_textures(context)?;
-    let linear = plain_format(ChannelType::Unorm8, 4)?;
+    let kernels = ImageKernels::load(context)?;
+    let linear = plain_format(T::Unorm8, 4)?;
     textures(context, &kernels, TexelFormat { encoding: ColorEncoding::Srgb, ..linear }, ReadMode::Srgb)?;
-    // Integers can be read so, too.
-    textures(context, &kernels, plain_format(ChannelType::Uint8, 4)?, ReadMode::Srgb)
+    // Integers can be read as sRGB, too.
+    textures(context, &kernels, plain_format(T::Uint8, 4)?, ReadMode::Srgb)
 }
 
 fn texture_levels(context: &Context) -> Verdict {
-    let kernels = load_for_textures(context)?;
-    for (channel, channels) in [(ChannelType::Uint8, 4), (ChannelType::Sint16, 2), (ChannelType::Float32, 1)] {
+    let kernels = ImageKernels::load(context)?;
+    for (channel, channels) in [(T::Uint8, 4), (T::Sint16, 2), (T::Float32, 1)] {
         let format = plain_format(channel, channels)?;
         let spec = ImageSpec { levels: FLAT.max_levels(), ..ImageSpec::new(FLAT, format) };
         let image = SharedImage::new(context, spec)?;
@@ -232,8 +191,8 @@ fn texture_levels(context: &Context) -> Verdict {
 }
 
 fn bgra_order(context: &Context) -> Verdict {
-    let kernels = load_for_textures(context)?;
-    let rgba = plain_format(ChannelType::Unorm8, 4)?;
+    let kernels = ImageKernels::load(context)?;
+    let rgba = plain_format(T::Unorm8, 4)?;
     let [red, green, blue] = [[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]];
     let cases = [
         (ChannelOrder::Bgra, red, [0, 0, 255, 255]),
@@ -245,7 +204,7 @@ fn bgra_order(context: &Context) -> Verdict {
     for (order, color, texel) in cases {
         let spec = ImageSpec { levels: 2, ..ImageSpec::new(FLAT, TexelFormat { order, ..rgba }) };
         let image = SharedImage::new(context, spec)?;
-        // The exporter's own driver decides which byte is which colour.
+        // The exporter's own driver decides the order of the bytes.
         image.exported.clear(color)?;
         for level in 0..spec.levels {
             let expected = texel.repeat(length(spec.level_size(level) / 4)?);

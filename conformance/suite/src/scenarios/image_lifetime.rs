@@ -1,35 +1,34 @@
-//! Whatever order the parts of an image end in.
+//! Images whose objects end in any order.
 
-use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, Feature};
+use gpu_interop::{ArrayShape, ArrayUsage, ChannelType};
 
-use super::stream::Gate;
-use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::device_memory::DeviceMemory;
 use crate::ensure;
 use crate::exporter::ImageSpec;
+use crate::gate::Gate;
 use crate::image::{ImageKernels, SharedImage, length, plain_format};
+use crate::leak_check::leak_check;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [MappedMipmappedArray, exporter Images];
     "image_lifetime.exporter_frees_first", Any, "A mapped image outlives the exporter's image and memory.",
-        exporter_frees_first,
-        mirrors "OpenCL-CTS: lifetime_image";
+        exporter_frees_first, mirrors("OpenCL-CTS: lifetime_image");
     "image_lifetime.import_closed_first", Any, "A mapped image outlives the closed import.", import_closed_first;
-    "image_lifetime.drop_with_copy_pending", Any,
-        "An image dropped while a stream still copies from it is copied as enqueued.", drop_with_copy_pending;
+    "image_lifetime.drop_with_copy_pending", Any, "A pending copy from a dropped image completes as enqueued.",
+        drop_with_copy_pending, needs [StreamMemoryOperations32];
     "image_lifetime.surface_keeps_array", Any, "A kernel writes through a surface whose array was dropped.",
-        surface_keeps_array;
-    "image_lifetime.mapped_twice", Any, "One image mapped twice is the same memory, and each mapping ends by itself.",
+        surface_keeps_array, needs [Surfaces, Kernels];
+    "image_lifetime.mapped_twice", Any, "An image mapped twice is the same memory; each mapping ends by itself.",
         mapped_twice;
-    "image_lifetime.100_cycles", Any, "100 imports, maps, copies and frees of images leak nothing.", cycles,
-        within 60 s;
+    "image_lifetime.100_cycles", Any, "100 imports, mappings, copies and frees of images leak nothing.", cycles, within(60);
     "image_lifetime.device_memory", Any,
-        "1,000 images are imported and mapped, each level asked for twice, written, read and closed: the device's free \
-         memory comes back.",
-        device_memory [alone], within 120 s,
-        mirrors "hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterDuplicateGetLevel";
+        "1,000 images are imported and mapped, each level taken twice, written, read and closed; the device's free memory is \
+         as before.",
+        device_memory, needs [driver FreeMemory], alone, within(120),
+        mirrors("hip-tests: Unit_hipFreeMipmappedArray_NoLeakAfterDuplicateGetLevel");
 }
 
 fn spec() -> Verdict<ImageSpec> {
@@ -45,7 +44,7 @@ fn exporter_frees_first(context: &Context) -> Verdict {
     // Other images in between, should the memory have been given away.
     let later = SharedImage::new(context, spec()?)?;
     later.exported.write_all(back)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for pattern in [there, back] {
         for level in 0..array.desc().levels {
             let region = array.level(level)?;
@@ -62,7 +61,6 @@ fn exporter_frees_first(context: &Context) -> Verdict {
 }
 
 fn import_closed_first(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let exported = context.exporter()?.image(spec()?)?;
     let memory = context.device().import_memory(exported.import_request()?)?;
     let array = memory.map_mipmapped_array(&exported.array_desc()?)?;
@@ -71,8 +69,7 @@ fn import_closed_first(context: &Context) -> Verdict {
 }
 
 fn drop_with_copy_pending(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (there, before) = (context.pattern(), context.pattern().other());
     let SharedImage { exported, array } = SharedImage::new(context, spec()?)?;
     exported.write_all(there)?;
@@ -93,12 +90,10 @@ fn drop_with_copy_pending(context: &Context) -> Verdict {
     gate.open()?;
     stream.synchronize_timeout(PATIENCE)?;
     buffer.read(0, &mut found)?;
-    there.verify(0, &found, "what was copied from the dropped image")
+    there.verify(0, &found, "the copy from the dropped image")
 }
 
 fn surface_keeps_array(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    context.need_feature(Feature::Surfaces)?;
     let kernels = ImageKernels::load(context)?;
     let spec = ImageSpec { usage: ArrayUsage::SURFACE_LOAD_STORE, ..spec()? };
     let SharedImage { exported, array } = SharedImage::new(context, spec)?;
@@ -109,34 +104,33 @@ fn surface_keeps_array(context: &Context) -> Verdict {
     kernels.fill_surface(&surface, &spec, 1, after)?;
     surface.close()?;
     exported.verify_level(0, before, "a level without a surface")?;
-    exported.verify_level(1, after, "what the kernel wrote")?;
+    exported.verify_level(1, after, "the kernel's data")?;
     exported.verify_level(2, before, "a level without a surface")
 }
 
 fn mapped_twice(context: &Context) -> Verdict {
     let SharedImage { exported, array: first } = SharedImage::new(context, spec()?)?;
     let second = SharedImage::mapped_as(context, exported, first.desc())?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (there, back) = (context.pattern(), context.pattern().other());
     for level in 0..first.desc().levels {
         let region = first.level(level)?;
         stream.write_array(region, &there.level(level).bytes(0, length(region.size())?))?;
     }
-    second.device_sees(&stream, there, "what was written through the first mapping")?;
+    second.device_sees(&stream, there, "the data written through the first mapping")?;
     first.close()?;
     second.device_writes(&stream, back)?;
-    second.exported.verify_all(back, "what was written after the first mapping had ended")
+    second.exported.verify_all(back, "the data written after the first mapping had ended")
 }
 
 fn cycles(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let exported = context.exporter()?.image(spec()?)?;
     let desc = exported.array_desc()?;
     let pattern = context.pattern();
     exported.write_all(pattern)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut found = vec![0; length(exported.spec().level_size(2))?];
-    Holdings::unchanged_by(100, |_| {
+    leak_check(100, |_| {
         let memory = context.device().import_memory(exported.import_request()?)?;
         let array = memory.map_mipmapped_array(&desc)?;
         found.fill(0);
@@ -148,11 +142,10 @@ fn cycles(context: &Context) -> Verdict {
 }
 
 fn device_memory(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let memory = DeviceMemory::of(context)?;
     let shape = ArrayShape::D2 { width: 512, height: 512 };
     let spec = ImageSpec { levels: 3, ..ImageSpec::new(shape, plain_format(ChannelType::Uint8, 4)?) };
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (mut pattern, mut found) = (context.pattern(), [0; 16]);
     memory.comes_back(1000, |number| {
         let SharedImage { exported, array } = SharedImage::new(context, spec)?;

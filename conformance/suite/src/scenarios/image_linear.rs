@@ -1,6 +1,6 @@
-//! Images of linear tiling: their rows are where the exporter says, in a mapped buffer.
+//! Images of linear tiling, mapped as buffers with the exporter's row layout.
 
-use gpu_interop::{ArrayShape, ChannelType, Feature, MappedBuffer, PitchedTexels, Stream};
+use gpu_interop::{ArrayShape, ChannelType, MappedBuffer, PitchedTexels, Stream};
 
 use crate::context::Context;
 use crate::ensure;
@@ -11,16 +11,18 @@ use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [MappedBuffer, exporter Images];
     "image_linear.read", Any, "The device finds every row of a linear image at its pitch.", read,
-        mirrors "hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip";
+        mirrors("hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip");
     "image_linear.write", Any, "The exporter finds every row that the device wrote to a linear image.", write,
-        mirrors "hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip";
-    "image_linear.host_visible", Any, "A linear image that the exporter's host side maps goes both ways.", host_visible;
-    "image_linear.levels_and_layers", Any, "Linear images with levels, layers or slices go both ways, those that the exporter has.",
-        levels_and_layers;
+        mirrors("hip-tests: hipVulkanImageDataVerification_Positive_Linear_RoundTrip");
+    "image_linear.host_visible", Any, "A host-visible linear image goes both ways.", host_visible;
+    "image_linear.levels_and_layers", Any,
+        "Linear images with levels, layers or slices go both ways, where the exporter supports them.", levels_and_layers;
     "image_linear.at_offset", Any,
-        "A linear image that does not begin with its memory goes both ways, and what lies before it stays.", at_offset;
-    "image_linear.to_array", Any, "Texels go from a linear image to one of optimal tiling and back.", to_array;
+        "A linear image at an offset of its memory goes both ways; the bytes before it stay.", at_offset;
+    "image_linear.to_array", Any, "Texels go from a linear image to one of optimal tiling and back.", to_array,
+        needs [MappedMipmappedArray];
 }
 
 const SHAPE: ArrayShape = ArrayShape::D2 { width: 67, height: 45 };
@@ -35,9 +37,8 @@ pub(super) struct LinearImage {
 
 impl LinearImage {
     pub(super) fn new(context: &Context, spec: ImageSpec) -> Verdict<Self> {
-        context.need_feature(Feature::MappedBuffer)?;
         let exported = context.exporter()?.image(ImageSpec { tiling: Tiling::Linear, ..spec })?;
-        let mapped = context.device().import_memory(exported.import_request()?)?.map_all()?;
+        let mapped = context.device().import_memory(exported.import_request()?)?.map_buffer(..)?;
         Ok(Self { exported, mapped })
     }
 
@@ -77,22 +78,22 @@ fn for_images(context: &Context, check: impl Fn(LinearImage) -> Verdict) -> Verd
 }
 
 fn read(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for_images(context, |image| {
         for pattern in [context.pattern(), context.pattern().other()] {
             image.exported.write_all(pattern)?;
-            image.device_sees(&stream, pattern, "what the exporter wrote")?;
+            image.device_sees(&stream, pattern, "the exporter's data")?;
         }
         Ok(())
     })
 }
 
 fn write(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for_images(context, |image| {
         for pattern in [context.pattern(), context.pattern().other()] {
             image.device_writes(&stream, pattern)?;
-            image.exported.verify_all(pattern, "what the device wrote")?;
+            image.exported.verify_all(pattern, "the device's data")?;
         }
         Ok(())
     })
@@ -105,23 +106,23 @@ fn host_visible(context: &Context) -> Verdict {
 
 fn at_offset(context: &Context) -> Verdict {
     const BEFORE: u64 = 100_000;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for placement in [Placement::DeviceLocal, Placement::HostVisible] {
         let spec = ImageSpec::new(SHAPE, plain_format(ChannelType::Unorm8, 4)?);
         let image = LinearImage::new(context, ImageSpec { placement, offset: BEFORE, ..spec })?;
         let first = image.exported.row_layout(0, 0)?.offset;
-        ensure!(first >= BEFORE, "the exporter says that the image begins at {first}");
+        ensure!(first >= BEFORE, "the exporter reports the image at {first}");
         let (before, pattern) = (image.mapped.slice(..first)?, context.pattern().level(9));
         stream.write(before, &pattern.bytes(0, length(first)?))?;
         image.goes_both_ways(context)?;
         let mut found = vec![0; length(first)?];
         stream.read(before, &mut found)?;
-        pattern.verify(0, &found, &format!("what lies before {}", image.exported.spec()))?;
+        pattern.verify(0, &found, &format!("the bytes before {}", image.exported.spec()))?;
     }
     Ok(())
 }
 
-/// Drivers need to have none of these.
+/// Drivers may support none of these.
 fn levels_and_layers(context: &Context) -> Verdict {
     let format = plain_format(ChannelType::Unorm8, 4)?;
     let image = |levels, shape| ImageSpec { levels, ..ImageSpec::new(shape, format) };
@@ -142,8 +143,7 @@ fn levels_and_layers(context: &Context) -> Verdict {
 }
 
 fn to_array(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for_images(context, |linear| {
         let spec = *linear.exported.spec();
         let optimal = SharedImage::new(context, ImageSpec { tiling: Tiling::Optimal, ..spec })?;

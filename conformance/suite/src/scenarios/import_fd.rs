@@ -1,16 +1,16 @@
-//! Descriptors that are not memory: refused before the driver sees them, and given back.
+//! Descriptors of other files: rejected before the driver is called, and returned.
 
 use std::fs::File;
 use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 
 use gpu_interop::handle::{FdKind, classify_fd};
 use gpu_interop::{
-    ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, MemoryHandleKind, SemaphoreHandle,
-    SemaphoreHandleKind,
+    ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, SemaphoreHandle, SemaphoreHandleKind,
 };
 use rustix::event::EventfdFlags;
 
-use super::{expect_error, refused, refused_semaphore};
+use super::{expect_error, rejected};
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
@@ -20,22 +20,29 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.fd_negative", None, "A negative descriptor cannot become a handle.", negative,
-        mirrors "hip-tests contract: ImportMemoryInvalidFd_IsRejected; OpenCL-CTS: test_consistency_external_buffer";
-    "import.fd_closed", None, "The number of a closed descriptor is refused, and not closed a second time.", closed;
-    "import.fd_zero", Any, "The descriptor 0 imports like any other.", zero;
-    "import.fd_pipe", None, "A pipe is refused as memory and as a semaphore, unread, and comes back.", pipe;
-    "import.fd_directory", None, "A directory is refused and comes back.", directory;
-    "import.fd_regular_file", None, "A file on disk is refused and comes back.", regular_file;
-    "import.fd_eventfd", None, "An eventfd is refused and comes back.", eventfd;
-    "import.fd_socket", None, "A socket is refused and comes back.", socket;
-    "import.fd_dev_null", None, "/dev/null is refused and comes back.", dev_null;
-    "import.fd_not_dma_buf", None, "Memory that is no dma-buf is refused as a dma-buf.", not_dma_buf;
+        mirrors("hip-tests contract: ImportMemoryInvalidFd_IsRejected; OpenCL-CTS: test_consistency_external_buffer");
+    "import.fd_closed", None, "The number of a closed descriptor is rejected, and not closed a second time.", closed,
+        needs [memory OpaqueFd];
+    "import.fd_zero", Any, "Descriptor 0 imports like any other.", zero;
+    "import.fd_pipe", None, "A pipe is rejected as memory and as a semaphore, unread, and comes back.", pipe,
+        needs [memory OpaqueFd];
+    "import.fd_directory", None, "A directory is rejected and comes back.",
+        |context| refuse(context, File::open("/")?.into(), "a directory").map(drop), needs [memory OpaqueFd];
+    "import.fd_regular_file", None, "A regular file is rejected and comes back.",
+        |context| refuse(context, File::open(std::env::current_exe()?)?.into(), "a regular file").map(drop),
+        needs [memory OpaqueFd];
+    "import.fd_eventfd", None, "An eventfd is rejected and comes back.", eventfd, needs [memory OpaqueFd];
+    "import.fd_socket", None, "A socket is rejected and comes back.",
+        |context| refuse(context, UnixStream::pair()?.0.into(), "a socket").map(drop), needs [memory OpaqueFd];
+    "import.fd_dev_null", None, "/dev/null is rejected and comes back.",
+        |context| refuse(context, File::open("/dev/null")?.into(), "/dev/null").map(drop), needs [memory OpaqueFd];
+    "import.fd_not_dma_buf", None, "A memfd is rejected as a dma-buf.", not_dma_buf;
     "import.memory_fd_as_semaphore", Any,
-        "A memory descriptor declared as a semaphore does no harm: a typed error, or an import that can be closed.",
-        memory_as_semaphore;
+        "A memory descriptor declared as a semaphore is harmless: a typed error, or an import that can be closed.",
+        memory_as_semaphore, needs [semaphore OpaqueFd];
     "import.semaphore_fd_as_memory", Any,
-        "A semaphore descriptor declared as memory does no harm: a typed error, or an import that can be closed.",
-        semaphore_as_memory;
+        "A semaphore descriptor declared as memory is harmless: a typed error, or an import that can be closed.",
+        semaphore_as_memory, needs [memory OpaqueFd, exporter BinarySemaphores];
 }
 
 fn negative(_: &Context) -> Verdict {
@@ -49,7 +56,6 @@ fn negative(_: &Context) -> Verdict {
 }
 
 fn closed(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
     // A high number, so that nothing else gets it meanwhile.
     let high = i32::try_from(handle_limit() / 2).unwrap_or(900).min(900);
     let number = rustix::io::fcntl_dupfd_cloexec(File::open("/dev/null")?, high)?.into_raw_fd();
@@ -57,11 +63,11 @@ fn closed(context: &Context) -> Verdict {
     drop(unsafe { OwnedFd::from_raw_fd(number) });
     // SAFETY: the number is not open.
     expect_error(unsafe { MemoryHandle::opaque_from_raw_fd(number) }, ErrorKind::InvalidArgument, "a closed number")?;
-    // As if somebody closed the descriptor behind its owner's back.
+    // Simulates a stray close elsewhere.
     // SAFETY: never closed through this owner: the handle is taken apart below.
     let stale = unsafe { OwnedFd::from_raw_fd(number) };
     let result = context.device().import_memory(request::memory(MemoryHandle::OpaqueFd(stale), 4096));
-    let (_, request) = refused(result, &[ErrorKind::InvalidArgument], "a closed descriptor")?;
+    let (_, request) = rejected(result, &[ErrorKind::InvalidArgument], "a closed descriptor")?;
     ensure_eq!(descriptor(request.into_handle().into_fd())?.into_raw_fd(), number, "the number that came back");
     Ok(())
 }
@@ -73,9 +79,7 @@ pub(super) fn descriptor<H>(fd: Result<OwnedFd, H>) -> Verdict<OwnedFd> {
 
 /// 0 is a descriptor like any other; HIP's runtime takes it for "none" in places.
 fn zero(context: &Context) -> Verdict {
-    let buffer = context.buffer(4096)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, 4096))?;
+    let (buffer, pattern) = (context.written(4096)?, context.pattern());
     let request = buffer.import_request()?;
     let (size, dedicated, trusted) = (request.size(), request.is_dedicated(), request.is_peer_trusted());
     let fd = descriptor(request.into_handle().into_fd())?;
@@ -87,17 +91,16 @@ fn zero(context: &Context) -> Verdict {
     // SAFETY: the memory is the other request's, which has the promise too.
     let imported = context.device().import_memory(unsafe { request.trusted_peer(trusted) });
     rustix::stdio::dup2_stdin(&standard_input)?;
-    let mapped = imported?.map_buffer(0, 4096)?;
-    let stream = context.device().create_stream()?;
+    let mapped = imported?.map_buffer(0..4096)?;
+    let stream = context.stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "memory imported from the descriptor 0")
 }
 
-/// Offers `fd` as memory and as a semaphore. It must be refused, stay open and refer to the same file.
+/// Imports `fd` as memory and as a semaphore. It must be rejected, stay open and refer to the same file.
 pub(super) fn refuse(context: &Context, fd: OwnedFd, what: &str) -> Verdict<OwnedFd> {
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
     let before = rustix::fs::fstat(&fd)?;
     let request = request::memory(MemoryHandle::OpaqueFd(fd), 4096);
-    let (error, request) = refused(context.device().import_memory(request), &[ErrorKind::InvalidArgument], what)?;
+    let (error, request) = rejected(context.device().import_memory(request), &[ErrorKind::InvalidArgument], what)?;
     ensure!(error.to_string().contains("4096"), "the text does not name the size: {error}");
     let mut fd = descriptor(request.into_handle().into_fd())?;
     for kind in [SemaphoreHandleKind::OpaqueFd, SemaphoreHandleKind::TimelineFd] {
@@ -108,7 +111,7 @@ pub(super) fn refuse(context: &Context, fd: OwnedFd, what: &str) -> Verdict<Owne
             SemaphoreHandleKind::TimelineFd => SemaphoreHandle::TimelineFd(fd),
             _ => SemaphoreHandle::OpaqueFd(fd),
         };
-        let request = refused_semaphore(
+        let (_, request) = rejected(
             context.device().import_semaphore(request::semaphore(handle)),
             &[ErrorKind::InvalidArgument],
             what,
@@ -126,17 +129,9 @@ fn pipe(context: &Context) -> Verdict {
     let read = refuse(context, read, "the reading end of a pipe")?;
     let mut bytes = [0; 16];
     let count = rustix::io::read(&read, &mut bytes[..])?;
-    ensure_eq!(&bytes[..count], b"unread", "what is left in the pipe");
+    ensure_eq!(&bytes[..count], b"unread", "the pipe's contents");
     refuse(context, write, "the writing end of a pipe")?;
     Ok(())
-}
-
-fn directory(context: &Context) -> Verdict {
-    refuse(context, File::open("/")?.into(), "a directory").map(drop)
-}
-
-fn regular_file(context: &Context) -> Verdict {
-    refuse(context, File::open(std::env::current_exe()?)?.into(), "a regular file").map(drop)
 }
 
 fn eventfd(context: &Context) -> Verdict {
@@ -147,15 +142,6 @@ fn eventfd(context: &Context) -> Verdict {
     Ok(())
 }
 
-fn socket(context: &Context) -> Verdict {
-    let (here, _there) = std::os::unix::net::UnixStream::pair()?;
-    refuse(context, here.into(), "a socket").map(drop)
-}
-
-fn dev_null(context: &Context) -> Verdict {
-    refuse(context, File::open("/dev/null")?.into(), "/dev/null").map(drop)
-}
-
 pub(super) fn memfd(size: u64) -> Verdict<OwnedFd> {
     let fd = rustix::fs::memfd_create("conformance", rustix::fs::MemfdFlags::CLOEXEC)?;
     rustix::fs::ftruncate(&fd, size)?;
@@ -164,16 +150,16 @@ pub(super) fn memfd(size: u64) -> Verdict<OwnedFd> {
 
 fn not_dma_buf(context: &Context) -> Verdict {
     let fd = memfd(4096)?;
-    ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "what the suite's own memfd is");
+    ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "the kind of the suite's own memfd");
     let request = request::memory(MemoryHandle::DmaBufFd(fd), 4096);
     let kinds = [ErrorKind::InvalidArgument, ErrorKind::Unsupported];
-    let (_, request) = refused(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
+    let (_, request) = rejected(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
     let fd = descriptor(request.into_handle().into_fd())?;
-    ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "what came back");
+    ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "the returned descriptor");
     Ok(())
 }
 
-/// Drivers cannot tell the two apart, so both answers are legal; a crash, a lost handle or an untyped error is not.
+/// Drivers cannot distinguish the two, so both outcomes are legal; a crash, a lost handle or an untyped error is not.
 pub(super) fn harmless<T, R: std::fmt::Debug>(
     imported: Result<T, ImportError<R>>,
     close: impl FnOnce(T) -> gpu_interop::Result<()>,
@@ -183,7 +169,7 @@ pub(super) fn harmless<T, R: std::fmt::Debug>(
     match imported {
         Ok(object) => Ok(close(object)?),
         Err(failure) => {
-            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the kind of the refusal");
+            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the error kind");
             let (returned, witness) = (rustix::fs::fstat(fd_of(failure.into_request())?)?, rustix::fs::fstat(witness)?);
             ensure_eq!((returned.st_dev, returned.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
             Ok(())
@@ -192,7 +178,6 @@ pub(super) fn harmless<T, R: std::fmt::Debug>(
 }
 
 fn memory_as_semaphore(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
     let buffer = context.buffer(4096)?;
     let fd = descriptor(buffer.import_request()?.into_handle().into_fd())?;
     let witness = fd.try_clone()?;
@@ -201,7 +186,6 @@ fn memory_as_semaphore(context: &Context) -> Verdict {
 }
 
 fn semaphore_as_memory(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
     let fd = descriptor(context.exporter()?.binary_semaphore()?.export()?.into_fd())?;
     let witness = fd.try_clone()?;
     let imported = context.device().import_memory(request::memory(MemoryHandle::OpaqueFd(fd), 4096));

@@ -1,7 +1,7 @@
-//! Who closes which descriptor, while other threads open and close theirs all the time.
+//! Descriptor reuse: imports on several threads, while other threads open and close descriptors.
 //!
-//! A driver closes what it was given on success and, on failure, sometimes. Whoever then closes the same number once more
-//! closes a descriptor that the kernel has meanwhile given to another thread.
+//! A driver closes the descriptor on success and, depending on the driver, on failure. A second close hits a recycled
+//! descriptor of another thread.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use gpu_interop::{Device, ErrorKind, ImportError, MemoryHandle, SemaphoreHandle,
 use rustix::event::epoll;
 use rustix::fs::{MemfdFlags, Stat};
 
-use super::strangers::{Counts, Stranger, among};
-use crate::accounting::Holdings;
+use super::handle_reuse::{Counts, Stranger, among};
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::scenario::scenarios;
@@ -22,8 +22,7 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.fd_stress", Any,
-        "Thousands of failing and succeeding imports close no descriptor of another thread and leave none of their own.",
-        stress;
+        "Thousands of failing and succeeding imports close no descriptor of another thread and leak none.", stress;
 }
 
 const SIZE: u64 = 4096;
@@ -33,35 +32,35 @@ fn stress(context: &Context) -> Verdict {
     let buffers: Vec<_> = (0..IMPORTERS).map(|_| context.buffer(SIZE)).collect::<Verdict<_>>()?;
     let semaphores = context.device().capabilities().semaphore(SemaphoreHandleKind::OpaqueFd).is_supported();
     let counts = Counts::default();
-    // What the first cycle opens may stay.
+    // Resources of the first cycle may stay open.
     for buffer in &buffers {
         cycle(context.device(), &**buffer, semaphores, &counts)?;
     }
-    let before = Holdings::at_rest()?;
+    let before = ResourceSnapshot::at_rest()?;
     let of = |buffer| {
         let counts = &counts;
         move || cycle(context.device(), buffer, semaphores, counts)
     };
     let imports: Vec<_> = buffers.iter().map(|buffer| of(&**buffer)).collect();
-    // In the numbers that `open` gives out, and in those from which imports take their duplicates.
+    // In the range of `open`, and in the range of the duplicates that imports use.
     let floor = lending_floor();
     among(&[&|mark| Descriptor::open(0, mark), &|mark| Descriptor::open(floor, mark)], &imports, &counts, 500)?;
-    ensure_eq!(Holdings::now()?.descriptors, before.descriptors, "open descriptors after the imports");
+    ensure_eq!(ResourceSnapshot::take()?.descriptors, before.descriptors, "open descriptors after the imports");
     Ok(())
 }
 
-/// From here on `LentFd` takes its numbers: half of the limit, at most 4,096.
+/// The lowest number that `LentFd` uses: half of the limit, at most 4,096.
 fn lending_floor() -> i32 {
     i32::try_from((handle_limit() / 2).min(4096)).unwrap_or(0)
 }
 
-/// Imports that work, that the driver refuses and that do not reach it.
+/// Imports that succeed, that the driver rejects and that do not reach it.
 fn cycle(device: &Device, buffer: &dyn ExportedBuffer, semaphores: bool, counts: &Counts) -> Verdict {
     let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
     drop(device.import_memory(buffer.import_request()?)?);
     count(&counts.imported);
-    // To a GPU's driver, any file; to the host backend, memory like any other.
-    let file = rustix::fs::memfd_create("refused", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    // Any file for a GPU's driver; valid memory for the host backend.
+    let file = rustix::fs::memfd_create("rejected", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::ftruncate(&file, SIZE)?;
     let witness = rustix::fs::fstat(&file)?;
     for size in [SIZE, 0] {
@@ -75,7 +74,7 @@ fn cycle(device: &Device, buffer: &dyn ExportedBuffer, semaphores: bool, counts:
         };
     }
     if semaphores {
-        // Might be a semaphore for all that the kernel tells, and is none.
+        // The kernel does not report that it is no semaphore.
         let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let witness = rustix::fs::fstat(&object)?;
         match device.import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(object))) {
@@ -87,7 +86,7 @@ fn cycle(device: &Device, buffer: &dyn ExportedBuffer, semaphores: bool, counts:
     Ok(())
 }
 
-/// A refusal must give back the descriptor, open and of the same file.
+/// A rejected import must return the descriptor, open and of the same file.
 fn came_back<R: std::fmt::Debug>(
     failure: ImportError<R>,
     fd: impl FnOnce(R) -> Option<OwnedFd>,
@@ -96,13 +95,13 @@ fn came_back<R: std::fmt::Debug>(
     let kinds = [ErrorKind::ImportRejected, ErrorKind::InvalidArgument, ErrorKind::Unsupported];
     let (error, request) = failure.into_parts();
     super::expect_kind(&error, &kinds, "an import that must fail")?;
-    let fd = fd(request).ok_or_else(|| Stop::Failed("the handle that came back is no descriptor".into()))?;
+    let fd = fd(request).ok_or_else(|| Stop::Failed("the handle that came back is not a descriptor".into()))?;
     let found = rustix::fs::fstat(&fd)?;
     ensure_eq!((found.st_dev, found.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
     Ok(())
 }
 
-/// A descriptor, and what it must refer to until it is closed here.
+/// A descriptor, and the file that it refers to until it is closed here.
 struct Descriptor {
     fd: OwnedFd,
     file: (u64, u64),
@@ -115,7 +114,7 @@ impl Descriptor {
         rustix::io::pwrite(&fd, &mark.to_ne_bytes(), 0)?;
         let stat = rustix::fs::fstat(&fd)?;
         if floor > 0 {
-            // Last: from here on it may be closed by mistake, which `check` is to find.
+            // Last: a stray close from here on is for `check` to detect.
             fd = rustix::io::fcntl_dupfd_cloexec(&fd, floor)?;
         }
         Ok(Self { fd, file: (stat.st_dev, stat.st_ino), mark })
@@ -126,13 +125,13 @@ impl Stranger for Descriptor {
     fn check(&self) -> Verdict {
         let number = self.fd.as_raw_fd();
         let closed =
-            |errno| Stop::Failed(format!("somebody closed the descriptor {number} of another thread: {errno}"));
+            |errno| Stop::Failed(format!("the descriptor {number} of another thread was closed elsewhere: {errno}"));
         let stat = rustix::fs::fstat(&self.fd).map_err(closed)?;
         let mut mark = [0; 8];
         let read = rustix::io::pread(&self.fd, &mut mark, 0).map_err(closed)?;
         ensure!(
             (stat.st_dev, stat.st_ino) == self.file && read == 8 && u64::from_ne_bytes(mark) == self.mark,
-            "somebody closed the descriptor {number} of another thread, and it is another file now"
+            "the descriptor {number} of another thread was closed elsewhere, and is another file now"
         );
         Ok(())
     }

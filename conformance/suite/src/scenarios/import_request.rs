@@ -1,4 +1,4 @@
-//! Requests that are wrong although the descriptor is right.
+//! Malformed import requests with a valid descriptor.
 
 use std::ptr::NonNull;
 
@@ -8,42 +8,41 @@ use gpu_interop::handle::{NvSciBufObject, NvSciSyncObject};
 use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle};
 
 use super::identity::somewhere_else;
-use super::{refused, refused_semaphore};
-use crate::accounting::Holdings;
+use super::{rejected, rejected_before_driver};
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
+use crate::leak_check::{ResourceSnapshot, leak_check};
 use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "import.size_zero", Any, "A size of 0 is refused, and the handle works afterwards.", size_zero,
-        mirrors "hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters; \
-             OpenCL-CTS: test_consistency_external_buffer";
+    "import.size_zero", Any, "A size of 0 is rejected; the handle works afterwards.", size_zero,
+        mirrors("hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters; \
+             OpenCL-CTS: test_consistency_external_buffer");
     "import.size_too_large", Any,
-        "A size beyond the allocation is refused at the import or at the mapping of the excess; the handle is not lost.",
+        "A size beyond the allocation is rejected, at the import or at the mapping of the excess; the handle survives.",
         size_too_large;
-    "import.size_overflow", Any, "Sizes near 2^64 are refused, and the handle works afterwards.", size_overflow;
+    "import.size_overflow", Any, "Sizes near 2^64 are rejected; the handle works afterwards.", size_overflow;
     "import.kinds_of_other_systems", None,
-        "Every handle kind of another system is refused as unsupported before the driver sees it, and comes back.",
-        kinds_of_other_systems,
-        mirrors "hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters";
-    "import.nvsci", None, "NvSci objects are refused where the device does not import them.", nvsci;
+        "Handle kinds of another operating system are unsupported, without a driver call, and the handle comes back.",
+        kinds_of_other_systems, mirrors("hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters");
+    "import.nvsci", None, "NvSci objects are rejected by a device that does not import them.", nvsci;
     "import.failure_keeps_handle", Any,
-        "One handle survives every kind of failing import and then imports with the right data.", failure_keeps_handle;
+        "One handle survives every kind of failed import, and then imports with the right data.", failure_keeps_handle;
     "import.success_closes_handle", Any,
-        "After a success the caller's descriptor is gone: as many are open as before the export.", success_closes_handle,
-        mirrors "CUDA driver API: cuImportExternalMemory takes the descriptor";
-    "import.failures_leak_nothing", Any,
-        "1,000 failing imports leave descriptors, mappings and memory as they were.", failures_leak_nothing;
+        "A successful import consumes the descriptor: as many are open as before the export.", success_closes_handle,
+        mirrors("CUDA driver API: cuImportExternalMemory takes the descriptor");
+    "import.failures_leak_nothing", Any, "1,000 failed imports leave descriptors, mappings and memory as before.",
+        failures_leak_nothing;
 }
 
 pub(super) const SIZE: u64 = 8192;
 
 pub(super) fn prepared(context: &Context) -> Verdict<Box<dyn ExportedBuffer>> {
     let buffer = context.buffer(SIZE)?;
-    buffer.write(0, &context.pattern().bytes(0, 8192))?;
+    buffer.put(context.pattern())?;
     Ok(buffer)
 }
 
@@ -57,8 +56,8 @@ pub(super) fn resized(request: MemoryImport, size: u64) -> MemoryImport {
 
 /// Imports a handle that came back and verifies every byte through it.
 pub(super) fn works(context: &Context, request: MemoryImport) -> Verdict {
-    let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE)?;
-    let stream = context.device().create_stream()?;
+    let mapped = context.device().import_memory(request)?.map_buffer(0..SIZE)?;
+    let stream = context.stream()?;
     context.pattern().verify(0, &context.read(&stream, &mapped)?, "data through the handle that came back")
 }
 
@@ -67,7 +66,7 @@ fn size_zero(context: &Context) -> Verdict {
     let request = buffer.import_request()?;
     let size = request.size();
     let result = context.device().import_memory(resized(request, 0));
-    let (_, request) = refused(result, &[ErrorKind::InvalidArgument], "a size of 0")?;
+    let (_, request) = rejected(result, &[ErrorKind::InvalidArgument], "a size of 0")?;
     works(context, resized(request, size))
 }
 
@@ -87,9 +86,9 @@ fn size_too_large(context: &Context) -> Verdict {
                 );
                 works(context, resized(failure.into_request(), size))?;
             }
-            // CUDA accepts the import; then the part that does not exist must not be mappable.
+            // CUDA accepts the import; then the missing range must not be mappable.
             Ok(memory) => {
-                ensure!(memory.map_buffer(size, size * (factor - 1)).is_err(), "memory that does not exist was mapped");
+                ensure!(memory.map_buffer(size..size * factor).is_err(), "missing memory was mapped");
             }
         }
     }
@@ -102,7 +101,7 @@ fn size_overflow(context: &Context) -> Verdict {
         let request = buffer.import_request()?;
         let size = request.size();
         let kinds = [ErrorKind::InvalidArgument, ErrorKind::ImportRejected, ErrorKind::OutOfMemory];
-        let (error, request) = refused(context.device().import_memory(resized(request, wild)), &kinds, "a wild size")?;
+        let (error, request) = rejected(context.device().import_memory(resized(request, wild)), &kinds, "a wild size")?;
         ensure!(error.to_string().contains(&wild.to_string()), "the text does not name the size: {error}");
         works(context, resized(request, size))?;
     }
@@ -125,8 +124,8 @@ fn kinds_of_other_systems(context: &Context) -> Verdict {
     for handle in memory {
         let kind = handle.kind();
         let request = request::memory_with(handle, 4096, kind.requires_dedicated());
-        let (error, request) = refused(context.device().import_memory(request), &[ErrorKind::Unsupported], "memory")?;
-        ensure!(error.code().is_none(), "the driver was asked about {kind}: {error}");
+        let (_, request) =
+            rejected_before_driver(context.device().import_memory(request), &[ErrorKind::Unsupported], "memory")?;
         ensure_eq!(request.handle().kind(), kind, "the kind that came back");
     }
     let semaphores = [
@@ -141,7 +140,7 @@ fn kinds_of_other_systems(context: &Context) -> Verdict {
     for handle in semaphores {
         let kind = handle.kind();
         let result = context.device().import_semaphore(request::semaphore(handle));
-        let request = refused_semaphore(result, &[ErrorKind::Unsupported], "a semaphore")?;
+        let (_, request) = rejected(result, &[ErrorKind::Unsupported], "a semaphore")?;
         ensure_eq!(request.handle().kind(), kind, "the kind that came back");
     }
     Ok(())
@@ -167,13 +166,13 @@ fn nvsci(context: &Context) -> Verdict {
     // SAFETY: the object is never dereferenced: the device does not import this kind.
     let object = unsafe { NvSciBufObject::from_raw(NonNull::dangling()) };
     let request = request::memory(MemoryHandle::NvSciBuf(object), 4096);
-    let (error, request) = refused(context.device().import_memory(request), &[ErrorKind::Unsupported], "NvSciBuf")?;
-    ensure!(error.code().is_none(), "the driver was asked: {error}");
+    let (_, request) =
+        rejected_before_driver(context.device().import_memory(request), &[ErrorKind::Unsupported], "NvSciBuf")?;
     ensure_eq!(request.handle().kind(), kind, "the kind that came back");
     // SAFETY: as above.
     let object = unsafe { NvSciSyncObject::from_raw(NonNull::dangling()) };
     let result = context.device().import_semaphore(request::semaphore(SemaphoreHandle::NvSciSync(object)));
-    refused_semaphore(result, &[ErrorKind::Unsupported], "NvSciSync")?;
+    rejected(result, &[ErrorKind::Unsupported], "NvSciSync")?;
     Ok(())
 }
 
@@ -182,11 +181,11 @@ fn failure_keeps_handle(context: &Context) -> Verdict {
     let request = buffer.import_request()?;
     let size = request.size();
     let result = context.device().import_memory(resized(request, 0));
-    let (_, request) = refused(result, &[ErrorKind::InvalidArgument], "a size of 0")?;
+    let (_, request) = rejected(result, &[ErrorKind::InvalidArgument], "a size of 0")?;
     let result = context.device().import_memory(resized(request, size).exported_by(somewhere_else()));
-    let (_, request) = refused(result, &[ErrorKind::DeviceMismatch], "another device")?;
+    let (_, request) = rejected(result, &[ErrorKind::DeviceMismatch], "another device")?;
     let kinds = [ErrorKind::InvalidArgument, ErrorKind::ImportRejected, ErrorKind::OutOfMemory];
-    let (_, request) = refused(context.device().import_memory(resized(request, u64::MAX)), &kinds, "a wild size")?;
+    let (_, request) = rejected(context.device().import_memory(resized(request, u64::MAX)), &kinds, "a wild size")?;
     works(context, resized(request, size))
 }
 
@@ -194,21 +193,21 @@ fn success_closes_handle(context: &Context) -> Verdict {
     let buffer = prepared(context)?;
     // The first cycle may open things that stay.
     drop(context.import(&*buffer)?);
-    let before = Holdings::now()?.descriptors;
+    let before = ResourceSnapshot::take()?.descriptors;
     for _ in 0..10 {
         drop(context.import(&*buffer)?);
-        ensure_eq!(Holdings::now()?.descriptors, before, "open descriptors after an import");
+        ensure_eq!(ResourceSnapshot::take()?.descriptors, before, "open descriptors after an import");
     }
     Ok(())
 }
 
 fn failures_leak_nothing(context: &Context) -> Verdict {
     let buffer = prepared(context)?;
-    Holdings::unchanged_by(1000, |round| {
+    leak_check(1000, |round| {
         let request = buffer.import_request()?;
         let wrong = if round % 2 == 0 { 0 } else { u64::MAX };
         let kinds = [ErrorKind::InvalidArgument, ErrorKind::ImportRejected, ErrorKind::OutOfMemory];
-        let (_, request) = refused(context.device().import_memory(resized(request, wrong)), &kinds, "a wrong size")?;
+        let (_, request) = rejected(context.device().import_memory(resized(request, wrong)), &kinds, "a wrong size")?;
         ensure_eq!(request.size(), wrong, "the size of the request that came back");
         Ok(())
     })

@@ -1,10 +1,13 @@
-//! Whatever order things end in.
+//! Objects that end in any order, with and without pending work.
+
+use std::time::Instant;
 
 use gpu_interop::{Device, ExternalMemory, Feature, MappedBuffer, Stream, WaitCondition};
 
-use crate::accounting::Holdings;
-use crate::context::{Context, PATIENCE, WATCH};
+use crate::context::{Context, PATIENCE, WATCH, import_on};
 use crate::exporter::ExportedBuffer;
+use crate::gate::Gate;
+use crate::leak_check::{ResourceSnapshot, leak_check};
 use crate::outcome::Verdict;
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
@@ -13,26 +16,26 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "lifetime.every_drop_order", Any,
         "Device, stream, import, mappings and exporter's buffer may be dropped in each of the 720 orders.",
-        every_drop_order [alone], within 60 s;
+        every_drop_order, alone, within(60);
     "lifetime.exporter_frees_first", Any, "An import outlives the exporter's own allocation.", exporter_frees_first,
-        mirrors "OpenCL-CTS: lifetime_buffer";
+        mirrors("OpenCL-CTS: lifetime_buffer");
     "lifetime.import_closed_first", Any, "A mapping outlives the closed import.", import_closed_first;
-    "lifetime.device_dropped_first", Any, "Objects outlive the device they were opened from.", device_dropped_first;
+    "lifetime.device_dropped_first", Any, "Objects outlive the device that they were created on.", device_dropped_first;
     "lifetime.drop_with_work_pending", Any,
-        "A mapping dropped while a stream still uses it is written as enqueued, and gone afterwards.",
-        drop_with_work_pending;
+        "A mapping dropped with pending work is written as enqueued, and freed afterwards.", drop_with_work_pending,
+        needs [StreamMemoryOperations32];
     "lifetime.free_while_a_stream_waits", Any,
-        "What no work uses is let go while a stream waits for what this thread does next: nothing blocks, and it is all gone \
+        "Idle objects are released while a stream waits for this thread's next call: nothing blocks, and all are freed \
          afterwards.",
-        free_while_a_stream_waits [own_process];
+        free_while_a_stream_waits, needs [StreamMemoryOperations32], own_process;
     "lifetime.drop_everything_with_work_pending", Any,
         "Dropping everything with a wait that is never satisfied ends in bounded time.",
-        drop_everything_with_work_pending [own_process];
+        drop_everything_with_work_pending, needs [StreamMemoryOperations32], own_process;
 }
 
 const SIZE: usize = 64 << 10;
 
-/// What a permutation drops, one thing a slot.
+/// The objects that a permutation drops.
 #[derive(Default)]
 struct Parts {
     device: Option<Device>,
@@ -76,7 +79,7 @@ fn permutations(count: usize) -> Vec<Vec<usize>> {
 fn every_drop_order(context: &Context) -> Verdict {
     let mut orders = permutations(6);
     ensure_eq!(orders.len(), 720, "the number of orders");
-    // One order first, for what stays open after the first use.
+    // The first order runs twice: some resources stay open after the first use.
     orders.insert(0, orders[0].clone());
     let mut before = None;
     for (number, order) in orders.iter().enumerate() {
@@ -84,8 +87,8 @@ fn every_drop_order(context: &Context) -> Verdict {
         let device = context.open_again()?;
         let stream = device.create_stream()?;
         let memory = device.import_memory(buffer.import_request()?)?;
-        let first = memory.map_buffer(0, SIZE as u64)?;
-        let second = memory.map_buffer(4096, 4096)?;
+        let first = memory.map_buffer(0..SIZE as u64)?;
+        let second = memory.map_buffer(4096..8192)?;
         let pattern = Pattern::new(context.pattern().seed() ^ u32::try_from(number).unwrap_or(0));
         stream.write(&first, &pattern.bytes(0, SIZE))?;
         let mut parts = Parts {
@@ -98,7 +101,7 @@ fn every_drop_order(context: &Context) -> Verdict {
         };
         for (position, index) in order.iter().enumerate() {
             parts.drop_one(*index);
-            // What is left still works.
+            // The remaining objects still work.
             if let (Some(stream), Some(second)) = (&parts.stream, &parts.second) {
                 let mut found = vec![0; 4096];
                 stream.read(second, &mut found)?;
@@ -110,7 +113,7 @@ fn every_drop_order(context: &Context) -> Verdict {
                 pattern.verify(4096, &found, &format!("order {order:?}, after step {position}, exporter's side"))?;
             }
         }
-        let held = Holdings::now()?.descriptors;
+        let held = ResourceSnapshot::take()?.descriptors;
         let expected = *before.get_or_insert(held);
         ensure!(held <= expected, "order {order:?}: {held} descriptors are open, {expected} were");
     }
@@ -118,131 +121,101 @@ fn every_drop_order(context: &Context) -> Verdict {
 }
 
 fn exporter_frees_first(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, SIZE))?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    let mapped = memory.map_buffer(0, SIZE as u64)?;
+    let (buffer, pattern) = (context.written(SIZE)?, context.pattern());
+    let memory = context.import_memory(&*buffer)?;
+    let mapped = memory.map_buffer(0..SIZE as u64)?;
     drop(buffer);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "data after the exporter freed its allocation")?;
     let other = pattern.other();
     stream.write(&mapped, &other.bytes(0, SIZE))?;
-    let late = memory.map_buffer(0, SIZE as u64)?;
-    other.verify(0, &context.read(&stream, &late)?, "data through a mapping made afterwards")
+    let late = memory.map_buffer(0..SIZE as u64)?;
+    other.verify(0, &context.read(&stream, &late)?, "data through a later mapping")
 }
 
 fn import_closed_first(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
-    let pattern = context.pattern();
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    let mapped = memory.map_buffer(0, SIZE as u64)?;
+    let (buffer, pattern) = (context.buffer(SIZE as u64)?, context.pattern());
+    let memory = context.import_memory(&*buffer)?;
+    let mapped = memory.map_buffer(0..SIZE as u64)?;
     memory.close()?;
-    let stream = context.device().create_stream()?;
-    buffer.write(0, &pattern.bytes(0, SIZE))?;
-    pattern.verify(0, &context.read(&stream, &mapped)?, "data after the import was closed")?;
-    mapped.close()?;
-    Ok(())
+    buffer.put(pattern)?;
+    pattern.verify(0, &context.read(&context.stream()?, &mapped)?, "data after the import was closed")?;
+    Ok(mapped.close()?)
 }
 
 fn device_dropped_first(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, SIZE))?;
+    let (buffer, pattern) = (context.written(SIZE)?, context.pattern());
     let device = context.open_again()?;
-    let stream = device.create_stream()?;
-    let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    let (stream, mapped) = (device.create_stream()?, import_on(&device, &*buffer)?);
     drop(device);
-    pattern.verify(0, &context.read(&stream, &mapped)?, "data after the device was let go")
-}
-
-/// A stream that waits for the first word of `gate` to become 1.
-fn block(stream: &Stream, gate: &MappedBuffer) -> Verdict {
-    Ok(stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?)
+    pattern.verify(0, &context.read(&stream, &mapped)?, "data after the device was dropped")
 }
 
 fn drop_with_work_pending(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations32)?;
-    let (buffer, gate_buffer) = (context.buffer(SIZE as u64)?, context.buffer(4096)?);
-    let pattern = context.pattern();
-    let gate = context.import(&*gate_buffer)?;
-    let stream = context.device().create_stream()?;
-    Holdings::unchanged_by(20, |round| {
-        buffer.write(0, &pattern.bytes(0, SIZE))?;
-        gate_buffer.write(0, &[0; 4096])?;
+    let (buffer, gate, stream) = (context.buffer(SIZE as u64)?, Gate::new(context)?, context.stream()?);
+    leak_check(20, |round| {
+        buffer.put(context.pattern())?;
         let mapped = context.import(&*buffer)?;
-        block(&stream, &gate)?;
+        gate.close(&stream)?;
         stream.fill(&mapped, 0x77)?;
         drop(mapped);
         std::thread::sleep(if round == 0 { WATCH } else { WATCH / 4 });
         ensure!(!stream.is_idle()?, "round {round}: the stream did not wait");
-        let mut found = vec![0; SIZE];
-        buffer.read(0, &mut found)?;
-        pattern.verify(0, &found, "the data while the stream waits")?;
-        gate_buffer.write(0, &1_u32.to_ne_bytes())?;
+        buffer.verify(context.pattern(), "the data while the stream waits")?;
+        gate.open()?;
         stream.synchronize_timeout(PATIENCE)?;
-        buffer.read(0, &mut found)?;
-        ensure!(found.iter().all(|byte| *byte == 0x77), "round {round}: the dropped mapping's fill did not arrive");
-        Ok(())
+        buffer.verify_all(0x77, &format!("round {round}: the dropped mapping's fill did not arrive"))
     })
 }
 
 fn free_while_a_stream_waits(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations32)?;
     let device = context.device();
-    let (buffer, gate_buffer) = (context.buffer(SIZE as u64)?, context.buffer(4096)?);
-    let gate = context.import(&*gate_buffer)?;
-    let (waiting, other) = (device.create_stream()?, device.create_stream()?);
-    Holdings::unchanged_by(20, |round| {
-        gate_buffer.write(0, &[0; 4096])?;
+    let (buffer, gate) = (context.buffer(SIZE as u64)?, Gate::new(context)?);
+    let (behind, target) = context.shared(4096)?;
+    let (waiting, other) = (context.stream()?, context.stream()?);
+    leak_check(20, |round| {
+        behind.write(0, &[0; 4096])?;
         let mapped = context.import(&*buffer)?;
         other.fill(&mapped, 0x11)?;
-        let exports = context.need_feature(Feature::ExportableMemory).is_ok();
+        let exports = context.has(Feature::ExportableMemory);
         let exportable = exports.then(|| device.allocate_exportable(SIZE as u64)).transpose()?;
         let kernels = context.kernels().ok();
         other.synchronize_timeout(PATIENCE)?;
-        block(&waiting, &gate)?;
-        waiting.fill(gate.slice(8..)?, 0x77)?;
-        // Drivers wait for every stream before they free, and the gate is this thread's to open.
-        let start = std::time::Instant::now();
+        gate.close(&waiting)?;
+        waiting.fill(&target, 0x77)?;
+        // Drivers wait for every stream before they free, and only this thread opens the gate.
+        let start = Instant::now();
         drop((mapped, exportable, kernels));
         drop(device.create_stream()?);
         other.synchronize_timeout(PATIENCE)?;
         device.collect();
         let taken = start.elapsed();
-        ensure!(taken < PATIENCE, "round {round}: letting go took {taken:?}");
+        ensure!(taken < PATIENCE, "round {round}: the release took {taken:?}");
         ensure!(!waiting.is_idle()?, "round {round}: the stream did not wait");
-        gate_buffer.write(0, &1_u32.to_ne_bytes())?;
+        gate.open()?;
         waiting.synchronize_timeout(PATIENCE)?;
-        let mut found = vec![0; 4096 - 8];
-        gate_buffer.read(8, &mut found)?;
-        ensure!(found.iter().all(|byte| *byte == 0x77), "round {round}: what the stream did next did not arrive");
-        Ok(())
+        behind.verify_all(0x77, &format!("round {round}: the fill behind the wait did not arrive"))
     })
 }
 
 fn drop_everything_with_work_pending(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations32)?;
     let gate_buffer = context.buffer(4096)?;
     gate_buffer.write(0, &[0; 4096])?;
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     {
         let device = context.open_again()?;
-        let gate = device.import_memory(gate_buffer.import_request()?)?.map_buffer(0, 4096)?;
+        let gate = import_on(&device, &*gate_buffer)?;
         let stream = device.create_stream()?;
-        block(&stream, &gate)?;
+        stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
         stream.fill(gate.slice(8..)?, 0x99)?;
     }
     let taken = start.elapsed();
-    ensure!(taken < PATIENCE, "letting go took {taken:?}");
+    ensure!(taken < PATIENCE, "the release took {taken:?}");
     // The context's own device is not disturbed.
-    let stream = context.device().create_stream()?;
-    let mapped = context.import(&*gate_buffer)?;
+    let (stream, mapped) = (context.stream()?, context.import(&*gate_buffer)?);
     stream.fill(&mapped, 0x33)?;
     stream.synchronize_timeout(PATIENCE)?;
-    let mut found = vec![0; 4096];
-    gate_buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x33), "the other device does not work any more");
+    gate_buffer.verify_all(0x33, "the other device does not work any more")?;
     // A driver that cannot cancel the wait may not let the process end while it is pending.
     gate_buffer.write(0, &1_u32.to_ne_bytes())
 }

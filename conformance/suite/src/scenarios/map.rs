@@ -1,4 +1,4 @@
-//! Parts of imported memory.
+//! Mappings of ranges of imported memory.
 
 use gpu_interop::{ErrorKind, Feature, WaitCondition};
 
@@ -10,84 +10,72 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "map.size_zero", Any, "A mapping of 0 bytes is refused; others still work.", size_zero;
-    "map.past_end", Any, "Mappings that begin or end past the import are refused.", past_end,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters";
-    "map.overflow", Any, "Offsets and sizes whose sum overflows are refused.", overflow,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters";
-    "map.offsets", Any, "Mappings at offsets 1, 4, 256, 4096 and 65536 show exactly the bytes there.", offsets,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_With_Offset";
-    "map.dedicated_offsets", Any, "Mappings at such offsets of a dedicated allocation show exactly the bytes there.",
-        dedicated_offsets;
-    "map.sub_range_guards", Any, "Writing a mapped part leaves every byte around it as it was.", sub_range_guards;
-    "map.slices", Any, "Slices of a mapping address exactly their bytes, and none outside can be made.", slices;
+    "map.size_zero", Any, "A mapping of 0 bytes is rejected; other mappings still work.", size_zero;
+    "map.past_end", Any, "Mappings that begin or end past the import are rejected.", past_end,
+        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters");
+    "map.overflow", Any, "Ranges that overflow are rejected.", overflow,
+        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters");
+    "map.offsets", Any, "Mappings at offsets 1, 4, 256, 4096 and 65536 show exactly the bytes there.",
+        |context| at_offsets(context, BufferSpec::new(SIZE as u64)),
+        mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_With_Offset");
+    "map.dedicated_offsets", Any, "Mappings at the same offsets of a dedicated allocation show exactly the bytes there.",
+        |context| at_offsets(context, BufferSpec { dedicated: true, ..BufferSpec::new(SIZE as u64) }),
+        needs [exporter Dedicated];
+    "map.sub_range_guards", Any, "A write through a partial mapping leaves every byte around it unchanged.",
+        sub_range_guards;
+    "map.slices", Any, "Slices of a mapping address exactly their bytes; slices past its end are rejected.", slices;
     "map.work_at_offsets", Any,
-        "Copies, fills and words through mappings at offsets change exactly the bytes there, and read them.",
-        work_at_offsets;
-    "map.twice", Any, "The same range mapped twice is the same memory, and each mapping ends by itself.", twice;
+        "Copies, fills and words through mappings at offsets read and change exactly the bytes there.", work_at_offsets;
+    "map.twice", Any, "A range mapped twice is the same memory; each mapping ends by itself.", twice;
     "map.overlapping", Any, "Overlapping mappings see each other's writes.", overlapping;
-    "map.copies_within", Any, "A copy within a buffer moves its bytes; one onto itself is refused and moves none.",
+    "map.copies_within", Any, "A copy within a buffer moves its bytes; an overlapping one is rejected and moves none.",
         copies_within;
 }
 
 const SIZE: usize = 256 << 10;
 
 fn size_zero(context: &Context) -> Verdict {
-    let buffer = context.buffer(4096)?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
+    let memory = context.import_memory(&*context.buffer(4096)?)?;
     for offset in [0, 1, 4095, 4096] {
-        expect_error(memory.map_buffer(offset, 0), ErrorKind::InvalidArgument, "a mapping of 0 bytes")?;
+        expect_error(memory.map_buffer(offset..offset), ErrorKind::InvalidArgument, "a mapping of 0 bytes")?;
     }
-    ensure_eq!(memory.map_buffer(0, 1)?.size(), 1, "the size of a mapping of one byte");
+    ensure_eq!(memory.map_buffer(0..1)?.size(), 1, "the size of a mapping of one byte");
     Ok(())
 }
 
 fn past_end(context: &Context) -> Verdict {
-    let buffer = context.buffer(4096)?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
+    let memory = context.import_memory(&*context.buffer(4096)?)?;
     let size = memory.size();
-    for (offset, length) in [(0, size + 1), (1, size), (size, 1), (size + 1, 1), (size - 1, 2), (size * 1024, 1)] {
-        let error =
-            expect_error(memory.map_buffer(offset, length), ErrorKind::InvalidArgument, "a range past the end")?;
-        let text = error.to_string();
-        ensure!(
-            text.contains(&offset.to_string())
-                && text.contains(&length.to_string())
-                && text.contains(&size.to_string()),
-            "the text lacks offset, length or size: {text}"
-        );
+    for range in
+        [0..size + 1, 1..size + 1, size..size + 1, size + 1..size + 2, size - 1..size + 1, size * 1024..size * 1025]
+    {
+        let mapped = memory.map_buffer(range.clone());
+        let text = expect_error(mapped, ErrorKind::InvalidArgument, "a range past the end")?.to_string();
+        let named = |number: u64| text.contains(&number.to_string());
+        ensure!(named(range.start) && named(range.end) && named(size), "the text lacks the range or the size: {text}");
     }
-    memory.map_buffer(size - 1, 1)?;
+    memory.map_buffer(size - 1..size)?;
     Ok(())
 }
 
 fn overflow(context: &Context) -> Verdict {
-    let buffer = context.buffer(4096)?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    for (offset, length) in [(u64::MAX, 1), (u64::MAX, u64::MAX), (1, u64::MAX), (4096, u64::MAX - 4095)] {
-        expect_error(memory.map_buffer(offset, length), ErrorKind::InvalidArgument, "a range that overflows")?;
+    let memory = context.import_memory(&*context.buffer(4096)?)?;
+    for (start, end) in [(u64::MAX, 0), (u64::MAX, u64::MAX - 1), (1, 0), (4096, 0)] {
+        expect_error(memory.map_buffer(start..end), ErrorKind::InvalidArgument, "a range that overflows")?;
     }
     Ok(())
-}
-
-fn offsets(context: &Context) -> Verdict {
-    at_offsets(context, BufferSpec::new(SIZE as u64))
-}
-
-fn dedicated_offsets(context: &Context) -> Verdict {
-    at_offsets(context, BufferSpec { dedicated: true, ..BufferSpec::new(SIZE as u64) })
 }
 
 fn at_offsets(context: &Context, spec: BufferSpec) -> Verdict {
     let buffer = context.exporter()?.buffer(spec)?;
     let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, SIZE))?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    let stream = context.device().create_stream()?;
+    buffer.put(pattern)?;
+    let memory = context.import_memory(&*buffer)?;
+    let stream = context.stream()?;
     for offset in [1, 4, 256, 4096, 65536] {
         for length in [1, 3, 4096, 70_000] {
-            let mapped = memory.map_buffer(offset, length)?;
-            ensure_eq!((mapped.offset(), mapped.size()), (offset, length), "what the mapping says of itself");
+            let mapped = memory.map_buffer(offset..offset + length)?;
+            ensure_eq!((mapped.offset(), mapped.size()), (offset, length), "the mapping's range");
             pattern.verify(offset, &context.read(&stream, &mapped)?, &format!("{length} bytes at {offset}"))?;
         }
     }
@@ -97,14 +85,13 @@ fn at_offsets(context: &Context, spec: BufferSpec) -> Verdict {
 fn sub_range_guards(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
     let (before, written) = (context.pattern(), context.pattern().other());
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    let stream = context.device().create_stream()?;
+    let memory = context.import_memory(&*buffer)?;
+    let stream = context.stream()?;
     for (offset, length) in [(1_u64, 1_usize), (4096, 4096), (5, 100_003), (65536, 65536), (SIZE as u64 - 7, 7)] {
-        buffer.write(0, &before.bytes(0, SIZE))?;
-        let mapped = memory.map_buffer(offset, length as u64)?;
+        buffer.put(before)?;
+        let mapped = memory.map_buffer(offset..offset + length as u64)?;
         stream.write(&mapped, &written.bytes(offset, length))?;
-        let mut found = vec![0; SIZE];
-        buffer.read(0, &mut found)?;
+        let found = buffer.contents()?;
         let what = format!("{length} bytes at {offset}");
         let start = usize::try_from(offset).unwrap_or(0);
         before.verify(0, &found[..start], &format!("the bytes before {what}"))?;
@@ -116,11 +103,9 @@ fn sub_range_guards(context: &Context) -> Verdict {
 }
 
 fn slices(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, SIZE))?;
+    let (buffer, pattern) = (context.written(SIZE)?, context.pattern());
     let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let inner = mapped.slice(1000..9000)?;
     let mut found = vec![0; 4000];
     stream.read(inner.slice(500..4500)?, &mut found)?;
@@ -135,37 +120,34 @@ fn slices(context: &Context) -> Verdict {
 fn twice(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
     let pattern = context.pattern();
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    let stream = context.device().create_stream()?;
-    let first = memory.map_buffer(0, SIZE as u64)?;
-    let second = memory.map_buffer(0, SIZE as u64)?;
+    let memory = context.import_memory(&*buffer)?;
+    let stream = context.stream()?;
+    let first = memory.map_buffer(0..SIZE as u64)?;
+    let second = memory.map_buffer(0..SIZE as u64)?;
     stream.write(&first, &pattern.bytes(0, SIZE))?;
-    pattern.verify(0, &context.read(&stream, &second)?, "what the first mapping wrote")?;
+    pattern.verify(0, &context.read(&stream, &second)?, "the first mapping's data")?;
     first.close()?;
     let other = pattern.other();
     stream.write(&second, &other.bytes(0, SIZE))?;
     second.close()?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
-    other.verify(0, &found, "what the second mapping wrote after the first had ended")
+    buffer.verify(other, "the second mapping's data after the first had ended")
 }
 
 fn overlapping(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
     let (a, b) = (context.pattern(), context.pattern().other());
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    let stream = context.device().create_stream()?;
+    let memory = context.import_memory(&*buffer)?;
+    let stream = context.stream()?;
     // Bytes 0..128 KiB and 64..192 KiB.
-    let low = memory.map_buffer(0, 128 << 10)?;
-    let high = memory.map_buffer(64 << 10, 128 << 10)?;
+    let low = memory.map_buffer(0..128 << 10)?;
+    let high = memory.map_buffer(64 << 10..192 << 10)?;
     stream.write(&low, &a.bytes(0, 128 << 10))?;
     stream.write(&high, &b.bytes(0, 128 << 10))?;
     let seen = context.read(&stream, &low)?;
-    a.verify(0, &seen[..64 << 10], "the part only the low mapping has")?;
-    b.verify(0, &seen[64 << 10..], "the shared part, through the low mapping")?;
-    let mut found = vec![0; 192 << 10];
-    buffer.read(0, &mut found)?;
-    b.verify(0, &found[64 << 10..], "the high mapping's bytes, on the exporter's side")
+    a.verify(0, &seen[..64 << 10], "the range of the low mapping alone")?;
+    b.verify(0, &seen[64 << 10..], "the shared range, through the low mapping")?;
+    let found = buffer.contents()?;
+    b.verify(0, &found[64 << 10..192 << 10], "the high mapping's bytes, on the exporter's side")
 }
 
 fn work_at_offsets(context: &Context) -> Verdict {
@@ -173,22 +155,21 @@ fn work_at_offsets(context: &Context) -> Verdict {
     let (buffer, pattern) = (context.buffer(SIZE as u64)?, context.pattern());
     let mut expected = pattern.bytes(0, SIZE);
     buffer.write(0, &expected)?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    let stream = context.device().create_stream()?;
+    let memory = context.import_memory(&*buffer)?;
+    let stream = context.stream()?;
     let words = context.device().capabilities().feature(Feature::StreamMemoryOperations32).is_supported();
     let check = |expected: &[u8], what: &str| -> Verdict {
         stream.synchronize()?;
-        let mut found = vec![0; SIZE];
-        buffer.read(0, &mut found)?;
+        let found = buffer.contents()?;
         let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
-        ensure!(wrong.is_none(), "{what}: byte {wrong:?} of the memory is not what it should be");
+        ensure!(wrong.is_none(), "{what}: byte {wrong:?} of the memory is wrong");
         Ok(())
     };
     for (offset, length) in [(4_u64, 64_usize), (4096, 4096), (65_536, 12), (70_000, 20_004), (HALF - 64, 64)] {
         let start = usize::try_from(offset).unwrap_or(SIZE);
         let [here, there] = [start..start + length, start + SIZE / 2..start + SIZE / 2 + length];
-        let mapped = memory.map_buffer(offset, length as u64)?;
-        let other = memory.map_buffer(HALF + offset, length as u64)?;
+        let mapped = memory.map_buffer(offset..offset + length as u64)?;
+        let other = memory.map_buffer(HALF + offset..HALF + offset + length as u64)?;
         let what = |work: &str| format!("{work} of {length} bytes at {offset}");
         let bytes = pattern.other().bytes(offset, length);
         stream.write(&mapped, &bytes)?;
@@ -222,7 +203,7 @@ fn copies_within(context: &Context) -> Verdict {
     const BYTES: usize = 4096;
     let (buffer, pattern) = (context.buffer(3 * PART)?, context.pattern());
     buffer.write(0, &pattern.bytes(0, 3 * BYTES))?;
-    let (mapped, stream) = (context.import(&*buffer)?, context.device().create_stream()?);
+    let (mapped, stream) = (context.import(&*buffer)?, context.stream()?);
     let copy = |target: u64, source: u64| {
         let (target, source) = (mapped.slice(target..target + PART)?, mapped.slice(source..source + PART)?);
         stream.copy(target, source)
@@ -231,13 +212,12 @@ fn copies_within(context: &Context) -> Verdict {
         expect_error(copy(target, source), ErrorKind::InvalidArgument, "a copy onto itself")?;
     }
     stream.synchronize()?;
-    let mut found = vec![0; 3 * BYTES];
-    buffer.read(0, &mut found)?;
-    pattern.verify(0, &found, "what copies that were refused left")?;
+    let found = buffer.contents()?;
+    pattern.verify(0, &found, "the data after rejected copies")?;
     copy(2 * PART, PART)?;
     stream.synchronize()?;
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let (kept, copied) = found.split_at(2 * BYTES);
-    pattern.verify(0, kept, "what the copy had no part in")?;
-    pattern.verify(PART, copied, "what was copied beside its source")
+    pattern.verify(0, kept, "the data outside the copy")?;
+    pattern.verify(PART, copied, "the copied data")
 }

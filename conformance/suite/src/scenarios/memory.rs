@@ -1,40 +1,40 @@
-//! Data from one side to the other, every byte checked.
+//! Data in both directions, every byte checked.
 
 use gpu_interop::{KernelArg, LaunchConfig};
 use gpu_interop_kernels::{FILL_PATTERN, INCREMENT, VERIFY_PATTERN};
 
 use crate::context::Context;
 use crate::ensure_eq;
-use crate::exporter::{BufferSpec, ExportedBuffer, Placement};
+use crate::exporter::{BufferSpec, Placement};
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::handle_limit;
 
 scenarios! {
-    "memory.read_device_local", Any, "The device reads what the exporter wrote to device-local memory.", read_device_local,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory";
-    "memory.write_device_local", Any, "The exporter reads what the device wrote to device-local memory.", write_device_local,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory";
-    "memory.read_host_visible", Any, "The device reads what the exporter wrote to host-visible memory.", read_host_visible,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write";
-    "memory.write_host_visible", Any, "The exporter reads what the device wrote to host-visible memory.", write_host_visible,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write";
+    "memory.read_device_local", Any, "The device reads the exporter's data in device-local memory.",
+        |context| read_from(context, spec(Placement::DeviceLocal)), mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory");
+    "memory.write_device_local", Any, "The exporter reads the device's data in device-local memory.",
+        |context| write_to(context, spec(Placement::DeviceLocal)), mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write_Device_Memory");
+    "memory.read_host_visible", Any, "The device reads the exporter's data in host-visible memory.",
+        |context| read_from(context, spec(Placement::HostVisible)), needs [exporter HostVisible], mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write");
+    "memory.write_host_visible", Any, "The exporter reads the device's data in host-visible memory.",
+        |context| write_to(context, spec(Placement::HostVisible)), needs [exporter HostVisible], mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Positive_Read_Write");
     "memory.round_trip", Any, "Data goes back and forth 20 times, changed by each side.", round_trip,
-        mirrors "intel/llvm: vulkan_interop/buffer_usm";
-    "memory.dedicated", Any, "A dedicated allocation works in both directions.", dedicated;
-    "memory.fill", Any, "Byte and word fills by the device arrive at the exporter.", fill;
+        mirrors("intel/llvm: vulkan_interop/buffer_usm");
+    "memory.dedicated", Any, "A dedicated allocation works in both directions.", dedicated, needs [exporter Dedicated];
+    "memory.fill", Any, "The exporter sees the device's fills with bytes and words.", fill;
     "memory.copy_between_imports", Any, "The device copies from one import to another.", copy_between_imports;
-    "memory.kernel_reads", Any, "A kernel counts no mismatch in what the exporter wrote, and one that was planted.",
-        kernel_reads,
-        mirrors "OpenCL-CTS: test_buffer_single_queue; intel/llvm: vulkan_interop/vulkan_sycl_buffer";
-    "memory.kernel_writes", Any, "The exporter reads what kernels wrote and incremented.", kernel_writes,
-        mirrors "OpenCL-CTS: test_buffer_single_queue; intel/llvm: vulkan_interop/vulkan_sycl_buffer";
-    "memory.import_twice", Any, "One allocation imported twice is the same memory.", import_twice,
-        mirrors "OpenCL-CTS: test_buffer_multiImport_sameCtx";
-    "memory.two_devices", Any, "One allocation imported by the device opened twice is the same memory.", two_devices,
-        mirrors "OpenCL-CTS: test_buffer_multiImport_diffCtx";
-    "memory.many_imports", Any, "200 imports live at once and none sees another's data.", many_imports,
-        mirrors "ONNX Runtime: MultipleMemoryImports";
+    "memory.kernel_reads", Any, "A kernel counts no mismatch in the exporter's data, and one after one byte is changed.",
+        kernel_reads, needs [Kernels],
+        mirrors("OpenCL-CTS: test_buffer_single_queue; intel/llvm: vulkan_interop/vulkan_sycl_buffer");
+    "memory.kernel_writes", Any, "The exporter reads words that kernels wrote and incremented.", kernel_writes,
+        needs [Kernels], mirrors("OpenCL-CTS: test_buffer_single_queue; intel/llvm: vulkan_interop/vulkan_sycl_buffer");
+    "memory.import_twice", Any, "An allocation imported twice is the same memory.", import_twice,
+        mirrors("OpenCL-CTS: test_buffer_multiImport_sameCtx");
+    "memory.two_devices", Any, "An allocation imported by the device opened twice is the same memory.", two_devices,
+        mirrors("OpenCL-CTS: test_buffer_multiImport_diffCtx");
+    "memory.many_imports", Any, "200 imports are alive at once, each with its own data.", many_imports,
+        mirrors("ONNX Runtime: MultipleMemoryImports");
 }
 
 const SIZE: usize = 1 << 20;
@@ -42,10 +42,10 @@ const SIZE: usize = 1 << 20;
 fn read_from(context: &Context, spec: BufferSpec) -> Verdict {
     let buffer = context.exporter()?.buffer(spec)?;
     let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for pattern in [context.pattern(), context.pattern().other()] {
-        buffer.write(0, &pattern.bytes(0, SIZE))?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, "what the exporter wrote")?;
+        buffer.put(pattern)?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, "the exporter's data")?;
     }
     Ok(())
 }
@@ -53,38 +53,16 @@ fn read_from(context: &Context, spec: BufferSpec) -> Verdict {
 fn write_to(context: &Context, spec: BufferSpec) -> Verdict {
     let buffer = context.exporter()?.buffer(spec)?;
     let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for pattern in [context.pattern(), context.pattern().other()] {
         stream.write(&mapped, &pattern.bytes(0, SIZE))?;
-        verify_exported(&*buffer, pattern, "what the device wrote")?;
+        buffer.verify(pattern, "the device's data")?;
     }
     Ok(())
 }
 
-fn verify_exported(buffer: &dyn ExportedBuffer, pattern: crate::pattern::Pattern, what: &str) -> Verdict {
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
-    pattern.verify(0, &found, what)
-}
-
 fn spec(placement: Placement) -> BufferSpec {
     BufferSpec { placement, ..BufferSpec::new(SIZE as u64) }
-}
-
-fn read_device_local(context: &Context) -> Verdict {
-    read_from(context, spec(Placement::DeviceLocal))
-}
-
-fn write_device_local(context: &Context) -> Verdict {
-    write_to(context, spec(Placement::DeviceLocal))
-}
-
-fn read_host_visible(context: &Context) -> Verdict {
-    read_from(context, spec(Placement::HostVisible))
-}
-
-fn write_host_visible(context: &Context) -> Verdict {
-    write_to(context, spec(Placement::HostVisible))
 }
 
 fn dedicated(context: &Context) -> Verdict {
@@ -96,31 +74,28 @@ fn dedicated(context: &Context) -> Verdict {
 }
 
 fn round_trip(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
-    let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.shared(SIZE)?;
+    let stream = context.stream()?;
     let mut pattern = context.pattern();
     for round in 0..10 {
-        buffer.write(0, &pattern.bytes(0, SIZE))?;
+        buffer.put(pattern)?;
         pattern.verify(0, &context.read(&stream, &mapped)?, &format!("round {round}, to the device"))?;
         pattern = pattern.other();
         stream.write(&mapped, &pattern.bytes(0, SIZE))?;
-        verify_exported(&*buffer, pattern, &format!("round {round}, to the exporter"))?;
+        buffer.verify(pattern, &format!("round {round}, to the exporter"))?;
         pattern = pattern.other();
     }
     Ok(())
 }
 
 fn fill(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
-    let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.shared(SIZE)?;
+    let stream = context.stream()?;
     stream.fill(&mapped, 0xa5)?;
     stream.fill_u32(mapped.slice(4096..8192)?, 0x0102_0304)?;
     stream.fill(mapped.slice(10_001..10_004)?, 0x5a)?;
     stream.synchronize()?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let mut expected = vec![0xa5; SIZE];
     for word in expected[4096..8192].chunks_exact_mut(4) {
         word.copy_from_slice(&0x0102_0304_u32.to_ne_bytes());
@@ -134,14 +109,14 @@ fn fill(context: &Context) -> Verdict {
 fn copy_between_imports(context: &Context) -> Verdict {
     let (source, target) = (context.buffer(SIZE as u64)?, context.buffer(SIZE as u64)?);
     let pattern = context.pattern();
-    source.write(0, &pattern.bytes(0, SIZE))?;
+    source.put(pattern)?;
     target.write(0, &vec![0; SIZE])?;
     let (from, to) = (context.import(&*source)?, context.import(&*target)?);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.copy(&to, &from)?;
     stream.synchronize()?;
-    verify_exported(&*target, pattern, "the copy")?;
-    verify_exported(&*source, pattern, "the source")
+    target.verify(pattern, "the copy")?;
+    source.verify(pattern, "the source")
 }
 
 fn kernel_reads(context: &Context) -> Verdict {
@@ -149,7 +124,7 @@ fn kernel_reads(context: &Context) -> Verdict {
     let (buffer, counter) = (context.buffer(SIZE as u64)?, context.buffer(4096)?);
     let pattern = context.pattern();
     let (mapped, count) = (context.import(&*buffer)?, context.import(&*counter)?);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let verify = module.kernel(VERIFY_PATTERN.name)?;
     let words = SIZE as u64 / 4;
     for planted in [0_u8, 1] {
@@ -174,19 +149,18 @@ fn kernel_writes(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
     let pattern = context.pattern();
     let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let words = SIZE as u64 / 4;
     let config = LaunchConfig::linear(words);
     let args = [KernelArg::from(&mapped), KernelArg::U64(words), KernelArg::U32(pattern.seed())];
     // SAFETY: the arguments are those of the kernels, and the mapping outlives the synchronisation.
     unsafe { stream.launch(&module.kernel(FILL_PATTERN.name)?, &config, &args) }?;
     stream.synchronize()?;
-    verify_exported(&*buffer, pattern, "what the kernel wrote")?;
+    buffer.verify(pattern, "the kernel's data")?;
     // SAFETY: as above.
     unsafe { stream.launch(&module.kernel(INCREMENT.name)?, &config, &args[..2]) }?;
     stream.synchronize()?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
+    let mut found = buffer.contents()?;
     for word in found.chunks_exact_mut(4) {
         let value = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
         word.copy_from_slice(&value.wrapping_sub(1).to_ne_bytes());
@@ -198,11 +172,11 @@ fn import_twice(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
     let pattern = context.pattern();
     let (first, second) = (context.import(&*buffer)?, context.import(&*buffer)?);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.write(&first, &pattern.bytes(0, SIZE))?;
     drop(first);
-    pattern.verify(0, &context.read(&stream, &second)?, "what the first import wrote")?;
-    verify_exported(&*buffer, pattern, "what the first import wrote, on the exporter's side")
+    pattern.verify(0, &context.read(&stream, &second)?, "the first import's data")?;
+    buffer.verify(pattern, "the first import's data, on the exporter's side")
 }
 
 fn two_devices(context: &Context) -> Verdict {
@@ -210,16 +184,16 @@ fn two_devices(context: &Context) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
     let pattern = context.pattern();
     let here = context.import(&*buffer)?;
-    let there = again.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
-    let (stream_here, stream_there) = (context.device().create_stream()?, again.create_stream()?);
+    let there = again.import_memory(buffer.import_request()?)?.map_buffer(0..SIZE as u64)?;
+    let (stream_here, stream_there) = (context.stream()?, again.create_stream()?);
     stream_here.write(&here, &pattern.bytes(0, SIZE))?;
-    pattern.verify(0, &context.read(&stream_there, &there)?, "what the first device wrote")?;
+    pattern.verify(0, &context.read(&stream_there, &there)?, "the first device's data")?;
     // The two do not mix, although they are the same hardware.
     match stream_here.fill(&there, 0) {
         Err(error) if error.kind() == gpu_interop::ErrorKind::InvalidArgument => {}
         other => return Err(Stop::Failed(format!("a stream took memory of another device: {other:?}"))),
     }
-    verify_exported(&*buffer, pattern, "the data after the refused fill")
+    buffer.verify(pattern, "the data after the rejected fill")
 }
 
 fn many_imports(context: &Context) -> Verdict {
@@ -228,12 +202,12 @@ fn many_imports(context: &Context) -> Verdict {
     if limit < 2000 {
         return Err(Stop::Skipped(format!("needs about 1,000 descriptors; this process may have {limit} (ulimit -n)")));
     }
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let mut live = Vec::new();
     for index in 0..COUNT {
         let buffer = context.buffer(4096)?;
         let pattern = crate::pattern::Pattern::new(context.pattern().seed().wrapping_add(index));
-        buffer.write(0, &pattern.bytes(0, 4096))?;
+        buffer.put(pattern)?;
         live.push((context.import(&*buffer)?, buffer, pattern));
     }
     for (index, (mapped, _, pattern)) in live.iter().enumerate() {

@@ -1,6 +1,5 @@
-//! The scenarios, one file a group.
+//! The scenarios, one file or folder per group.
 
-mod accounting;
 mod capture;
 #[cfg(windows)]
 mod d3d;
@@ -12,6 +11,7 @@ mod gl_order;
 mod graph;
 mod graph_semaphores;
 mod groups;
+mod handle_reuse;
 mod identity;
 mod image_copies;
 mod image_formats;
@@ -27,6 +27,7 @@ mod import_fd_stress;
 mod import_request;
 #[cfg(windows)]
 mod import_win32;
+mod leaks;
 mod lifetime;
 mod map;
 mod memory;
@@ -42,16 +43,15 @@ mod semaphore_misuse;
 mod semaphore_order;
 mod semaphore_process;
 mod size;
-mod strangers;
 mod stream;
 mod threads;
 mod timeline;
 mod two_devices;
 
-use gpu_interop::{ErrorKind, ExternalMemory, ImportError, MappedBuffer, MemoryImport, SemaphoreImport};
+use std::time::{Duration, Instant};
 
-use crate::context::Context;
-use crate::exporter::ExportedBuffer;
+use gpu_interop::{ErrorKind, ImportError};
+
 use crate::outcome::{Stop, Verdict};
 use crate::peer::Role;
 use crate::scenario::Scenario;
@@ -77,7 +77,7 @@ pub(crate) fn standard() -> Vec<Scenario> {
         reverse::SCENARIOS,
         size::SCENARIOS,
         lifetime::SCENARIOS,
-        accounting::SCENARIOS,
+        leaks::SCENARIOS,
         threads::SCENARIOS,
         process::SCENARIOS,
         stream::SCENARIOS,
@@ -110,17 +110,17 @@ pub(crate) fn standard() -> Vec<Scenario> {
     .concat()
 }
 
-/// What other processes of the standard suite can do.
+/// The roles of the other processes of the standard suite.
 pub(crate) fn roles() -> Vec<(&'static str, Role)> {
     [process::ROLES, semaphore_process::ROLES, &timeline::roles()].concat()
 }
 
-/// The error of an import that must fail with one of `kinds`, and the request that came back.
-fn refused(
-    result: Result<ExternalMemory, ImportError<MemoryImport>>,
+/// The error of a call that must fail with one of `kinds`, and the request that came back.
+fn rejected<T, R: std::fmt::Debug>(
+    result: Result<T, ImportError<R>>,
     kinds: &[ErrorKind],
     what: &str,
-) -> Verdict<(gpu_interop::Error, MemoryImport)> {
+) -> Verdict<(gpu_interop::Error, R)> {
     match result {
         Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
         Err(failure) => {
@@ -130,22 +130,18 @@ fn refused(
     }
 }
 
-/// The twin of [`refused`] for semaphores.
-fn refused_semaphore(
-    result: Result<gpu_interop::ExternalSemaphore, ImportError<SemaphoreImport>>,
+/// As [`rejected`], for an error of the library's own: the driver must not have been called.
+fn rejected_before_driver<T, R: std::fmt::Debug>(
+    result: Result<T, ImportError<R>>,
     kinds: &[ErrorKind],
     what: &str,
-) -> Verdict<SemaphoreImport> {
-    match result {
-        Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
-        Err(failure) => {
-            expect_kind(failure.error(), kinds, what)?;
-            Ok(failure.into_request())
-        }
-    }
+) -> Verdict<(gpu_interop::Error, R)> {
+    let (error, request) = rejected(result, kinds, what)?;
+    crate::ensure!(error.code().is_none(), "the driver was called for {what}: {error}");
+    Ok((error, request))
 }
 
-/// Fails unless a call failed with this kind.
+/// The error of a call that must fail with this kind.
 fn expect_error<T>(result: gpu_interop::Result<T>, kind: ErrorKind, what: &str) -> Verdict<gpu_interop::Error> {
     match result {
         Ok(_) => Err(Stop::Failed(format!("{what} was accepted"))),
@@ -156,6 +152,13 @@ fn expect_error<T>(result: gpu_interop::Result<T>, kind: ErrorKind, what: &str) 
     }
 }
 
+/// The error of a call that must fail as an invalid argument, without a driver call.
+fn expect_invalid<T>(result: gpu_interop::Result<T>, what: &str) -> Verdict<gpu_interop::Error> {
+    let error = expect_error(result, ErrorKind::InvalidArgument, what)?;
+    crate::ensure!(error.code().is_none(), "the driver was called for {what}: {error}");
+    Ok(error)
+}
+
 fn expect_kind(error: &gpu_interop::Error, kinds: &[ErrorKind], what: &str) -> Verdict {
     if kinds.contains(&error.kind()) {
         return Ok(());
@@ -163,10 +166,18 @@ fn expect_kind(error: &gpu_interop::Error, kinds: &[ErrorKind], what: &str) -> V
     Err(Stop::Failed(format!("{what}: expected an error of kind {kinds:?}, got {:?}: {error}", error.kind())))
 }
 
-/// A buffer of the exporter that holds zeros, and the device's view of it.
-fn cleared(context: &Context, size: usize) -> Verdict<(Box<dyn ExportedBuffer>, MappedBuffer)> {
-    let buffer = context.buffer(size as u64)?;
-    buffer.write(0, &vec![0; size])?;
-    let mapped = context.import(&*buffer)?;
-    Ok((buffer, mapped))
+/// Fails unless `wait` times out, not before `limit` and not much later.
+fn times_out(
+    limit: Duration,
+    what: &str,
+    wait: impl FnOnce() -> gpu_interop::Result<()>,
+) -> Verdict<gpu_interop::Error> {
+    let start = Instant::now();
+    let error = expect_error(wait(), ErrorKind::Timeout, what)?;
+    let taken = start.elapsed();
+    crate::ensure!(
+        taken >= limit && taken < limit + Duration::from_secs(2),
+        "{what} timed out after {taken:?}, not {limit:?}"
+    );
+    Ok(error)
 }

@@ -1,4 +1,4 @@
-//! Other processes.
+//! Memory shared with other processes.
 
 use crate::context::Context;
 use crate::ensure_eq;
@@ -10,16 +10,14 @@ use crate::system;
 
 scenarios! {
     "process.import_sent_fd", Any,
-        "Another process imports a descriptor it was sent, verifies every byte and writes back.", import_sent_fd,
-        mirrors "cuda-samples: dmabufInterop, between processes";
+        "Another process imports a descriptor that it was sent, verifies every byte and writes back.", import_sent_fd,
+        mirrors("cuda-samples: dmabufInterop, between processes");
     "process.exporter_killed", Any,
-        "The exporting process is killed while this one works with its memory: the data stays, reads and writes work.",
+        "The exporting process is killed during work on its memory: the data stays, reads and writes work.",
         exporter_killed;
     "process.importer_killed", Any,
-        "The importing process is killed in the middle of its work: the exporter's memory stays usable.",
-        importer_killed;
-    "process.handles_not_inherited", Any, "Exported descriptors are closed in programs that this one starts.",
-        handles_not_inherited;
+        "The importing process is killed during its work: the exporter's memory stays usable.", importer_killed;
+    "process.handles_not_inherited", Any, "Child processes do not inherit exported descriptors.", handles_not_inherited;
 }
 
 pub(super) const ROLES: &[(&str, Role)] = &[
@@ -42,25 +40,21 @@ fn send_handle(channel: &Channel, what: &str, buffer: &dyn ExportedBuffer) -> Ve
 fn receive_memory(context: &Context, channel: &Channel, what: &str) -> Verdict<gpu_interop::MappedBuffer> {
     let (size, handle) = channel.receive_handle(what)?;
     let request = context.exporter()?.sent_memory(handle, size);
-    Ok(context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?)
+    Ok(context.device().import_memory(request)?.map_buffer(0..SIZE as u64)?)
 }
 
 fn import_sent_fd(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, SIZE))?;
+    let (buffer, pattern) = (context.written(SIZE)?, context.pattern());
     let peer = context.spawn_peer("import-and-answer")?;
     send_handle(peer.channel(), "memory", &*buffer)?;
     peer.channel().receive("answered")?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
-    pattern.other().verify(0, &found, "what the other process wrote")?;
+    buffer.verify(pattern.other(), "the other process's data")?;
     peer.join()
 }
 
 fn import_and_answer(context: &Context, channel: &Channel) -> Verdict {
     let mapped = receive_memory(context, channel, "memory")?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let pattern = context.pattern();
     pattern.verify(0, &context.read(&stream, &mapped)?, "data in the other process")?;
     stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
@@ -70,10 +64,10 @@ fn import_and_answer(context: &Context, channel: &Channel) -> Verdict {
 fn exporter_killed(context: &Context) -> Verdict {
     let peer = context.spawn_peer("export-and-hang")?;
     let mapped = receive_memory(context, peer.channel(), "memory")?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let pattern = context.pattern();
     pattern.verify(0, &context.read(&stream, &mapped)?, "data before the exporter is killed")?;
-    // Work is enqueued when the exporter dies, not only before and after.
+    // Work is pending when the exporter is killed.
     for _ in 0..50 {
         stream.fill(&mapped, 0)?;
     }
@@ -86,15 +80,15 @@ fn exporter_killed(context: &Context) -> Verdict {
 
 fn export_and_hang(context: &Context, channel: &Channel) -> Verdict {
     let buffer = context.buffer(SIZE as u64)?;
-    buffer.write(0, &context.pattern().bytes(0, SIZE))?;
+    buffer.put(context.pattern())?;
     send_handle(channel, "memory", &*buffer)?;
     hang()
 }
 
-/// Until this process is killed, but not for ever.
+/// Waits to be killed, for a bounded time.
 fn hang() -> Verdict {
     std::thread::sleep(std::time::Duration::from_secs(60));
-    Err(Stop::Failed("nobody killed this process".into()))
+    Err(Stop::Failed("this process was not killed".into()))
 }
 
 fn importer_killed(context: &Context) -> Verdict {
@@ -105,22 +99,22 @@ fn importer_killed(context: &Context) -> Verdict {
     peer.channel().receive("writing")?;
     peer.kill()?;
     let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, SIZE))?;
+    buffer.put(pattern)?;
     let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "data after the other importer was killed")
 }
 
 fn import_and_write_forever(context: &Context, channel: &Channel) -> Verdict {
     let mapped = receive_memory(context, channel, "memory")?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     channel.send("writing", 0, &[])?;
     let start = std::time::Instant::now();
     while start.elapsed().as_secs() < 60 {
         stream.fill(&mapped, 0xee)?;
         stream.synchronize()?;
     }
-    Err(Stop::Failed("nobody killed this process".into()))
+    Err(Stop::Failed("this process was not killed".into()))
 }
 
 fn handles_not_inherited(context: &Context) -> Verdict {

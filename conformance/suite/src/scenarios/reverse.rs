@@ -1,30 +1,30 @@
-//! The reverse direction: memory of the device that the other API imports.
+//! The reverse direction: the other API imports memory of the device.
 
-use gpu_interop::{ExportableMemory, Feature};
+use gpu_interop::ExportableMemory;
 
-use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::ensure;
 use crate::exporter::BufferAccess;
+use crate::leak_check::leak_check;
 use crate::outcome::Verdict;
 use crate::pattern::Pattern;
 use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
-    "reverse.read", Any, "The other API reads what the device wrote to memory that the device exported.", read;
-    "reverse.write", Any, "The device reads what the other API wrote to memory that the device exported.", write;
+    all need [ExportableMemory, exporter Imports];
+    "reverse.read", Any, "The other API reads the device's data in memory that the device exported.", read;
+    "reverse.write", Any, "The device reads the other API's data in memory that the device exported.", write;
     "reverse.round_trip", Any, "Data goes back and forth 10 times in memory that the device exported.", round_trip,
-        mirrors "cuda-samples: simpleVulkanMMAP";
-    "reverse.freed_first", Any, "The other API keeps memory whose device has freed it.", freed_first;
-    "reverse.cycles", Any, "200 cycles of allocating, exporting and importing leak nothing.", cycles;
+        mirrors("cuda-samples: simpleVulkanMMAP");
+    "reverse.freed_first", Any, "The other API keeps memory that the device has freed.", freed_first;
+    "reverse.cycles", Any, "200 cycles of allocation, export and import leak nothing.", cycles;
 }
 
 const SIZE: usize = 1 << 20;
 
-/// Memory of the device, and the other API's view of it.
+/// Memory of the device, and the other API's import of it.
 fn shared(context: &Context) -> Verdict<(ExportableMemory, Box<dyn BufferAccess>)> {
-    context.need_feature(Feature::ExportableMemory)?;
     let memory = context.device().allocate_exportable(SIZE as u64)?;
     let identity = context.device().identity().clone();
     let request = request::memory(memory.export()?, memory.size()).exported_by(identity);
@@ -33,27 +33,25 @@ fn shared(context: &Context) -> Verdict<(ExportableMemory, Box<dyn BufferAccess>
 }
 
 fn device_writes(context: &Context, memory: &ExportableMemory, pattern: Pattern) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     Ok(stream.write(memory.slice(..SIZE as u64)?, &pattern.bytes(0, SIZE))?)
 }
 
 fn device_reads(context: &Context, memory: &ExportableMemory, pattern: Pattern, what: &str) -> Verdict {
     let mut found = vec![0; SIZE];
-    context.device().create_stream()?.read(memory.slice(..SIZE as u64)?, &mut found)?;
+    context.stream()?.read(memory.slice(..SIZE as u64)?, &mut found)?;
     pattern.verify(0, &found, what)
 }
 
 fn other_reads(imported: &dyn BufferAccess, pattern: Pattern, what: &str) -> Verdict {
-    let mut found = vec![0; SIZE];
-    imported.read(0, &mut found)?;
-    pattern.verify(0, &found, what)
+    imported.verify(pattern, what)
 }
 
 fn read(context: &Context) -> Verdict {
     let (memory, imported) = shared(context)?;
     for pattern in [context.pattern(), context.pattern().other()] {
         device_writes(context, &memory, pattern)?;
-        other_reads(&*imported, pattern, "what the device wrote")?;
+        other_reads(&*imported, pattern, "the device's data")?;
     }
     Ok(())
 }
@@ -62,7 +60,7 @@ fn write(context: &Context) -> Verdict {
     let (memory, imported) = shared(context)?;
     for pattern in [context.pattern(), context.pattern().other()] {
         imported.write(0, &pattern.bytes(0, SIZE))?;
-        device_reads(context, &memory, pattern, "what the other API wrote")?;
+        device_reads(context, &memory, pattern, "the other API's data")?;
     }
     Ok(())
 }
@@ -84,14 +82,14 @@ fn freed_first(context: &Context) -> Verdict {
     let (there, back) = (context.pattern(), context.pattern().other());
     device_writes(context, &memory, there)?;
     memory.close()?;
-    other_reads(&*imported, there, "what the device wrote before it freed the memory")?;
+    other_reads(&*imported, there, "the device's data before it freed the memory")?;
     imported.write(0, &back.bytes(0, SIZE))?;
-    other_reads(&*imported, back, "what the other API wrote afterwards")
+    other_reads(&*imported, back, "the other API's data afterwards")
 }
 
 fn cycles(context: &Context) -> Verdict {
-    let stream = context.device().create_stream()?;
-    Holdings::unchanged_by(200, |round| {
+    let stream = context.stream()?;
+    leak_check(200, |round| {
         let (memory, imported) = shared(context)?;
         let value = round.to_le_bytes()[0] | 1;
         stream.fill(memory.slice(..4096)?, value)?;

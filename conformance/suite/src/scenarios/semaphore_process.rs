@@ -17,12 +17,13 @@ use crate::system;
 
 scenarios! {
     "semaphore.cross_process_timeline", Any,
-        "A stream of another process and this one take 200 turns on one buffer, the data verified each time.",
-        cross_process_timeline;
-    "semaphore.cross_process_binary", Any, "A binary semaphore orders streams of two processes.",
-        cross_process_binary;
+        "Streams of two processes take 200 turns on one buffer, with the data verified each time.",
+        cross_process_timeline, needs [shared timelines];
+    "semaphore.cross_process_binary", Any, "A binary semaphore orders streams of two processes.", cross_process_binary,
+        needs [shared binaries];
     "semaphore.peer_killed", Any,
-        "A wait for a process that was killed times out instead of hanging, and the semaphore still works.", peer_killed [own_process];
+        "A wait for a killed process times out instead of hanging, and the semaphore still works.", peer_killed,
+        needs [shared timelines], own_process;
 }
 
 pub(super) const ROLES: &[(&str, Role)] =
@@ -40,9 +41,8 @@ fn send_semaphore(channel: &Channel, what: &str, semaphore: &dyn ExportedSemapho
 
 fn cross_process_timeline(context: &Context) -> Verdict {
     let (exported, timeline) = import_timeline(context, 0)?;
-    let buffer = context.buffer(SIZE as u64)?;
-    let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.shared(SIZE)?;
+    let stream = context.stream()?;
     let peer = context.spawn_peer("take-turns")?;
     let request = buffer.import_request()?;
     let handle = system::of_memory(request.handle());
@@ -62,7 +62,7 @@ fn cross_process_timeline(context: &Context) -> Verdict {
         stream.synchronize_timeout(PATIENCE)?;
         buffer.read(0, &mut found)?;
         let expected = context.pattern().byte(turn).wrapping_add(1);
-        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the other process's data is not there");
+        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the other process's data is missing");
     }
     peer.join()
 }
@@ -70,17 +70,17 @@ fn cross_process_timeline(context: &Context) -> Verdict {
 fn take_turns(context: &Context, channel: &Channel) -> Verdict {
     let (size, handle) = channel.receive_handle("memory")?;
     let memory = context.device().import_memory(context.exporter()?.sent_memory(handle, size))?;
-    let mapped = memory.map_buffer(0, SIZE as u64)?;
+    let mapped = memory.map_buffer(0..SIZE as u64)?;
     let (_, handle) = channel.receive_handle("timeline")?;
     let timeline = context.device().import_semaphore(request::semaphore(context.exporter()?.sent_timeline(handle)))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for turn in 0..TURNS {
         stream.wait(&[timeline.wait_value(2 * turn + 1)])?;
         stream.synchronize_timeout(PATIENCE)?;
         let found = context.read(&stream, &mapped)?;
         ensure!(
             found.iter().all(|found| *found == context.pattern().byte(turn)),
-            "turn {turn}: the first process's data is not there"
+            "turn {turn}: the first process's data is missing"
         );
         stream.fill(&mapped, context.pattern().byte(turn).wrapping_add(1))?;
         stream.signal(&[timeline.signal_value(2 * turn + 2)])?;
@@ -91,7 +91,7 @@ fn take_turns(context: &Context, channel: &Channel) -> Verdict {
 
 fn cross_process_binary(context: &Context) -> Verdict {
     let (exported, semaphore) = import_binary(context)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let peer = context.spawn_peer("signal-binary")?;
     send_semaphore(peer.channel(), "binary", &*exported)?;
     peer.channel().receive("ready")?;
@@ -110,7 +110,7 @@ fn cross_process_binary(context: &Context) -> Verdict {
 fn signal_binary(context: &Context, channel: &Channel) -> Verdict {
     let (_, handle) = channel.receive_handle("binary")?;
     let semaphore = context.device().import_semaphore(request::semaphore(system::binary_semaphore(handle)))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     channel.send("ready", 0, &[])?;
     for _ in 0..50 {
         channel.receive("signal")?;
@@ -122,7 +122,7 @@ fn signal_binary(context: &Context, channel: &Channel) -> Verdict {
 
 fn peer_killed(context: &Context) -> Verdict {
     let (exported, timeline) = import_timeline(context, 0)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let peer = context.spawn_peer("signal-once-and-hang")?;
     send_semaphore(peer.channel(), "timeline", &*exported)?;
     peer.channel().receive("waiting")?;
@@ -142,12 +142,12 @@ fn peer_killed(context: &Context) -> Verdict {
 fn signal_once_and_hang(context: &Context, channel: &Channel) -> Verdict {
     let (_, handle) = channel.receive_handle("timeline")?;
     let timeline = context.device().import_semaphore(request::semaphore(context.exporter()?.sent_timeline(handle)))?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     stream.signal(&[timeline.signal_value(1)])?;
     stream.synchronize()?;
-    // Killed while it waits, which is when a process holds most.
+    // Killed during a wait, with the most resources in use.
     stream.wait(&[timeline.wait_value(1000)])?;
     channel.send("waiting", 0, &[])?;
     std::thread::sleep(Duration::from_secs(60));
-    Err(Stop::Failed("nobody killed this process".into()))
+    Err(Stop::Failed("this process was not killed".into()))
 }

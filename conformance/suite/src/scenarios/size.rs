@@ -1,4 +1,4 @@
-//! Sizes at the edges.
+//! Boundary sizes.
 
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
@@ -6,21 +6,20 @@ use crate::scenario::scenarios;
 use crate::system::available_memory;
 
 scenarios! {
-    "size.1_byte", Any, "One byte goes both ways.", one_byte;
-    "size.page_less_1", Any, "4,095 bytes go both ways.", page_less_one;
-    "size.2_mib_plus_1", Any, "2 MiB and one byte go both ways.", two_mib_plus_one;
+    "size.1_byte", Any, "One byte goes both ways.", |context| both_ways(context, 1);
+    "size.page_less_1", Any, "4,095 bytes go both ways.", |context| both_ways(context, 4095);
+    "size.2_mib_plus_1", Any, "2 MiB and one byte go both ways.", |context| both_ways(context, (2 << 20) + 1);
     "size.past_4_gib", Any,
-        "Of memory of more than 4 GiB the beginning, the end, and what lies around 2 and 4 GiB go both ways, each its \
-         own.",
-        past_four_gib [alone], within 120 s;
-    "size.1_gib", Any, "1 GiB goes both ways, every byte checked.", one_gib [alone], within 120 s;
+        "The beginning, the end, and the ranges around 2 and 4 GiB of a larger allocation go both ways, each distinct.",
+        past_four_gib, alone, within(120);
+    "size.1_gib", Any, "1 GiB goes both ways, every byte checked.", one_gib, alone, within(120);
 }
 
 fn both_ways(context: &Context, size: u64) -> Verdict {
     const CHUNK: u64 = 64 << 20;
     let buffer = context.buffer(size)?;
     let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (there, back) = (context.pattern(), context.pattern().other());
     // In chunks, so that this process needs little memory beside the buffer itself.
     let mut bytes = vec![0; usize::try_from(size.min(CHUNK)).unwrap_or(0)];
@@ -33,10 +32,10 @@ fn both_ways(context: &Context, size: u64) -> Verdict {
     for (start, length) in chunks() {
         let bytes = &mut bytes[..usize::try_from(length).unwrap_or(0)];
         let slice = mapped.slice(start..start + length)?;
-        // What is left from before is just what should come: without this, a read of nothing would pass.
+        // The old contents equal the expected ones: without this, an empty read would pass.
         bytes.fill(0);
         stream.read(slice, bytes)?;
-        there.verify(start, bytes, "what the exporter wrote")?;
+        there.verify(start, bytes, "the exporter's data")?;
         back.fill(start, bytes);
         stream.write(slice, bytes)?;
     }
@@ -44,21 +43,9 @@ fn both_ways(context: &Context, size: u64) -> Verdict {
         let bytes = &mut bytes[..usize::try_from(length).unwrap_or(0)];
         bytes.fill(0);
         buffer.read(start, bytes)?;
-        back.verify(start, bytes, "what the device wrote")?;
+        back.verify(start, bytes, "the device's data")?;
     }
     Ok(())
-}
-
-fn one_byte(context: &Context) -> Verdict {
-    both_ways(context, 1)
-}
-
-fn page_less_one(context: &Context) -> Verdict {
-    both_ways(context, 4095)
-}
-
-fn two_mib_plus_one(context: &Context) -> Verdict {
-    both_ways(context, (2 << 20) + 1)
 }
 
 fn one_gib(context: &Context) -> Verdict {
@@ -71,15 +58,15 @@ fn one_gib(context: &Context) -> Verdict {
     both_ways(context, 1 << 30)
 }
 
-/// Offsets of more than 32 bits arrive as such, in copies, slices and mappings. Drivers for the CPU give pages to what
-/// is written, so that little memory is needed there.
+/// Offsets of more than 32 bits are not truncated in copies, slices and mappings. CPU drivers allocate pages on the first
+/// write, so that little memory is needed there.
 fn past_four_gib(context: &Context) -> Verdict {
     const PART: u64 = 64 << 10;
     const SIZE: u64 = (4 << 30) + (1 << 20) + 1;
     let buffer = context.buffer(SIZE)?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    let (mapped, stream) = (memory.map_buffer(0, SIZE)?, context.device().create_stream()?);
-    // Each 32 bits' worth of bytes from another, where there are as many.
+    let memory = context.import_memory(&*buffer)?;
+    let (mapped, stream) = (memory.map_buffer(0..SIZE)?, context.stream()?);
+    // Each range has different bytes.
     let starts = [0, (2 << 30) - PART / 2, (4 << 30) - PART / 2, SIZE - PART];
     let bytes = 64 << 10;
     let (there, back) = (context.pattern(), context.pattern().other());
@@ -90,8 +77,8 @@ fn past_four_gib(context: &Context) -> Verdict {
     for start in starts {
         found.fill(0);
         stream.read(mapped.slice(start..start + PART)?, &mut found)?;
-        there.verify(start, &found, &format!("what the exporter wrote at {start}"))?;
-        let part = memory.map_buffer(start, PART)?;
+        there.verify(start, &found, &format!("the exporter's data at {start}"))?;
+        let part = memory.map_buffer(start..start + PART)?;
         there.verify(start, &context.read(&stream, &part)?, &format!("a mapping at {start}"))?;
     }
     for start in starts {
@@ -99,7 +86,7 @@ fn past_four_gib(context: &Context) -> Verdict {
     }
     for start in starts {
         buffer.read(start, &mut found)?;
-        back.verify(start, &found, &format!("what the device wrote at {start}"))?;
+        back.verify(start, &found, &format!("the device's data at {start}"))?;
     }
     Ok(())
 }

@@ -4,176 +4,136 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use gpu_interop::{BackendName, ErrorKind, Feature, MappedBuffer, Stream, WaitCondition};
+use gpu_interop::{ErrorKind, WaitCondition};
 
-use super::{cleared, expect_error};
+use super::{expect_error, times_out};
 use crate::context::{Context, PATIENCE, WATCH};
-use crate::exporter::ExportedBuffer;
+use crate::gate::Gate;
 use crate::outcome::Verdict;
+use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
     "stream.in_order", Any, "1,000 fills of one buffer end with the last one.", in_order;
     "stream.asynchronous", Any, "Enqueuing behind a wait returns at once, and nothing runs before the wait is met.",
-        asynchronous;
-    "stream.timeout", Any, "A bounded synchronisation gives up in time with a typed error, and can be repeated.", timeout;
+        asynchronous, needs [StreamMemoryOperations32];
+    "stream.timeout", Any, "A bounded synchronisation times out on time with a typed error, and can be repeated.", timeout,
+        needs [StreamMemoryOperations32];
     "stream.wait_value_32", Any,
-        "A 32-bit wait is met by the exporter's write, under each condition, wrapped around where promised.",
-        wait_value_32,
-        mirrors "CUDA driver API: cuStreamWaitValue32";
+        "The exporter's write meets a 32-bit wait under each condition, and across the wrap-around where it is defined.",
+        wait_value_32, needs [StreamMemoryOperations32], mirrors("CUDA driver API: cuStreamWaitValue32");
     "stream.wait_value_64", Any, "A 64-bit wait is not met by a value whose low half matches.", wait_value_64,
-        mirrors "CUDA driver API: cuStreamWaitValue64";
-    "stream.write_value", Any, "Words that a stream writes arrive after the work before them.", write_value [alone],
-        mirrors "CUDA driver API: cuStreamWriteValue32, cuStreamWriteValue64";
-    "stream.events", Any, "One stream waits for an event of another.", events;
+        needs [StreamMemoryOperations64], mirrors("CUDA driver API: cuStreamWaitValue64");
+    "stream.write_value", Any, "Words that a stream writes arrive after the work before them.", write_value,
+        needs [StreamMemoryOperations32, StreamMemoryOperations64], alone,
+        mirrors("CUDA driver API: cuStreamWriteValue32, cuStreamWriteValue64");
+    "stream.events", Any, "A stream waits for an event of another stream.", events, needs [StreamMemoryOperations32];
     "stream.host_function", Any, "A host function runs after the work before it and before the work after it.",
-        host_function,
-        mirrors "CUDA driver API: cuLaunchHostFunc";
-    "stream.host_function_panics", Any, "A panic in a host function is reported once, and the stream goes on.",
-        host_function_panics;
-    "stream.many", Any, "Of 100 streams, more than there are slots, 99 finish while one is blocked.", many;
+        host_function, needs [HostFunctions, StreamMemoryOperations32], mirrors("CUDA driver API: cuLaunchHostFunc");
+    "stream.host_function_panics", Any, "A panic in a host function is reported once; the stream proceeds.",
+        host_function_panics, needs [HostFunctions, StreamMemoryOperations32];
+    "stream.many", Any, "Of 100 streams, more than hardware queues, 99 complete while one is blocked.", many,
+        needs [HostFunctions, StreamMemoryOperations32];
     "stream.waits_apart", Any,
-        "While 15 streams wait for words, a 16th runs; the 15 go on one by one, the one made last first.", waits_apart
-        [many_streams];
+        "While 15 streams wait for words, a 16th runs; the 15 are released one by one, the newest first.", waits_apart,
+        needs [StreamMemoryOperations32], many_streams;
 }
 
-const SIZE: u64 = 64 << 10;
+const SIZE: usize = 64 << 10;
 
 fn in_order(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE)?;
-    let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.shared(SIZE)?;
+    let stream = context.stream()?;
     for value in 0..1000_u32 {
         stream.fill_u32(&mapped, value)?;
     }
     stream.synchronize()?;
-    let mut found = vec![0; 65536];
-    buffer.read(0, &mut found)?;
-    let wrong = found.chunks_exact(4).filter(|word| **word != 999_u32.to_ne_bytes()).count();
+    let wrong = buffer.contents()?.chunks_exact(4).filter(|word| **word != 999_u32.to_ne_bytes()).count();
     ensure_eq!(wrong, 0, "words that are not the last fill's");
     Ok(())
 }
 
 fn asynchronous(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations32)?;
-    let (buffer, gate_buffer) = (context.buffer(SIZE)?, context.buffer(4096)?);
-    buffer.write(0, &[0; 65536])?;
-    gate_buffer.write(0, &[0; 4096])?;
-    let (mapped, gate) = (context.import(&*buffer)?, context.import(&*gate_buffer)?);
-    let stream = context.device().create_stream()?;
+    let ((buffer, mapped), gate, stream) = (context.zeroed(SIZE)?, Gate::new(context)?, context.stream()?);
     let start = Instant::now();
-    stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
+    gate.block(&stream)?;
     stream.fill(&mapped, 0x44)?;
     let enqueued = start.elapsed();
     ensure!(enqueued < Duration::from_secs(1), "enqueuing took {enqueued:?}");
     std::thread::sleep(WATCH);
-    let mut found = vec![0; 65536];
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0), "the fill ran before the wait was met");
-    gate_buffer.write(0, &1_u32.to_ne_bytes())?;
+    buffer.verify_all(0, "the fill ran before the wait was met")?;
+    gate.open()?;
     stream.synchronize_timeout(PATIENCE)?;
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x44), "the fill did not run after the wait was met");
-    Ok(())
+    buffer.verify_all(0x44, "the fill did not run after the wait was met")
 }
 
 fn timeout(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations32)?;
-    let gate_buffer = context.buffer(4096)?;
-    gate_buffer.write(0, &[0; 4096])?;
-    let gate = context.import(&*gate_buffer)?;
-    let stream = context.device().create_stream()?;
-    stream.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
+    let (gate, stream) = (Gate::new(context)?, context.stream()?);
+    gate.block(&stream)?;
     for limit in [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(200)] {
-        let start = Instant::now();
-        expect_error(stream.synchronize_timeout(limit), ErrorKind::Timeout, "a wait that is not met")?;
-        let taken = start.elapsed();
-        ensure!(taken >= limit, "gave up after {taken:?} instead of {limit:?}");
-        ensure!(taken < limit + Duration::from_secs(2), "gave up after {taken:?} instead of {limit:?}");
+        times_out(limit, "a wait that is not met", || stream.synchronize_timeout(limit))?;
     }
-    gate_buffer.write(0, &1_u32.to_ne_bytes())?;
+    gate.open()?;
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
 
-/// Whether a stream that waits for `condition` on `value` goes on when the word changes from `before` to `after`.
-fn goes_on(context: &Context, condition: WaitCondition, value: u32, before: u32, after: u32) -> Verdict {
-    let gate_buffer = context.buffer(4096)?;
-    gate_buffer.write(0, &before.to_ne_bytes())?;
-    let gate = context.import(&*gate_buffer)?;
-    let stream = context.device().create_stream()?;
-    stream.wait_value_u32(gate.slice(..4)?, value, condition)?;
-    stream.write_value_u32(gate.slice(4..8)?, 0xd00d)?;
+/// Checks that a stream that waits for `condition` on `value` proceeds when the word changes from `before` to `after`.
+fn proceeds(context: &Context, condition: WaitCondition, value: u32, before: u32, after: u32) -> Verdict {
+    let (buffer, word) = context.zeroed(4096)?;
+    buffer.write(0, &before.to_ne_bytes())?;
+    let stream = context.stream()?;
+    stream.wait_value_u32(word.slice(..4)?, value, condition)?;
+    stream.write_value_u32(word.slice(4..8)?, 0xd00d)?;
     std::thread::sleep(Duration::from_millis(20));
     ensure!(!stream.is_idle()?, "{condition:?} {value:#x} was met by {before:#x}");
-    gate_buffer.write(0, &after.to_ne_bytes())?;
+    buffer.write(0, &after.to_ne_bytes())?;
     stream.synchronize_timeout(PATIENCE)?;
-    let mut found = [0; 4];
-    gate_buffer.read(4, &mut found)?;
-    ensure_eq!(u32::from_ne_bytes(found), 0xd00d, "the word behind the wait");
+    ensure_eq!(buffer.word(4)?, 0xd00d, "the word behind the wait");
     Ok(())
 }
 
 fn wait_value_32(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations32)?;
-    goes_on(context, WaitCondition::Equal, 5, 6, 5)?;
-    goes_on(context, WaitCondition::GreaterOrEqual, 5, 4, 6)?;
-    if context.backend().info().name == BackendName::Hip.to_string() {
+    proceeds(context, WaitCondition::Equal, 5, 6, 5)?;
+    proceeds(context, WaitCondition::GreaterOrEqual, 5, 4, 6)?;
+    if context.driver_api().is_ok_and(|api| !api.waits_cyclically()) {
         context.leave_out("waits for words past the end of their range: HIP documents *ptr & mask >= value");
     } else {
         // The comparison is cyclic: 1 is past 0xffff_fff0.
-        goes_on(context, WaitCondition::GreaterOrEqual, 0xffff_fff0, 0xffff_ffe0, 1)?;
+        proceeds(context, WaitCondition::GreaterOrEqual, 0xffff_fff0, 0xffff_ffe0, 1)?;
     }
-    goes_on(context, WaitCondition::And, 0b0110, 0b1001, 0b0100)?;
-    goes_on(context, WaitCondition::Nor, !1, 1, 0)
+    proceeds(context, WaitCondition::And, 0b0110, 0b1001, 0b0100)?;
+    proceeds(context, WaitCondition::Nor, !1, 1, 0)
 }
 
 fn wait_value_64(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations64)?;
-    let gate_buffer = context.buffer(4096)?;
     let wanted = 0x0000_0001_0000_0007_u64;
-    gate_buffer.write(0, &7_u64.to_ne_bytes())?;
-    let gate = context.import(&*gate_buffer)?;
-    let stream = context.device().create_stream()?;
-    stream.wait_value_u64(gate.slice(..8)?, wanted, WaitCondition::GreaterOrEqual)?;
+    let ((buffer, word), stream) = (context.zeroed(4096)?, context.stream()?);
+    buffer.write(0, &7_u64.to_ne_bytes())?;
+    stream.wait_value_u64(word.slice(..8)?, wanted, WaitCondition::GreaterOrEqual)?;
     std::thread::sleep(WATCH);
     ensure!(!stream.is_idle()?, "a wait for {wanted:#x} was met by 7");
-    gate_buffer.write(0, &wanted.to_ne_bytes())?;
+    buffer.write(0, &wanted.to_ne_bytes())?;
     stream.synchronize_timeout(PATIENCE)?;
-    let word = gate.slice(4..8)?;
-    expect_error(
-        stream.wait_value_u64(word, 0, WaitCondition::Equal),
-        ErrorKind::InvalidArgument,
-        "a word of 4 bytes",
-    )?;
-    let word = gate.slice(4..12)?;
-    expect_error(
-        stream.wait_value_u64(word, 0, WaitCondition::Equal),
-        ErrorKind::InvalidArgument,
-        "a misaligned word",
-    )?;
+    for (range, what) in [(4..8, "a word of 4 bytes"), (4..12, "a misaligned word")] {
+        let wait = stream.wait_value_u64(word.slice(range)?, 0, WaitCondition::Equal);
+        expect_error(wait, ErrorKind::InvalidArgument, what)?;
+    }
     Ok(())
 }
 
 fn write_value(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations32)?;
-    context.need_feature(Feature::StreamMemoryOperations64)?;
-    let (buffer, flag_buffer) = (context.buffer(SIZE)?, context.buffer(4096)?);
-    flag_buffer.write(0, &[0; 4096])?;
-    let (mapped, flag) = (context.import(&*buffer)?, context.import(&*flag_buffer)?);
-    let stream = context.device().create_stream()?;
+    let ((buffer, mapped), (flag_buffer, flag)) = (context.shared(SIZE)?, context.zeroed(4096)?);
+    let stream = context.stream()?;
     for round in 1..=200_u32 {
         stream.fill_u32(&mapped, round)?;
         stream.write_value_u32(flag.slice(..4)?, round)?;
         let start = Instant::now();
-        let mut word = [0; 4];
-        while u32::from_ne_bytes(word) != round {
-            flag_buffer.read(0, &mut word)?;
+        while flag_buffer.word(0)? != round {
             ensure!(start.elapsed() < PATIENCE, "the word of round {round} did not arrive");
         }
-        // The last word of the fill, seen after the flag.
-        buffer.read(SIZE - 4, &mut word)?;
-        ensure_eq!(u32::from_ne_bytes(word), round, "the data behind the flag");
+        // The last word of the fill, read after the flag.
+        ensure_eq!(buffer.word(SIZE as u64 - 4)?, round, "the data behind the flag");
     }
     stream.write_value_u64(flag.slice(8..16)?, 0x1122_3344_5566_7788)?;
     stream.synchronize()?;
@@ -184,65 +144,32 @@ fn write_value(context: &Context) -> Verdict {
 }
 
 fn events(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations32)?;
-    let (buffer, gate_buffer) = (context.buffer(SIZE)?, context.buffer(4096)?);
-    buffer.write(0, &[0; 65536])?;
-    gate_buffer.write(0, &[0; 4096])?;
-    let (mapped, gate) = (context.import(&*buffer)?, context.import(&*gate_buffer)?);
-    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    const HALF: u64 = SIZE as u64 / 2;
+    let ((buffer, mapped), gate) = (context.zeroed(SIZE)?, Gate::new(context)?);
+    let (first, second) = (context.stream()?, context.stream()?);
     let event = context.device().create_event()?;
     ensure!(event.is_complete()?, "an event that was never recorded is not complete");
-    first.wait_value_u32(gate.slice(..4)?, 1, WaitCondition::Equal)?;
-    first.fill(mapped.slice(..SIZE / 2)?, 0x11)?;
+    gate.block(&first)?;
+    first.fill(mapped.slice(..HALF)?, 0x11)?;
     first.record(&event)?;
     second.wait_event(&event)?;
-    second.copy(mapped.slice(SIZE / 2..)?, mapped.slice(..SIZE / 2)?)?;
+    second.copy(mapped.slice(HALF..)?, mapped.slice(..HALF)?)?;
     std::thread::sleep(WATCH);
     ensure!(!event.is_complete()?, "the event is complete before its stream reached it");
     ensure!(!second.is_idle()?, "the second stream did not wait");
-    gate_buffer.write(0, &1_u32.to_ne_bytes())?;
+    gate.open()?;
     second.synchronize_timeout(PATIENCE)?;
     ensure!(event.is_complete()?, "the event is not complete although a stream went past it");
-    let mut found = vec![0; 65536];
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x11), "the copy did not see the fill it waited for");
-    Ok(())
-}
-
-/// A stream that waits until [`Gate::open`].
-pub(super) struct Gate {
-    buffer: Box<dyn ExportedBuffer>,
-    mapped: MappedBuffer,
-}
-
-impl Gate {
-    pub(super) fn new(context: &Context) -> Verdict<Self> {
-        context.need_feature(Feature::StreamMemoryOperations32)?;
-        let buffer = context.buffer(4096)?;
-        buffer.write(0, &[0; 4096])?;
-        let mapped = context.import(&*buffer)?;
-        Ok(Self { buffer, mapped })
-    }
-
-    pub(super) fn block(&self, stream: &Stream) -> Verdict {
-        Ok(stream.wait_value_u32(self.mapped.slice(..4)?, 1, WaitCondition::Equal)?)
-    }
-
-    pub(super) fn open(&self) -> Verdict {
-        self.buffer.write(0, &1_u32.to_ne_bytes())
-    }
+    buffer.verify_all(0x11, "the copy did not see the fill it waited for")
 }
 
 fn host_function(context: &Context) -> Verdict {
     const COUNT: u32 = 8;
-    context.need_feature(Feature::HostFunctions)?;
-    let gate = Gate::new(context)?;
-    let buffer = context.buffer(SIZE)?;
-    let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    const LAST: u64 = SIZE as u64 - 4;
+    let (gate, (buffer, mapped), stream) = (Gate::new(context)?, context.shared(SIZE)?, context.stream()?);
     let calls = Arc::new(AtomicU32::new(0));
     gate.block(&stream)?;
-    // Few: CUDA's driver makes the enqueuing thread wait when too many host functions are pending.
+    // Few: CUDA's driver blocks the enqueuing thread when too many host functions are pending.
     for expected in 0..COUNT {
         let counter = calls.clone();
         stream.fill_u32(&mapped, expected)?;
@@ -256,7 +183,7 @@ fn host_function(context: &Context) -> Verdict {
     gate.open()?;
     stream.synchronize_timeout(PATIENCE)?;
     ensure_eq!(calls.load(Ordering::SeqCst), COUNT, "host functions that ran in order");
-    // What is behind a function waits for it. This one waits for this thread, not for other work.
+    // Work behind a host function waits for it. This function waits for this thread, not for other work.
     let (go, wait) = std::sync::mpsc::channel::<()>();
     stream.launch_host_function(move || {
         let _ = wait.recv_timeout(PATIENCE);
@@ -264,24 +191,19 @@ fn host_function(context: &Context) -> Verdict {
     stream.fill_u32(&mapped, 0xffff_ffff)?;
     std::thread::sleep(WATCH);
     ensure!(!stream.is_idle()?, "the stream is idle while a host function runs");
-    let mut word = [0; 4];
-    buffer.read(SIZE - 4, &mut word)?;
-    ensure_eq!(u32::from_ne_bytes(word), COUNT - 1, "the data while a host function holds the next fill back");
+    ensure_eq!(buffer.word(LAST)?, COUNT - 1, "the data while a host function blocks the next fill");
     let _ = go.send(());
     stream.synchronize_timeout(PATIENCE)?;
-    buffer.read(SIZE - 4, &mut word)?;
-    ensure_eq!(u32::from_ne_bytes(word), 0xffff_ffff, "the data after the host function");
+    ensure_eq!(buffer.word(LAST)?, 0xffff_ffff, "the data after the host function");
     Ok(())
 }
 
 fn host_function_panics(context: &Context) -> Verdict {
-    context.need_feature(Feature::HostFunctions)?;
-    let gate = Gate::new(context)?;
-    let stream = context.device().create_stream()?;
+    let (gate, stream) = (Gate::new(context)?, context.stream()?);
     let after = Arc::new(AtomicU32::new(0));
     let counter = after.clone();
     gate.block(&stream)?;
-    // `resume_unwind` panics without the hook that prints: the log stays free of alarms.
+    // `resume_unwind` skips the panic hook, which would print to the log.
     stream.launch_host_function(|| std::panic::resume_unwind(Box::new("on purpose")))?;
     stream.launch_host_function(move || counter.store(1, Ordering::SeqCst))?;
     expect_error(stream.synchronize_timeout(WATCH), ErrorKind::Timeout, "a wait that is not met")?;
@@ -295,12 +217,9 @@ fn host_function_panics(context: &Context) -> Verdict {
 fn waits_apart(context: &Context) -> Verdict {
     const WAITING: u64 = 15;
     const WORD: u64 = 4;
-    context.need_feature(Feature::StreamMemoryOperations32)?;
-    let ((words_side, words), (data_side, data)) = (cleared(context, 4096)?, cleared(context, 4096)?);
+    let ((words_side, words), (data_side, data)) = (context.zeroed(4096)?, context.zeroed(4096)?);
     let word = |number: u64| words.slice(number * WORD..(number + 1) * WORD);
-    let device = context.device();
-    let waiting = (0..WAITING).map(|_| device.create_stream()).collect::<gpu_interop::Result<Vec<_>>>()?;
-    let free = device.create_stream()?;
+    let (waiting, free) = (context.streams(15)?, context.stream()?);
     for (number, stream) in (0..).zip(&waiting) {
         stream.wait_value_u32(word(number)?, 1, WaitCondition::Equal)?;
         stream.fill(data.slice(number * WORD..(number + 1) * WORD)?, context.pattern().byte(number))?;
@@ -308,18 +227,15 @@ fn waits_apart(context: &Context) -> Verdict {
     free.fill(data.slice(WAITING * WORD..)?, context.pattern().byte(WAITING))?;
     free.synchronize_timeout(PATIENCE)?;
     let expect = |released: u64| -> Verdict {
-        let mut found = vec![0; 4096];
-        data_side.read(0, &mut found)?;
-        for (number, found) in (0..).zip(found.chunks_exact(4)) {
+        for (number, found) in (0..).zip(data_side.contents()?.chunks_exact(4)) {
             let done = number >= WAITING - released;
             let byte = if done { context.pattern().byte(number.min(WAITING)) } else { 0 };
-            ensure!(found.iter().all(|found| *found == byte), "word {number} after {released} streams were released");
+            verify_bytes(found, byte, &format!("word {number} after {released} streams were released"))?;
         }
         Ok(())
     };
     expect(0)?;
-    for (released, number) in (1..).zip((0..WAITING).rev()) {
-        let stream = &waiting[usize::try_from(number).unwrap_or(0)];
+    for (released, (number, stream)) in (1..).zip((0..).zip(&waiting).collect::<Vec<_>>().into_iter().rev()) {
         ensure!(!stream.is_idle()?, "stream {number} did not wait");
         words_side.write(number * WORD, &1_u32.to_ne_bytes())?;
         stream.synchronize_timeout(PATIENCE)?;
@@ -329,10 +245,8 @@ fn waits_apart(context: &Context) -> Verdict {
 }
 
 fn many(context: &Context) -> Verdict {
-    context.need_feature(Feature::HostFunctions)?;
-    let gate = Gate::new(context)?;
+    let (gate, streams) = (Gate::new(context)?, context.streams(100)?);
     let count = Arc::new(AtomicU32::new(0));
-    let streams = (0..100).map(|_| context.device().create_stream()).collect::<gpu_interop::Result<Vec<_>>>()?;
     let (blocked, free) = streams.split_at(1);
     gate.block(&blocked[0])?;
     for _ in 0..10 {

@@ -1,19 +1,19 @@
-//! Many threads.
+//! Concurrent use from many threads.
 
-use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::ensure_eq;
 use crate::exporter::ExportedBuffer;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 
 scenarios! {
     "threads.import_map_free", Any,
-        "8 threads import, map, write, verify and free at once, 200 times each, beside one that opens and closes files.",
-        import_map_free [alone];
-    "threads.other_thread", Any, "Objects made on one thread work and end on another.", other_thread;
-    "threads.one_stream", Any, "8 threads enqueue on one stream, and every piece of work arrives.", one_stream;
+        "8 threads import, map, write, verify and free 200 times each, beside a thread that opens and closes files.",
+        import_map_free, alone;
+    "threads.other_thread", Any, "Objects created on one thread work and end on another.", other_thread;
+    "threads.one_stream", Any, "8 threads enqueue on one stream, and all work arrives.", one_stream;
 }
 
 const SIZE: usize = 16 << 10;
@@ -25,13 +25,13 @@ fn import_map_free(context: &Context) -> Verdict {
     for buffer in &buffers {
         drop(context.import(&**buffer)?);
     }
-    let before = Holdings::now()?;
+    let before = ResourceSnapshot::take()?;
     let work = |buffer: &dyn ExportedBuffer, thread: u32| -> Verdict {
-        let stream = context.device().create_stream()?;
+        let stream = context.stream()?;
         for round in 0..200 {
             let pattern = Pattern::new(context.pattern().seed() ^ (thread << 16) ^ round);
             // Made by the exporter, which need not be fast with threads.
-            let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+            let mapped = context.import(buffer)?;
             stream.write(&mapped, &pattern.bytes(0, SIZE))?;
             pattern.verify(0, &context.read(&stream, &mapped)?, &format!("thread {thread}, round {round}"))?;
         }
@@ -54,7 +54,7 @@ fn import_map_free(context: &Context) -> Verdict {
         join(churn)?;
         results.into_iter().collect()
     })?;
-    ensure_eq!(Holdings::now()?.descriptors, before.descriptors, "open descriptors");
+    ensure_eq!(ResourceSnapshot::take()?.descriptors, before.descriptors, "open descriptors");
     Ok(())
 }
 
@@ -64,30 +64,24 @@ pub(super) fn join<T>(handle: std::thread::ScopedJoinHandle<'_, Verdict<T>>) -> 
 }
 
 fn other_thread(context: &Context) -> Verdict {
-    let buffer = context.buffer(SIZE as u64)?;
-    let pattern = context.pattern();
-    buffer.write(0, &pattern.bytes(0, SIZE))?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
+    let (buffer, pattern) = (context.written(SIZE)?, context.pattern());
+    let memory = context.import_memory(&*buffer)?;
     std::thread::scope(|scope| {
         join(scope.spawn(|| {
-            let mapped = memory.map_buffer(0, SIZE as u64)?;
-            let stream = context.device().create_stream()?;
+            let mapped = memory.map_buffer(0..SIZE as u64)?;
+            let stream = context.stream()?;
             pattern.verify(0, &context.read(&stream, &mapped)?, "data on another thread")?;
             stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
             Ok(memory.close()?)
         }))
     })?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
-    pattern.other().verify(0, &found, "what the other thread wrote")
+    buffer.verify(pattern.other(), "the other thread's data")
 }
 
 fn one_stream(context: &Context) -> Verdict {
     const ROUNDS: u64 = 512;
-    let buffer = context.buffer(SIZE as u64)?;
-    buffer.write(0, &[0; SIZE])?;
-    let mapped = context.import(&*buffer)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.zeroed(SIZE)?;
+    let stream = context.stream()?;
     let (stream, mapped) = (&stream, &mapped);
     let part = SIZE as u64 / u64::from(THREADS);
     std::thread::scope(|scope| -> Verdict {
@@ -106,8 +100,7 @@ fn one_stream(context: &Context) -> Verdict {
         workers.into_iter().try_for_each(join)
     })?;
     stream.synchronize()?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let wrong = found.iter().zip(0_u64..).filter(|(byte, index)| u64::from(**byte) != index / part + 1).count();
     ensure_eq!(wrong, 0, "bytes that no thread's work reached");
     Ok(())

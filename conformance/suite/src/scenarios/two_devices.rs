@@ -11,16 +11,15 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "identity.second_device_pending", None,
-        "Two devices, each with work pending on a mapping: mappings of both are dropped meanwhile, by other threads. All work \
-         arrives, and nothing blocks for ever.",
-        pending;
+        "Mappings of two devices with pending work are dropped by other threads; all work completes, and nothing hangs.",
+        pending, needs [second device, ExportableMemory, StreamMemoryOperations32];
 }
 
 const SIZE: u64 = 64 << 10;
 
-/// What one device has: memory of its own, imported into itself.
+/// The objects of one device: its own memory, imported into itself.
 struct Side {
-    /// Not the import: what it holds is read when that is gone.
+    /// Read after the import has ended.
     memory: ExportableMemory,
     gate: MappedBuffer,
     stream: Stream,
@@ -33,7 +32,7 @@ struct Side {
 fn import(device: &Device) -> Verdict<(ExportableMemory, MappedBuffer)> {
     let memory = device.allocate_exportable(SIZE)?;
     let request = request::memory(memory.export()?, memory.size()).exported_by(device.identity().clone());
-    let mapped = device.import_memory(request)?.map_buffer(0, SIZE)?;
+    let mapped = device.import_memory(request)?.map_buffer(0..SIZE)?;
     Ok((memory, mapped))
 }
 
@@ -60,7 +59,7 @@ impl Side {
         let mut found = vec![0; 64 << 10];
         self.opener.read(self.memory.slice(..SIZE)?, &mut found)?;
         let wrong = found.iter().position(|byte| *byte != self.value);
-        ensure!(wrong.is_none(), "{what}: byte {wrong:?} of {SIZE} is not what the pending fill was to write");
+        ensure!(wrong.is_none(), "{what}: byte {wrong:?} of {SIZE} is not the pending fill's");
         Ok(())
     }
 }
@@ -80,11 +79,11 @@ fn pending(context: &Context) -> Verdict {
         let (other, also_dropped) = Side::with_pending_work(&second, 0x20 + round)?;
         let sides = if round % 2 == 0 { [&one, &other] } else { [&other, &one] };
         std::thread::scope(|scope| -> Verdict {
-            // A driver that waits for its streams before it frees blocks these two, and nobody else.
+            // A driver that waits for its streams before it frees blocks only these two.
             scope.spawn(move || drop(dropped));
             scope.spawn(move || drop(also_dropped));
             std::thread::sleep(WATCH);
-            // Whatever is found: the threads end only if the gates open.
+            // In any case: the threads end only if the gates open.
             let waited = sides.map(|side| side.stream.is_idle().map(|idle| !idle));
             let opened = sides.map(Side::open);
             for (waited, opened) in waited.into_iter().zip(opened) {

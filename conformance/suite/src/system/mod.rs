@@ -1,4 +1,4 @@
-//! What differs between operating systems: processes, what is sent between them, and what exported handles are.
+//! Differences between operating systems: processes, connections between them, and exported handles.
 //!
 //! Both modules have the same items.
 
@@ -12,10 +12,10 @@ pub use unix::*;
 #[cfg(windows)]
 pub use windows::*;
 
-/// What stands for memory and semaphores that are sent to another process: a descriptor, or an NT handle.
+/// The handle of memory and semaphores sent to another process: a descriptor, or an NT handle.
 #[cfg(unix)]
 pub type OsHandle = std::os::fd::OwnedFd;
-/// What stands for memory and semaphores that are sent to another process: a descriptor, or an NT handle.
+/// The handle of memory and semaphores sent to another process: a descriptor, or an NT handle.
 #[cfg(windows)]
 pub type OsHandle = std::os::windows::io::OwnedHandle;
 
@@ -26,7 +26,7 @@ pub type BorrowedOsHandle<'a> = std::os::fd::BorrowedFd<'a>;
 #[cfg(windows)]
 pub type BorrowedOsHandle<'a> = std::os::windows::io::BorrowedHandle<'a>;
 
-/// What came over a [`Connection`].
+/// A received message, or the end of a [`Connection`].
 #[derive(Debug)]
 pub enum Received {
     /// A message, and what was sent beside it.

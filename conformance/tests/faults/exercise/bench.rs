@@ -10,9 +10,9 @@ use gpu_interop::{
 use rustix::fs::MemfdFlags;
 
 use super::{Record, Returned};
-use crate::control::{Control, Live, Sort};
 use crate::driver::{Driver, Vendor};
 use crate::sabotage::Sabotage;
+use crate::simulator::{Live, Simulator, Sort};
 
 /// Bytes of what is imported.
 pub(super) const SIZE: u64 = 4096;
@@ -22,7 +22,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) device: &'a Device,
     pub(super) vendor: Vendor,
     driver: &'a Driver,
-    control: &'a Control,
+    simulator: &'a Simulator,
     sabotage: Option<Sabotage>,
     section: RefCell<Vec<Error>>,
     record: RefCell<Record>,
@@ -44,11 +44,11 @@ impl<'a> Bench<'a> {
     pub(super) fn new(
         driver: &'a Driver,
         device: &'a Device,
-        control: &'a Control,
+        simulator: &'a Simulator,
         sabotage: Option<Sabotage>,
     ) -> Self {
         let (section, record) = (RefCell::default(), RefCell::default());
-        Self { device, vendor: driver.vendor, driver, control, sabotage, section, record }
+        Self { device, vendor: driver.vendor, driver, simulator, sabotage, section, record }
     }
 
     /// Writes an error down that ends nothing.
@@ -68,7 +68,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Writes down what the driver told.
+    /// Writes down what the driver reported.
     pub(super) fn fact(&self, name: &str, value: String) {
         self.record.borrow_mut().facts.insert(name.into(), value);
     }
@@ -100,7 +100,7 @@ impl<'a> Bench<'a> {
 
     /// As [`Bench::closed`], for a graph, which is two objects as well: both stay if neither was tried.
     pub(super) fn closed_graph(&self, closed: Result<()>) {
-        let tried = |error: &Error| crate::kept::by(error.operation()).contains(&Sort::Graphs);
+        let tried = |error: &Error| crate::remaining_objects::by(error.operation()).contains(&Sort::Graphs);
         if closed.as_ref().is_err_and(|error| !tried(error)) {
             self.record.borrow_mut().kept.add(Sort::Graphs);
         }
@@ -110,7 +110,7 @@ impl<'a> Bench<'a> {
     /// As [`Bench::closed`], for exportable memory, which is two objects: what stays is what the failed call was for.
     pub(super) fn closed_allocation(&self, closed: Result<()>) {
         let Err(error) = closed else { return };
-        if let Some(sort) = crate::kept::of_allocation(error.operation()) {
+        if let Some(sort) = crate::remaining_objects::of_allocation(error.operation()) {
             self.record.borrow_mut().kept.add(sort);
         }
         self.section.borrow_mut().push(error);
@@ -118,17 +118,17 @@ impl<'a> Bench<'a> {
 
     /// Waits until all work has run, without a call of the driver.
     pub(super) fn settle(&self) {
-        self.control.settle();
+        self.simulator.settle();
     }
 
-    /// Leaves another context current than was.
+    /// Leaves another context current.
     pub(crate) fn leave_current(&self) {
-        self.control.leave_current();
+        self.simulator.leave_current();
     }
 
     /// What is alive in the driver.
     pub(super) fn live(&self) -> Live {
-        self.control.live()
+        self.simulator.live()
     }
 
     /// Whether a feature is there. Where it never is, that must be said before the driver is called, which `refused`
@@ -192,7 +192,7 @@ impl<'a> Bench<'a> {
     /// New memory, mapped whole, and its file.
     pub(super) fn buffer(&self) -> Result<(MappedBuffer, OwnedFd)> {
         let (memory, file) = self.memory()?;
-        Ok((memory.map_all()?, file))
+        Ok((memory.map_buffer(..)?, file))
     }
 }
 

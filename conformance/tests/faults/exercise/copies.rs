@@ -3,7 +3,7 @@
 use gpu_interop::{Result, WaitCondition};
 
 use super::bench::{Bench, seen};
-use crate::control::Sort;
+use crate::simulator::Sort;
 
 /// Host memory that work may use after the exercise, should it be late: it is never freed.
 fn host(value: u8) -> *mut u8 {

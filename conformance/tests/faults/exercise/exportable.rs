@@ -3,9 +3,9 @@
 use gpu_interop::Result;
 
 use super::bench::{Bench, memory_request};
-use crate::control::Sort;
+use crate::simulator::Sort;
 
-/// What is written to the one is read from the other, also when the first is gone.
+/// Data written to one are read from the other, also after the first is freed.
 pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     const SIZE: u64 = 100;
     let memory = bench.device.allocate_exportable(SIZE)?;
@@ -15,22 +15,22 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     stream.fill(memory.slice(..SIZE)?, 0x33)?;
     stream.synchronize()?;
     let imported = bench.import(memory_request(handle, memory.size()))?;
-    let buffer = imported.map_buffer(0, SIZE)?;
+    let buffer = imported.map_buffer(0..SIZE)?;
     bench.closed_allocation(memory.close());
     let mut bytes = vec![0; 100];
     stream.read(&buffer, &mut bytes)?;
     bench.check(bytes == [0x33; 100], "exported memory is not the memory that was written");
     drop(imported);
     bench.closed(Sort::Mappings, buffer.close());
-    // By the driver's own import, where it has one.
+    // With the driver's own import, where it has one.
     let memory = bench.device.allocate_exportable(SIZE)?;
     stream.fill(memory.slice(..SIZE)?, 0x44)?;
     let native = bench.import(memory.import_request()?)?;
-    let buffer = native.map_buffer(0, SIZE)?;
+    let buffer = native.map_buffer(0..SIZE)?;
     let read = stream.read(&buffer, &mut bytes);
     bench.closed_allocation(memory.close());
     bench.closed(Sort::Mappings, buffer.close());
-    // Such an import is an allocation once more.
+    // That import is an allocation too.
     if bench.device.backend().name == "cuda" {
         bench.closed_allocation(native.close());
     } else {
@@ -38,6 +38,6 @@ pub(super) fn exportable(bench: &Bench<'_>) -> Result<()> {
     }
     read?;
     bench.check(bytes == [0x44; 100], "native memory is not the memory that was written");
-    // And one that is only dropped.
+    // An allocation that is only dropped.
     bench.device.allocate_exportable(SIZE).map(drop)
 }

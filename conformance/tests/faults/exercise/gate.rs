@@ -1,4 +1,4 @@
-//! Work that goes on for as long as the test wants.
+//! Work that lasts until the test ends it.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use gpu_interop::{Result, Stream};
 pub(super) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    /// Has a stream wait.
+    /// Makes a stream wait.
     pub(super) fn hold(&self, stream: &Stream) -> Result<()> {
         let gate = self.0.clone();
         stream.launch_host_function(move || {
@@ -20,7 +20,7 @@ impl Gate {
         })
     }
 
-    /// Lets them go on.
+    /// Releases the streams.
     pub(super) fn open(&self) {
         let (open, changed) = &*self.0;
         *open.lock().unwrap_or_else(PoisonError::into_inner) = true;

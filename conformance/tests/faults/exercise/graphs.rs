@@ -6,12 +6,12 @@ use gpu_interop::host::HostSemaphore;
 use gpu_interop::{ErrorKind, Feature, Result};
 
 use super::bench::{Bench, seen};
-use crate::control::Sort;
 use crate::driver::Vendor;
+use crate::simulator::Sort;
 
 const LONG: Duration = Duration::from_secs(5);
 
-/// Copies and fills, and one recording that is given up.
+/// Copies and fills, and one abandoned recording.
 pub(super) fn graphs(bench: &Bench<'_>) -> Result<()> {
     if !bench.has(Feature::Graphs, || bench.device.record(|_| Ok(()))) {
         return Ok(());
@@ -36,7 +36,7 @@ pub(super) fn graphs(bench: &Bench<'_>) -> Result<()> {
     graph.launch(&stream)?;
     stream.synchronize()?;
     bench.check(seen(&to_file, 0) == [2; 64] && seen(&from_file, 0) == [3; 64], "a graph has another result");
-    // What it uses goes first.
+    // The objects that it uses are dropped first.
     drop(from);
     bench.closed(Sort::Mappings, to.close());
     graph.launch(&stream)?;
@@ -46,7 +46,7 @@ pub(super) fn graphs(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Signals and waits that get other values.
+/// Signals and waits with replaced values.
 pub(super) fn semaphores(bench: &Bench<'_>) -> Result<()> {
     if bench.vendor == Vendor::Hip {
         return Ok(());

@@ -6,7 +6,7 @@ use gpu_interop::{
 };
 
 use super::bench::{Bench, memory_request};
-use crate::control::Sort;
+use crate::simulator::Sort;
 
 fn desc() -> MipmappedArrayDesc {
     let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
@@ -14,7 +14,7 @@ fn desc() -> MipmappedArrayDesc {
     MipmappedArrayDesc { levels: 2, usage: ArrayUsage::SURFACE_LOAD_STORE, ..MipmappedArrayDesc::new(shape, format) }
 }
 
-/// An image in memory that the driver knows the layout of: its own.
+/// An image in the driver's own memory, whose layout it knows.
 fn image(bench: &Bench<'_>) -> Result<(ExternalMemory, MappedMipmappedArray)> {
     let memory = bench.device.allocate_exportable(1 << 16)?;
     let imported = bench.import(memory_request(memory.export()?, memory.size()))?;
@@ -53,7 +53,7 @@ pub(super) fn images(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How kernels see images.
+/// Surfaces and textures.
 pub(super) fn surfaces_and_textures(bench: &Bench<'_>) -> Result<()> {
     if !has_images(bench)? {
         return Ok(());
@@ -65,7 +65,7 @@ pub(super) fn surfaces_and_textures(bench: &Bench<'_>) -> Result<()> {
     let all = image.texture(&desc.with_normalized_coordinates(true))?;
     bench.check(surface.as_raw() != dropped.as_raw() && texture.as_raw() != all.as_raw(), "two objects are one");
     drop(memory);
-    // They keep the image.
+    // They keep the image alive.
     bench.closed(Sort::Arrays, image.close());
     bench.closed(Sort::Surfaces, surface.close());
     bench.closed(Sort::Textures, texture.close());

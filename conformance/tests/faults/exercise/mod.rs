@@ -1,5 +1,5 @@
-//! The exercise: the whole public API, once. Each section is independent of the others and ends at its first error, so
-//! that one fault is one error, and every section after it is run as always.
+//! The exercise: the whole public API, once. Sections are independent, and each ends at its first error: one fault is one
+//! error, and later sections run as always.
 
 mod bench;
 mod copies;
@@ -22,28 +22,28 @@ use gpu_interop::{
 
 pub(crate) use bench::Bench;
 
-use crate::control::{Control, Live};
 use crate::driver::Driver;
 use crate::sabotage::Sabotage;
+use crate::simulator::{Live, Simulator};
 
-/// What an exercise showed.
+/// Observations of an exercise.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     /// Every error, and the section that it ended.
     pub(crate) errors: Vec<(&'static str, Error)>,
-    /// What the backend says of itself and its device.
+    /// Properties of the backend and its device.
     pub(crate) facts: BTreeMap<String, String>,
-    /// Promises that were not kept.
+    /// Violated guarantees.
     pub(crate) wrong: Vec<String>,
     /// Whether another context or device is current on the thread than before.
     pub(crate) moved: bool,
-    /// What `close` said it could not free.
+    /// Objects that `close` reported as not freed.
     pub(crate) kept: Live,
-    /// Requests that came back from imports that failed.
+    /// Requests returned by failed imports.
     pub(crate) returned: Vec<Returned>,
 }
 
-/// A request that came back.
+/// A returned request.
 #[derive(Debug)]
 pub(crate) enum Returned {
     Memory(MemoryImport),
@@ -75,27 +75,27 @@ const SECTIONS: &[(&str, Section)] = &[
 ];
 
 /// Runs the exercise, or, for a negative control, one that is broken.
-pub(crate) fn run(driver: &Driver, control: &Control, sabotage: Option<Sabotage>) -> Record {
+pub(crate) fn run(driver: &Driver, simulator: &Simulator, sabotage: Option<Sabotage>) -> Record {
     let mut record = Record::default();
-    let current = control.current();
-    if let Err(error) = load(driver, control, sabotage, &mut record) {
+    let current = simulator.current();
+    if let Err(error) = load(driver, simulator, sabotage, &mut record) {
         record.errors.push(("load", error));
     }
-    record.moved = control.current() != current;
+    record.moved = simulator.current() != current;
     record
 }
 
-fn load(driver: &Driver, control: &Control, sabotage: Option<Sabotage>, record: &mut Record) -> Result<()> {
+fn load(driver: &Driver, simulator: &Simulator, sabotage: Option<Sabotage>, record: &mut Record) -> Result<()> {
     let backend = driver.vendor.load()?;
     record.facts.insert("driver".into(), backend.info().driver.clone());
-    if !backend.info().stand_in {
-        record.wrong.push("the backend does not say that its driver is a stand-in".into());
+    if !backend.info().simulated {
+        record.wrong.push("the backend does not say that its driver is a simulator".into());
     }
     let devices = backend.devices()?;
     record.facts.insert("devices".into(), format!("{devices:?}"));
     let device = Device::open(&*backend, driver.ordinal)?;
     describe(&device, &mut record.facts);
-    let bench = Bench::new(driver, &device, control, sabotage);
+    let bench = Bench::new(driver, &device, simulator, sabotage);
     let one_more = sabotage.and_then(Sabotage::section).map(|section| ("one more", section));
     let sections = SECTIONS.iter().copied().chain(one_more);
     for (name, section) in sections {
@@ -103,11 +103,11 @@ fn load(driver: &Driver, control: &Control, sabotage: Option<Sabotage>, record: 
             bench.note(name, error);
         }
         bench.end(name);
-        // Work that a section which ended early has left.
-        control.settle();
+        // Pending work of a section that ended early.
+        simulator.settle();
         device.collect();
     }
-    // The device by what it is, while it is open already.
+    // The device by its identity, while it is open.
     match Device::open_matching(&*backend, device.identity()) {
         Ok(same) => bench.fact("the same device", format!("{} {:?}", same.identity(), same.architecture())),
         Err(error) => bench.note("open_matching", error),

@@ -9,11 +9,11 @@ use gpu_interop::backend::RawStream;
 
 use super::bench::{Bench, seen};
 use super::gate::Gate;
-use crate::control::Sort;
+use crate::simulator::Sort;
 
 const LONG: Duration = Duration::from_secs(5);
 
-/// One stream waits for what another has done.
+/// One stream waits for another's work.
 pub(super) fn streams_and_events(bench: &Bench<'_>) -> Result<()> {
     let gate = Gate::default();
     let (buffer, file) = bench.buffer()?;
@@ -45,11 +45,11 @@ pub(super) fn streams_and_events(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Functions of the application, called once or never.
+/// Host functions, called once or never.
 pub(super) fn host_functions(bench: &Bench<'_>) -> Result<()> {
     let calls = Arc::new(AtomicU32::new(0));
     let result = count(bench, &calls);
-    // Called or not, nothing holds what the function had.
+    // Called or not, the function's captures are dropped.
     bench.check(result.is_err() || calls.load(Ordering::SeqCst) == 2, "host functions were not each called once");
     let held = || Arc::strong_count(&calls) > 1;
     for _ in 0..100 {
@@ -73,7 +73,7 @@ fn count(bench: &Bench<'_>, calls: &Arc<AtomicU32>) -> Result<()> {
     stream.synchronize()
 }
 
-/// The default stream, and a stream of another's, which are used and never destroyed.
+/// The default stream and a borrowed stream, which are never destroyed.
 pub(super) fn lent_streams(bench: &Bench<'_>) -> Result<()> {
     let (buffer, file) = bench.buffer()?;
     let owner = bench.device.create_stream()?;

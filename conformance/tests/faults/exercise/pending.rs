@@ -1,4 +1,4 @@
-//! Objects that are let go while work uses them, and calls that must not return while it does.
+//! Objects dropped while pending work uses them, and calls that must not return before the work completes.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use gpu_interop_kernels::INCREMENT;
 
 use super::bench::Bench;
 use super::gate::Gate;
-use crate::control::Sort;
 use crate::driver::Vendor;
+use crate::simulator::Sort;
 
-/// One of each is let go, and nothing of it is freed before the work has run.
+/// One object of each sort is dropped; none is freed before the work has completed.
 pub(super) fn pending(bench: &Bench<'_>) -> Result<()> {
-    // What other sections have let go is not to be counted.
+    // Objects of other sections do not count.
     bench.settle();
     bench.device.collect();
     let gate = Gate::default();
@@ -55,7 +55,7 @@ pub(super) fn pending(bench: &Bench<'_>) -> Result<()> {
     assert_eq!(rustix::io::pread(&file, &mut bytes[..], 0).expect("a memory file"), 128);
     bench.check(bytes[64..] == [9; 64], "pending work has another result");
     bench.check(!has_kernel || bytes[..8] == [1, 0, 0, 0, 1, 0, 0, 0], "a pending kernel has another result");
-    // A stream that is let go while it has work.
+    // A stream that is dropped with pending work.
     let again = Gate::default();
     again.hold(&stream)?;
     bench.closed(Sort::Streams, stream.close());
@@ -64,7 +64,7 @@ pub(super) fn pending(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A blocking copy returns, also with an error, only when the copy does not run any more: its memory is the caller's.
+/// A blocking copy returns, with success or an error, only when the copy no longer runs: its memory is the caller's.
 pub(super) fn read(bench: &Bench<'_>) -> Result<()> {
     let (buffer, _) = bench.buffer()?;
     let stream = bench.device.create_stream()?;
@@ -74,7 +74,7 @@ pub(super) fn read(bench: &Bench<'_>) -> Result<()> {
     let result = stream.read(buffer.slice(..64)?, &mut bytes);
     bench.check(result.is_err() || bytes == [4; 64], "a read has another result");
     if bytes != [4; 64] {
-        // Never enqueued, or still pending: then it comes now.
+        // Never enqueued, or still pending until now.
         bench.settle();
         let late = std::hint::black_box(&bytes) != &[0; 64];
         bench.check(!late, "a blocking copy returned while it was pending");

@@ -6,8 +6,8 @@ use gpu_interop::host::HostSemaphore;
 use gpu_interop::{ErrorKind, Result};
 
 use super::bench::Bench;
-use crate::control::Sort;
 use crate::driver::Vendor;
+use crate::simulator::Sort;
 
 const LONG: Duration = Duration::from_secs(5);
 

@@ -7,8 +7,8 @@ use gpu_interop::host::HostSemaphore;
 use gpu_interop::{ErrorKind, Result, Timeline, TimelineStrategy};
 
 use super::bench::{Bench, seen};
-use crate::control::Sort;
 use crate::driver::Vendor;
+use crate::simulator::Sort;
 
 const LONG: Duration = Duration::from_secs(5);
 

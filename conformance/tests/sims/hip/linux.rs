@@ -18,7 +18,7 @@ pub(super) fn own_tests() -> Vec<Trial> {
 
 pub(crate) const NO_SEMAPHORES: &str = "HIP has external semaphores on Windows only";
 pub(crate) const NO_IMAGES: &str = "this HIP maps no images";
-pub(crate) const NO_RAW_CALLS: &str = "raw calls are those of CUDA's driver";
+pub(crate) const NO_RAW_CALLS: &str = "raw calls of CUDA's driver";
 const NO_SEMAPHORES_OF_HIP: &str = "this backend has no exportable semaphores of its own";
 /// Of the exporter, which is the runtime's own memory.
 pub(super) const NO_FORMS: &str = NO_NATIVE_FORMS;
@@ -50,9 +50,9 @@ pub(super) const LACKS: &[Lack] = &[
 ];
 pub(super) const FAILING: &[Failing] = &[Failing {
     scenarios: &[
-        "accounting.10000_cycles",
-        "accounting.device_memory",
-        "capture.nothing_is_left",
+        "leak.10000_cycles",
+        "leak.device_memory",
+        "capture.leaks",
         "lifetime.drop_with_work_pending",
         "lifetime.every_drop_order",
         "lifetime.free_while_a_stream_waits",
@@ -74,7 +74,7 @@ fn native() -> Result<(), Failed> {
 
 /// Free memory shows what a version leaks that releases no mapped import, and nothing of one that does.
 fn leaking() -> Result<(), Failed> {
-    let run = || Run::hip_with_exporter().filter("accounting.device_memory").arg("--no-default-expectations");
+    let run = || Run::hip_with_exporter().filter("leak.device_memory").arg("--no-default-expectations");
     for (version, leaks) in [("60443484", false), ("70253211", true)] {
         let report = run().env("SIM_VERSION", version).run()?;
         let [case] = report.results.as_slice() else { return Err(format!("{:?}", report.results).into()) };

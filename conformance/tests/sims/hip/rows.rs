@@ -16,8 +16,8 @@ pub(super) fn tests() -> impl Iterator<Item = Trial> {
 /// How the ids of scenarios begin that take long, and are left out unless they are expected to fail on the row. They run on
 /// the default version, in `hip_native` and `d3d_hip`.
 const SLOW: &[&str] = &[
-    "accounting.",
-    "capture.nothing_is_left",
+    "leak.",
+    "capture.leaks",
     "d3d.10000_cycles",
     "d3d.fence",
     "environment.",

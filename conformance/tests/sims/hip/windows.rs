@@ -35,7 +35,7 @@ pub(super) const LACKS: &[Lack] = &[
 ];
 pub(super) const FAILING: &[Failing] = &[
     Failing { scenarios: &["import.size_too_large", "import.win32_sizes_beyond"], of: |_| true },
-    Failing { scenarios: &["accounting.device_memory"], of: |row| row.minor() == (7, 2) },
+    Failing { scenarios: &["leak.device_memory"], of: |row| row.minor() == (7, 2) },
 ];
 
 pub(super) const NOT_ON_TWO: &[&str] = &[NO_FORMS, NO_EXPORT];

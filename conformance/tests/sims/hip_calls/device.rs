@@ -46,7 +46,7 @@ pub(crate) fn identity(hip: &Hip) {
     let letters: [u8; 16] = made!(hip.hipDeviceGetUuid(0));
     assert!(letters.iter().all(u8::is_ascii_hexdigit), "{letters:?}");
     let name = Hip::text(|text, length| call!(hip.hipDeviceGetName(text, length, 0)));
-    assert!(name.contains(if hip.is_on_cuda() { " (HIP on CUDA)" } else { "stand-in GPU" }), "{name}");
+    assert!(name.contains(if hip.is_on_cuda() { " (HIP on CUDA)" } else { "simulated GPU" }), "{name}");
     let mut properties = MaybeUninit::<Properties>::zeroed();
     assert_eq!(call!(hip.hipGetDevicePropertiesR0600(properties.as_mut_ptr(), 0)), SUCCESS);
     // SAFETY: numbers, and text with a NUL at its end.
@@ -115,7 +115,7 @@ macro_rules! cuda {
 /// An application's own use of CUDA is not disturbed, whether calls succeed or fail.
 pub(crate) fn contexts(hip: &Hip) {
     let name = std::env::var_os("HIP_ON_CUDA_LIBRARY").unwrap_or_else(|| "libcuda.so.1".into());
-    // SAFETY: NVIDIA's driver, or what plays it.
+    // SAFETY: NVIDIA's driver, or its simulator.
     let cuda = unsafe { Library::new(name) }.expect("the library that the other uses");
     let current = || {
         let mut current = 1_usize;

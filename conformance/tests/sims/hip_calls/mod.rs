@@ -1,4 +1,4 @@
-//! HIP's functions called as a C program would, on each library that plays AMD's runtime: what the backend never asks
+//! HIP's functions called as a C program would, on the simulator of AMD's runtime and on the shim: what the backend never asks
 //! for, because it knows the answer, is seen here. What one of them is to answer in each version is in
 //! `hip_calls_compared`.
 //!
@@ -16,9 +16,8 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Failed, Trial};
 
-use crate::library::{self, Built};
-use crate::run::check;
-use gpu_interop_test_support::this_program;
+use crate::run::{HIP_ON_CUDA, SIM_CUDA, SIM_HIP, check};
+use gpu_interop_test_support::{build, this_program};
 use table::Hip;
 
 /// The first argument of the process that makes the calls.
@@ -62,20 +61,18 @@ const CALLS_ON_CUDA: &[Calls] = &[
 
 pub(crate) fn tests() -> Vec<Trial> {
     let on_cuda = CALLS.iter().chain(CALLS_ON_CUDA).map(|calls| {
-        let test = move || run(calls, library::hip_on_cuda(), Some(library::sim_cuda()));
-        Trial::test(format!("hip_on_cuda_calls_{}", calls.0), test)
+        Trial::test(format!("hip_on_cuda_calls_{}", calls.0), move || run(calls, HIP_ON_CUDA, Some(SIM_CUDA)))
     });
-    let sim = CALLS
-        .iter()
-        .map(|calls| Trial::test(format!("hip_calls_{}", calls.0), move || run(calls, library::sim_hip(), None)));
+    let sim =
+        CALLS.iter().map(|calls| Trial::test(format!("hip_calls_{}", calls.0), move || run(calls, SIM_HIP, None)));
     on_cuda.chain(sim).collect()
 }
 
-fn run((name, _, variables): &Calls, library: Built, cuda: Option<Built>) -> Result<(), Failed> {
+fn run((name, _, variables): &Calls, library: &str, cuda: Option<&str>) -> Result<(), Failed> {
     let mut command = this_program()?;
-    command.args([COMMAND, name]).env(VARIABLE, library?);
+    command.args([COMMAND, name]).env(VARIABLE, build(library)?);
     if let Some(cuda) = cuda {
-        command.env("HIP_ON_CUDA_LIBRARY", cuda?);
+        command.env("HIP_ON_CUDA_LIBRARY", build(cuda)?);
     }
     let output = command.envs(variables.iter().copied()).output()?;
     check(output.status.success(), format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)))

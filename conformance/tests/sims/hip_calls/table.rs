@@ -119,7 +119,7 @@ macro_rules! made {
 }
 pub(crate) use made;
 
-/// How often a function of a library was called: those that play a driver count.
+/// How often a function of a library was called: simulators count.
 pub(crate) fn calls(library: &Library, function: &CStr) -> u64 {
     // SAFETY: the type of the function.
     let calls = unsafe { library.get::<unsafe extern "C" fn(*const c_char) -> u64>(b"sim_calls\0") };

@@ -30,7 +30,7 @@
 #define VERSION N(13000, 70125424)
 #endif
 
-const int gpu_interop_stand_in = 1;
+const int gpu_interop_simulated = 1;
 
 enum {
     CONTEXT = 0xc1, STREAM = 0x511, EVENT = 0xe11, MEMORY = 0x3e1, MIPMAPPED = 0xa11, LEVEL = 0xa12, SURFACE = 0x5f1,

@@ -2,18 +2,29 @@
 //!
 //! Where there is no Cargo, as under Wine, `GPU_INTEROP_SIM_FOLDER` names the folder that they were built in.
 
+use std::collections::BTreeMap;
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-/// The file of a library of this workspace, built with the profile of this program. Cargo builds what tests link
-/// with, and nothing links with these.
+/// A library's file, or the error of building it.
+type Built = Result<PathBuf, String>;
+
+/// The file of a library of this workspace, built once per process with the profile of this program. Cargo builds what
+/// tests link with, and nothing links with these.
 ///
 /// # Errors
-/// What Cargo says, or that the file is not there.
+/// Cargo's output, or the missing file.
 pub fn build(package: &str) -> Result<PathBuf, String> {
+    static BUILT: Mutex<BTreeMap<String, Built>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    built.entry(package.to_owned()).or_insert_with(|| build_now(package)).clone()
+}
+
+fn build_now(package: &str) -> Built {
     let target = package.replace('-', "_");
     if let Some(folder) = std::env::var_os("GPU_INTEROP_SIM_FOLDER") {
         let file = PathBuf::from(folder).join(format!("{DLL_PREFIX}{target}{DLL_SUFFIX}"));

@@ -9,6 +9,8 @@ mod built;
 mod compile;
 mod layout;
 #[cfg(target_os = "linux")]
+mod partial;
+#[cfg(target_os = "linux")]
 pub mod probe;
 mod program;
 #[cfg(target_os = "linux")]
@@ -20,4 +22,6 @@ pub use gpu_interop_driver;
 pub use built::build;
 #[cfg(unix)]
 pub use compile::{CompiledLibrary, source};
+#[cfg(target_os = "linux")]
+pub use partial::PartialLibrary;
 pub use program::this_program;

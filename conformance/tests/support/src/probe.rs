@@ -1,10 +1,12 @@
-//! Trying a backend on a library that plays its driver, in a process of its own: the file of the driver is named by an
-//! environment variable, and a driver is loaded once a process. The test program starts itself again, and then prints one
-//! line a thing tried. Included by the backends' tests, which have no `main` of the test harness.
+//! Probes: a backend on one library in its driver's place, in a process of its own.
+//!
+//! An environment variable names the driver's file, and a process loads a driver once. So the test program starts itself
+//! again, and that process prints one line per operation. For the backends' tests, which have their own `main`.
 #![allow(dead_code, reason = "not every test uses everything")]
 
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gpu_interop_core::backend::Backend;
@@ -15,19 +17,21 @@ use gpu_interop_core::{
 use libtest_mimic::{Arguments, Trial};
 use rustix::fs::MemfdFlags;
 
-/// The one argument of the process that tries a library.
+use crate::{PartialLibrary, build, this_program};
+
+/// The argument of the process that loads a library.
 const PROBE: &str = "probe-a-library";
 
-/// Size of everything that is imported, bytes.
+/// Size of every import, bytes.
 pub const SIZE: u64 = 4096;
 
-/// The tests by name, each a function that panics if something does not hold.
+/// The tests by name: functions that panic on failure.
 #[macro_export]
 macro_rules! tests {
     ($($test:ident),+ $(,)?) => { &[$((stringify!($test), $test as fn())),+] };
 }
 
-/// The program: the tests, or, in a process that [`probe_with`] started, `probe`.
+/// The program: the tests, or, in a process of a [`Probe`], `probe`.
 pub fn main(probe: fn(), tests: &[(&'static str, fn())]) {
     if std::env::args().nth(1).is_some_and(|argument| argument == PROBE) {
         return probe();
@@ -49,7 +53,7 @@ pub fn file() -> OwnedFd {
     fd
 }
 
-/// Prints what became of something: its value's place is empty, an error has its kind and its text.
+/// Prints an operation and `ok`, or the kind and the text of its error.
 pub fn say<T>(what: &str, result: Result<T>) -> Option<T> {
     match &result {
         Ok(_) => println!("{what}|ok"),
@@ -60,14 +64,15 @@ pub fn say<T>(what: &str, result: Result<T>) -> Option<T> {
 
 /// A request for all of a [`file`].
 pub fn memory_request(handle: MemoryHandle) -> MemoryImport {
-    // SAFETY: the library in the driver's place takes any file of this size for memory.
+    // SAFETY: simulators import any file of this size as memory.
     unsafe { MemoryImport::new(handle, SIZE) }
 }
 
-/// Tries what every driver has, and gives the device.
+/// Prints what every driver has, and returns the device.
 pub fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     let backend = say("load", backend)?;
-    println!("stand-in|{}", backend.info().stand_in);
+    println!("simulated|{}", backend.info().simulated);
+    println!("driver|{}", backend.info().driver);
     let device = say("open", Device::open(&backend, 0))?;
     println!("identity|{}", device.identity());
     println!("kind|{:?}", device.identity().kind);
@@ -84,9 +89,9 @@ pub fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
         error
     });
     if let Some(memory) = say("import memory", memory) {
-        say("map", memory.map_buffer(0, SIZE));
+        say("map", memory.map_buffer(0..SIZE));
     }
-    // SAFETY: the library in the driver's place takes any file for a semaphore.
+    // SAFETY: simulators import any file as a semaphore.
     let semaphore = unsafe { SemaphoreImport::new(SemaphoreHandle::OpaqueFd(file())) };
     let semaphore = device.import_semaphore(semaphore);
     say("import semaphore", semaphore.map_err(|failure| failure.into_parts().0));
@@ -95,18 +100,66 @@ pub fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     Some(device)
 }
 
-/// What this program prints in a process of its own where `variable` names this library, with these variables. The process must
-/// end well.
-pub fn probe_with(variable: &str, library: &Path, variables: &[(&str, &str)]) -> String {
-    let output = Command::new(std::env::current_exe().expect("this program"))
-        .arg(PROBE)
-        .env(variable, library)
-        .envs(variables.iter().copied())
-        .output()
-        .expect("this program starts");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{}: {text}{}", output.status, String::from_utf8_lossy(&output.stderr));
-    text
+/// A process of this program that loads one library as its driver.
+#[derive(Debug)]
+pub struct Probe {
+    command: Command,
+    variable: &'static str,
+    library: PathBuf,
+    /// Kept until the process has ended.
+    copy: Option<PartialLibrary>,
+}
+
+impl Probe {
+    /// With a library, which `variable` names to the backend.
+    ///
+    /// # Panics
+    /// If the system does not name this program.
+    pub fn new(variable: &'static str, library: impl AsRef<Path>) -> Self {
+        let mut command = this_program().expect("this program");
+        command.arg(PROBE).env(variable, library.as_ref());
+        Self { command, variable, library: library.as_ref().to_owned(), copy: None }
+    }
+
+    /// With a simulator of this workspace.
+    ///
+    /// # Panics
+    /// If it cannot be built.
+    pub fn simulator(variable: &'static str, package: &str) -> Self {
+        Self::new(variable, build(package).expect("a simulator"))
+    }
+
+    /// Without these functions.
+    ///
+    /// # Panics
+    /// If the library has none of that name.
+    pub fn without<'a>(mut self, functions: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut copy = PartialLibrary::of(&self.library).expect("a copy");
+        functions.into_iter().try_for_each(|function| copy.hide(function)).expect("functions of the library");
+        self.command.env(self.variable, copy.path());
+        Self { copy: Some(copy), ..self }
+    }
+
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// With faults of the simulator, as `SIM_FAIL` lists them.
+    pub fn fail(self, faults: &str) -> Self {
+        self.env("SIM_FAIL", faults)
+    }
+
+    /// The process's output.
+    ///
+    /// # Panics
+    /// If the process fails.
+    pub fn run(mut self) -> String {
+        let output = self.command.output().expect("this program starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}: {text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+        text
+    }
 }
 
 /// Fails unless one line begins with `start` and contains each of `parts`.

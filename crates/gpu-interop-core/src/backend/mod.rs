@@ -1,21 +1,21 @@
-//! The layer that a backend implements: thin, unsafe, without policy.
+//! Traits that a backend implements: a thin unsafe layer over one driver, without policy.
 //!
 //! # Contract
-//! A [`BackendDevice`] method maps to one or two driver calls and nothing else. The safe objects of this crate
-//! are its caller and promise, so that no backend has to check it again:
+//! A [`BackendDevice`] method maps to one or two driver calls and nothing else. Its caller is a safe object of this
+//! crate, which guarantees the following, so that backends need not check it again:
 //!
-//! * every raw value came from the same device, is live, and is freed exactly once;
+//! * every raw value belongs to the same device, is live, and is freed exactly once;
 //! * ranges lie inside the memory they belong to, sizes and counts are not 0, batches are not empty;
-//! * handle kinds and features are ones that [`Capabilities`] declares supported;
+//! * handle kinds and features are declared supported by [`Capabilities`];
 //! * nothing is freed while work that uses it is pending on a stream.
 //!
-//! In return a backend promises:
+//! A backend guarantees in return:
 //!
-//! * it never takes the handle of an import request; whatever its driver does to descriptors, it does to a
-//!   duplicate ([`LentFd`](crate::handle::LentFd)), and after a failure no duplicate is left open;
-//! * on an error nothing was created, enqueued or freed;
-//! * errors carry the driver's function name and code; the caller adds backend, device and sizes;
-//! * all methods may be called from any thread, and leave the calling thread's current context as it was.
+//! * it never takes the handle out of an import request; the driver gets a duplicate of a descriptor
+//!   ([`LentFd`](crate::handle::LentFd)), and after a failure no duplicate is left open;
+//! * a method that returns an error has created, enqueued and freed nothing;
+//! * errors name the driver function and its code; the caller adds backend, device and sizes;
+//! * all methods may be called from any thread, and restore the calling thread's current context.
 
 pub mod bytes;
 mod raw;
@@ -48,37 +48,52 @@ use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
 use crate::nv_sci::NvSciSyncUse;
 use crate::texture::TextureDesc;
 
-/// What a backend is and which driver it found.
+/// Name and driver of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(
+    transform = simulated_or_former_name,
+    extend("anyOf" = [
+        { "required": ["simulated"] },
+        { "required": ["stand_in"], "properties": { "stand_in": { "type": "boolean" } } },
+    ]),
+))]
 pub struct BackendInfo {
     /// The backend's name: `cuda`, `hip`, `host`, or a third party's.
     pub name: String,
-    /// The driver's version as its vendor writes it.
+    /// Driver version in the vendor's notation.
     pub driver: String,
-    /// The library file in use, if there is one.
+    /// Path of the loaded library, if there is one.
     pub library: Option<PathBuf>,
-    /// Whether the driver is a stand-in for tests and not a vendor's. Reports say so.
-    pub stand_in: bool,
+    /// Whether the driver is a simulator, shim, fake or mock, and not a vendor's. Reports mark such runs.
+    #[serde(alias = "stand_in")]
+    pub simulated: bool,
+}
+
+/// Has the schema accept reports of earlier versions too, which have `stand_in` for `simulated`.
+#[cfg(feature = "schemars")]
+fn simulated_or_former_name(schema: &mut schemars::Schema) {
+    if let Some(required) = schema.get_mut("required").and_then(|names| names.as_array_mut()) {
+        required.retain(|name| name != "simulated");
+    }
 }
 
 /// A loaded driver.
 pub trait Backend: Send + Sync + fmt::Debug {
-    /// What this backend is.
+    /// Name and driver of this backend.
     fn info(&self) -> &BackendInfo;
 
-    /// The identity of every device, in the driver's order.
+    /// Identities of all devices, in the driver's order.
     ///
     /// # Errors
-    /// What the driver answers when it is asked how many there are; no device at all is an empty list, not an error. A
-    /// device that does not answer is in the list by a name that says so, with nothing to compare it by, and opening it
-    /// is the error: one that is broken hides no other.
+    /// The driver's error if the device count cannot be queried; no device at all is an empty list, not an error. A
+    /// device whose properties cannot be queried stays in the list, with the failure in its name and no other field,
+    /// and [`Backend::open`] returns the error: a broken device hides no other.
     fn devices(&self) -> Result<Vec<DeviceIdentity>>;
 
     /// Opens the device at `ordinal` in [`Backend::devices`].
     ///
     /// # Errors
-    /// [`ErrorKind::NoDevice`](crate::ErrorKind::NoDevice) if there is no such device; else the driver's answer.
+    /// [`ErrorKind::NoDevice`](crate::ErrorKind::NoDevice) if there is no such device; else the driver's error.
     fn open(&self, ordinal: usize) -> Result<Arc<dyn BackendDevice>>;
 }
 
@@ -86,72 +101,72 @@ fn missing(operation: &'static str) -> Error {
     Error::unsupported(operation, "the backend does not implement it")
 }
 
-/// One device of a driver. See the [module documentation](self) for the contract of every method.
+/// One device of a driver. The [module documentation](self) states the contract of every method.
 ///
-/// The methods with a default body may be left out by a backend that lacks them; its capabilities must then not
-/// declare them.
+/// A backend may omit methods with a default body; its capabilities must then not declare the feature.
 ///
 /// # Safety of the unsafe methods
-/// The caller keeps the promises of the [module documentation](self); each method names what goes beyond them.
+/// The caller fulfils the contract of the [module documentation](self); each method documents additional requirements.
 ///
 /// # Safety
-/// Safe objects rely on what an implementation returns:
-/// * [`allocate_signal_memory`](Self::allocate_signal_memory) gives memory of the host that is live, aligned to 8 bytes and as
-///   large as it says until [`free_signal_memory`](Self::free_signal_memory), accessed by atomics only;
+/// Safe objects rely on these properties of an implementation:
+/// * [`allocate_signal_memory`](Self::allocate_signal_memory) returns host memory that is live, aligned to 8 bytes and
+///   of the stated size until [`free_signal_memory`](Self::free_signal_memory), and that the backend accesses with
+///   atomics only;
 /// * [`query_stream`](Self::query_stream), [`query_event`](Self::query_event) and
-///   [`synchronize_stream`](Self::synchronize_stream) answer that work has run only when it has, and an error of kind
-///   [`DeviceLost`](crate::ErrorKind::DeviceLost) only when nothing runs any more;
-/// * what is imported, mapped or allocated is as large as was asked for, and stays until it is freed;
-/// * imports keep the request's handle open, and neither close nor keep it themselves;
-/// * [`export_allocation`](Self::export_allocation) gives a new handle of that very allocation, which keeps its memory and is
-///   what its variant names;
-/// * host functions run once, and copies touch the ranges that they are given and no others.
+///   [`synchronize_stream`](Self::synchronize_stream) report work as completed only when it is, and return an error of
+///   kind [`DeviceLost`](crate::ErrorKind::DeviceLost) only when no work runs any more;
+/// * imports, mappings and allocations have at least the requested size, and are live until they are freed;
+/// * imports neither close the request's handle nor retain it;
+/// * [`export_allocation`](Self::export_allocation) returns a new handle of that allocation, which keeps the memory
+///   alive and is of the kind that its variant names;
+/// * host functions run once, and copies access only the given ranges.
 ///
 /// ```compile_fail,E0200
 /// # use gpu_interop_core::BackendDevice;
 /// #[derive(Debug)]
 /// struct Mine;
-/// impl BackendDevice for Mine {} // `unsafe impl` is what it takes
+/// impl BackendDevice for Mine {} // requires `unsafe impl`
 /// ```
-#[allow(clippy::missing_safety_doc, clippy::missing_errors_doc)] // Said once, above.
+#[allow(clippy::missing_safety_doc, clippy::missing_errors_doc)] // Documented once, above.
 pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
-    /// Which device this is.
+    /// Identity of the device.
     fn identity(&self) -> &DeviceIdentity;
 
-    /// What it can do. The same answer at every call.
+    /// Capabilities of the device; the same value at every call.
     fn capabilities(&self) -> &Capabilities;
 
-    /// The architecture that compiled images must be built for, as its vendor writes it (`gfx90a:sramecc+:xnack-`);
-    /// `None` if the driver translates code for its devices itself, or does not say.
+    /// Architecture that compiled images must be built for, in the vendor's notation (`gfx90a:sramecc+:xnack-`); `None`
+    /// if the driver compiles code for its devices itself, or does not report one.
     fn architecture(&self) -> Option<&str> {
         None
     }
 
-    /// Whether freeing memory or a module waits for all streams of the device, as `hipFree` does. Then the safe objects do
-    /// not call [`destroy_memory`](Self::destroy_memory), [`destroy_exportable`](Self::destroy_exportable) and
-    /// [`unload_module`](Self::unload_module) while a stream waits for a timeline over a bridge: the calling thread may be
-    /// the one that is to signal it.
+    /// Whether freeing memory or a module waits for all streams of the device, as `hipFree` does. If so, the safe
+    /// objects do not call [`destroy_memory`](Self::destroy_memory), [`destroy_exportable`](Self::destroy_exportable)
+    /// and [`unload_module`](Self::unload_module) while a stream waits for a word in memory or a semaphore of another
+    /// API: the calling thread may be the one that must satisfy the wait.
     fn frees_wait_for_streams(&self) -> bool {
         false
     }
 
-    /// Gives up on enqueued work that waits for something, where the driver can: the device is being closed and
-    /// nothing will be enqueued any more. Does not block.
+    /// Cancels enqueued work that is waiting, where the driver supports it. The device is being closed and no more work
+    /// will be enqueued. Does not block.
     ///
-    /// Beyond the contract: the caller is the only one that uses this device.
+    /// Beyond the contract: no other thread uses this device.
     unsafe fn cancel_pending_work(&self) {}
 
-    /// Imports memory (`cuImportExternalMemory`, `hipImportExternalMemory`). The request keeps its handle.
+    /// Imports memory (`cuImportExternalMemory`, `hipImportExternalMemory`). The request keeps ownership of its handle.
     unsafe fn import_memory(&self, request: &MemoryImport) -> Result<RawMemory>;
 
-    /// Ends an import (`cuDestroyExternalMemory`). Its mappings are gone by now.
+    /// Destroys an import (`cuDestroyExternalMemory`) whose mappings have been freed.
     unsafe fn destroy_memory(&self, memory: RawMemory) -> Result<()>;
 
     /// Maps a range as a linear buffer (`cuExternalMemoryGetMappedBuffer`). Offset and size are in bytes.
     unsafe fn map_buffer(&self, memory: RawMemory, offset: u64, size: u64) -> Result<DevicePtr>;
 
-    /// Unmaps what [`BackendDevice::map_buffer`] returned for this memory (`cuMemFree`, `hipFree`). Other mappings may
-    /// begin at the same address, and stay.
+    /// Frees a mapping that [`BackendDevice::map_buffer`] returned for this memory (`cuMemFree`, `hipFree`). Other
+    /// mappings may begin at the same address, and stay valid.
     unsafe fn free_buffer(&self, memory: RawMemory, buffer: DevicePtr) -> Result<()>;
 
     /// Maps an image (`cuExternalMemoryGetMappedMipmappedArray`).
@@ -159,7 +174,7 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::map_mipmapped_array"))
     }
 
-    /// One level of a mipmapped array (`cuMipmappedArrayGetLevel`). Owned by the mipmapped array.
+    /// Returns one level of a mipmapped array (`cuMipmappedArrayGetLevel`), owned by the mipmapped array.
     unsafe fn mipmapped_array_level(&self, _array: RawMipmappedArray, _level: u32) -> Result<RawArray> {
         Err(missing("BackendDevice::mipmapped_array_level"))
     }
@@ -169,7 +184,7 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::free_mipmapped_array"))
     }
 
-    /// Makes a surface of an array that was mapped for it (`cuSurfObjectCreate`).
+    /// Creates a surface of an array that was mapped with surface usage (`cuSurfObjectCreate`).
     unsafe fn create_surface(&self, _array: RawArray) -> Result<RawSurface> {
         Err(missing("BackendDevice::create_surface"))
     }
@@ -179,7 +194,7 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::destroy_surface"))
     }
 
-    /// Makes a texture (`cuTexObjectCreate`). The description fits the array's format.
+    /// Creates a texture (`cuTexObjectCreate`). The description is valid for the array's format.
     unsafe fn create_texture(&self, _source: TextureSource, _desc: &TextureDesc) -> Result<RawTexture> {
         Err(missing("BackendDevice::create_texture"))
     }
@@ -189,12 +204,12 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::destroy_texture"))
     }
 
-    /// Allocates memory that can be exported, of at least `size` bytes.
+    /// Allocates exportable memory of at least `size` bytes.
     fn create_exportable(&self, _size: u64) -> Result<ExportableAllocation> {
         Err(missing("BackendDevice::create_exportable"))
     }
 
-    /// Exports an allocation. Each call gives a new handle.
+    /// Exports an allocation. Each call returns a new handle.
     unsafe fn export_allocation(&self, _allocation: &ExportableAllocation) -> Result<MemoryHandle> {
         Err(missing("BackendDevice::export_allocation"))
     }
@@ -204,19 +219,19 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::destroy_exportable"))
     }
 
-    /// Imports a semaphore (`cuImportExternalSemaphore`). The request keeps its handle.
+    /// Imports a semaphore (`cuImportExternalSemaphore`). The request keeps ownership of its handle.
     unsafe fn import_semaphore(&self, _request: &SemaphoreImport) -> Result<RawSemaphore> {
         Err(missing("BackendDevice::import_semaphore"))
     }
 
-    /// Ends a semaphore's import (`cuDestroyExternalSemaphore`).
+    /// Destroys an imported semaphore (`cuDestroyExternalSemaphore`).
     unsafe fn destroy_semaphore(&self, _semaphore: RawSemaphore) -> Result<()> {
         Err(missing("BackendDevice::destroy_semaphore"))
     }
 
-    /// Fills an NvSciSync attribute list (`cuDeviceGetNvSciSyncAttributes`). At least one use is named.
+    /// Fills an NvSciSync attribute list (`cuDeviceGetNvSciSyncAttributes`). `uses` is not empty.
     ///
-    /// Beyond the contract: the list is valid, and used by nobody else during the call.
+    /// Beyond the contract: the list is valid, and no other thread uses it during the call.
     unsafe fn fill_nv_sci_sync_attributes(&self, _list: NvSciSyncAttrList, _uses: NvSciSyncUse) -> Result<()> {
         Err(missing("BackendDevice::fill_nv_sci_sync_attributes"))
     }
@@ -237,31 +252,31 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     /// Destroys a stream. Work already enqueued still runs.
     unsafe fn destroy_stream(&self, stream: RawStream) -> Result<()>;
 
-    /// Blocks until everything enqueued has run, and reports what failed since the last call.
+    /// Blocks until all enqueued work has completed, and returns failures since the last call.
     unsafe fn synchronize_stream(&self, stream: RawStream) -> Result<()>;
 
-    /// Reports what failed since the last report, without blocking; the caller found the stream idle. Only for
-    /// backends whose [`BackendDevice::query_stream`] does not report it.
+    /// Returns failures since the last report, without blocking; the stream is idle. Needed only if
+    /// [`BackendDevice::query_stream`] does not report them.
     unsafe fn take_stream_failure(&self, _stream: RawStream) -> Result<()> {
         Ok(())
     }
 
-    /// Whether everything enqueued has run. Does not block, and does not take the failure that a synchronisation
-    /// reports. What may pass is `Ok(false)`. After an error the caller asks in another way ([`BackendDevice::query_event`],
-    /// and there this), and takes the work for pending, unless both say
+    /// Whether all enqueued work has completed. Does not block, and does not consume the failure that a synchronisation
+    /// reports. A transient condition is `Ok(false)`. After an error the caller queries in another way
+    /// ([`BackendDevice::query_event`], and for an event its stream) and treats the work as pending, unless both return
     /// [`DeviceLost`](crate::ErrorKind::DeviceLost).
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool>;
 
     /// Creates an event without timing.
     fn create_event(&self) -> Result<RawEvent>;
 
-    /// Destroys an event. Unlike other objects it may still be pending, as in both vendors' APIs.
+    /// Destroys an event. Unlike other objects, an event may be pending, as in CUDA and HIP.
     unsafe fn destroy_event(&self, event: RawEvent) -> Result<()>;
 
-    /// Records an event after everything enqueued so far.
+    /// Records an event after all work enqueued so far.
     unsafe fn record_event(&self, event: RawEvent, stream: RawStream) -> Result<()>;
 
-    /// Whether everything before the event's last record has run; `true` if it was never recorded. Errors as for
+    /// Whether all work before the event's last record has completed; `true` if it was never recorded. Errors as for
     /// [`BackendDevice::query_stream`].
     unsafe fn query_event(&self, event: RawEvent) -> Result<bool>;
 
@@ -271,14 +286,14 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
     /// Enqueues a copy between device addresses, `size` in bytes. The ranges do not overlap.
     unsafe fn copy(&self, stream: RawStream, target: DevicePtr, source: DevicePtr, size: u64) -> Result<()>;
 
-    /// Enqueues a copy to host memory that stays valid until it has run.
+    /// Enqueues a copy to host memory, which is valid until the copy has completed.
     unsafe fn copy_to_host(&self, stream: RawStream, target: *mut u8, source: DevicePtr, size: u64) -> Result<()>;
 
-    /// Enqueues a copy from host memory that stays valid until it has run.
+    /// Enqueues a copy from host memory, which is valid until the copy has completed.
     unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()>;
 
-    /// Enqueues a copy that has an array on at least one side (`cuMemcpy3DAsync`). Both sides hold the extent; host
-    /// memory stays valid until the copy has run.
+    /// Enqueues a copy with an array on at least one side (`cuMemcpy3DAsync`). Both sides contain the extent; host
+    /// memory is valid until the copy has completed.
     unsafe fn copy_array(&self, _stream: RawStream, _copy: &ArrayCopy) -> Result<()> {
         Err(missing("BackendDevice::copy_array"))
     }
@@ -317,25 +332,26 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::write_value_u32"))
     }
 
-    /// The 64-bit twin of [`BackendDevice::write_value_u32`].
+    /// Makes a stream write a naturally aligned 64-bit word, as [`BackendDevice::write_value_u32`]
+    /// (`cuStreamWriteValue64`).
     unsafe fn write_value_u64(&self, _stream: RawStream, _word: DevicePtr, _value: u64) -> Result<()> {
         Err(missing("BackendDevice::write_value_u64"))
     }
 
-    /// Allocates memory for words that streams wait for and write ([`BackendDevice::wait_value_u64`] and its kin) while
-    /// the host writes and reads them (`cuMemHostAlloc`, `hipExtMallocWithFlags`). All of it is 0. As much as one
-    /// allocation gives cheaply: a page, or a single word.
+    /// Allocates zeroed memory for words that streams wait for and write ([`BackendDevice::wait_value_u64`] and the
+    /// other word operations) while the host writes and reads them (`cuMemHostAlloc`, `hipExtMallocWithFlags`). The
+    /// size is the allocation granularity: a page, or a single word.
     fn allocate_signal_memory(&self) -> Result<SignalMemory> {
         Err(missing("BackendDevice::allocate_signal_memory"))
     }
 
-    /// Frees signal memory; no stream waits for it or writes it any more.
+    /// Frees signal memory that no pending work waits for or writes.
     unsafe fn free_signal_memory(&self, _memory: SignalMemory) -> Result<()> {
         Err(missing("BackendDevice::free_signal_memory"))
     }
 
     /// Enqueues a call of `function(data)` (`cuLaunchHostFunc`). After `Ok` it is called exactly once, unless the
-    /// device is torn down first; after `Err`, never. It does not unwind.
+    /// device is closed first; after `Err`, never. The function does not unwind.
     unsafe fn launch_host_function(
         &self,
         _stream: RawStream,
@@ -350,18 +366,18 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::load_module"))
     }
 
-    /// Unloads a module; none of its kernels is pending.
+    /// Unloads a module whose kernels are not pending.
     unsafe fn unload_module(&self, _module: RawModule) -> Result<()> {
         Err(missing("BackendDevice::unload_module"))
     }
 
-    /// Looks a kernel up by name, which is not empty. It lives as long as its module. If there is none, the error is
+    /// Looks up a kernel by name, which is not empty. The kernel lives as long as its module. An unknown name is
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument).
     unsafe fn module_kernel(&self, _module: RawModule, _name: &CStr) -> Result<RawKernel> {
         Err(missing("BackendDevice::module_kernel"))
     }
 
-    /// Enqueues a kernel. The arguments have the number and types that the kernel takes.
+    /// Enqueues a kernel. Number and types of the arguments match the kernel's parameters.
     unsafe fn launch_kernel(
         &self,
         _stream: RawStream,
@@ -372,36 +388,38 @@ pub unsafe trait BackendDevice: Send + Sync + fmt::Debug {
         Err(missing("BackendDevice::launch_kernel"))
     }
 
-    /// Begins to record what is enqueued on a stream instead of running it (`cuStreamBeginCapture`, relaxed). The stream
-    /// is idle, and until [`BackendDevice::end_capture`] it is given copies, fills, kernels, words and semaphores only.
+    /// Begins to capture work enqueued on a stream (`cuStreamBeginCapture`, relaxed). The stream is idle. Until
+    /// [`BackendDevice::end_capture`] only copies, fills, kernels, word operations and semaphore operations are
+    /// enqueued on it.
     unsafe fn begin_capture(&self, _stream: RawStream) -> Result<()> {
         Err(missing("BackendDevice::begin_capture"))
     }
 
-    /// What was recorded last (`cuStreamGetCaptureInfo`): a batch of signals or waits. Lives as long as the graph.
+    /// Returns the node captured last (`cuStreamGetCaptureInfo`): a batch of signals or waits. It lives as long as the
+    /// graph.
     unsafe fn last_captured(&self, _stream: RawStream) -> Result<RawGraphNode> {
         Err(missing("BackendDevice::last_captured"))
     }
 
-    /// Ends the recording, also with an error, and makes a graph of it that can be launched (`cuStreamEndCapture`,
-    /// `cuGraphInstantiate`).
+    /// Ends the capture, also if it fails, and instantiates the graph (`cuStreamEndCapture`, `cuGraphInstantiate`).
     unsafe fn end_capture(&self, _stream: RawStream) -> Result<RawGraph> {
         Err(missing("BackendDevice::end_capture"))
     }
 
-    /// Replaces a batch of signals by another of the same length, for later launches
+    /// Replaces a captured batch of signals by one of the same length, for later launches
     /// (`cuGraphExecExternalSemaphoresSignalNodeSetParams`). No other thread uses the graph meanwhile.
     unsafe fn set_captured_signals(&self, _: RawGraph, _: RawGraphNode, _signals: &[RawSignal]) -> Result<()> {
         Err(missing("BackendDevice::set_captured_signals"))
     }
 
-    /// The twin of [`BackendDevice::set_captured_signals`] for waits.
+    /// Replaces a captured batch of waits, as [`BackendDevice::set_captured_signals`]
+    /// (`cuGraphExecExternalSemaphoresWaitNodeSetParams`).
     unsafe fn set_captured_waits(&self, _: RawGraph, _: RawGraphNode, _waits: &[RawWait]) -> Result<()> {
         Err(missing("BackendDevice::set_captured_waits"))
     }
 
-    /// Enqueues a graph (`cuGraphLaunch`). No other thread uses the graph meanwhile; what it uses is live until it has
-    /// run.
+    /// Enqueues a graph (`cuGraphLaunch`). No other thread uses the graph meanwhile; the objects that it uses are live
+    /// until it has completed.
     unsafe fn launch_graph(&self, _stream: RawStream, _graph: RawGraph) -> Result<()> {
         Err(missing("BackendDevice::launch_graph"))
     }

@@ -1,4 +1,4 @@
-//! Raw values: pointer-sized, copyable, meaningless outside the device they came from.
+//! Raw driver values: pointer-sized, copyable, valid only with the device that returned them.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ macro_rules! raw_values {
         pub struct $name(usize);
 
         impl $name {
-            /// Wraps a driver's value.
+            /// Wraps a driver value.
             #[must_use]
             pub const fn new(value: usize) -> Self {
                 Self(value)
             }
 
-            /// The driver's value.
+            /// Returns the driver value.
             #[must_use]
             pub const fn get(self) -> usize {
                 self.0
@@ -54,33 +54,33 @@ raw_values! {
     RawModule;
     /// A kernel: `CUfunction`, `hipFunction_t`.
     RawKernel;
-    /// A graph that can be launched: `CUgraphExec`, `hipGraphExec_t`.
+    /// An instantiated graph: `CUgraphExec`, `hipGraphExec_t`.
     RawGraph;
-    /// A piece of work in a graph: `CUgraphNode`, `hipGraphNode_t`.
+    /// A node of a graph: `CUgraphNode`, `hipGraphNode_t`.
     RawGraphNode;
 }
 
 /// An address in a device's address space: `CUdeviceptr`, `hipDeviceptr_t`.
 ///
-/// The host must not read or write through it unless the backend says so.
+/// The host must not access it unless the backend documents that it may.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct DevicePtr(u64);
 
 impl DevicePtr {
-    /// Wraps a driver's address.
+    /// Wraps a device address.
     #[must_use]
     pub const fn new(address: u64) -> Self {
         Self(address)
     }
 
-    /// The address.
+    /// Returns the address.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The address `offset` bytes further on.
+    /// Returns the address plus `offset` bytes.
     #[must_use]
     pub const fn offset(self, offset: u64) -> Self {
         Self(self.0.wrapping_add(offset))

@@ -1,4 +1,4 @@
-//! What the methods of a [`BackendDevice`](super::BackendDevice) take and give, beside raw values.
+//! Parameters and results of [`BackendDevice`](super::BackendDevice) methods, beside raw values.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::{DevicePtr, RawAllocation, RawArray, RawMipmappedArray, RawSemaphore};
 use crate::semaphore_ops::{SignalParams, WaitParams};
 
-/// The comparison of a stream's wait for a word in memory.
+/// Comparison of a stream's wait for a word in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitCondition {
-    /// `(word - value) as signed >= 0`: the word reached the value, wrap-around included. HIP's runtimes document a plain
-    /// `word >= value` instead: there, start again from small values before half of the range is used up.
+    /// `(word - value) as signed >= 0`: the word has reached the value, with wrap-around. HIP documents a plain `word
+    /// >= value`: with HIP, restart from small values before half of the range is used.
     GreaterOrEqual,
     /// `word == value`.
     Equal,
@@ -28,7 +28,7 @@ pub enum WaitCondition {
 pub struct RawSignal {
     /// The semaphore.
     pub semaphore: RawSemaphore,
-    /// What to signal; of the variant that the semaphore's payload takes.
+    /// Signal parameters; the variant matches the semaphore's payload.
     pub params: SignalParams,
 }
 
@@ -37,25 +37,25 @@ pub struct RawSignal {
 pub struct RawWait {
     /// The semaphore.
     pub semaphore: RawSemaphore,
-    /// What to wait for; of the variant that the semaphore's payload takes.
+    /// Wait parameters; the variant matches the semaphore's payload.
     pub params: WaitParams,
 }
 
-/// A copy that has an array on at least one side, for a backend.
+/// A copy with an array on at least one side, for a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayCopy {
-    /// What is written.
+    /// Destination.
     pub target: ArrayCopySide,
-    /// What is read.
+    /// Source.
     pub source: ArrayCopySide,
-    /// Bytes in a row, rows, slices; none is 0.
+    /// Bytes in a row, rows, slices; each at least 1.
     pub extent: [u64; 3],
 }
 
 /// One side of an [`ArrayCopy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArrayCopySide {
-    /// Host memory. A source is only read.
+    /// Host memory. Only read if it is the source.
     Host {
         /// The first byte.
         ptr: *mut u8,
@@ -77,12 +77,12 @@ pub enum ArrayCopySide {
     Array {
         /// The array.
         raw: RawArray,
-        /// Where the copy starts: bytes in the row, row, slice.
+        /// Start of the copy: bytes in the row, row, slice.
         origin: [u64; 3],
     },
 }
 
-/// What a texture samples.
+/// Source of a texture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextureSource {
     /// One level.
@@ -91,37 +91,38 @@ pub enum TextureSource {
     MipmappedArray {
         /// The array.
         raw: RawMipmappedArray,
-        /// How many of its levels, from level 0 on; the array may have more.
+        /// Number of levels sampled, from level 0 on; the array may have more.
         levels: u32,
     },
 }
 
-/// Exportable memory as a backend created it.
+/// An exportable allocation of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExportableAllocation {
     /// The allocation.
     pub raw: RawAllocation,
-    /// Its first byte.
+    /// Device address of the first byte.
     pub ptr: DevicePtr,
-    /// Its size in bytes: the requested size, rounded up to the device's granularity.
+    /// Size in bytes: the requested size, rounded up to the device's granularity.
     pub size: u64,
 }
 
-/// Host memory that streams wait for and write, and the host reads and writes, at any time: words of 8 bytes.
+/// Host memory of 8-byte words that streams wait for and write while the host reads and writes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignalMemory {
-    /// The first byte for the host. Aligned to 8 bytes.
+    /// Host address of the first byte, aligned to 8 bytes.
     pub host: NonNull<u8>,
-    /// The first byte for streams.
+    /// Device address of the first byte.
     pub ptr: DevicePtr,
-    /// Its size in bytes: at least 8.
+    /// Size in bytes, at least 8.
     pub size: usize,
 }
 
-// SAFETY: an address and no more; whoever uses it makes sure that the memory lives and is accessed atomically.
+// SAFETY: the type only carries addresses; each unsafe access through them proves that the memory is live and atomic.
 unsafe impl Send for SignalMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SignalMemory {}
 
-/// The function that a stream calls: [`BackendDevice::launch_host_function`](super::BackendDevice::launch_host_function).
+/// Function called in stream order:
+/// [`BackendDevice::launch_host_function`](super::BackendDevice::launch_host_function).
 pub type HostFunction = unsafe extern "C" fn(*mut c_void);

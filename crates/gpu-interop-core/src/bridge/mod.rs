@@ -1,169 +1,170 @@
-//! Timelines that the compute driver does not import: a thread carries their values.
+//! Host bridge of timelines that the compute driver cannot import: a thread transfers their values.
 //!
-//! * **A stream waits** for a word in signal memory. The bridge writes the word once the exporter's timeline has reached
-//!   the value.
-//! * **A stream signals** by writing a word. The bridge sees it and raises the exporter's timeline from the host.
+//! * **A stream waits** for a word in signal memory. The bridge writes the word once the exporter's timeline has
+//!   reached the value.
+//! * **A stream signals** by writing a word. The bridge reads it and raises the exporter's timeline from the host.
 //!
-//! There is one bridge, and so one thread, for each exporter (each `VkDevice`) that a device has such timelines of. It is
-//! held by its timelines and by the thread, which ends when there are none and nothing is outstanding. Nothing ever blocks
-//! in a host function: drivers may run those of independent streams one after another, so that one which waits keeps the
-//! one away that it waits for.
+//! A device has one bridge, and so one thread, for each exporter (each `VkDevice`) whose timelines it bridges. The
+//! timelines and the thread own it; the thread ends when there are no timelines and nothing is pending. Host functions
+//! never block: drivers may serialise those of independent streams, so a blocking one could delay the one that it waits
+//! for.
 //!
-//! # Why the data is there when the value is
-//! * *Stream to exporter.* A stream's write of a word comes after everything enqueued before it, behind a fence for the
-//!   whole system (`cuStreamWriteValue64` without `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`, and HIP's default). The
-//!   bridge reads the word with acquire ordering, and then signals: what happened before is in the signal's scope, which
-//!   is defined to include the host's memory domain, and the exporter's wait makes it visible to its device. What the
-//!   exporting API demands of external memory beyond that (in Vulkan an acquire from `VK_QUEUE_FAMILY_EXTERNAL`) is the
-//!   exporter's part, as with a native timeline.
+//! # Memory ordering
+//! * *Stream to exporter.* A stream writes the word after all work enqueued before it, behind a system-scope fence
+//!   (`cuStreamWriteValue64` without `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`, and HIP's default). The bridge reads
+//!   the word with acquire ordering and then signals: earlier writes are in the first scope of the signal, which
+//!   includes the host memory domain, and the exporter's wait makes them visible to its device. Further requirements of
+//!   the exporting API for external memory (in Vulkan an acquire from `VK_QUEUE_FAMILY_EXTERNAL`) are the application's
+//!   task, as with a native timeline.
 //! * *Exporter to stream.* The exporter releases the memory and signals; the signal makes its writes available. The
-//!   bridge sees the value, so the signal happened before its write of the word, which is a release to the whole system
-//!   (host memory, mapped into the device). The stream's wait acquires it, and what is enqueued behind sees the data.
+//!   bridge observes the value, so the signal happens before the bridge's store of the word, a system-scope release
+//!   (host memory mapped into the device). The stream's wait acquires the word, and work behind it observes the data.
 
-mod machine;
 #[cfg(all(test, loom))]
 mod models;
-mod outstanding;
 mod pace;
+mod pending;
 mod polling;
 mod process;
 mod side;
 mod threads;
 mod words;
+mod worker;
 
 use std::sync::{Arc, Weak};
 
-use machine::Machine;
-pub(crate) use outstanding::Order;
+pub(crate) use pending::Request;
 pub use polling::PollingWaiter;
 pub(crate) use side::{Side, release};
 pub(crate) use threads::Threads;
 pub(crate) use words::{Ticket, Words};
+use worker::Worker;
 
 use crate::backend::BackendDevice;
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, lock};
 use crate::timeline::ExporterTimeline;
 
-/// The bridges of a device.
+/// Bridges of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Bridges {
     words: Arc<Words>,
-    /// Those that a timeline uses, or that have something outstanding. No others: they would keep the exporter's waiter.
-    machines: Mutex<Vec<Weak<Machine>>>,
+    /// Workers used by a timeline or with pending requests. Weak references, so that idle ones do not keep the
+    /// exporter's waiter.
+    workers: Mutex<Vec<Weak<Worker>>>,
     threads: Threads,
 }
 
 impl Bridges {
-    /// A place on the bridge that serves `timeline`.
+    /// Returns a reference to the bridge that serves `timeline`; creates it if there is none.
     ///
     /// # Errors
-    /// What the exporter answers ([`ExporterTimeline::waiter`]).
+    /// Errors of [`ExporterTimeline::waiter`].
     pub(crate) fn bridge(&self, timeline: &dyn ExporterTimeline) -> Result<Bridge> {
-        // The exporter is asked without the lock: it may make timelines itself. Two threads at once may make two machines for
-        // timelines that one would serve.
+        // The exporter is called without the lock, because it may create timelines itself. Two concurrent calls may
+        // create two workers where one would serve both.
         let known = self.live();
-        let machine = match known.iter().find(|machine| machine.serves(timeline)) {
-            Some(machine) => machine.clone(),
+        let worker = match known.iter().find(|worker| worker.serves(timeline)) {
+            Some(worker) => worker.clone(),
             None => {
-                let machine = Arc::new(Machine::new(timeline.waiter()?, self.words.clone()));
-                let mut machines = lock(&self.machines);
-                machines.retain(|machine| machine.strong_count() > 0);
-                machines.push(Arc::downgrade(&machine));
-                machine
+                let worker = Arc::new(Worker::new(timeline.waiter()?, self.words.clone()));
+                let mut workers = lock(&self.workers);
+                workers.retain(|worker| worker.strong_count() > 0);
+                workers.push(Arc::downgrade(&worker));
+                worker
             }
         };
-        machine.join();
-        Ok(Bridge { machine, threads: self.threads.clone() })
+        worker.join();
+        Ok(Bridge { worker, threads: self.threads.clone() })
     }
 
-    /// Whether nothing is outstanding on any bridge, and no exporter in use. Only when no timeline is left.
-    pub(crate) fn are_at_rest(&self) -> bool {
+    /// Whether no thread runs: nothing is pending and no exporter is in use. Requires that no timeline is left.
+    pub(crate) fn are_idle(&self) -> bool {
         self.threads.have_ended()
     }
 
-    /// Lets go every stream that waits for a bridge.
+    /// Releases every wait of a stream for a bridge.
     pub(crate) fn cancel(&self) {
-        self.live().iter().for_each(|machine| machine.cancel());
+        self.live().iter().for_each(|worker| worker.cancel());
     }
 
-    /// Fails the timelines that a stream was to signal, because of `error` none runs any more.
-    pub(crate) fn lose(&self, error: Error) {
-        self.words.lose(error);
-        self.live().iter().for_each(|machine| machine.wake());
+    /// Fails the timelines with pending signals: `error` reports that the device is lost.
+    pub(crate) fn set_lost(&self, error: Error) {
+        self.words.set_lost(error);
+        self.live().iter().for_each(|worker| worker.wake());
     }
 
-    /// Keeps the device that the words are of, as long as a thread may read one: it may be inside the exporter.
+    /// Keeps the device that owns the words alive while a thread may read one: it may be inside a call of the exporter.
     pub(crate) fn keep(&self, device: &Arc<dyn BackendDevice>) {
         self.words.keep(device.clone());
     }
 
-    /// Ends the bridges whatever is outstanding. The words that streams may still write stay where they are.
+    /// Ends the bridges with requests pending. The words that streams may still write are leaked.
     pub(crate) fn abandon(&self) {
-        self.live().iter().for_each(|machine| machine.abandon());
+        self.live().iter().for_each(|worker| worker.abandon());
     }
 
-    /// A use of a word.
+    /// Allocates a ticket of a word.
     ///
     /// # Errors
-    /// What the device answers (`cuMemHostAlloc`, `hipExtMallocWithFlags`).
+    /// Errors of the device (`cuMemHostAlloc`, `hipExtMallocWithFlags`).
     pub(crate) fn take(&self, device: &dyn BackendDevice) -> Result<Ticket> {
         self.words.take(|| device.allocate_signal_memory())
     }
 
-    /// Takes back a word that no stream heard of.
+    /// Returns a ticket that no stream uses.
     pub(crate) fn put(&self, ticket: Ticket) {
         self.words.put(ticket);
     }
 
-    /// Frees the words; those that something still uses are leaked.
+    /// Frees the words; words in use are leaked.
     ///
     /// # Safety
-    /// No stream waits for a word any more.
+    /// No stream waits for a word.
     pub(crate) unsafe fn free(&self, device: &dyn BackendDevice) {
-        // SAFETY: the caller's promise; a ticket is put back when its stream has written the word, and those retired are
-        // of streams too.
+        // SAFETY: the caller's promise; a ticket is returned when its stream has written the word, and the streams of
+        // retired tickets are gone.
         unsafe { self.words.free(device) };
     }
 
-    fn live(&self) -> Vec<Arc<Machine>> {
-        lock(&self.machines).iter().filter_map(Weak::upgrade).collect()
+    fn live(&self) -> Vec<Arc<Worker>> {
+        lock(&self.workers).iter().filter_map(Weak::upgrade).collect()
     }
 }
 
-/// A timeline's place on a bridge.
+/// A timeline's reference to its bridge.
 #[derive(Debug)]
 pub(crate) struct Bridge {
-    machine: Arc<Machine>,
+    worker: Arc<Worker>,
     threads: Threads,
 }
 
 impl Bridge {
-    /// Makes sure that an order will be carried: called before the stream is told.
+    /// Starts the thread unless it runs. Called before work is enqueued on the stream.
     ///
     /// # Errors
     /// [`ErrorKind::System`](crate::ErrorKind::System) if the thread cannot be started.
     pub(crate) fn prepare(&self) -> Result<()> {
-        self.machine.ensure_running(|| machine::spawn(self.machine.clone(), &self.threads))
+        self.worker.ensure_running(|| worker::spawn(self.worker.clone(), &self.threads))
     }
 
-    /// Hands over an order, after [`Bridge::prepare`].
-    pub(crate) fn submit(&self, order: Order) {
-        self.machine.submit(order);
+    /// Adds a request, after [`Bridge::prepare`].
+    pub(crate) fn submit(&self, request: Request) {
+        self.worker.submit(request);
     }
 
-    /// Makes the bridge look at its timelines again.
+    /// Wakes the bridge to query its timelines.
     pub(crate) fn wake(&self) {
-        self.machine.wake();
+        self.worker.wake();
     }
 
-    /// What a stream's host function calls after it has reached its ticket. Does not block.
+    /// Returns a function that a stream's host function calls after it has signalled its ticket. Does not block.
     pub(crate) fn notifier(&self) -> impl FnOnce() + Send + 'static {
-        // While somebody waits to be told, the machine's thread holds it.
-        let machine = Arc::downgrade(&self.machine);
+        // A worker with pending requests is kept alive by its thread.
+        let worker = Arc::downgrade(&self.worker);
         move || {
-            if let Some(machine) = machine.upgrade() {
-                machine.wake();
+            if let Some(worker) = worker.upgrade() {
+                worker.wake();
             }
         }
     }
@@ -171,11 +172,11 @@ impl Bridge {
 
 impl Drop for Bridge {
     fn drop(&mut self) {
-        if self.threads.are_of_this_process() {
-            self.machine.leave();
+        if self.threads.belong_to_this_process() {
+            self.worker.leave();
         } else {
-            // The lock may be held for ever: whoever held it is not here.
-            std::mem::forget(self.machine.clone());
+            // The lock may be held by a thread that does not exist in this process.
+            std::mem::forget(self.worker.clone());
         }
     }
 }

@@ -1,13 +1,14 @@
-//! The bridge under loom: every order of events that a few preemptions allow, and every value that the atomics may show.
+//! Loom models of the bridge: every interleaving with a bounded number of preemptions, and every value that the atomics
+//! may return.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p gpu-interop-core --lib bridge --release`
 //!
-//! Nothing in here times out that is not polled: a wake-up that gets lost is a deadlock, which loom reports.
+//! Only polled waits time out here: a lost wake-up is a deadlock, which loom reports.
 
+mod components;
 mod exporter;
-mod life;
-mod orders;
-mod parts;
+mod lifecycle;
+mod requests;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,24 +16,24 @@ use std::sync::atomic::Ordering;
 use self::exporter::{Exporter, Mock};
 use super::side::Side;
 use super::words::Ticket;
-use super::{Bridge, Bridges, Order};
+use super::{Bridge, Bridges, Request};
 use crate::backend::{DevicePtr, SignalMemory};
 use crate::object::StreamFaults;
 use crate::sync::{AtomicU64, yield_now};
 
-/// Explores `model`, with so many switches to another thread where none is needed; `LOOM_MAX_PREEMPTIONS` overrides it. Each
-/// one more makes a model take ten times as long.
+/// Explores `model` with at most `preemptions` preemptions; `LOOM_MAX_PREEMPTIONS` overrides it. Each additional one
+/// multiplies the run time by ten.
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(preemptions);
     builder.check(model);
 }
 
-/// A word of signal memory. Loom's are larger than real ones, but not than their distance.
+/// A word of signal memory. Loom's atomics are larger than real ones, but fit the spacing of words.
 #[repr(align(64))]
 struct Line(AtomicU64);
 
-/// Signal memory with a few words. Leaked: a stream may look at it at any time.
+/// Signal memory with a few words. Leaked, because a stream may read it at any time.
 #[derive(Clone, Copy)]
 struct Memory(&'static [Line]);
 
@@ -51,11 +52,11 @@ impl Memory {
     }
 }
 
-/// A device: its bridges, and what its streams do.
+/// A device: its bridges and the operations of its streams.
 struct Device {
     bridges: Bridges,
     memory: Memory,
-    /// Of its signals.
+    /// Faults of its signals.
     faults: Arc<StreamFaults>,
 }
 
@@ -67,14 +68,14 @@ struct Item {
 }
 
 impl Item {
-    /// The stream waits.
+    /// Waits as a stream.
     fn wait(self) {
         while self.word.load(Ordering::Acquire) < self.number {
             yield_now();
         }
     }
 
-    /// The stream signals.
+    /// Signals as a stream.
     fn write(self) {
         self.word.store(self.number, Ordering::Release);
     }
@@ -97,41 +98,41 @@ impl Device {
         (ticket, item)
     }
 
-    /// A stream is told to wait.
+    /// Enqueues a wait.
     fn wait(&self, timeline: &Timeline, value: u64) -> (Item, Arc<StreamFaults>) {
         timeline.bridge.prepare().expect("a thread");
         let (ticket, item) = self.ticket();
         let faults = Arc::<StreamFaults>::default();
         let side = timeline.side.clone();
-        timeline.bridge.submit(Order::Wait { side, value, ticket, faults: faults.clone() });
+        timeline.bridge.submit(Request::Wait { side, value, ticket, faults: faults.clone() });
         (item, faults)
     }
 
-    /// A stream is told to signal by writing a word.
+    /// Enqueues a signal by a write of a word.
     fn signal(&self, timeline: &Timeline, value: u64) -> Item {
         timeline.bridge.prepare().expect("a thread");
         let (ticket, item) = self.ticket();
-        timeline.bridge.submit(Order::Signal {
+        timeline.bridge.submit(Request::Signal {
             side: timeline.side.clone(),
             value,
             ticket,
             faults: self.faults.clone(),
-            told: false,
+            notified: false,
         });
         item
     }
 
-    /// A stream is told to signal by a host function, which is what is returned.
+    /// Enqueues a signal by a host function, and returns that function.
     fn signal_by_function(&self, timeline: &Timeline, value: u64) -> impl FnOnce() + Send + 'static {
         timeline.bridge.prepare().expect("a thread");
         let (ticket, _) = self.ticket();
         let (remote, notify) = (ticket.remote(), timeline.bridge.notifier());
-        timeline.bridge.submit(Order::Signal {
+        timeline.bridge.submit(Request::Signal {
             side: timeline.side.clone(),
             value,
             ticket,
             faults: self.faults.clone(),
-            told: true,
+            notified: true,
         });
         move || {
             remote.reach();
@@ -139,16 +140,16 @@ impl Device {
         }
     }
 
-    /// Closes the device once the bridges have nothing left to do. Its timelines are gone, and no signal was late.
+    /// Closes the device once the bridges are idle. Its timelines are dropped, and no signal was overtaken.
     fn close(&self) {
-        while !self.bridges.are_at_rest() {
+        while !self.bridges.are_idle() {
             yield_now();
         }
-        self.faults.take().expect("the signals were carried");
+        self.faults.take().expect("no signal was overtaken");
     }
 }
 
-/// What a `Timeline` is to the bridge.
+/// The bridge's view of a `Timeline`.
 struct Timeline {
     side: Arc<Side>,
     mock: Arc<Mock>,

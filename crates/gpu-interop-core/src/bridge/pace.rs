@@ -1,33 +1,33 @@
-//! How eagerly a bridge looks.
+//! Polling intervals of a bridge.
 //!
-//! A hand-over takes tens of microseconds if both sides are ready, and putting a thread to sleep and waking it takes as
-//! long. So the bridge spins for a short while after anything happened. After that it sleeps for a fixed part of the
-//! time that it has waited already: what comes late is late by at most that part, and a wait of seconds costs a thousand
-//! looks a second at most. Where nothing has to be looked at, the exporter wakes it.
+//! A transfer takes tens of microseconds if both sides are ready; putting a thread to sleep and waking it takes as
+//! long. The bridge therefore spins briefly after each event. Then it sleeps for a fixed fraction of the time waited so
+//! far: the added latency is at most that fraction, and a wait of seconds costs at most a thousand polls a second.
+//! Where nothing must be polled, the exporter wakes the bridge.
 
 use std::time::Duration;
 
 use crate::sync::Instant;
 
-/// How long to look without a break.
+/// Duration of spinning.
 const SPIN: Duration = Duration::from_micros(400);
-/// What part of the time already waited may be slept.
+/// Divisor: the part of the time waited so far that may be slept.
 const PART: u32 = 8;
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(1);
-/// The longest sleep while a process is watched. Its end is noticed twice as late at most.
+/// Longest sleep while a process is watched. Its end is detected after at most twice this time.
 const WATCH: Duration = Duration::from_millis(50);
-/// The longest sleep where the exporter wakes the bridge.
+/// Longest sleep where the exporter wakes the bridge.
 const WOKEN: Duration = Duration::from_secs(1);
 
-/// What to do next.
+/// Next action of the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Spin,
     Sleep(Duration),
 }
 
-/// Decides when the bridge looks again.
+/// Schedule of the worker's polls.
 #[derive(Debug)]
 pub(super) struct Pace {
     since: Instant,
@@ -39,12 +39,12 @@ impl Pace {
         Self { since: Instant::now(), watched: Instant::now() }
     }
 
-    /// Something happened.
+    /// Restarts the schedule after an event.
     pub(super) fn restart(&mut self) {
         self.since = Instant::now();
     }
 
-    /// Whether it is time to look after processes: also of one timeline while another keeps the bridge busy.
+    /// Whether watched processes are due for a check, also while another timeline keeps the bridge busy.
     pub(super) fn watches(&mut self) -> bool {
         let is_time = self.watched.elapsed() >= WATCH;
         if is_time {
@@ -53,7 +53,7 @@ impl Pace {
         is_time
     }
 
-    /// `polled`: words have to be looked at; `watched`: so have processes.
+    /// Returns the next step. `polled`: words must be polled; `watched`: processes must be checked.
     pub(super) fn next(&self, polled: bool, watched: bool) -> Step {
         step(self.since.elapsed(), polled, watched)
     }

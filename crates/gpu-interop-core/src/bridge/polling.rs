@@ -1,4 +1,4 @@
-//! A waiter for exporters that cannot wait for several timelines.
+//! Waiter for exporters that cannot wait for several timelines at once.
 
 use std::any::{Any, TypeId};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
-/// A [`TimelineWaiter`] for timelines of any exporter. It does not wait for them, but returns after half a millisecond
-/// for another look.
+/// A polling [`TimelineWaiter`] for timelines of any exporter: returns after half a millisecond, and the caller queries
+/// the values.
 #[derive(Debug)]
 pub struct PollingWaiter {
     timelines: TypeId,
@@ -16,11 +16,11 @@ pub struct PollingWaiter {
     interruption: Condvar,
 }
 
-/// How long one sleeps.
+/// Polling interval.
 const PAUSE: Duration = Duration::from_micros(500);
 
 impl PollingWaiter {
-    /// A waiter for timelines of this type. Those of other types may have a better one.
+    /// Creates a waiter for timelines of this type; other types may have a better one.
     #[must_use]
     pub fn new(timelines: TypeId) -> Self {
         Self { timelines, interrupted: Mutex::default(), interruption: Condvar::new() }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn timelines_of_other_types_are_left_to_their_own_waiters() {
+    fn timelines_of_other_types_are_not_served() {
         let (one, two) = (Timeline::<1>, Timeline::<2>);
         let waiter = one.waiter().expect("a waiter");
         assert!(waiter.serves(&one) && waiter.serves(&Timeline::<1>) && !waiter.serves(&two));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interruption_ends_this_wait_or_the_next_and_no_other() {
+    fn an_interruption_ends_exactly_one_wait() {
         const LONG: Duration = Duration::from_secs(20);
         let waiter = PollingWaiter::new(TypeId::of::<Timeline<1>>());
         let start = Instant::now();
@@ -93,11 +93,11 @@ mod tests {
             });
             waiter.wait_any(&[], LONG).expect("waits");
         });
-        // Timelines are looked at again soon.
+        // The waiter returns soon for a poll.
         waiter.wait_any(&[(&Timeline::<1>, 1)], LONG).expect("waits");
-        assert!(start.elapsed() < LONG, "nothing was interrupted");
+        assert!(start.elapsed() < LONG, "the interruption was lost");
         let (start, short) = (Instant::now(), Duration::from_millis(20));
         waiter.wait_any(&[], short).expect("waits");
-        assert!(start.elapsed() >= short, "an interruption came twice");
+        assert!(start.elapsed() >= short, "the interruption ended two waits");
     }
 }

@@ -1,4 +1,4 @@
-//! Processes that may end while a timeline waits for them.
+//! Watched processes: the end of a process fails its timeline.
 
 #[cfg(target_os = "linux")]
 mod watched {
@@ -8,12 +8,12 @@ mod watched {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-    /// A process, which has ended once this descriptor of it is readable.
+    /// A pidfd, readable once the process has ended.
     #[derive(Debug)]
     pub(crate) struct Watched(OwnedFd);
 
     impl Watched {
-        /// The process of this id (`pidfd_open`).
+        /// Opens the process with this id (`pidfd_open`).
         pub(super) fn open(id: u32) -> std::io::Result<Self> {
             let pid = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or(std::io::ErrorKind::NotFound)?;
             Ok(Self(pidfd_open(pid, PidfdFlags::empty())?))
@@ -34,24 +34,24 @@ mod watched {
     use windows_sys::Win32::Foundation::WAIT_OBJECT_0;
     use windows_sys::Win32::System::Threading::{OpenProcess, PROCESS_SYNCHRONIZE, WaitForSingleObject};
 
-    /// A process, which has ended once this handle of it is signalled.
+    /// A process handle, signalled once the process has ended.
     #[derive(Debug)]
     pub(crate) struct Watched(OwnedHandle);
 
     impl Watched {
-        /// The process of this id (`OpenProcess`).
+        /// Opens the process with this id (`OpenProcess`).
         pub(super) fn open(id: u32) -> std::io::Result<Self> {
-            // SAFETY: no pointers.
+            // SAFETY: the call takes no pointers.
             let process = unsafe { OpenProcess(PROCESS_SYNCHRONIZE, 0, id) };
             if process.is_null() {
                 return Err(std::io::Error::last_os_error());
             }
-            // SAFETY: a new handle, this caller's.
+            // SAFETY: a new handle that this function owns.
             Ok(Self(unsafe { OwnedHandle::from_raw_handle(process) }))
         }
 
         pub(super) fn has_ended(&self) -> bool {
-            // SAFETY: the handle is open, and may be waited for: it was opened for that.
+            // SAFETY: the handle is open, with the right to wait for it.
             unsafe { WaitForSingleObject(self.0.as_raw_handle(), 0) == WAIT_OBJECT_0 }
         }
     }
@@ -59,7 +59,7 @@ mod watched {
 
 #[cfg(not(any(target_os = "linux", windows)))]
 mod watched {
-    /// No process can be watched here.
+    /// Uninhabited: processes cannot be watched on this system.
     #[derive(Debug)]
     pub(crate) enum Watched {}
 
@@ -82,20 +82,20 @@ use crate::error::{Error, ErrorKind, Result};
 const OPERATION: &str = "Timeline::watch_process";
 
 impl Side {
-    /// From now on the timeline fails once process `id` has ended.
+    /// Fails the timeline once process `id` has ended.
     pub(crate) fn watch_process(&self, id: u32) -> Result<()> {
         let process = Watched::open(id).map_err(|error| {
             let (kind, message) = match error.kind() {
                 std::io::ErrorKind::Unsupported => {
-                    (ErrorKind::Unsupported, "processes are watched on Linux and Windows only")
+                    (ErrorKind::Unsupported, "processes can be watched on Linux and Windows only")
                 }
-                _ => (ErrorKind::System, "the process cannot be watched; does it still run?"),
+                _ => (ErrorKind::System, "the process cannot be watched; it may have ended"),
             };
             Error::new(kind, OPERATION, message).with_context("id", id).with_source(error)
         })?;
         self.process
             .set(process)
-            .map_err(|_| Error::invalid(OPERATION, "the timeline watches a process already").with_context("id", id))
+            .map_err(|_| Error::invalid(OPERATION, "the timeline already watches a process").with_context("id", id))
     }
 
     /// Whether a process is watched.
@@ -104,7 +104,7 @@ impl Side {
     }
 
     /// Fails the timeline if the watched process has ended.
-    pub(crate) fn look_after_process(&self) {
+    pub(crate) fn check_process(&self) {
         if self.process.get().is_some_and(Watched::has_ended) {
             self.fail(&Error::new(
                 ErrorKind::Cancelled,

@@ -1,4 +1,4 @@
-//! The exporter's side of a timeline, and what went wrong with it.
+//! Exporter's side of a timeline, with its failure.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -9,19 +9,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::AtomicU64;
 use crate::timeline::ExporterTimeline;
 
-/// A timeline of an exporter, shared by its object and the thread that bridges it.
+/// An exporter's timeline, shared by its object and the bridge's thread.
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) exporter: Arc<dyn ExporterTimeline>,
-    /// Why it will not go on, as everybody is told who asks.
+    /// Reason of its failure, returned by every later operation.
     failure: OnceLock<Error>,
-    /// The greatest value that a stream waits for, or did; the greatest of all once they were let go.
+    /// Greatest value that a stream has waited for; `u64::MAX` once the waits were released.
     waited: AtomicU64,
-    /// The greatest value that was ever seen.
+    /// Greatest value observed.
     seen: AtomicU64,
-    /// What streams waited for at most when they were let go.
-    let_go: OnceLock<u64>,
-    /// The process that signals it, if that is watched.
+    /// Greatest value waited for when the waits were released.
+    release_waits: OnceLock<u64>,
+    /// Watched process that signals it.
     pub(super) process: OnceLock<Watched>,
 }
 
@@ -32,17 +32,17 @@ impl Side {
             failure: OnceLock::new(),
             waited: AtomicU64::new(0),
             seen: AtomicU64::new(0),
-            let_go: OnceLock::new(),
+            release_waits: OnceLock::new(),
             process: OnceLock::new(),
         }
     }
 
-    /// Fails once the timeline has.
+    /// Returns the failure of the timeline, if any.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         match self.failure.get() {
             None => Ok(()),
-            Some(failure) => Err(failure.retold(failure.message())),
+            Some(failure) => Err(failure.with_message(failure.message())),
         }
     }
 
@@ -52,99 +52,99 @@ impl Side {
         self.failure.get().is_some()
     }
 
-    /// Why the timeline failed, if it did.
+    /// Failure of the timeline, if any.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.check().err()
     }
 
-    /// Notes that the timeline will not go on. The first reason counts.
+    /// Marks the timeline as failed. The first error is kept.
     pub(crate) fn fail(&self, error: &Error) {
-        if self.failure.set(error.retold(format!("the timeline failed before: {error}"))).is_ok() {
-            tracing::error!(%error, "a timeline failed; what waits for it is let go");
+        if self.failure.set(error.with_message(format!("the timeline failed before: {error}"))).is_ok() {
+            tracing::error!(%error, "a timeline failed; its waits are released");
         }
     }
 
-    /// The present value, after a look whether there is still somebody who raises it.
+    /// Returns the current value.
     ///
     /// # Errors
-    /// Whatever made the timeline fail, now or before. [`ErrorKind::Overtaken`] where the timeline is not as far as it was:
-    /// a driver has set it back to a signal that came too late.
-    pub(crate) fn look(&self) -> Result<u64> {
+    /// The failure of the timeline, now or before. [`ErrorKind::Overtaken`] if the value has decreased: a driver has
+    /// set it to the value of an overtaken signal.
+    pub(crate) fn value(&self) -> Result<u64> {
         self.check()?;
-        let value = || self.noted(caught(|| self.exporter.value()));
+        let value = || self.record_failure(catch_panics(|| self.exporter.value()));
         let first = value()?;
         if first >= self.seen.fetch_max(first, Ordering::AcqRel) {
             return Ok(first);
         }
-        // Another thread may have seen more meanwhile. What is read now is as far as that, or the timeline went back.
+        // Another thread may have observed a greater value meanwhile. A second read reaches it unless the timeline
+        // decreased.
         let seen = self.seen.load(Ordering::Acquire);
         match value()? {
             second if second >= seen => Ok(second),
             second => Err(Error::new(
                 ErrorKind::Overtaken,
                 "Timeline::value",
-                "the timeline went back: a stream's signal came after a greater one; use one timeline a direction",
+                "the timeline decreased: a stream's signal followed a greater one; use one timeline for each direction",
             )
             .with_context("value", second)
-            .with_context("it was", seen)),
+            .with_context("previous value", seen)),
         }
     }
 
-    /// Notes that somebody saw the timeline at `value`.
-    pub(crate) fn saw(&self, value: u64) {
+    /// Records that the timeline was observed at `value`.
+    pub(crate) fn observe(&self, value: u64) {
         self.seen.fetch_max(value, Ordering::AcqRel);
     }
 
-    /// Notes a failure of the exporter.
-    fn noted<T>(&self, result: Result<T>) -> Result<T> {
+    /// Marks the timeline as failed if the exporter failed.
+    fn record_failure<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.fail(error);
         }
         result
     }
 
-    /// Raises the value to `value`, unless it has come as far or further by itself. Whether that had to be done.
+    /// Raises the timeline to `value`; returns `false` if it had reached the value before.
     ///
     /// # Errors
-    /// As [`Side::look`].
+    /// As [`Side::value`].
     pub(crate) fn raise(&self, value: u64) -> Result<bool> {
         self.check()?;
-        self.noted(self.reach(value))
+        self.record_failure(self.reach(value))
     }
 
-    /// Notes that a stream is about to wait for `value`. This fails once the timeline has, or else [`Side::let_go`] knows
-    /// of the wait: also if both happen at the same time.
+    /// Records that a stream is about to wait for `value`. Either this returns the failure of the timeline, or
+    /// [`Side::release_waits`] covers the wait, also if both run concurrently.
     ///
     /// # Errors
-    /// Why the timeline failed.
+    /// The failure of the timeline.
     #[inline]
     pub(crate) fn begin_wait(&self, value: u64) -> Result<()> {
-        // Whoever finds what `let_go` has left here sees the failure before it.
+        // A thread that observes the value stored by `release_waits` observes the failure recorded before.
         if self.waited.load(Ordering::Acquire) < value {
             self.waited.fetch_max(value, Ordering::AcqRel);
         }
         self.check()
     }
 
-    /// Raises the failed timeline to the last value that a stream waits for. Whether it was not there.
+    /// Raises the failed timeline to the greatest value that a stream waits for; returns `false` if it had reached it.
     ///
     /// # Errors
-    /// What the exporter answers.
-    pub(crate) fn let_go(&self) -> Result<bool> {
-        self.reach(*self.let_go.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
+    /// Errors of the exporter.
+    pub(crate) fn release_waits(&self) -> Result<bool> {
+        self.reach(*self.release_waits.get_or_init(|| self.waited.swap(u64::MAX, Ordering::AcqRel)))
     }
 
-    /// Raises the value to `value`, unless it has come further by itself, whether or not the timeline has failed. Whether
-    /// that had to be done.
+    /// Raises the timeline to `value`, also after a failure; returns `false` if it had reached the value before.
     fn reach(&self, value: u64) -> Result<bool> {
-        caught(|| {
+        catch_panics(|| {
             if self.exporter.value()? >= value {
                 return Ok(false);
             }
             match self.exporter.signal(value) {
-                // It may have come further by itself before that has an effect.
+                // Another signal reached the value first.
                 Err(error) if error.kind() == ErrorKind::Overtaken => Ok(false),
-                // Somebody else raised it meanwhile.
+                // Another thread raised it meanwhile.
                 Err(error) if error.kind() == ErrorKind::InvalidArgument && self.exporter.value()? >= value => {
                     Ok(false)
                 }
@@ -154,9 +154,10 @@ impl Side {
     }
 }
 
-/// Lets go of a timeline. If it is the last to do so the exporter's destructor runs, which is the application's.
+/// Drops a reference to a timeline. The last one runs the exporter's destructor, which is application code and may
+/// panic.
 pub(crate) fn release(side: Arc<Side>) {
-    if let Err(error) = caught(|| {
+    if let Err(error) = catch_panics(|| {
         drop(side);
         Ok(())
     }) {
@@ -164,10 +165,11 @@ pub(crate) fn release(side: Arc<Side>) {
     }
 }
 
-/// Calls into an exporter, whose panic must not take the bridge's thread with it: streams would wait for ever.
-pub(super) fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Calls an exporter and converts a panic into an error: a panic of the bridge's thread would leave streams waiting
+/// forever.
+pub(super) fn catch_panics<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
-        // Dropping the payload could panic again.
+        // Dropping the payload could panic.
         std::mem::forget(payload);
         Err(Error::new(ErrorKind::Driver, "ExporterTimeline", "the exporter's side of the timeline panicked"))
     })

@@ -1,4 +1,4 @@
-//! The threads that serve a device's timelines.
+//! Threads that serve a device's timelines.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicUsize, Builder};
 
-/// How many such threads there are. One counts until it has let go of everything.
+/// Number of such threads. A thread counts until it has dropped all its references.
 #[derive(Debug, Clone)]
 pub(crate) struct Threads {
     count: Arc<AtomicUsize>,
@@ -19,25 +19,25 @@ impl Default for Threads {
     }
 }
 
-/// A thread, until this is dropped.
+/// Counts one thread until dropped.
 #[derive(Debug)]
 struct Counted(Threads);
 
 impl Threads {
-    /// Whether this process was not forked since.
-    pub(crate) fn are_of_this_process(&self) -> bool {
+    /// Whether the threads belong to this process, not to a parent that forked.
+    pub(crate) fn belong_to_this_process(&self) -> bool {
         self.process == std::process::id()
     }
 
-    /// Whether there are none: then nothing is outstanding, and no exporter in use.
+    /// Whether all threads have ended: nothing is pending and no exporter is in use.
     pub(crate) fn have_ended(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Starts one, which ends by itself after `work`.
+    /// Starts a thread that runs `work`.
     ///
     /// # Errors
-    /// [`ErrorKind::System`] if the process may have no more threads.
+    /// [`ErrorKind::System`] if the process cannot start another thread.
     pub(crate) fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let counted = self.count();
         let started = Builder::new().name(name.into()).spawn(move || {
@@ -47,7 +47,7 @@ impl Threads {
             drop(counted);
         });
         started.map(drop).map_err(|error| {
-            Error::new(ErrorKind::System, "Timeline", "cannot start the thread that carries its values")
+            Error::new(ErrorKind::System, "Timeline", "cannot start the thread that transfers its values")
                 .with_source(error)
         })
     }
@@ -64,7 +64,7 @@ impl Drop for Counted {
     }
 }
 
-/// Linux lets threads sleep 50 microseconds too long, to wake several at once.
+/// Reduces the timer slack: by default Linux extends sleeps by up to 50 microseconds to coalesce wake-ups.
 #[cfg(target_os = "linux")]
 fn precise_sleeps() {
     let slack = std::num::NonZeroU64::new(1_000);

@@ -1,7 +1,7 @@
-//! Words of signal memory, and who uses which.
+//! Allocation of words in signal memory.
 //!
-//! A word counts: every use takes the next ticket, and is over once the word has reached it. So a word can be used again
-//! at once, even if the stream that waits for an earlier ticket has not looked yet: it only ever finds more.
+//! A word is a counter: every use takes the next ticket number, and ends once the word has reached it. A word can be
+//! reused at once, even if the stream that waits for an earlier ticket has not read it yet: its value only grows.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -11,20 +11,20 @@ use crate::backend::{BackendDevice, DevicePtr, SignalMemory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, lock};
 
-/// Words lie a cache line apart where the memory allows it: each has its own writer.
+/// Spacing of words in bytes: one cache line each, because each has its own writer.
 const SPACING: usize = 64;
-/// Words that can wait for 32 bits only are used no longer before their sign changes: drivers differ in what "reached"
-/// means then.
+/// Last ticket of a word. Some devices compare 32 bits only, and drivers differ in comparing values whose sign bit is
+/// set.
 const LAST_TICKET: u64 = i32::MAX as u64;
 
-/// A word in memory that lives as long as the [`Words`] it came from.
+/// A word in memory, valid as long as the [`Words`] it came from.
 #[derive(Debug, Clone, Copy)]
 struct Word {
     host: NonNull<AtomicU64>,
     ptr: DevicePtr,
 }
 
-// SAFETY: what it points to is atomic, and valid on every thread until `Words::free`.
+// SAFETY: it points to an atomic, valid on every thread until `Words::free`.
 unsafe impl Send for Word {}
 
 /// One use of a word.
@@ -35,39 +35,39 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// The word's address for streams.
+    /// Device address of the word.
     pub(crate) fn ptr(&self) -> DevicePtr {
         self.word.ptr
     }
 
-    /// What the word is once this use is over: fits 32 bits.
+    /// Value of the word at which this use ends; fits 32 bits.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     fn word(&self) -> &AtomicU64 {
         // SAFETY: aligned, initialised, and live until `Words::free`, which is called when no ticket is left. Streams
-        // access the word too, as atomically as the driver does.
+        // access the word with the driver's atomic word operations.
         unsafe { self.word.host.as_ref() }
     }
 
-    /// Whether the word has come this far. What was written before the word was is visible then.
+    /// Whether the word has reached the ticket. An acquire: writes before the store of the word are visible.
     pub(super) fn is_reached(&self) -> bool {
         self.word().load(Ordering::Acquire) >= self.number
     }
 
-    /// Lets go whoever waits for this. What was written before is visible to it.
+    /// Stores the ticket number, which ends waits for the ticket. A release of earlier writes.
     pub(super) fn reach(&self) {
         self.word().store(self.number, Ordering::Release);
     }
 
-    /// The host's way to reach the word, for a function that a stream calls.
+    /// Reference to the ticket for a host function of a stream.
     pub(crate) fn remote(&self) -> RemoteTicket {
         RemoteTicket(Self { word: self.word, number: self.number })
     }
 }
 
-/// A ticket that a stream's host function reaches. Its word is not used again before.
+/// A ticket signalled by a stream's host function. Its word is not reused before.
 #[derive(Debug)]
 pub(crate) struct RemoteTicket(Ticket);
 
@@ -80,7 +80,7 @@ impl RemoteTicket {
 #[derive(Debug, Default)]
 struct Pool {
     blocks: Vec<SignalMemory>,
-    /// Words that nobody uses, with the last ticket of each.
+    /// Free words, with the last ticket of each.
     free: Vec<(Word, u64)>,
     in_use: usize,
 }
@@ -93,17 +93,17 @@ impl Pool {
     }
 }
 
-/// The words of a device.
+/// Words of a device.
 #[derive(Debug)]
 pub(crate) struct Words {
     pool: Mutex<Pool>,
-    /// What streams write is worth nothing any more.
-    worthless: AtomicBool,
-    /// Why streams write nothing any more.
+    /// Signals of streams are discarded.
+    discard: AtomicBool,
+    /// Error that reported the device as lost.
     lost: OnceLock<Error>,
-    /// The device whose memory they are in, once it was closed without them.
+    /// Device that owns the memory, if it was closed while threads may read the words.
     device: OnceLock<Arc<dyn BackendDevice>>,
-    /// After this a word is not used again.
+    /// A word is not reused after this ticket.
     last_ticket: u64,
 }
 
@@ -115,20 +115,20 @@ impl Default for Words {
 
 impl Words {
     fn new(last_ticket: u64) -> Self {
-        let (worthless, lost, device) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
-        Self { pool: Mutex::default(), worthless, lost, device, last_ticket }
+        let (discard, lost, device) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
+        Self { pool: Mutex::default(), discard, lost, device, last_ticket }
     }
 
-    /// A use of a word. Allocates memory if all words are in use.
+    /// Returns a ticket of a free word. Allocates memory if all words are in use.
     ///
     /// # Errors
-    /// What `allocate` answers.
+    /// Errors of `allocate`.
     pub(super) fn take(&self, allocate: impl FnOnce() -> Result<SignalMemory>) -> Result<Ticket> {
         if let Some(ticket) = self.lock().take() {
             return Ok(ticket);
         }
-        // Without the lock, which the bridge takes to put words back: a driver may wait here for what its streams do, and
-        // they may wait for the bridge.
+        // Without the lock, which the bridge takes to return words: the driver may wait for its streams here, and they
+        // may wait for the bridge.
         let block = allocate()?;
         let mut pool = self.lock();
         pool.blocks.push(block);
@@ -137,14 +137,14 @@ impl Words {
             Error::new(
                 ErrorKind::Driver,
                 "BackendDevice::allocate_signal_memory",
-                "the backend gave memory without room for a word",
+                "the backend returned memory smaller than a word",
             )
         })
     }
 
-    /// Takes a ticket back that is over, or that no stream ever heard of.
+    /// Returns a ticket that has ended or that no stream uses.
     pub(crate) fn put(&self, ticket: Ticket) {
-        // Behind a ticket that no stream heard of the count goes on from it.
+        // An unused ticket is skipped.
         ticket.reach();
         let mut pool = self.lock();
         pool.in_use -= 1;
@@ -153,10 +153,10 @@ impl Words {
         }
     }
 
-    /// Frees all memory, unless a word is still in use: then it is leaked.
+    /// Frees all memory; leaks it if a word is in use.
     ///
     /// # Safety
-    /// No stream waits for a word any more, or writes one whose ticket was put back or retired.
+    /// No stream waits for a word, or writes one whose ticket was returned or retired.
     pub(crate) unsafe fn free(&self, device: &dyn BackendDevice) {
         let pool = std::mem::take(&mut *self.lock());
         if pool.in_use > 0 {
@@ -167,53 +167,53 @@ impl Words {
             return;
         }
         for block in pool.blocks {
-            // SAFETY: it came from this device; the caller's promise.
+            // SAFETY: the memory is this device's; the caller guarantees that no stream uses it.
             if let Err(error) = unsafe { device.free_signal_memory(block) } {
                 tracing::error!(%error, "freeing signal memory failed; it is leaked");
             }
         }
     }
 
-    /// Keeps the device, which is closed, as long as somebody may read a word.
+    /// Keeps the closed device alive while a thread may read a word.
     pub(super) fn keep(&self, device: Arc<dyn BackendDevice>) {
         if self.device.set(device).is_err() {
-            tracing::debug!("the words of a closed device were kept before");
+            tracing::debug!("the device of the words is already kept");
         }
     }
 
-    /// Notes that a stream is about to be let go without the data that it waits for. It writes words all the same, and so
-    /// do the streams that wait for it. Called before the stream's ticket is reached.
-    pub(super) fn become_worthless(&self) {
-        self.worthless.store(true, Ordering::Release);
+    /// Records that a wait is about to be released without its data. The stream, and streams that wait for it, still
+    /// write words, whose signals are discarded. Called before the stream's ticket is signalled.
+    pub(super) fn discard_signals(&self) {
+        self.discard.store(true, Ordering::Release);
     }
 
-    /// Whether [`Words::become_worthless`] was called. Of a ticket that was seen to be reached: whether it may have been by
-    /// a stream without its data.
-    pub(super) fn are_worthless(&self) -> bool {
-        self.worthless.load(Ordering::Acquire)
+    /// Whether [`Words::discard_signals`] was called. If so, a signalled ticket may come from a stream that ran without
+    /// its data.
+    pub(super) fn discards_signals(&self) -> bool {
+        self.discard.load(Ordering::Acquire)
     }
 
-    /// Notes that no stream runs any more, because of `error`.
-    pub(super) fn lose(&self, error: Error) {
+    /// Records that the device is lost.
+    pub(super) fn set_lost(&self, error: Error) {
         if let Err(error) = self.lost.set(error) {
-            tracing::debug!(%error, "the device was lost before");
+            tracing::debug!(%error, "the device was already lost");
         } else if let Some(error) = self.lost() {
-            tracing::error!(%error, "the device is lost; what its streams had to signal over bridges is not carried");
+            tracing::error!(%error, "the device is lost; pending signals over bridges are dropped");
         }
     }
 
-    /// Takes a ticket that a stream may still reach, so that its word is never used again. Like all words it goes when no
+    /// Retires a ticket that a stream may still signal: its word is never reused. It is freed with all words when no
     /// stream is left.
     pub(super) fn retire(&self, _ticket: Ticket) {
         self.lock().in_use -= 1;
     }
 
-    /// Why no stream runs any more, if so.
+    /// Error that reported the device as lost, if any.
     pub(super) fn lost(&self) -> Option<&Error> {
         self.lost.get()
     }
 
-    /// How many words are in use.
+    /// Number of words in use.
     #[cfg(test)]
     pub(super) fn in_use(&self) -> usize {
         self.lock().in_use
@@ -229,7 +229,7 @@ fn words(block: SignalMemory) -> impl Iterator<Item = Word> {
     let last = block.size.saturating_sub(SIZE);
     let enough = block.size >= SIZE;
     (0..=last).step_by(SPACING).filter(move |_| enough).map(move |offset| {
-        // SAFETY: the offset is inside of the block, with room for a word behind it, and a multiple of its alignment.
+        // SAFETY: a word at the offset is inside the block, and the offset is a multiple of the alignment.
         let host = unsafe { block.host.add(offset) }.cast();
         Word { host, ptr: block.ptr.offset(offset as u64) }
     })
@@ -240,18 +240,18 @@ fn words(block: SignalMemory) -> impl Iterator<Item = Word> {
 mod tests {
     use super::*;
 
-    /// Memory for this many words, at the address 4096 for streams.
+    /// Signal memory of `size` bytes, at device address 4096.
     fn memory(size: usize) -> SignalMemory {
         let words = Vec::leak(vec![0_u64; size.div_ceil(8)]);
         SignalMemory { host: NonNull::from(words).cast(), ptr: DevicePtr::new(4096), size }
     }
 
     fn must_not_allocate() -> Result<SignalMemory> {
-        panic!("there is a word")
+        panic!("a free word exists")
     }
 
     #[test]
-    fn a_word_is_used_again_until_its_last_ticket() {
+    fn a_word_is_reused_until_its_last_ticket() {
         let words = Words::new(3);
         let mut allocated = 0;
         for round in 0..7 {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn words_lie_apart_and_inside_of_their_memory() {
+    fn words_are_spaced_and_inside_their_memory() {
         for (size, count) in [(8, 1), (16, 1), (71, 1), (72, 2), (256, 4), (4096, 64)] {
             let words = Words::default();
             let first = words.take(|| Ok(memory(size))).expect("a word");
@@ -287,7 +287,7 @@ mod tests {
             assert_eq!(words.in_use() as u64, count);
         }
         let words = Words::default();
-        let error = words.take(|| Ok(memory(7))).expect_err("no room");
-        assert!(error.to_string().contains("without room"), "{error}");
+        let error = words.take(|| Ok(memory(7))).expect_err("smaller than a word");
+        assert!(error.to_string().contains("smaller than a word"), "{error}");
     }
 }

@@ -1,10 +1,10 @@
-//! What a file descriptor refers to, as far as the kernel tells.
+//! Classification of file descriptors by what the kernel reports.
 
-/// The descriptor inside fd-based handles: [`std::os::fd::OwnedFd`].
+/// Descriptor type of fd-based handles: [`std::os::fd::OwnedFd`].
 #[cfg(unix)]
 pub type FdHandle = std::os::fd::OwnedFd;
 
-/// On systems without file descriptors, fd-based handles cannot be constructed.
+/// Uninhabited: there are no fd-based handles on systems without file descriptors.
 #[cfg(not(unix))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FdHandle {}
@@ -20,13 +20,13 @@ mod kind {
     use rustix::fs::FileType;
     use rustix::io::Errno;
 
-    /// What an fd refers to. Only used to refuse descriptors that no GPU API ever exports.
+    /// Type of file behind a descriptor. Used to reject descriptors that no GPU API exports.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub enum FdKind {
         /// The number is not an open descriptor.
         Closed,
-        /// A pipe or FIFO. lavapipe would block in `read` on it.
+        /// A pipe or FIFO, on which lavapipe would block in `read`.
         Pipe,
         /// A directory.
         Directory,
@@ -34,19 +34,19 @@ mod kind {
         Socket,
         /// A block device.
         BlockDevice,
-        /// A file with a name on some file system. GPU APIs export only nameless memory.
+        /// A named file of a file system. GPU APIs export only unnamed memory.
         RegularFile,
-        /// A nameless file in memory: a memfd, or unlinked POSIX shared memory.
+        /// An unnamed file in memory: a memfd, or unlinked POSIX shared memory.
         Memory,
         /// A dma-buf.
         DmaBuf,
-        /// One of the kernel's memory devices: `/dev/null`, `/dev/zero`, ...
+        /// A memory device of the kernel: `/dev/null`, `/dev/zero`, ...
         MemDevice,
-        /// Another character device; NVIDIA's exported objects look like this.
+        /// Another character device, such as NVIDIA's exported objects.
         CharDevice,
         /// An eventfd.
         EventFd,
-        /// Another kernel object without a name: a sync file, a DRM syncobj, an epoll, ...
+        /// Another anonymous kernel object: a sync file, a DRM syncobj, an epoll, ...
         AnonymousInode,
         /// Anything else.
         Other,
@@ -111,7 +111,7 @@ mod kind {
         }
     }
 
-    /// Only the link in `/proc` tells an eventfd from a syncobj. Where `/proc` is missing, neither is refused.
+    /// Only the link in `/proc` distinguishes an eventfd from a syncobj. Without `/proc` both are accepted.
     fn anonymous_inode(fd: BorrowedFd<'_>) -> FdKind {
         let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
         match link {
@@ -147,7 +147,7 @@ mod kind {
         }
 
         #[test]
-        fn an_unlinked_file_on_disk_is_still_a_file() {
+        fn an_unlinked_file_on_disk_is_a_regular_file() {
             let directory = std::env::current_dir().expect("a current directory");
             let path = directory.join(format!("unlinked-{}", std::process::id()));
             let file = std::fs::File::create(&path).expect("create");

@@ -1,4 +1,4 @@
-//! Lending a descriptor to a driver that may or may not close it.
+//! Descriptor duplicates for drivers that may or may not close them.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -9,30 +9,30 @@ use rustix::process::Resource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys;
 
-/// Numbers of duplicates whose fate is not known yet. No two live [`LentFd`]s share a number, even if a driver
-/// closed the first one and the kernel gave its number out again.
+/// Numbers of duplicates that a driver may have closed. No two live [`LentFd`]s share a number, even if a driver closed
+/// the first one and the kernel recycled its number.
 static UNSETTLED: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
 
 fn unsettled() -> MutexGuard<'static, BTreeSet<RawFd>> {
     UNSETTLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The lowest number for duplicates. `open` and its kin take the lowest free number, so a number this high is
-/// not handed to another thread between a driver's `close` and our look at it.
+/// Lowest number for duplicates. `open` and similar calls return the lowest free number, so a number this high is not
+/// recycled for another thread between a driver's `close` and the check.
 fn floor() -> RawFd {
     const HIGHEST: u64 = 4096;
     let limit = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(HIGHEST * 2);
     RawFd::try_from((limit / 2).min(HIGHEST)).unwrap_or(0)
 }
 
-/// A duplicate of a descriptor, lent to a driver for one call.
+/// A duplicate of a descriptor for one driver call.
 ///
-/// Drivers disagree on who closes a descriptor. CUDA closes it on success and, on failure, closes it or not
-/// depending on the error; lavapipe closes it on both; HIP never does. The caller's own descriptor must survive
-/// a failure either way, so the driver gets a duplicate, and once the outcome is known the duplicate is
-/// *examined*: closed if it is still ours, left alone if its number is free or belongs to someone else by now.
+/// Drivers differ in closing a descriptor: CUDA closes it on success and, depending on the error, on failure; lavapipe
+/// closes it in both cases; HIP never does. The caller's descriptor must survive a failure, so the driver gets a
+/// duplicate. After the call the duplicate is closed if its number still refers to the same open file, and left alone
+/// if the number is free or recycled.
 ///
-/// Exactly one of [`LentFd::consumed`] and [`LentFd::settle`] should be called. Dropping settles.
+/// Call exactly one of [`LentFd::consumed`] and [`LentFd::settle`]. Dropping is the same as `settle`.
 #[derive(Debug)]
 pub struct LentFd<'a> {
     original: BorrowedFd<'a>,
@@ -48,7 +48,7 @@ impl<'a> LentFd<'a> {
     pub fn new(original: BorrowedFd<'a>) -> Result<Self> {
         let duplicate = |floor| rustix::io::fcntl_dupfd_cloexec(original, floor);
         let mut minimum = floor();
-        // Numbers the kernel gives out although an unsettled loan has them: a driver closed that one already.
+        // Recycled numbers of unsettled duplicates, which a driver has closed already.
         let mut stale: Vec<OwnedFd> = Vec::new();
         loop {
             let fd = duplicate(minimum).or_else(|_| duplicate(0)).map_err(|errno| {
@@ -68,23 +68,23 @@ impl<'a> LentFd<'a> {
         }
     }
 
-    /// The duplicate's number, for the driver call.
+    /// Number of the duplicate, for the driver call.
     #[must_use]
     pub fn as_raw_fd(&self) -> RawFd {
         self.number
     }
 
-    /// The driver owns the duplicate now. Call this after a success of a driver that takes descriptors over.
+    /// Records that the driver owns the duplicate. For drivers that take ownership of descriptors on success.
     pub fn consumed(mut self) {
         self.release_number();
     }
 
-    /// The driver does not own the duplicate, or may have closed it. Closes it if it is still there.
+    /// Closes the duplicate, unless the driver has closed it.
     ///
-    /// Returns whether it was still there: `false` means that the driver closed it.
-    #[allow(clippy::must_use_candidate)] // Most callers only want the effect.
+    /// Returns whether the duplicate was still open; `false` if the driver closed it.
+    #[allow(clippy::must_use_candidate)] // Most callers need only the effect.
     pub fn settle(mut self) -> bool {
-        self.close_if_ours()
+        self.close_if_open()
     }
 
     fn release_number(&mut self) {
@@ -92,21 +92,21 @@ impl<'a> LentFd<'a> {
         unsettled().remove(&self.number);
     }
 
-    fn close_if_ours(&mut self) -> bool {
-        let ours = sys::same_open_file(self.original, self.number).unwrap_or_else(|| self.same_inode());
-        if ours {
-            // SAFETY: `number` came from a duplication of `original` and still refers to the same open file.
-            // No other loan has this number (`UNSETTLED`), and numbers this high are not given to unrelated
-            // descriptors, so nobody else owns it.
+    fn close_if_open(&mut self) -> bool {
+        let open = sys::same_open_file(self.original, self.number).unwrap_or_else(|| self.same_inode());
+        if open {
+            // SAFETY: `number` came from a duplication of `original` and still refers to the same open file. No other
+            // duplicate has this number (`UNSETTLED`), and the kernel does not recycle numbers this high for unrelated
+            // descriptors, so `self` owns it.
             drop(unsafe { OwnedFd::from_raw_fd(self.number) });
         }
         self.release_number();
-        ours
+        open
     }
 
-    /// The weaker test for where `kcmp` is forbidden.
+    /// Weaker check for systems where `kcmp` is forbidden.
     fn same_inode(&self) -> bool {
-        // SAFETY: the borrow lives for one fstat call, which answers EBADF for a number that is not open.
+        // SAFETY: the borrow lives for one fstat call, which fails with EBADF for a number that is not open.
         let duplicate = unsafe { BorrowedFd::borrow_raw(self.number) };
         match (rustix::fs::fstat(self.original), rustix::fs::fstat(duplicate)) {
             (Ok(a), Ok(b)) => (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino),
@@ -118,7 +118,7 @@ impl<'a> LentFd<'a> {
 impl Drop for LentFd<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            self.close_if_ours();
+            self.close_if_open();
         }
     }
 }
@@ -138,12 +138,12 @@ mod tests {
     }
 
     fn driver_closes(number: RawFd) {
-        // SAFETY: plays the driver, which owns the number it was given.
+        // SAFETY: acts as the driver, which owns the number that it was given.
         drop(unsafe { OwnedFd::from_raw_fd(number) });
     }
 
     #[test]
-    fn a_duplicate_left_open_is_closed_by_settling() {
+    fn settling_closes_an_open_duplicate() {
         let original = memfd();
         let loan = LentFd::new(original.as_fd()).expect("lend");
         let number = loan.as_raw_fd();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_the_driver_closed_is_left_alone() {
+    fn settling_ignores_a_duplicate_closed_by_the_driver() {
         let original = memfd();
         let loan = LentFd::new(original.as_fd()).expect("lend");
         driver_closes(loan.as_raw_fd());
@@ -163,34 +163,34 @@ mod tests {
     }
 
     #[test]
-    fn a_number_reused_by_someone_else_is_left_alone() {
+    fn settling_ignores_a_recycled_number() {
         let original = memfd();
         let reused = (0..1000).find_map(|_| {
             let loan = LentFd::new(original.as_fd()).expect("lend");
             let number = loan.as_raw_fd();
             driver_closes(number);
-            let stranger = rustix::io::fcntl_dupfd_cloexec(memfd(), number).expect("dup");
-            // Unless another test's thread was quicker.
-            (stranger.as_raw_fd() == number).then_some((loan, stranger))
+            let recycled = rustix::io::fcntl_dupfd_cloexec(memfd(), number).expect("dup");
+            // Another test's thread may have taken the number.
+            (recycled.as_raw_fd() == number).then_some((loan, recycled))
         });
-        let (loan, stranger) = reused.expect("a number that is given out again");
+        let (loan, recycled) = reused.expect("a recycled number");
         assert!(!loan.settle());
-        rustix::fs::fstat(&stranger).expect("the stranger is open");
+        rustix::fs::fstat(&recycled).expect("the recycled descriptor is open");
     }
 
     #[test]
-    fn two_loans_of_one_file_never_share_a_number() {
+    fn two_duplicates_of_one_file_never_share_a_number() {
         let original = memfd();
         let first = LentFd::new(original.as_fd()).expect("lend");
         driver_closes(first.as_raw_fd());
         let second = LentFd::new(original.as_fd()).expect("lend");
         assert_ne!(first.as_raw_fd(), second.as_raw_fd());
-        assert!(!first.settle(), "the first loan must not close the second's descriptor");
+        assert!(!first.settle(), "settling the first duplicate must not close the second");
         assert!(second.settle());
     }
 
-    /// Loans whose duplicate is closed by a "driver" half of the time, beside a thread that opens and closes
-    /// files all the time: none of its descriptors may ever disappear.
+    /// Duplicates, half of which the "driver" closes, beside a thread that continuously opens and closes files: none of
+    /// that thread's descriptors is closed by `settle`.
     #[test]
     fn settling_never_closes_another_threads_descriptor() {
         let stop = AtomicBool::new(false);
@@ -200,7 +200,7 @@ mod tests {
                 while !stop.load(Ordering::Relaxed) {
                     let files: Vec<File> = (0..8).map(|_| File::open("/dev/null").expect("open")).collect();
                     for file in &files {
-                        rustix::fs::fstat(file).expect("nobody closed this thread's descriptor");
+                        rustix::fs::fstat(file).expect("this thread's descriptor is open");
                     }
                     opened += 8;
                 }

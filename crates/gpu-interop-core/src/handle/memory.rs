@@ -1,10 +1,10 @@
-//! Handles to memory.
+//! Memory handles.
 
 use super::{FdHandle, KmtHandle, NvSciBufObject, Owner, Win32Object, handle_kinds};
 use crate::nv_sci::NvSciBufProperties;
 
 handle_kinds! {
-    /// The kinds of memory handle that the CUDA and HIP headers declare.
+    /// Kinds of memory handle in the CUDA and HIP headers.
     MemoryHandleKind {
         /// `CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD` (1).
         OpaqueFd = "opaque fd" on Unix,
@@ -28,23 +28,23 @@ handle_kinds! {
 }
 
 impl MemoryHandleKind {
-    /// Whether drivers demand the dedicated flag for this kind: a committed resource is its own allocation.
+    /// Whether drivers require the dedicated flag for this kind: a committed resource is its own allocation.
     #[must_use]
     pub const fn requires_dedicated(self) -> bool {
         matches!(self, Self::D3d12Resource | Self::D3d11Resource | Self::D3d11ResourceKmt)
     }
 
-    /// Whether it is of no graphics API: the kinds that a backend exports its own memory as.
+    /// Whether the kind belongs to no graphics API. Backends export their own memory as such kinds.
     #[must_use]
     pub const fn is_opaque(self) -> bool {
         matches!(self, Self::OpaqueFd | Self::OpaqueWin32)
     }
 }
 
-/// Memory that another API exported, owned.
+/// An owned handle to memory that another API exported.
 ///
-/// A file descriptor does not tell whether it stands for memory or for a semaphore, and drivers accept either
-/// for the other; these types keep them apart. Wrap a descriptor at the place that exported it.
+/// A file descriptor does not reveal whether it refers to memory or to a semaphore, and drivers accept either in place
+/// of the other; the types distinguish them. Wrap a descriptor where it is exported.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MemoryHandle {
@@ -73,7 +73,7 @@ pub enum MemoryHandle {
 }
 
 impl MemoryHandle {
-    /// Which kind this is.
+    /// Kind of the handle.
     #[must_use]
     pub const fn kind(&self) -> MemoryHandleKind {
         match self {
@@ -89,7 +89,7 @@ impl MemoryHandle {
         }
     }
 
-    /// What keeps the object behind it, if it points to one that is kept.
+    /// Owner of the object that the handle points to, if any.
     pub(crate) fn owner(&self) -> Option<&Owner> {
         match self {
             Self::NvSciBuf(object) => object.owner(),
@@ -97,7 +97,7 @@ impl MemoryHandle {
         }
     }
 
-    /// What was reconciled about an NvSciBuf object, if that is what it is, and the application said so.
+    /// Reconciled properties of an NvSciBuf object, if this is one and the application provided them.
     #[must_use]
     pub fn nv_sci_buf(&self) -> Option<&NvSciBufProperties> {
         match self {
@@ -106,7 +106,7 @@ impl MemoryHandle {
         }
     }
 
-    /// The NT object of a handle that stands for one: by handle, still owned by `self`, or by name.
+    /// The NT object of an NT handle or name, still owned by `self`.
     #[must_use]
     pub fn as_win32(&self) -> Option<&Win32Object> {
         match self {
@@ -118,10 +118,10 @@ impl MemoryHandle {
         }
     }
 
-    /// The NT object of a handle that stands for one, owned by the caller from here on.
+    /// Returns the NT object of an NT handle or name, owned by the caller.
     ///
     /// # Errors
-    /// Gives `self` back if it stands for none.
+    /// Returns `self` if it is neither.
     pub fn into_win32(self) -> Result<Win32Object, Self> {
         match self {
             Self::OpaqueWin32(object)
@@ -143,10 +143,10 @@ impl MemoryHandle {
         }
     }
 
-    /// The descriptor of an fd-based handle, owned by the caller from here on.
+    /// Returns the descriptor of an fd-based handle, owned by the caller.
     ///
     /// # Errors
-    /// Gives `self` back if it is not fd-based.
+    /// Returns `self` if it is not fd-based.
     #[cfg(unix)]
     pub fn into_fd(self) -> Result<FdHandle, Self> {
         match self {
@@ -155,17 +155,17 @@ impl MemoryHandle {
         }
     }
 
-    /// Takes ownership of a raw opaque descriptor, for callers that come from C.
+    /// Takes ownership of a raw opaque descriptor, for callers with a C interface.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `fd` is negative or not open; nothing
-    /// is closed then.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `fd` is negative or not open; nothing is
+    /// closed.
     ///
     /// # Safety
     /// If `fd` is open, nothing else may close it.
     #[cfg(unix)]
     pub unsafe fn opaque_from_raw_fd(fd: std::os::fd::RawFd) -> crate::error::Result<Self> {
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller fulfils the same contract.
         unsafe { super::owned_from_raw("MemoryHandle::opaque_from_raw_fd", fd) }.map(Self::OpaqueFd)
     }
 }

@@ -1,4 +1,4 @@
-//! Handles that one API exports and another imports, each with its ownership in its type.
+//! Handles that one API exports and another imports. The types express their ownership.
 
 mod fd;
 #[cfg(unix)]
@@ -27,10 +27,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// What a handle only points into: kept until the driver has ended every import of it.
+/// Owner of the object that a handle points to; kept until the driver has destroyed every import of it.
 pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
-/// The operating systems on which handle kinds exist.
+/// Operating systems on which a handle kind exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlePlatform {
@@ -54,7 +54,7 @@ impl HandlePlatform {
     }
 }
 
-/// Declares a handle-kind enum with its JSON name, display text and platform, each said once.
+/// Declares a handle-kind enum with JSON name, display text and platform of each kind.
 macro_rules! handle_kinds {
     (
         $(#[$meta:meta])*
@@ -87,20 +87,20 @@ macro_rules! handle_kinds {
 }
 use handle_kinds;
 
-/// Checks that a raw descriptor is open and takes it over.
+/// Takes ownership of a raw descriptor after checking that it is open.
 ///
 /// # Safety
 /// If `fd` is open, nothing else may close it.
 #[cfg(unix)]
 unsafe fn owned_from_raw(operation: &'static str, fd: std::os::fd::RawFd) -> crate::error::Result<FdHandle> {
     use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
-    let refused = |what: &str| crate::error::Error::invalid(operation, what).with_context("fd", fd);
+    let invalid = |what: &str| crate::error::Error::invalid(operation, what).with_context("fd", fd);
     if fd < 0 {
-        return Err(refused("the descriptor is negative"));
+        return Err(invalid("the descriptor is negative"));
     }
-    // SAFETY: the borrow lives for one call, which answers EBADF for a number that is not open.
+    // SAFETY: the borrow lives for one call, which fails with EBADF for a number that is not open.
     if classify_fd(unsafe { BorrowedFd::borrow_raw(fd) }) == FdKind::Closed {
-        return Err(refused("the number is not an open file descriptor"));
+        return Err(invalid("the number is not an open file descriptor"));
     }
     // SAFETY: it is open, and the caller promises that nothing else closes it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })

@@ -1,4 +1,4 @@
-//! What an NT handle refers to, as far as documented functions tell.
+//! Classification of NT handles by documented functions.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -13,10 +13,10 @@ use windows_sys::Win32::System::Threading::{GetProcessId, GetThreadId};
 
 use super::NtHandle;
 
-/// What a handle refers to. Only used to refuse handles that no GPU API ever exports.
+/// Type of object behind a handle. Used to reject handles that no GPU API exports.
 ///
-/// What else there is, events and sections among it, no documented function tells without changing something, and the
-/// names of object types are no interface that Microsoft keeps: those are left to the driver.
+/// No documented function identifies the other types, such as events and sections, without side effects, and the names
+/// of object types are not a stable interface of Windows. The driver checks those.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NtKind {
     /// The number is not an open handle.
@@ -49,26 +49,26 @@ impl fmt::Display for NtKind {
     }
 }
 
-/// Classifies a handle. Reads nothing and signals nothing; a process or thread whose handle may not even
-/// be asked for a number is [`NtKind::Other`].
+/// Classifies a handle without reading from or signalling its object. A process or thread handle without query access
+/// is [`NtKind::Other`].
 pub(crate) fn classify(handle: &NtHandle) -> NtKind {
     classify_raw(handle.as_raw())
 }
 
 fn classify_raw(handle: *mut c_void) -> NtKind {
     let mut flags = 0;
-    // SAFETY: the pointer is valid for the call, which fails for a number that is no open handle.
+    // SAFETY: the pointer is valid for the call, which fails for a number that is not an open handle.
     if unsafe { GetHandleInformation(handle, &raw mut flags) } == 0 {
         return NtKind::Closed;
     }
-    // SAFETY: the handle is open. Of an object that is no file, the answer is FILE_TYPE_UNKNOWN.
+    // SAFETY: the handle is open. For an object that is not a file the result is FILE_TYPE_UNKNOWN.
     match unsafe { GetFileType(handle) } {
         FILE_TYPE_DISK if has_a_name(handle) => return NtKind::File,
         FILE_TYPE_PIPE => return NtKind::Pipe,
         FILE_TYPE_CHAR => return NtKind::CharDevice,
         _ => {}
     }
-    // SAFETY: the handle is open. Of an object of another sort, both answer 0, which is nobody's number.
+    // SAFETY: the handle is open. For an object of another type both return 0, which is no valid identifier.
     unsafe {
         match (GetProcessId(handle), GetThreadId(handle)) {
             (0, 0) => NtKind::Other,
@@ -78,17 +78,17 @@ fn classify_raw(handle: *mut c_void) -> NtKind {
     }
 }
 
-/// Whether a file has a name on some disk, or had one until it was deleted. Windows says that a section is no file. Wine says
-/// that it is the file behind it, but not more of it than that.
+/// Whether a file has a name on disk, or had one until it was deleted. Windows reports that a section is not a file;
+/// Wine reports the file type of its backing file, but no further information.
 fn has_a_name(file: *mut c_void) -> bool {
     let size = u32::try_from(size_of::<FILE_STANDARD_INFO>()).unwrap_or(0);
     let mut information = MaybeUninit::<FILE_STANDARD_INFO>::zeroed();
-    let told = information.as_mut_ptr();
-    // SAFETY: the handle is open, and the pointer valid for the call, to as many bytes. They were all written before; that a
-    // file system calls nothing but 1 true is not relied on.
+    let pointer = information.as_mut_ptr();
+    // SAFETY: the handle is open, and the pointer valid for the call, to as many bytes. They were all initialised; the
+    // boolean is read as a byte, because a file system may use values other than 1 for true.
     unsafe {
-        GetFileInformationByHandleEx(file, FileStandardInfo, told.cast(), size) != 0
-            && ((*told).NumberOfLinks > 0 || (&raw const (*told).DeletePending).cast::<u8>().read() != 0)
+        GetFileInformationByHandleEx(file, FileStandardInfo, pointer.cast(), size) != 0
+            && ((*pointer).NumberOfLinks > 0 || (&raw const (*pointer).DeletePending).cast::<u8>().read() != 0)
     }
 }
 
@@ -106,13 +106,13 @@ mod tests {
 
     fn owned(handle: *mut c_void) -> OwnedHandle {
         assert!(!handle.is_null(), "{}", std::io::Error::last_os_error());
-        // SAFETY: a new handle, this caller's.
+        // SAFETY: a new handle that this function owns.
         unsafe { OwnedHandle::from_raw_handle(handle) }
     }
 
-    /// An event that is set, and that one wait resets.
+    /// A signalled event that one wait resets.
     fn event() -> OwnedHandle {
-        // SAFETY: no pointer but null: nameless, not inherited.
+        // SAFETY: null pointers only: unnamed, not inherited.
         owned(unsafe { CreateEventW(std::ptr::null(), 0, 1, std::ptr::null()) })
     }
 
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn files_pipes_and_devices_are_told_apart() {
+    fn files_pipes_and_devices_are_distinguished() {
         let program = std::env::current_exe().expect("a path");
         assert_eq!(kind(std::fs::File::open(program).expect("the program")), NtKind::File);
         assert_eq!(kind(std::fs::File::open("NUL").expect("the null device")), NtKind::CharDevice);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_deleted_while_it_is_open_is_one() {
+    fn an_open_deleted_file_is_a_file() {
         let path = std::env::temp_dir().join(format!("gpu-interop-deleted-{}", std::process::id()));
         let file = std::fs::File::create(&path).expect("a file");
         std::fs::remove_file(&path).expect("deleted once it is closed");
@@ -138,25 +138,24 @@ mod tests {
     }
 
     #[test]
-    fn processes_and_threads_are_told() {
-        // What stands for the current ones: numbers without an object of their own.
-        // SAFETY: no arguments.
+    fn processes_and_threads_are_recognised() {
+        // Pseudo handles of the current process and thread. SAFETY: no arguments.
         let pseudo = unsafe { [GetCurrentProcess(), GetCurrentThread()] };
         let real = pseudo.map(|handle| {
-            // SAFETY: a number that stands for what exists as long as this thread.
+            // SAFETY: a pseudo handle, valid as long as this thread.
             let borrowed = unsafe { std::os::windows::io::BorrowedHandle::borrow_raw(handle) };
             kind(borrowed.try_clone_to_owned().expect("a duplicate"))
         });
         assert_eq!(real, [NtKind::Process, NtKind::Thread]);
-        assert_ne!(classify_raw(pseudo[1]), NtKind::Other, "the current thread, as a number without a handle");
+        assert_ne!(classify_raw(pseudo[1]), NtKind::Other, "the pseudo handle of the current thread");
         assert_eq!(kind(std::thread::spawn(|| {})), NtKind::Thread);
     }
 
-    /// Shared objects of Direct3D look like these.
+    /// Shared objects of Direct3D have these types.
     #[test]
-    fn what_no_documented_function_tells_is_left_to_drivers() {
+    fn unidentifiable_objects_are_left_to_the_driver() {
         let null = std::ptr::null();
-        // SAFETY: no pointer but null: nameless, not inherited; memory of the paging file.
+        // SAFETY: null pointers only: unnamed, not inherited; memory of the paging file.
         let section = unsafe { CreateFileMappingW(INVALID_HANDLE_VALUE, null, PAGE_READWRITE, 0, 4096, null.cast()) };
         assert_eq!(kind(owned(section)), NtKind::Other);
         // SAFETY: as above.
@@ -167,12 +166,12 @@ mod tests {
         assert_eq!(classify_raw(event.as_raw_handle()), NtKind::Other);
         // SAFETY: the handle is open.
         let waited = unsafe { [(); 2].map(|()| WaitForSingleObject(event.as_raw_handle(), 0)) };
-        assert_eq!(waited, [0, 258], "nobody waited for the event in between, which would have reset it");
+        assert_eq!(waited, [0, 258], "classification must not wait for the event, which would reset it");
     }
 
     #[test]
-    fn numbers_that_are_no_handle_are_told() {
-        // Far beyond what a test opens, and no multiple of 4, which numbers are.
+    fn numbers_without_a_handle_are_closed() {
+        // Beyond the numbers that a test opens; handle numbers are multiples of 4.
         for number in [0x00ff_fff0, 0x00ff_fff3] {
             assert_eq!(classify_raw(std::ptr::without_provenance_mut(number)), NtKind::Closed, "{number:#x}");
         }

@@ -1,4 +1,4 @@
-//! Pointers to objects of NvSci. The types exist on every system, so that descriptors can be built and tested anywhere.
+//! Pointers to NvSci objects. The types exist on every system, so that requests can be built and tested anywhere.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -9,26 +9,26 @@ use std::sync::Arc;
 use super::Owner;
 use crate::nv_sci::NvSciBufProperties;
 
-/// An object and what it belongs to, if that is known.
+/// An object and its owner, if known.
 #[derive(Clone)]
 struct Object {
     raw: NonNull<c_void>,
     owner: Option<Owner>,
 }
 
-// SAFETY: NVIDIA documents these objects as usable from any thread; of the pointer, only the address is carried.
+// SAFETY: NVIDIA documents these objects as usable from any thread; this type only carries the address.
 unsafe impl Send for Object {}
 // SAFETY: as above.
 unsafe impl Sync for Object {}
 
 impl Object {
     fn fmt(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let owner = if self.owner.is_some() { "kept" } else { "borrowed" };
+        let owner = if self.owner.is_some() { "owned" } else { "borrowed" };
         write!(f, "{name}({:?}, {owner})", self.raw)
     }
 }
 
-/// Declares a pointer to an object that is imported.
+/// Declares a pointer to an importable object.
 macro_rules! objects {
     ($(
         $(#[$meta:meta])*
@@ -48,7 +48,7 @@ macro_rules! objects {
         }
 
         impl $name {
-            #[doc = concat!("Wraps ", $object, " that is borrowed: nothing here frees it, or keeps it from being freed.")]
+            #[doc = concat!("Wraps ", $object, " that is borrowed: this type neither frees it nor keeps it alive.")]
             ///
             /// # Safety
             #[doc = concat!("It must be valid, and stay valid until every clone of this is gone and ", $until, ".")]
@@ -57,9 +57,9 @@ macro_rules! objects {
                 Self { object: Object { raw: object, owner: None }, $($field: $value,)? }
             }
 
-            #[doc = concat!("Wraps ", $object, " that `owner` keeps: it is let go with the last clone of this and, if ")]
-            /// there was an import, only once the driver has ended that, which may be after the import was dropped. If the
-            /// driver cannot end it, `owner` is leaked with it.
+            #[doc = concat!("Wraps ", $object, " that `owner` keeps alive. `owner` is dropped with the last clone of this and, after an ")]
+            /// import, once the driver has destroyed the import, which may be later than its drop. If the driver fails
+            /// to destroy it, `owner` is leaked.
             ///
             /// # Safety
             /// It must be valid, and stay valid as long as `owner` lives.
@@ -82,8 +82,8 @@ macro_rules! objects {
 }
 
 objects! {
-    /// An NvSciBuf object, allocated by the reconciled attribute lists of all its users, and what is known about it, which stays
-    /// with it whatever becomes of the request to import it.
+    /// An NvSciBuf object, allocated from the reconciled attribute lists of all its users, with its reconciled
+    /// properties. Both survive a failed import.
     NvSciBufObject { properties: Option<Arc<NvSciBufProperties>> = None }:
         "an `NvSciBufObj`", valid until "the imports of it and everything made from them are closed";
     /// An NvSciSync object.
@@ -91,15 +91,15 @@ objects! {
 }
 
 impl NvSciBufObject {
-    /// Says what was reconciled about it. A GPU that it was not made for is then refused, and so is what writes to it where
-    /// it only allows reading.
+    /// Sets the reconciled properties. Imports on a GPU that the object was not made for, and writes to a read-only
+    /// object, are then rejected.
     #[must_use]
     pub fn with_properties(mut self, properties: impl Into<Arc<NvSciBufProperties>>) -> Self {
         self.properties = Some(properties.into());
         self
     }
 
-    /// What was reconciled about it, if the application said so.
+    /// Reconciled properties, if the application provided them.
     #[must_use]
     pub fn properties(&self) -> Option<&NvSciBufProperties> {
         self.properties.as_deref()
@@ -141,8 +141,8 @@ macro_rules! borrowed {
 }
 
 borrowed! {
-    /// An NvSciSync attribute list that is not reconciled, for the one call that fills it. Borrowed: the application keeps
-    /// ownership. Neither `Copy` nor `Clone`, so that each is filled once:
+    /// An unreconciled NvSciSync attribute list, for the one call that fills it. Borrowed: the application keeps
+    /// ownership. Neither `Copy` nor `Clone`, so that each list is filled once:
     ///
     /// ```compile_fail,E0382
     /// # use gpu_interop_core::handle::NvSciSyncAttrList;
@@ -156,13 +156,12 @@ borrowed! {
         /// the list during that call.
     }
 
-    /// The address of an NvSciSync fence: a signal writes the fence, a wait reads it. Borrowed, and owns nothing: a copy is the
-    /// same address, and keeps no fence.
+    /// Address of an NvSciSync fence: a signal writes the fence, a wait reads it. Borrowed: a copy is the same address.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     NvSciFence: "the address of an `NvSciSyncFence`", safe if {
-        /// This is a promise about every copy, and about all signals and waits made from one. The fence must be valid whenever
-        /// one of them is enqueued, until that call has returned. Nothing else may use the fence while a signal is enqueued, and
-        /// nothing else may write it while a wait is. Clear a filled fence before a signal: whether the signal releases what
-        /// the fence holds is not documented.
+        /// The requirements hold for every copy, and for all signals and waits made from one. The fence must be valid
+        /// whenever one of them is enqueued, until that call has returned. Nothing else may use the fence while a
+        /// signal is enqueued, and nothing else may write it while a wait is. Clear a filled fence before a signal:
+        /// whether the signal releases what the fence holds is not documented.
     }
 }

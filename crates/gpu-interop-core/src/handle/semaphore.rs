@@ -1,11 +1,11 @@
-//! Handles to semaphores.
+//! Semaphore handles.
 
 use serde::{Deserialize, Serialize};
 
 use super::{FdHandle, KmtHandle, NvSciSyncObject, Owner, Win32Object, handle_kinds};
 
 handle_kinds! {
-    /// The kinds of semaphore handle that the CUDA and HIP headers declare.
+    /// Kinds of semaphore handle in the CUDA and HIP headers.
     SemaphoreHandleKind {
         /// `CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD` (1).
         OpaqueFd = "opaque fd" on Unix,
@@ -30,13 +30,13 @@ handle_kinds! {
     }
 }
 
-/// What a semaphore carries, and so which parameters its signals and waits take.
+/// Payload of a semaphore, which determines the parameters of its signals and waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SemaphorePayload {
     /// Signalled or not; one wait consumes one signal.
     Binary,
-    /// A 64-bit counter that only grows: timeline semaphores and Direct3D fences.
+    /// A monotonic 64-bit counter: timeline semaphores and Direct3D fences.
     Timeline,
     /// A key that is acquired and released.
     KeyedMutex,
@@ -45,7 +45,7 @@ pub enum SemaphorePayload {
 }
 
 impl SemaphoreHandleKind {
-    /// What semaphores of this kind carry.
+    /// Payload of semaphores of this kind.
     #[must_use]
     pub const fn payload(self) -> SemaphorePayload {
         match self {
@@ -57,7 +57,7 @@ impl SemaphoreHandleKind {
     }
 }
 
-/// A semaphore that another API exported, owned. See [`super::MemoryHandle`] on why the types are apart.
+/// An owned handle to a semaphore that another API exported. [`super::MemoryHandle`] explains why the types differ.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SemaphoreHandle {
@@ -87,7 +87,7 @@ pub enum SemaphoreHandle {
 }
 
 impl SemaphoreHandle {
-    /// Which kind this is.
+    /// Kind of the handle.
     #[must_use]
     pub const fn kind(&self) -> SemaphoreHandleKind {
         match self {
@@ -104,7 +104,7 @@ impl SemaphoreHandle {
         }
     }
 
-    /// What keeps the object behind it, if it points to one that is kept.
+    /// Owner of the object that the handle points to, if any.
     pub(crate) fn owner(&self) -> Option<&Owner> {
         match self {
             Self::NvSciSync(object) => object.owner(),
@@ -112,7 +112,7 @@ impl SemaphoreHandle {
         }
     }
 
-    /// The NT object of a handle that stands for one: by handle, still owned by `self`, or by name.
+    /// The NT object of an NT handle or name, still owned by `self`.
     #[must_use]
     pub fn as_win32(&self) -> Option<&Win32Object> {
         match self {
@@ -125,10 +125,10 @@ impl SemaphoreHandle {
         }
     }
 
-    /// The NT object of a handle that stands for one, owned by the caller from here on.
+    /// Returns the NT object of an NT handle or name, owned by the caller.
     ///
     /// # Errors
-    /// Gives `self` back if it stands for none.
+    /// Returns `self` if it is neither.
     pub fn into_win32(self) -> Result<Win32Object, Self> {
         match self {
             Self::OpaqueWin32(object)
@@ -151,10 +151,10 @@ impl SemaphoreHandle {
         }
     }
 
-    /// The descriptor of an fd-based handle, owned by the caller from here on.
+    /// Returns the descriptor of an fd-based handle, owned by the caller.
     ///
     /// # Errors
-    /// Gives `self` back if it is not fd-based.
+    /// Returns `self` if it is not fd-based.
     #[cfg(unix)]
     pub fn into_fd(self) -> Result<FdHandle, Self> {
         match self {

@@ -1,5 +1,5 @@
-//! Handles of the Windows APIs. The types exist on every system, so that descriptors can be built and tested anywhere;
-//! [`super::HandlePlatform`] says where importing one can work.
+//! Windows handles. The types exist on every system, so that requests can be built and tested anywhere;
+//! [`super::HandlePlatform`] states where they can be imported.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 
 /// An owned NT handle, closed with `CloseHandle` on drop.
 ///
-/// No driver takes ownership of NT handles: the importing object holds its own reference, and this one is
-/// closed when the import is done with it. On systems other than Windows the value is carried but never closed.
+/// No driver takes ownership of NT handles: the imported object holds its own reference, and this handle is closed
+/// after the import. On systems other than Windows the value is never closed.
 #[derive(Debug)]
 pub struct NtHandle {
     #[cfg(windows)]
@@ -47,7 +47,7 @@ impl NtHandle {
         Ok(Self { value })
     }
 
-    /// The raw value, still owned by `self`.
+    /// Raw value, still owned by `self`.
     #[must_use]
     pub fn as_raw(&self) -> *mut c_void {
         #[cfg(windows)]
@@ -74,13 +74,13 @@ impl From<NtHandle> for std::os::windows::io::OwnedHandle {
     }
 }
 
-/// A global share (KMT) handle. It is a plain number: it holds no reference and is never closed, so the
-/// exporter must keep the object alive until the import is done.
+/// A global share (KMT) handle: a number that holds no reference and is never closed. The exporter must keep the object
+/// alive until the import has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KmtHandle(usize);
 
 impl KmtHandle {
-    /// A KMT handle with this value.
+    /// Wraps a KMT handle.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `value` is 0.
@@ -91,7 +91,7 @@ impl KmtHandle {
         Ok(Self(value))
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn as_raw(self) -> usize {
         self.0
@@ -103,7 +103,7 @@ impl KmtHandle {
 pub struct ObjectName(Vec<u16>);
 
 impl ObjectName {
-    /// A name such as `Local\my-buffer`.
+    /// Converts a name such as `Local\my-buffer`.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `name` is empty or contains a NUL.
@@ -115,7 +115,7 @@ impl ObjectName {
         Ok(Self(name.encode_utf16().chain([0]).collect()))
     }
 
-    /// A name of these UTF-16 code units, without the NUL at its end. The system takes any, also those that are no text.
+    /// Wraps UTF-16 code units without the terminating NUL. Invalid UTF-16 is allowed, as in Windows.
     ///
     /// # Errors
     /// As [`ObjectName::new`].
@@ -140,7 +140,7 @@ impl fmt::Debug for ObjectName {
     }
 }
 
-/// How a shared NT object is named: by handle or by name, never both, never neither.
+/// A shared NT object, by handle or by name.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Win32Object {
@@ -151,7 +151,7 @@ pub enum Win32Object {
 }
 
 impl Win32Object {
-    /// The name, if it stands for the object.
+    /// The name, if the object is given by name.
     #[must_use]
     pub fn name(&self) -> Option<&ObjectName> {
         match self {
@@ -186,15 +186,15 @@ mod tests {
         assert!(ObjectName::new("a\0b").is_err());
         let wide: Vec<u16> = "Local\\Grüße".encode_utf16().collect();
         assert_eq!(ObjectName::from_utf16(&wide).expect("a valid name"), name);
-        let no_text = ObjectName::from_utf16(&[0xd83e, u16::from(b'x')]).expect("half a pair is a name");
-        assert_eq!(no_text.as_utf16(), [0xd83e, u16::from(b'x'), 0]);
+        let unpaired = ObjectName::from_utf16(&[0xd83e, u16::from(b'x')]).expect("an unpaired surrogate is valid");
+        assert_eq!(unpaired.as_utf16(), [0xd83e, u16::from(b'x'), 0]);
         for wrong in [&[][..], &[0], &[1, 0, 2]] {
             assert!(ObjectName::from_utf16(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
-    fn null_and_invalid_handles_are_refused() {
+    fn null_and_invalid_handles_are_rejected() {
         for value in [0, usize::MAX] {
             // SAFETY: neither value is an open handle, and neither is accepted.
             let result = unsafe { NtHandle::from_raw(std::ptr::without_provenance_mut(value)) };

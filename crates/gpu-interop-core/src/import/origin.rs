@@ -1,4 +1,4 @@
-//! Where the object of a request is from.
+//! Exporting devices and owners recorded in a request.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Owner;
 use crate::identity::{DeviceIdentity, IdentityMatch};
 
-/// The devices that a request says its object is from, and what keeps the object. Words are added and none is taken back, so
-/// that safe code cannot undo what the exporter said.
+/// Exporting devices named in a request, and owners of its object. Entries are only added, so that safe code cannot
+/// remove a check that the exporter added.
 #[derive(Default)]
 pub(super) struct Origin {
     first: Option<DeviceIdentity>,
     others: Vec<DeviceIdentity>,
-    kept: Vec<Owner>,
+    owners: Vec<Owner>,
 }
 
 impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exporters: Vec<_> = self.first.iter().chain(&self.others).collect();
-        f.debug_struct("Origin").field("exporters", &exporters).field("kept", &self.kept.len()).finish()
+        f.debug_struct("Origin").field("exporters", &exporters).field("owners", &self.owners.len()).finish()
     }
 }
 
@@ -35,10 +35,10 @@ impl Origin {
     }
 
     pub(super) fn keep(&mut self, owner: Owner) {
-        self.kept.push(owner);
+        self.owners.push(owner);
     }
 
-    /// Rejects an importer that is certainly another device than one that was named.
+    /// Rejects an importer that differs from a named exporter.
     pub(super) fn check(&self, operation: &'static str, importer: &DeviceIdentity) -> Result<()> {
         let differs = |exporter: &&DeviceIdentity| exporter.compare(importer) == IdentityMatch::Different;
         match self.first.iter().chain(&self.others).find(differs) {
@@ -62,10 +62,10 @@ mod tests {
     use crate::identity::Uuid;
     use crate::import::{MemoryImport, SemaphoreImport};
 
-    /// Neither is imported.
+    /// Requests that are never imported.
     fn requests() -> (MemoryImport, SemaphoreImport) {
         let kmt = KmtHandle::new(0x40).expect("a handle");
-        // SAFETY: no driver sees it.
+        // SAFETY: the request is never passed to a driver.
         let memory = unsafe { MemoryImport::new(MemoryHandle::OpaqueWin32Kmt(kmt), 4096) };
         // SAFETY: as above.
         let semaphore = unsafe { SemaphoreImport::new(SemaphoreHandle::OpaqueWin32Kmt(kmt)) };
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_keeps_lives_as_long_as_it() {
+    fn owners_of_a_request_live_as_long_as_the_request() {
         let owners = [Arc::new(()), Arc::new(())];
         let counts = || owners.each_ref().map(Arc::strong_count);
         let (mut memory, mut semaphore) = requests();

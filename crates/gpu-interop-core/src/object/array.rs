@@ -1,4 +1,4 @@
-//! Images in imported memory.
+//! Mipmapped arrays in imported memory.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 #[derive(Debug)]
 pub(super) struct ArrayInner {
-    // Dropped in this order: the mapping goes before its memory.
+    // Fields drop in this order: the mapping before its memory.
     pub(super) owned: Owned,
     pub(super) memory: Arc<MemoryInner>,
     pub(super) raw: RawMipmappedArray,
@@ -20,11 +20,11 @@ pub(super) struct ArrayInner {
 }
 
 impl ArrayInner {
-    /// The driver's array for one level, which `self` owns.
+    /// Returns the driver's array of one level, owned by `self`.
     pub(super) fn level(&self, operation: &'static str, level: u32) -> Result<RawArray> {
         let device = &self.owned.device;
         if level >= self.desc.levels {
-            let error = Error::invalid(operation, "there is no such mip level")
+            let error = Error::invalid(operation, "the mip level does not exist")
                 .with_context("level", level)
                 .with_context("levels", self.desc.levels);
             return Err(device.decorate(error));
@@ -36,7 +36,7 @@ impl ArrayInner {
 
 /// An image in imported memory, mapped as a mipmapped array. Keeps the import alive.
 ///
-/// Ends with its last surface or texture, or when it is closed or dropped if it has none.
+/// Unmapped with its last surface or texture, or when it is closed or dropped without any.
 #[derive(Debug)]
 pub struct MappedMipmappedArray {
     pub(super) inner: Arc<ArrayInner>,
@@ -48,24 +48,24 @@ impl MappedMipmappedArray {
         Self { inner: Arc::new(ArrayInner { owned, memory, raw, desc }) }
     }
 
-    /// The driver's object, valid while `self` lives. Work enqueued outside this crate must have run before `self` is
-    /// dropped.
+    /// The driver's object, valid while `self` lives. Work enqueued by other libraries must have completed before
+    /// `self` is dropped.
     #[must_use]
     pub fn as_raw(&self) -> RawMipmappedArray {
         self.inner.raw
     }
 
-    /// What was mapped.
+    /// Description of the mapped array.
     #[must_use]
     pub fn desc(&self) -> &MipmappedArrayDesc {
         &self.inner.desc
     }
 
-    /// One mip level, with all its layers (`cuMipmappedArrayGetLevel`). It belongs to `self`.
+    /// Returns one mip level with all its layers (`cuMipmappedArrayGetLevel`), owned by `self`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if there is no such level; else what the
-    /// driver answers.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the level does not exist; otherwise the
+    /// driver's error.
     pub fn level(&self, level: u32) -> Result<ArrayRegion<'_>> {
         let raw = self.inner.level("MappedMipmappedArray::level", level)?;
         Ok(ArrayRegion {
@@ -79,17 +79,17 @@ impl MappedMipmappedArray {
         })
     }
 
-    /// Unmaps it, and says if that failed. If work that uses it is pending, it is unmapped once that has run; while
-    /// surfaces or textures of it live, the last of them unmaps it instead.
+    /// Unmaps the array and returns the driver's error. Pending work that uses it defers this until the work has
+    /// completed; a live surface or texture defers it to the drop of the last one.
     ///
     /// # Errors
-    /// What the driver answers (`cuMipmappedArrayDestroy`); the object is gone either way.
+    /// The driver's error (`cuMipmappedArrayDestroy`). The object is consumed in either case.
     pub fn close(self) -> Result<()> {
         Arc::into_inner(self.inner).map_or(Ok(()), |mut inner| inner.owned.release())
     }
 }
 
-/// A box of texels in one mip level: what copies of images work on.
+/// A box of texels in one mip level, the operand of image copies.
 ///
 /// The third dimension counts slices, layers, or the faces of cubes.
 #[derive(Debug, Clone, Copy)]
@@ -100,18 +100,18 @@ pub struct ArrayRegion<'a> {
     pub(super) origin: [u64; 3],
     pub(super) extent: [u64; 3],
     pub(super) texel_size: u32,
-    /// The exporter allows no writes.
+    /// The exporter allows reads only.
     pub(super) read_only: bool,
 }
 
 impl ArrayRegion<'_> {
-    /// The driver's array, which holds the whole level. It belongs to the mipmapped array: do not free it.
+    /// The driver's array of the whole level, owned by the mipmapped array: do not free it.
     #[must_use]
     pub fn as_raw(&self) -> RawArray {
         self.raw
     }
 
-    /// The region's first texel in the level.
+    /// First texel of the region in its level.
     #[must_use]
     pub fn origin(&self) -> [u64; 3] {
         self.origin
@@ -123,17 +123,17 @@ impl ArrayRegion<'_> {
         self.extent
     }
 
-    /// Size of its texels without gaps, bytes.
+    /// Size of the texels without gaps, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         let [width, rows, slices] = self.copy_extent();
         width.saturating_mul(rows).saturating_mul(slices)
     }
 
-    /// A part of the region, in texels from its origin.
+    /// Returns a part of the region, in texels relative to its origin.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it is empty or not inside.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if it is empty or not inside the region.
     pub fn region(&self, origin: [u64; 3], extent: [u64; 3]) -> Result<Self> {
         let inside = (0..3).all(|dimension| {
             extent[dimension] > 0
@@ -146,7 +146,7 @@ impl ArrayRegion<'_> {
                 .with_context("region", format_args!("{:?}", self.extent));
             return Err(self.device.decorate(error));
         }
-        // Cannot overflow: inside the region, which is inside the level.
+        // Cannot overflow: the part is inside the region, which is inside the level.
         let origin = std::array::from_fn(|dimension| self.origin[dimension].saturating_add(origin[dimension]));
         Ok(Self { origin, extent, ..*self })
     }

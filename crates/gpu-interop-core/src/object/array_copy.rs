@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// Texels in linear memory, row by row and slice by slice.
 ///
-/// From a [`BufferSlice`] of exactly the region's size it is without gaps between rows; linear images have gaps:
+/// Converting a [`BufferSlice`] of exactly the region's size describes rows without gaps. For gaps between rows use
 /// [`PitchedTexels::new`].
 #[derive(Debug, Clone, Copy)]
 pub struct PitchedTexels<'a> {
@@ -18,18 +18,18 @@ pub struct PitchedTexels<'a> {
 }
 
 impl<'a> PitchedTexels<'a> {
-    /// Texels with `row_pitch` bytes from row to row and `rows` rows from slice to slice (the height, unless there
-    /// are gaps between slices too). For linear images of Vulkan: `VkSubresourceLayout::rowPitch`.
+    /// Describes texels with `row_pitch` bytes from row to row and `rows` rows from slice to slice (the height, unless
+    /// there are gaps between slices). For linear Vulkan images, the pitch is `VkSubresourceLayout::rowPitch`.
     #[must_use]
     pub fn new(slice: impl Into<BufferSlice<'a>>, row_pitch: u64, rows: u64) -> Self {
         Self { slice: slice.into(), pitches: Some((row_pitch, rows)) }
     }
 
-    /// Checks that a copy of this extent (bytes, rows, slices) stays inside, and gives the backend's view of it.
+    /// Checks that a copy of this extent (bytes, rows, slices) is inside the slice, and converts it for the backend.
     fn side(&self, operation: &'static str, extent: [u64; 3]) -> Result<ArrayCopySide> {
         let [width, height, depth] = extent;
         let (row_pitch, rows) = self.pitches.unwrap_or((width, height));
-        let refused = |what: &str| {
+        let invalid = |what: &str| {
             let error = Error::invalid(operation, what)
                 .with_context("row pitch", format_args!("{row_pitch} bytes"))
                 .with_context("rows in a slice", rows)
@@ -38,9 +38,9 @@ impl<'a> PitchedTexels<'a> {
             Err(self.slice.device.decorate(error))
         };
         if row_pitch < width || rows < height {
-            return refused("rows or slices are further apart in the region than in the linear memory");
+            return invalid("the row pitch or the number of rows is smaller than that of the region");
         }
-        // Up to the end of the last row: what a pitch adds behind it need not be there.
+        // End of the last row, without the padding behind it.
         let end = (depth - 1)
             .checked_mul(rows)
             .and_then(|before| before.checked_add(height - 1))
@@ -49,9 +49,9 @@ impl<'a> PitchedTexels<'a> {
         match end {
             Some(end) if self.pitches.is_some() && end <= self.slice.size => {}
             Some(end) if self.pitches.is_none() && end == self.slice.size => {}
-            _ => return refused("the linear memory has not the size of the region"),
+            _ => return invalid("the linear memory does not have the size of the region"),
         }
-        // Pitches that no second row or slice follows may be anything; drivers need not see them.
+        // A single row or slice has no pitch; drivers may reject arbitrary values.
         let rows = if depth == 1 { height } else { rows };
         let row_pitch = if height == 1 && depth == 1 { width } else { row_pitch };
         Ok(ArrayCopySide::Linear { ptr: self.slice.ptr, row_pitch, rows })
@@ -68,8 +68,8 @@ impl Stream {
     /// Copies a region of an image to linear memory, asynchronously (`cuMemcpy3DAsync`).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the linear memory has not the size of the
-    /// region or is too small with its pitches, or for memory of another device; else what the driver answers.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the linear memory does not have the size of
+    /// the region or is too small with its pitches, or for memory of another device; else what the driver answers.
     pub fn copy_from_array<'a>(&self, target: impl Into<PitchedTexels<'a>>, source: ArrayRegion<'_>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_from_array";
         let target = target.into();
@@ -93,17 +93,17 @@ impl Stream {
         unsafe { self.copy_array_sides(target_side, source, target.copy_extent()) }
     }
 
-    /// Copies a region of an image to another, asynchronously (`cuMemcpy3DAsync`). The bytes of the texels are copied
-    /// as they are.
+    /// Copies a region of an image to another, asynchronously (`cuMemcpy3DAsync`). Texels are copied without
+    /// conversion.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if they differ in extent or texel size,
-    /// overlap in one level, or belong to another device; else what the driver answers.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the regions differ in extent or texel size,
+    /// overlap in one level, or belong to another device; otherwise the driver's error.
     pub fn copy_array(&self, target: ArrayRegion<'_>, source: ArrayRegion<'_>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_array";
         let target_side = self.enter_target_region(OPERATION, target)?;
         let source_side = self.enter_region(OPERATION, source)?;
-        let refused = |what: &str| {
+        let invalid = |what: &str| {
             let describe = |region: ArrayRegion<'_>| {
                 format!("{:?} texels of {} bytes at {:?}", region.extent, region.texel_size, region.origin)
             };
@@ -113,57 +113,57 @@ impl Stream {
             Err(self.device().decorate(error))
         };
         if target.extent != source.extent || target.texel_size != source.texel_size {
-            return refused("the two sides differ in extent or texel size");
+            return invalid("the two sides differ in extent or texel size");
         }
         let overlap = target.raw == source.raw
             && (0..3).all(|dimension| {
                 target.origin[dimension].abs_diff(source.origin[dimension]) < target.extent[dimension]
             });
         if overlap {
-            return refused("the regions overlap");
+            return invalid("the regions overlap");
         }
         // SAFETY: both sides are live on this device, hold the extent and are disjoint.
         unsafe { self.copy_array_sides(target_side, source_side, target.copy_extent()) }
     }
 
-    /// Copies a region of an image to the host, without gaps, and blocks until everything enqueued so far and the
-    /// copy have run.
+    /// Copies a region of an image to the host, without gaps, and blocks until the copy and all work enqueued before
+    /// have completed.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `target` has not the region's size, or for
-    /// a region of another device; else what the driver answers.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the size of `target` differs from the
+    /// region's, or for a region of another device; otherwise the driver's error.
     pub fn read_array(&self, source: ArrayRegion<'_>, target: &mut [u8]) -> Result<()> {
         const OPERATION: &str = "Stream::read_array";
-        self.runs(OPERATION)?;
+        self.check_not_recording(OPERATION)?;
         let extent = source.copy_extent();
         self.check_host_size(OPERATION, source, target.len())?;
         let source = self.enter_region(OPERATION, source)?;
         let target = ArrayCopySide::Host { ptr: target.as_mut_ptr(), row_pitch: extent[0], rows: extent[1] };
-        // SAFETY: the region is live; the host memory holds the extent and is borrowed until this returns, which `finish`
-        // does, also with an error, only when the stream runs nothing any more.
+        // SAFETY: the region is live; the host memory contains the extent and is borrowed until this returns; `finish`
+        // returns, also with an error, only when the stream is idle.
         unsafe { self.copy_array_sides(target, source, extent) }?;
         self.finish()
     }
 
-    /// Copies host memory without gaps to a region of an image, and blocks until everything enqueued so far and the
-    /// copy have run.
+    /// Copies host memory without gaps to a region of an image, and blocks until the copy and all work enqueued before
+    /// have completed.
     ///
     /// # Errors
     /// As for [`Stream::read_array`].
     pub fn write_array(&self, target: ArrayRegion<'_>, source: &[u8]) -> Result<()> {
         const OPERATION: &str = "Stream::write_array";
-        self.runs(OPERATION)?;
+        self.check_not_recording(OPERATION)?;
         let extent = target.copy_extent();
         self.check_host_size(OPERATION, target, source.len())?;
         let target = self.enter_target_region(OPERATION, target)?;
-        // A source is only read.
+        // The source is only read.
         let source = ArrayCopySide::Host { ptr: source.as_ptr().cast_mut(), row_pitch: extent[0], rows: extent[1] };
         // SAFETY: as in `read_array`.
         unsafe { self.copy_array_sides(target, source, extent) }?;
         self.finish()
     }
 
-    /// Checks that linear memory can be used on this stream with a copy of this extent, and notes the use.
+    /// Checks that linear memory can be used on this stream with a copy of this extent, and records the use.
     fn enter_linear(
         &self,
         operation: &'static str,
@@ -176,14 +176,14 @@ impl Stream {
         Ok(side)
     }
 
-    /// Checks that a region can be used on this stream, and notes the use.
+    /// Checks that a region can be used on this stream, and records the use.
     fn enter_region(&self, operation: &'static str, region: ArrayRegion<'_>) -> Result<ArrayCopySide> {
         self.check_device(operation, "image", region.device)?;
         region.in_flight.mark(self.slot());
         Ok(ArrayCopySide::Array { raw: region.raw, origin: region.copy_origin() })
     }
 
-    /// As [`Stream::enter_region`], for a region that will be written.
+    /// As [`Stream::enter_region`], for a destination.
     fn enter_target_region(&self, operation: &'static str, region: ArrayRegion<'_>) -> Result<ArrayCopySide> {
         if region.read_only {
             return Err(self.device().decorate(Error::invalid(operation, READ_ONLY)));
@@ -195,7 +195,7 @@ impl Stream {
         if region.size() == size as u64 {
             return Ok(());
         }
-        let error = Error::invalid(operation, "the host memory has not the size of the region")
+        let error = Error::invalid(operation, "the host memory does not have the size of the region")
             .with_context("host memory", format_args!("{size} bytes"))
             .with_context("region", format_args!("{} bytes, {:?} texels", region.size(), region.extent));
         Err(self.device().decorate(error))
@@ -205,7 +205,7 @@ impl Stream {
     /// Both sides are live until the copy has run, hold the extent and do not overlap.
     unsafe fn copy_array_sides(&self, target: ArrayCopySide, source: ArrayCopySide, extent: [u64; 3]) -> Result<()> {
         let copy = ArrayCopy { target, source, extent };
-        // SAFETY: the stream is live; the caller promises the rest.
+        // SAFETY: the stream is live; the caller guarantees the rest.
         unsafe { self.device().raw.copy_array(self.as_raw(), &copy) }.map_err(|error| self.device().decorate(error))
     }
 }

@@ -1,4 +1,4 @@
-//! Linear device memory: mapped buffers, and slices of anything linear.
+//! Linear device memory: mapped buffers and slices.
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use super::device::DeviceInner;
 use super::memory::MemoryInner;
 use super::owned::{InFlight, Owned};
 use super::resource::Resource;
-use super::validate;
 use crate::backend::{DevicePtr, RawMemory};
 use crate::error::Result;
 use crate::kernel::KernelArg;
+use crate::range::byte_range;
 
 /// A range of imported memory, mapped into the device's address space. Keeps the import alive.
 ///
-/// Unmapping it may wait for work of any stream of the device: `hipFree` does, and `cuMemFree` may. With HIP an import
-/// is mapped once, as a whole, and the last of its mappings to be dropped ends that.
+/// Unmapping may wait for work of all streams of the device: `hipFree` does, and `cuMemFree` may. The HIP backend maps
+/// an import once, as a whole, and unmaps it with the last of its mappings.
 #[derive(Debug)]
 pub struct MappedBuffer {
-    // Dropped in this order: the mapping goes before its memory.
+    // Fields drop in this order: the mapping before its memory.
     owned: Owned,
     memory: Arc<MemoryInner>,
     ptr: DevicePtr,
@@ -32,26 +32,26 @@ impl MappedBuffer {
         Self { owned, memory, ptr, offset, size }
     }
 
-    /// The first byte's address on the device, valid while `self` lives. Kernels of the application may use it; work
-    /// enqueued outside this crate must have run before `self` is dropped.
+    /// Device address of the first byte, valid while `self` lives. Kernels of the application may use it; work enqueued
+    /// by other libraries must have completed before `self` is dropped.
     #[must_use]
     pub fn as_raw(&self) -> DevicePtr {
         self.ptr
     }
 
-    /// Where the mapping starts in the imported memory, bytes.
+    /// Offset of the mapping in the imported memory, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Size of the mapping, bytes.
+    /// Size of the mapping in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// A part of the mapping, in bytes from its start.
+    /// Returns a range of the mapping, in bytes.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty or past the end.
@@ -59,29 +59,30 @@ impl MappedBuffer {
         BufferSlice::from(self).slice(range)
     }
 
-    /// Unmaps it, and says if that failed. If work that uses it is pending, it is unmapped once that has run.
+    /// Unmaps the buffer and returns the driver's error. Pending work that uses it defers this until the work has
+    /// completed.
     ///
     /// # Errors
-    /// What the driver answers (`cuMemFree`); the object is gone either way.
+    /// The driver's error (`cuMemFree`). The object is consumed in either case.
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }
 }
 
-/// A part of linear device memory: what copies, fills and stream memory operations work on.
+/// A range of linear device memory, the operand of copies, fills and stream memory operations.
 #[derive(Debug, Clone, Copy)]
 pub struct BufferSlice<'a> {
     pub(super) device: &'a Arc<DeviceInner>,
     pub(super) in_flight: &'a InFlight,
     pub(super) ptr: DevicePtr,
     pub(super) size: u64,
-    /// The exporter allows no writes.
+    /// The exporter allows reads only.
     pub(super) read_only: bool,
-    /// The import that it is of, and where in it, if it is of one.
+    /// Import that contains it and the offset in that import, if any.
     imported: Option<(RawMemory, u64)>,
 }
 
-/// The same bytes by the same addresses.
+/// Equal addresses and sizes on one device.
 impl PartialEq for BufferSlice<'_> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(self.device, other.device) && (self.ptr, self.size) == (other.ptr, other.size)
@@ -93,7 +94,7 @@ impl<'a> BufferSlice<'a> {
         Self { device: &owned.device, in_flight: &owned.in_flight, ptr, size, read_only: false, imported: None }
     }
 
-    /// The first byte's address on the device.
+    /// Device address of the first byte.
     #[must_use]
     pub fn as_raw(&self) -> DevicePtr {
         self.ptr
@@ -105,29 +106,29 @@ impl<'a> BufferSlice<'a> {
         self.size
     }
 
-    /// A part of the slice, in bytes from its start.
+    /// Returns a range of the slice, in bytes.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty or past the end.
     pub fn slice(&self, range: impl RangeBounds<u64>) -> Result<Self> {
         let (offset, size) =
-            validate::range("BufferSlice::slice", range, self.size).map_err(|error| self.device.decorate(error))?;
+            byte_range("BufferSlice::slice", range, self.size).map_err(|error| self.device.decorate(error))?;
         let imported = self.imported.map(|(memory, start)| (memory, start + offset));
         Ok(Self { ptr: self.ptr.offset(offset), size, imported, ..*self })
     }
 
-    /// Compares addresses, and offsets in one import, whose mappings may have different addresses. Two imports of the
-    /// same memory are not detected.
+    /// Whether two slices overlap, by address or by offset in one import, whose mappings may have different addresses.
+    /// Does not detect two imports of the same memory.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
-        let meet = |one: u64, other_start: u64| match one.checked_sub(other_start) {
-            Some(behind) => behind < other.size,
+        let overlap = |one: u64, other_start: u64| match one.checked_sub(other_start) {
+            Some(distance) => distance < other.size,
             None => other_start - one < self.size,
         };
         let in_one_import = match (self.imported, other.imported) {
-            (Some((memory, start)), Some((same, other_start))) => memory == same && meet(start, other_start),
+            (Some((memory, start)), Some((same, other_start))) => memory == same && overlap(start, other_start),
             _ => false,
         };
-        in_one_import || meet(self.ptr.get(), other.ptr.get())
+        in_one_import || overlap(self.ptr.get(), other.ptr.get())
     }
 }
 

@@ -1,4 +1,4 @@
-//! An opened device.
+//! Opened devices.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::memory::ExternalMemory;
 use super::module::Module;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
-use super::{Event, host_function, neighbours, validate};
+use super::{Event, host_function, same_gpu, validate};
 use crate::backend::{Backend, BackendDevice, BackendInfo, RawStream};
 use crate::bridge::Bridges;
 use crate::capability::{Capabilities, Feature};
@@ -20,25 +20,25 @@ use crate::import::{MemoryImport, SemaphoreImport};
 use crate::kernel::ModuleImage;
 use crate::nv_sci::NvSciSyncUse;
 
-/// What every object of a device shares.
+/// State shared by all objects of a device.
 #[derive(Debug)]
 pub(super) struct DeviceInner {
     pub(super) info: BackendInfo,
     pub(super) raw: Arc<dyn BackendDevice>,
     pub(super) lifetimes: Arc<Lifetimes>,
     pub(super) bridges: Bridges,
-    /// The process that opened it.
+    /// Process that opened the device.
     process: u32,
 }
 
 impl DeviceInner {
-    /// Whether this process was forked from the one that opened the device. Nothing of it can be used here, and what
-    /// another thread had locked stays so.
+    /// Whether this process was forked from the one that opened the device. The driver cannot be called here, and locks
+    /// held by other threads are never released.
     pub(super) fn is_forked(&self) -> bool {
         self.process != std::process::id()
     }
 
-    /// Fails in a process that was forked.
+    /// Returns an error in a forked process.
     ///
     /// # Errors
     /// [`ErrorKind::System`].
@@ -46,12 +46,12 @@ impl DeviceInner {
         if !self.is_forked() {
             return Ok(());
         }
-        let message = "this process was forked after the device was opened, and no driver goes on in a forked process; open \
+        let message = "this process was forked after the device was opened, and no driver works in a forked process; open \
                        the device after the fork, or start another program";
         Err(self.decorate(Error::new(ErrorKind::System, operation, message)))
     }
 
-    /// Adds to a backend's error where it happened.
+    /// Adds backend and device to an error.
     #[cold]
     pub(super) fn decorate(&self, error: Error) -> Error {
         error.with_backend(&self.info.name).with_device(self.raw.identity())
@@ -61,7 +61,7 @@ impl DeviceInner {
 impl Drop for DeviceInner {
     fn drop(&mut self) {
         if self.is_forked() {
-            // Its threads are not here, and its driver must not be called.
+            // Its threads do not exist in this process, and its driver must not be called.
             std::mem::forget((
                 self.raw.clone(),
                 std::mem::take(&mut self.lifetimes),
@@ -73,7 +73,7 @@ impl Drop for DeviceInner {
             self.lifetimes.drain(&self.raw, &self.bridges);
             return;
         }
-        // Draining calls the driver and waits, maybe for this very thread.
+        // Draining calls the driver and may wait for this thread.
         let (lifetimes, bridges) = (std::mem::take(&mut self.lifetimes), std::mem::take(&mut self.bridges));
         let raw = self.raw.clone();
         let closer = std::thread::Builder::new().name("gpu-interop close".into());
@@ -85,8 +85,8 @@ impl Drop for DeviceInner {
 
 /// One device of a backend, opened. Cheap to clone; all clones are the same device.
 ///
-/// Everything created from a device keeps it open. Objects of two `Device`s do not mix, even if both were opened
-/// on the same hardware.
+/// Objects created from a device keep it open. Objects of two `Device`s cannot be combined, even if both were opened on
+/// the same hardware.
 #[derive(Debug, Clone)]
 pub struct Device {
     pub(super) inner: Arc<DeviceInner>,
@@ -96,16 +96,16 @@ impl Device {
     /// Opens the device at `ordinal` in the backend's order.
     ///
     /// # Errors
-    /// [`ErrorKind::NoDevice`] if there is no such device; else what the driver answers.
+    /// [`ErrorKind::NoDevice`] if there is no such device; otherwise the driver's error.
     pub fn open(backend: &dyn Backend, ordinal: usize) -> Result<Self> {
         let raw = backend.open(ordinal).map_err(|error| error.with_backend(&backend.info().name))?;
         Ok(Self::from_backend_device(backend.info().clone(), raw))
     }
 
-    /// Opens the device of `backend` that is the one `identity` describes.
+    /// Opens the device of `backend` that `identity` describes.
     ///
     /// # Errors
-    /// [`ErrorKind::NoDevice`] if no device is proven to be the same; the error lists the devices there are.
+    /// [`ErrorKind::NoDevice`] if no device is known to be the same; the error lists the available devices.
     pub fn open_matching(backend: &dyn Backend, identity: &DeviceIdentity) -> Result<Self> {
         let devices = backend.devices().map_err(|error| error.with_backend(&backend.info().name))?;
         match devices.iter().position(|device| device.compare(identity) == IdentityMatch::Same) {
@@ -114,7 +114,7 @@ impl Device {
                 Error::new(
                     ErrorKind::NoDevice,
                     "Device::open_matching",
-                    "the backend has no device that is the exporter's",
+                    "no device of the backend matches the exporter's",
                 )
                 .with_backend(&backend.info().name)
                 .with_context("exporter", identity),
@@ -123,39 +123,39 @@ impl Device {
         }
     }
 
-    /// Wraps an already opened backend device, for backends that are layered or made by hand. It should be the only
-    /// `Device` made from `raw`: closing one cancels what is pending on all of them.
+    /// Wraps an opened backend device, for layered and custom backends. Create only one `Device` from `raw`: closing
+    /// one cancels pending work of all.
     #[must_use]
     pub fn from_backend_device(info: BackendInfo, raw: Arc<dyn BackendDevice>) -> Self {
         let lifetimes = Arc::default();
         if raw.frees_wait_for_streams() {
-            neighbours::join(&info.name, &raw, &lifetimes);
+            same_gpu::register(&info.name, &raw, &lifetimes);
         }
         let process = std::process::id();
         Self { inner: Arc::new(DeviceInner { info, raw, lifetimes, bridges: Bridges::default(), process }) }
     }
 
-    /// Which device this is.
+    /// Identity of the device.
     #[must_use]
     pub fn identity(&self) -> &DeviceIdentity {
         self.inner.raw.identity()
     }
 
-    /// What it can do.
+    /// Capabilities of the device.
     #[must_use]
     pub fn capabilities(&self) -> &Capabilities {
         self.inner.raw.capabilities()
     }
 
-    /// The architecture that compiled images must be built for, as its vendor writes it: `gfx90a:sramecc+:xnack-` for an
-    /// AMD GPU, to choose a code object by. `None` if the driver translates code for its devices itself, as CUDA's does,
-    /// or does not say.
+    /// Architecture that compiled images must be built for, in the vendor's notation, such as `gfx90a:sramecc+:xnack-`
+    /// for an AMD GPU. `None` if the driver compiles code for its devices itself, as CUDA's does, or does not report
+    /// one.
     #[must_use]
     pub fn architecture(&self) -> Option<&str> {
         self.inner.raw.architecture()
     }
 
-    /// The backend it belongs to.
+    /// Backend of the device.
     #[must_use]
     pub fn backend(&self) -> &BackendInfo {
         &self.inner.info
@@ -169,16 +169,16 @@ impl Device {
 
     /// Imports memory that another API exported (`cuImportExternalMemory`).
     ///
-    /// On success the handle belongs to the import and is closed as soon as the driver no longer needs it.
+    /// On success the import owns the handle and closes it as soon as the driver no longer needs it.
     ///
     /// # Errors
-    /// The request comes back in the error, its handle open and usable. [`ErrorKind::Unsupported`] and
-    /// [`ErrorKind::InvalidArgument`] and [`ErrorKind::DeviceMismatch`] are found before the driver is called;
-    /// [`ErrorKind::ImportRejected`] is the driver's refusal.
+    /// The error returns the request, with its handle open. [`ErrorKind::Unsupported`], [`ErrorKind::InvalidArgument`]
+    /// and [`ErrorKind::DeviceMismatch`] are detected before the driver is called; [`ErrorKind::ImportRejected`] comes
+    /// from the driver.
     pub fn import_memory(&self, request: MemoryImport) -> Result<ExternalMemory, ImportError<MemoryImport>> {
         let imported = validate::memory_import(&request, self.capabilities(), self.identity()).and_then(|()| {
-            // SAFETY: the request was validated, the backend only borrows it, and who built it promised that it is true
-            // (`MemoryImport::new`).
+            // SAFETY: the request was validated, the backend only borrows it, and its builder guarantees the
+            // description (`MemoryImport::new`).
             unsafe { self.inner.raw.import_memory(&request) }
         });
         match imported {
@@ -195,10 +195,10 @@ impl Device {
 
     /// Imports a semaphore that another API exported (`cuImportExternalSemaphore`).
     ///
-    /// On success the handle belongs to the import.
+    /// On success the import owns the handle.
     ///
     /// # Errors
-    /// As for [`Device::import_memory`]; the request comes back in the error.
+    /// As for [`Device::import_memory`]; the error returns the request.
     pub fn import_semaphore(
         &self,
         request: SemaphoreImport,
@@ -219,27 +219,27 @@ impl Device {
         }
     }
 
-    /// Fills an NvSciSync attribute list with what this device needs to signal or wait for an object made from it
-    /// (`cuDeviceGetNvSciSyncAttributes`). The list must not have its permissions set yet. It stays the application's, also if
-    /// this fails. Name every use that streams will make of the object: the driver rejects other signals and waits with
-    /// [`ErrorKind::Unsupported`].
+    /// Fills an NvSciSync attribute list with the requirements of this device for signalling or waiting for an object
+    /// made from it (`cuDeviceGetNvSciSyncAttributes`). The permissions of the list must not be set. The application
+    /// keeps ownership of the list, also after a failure. `uses` must contain every later use of the object: the driver
+    /// rejects other signals and waits with [`ErrorKind::Unsupported`].
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the device knows no NvSciSync, [`ErrorKind::InvalidArgument`] for no use at all;
-    /// else what the driver answers.
+    /// [`ErrorKind::Unsupported`] where the device lacks NvSciSync, [`ErrorKind::InvalidArgument`] for empty `uses`;
+    /// otherwise the driver's error.
     pub fn fill_nv_sci_sync_attributes(&self, list: NvSciSyncAttrList, uses: NvSciSyncUse) -> Result<()> {
         const OPERATION: &str = "Device::fill_nv_sci_sync_attributes";
         validate::feature(OPERATION, self.capabilities(), Feature::NvSciSyncAttributes)
             .and_then(|()| match NvSciSyncUse::from_bits(uses.bits()) {
                 Some(uses) if !uses.is_empty() => Ok(()),
-                _ => Err(Error::invalid(OPERATION, "the device must signal, wait, or both; name nothing else")),
+                _ => Err(Error::invalid(OPERATION, "the uses must be signal, wait or both, without unknown bits")),
             })
             // SAFETY: the contract of `NvSciSyncAttrList::from_raw`: valid, and used by nothing else during this one call.
             .and_then(|()| unsafe { self.inner.raw.fill_nv_sci_sync_attributes(list, uses) })
             .map_err(|error| self.inner.decorate(error))
     }
 
-    /// Allocates device memory that another API can import: the reverse direction.
+    /// Allocates device memory that another API can import (the reverse direction).
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a size of 0, [`ErrorKind::Unsupported`] where the device cannot export,
@@ -261,43 +261,43 @@ impl Device {
     /// Creates a stream (`cuStreamCreate`), which does not synchronise with the driver's default stream.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     pub fn create_stream(&self) -> Result<Stream> {
         self.inner.lifetimes.collect(&*self.inner.raw);
         let raw = self.inner.raw.create_stream().map_err(|error| self.inner.decorate(error))?;
         Ok(Stream::new(self.inner.clone(), raw, None))
     }
 
-    /// Uses a stream that the application created through its own driver bindings, and keeps `owner`, which keeps that
-    /// stream: cudarc's `Arc<CudaStream>`, say, with `CudaStream::cu_stream` for `raw`. Dropping the returned [`Stream`] does
-    /// not destroy it.
+    /// Wraps a stream that the application created through its own driver bindings, and keeps `owner`, which owns that
+    /// stream: for example cudarc's `Arc<CudaStream>`, with `CudaStream::cu_stream` for `raw`. Dropping the returned
+    /// [`Stream`] does not destroy it.
     ///
-    /// The owner is let go at the first call of [`Device::collect`], or of what collects by itself, after the returned stream
-    /// has been dropped and all that was enqueued has run; by whichever thread makes that call. A device that is closed while
-    /// work is pending for ever keeps it for good. The owner must not hold this device or an object of it: dropped with work
-    /// pending, neither would ever be freed.
+    /// The owner is dropped by the first call of [`Device::collect`], or of a method that collects implicitly, after
+    /// the returned stream has been dropped and all its work has completed; on the thread of that call. A device that
+    /// is closed with work that never completes leaks the owner. The owner must not contain this device or an object of
+    /// it: dropped with work pending, neither would be freed.
     ///
     /// # Safety
-    /// `raw` is a stream of this very device, live as long as `owner`. It does not capture a graph while the returned stream
-    /// or an object that was used on it is used or dropped.
+    /// `raw` is a stream of this device, live as long as `owner`. It does not capture a graph while the returned
+    /// stream, or an object used on it, is used or dropped.
     #[must_use]
     pub unsafe fn stream_from_raw_with_owner(&self, raw: RawStream, owner: Arc<dyn Any + Send + Sync>) -> Stream {
         Stream::new(self.inner.clone(), raw, Some(owner))
     }
 
-    /// As [`Device::stream_from_raw_with_owner`], for a stream that nothing here can keep: one of another language, or the
+    /// As [`Device::stream_from_raw_with_owner`], for a stream without an owner: one of another language, or the
     /// driver's default stream.
     ///
     /// # Safety
-    /// As there; and the stream stays live until the returned one has been dropped, the work that was enqueued before has
-    /// run, and [`Device::collect`] has been called after that.
+    /// As there; and the stream stays live until the returned one has been dropped, its enqueued work has completed,
+    /// and [`Device::collect`] has been called after that.
     #[must_use]
     pub unsafe fn stream_from_raw(&self, raw: RawStream) -> Stream {
         Stream::new(self.inner.clone(), raw, Some(Arc::new(())))
     }
 
-    /// Frees what was dropped while work still used it and that work has run since. Also happens by itself, whenever
-    /// an object is dropped, a stream created or synchronised.
+    /// Frees objects that were dropped while work used them and whose work has completed. Called implicitly when an
+    /// object is dropped and when a stream is created or synchronised.
     pub fn collect(&self) {
         self.inner.lifetimes.collect(&*self.inner.raw);
     }
@@ -305,7 +305,7 @@ impl Device {
     /// Creates an event.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     pub fn create_event(&self) -> Result<Event> {
         let raw = self.inner.raw.create_event().map_err(|error| self.inner.decorate(error))?;
         Ok(Event::new(self.inner.clone(), raw))
@@ -314,8 +314,8 @@ impl Device {
     /// Loads a module of kernels.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the device runs no kernels or not this kind of image; else what the driver
-    /// answers.
+    /// [`ErrorKind::Unsupported`] where the device does not support kernels or this kind of image; otherwise the
+    /// driver's error.
     pub fn load_module(&self, image: ModuleImage<'_>) -> Result<Module> {
         let loaded = validate::feature("Device::load_module", self.capabilities(), Feature::Kernels)
             .and_then(|()| self.inner.raw.load_module(image));

@@ -1,4 +1,4 @@
-//! Events: points in a stream's work.
+//! Events: markers in a stream's work.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::resource::Resource;
 use crate::backend::RawEvent;
 use crate::error::Result;
 
-/// A point in a stream's work that other streams and the host can wait for.
+/// A marker in a stream's work that other streams can wait for and the host can query.
 #[derive(Debug)]
 pub struct Event {
-    // Drivers keep a pending event's resources until it has passed, so its uses are not noted.
+    // Uses are not tracked: drivers keep the resources of a pending event until it has completed.
     pub(super) owned: Owned,
     pub(super) raw: RawEvent,
 }
@@ -27,11 +27,11 @@ impl Event {
         self.raw
     }
 
-    /// Whether everything before the last [`Stream::record`](super::Stream::record) has run; `true` if it was never
+    /// Whether all work before the last [`Stream::record`](super::Stream::record) has completed; `true` if it was never
     /// recorded. Does not block.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     pub fn is_complete(&self) -> Result<bool> {
         let device = &self.owned.device;
         // SAFETY: the event is live.

@@ -1,4 +1,4 @@
-//! The reverse direction: device memory that another API imports.
+//! Exportable device memory, for imports by another API (the reverse direction).
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::handle::MemoryHandle;
 use crate::import::MemoryImport;
 
-/// Memory of this device that can be exported. Handles exported from it outlive it.
+/// Exportable memory of this device. Exported handles outlive it.
 #[derive(Debug)]
 pub struct ExportableMemory {
     owned: Owned,
@@ -24,45 +24,45 @@ impl ExportableMemory {
         Self { owned: Owned::new(device, Resource::Allocation(allocation)), allocation }
     }
 
-    /// Size in bytes, at least what was asked for. The importer must pass this size.
+    /// Size in bytes, at least the requested size. The importer must pass this size.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.allocation.size
     }
 
-    /// The first byte's address on the device, valid while `self` lives.
+    /// Device address of the first byte, valid while `self` lives.
     #[must_use]
     pub fn as_raw(&self) -> DevicePtr {
         self.allocation.ptr
     }
 
-    /// Exports the memory, for an import by this backend: on this device, opened once more or in the same process. Each
-    /// call gives a request with a new handle. For another process send its handle and its size, and build the request there,
-    /// with [`MemoryImport::new`] and [`MemoryImport::native`], which are `unsafe`.
+    /// Exports the memory as an import request for this backend, on this device or the same hardware opened again in
+    /// this process. Each call returns a request with a new handle. For another process, send handle and size and build
+    /// the request there with [`MemoryImport::new`] and [`MemoryImport::native`], which are `unsafe`.
     ///
     /// # Errors
     /// As for [`ExportableMemory::export`].
     pub fn import_request(&self) -> Result<MemoryImport> {
         let exporter = self.owned.device.raw.identity().clone();
         let handle = self.export()?;
-        // SAFETY: the backend exported the handle just now, as one of this allocation (`BackendDevice::export_allocation`),
-        // whose size it said when it made it. It is that backend's own memory, which is no dedicated allocation and holds
-        // no image. The handle is a descriptor or NT handle of its own, which keeps the memory.
+        // SAFETY: `BackendDevice::export_allocation` returned a new handle of this allocation, whose size the backend
+        // reported at its creation. The memory is that backend's own, is not a dedicated allocation and contains no
+        // image. The handle is a descriptor or NT handle, which keeps the memory alive.
         let request = unsafe { MemoryImport::new(handle, self.size()).native(true) };
         Ok(request.exported_by(exporter))
     }
 
-    /// Exports the memory, for an import by whichever API. Each call gives a new handle, owned by the caller.
+    /// Exports the memory for any API. Each call returns a new handle, owned by the caller.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// The driver's error.
     pub fn export(&self) -> Result<MemoryHandle> {
         let device = &self.owned.device;
         // SAFETY: the allocation is live.
         unsafe { device.raw.export_allocation(&self.allocation) }.map_err(|error| device.decorate(error))
     }
 
-    /// A part of the memory, in bytes from its start.
+    /// Returns a range of the memory, in bytes.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty or past the end.
@@ -70,10 +70,11 @@ impl ExportableMemory {
         BufferSlice::from(self).slice(range)
     }
 
-    /// Frees it, and says if that failed. If work that uses it is pending, it is freed once that has run.
+    /// Frees the memory and returns the driver's error. Pending work that uses it defers this until the work has
+    /// completed.
     ///
     /// # Errors
-    /// What the driver answers; the object is gone either way.
+    /// The driver's error. The object is consumed in either case.
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }

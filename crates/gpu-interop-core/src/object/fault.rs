@@ -1,4 +1,4 @@
-//! What went wrong on a stream that its driver does not know of.
+//! Stream faults unknown to the driver.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -7,45 +7,45 @@ use crate::bridge::Side;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicBool, Mutex, lock};
 
-/// The first fault since the last report. Shared with those who may note one: functions that run in stream order, and
-/// bridges of timelines.
+/// First fault of a stream since the last report. Shared with the sources of faults: host functions and bridges of
+/// timelines.
 #[derive(Debug, Default)]
 pub(crate) struct StreamFaults {
     any: AtomicBool,
-    noted: Mutex<Noted>,
+    state: Mutex<FaultState>,
 }
 
 #[derive(Debug, Default)]
-struct Noted {
+struct FaultState {
     first: Option<Error>,
-    /// The timeline whose failure was noted last.
+    /// Timeline whose failure was recorded last.
     failed: Weak<Side>,
 }
 
 impl StreamFaults {
-    /// Notes a fault, for the stream's next synchronisation.
+    /// Records a fault for the stream's next synchronisation.
     pub(crate) fn report(&self, error: Error) {
-        lock(&self.noted).first.get_or_insert(error);
+        lock(&self.state).first.get_or_insert(error);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Notes that a timeline failed the stream. Of each timeline the stream is told once, whatever it had to do with it.
+    /// Records the failure of a timeline, once for each timeline, however many waits and signals it affects.
     pub(crate) fn report_timeline(&self, timeline: &Arc<Side>, error: &Error) {
         {
-            let mut noted = lock(&self.noted);
-            if std::ptr::eq(noted.failed.as_ptr(), Arc::as_ptr(timeline)) {
+            let mut state = lock(&self.state);
+            if std::ptr::eq(state.failed.as_ptr(), Arc::as_ptr(timeline)) {
                 return;
             }
-            noted.failed = Arc::downgrade(timeline);
+            state.failed = Arc::downgrade(timeline);
         }
-        self.report(error.retold(error.message()));
+        self.report(error.with_message(error.message()));
     }
 
-    /// Reports what was noted, once.
+    /// Returns the recorded fault, once.
     pub(crate) fn take(&self) -> Result<()> {
         if !self.any.swap(false, Ordering::Acquire) {
             return Ok(());
         }
-        lock(&self.noted).first.take().map_or(Ok(()), Err)
+        lock(&self.state).first.take().map_or(Ok(()), Err)
     }
 }

@@ -1,4 +1,4 @@
-//! Graphs: work that is recorded once and launched many times, with one call of the driver.
+//! Graphs: work captured once and launched many times with one driver call.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,23 +15,22 @@ use crate::backend::{RawGraph, RawGraphNode, RawSignal, RawWait};
 use crate::capability::Feature;
 use crate::error::{Error, Result};
 
-/// How many semaphores of a batch need no heap allocation.
+/// Batch size up to which no heap allocation is needed.
 const INLINE: usize = 8;
 
-/// Work that a stream can be given as often as it is wanted (`CUgraphExec`, `hipGraphExec_t`). Made by
-/// [`Device::record`].
+/// Recorded work that can be launched repeatedly (`CUgraphExec`, `hipGraphExec_t`). Created by [`Device::record`].
 ///
-/// Whatever was recorded stays alive as long as the graph, and until its last launch has run.
+/// Recorded objects stay alive as long as the graph, and until its last launch has completed.
 #[derive(Debug)]
 pub struct Graph {
     owned: Owned,
     raw: RawGraph,
     slot: usize,
-    /// Locked while the driver uses the graph, which is not to be used by two threads at once.
+    /// Locked while the driver uses the graph, which must not be used by two threads concurrently.
     semaphores: Mutex<Semaphores>,
 }
 
-/// The batches of semaphores in a graph, in the order in which they were recorded.
+/// Batches of semaphore operations in a graph, in recording order.
 #[derive(Debug, Default)]
 struct Semaphores {
     signals: Vec<SignalBatch>,
@@ -51,13 +50,13 @@ struct WaitBatch {
     length: usize,
 }
 
-/// What a stream that records a graph has recorded of semaphores.
+/// Semaphore operations recorded so far by a recording stream.
 #[derive(Debug, Default)]
 pub(super) struct Recording {
     semaphores: Mutex<Semaphores>,
 }
 
-/// Checks a batch of signals for a graph.
+/// Validates a batch of signals for a graph.
 fn check_signals(
     user: User<'_>,
     signals: &[SemaphoreSignal<'_>],
@@ -74,7 +73,7 @@ fn check_signals(
     Ok((raw, timelines))
 }
 
-/// Checks a batch of waits for a graph.
+/// Validates a batch of waits for a graph.
 fn check_waits(user: User<'_>, waits: &[SemaphoreWait<'_>]) -> Result<SmallVec<[RawWait; INLINE]>> {
     if waits.is_empty() {
         return Err(empty(user.operation));
@@ -83,15 +82,15 @@ fn check_waits(user: User<'_>, waits: &[SemaphoreWait<'_>]) -> Result<SmallVec<[
 }
 
 impl Recording {
-    /// Records signals. A timeline's value is held against the last one when the graph is launched.
+    /// Records signals. Launching the graph checks that timeline values increase.
     #[cold]
     pub(super) fn signal(&self, stream: &Stream, user: User<'_>, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
         let device = &*user.device.raw;
         validate::feature(user.operation, device.capabilities(), Feature::GraphSemaphores)?;
         let (raw, timelines) = check_signals(user, signals)?;
         let mut semaphores = lock(&self.semaphores);
-        // SAFETY: the stream is live and records; semaphores and stream are of this device, and live as long as the graph,
-        // which has the slot that `user` noted; the parameters are of the right sort.
+        // SAFETY: the stream is live and recording; semaphores and stream belong to this device and live as long as the
+        // graph, whose slot `user` marks as in use; the parameters match the payload.
         let node = unsafe {
             device.signal_semaphores(stream.as_raw(), &raw)?;
             device.last_captured(stream.as_raw())?
@@ -117,11 +116,11 @@ impl Recording {
     }
 }
 
-/// A recording under way. Ends it and drops what was recorded, unless [`Capture::end`] is reached.
+/// An active capture. Dropping it discards the recorded work, unless [`Capture::end`] was called.
 struct Capture<'a> {
     device: &'a Arc<DeviceInner>,
     slot: usize,
-    /// After the slot was taken, so that it goes first.
+    /// Dropped before the slot is released.
     stream: Stream,
     capturing: bool,
 }
@@ -133,7 +132,7 @@ impl<'a> Capture<'a> {
         let slot = device.lifetimes.add_graph();
         let stream = Stream::recorder(device.clone(), raw, slot);
         let mut capture = Self { device, slot, stream, capturing: false };
-        // SAFETY: the stream was just created, and nobody else has it.
+        // SAFETY: the stream was just created and has no other user.
         unsafe { device.raw.begin_capture(raw) }?;
         capture.capturing = true;
         Ok(capture)
@@ -141,13 +140,13 @@ impl<'a> Capture<'a> {
 
     fn end(mut self) -> Result<Graph> {
         self.capturing = false;
-        // SAFETY: the stream is live and records.
+        // SAFETY: the stream is live and recording.
         let raw = unsafe { self.device.raw.end_capture(self.stream.as_raw()) }?;
         let semaphores = match self.stream.recording() {
             Some(recording) => std::mem::take(&mut *lock(&recording.semaphores)),
             None => Semaphores::default(),
         };
-        // The graph's from here on.
+        // The graph owns the slot from here on.
         let slot = std::mem::replace(&mut self.slot, usize::MAX);
         let owned = Owned::new(self.device.clone(), Resource::Graph { raw, slot });
         Ok(Graph { owned, raw, slot, semaphores: Mutex::new(semaphores) })
@@ -157,13 +156,13 @@ impl<'a> Capture<'a> {
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
         if self.capturing {
-            // SAFETY: the stream is live and records.
+            // SAFETY: the stream is live and recording.
             match unsafe { self.device.raw.end_capture(self.stream.as_raw()) } {
-                Err(error) => tracing::warn!(%error, "ending a recording that was given up failed"),
+                Err(error) => tracing::warn!(%error, "ending a discarded capture failed"),
                 Ok(graph) => {
-                    // SAFETY: nothing else knows the graph, which was never launched.
+                    // SAFETY: the graph was never launched and has no other user.
                     if let Err(error) = unsafe { self.device.raw.destroy_graph(graph) } {
-                        tracing::warn!(%error, "freeing a graph that was given up failed");
+                        tracing::warn!(%error, "destroying a discarded graph failed");
                     }
                 }
             }
@@ -175,19 +174,19 @@ impl Drop for Capture<'_> {
 }
 
 impl Device {
-    /// Records a graph: what `work` enqueues on the stream that it is given runs when the graph is launched
-    /// (`cuStreamBeginCapture`, relaxed, on a stream of its own, and `cuGraphInstantiate`).
+    /// Records a graph: work that `work` enqueues on its stream runs when the graph is launched
+    /// (`cuStreamBeginCapture`, relaxed, on a separate stream, and `cuGraphInstantiate`).
     ///
-    /// That stream takes copies without the host, or with [`Stream::read_async`] and its like, fills, kernels, words in
-    /// memory and semaphores. What waits for it, asks it, or happens only once is refused: synchronisation, events, host
-    /// functions, and timelines, whose values only grow. Enqueue those on the stream that the graph is launched on, before
-    /// or behind it.
+    /// The recording stream accepts copies between device memory, [`Stream::read_async`] and [`Stream::write_async`],
+    /// fills, kernels, word operations and semaphore operations. It rejects synchronisation, queries, events, host
+    /// functions, and timelines, whose values only grow. Enqueue those on the launching stream, before or after the
+    /// launch.
     ///
-    /// `work` may use the device in any other way meanwhile: import, map, and drop what it has recorded. Other threads too.
+    /// `work` and other threads may use the device otherwise meanwhile: import, map, and drop recorded objects.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where there are no graphs; the error of `work`; else what
-    /// the driver answers, also of work that it does not take in a graph.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where graphs are not supported; the error of `work`;
+    /// otherwise the driver's error, also for work that it does not support in a graph.
     pub fn record(&self, work: impl FnOnce(&Stream) -> Result<()>) -> Result<Graph> {
         let device = &self.inner;
         validate::feature("Device::record", self.capabilities(), Feature::Graphs)
@@ -201,23 +200,22 @@ impl Device {
 }
 
 impl Graph {
-    /// The driver's graph, ready to be launched, valid while `self` lives.
+    /// The driver's instantiated graph, valid while `self` lives.
     #[must_use]
     pub fn as_raw(&self) -> RawGraph {
         self.raw
     }
 
-    /// Enqueues what was recorded, once more (`cuGraphLaunch`). Launches of one graph run one after another, also on
-    /// different streams.
+    /// Enqueues the recorded work (`cuGraphLaunch`). Launches of one graph are serialised, also on different streams.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a stream of another device or one that records
-    /// a graph itself, and if a recorded signal would not raise its timeline: give it another value with
-    /// [`Graph::set_signals`] first. Then nothing is enqueued. Else what the driver answers.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a stream of another device or a recording
+    /// stream, and if a recorded signal would not raise its timeline: set a greater value with [`Graph::set_signals`]
+    /// first. Otherwise the driver's error. After an error nothing is enqueued.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         const OPERATION: &str = "Graph::launch";
         let device = self.device();
-        stream.runs(OPERATION)?;
+        stream.check_not_recording(OPERATION)?;
         stream.check_device(OPERATION, "graph", device)?;
         stream.about_to_wait();
         let semaphores = lock(&self.semaphores);
@@ -229,38 +227,39 @@ impl Graph {
         });
         let launched = begun.and_then(|()| {
             self.owned.in_flight.mark(stream.slot());
-            // SAFETY: stream and graph are live and of this device; the lock keeps others from the graph; what was recorded
-            // lives as long as the graph.
+            // SAFETY: stream and graph are live and belong to this device; the lock excludes other users of the graph;
+            // recorded objects live as long as the graph.
             unsafe { device.raw.launch_graph(stream.as_raw(), self.raw) }
         });
-        // It may have words and semaphores.
-        stream.waits_outside();
+        // The graph may contain waits for words and semaphores.
+        stream.note_external_wait();
         launched.map_err(|error| {
-            // Backwards, for a timeline that is signalled twice.
+            // In reverse order, for a timeline that is signalled twice.
             let begun: SmallVec<[_; INLINE]> = timelines().zip(&previous).collect();
             begun.into_iter().rev().for_each(|(timeline, previous)| timeline.undo(*previous));
             device.decorate(error)
         })
     }
 
-    /// How many batches of signals were recorded: calls of [`Stream::signal`].
+    /// Number of recorded batches of signals: calls of [`Stream::signal`].
     #[must_use]
     pub fn signals(&self) -> usize {
         lock(&self.semaphores).signals.len()
     }
 
-    /// How many batches of waits were recorded: calls of [`Stream::wait`].
+    /// Number of recorded batches of waits: calls of [`Stream::wait`].
     #[must_use]
     pub fn waits(&self) -> usize {
         lock(&self.semaphores).waits.len()
     }
 
-    /// Gives later launches other signals in place of those of the recorded batch `index`, counted from 0: other values,
-    /// other semaphores (`cuGraphExecExternalSemaphoresSignalNodeSetParams`). Launches that are enqueued keep theirs.
+    /// Replaces the signals of recorded batch `index`, counted from 0, for later launches: values and semaphores
+    /// (`cuGraphExecExternalSemaphoresSignalNodeSetParams`). Enqueued launches are not affected.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if there is no such batch, for another number of
-    /// signals than it has, and as for [`Stream::signal`]; else what the driver answers. Then the batch is as before.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the batch does not exist, for a different
+    /// number of signals, and as for [`Stream::signal`]; otherwise the driver's error. After an error the batch is
+    /// unchanged.
     pub fn set_signals(&self, index: usize, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
         const OPERATION: &str = "Graph::set_signals";
         let set = || {
@@ -269,7 +268,8 @@ impl Graph {
             let batch = semaphores.signals.get_mut(index).ok_or_else(|| no_batch(OPERATION, index, count))?;
             check_length(OPERATION, batch.length, signals.len())?;
             let (raw, timelines) = check_signals(self.user(OPERATION), signals)?;
-            // SAFETY: graph and node are live, and the lock keeps others from them; semaphores as when they are recorded.
+            // SAFETY: graph and node are live, and the lock excludes other users; the semaphores are validated as in a
+            // recording.
             unsafe { self.device().raw.set_captured_signals(self.raw, batch.node, &raw) }?;
             batch.timelines = timelines;
             Ok(())
@@ -277,7 +277,8 @@ impl Graph {
         set().map_err(|error| self.device().decorate(error))
     }
 
-    /// The twin of [`Graph::set_signals`] for waits (`cuGraphExecExternalSemaphoresWaitNodeSetParams`).
+    /// Replaces the waits of recorded batch `index`, as [`Graph::set_signals`]
+    /// (`cuGraphExecExternalSemaphoresWaitNodeSetParams`).
     ///
     /// # Errors
     /// As there.
@@ -295,10 +296,10 @@ impl Graph {
         set().map_err(|error| self.device().decorate(error))
     }
 
-    /// Destroys the graph, and says if that failed. If a launch is pending, it is destroyed once that has run.
+    /// Destroys the graph and returns the driver's error. A pending launch defers this until it has completed.
     ///
     /// # Errors
-    /// What the driver answers (`cuGraphExecDestroy`); the object is gone either way.
+    /// The driver's error (`cuGraphExecDestroy`). The object is consumed in either case.
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }
@@ -314,14 +315,16 @@ impl Graph {
 
 #[cold]
 fn no_batch(operation: &'static str, index: usize, count: usize) -> Error {
-    Error::invalid(operation, "the graph has no such batch").with_context("batch", index).with_context("batches", count)
+    Error::invalid(operation, "the graph does not have this batch")
+        .with_context("batch", index)
+        .with_context("batches", count)
 }
 
 fn check_length(operation: &'static str, recorded: usize, given: usize) -> Result<()> {
     if recorded == given {
         return Ok(());
     }
-    Err(Error::invalid(operation, "a batch keeps its length")
+    Err(Error::invalid(operation, "a batch cannot change its length")
         .with_context("recorded", recorded)
         .with_context("given", given))
 }

@@ -15,12 +15,12 @@ thread_local! {
     static RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is inside a host function, where no driver may be called and nothing may wait.
+/// Whether this thread is inside a host function, which must not call a driver or wait.
 pub(super) fn running() -> bool {
     RUNNING.get()
 }
 
-/// Runs a function that is to be treated as a host function: objects that it drops call no driver.
+/// Runs a function like a host function: objects that it drops do not call the driver.
 pub(crate) fn without_driver_calls(function: impl FnOnce()) {
     RUNNING.set(true);
     function();
@@ -32,20 +32,20 @@ struct HostCall {
     faults: Arc<StreamFaults>,
 }
 
-/// Called by a driver's thread. Never unwinds into it.
+/// Entry point for the driver's thread. Never unwinds into the driver.
 ///
 /// # Safety
 /// `data` must be a box that [`Stream::launch_host_function`] leaked for this call.
 unsafe extern "C" fn run(data: *mut c_void) {
-    // SAFETY: the caller's promise; drivers call once.
+    // SAFETY: the caller guarantees the box; drivers call the function once.
     let call = unsafe { Box::from_raw(data.cast::<HostCall>()) };
     let HostCall { function, faults } = *call;
     RUNNING.set(true);
-    // Drops what the function captured, too.
+    // Also drops the captured values.
     let called = catch_unwind(AssertUnwindSafe(function));
     RUNNING.set(false);
     if let Err(payload) = called {
-        // Dropping the payload could panic again, and there is nobody left to catch that.
+        // Dropping the payload could panic, into the driver.
         std::mem::forget(payload);
         faults.report(Error::new(
             ErrorKind::HostFunctionPanicked,
@@ -57,20 +57,20 @@ unsafe extern "C" fn run(data: *mut c_void) {
 }
 
 impl Stream {
-    /// Calls `function` on a thread of the driver once everything enqueued before has run, and holds back what is
-    /// enqueued after (`cuLaunchHostFunc`).
+    /// Calls `function` on a driver thread in stream order: after all work enqueued before, and before work enqueued
+    /// later (`cuLaunchHostFunc`).
     ///
-    /// The function must not call into a GPU API and must not wait for other work: drivers may run the functions of
-    /// independent streams one after another, so a waiting one can deadlock the process. If the device is torn down
-    /// first it is neither called nor dropped. A panic is caught, and reported by the next [`Stream::synchronize`].
+    /// The function must not call a GPU API and must not wait for other work: drivers may serialise the functions of
+    /// independent streams, so a waiting one can deadlock the process. If the device is closed first, the function is
+    /// neither called nor dropped. A panic is caught and returned by the next [`Stream::synchronize`].
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where streams cannot;
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) on a stream that records a graph: it is called
-    /// once; else what the driver answers.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where host functions are not supported;
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) on a recording stream, because the function is
+    /// called once; otherwise the driver's error.
     pub fn launch_host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
         let device = self.device();
-        self.runs("Stream::launch_host_function")?;
+        self.check_not_recording("Stream::launch_host_function")?;
         validate::feature("Stream::launch_host_function", device.raw.capabilities(), Feature::HostFunctions)
             .and_then(|()| {
                 let call = HostCall { function: Box::new(function), faults: self.faults().clone() };
@@ -78,7 +78,7 @@ impl Stream {
                 // SAFETY: the stream is live; `run` fits the box and does not unwind.
                 let launched = unsafe { device.raw.launch_host_function(self.as_raw(), run, data) };
                 if launched.is_err() {
-                    // SAFETY: after a failure the function is never called, so the box is ours again.
+                    // SAFETY: after a failure the function is never called, so this is the only owner of the box.
                     drop(unsafe { Box::from_raw(data.cast::<HostCall>()) });
                 }
                 launched

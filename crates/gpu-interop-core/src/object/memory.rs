@@ -1,5 +1,6 @@
 //! Imported memory.
 
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::array::MappedMipmappedArray;
@@ -15,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::handle::{MemoryHandle, MemoryHandleKind};
 use crate::import::MemoryImport;
 use crate::nv_sci::NvSciBufProperties;
+use crate::range::byte_range;
 
 #[derive(Debug)]
 pub(super) struct MemoryInner {
@@ -27,20 +29,20 @@ pub(super) struct MemoryInner {
 }
 
 impl MemoryInner {
-    /// Whether the exporter allows no writes.
+    /// Whether the exporter allows reads only.
     pub(super) fn is_read_only(&self) -> bool {
         self.nv_sci.as_ref().is_some_and(|properties| properties.read_only)
     }
 }
 
-/// Memory of another API, imported. Map it to use it.
+/// Imported memory of another API. Map it to use it.
 ///
-/// If the host maps the same memory through the exporting API, the application keeps both coherent: with Vulkan by
-/// `vkFlushMappedMemoryRanges` and `vkInvalidateMappedMemoryRanges`, unless the memory type is `HOST_COHERENT`, and in any
-/// case by barriers. If other drivers map the same NvSciBuf object, signals and waits of NvSciSync semaphores keep it
+/// If the host maps the same memory through the exporting API, the application must keep the mappings coherent: with
+/// Vulkan by barriers, and by `vkFlushMappedMemoryRanges` and `vkInvalidateMappedMemoryRanges` unless the memory type
+/// is `HOST_COHERENT`. If other drivers map the same NvSciBuf object, signals and waits of NvSciSync semaphores keep it
 /// coherent ([`SignalParams::NvSciSync`](crate::SignalParams::NvSciSync)); other semaphores do not.
 ///
-/// Ends with its last mapping, or when it is closed or dropped if it has none.
+/// Destroyed with its last mapping, or when it is closed or dropped without any.
 #[derive(Debug)]
 pub struct ExternalMemory {
     inner: Arc<MemoryInner>,
@@ -58,26 +60,26 @@ impl ExternalMemory {
         Self { inner: Arc::new(MemoryInner { owned, raw, size, kind, image: request.image, nv_sci }) }
     }
 
-    /// Size of the import, bytes.
+    /// Size of the import in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.inner.size
     }
 
-    /// The kind of handle it was imported from.
+    /// Kind of the imported handle.
     #[must_use]
     pub fn handle_kind(&self) -> MemoryHandleKind {
         self.inner.kind
     }
 
-    /// The image that it holds, if the exporter said which: how to map it, up to what kernels do with it
-    /// ([`ArrayUsage::SURFACE_LOAD_STORE`], [`ArrayUsage::TEXTURE_GATHER`]).
+    /// The image that the memory contains, if the exporter declared it. Map it with this description; the kernel usages
+    /// ([`ArrayUsage::SURFACE_LOAD_STORE`], [`ArrayUsage::TEXTURE_GATHER`]) may differ.
     #[must_use]
     pub fn image(&self) -> Option<&MipmappedArrayDesc> {
         self.inner.image.as_ref()
     }
 
-    /// What was reconciled about the NvSciBuf object, if the handle said so.
+    /// Reconciled properties of the NvSciBuf object, if the handle has them.
     #[must_use]
     pub fn nv_sci_buf(&self) -> Option<&NvSciBufProperties> {
         self.inner.nv_sci.as_deref()
@@ -89,50 +91,44 @@ impl ExternalMemory {
         self.inner.raw
     }
 
-    /// Maps `size` bytes from `offset` as a linear buffer (`cuExternalMemoryGetMappedBuffer`).
+    /// Maps a range, in bytes, as a linear buffer (`cuExternalMemoryGetMappedBuffer`); `..` maps all of the memory.
     ///
-    /// May be called several times. Of ranges that overlap, each mapping may have addresses of its own, and a kernel that
-    /// writes at one need not see it at another: map the whole range once, and take slices of it.
+    /// May be called several times. Overlapping ranges may be mapped at different addresses, and writes through one
+    /// mapping need not be visible through another: map the whole range once, and take slices of it.
     ///
-    /// `offset` and `size` are those of a buffer of the exporter's, and so aligned as its API demands
-    /// (`VkMemoryRequirements::alignment`). The library does not know where its buffers begin. The drivers that it was run
-    /// with map ranges that begin elsewhere, too, exactly; their references do not promise it.
+    /// The range is that of a buffer of the exporter's, and so aligned as its API demands
+    /// (`VkMemoryRequirements::alignment`). The library does not know where its buffers begin. The tested drivers map
+    /// other ranges correctly, too; their references do not guarantee it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty or not inside the
-    /// memory; else what the driver answers.
-    pub fn map_buffer(&self, offset: u64, size: u64) -> Result<MappedBuffer> {
+    /// memory; otherwise the driver's error.
+    pub fn map_buffer(&self, range: impl RangeBounds<u64>) -> Result<MappedBuffer> {
         const OPERATION: &str = "ExternalMemory::map_buffer";
         let device = &self.inner.owned.device;
         validate::feature(OPERATION, device.raw.capabilities(), Feature::MappedBuffer)
-            .and_then(|()| validate::extent(OPERATION, offset, size, self.inner.size))
-            // SAFETY: the import is live, and the range is not empty and inside it.
-            .and_then(|()| unsafe { device.raw.map_buffer(self.inner.raw, offset, size) })
-            .map(|ptr| MappedBuffer::new(self.inner.clone(), ptr, offset, size))
+            .and_then(|()| byte_range(OPERATION, range, self.inner.size))
+            .and_then(|(offset, size)| {
+                // SAFETY: the import is live, and the range is not empty and inside it.
+                let ptr = unsafe { device.raw.map_buffer(self.inner.raw, offset, size) }?;
+                Ok(MappedBuffer::new(self.inner.clone(), ptr, offset, size))
+            })
             .map_err(|error| device.decorate(error))
     }
 
-    /// Maps all of it as a linear buffer.
-    ///
-    /// # Errors
-    /// As for [`ExternalMemory::map_buffer`].
-    pub fn map_all(&self) -> Result<MappedBuffer> {
-        self.map_buffer(0, self.inner.size)
-    }
-
-    /// Maps an image (`cuExternalMemoryGetMappedMipmappedArray`). The only way to see images with optimal tiling.
+    /// Maps an image (`cuExternalMemoryGetMappedMipmappedArray`). The only way to access images with optimal tiling.
     ///
     /// `desc` is the exporter's image: its offset, shape, format, all of its mip levels, and
-    /// [`ArrayUsage::COLOR_ATTACHMENT`] exactly if the exporter may render to it. What a driver does with another
-    /// description is not defined. Where the request said what the memory holds ([`MemoryImport::of_image`]), as those of
-    /// gpu-interop's exporters of images do, that is checked. Otherwise, as with heaps, NvSciBuf objects, and requests that an
-    /// application makes itself, the caller must know.
+    /// [`ArrayUsage::COLOR_ATTACHMENT`] exactly if the exporter may render to it. Any other description is undefined
+    /// behaviour of the driver. It is checked against the image declared in the request ([`MemoryImport::of_image`]),
+    /// which gpu-interop's image exporters set. For heaps, NvSciBuf objects and other requests the caller must pass the
+    /// correct description.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device cannot;
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) as [`MipmappedArrayDesc::validate`] says, for
-    /// another image than [`ExternalMemory::image`], and for mip levels of an NvSciBuf object, which has exactly one; else
-    /// what the driver answers.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device does not support it;
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) as for [`MipmappedArrayDesc::validate`], for
+    /// another image than [`ExternalMemory::image`], and for several mip levels of an NvSciBuf object; otherwise the
+    /// driver's error.
     pub fn map_mipmapped_array(&self, desc: &MipmappedArrayDesc) -> Result<MappedMipmappedArray> {
         const OPERATION: &str = "ExternalMemory::map_mipmapped_array";
         let device = &self.inner.owned.device;
@@ -146,7 +142,7 @@ impl ExternalMemory {
             .map_err(|error| device.decorate(error))
     }
 
-    /// NVIDIA's programming guide: the number of mip levels in an NvSciBuf object must be 1.
+    /// Checks that an image in an NvSciBuf object has one mip level, as NVIDIA's programming guide requires.
     fn check_levels(&self, operation: &'static str, desc: &MipmappedArrayDesc) -> Result<()> {
         if self.inner.kind == MemoryHandleKind::NvSciBuf && desc.driver_levels() != 1 {
             return Err(Error::invalid(operation, "an image in an NvSciBuf object has exactly one mip level")
@@ -155,7 +151,7 @@ impl ExternalMemory {
         Ok(())
     }
 
-    /// What kernels do with the array is not the exporter's to say, the rest is.
+    /// Checks the description against the exporter's image, except for the kernel usages.
     fn check_image(&self, operation: &'static str, desc: &MipmappedArrayDesc) -> Result<()> {
         let Some(image) = &self.inner.image else { return Ok(()) };
         let attachment = |desc: &MipmappedArrayDesc| desc.usage.contains(ArrayUsage::COLOR_ATTACHMENT);
@@ -168,16 +164,16 @@ impl ExternalMemory {
             ("use as a colour attachment", attachment(desc) == attachment(image)),
         ];
         let Some((what, _)) = same.into_iter().find(|(_, same)| !same) else { return Ok(()) };
-        let message = format!("the {what} is not that of the exporter's image; map it as its exporter describes it");
+        let message = format!("the {what} differs from the exporter's image; pass the exporter's description");
         Err(Error::invalid(operation, message)
             .with_context("image", format_args!("{image:?}"))
             .with_context("description", format_args!("{desc:?}")))
     }
 
-    /// Ends the import, and says if that failed. While mappings live, the last of them ends it instead.
+    /// Destroys the import and returns the driver's error. A live mapping defers this to the drop of the last one.
     ///
     /// # Errors
-    /// What the driver answers (`cuDestroyExternalMemory`); the object is gone either way.
+    /// The driver's error (`cuDestroyExternalMemory`). The object is consumed in either case.
     pub fn close(self) -> Result<()> {
         Arc::into_inner(self.inner).map_or(Ok(()), |mut inner| inner.owned.release())
     }

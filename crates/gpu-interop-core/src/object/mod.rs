@@ -1,4 +1,4 @@
-//! The safe objects. All validation, ownership and lifetime policy is here, once for every backend.
+//! Safe objects, with validation, ownership and lifetime policy for all backends.
 
 mod array;
 mod array_copy;
@@ -9,15 +9,15 @@ mod exportable;
 mod fault;
 mod graph;
 mod host_function;
-mod kept;
-mod let_go;
 mod lifetime;
 mod memory;
 mod module;
-mod neighbours;
 mod owned;
 mod progress;
+mod raiser;
 mod resource;
+mod retired;
+mod same_gpu;
 mod semaphore;
 mod slots;
 mod stream;

@@ -26,15 +26,17 @@ impl Module {
         Self { inner: Arc::new(ModuleInner { owned: Owned::new(device, Resource::Module(raw)), raw }) }
     }
 
-    /// The kernel with this name.
+    /// Looks up a kernel by name.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the module has no kernel of this name, or the
-    /// name is empty, with every backend; else what the driver answers (`cuModuleGetFunction`, `hipModuleGetFunction`).
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the module has no kernel of this name or
+    /// the name is empty, with every backend; otherwise the driver's error (`cuModuleGetFunction`,
+    /// `hipModuleGetFunction`).
     pub fn kernel(&self, name: &CStr) -> Result<Kernel> {
         let device = &self.inner.owned.device;
         if name.is_empty() {
-            return Err(device.decorate(Error::invalid("Module::kernel", "the name of the kernel is empty; say which")));
+            return Err(device
+                .decorate(Error::invalid("Module::kernel", "the kernel name is empty; pass the name of a kernel")));
         }
         // SAFETY: the module is live.
         unsafe { device.raw.module_kernel(self.inner.raw, name) }

@@ -1,4 +1,4 @@
-//! An object's hold on its driver resource, and the streams that used it.
+//! Ownership of a driver resource, with the streams that used it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,16 +7,16 @@ use super::device::DeviceInner;
 use super::resource::Resource;
 use crate::error::Result;
 
-/// The streams an object was used on, one bit a slot.
+/// Streams that used an object, one bit for each slot.
 #[derive(Debug, Default)]
 pub(super) struct InFlight(AtomicU64);
 
 impl InFlight {
-    /// Notes a use on the stream in `slot`. Called before the work is enqueued.
+    /// Records a use on the stream in `slot`. Called before the work is enqueued.
     #[inline]
     pub(super) fn mark(&self, slot: usize) {
         let bit = 1 << (slot % 64);
-        // Relaxed: the bits are read when the object is dropped, which already happens after every use.
+        // Relaxed: the bits are read when the object is dropped, which happens after every use.
         if self.0.load(Ordering::Relaxed) & bit == 0 {
             self.0.fetch_or(bit, Ordering::Relaxed);
         }
@@ -27,7 +27,7 @@ impl InFlight {
     }
 }
 
-/// An object's hold on its driver resource and its device.
+/// Ownership of a driver resource and a reference to its device.
 #[derive(Debug)]
 pub(super) struct Owned {
     pub(super) device: Arc<DeviceInner>,
@@ -44,10 +44,10 @@ impl Owned {
         owned
     }
 
-    /// Frees the resource now, or once the work that uses it has run.
+    /// Frees the resource now, or once the work that uses it has completed.
     pub(super) fn release(&mut self) -> Result<()> {
         match self.resource.take() {
-            // It is the other process's.
+            // The parent process owns it.
             Some(_) if self.device.is_forked() => Ok(()),
             Some(resource) => self
                 .device

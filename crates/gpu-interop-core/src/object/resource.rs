@@ -1,4 +1,4 @@
-//! What the safe objects own: driver objects, and which of them live in which.
+//! Driver objects owned by safe objects, and their parents.
 
 use crate::backend::{
     DevicePtr, ExportableAllocation, RawEvent, RawGraph, RawMemory, RawMipmappedArray, RawModule, RawSemaphore,
@@ -31,13 +31,13 @@ pub(super) enum Resource {
     Allocation(ExportableAllocation),
     Module(RawModule),
     Event(RawEvent),
-    /// `owned` is false for a stream that the application lent.
+    /// `owned` is false for a stream of the application.
     Stream {
         raw: RawStream,
         slot: usize,
         owned: bool,
     },
-    /// A stream that nothing but a recording was ever enqueued on.
+    /// A stream used only for a recording.
     Recorder(RawStream),
     Graph {
         raw: RawGraph,
@@ -45,24 +45,24 @@ pub(super) enum Resource {
     },
 }
 
-/// What other resources live in, and which therefore must not go before them.
+/// A resource with children, which must be freed before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Container {
+pub(super) enum Parent {
     Memory(RawMemory),
     Array(RawMipmappedArray),
 }
 
-/// What may borrow from something of the exporter's or the application's.
+/// A resource that may refer to an object of the exporter or the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Borrower {
     Memory(RawMemory),
     Semaphore(RawSemaphore),
-    /// A stream that the application lent, by its slot.
+    /// A stream of the application, by its slot.
     Stream(usize),
 }
 
 impl Resource {
-    /// The borrower that this is, if it may be one.
+    /// The resource as a borrower, if it may be one.
     pub(super) fn borrower(&self) -> Option<Borrower> {
         match self {
             Self::Memory(raw) => Some(Borrower::Memory(*raw)),
@@ -72,29 +72,27 @@ impl Resource {
         }
     }
 
-    /// Whether it is one of those whose end some drivers delay until every stream is idle.
-    pub(super) fn may_wait_to_end(&self) -> bool {
+    /// Whether some drivers wait for all streams before they free it.
+    pub(super) fn free_may_wait(&self) -> bool {
         !matches!(self, Self::Event(_) | Self::Stream { .. } | Self::Recorder(_) | Self::Graph { .. })
     }
 
-    /// What this lives in.
-    pub(super) fn lives_in(&self) -> [Option<Container>; 2] {
+    /// Parents of the resource.
+    pub(super) fn parents(&self) -> [Option<Parent>; 2] {
         match self {
-            Self::Buffer { memory, .. } | Self::MipmappedArray { memory, .. } => {
-                [Some(Container::Memory(*memory)), None]
-            }
+            Self::Buffer { memory, .. } | Self::MipmappedArray { memory, .. } => [Some(Parent::Memory(*memory)), None],
             Self::Surface { array, memory, .. } | Self::Texture { array, memory, .. } => {
-                [Some(Container::Memory(*memory)), Some(Container::Array(*array))]
+                [Some(Parent::Memory(*memory)), Some(Parent::Array(*array))]
             }
             _ => [None, None],
         }
     }
 
-    /// What this is to the resources that live in it.
-    pub(super) fn container(&self) -> Option<Container> {
+    /// The resource as a parent, if it may have children.
+    pub(super) fn as_parent(&self) -> Option<Parent> {
         match self {
-            Self::Memory(raw) => Some(Container::Memory(*raw)),
-            Self::MipmappedArray { raw, .. } => Some(Container::Array(*raw)),
+            Self::Memory(raw) => Some(Parent::Memory(*raw)),
+            Self::MipmappedArray { raw, .. } => Some(Parent::Array(*raw)),
             _ => None,
         }
     }

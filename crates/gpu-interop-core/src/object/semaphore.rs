@@ -1,7 +1,7 @@
 //! Imported semaphores.
 //!
-//! What a single signal or wait runs through is always inlined. Otherwise its parameters may be copied on the way, and
-//! copies of what was just written in parts made processors wait longer than all else here together.
+//! The path of a single signal or wait is always inlined. Otherwise its parameters may be copied, and copying the
+//! just-written struct stalls on store forwarding, the dominant cost here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,29 +18,29 @@ use crate::error::{Error, Result};
 use crate::handle::{Owner, SemaphoreHandleKind, SemaphorePayload};
 use crate::semaphore_ops::{SignalParams, WaitParams};
 
-/// How many signals or waits of a batch need no heap allocation.
+/// Batch size up to which no heap allocation is needed.
 const INLINE: usize = 8;
 
-/// A semaphore of another API, imported. Streams signal it and wait for it.
+/// An imported semaphore of another API. Streams signal it and wait for it.
 #[derive(Debug)]
 pub struct ExternalSemaphore {
     owned: Owned,
     raw: RawSemaphore,
     kind: SemaphoreHandleKind,
-    /// The greatest value signalled through this object. The exporter may be further on. Graphs share it.
+    /// Greatest value signalled through this object; the exporter may have signalled greater ones. Shared with graphs.
     last_signalled: Arc<AtomicU64>,
 }
 
-/// One signal of a batch. Made by [`ExternalSemaphore`], done by [`Stream::signal`].
+/// One signal of a batch. Created by [`ExternalSemaphore`], enqueued by [`Stream::signal`].
 #[derive(Debug, Clone, Copy)]
 #[must_use = "nothing is signalled until this is passed to Stream::signal"]
 pub struct SemaphoreSignal<'a> {
     semaphore: &'a ExternalSemaphore,
-    /// Ready for the backend: a single signal is passed on without being copied.
+    /// In the backend's form: a single signal is passed on without a copy.
     raw: RawSignal,
 }
 
-/// One wait of a batch. Made by [`ExternalSemaphore`], done by [`Stream::wait`].
+/// One wait of a batch. Created by [`ExternalSemaphore`], enqueued by [`Stream::wait`].
 #[derive(Debug, Clone, Copy)]
 #[must_use = "nothing waits until this is passed to Stream::wait"]
 pub struct SemaphoreWait<'a> {
@@ -60,7 +60,7 @@ impl ExternalSemaphore {
         Self { owned, raw, kind, last_signalled: Arc::default() }
     }
 
-    /// The kind of handle it was imported from.
+    /// Kind of the imported handle.
     #[must_use]
     pub fn handle_kind(&self) -> SemaphoreHandleKind {
         self.kind
@@ -72,83 +72,85 @@ impl ExternalSemaphore {
         self.raw
     }
 
-    /// A signal of a binary semaphore. A second one must not run before a wait has consumed the first.
+    /// Creates a signal of a binary semaphore. A second one must not run before a wait has consumed the first.
     #[inline]
     pub fn signal(&self) -> SemaphoreSignal<'_> {
         self.signal_with(SignalParams::Binary)
     }
 
-    /// A signal that sets a timeline semaphore or fence to `value`.
+    /// Creates a signal that sets a timeline semaphore or fence to `value`.
     #[inline(always)]
     pub fn signal_value(&self, value: u64) -> SemaphoreSignal<'_> {
         self.signal_with(SignalParams::Value(value))
     }
 
-    /// A release of a keyed mutex that this device has acquired. The other side acquires it with the same key.
+    /// Creates a release of a keyed mutex that this device has acquired. The other API acquires it with the same key.
     pub fn release_key(&self, key: u64) -> SemaphoreSignal<'_> {
         self.signal_with(SignalParams::Key(key))
     }
 
-    /// A signal with any parameters.
+    /// Creates a signal with the given parameters.
     #[inline(always)]
     pub fn signal_with(&self, params: SignalParams) -> SemaphoreSignal<'_> {
         SemaphoreSignal { semaphore: self, raw: RawSignal { semaphore: self.raw, params } }
     }
 
-    /// A wait for a binary semaphore; it consumes the signal, so that there is one wait for each signal, here or in the
+    /// Creates a wait for a binary semaphore. It consumes the signal: enqueue one wait for each signal, here or in the
     /// exporting API.
     #[inline]
     pub fn wait(&self) -> SemaphoreWait<'_> {
         self.wait_with(WaitParams::Binary)
     }
 
-    /// A wait until a timeline semaphore or fence is at least `value`.
+    /// Creates a wait until a timeline semaphore or fence is at least `value`.
     #[inline(always)]
     pub fn wait_value(&self, value: u64) -> SemaphoreWait<'_> {
         self.wait_with(WaitParams::Value(value))
     }
 
-    /// An acquisition of a keyed mutex, by the key that the other side releases it with; `None` waits without end.
+    /// Creates an acquisition of a keyed mutex, with the key of its release in the other API; `None` waits without a
+    /// timeout.
     ///
-    /// CUDA's reference does not say what happens to the work behind an acquisition that times out, and no call reports the
-    /// timeout. That work may run without the mutex: with a timeout, check by other means that the mutex was released in
-    /// time, before the results are used and before the mutex is released here.
+    /// CUDA's reference does not define the fate of work behind an acquisition that times out, and no call reports the
+    /// timeout. That work may run without the mutex: with a timeout, check by other means that the mutex was released
+    /// in time before using the results and before releasing the mutex here.
     pub fn acquire_key(&self, key: u64, timeout: Option<Duration>) -> SemaphoreWait<'_> {
         self.wait_with(WaitParams::Key { key, timeout })
     }
 
-    /// A wait with any parameters.
+    /// Creates a wait with the given parameters.
     #[inline(always)]
     pub fn wait_with(&self, params: WaitParams) -> SemaphoreWait<'_> {
         SemaphoreWait { semaphore: self, raw: RawWait { semaphore: self.raw, params } }
     }
 
-    /// Ends the import, and says if that failed. If signals or waits are pending, it ends once they have run.
+    /// Destroys the import and returns the driver's error. Pending signals and waits defer this until they have
+    /// completed.
     ///
     /// # Errors
-    /// What the driver answers (`cuDestroyExternalSemaphore`); the object is gone either way.
+    /// The driver's error (`cuDestroyExternalSemaphore`). The object is consumed in either case.
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }
 
-    /// The streams that it was used on, one bit a slot.
+    /// Streams that used the semaphore, one bit for each slot.
     pub(super) fn streams(&self) -> u64 {
         self.owned.in_flight.bits()
     }
 
-    /// Checks that this semaphore can be used with parameters for `payload`, and notes the use.
+    /// Checks that this semaphore can be used with parameters for `payload`, and records the use.
     #[inline(always)]
     fn enter(&self, user: User<'_>, payload: SemaphorePayload) -> Result<()> {
         if !Arc::ptr_eq(&self.owned.device, user.device) || payload != self.kind.payload() {
-            return Err(self.refused(user, payload));
+            return Err(self.mismatch(user, payload));
         }
         self.owned.in_flight.mark(user.slot);
         Ok(())
     }
 
-    /// Why [`ExternalSemaphore::enter`] refuses.
+    /// Error of [`ExternalSemaphore::enter`].
     #[cold]
-    fn refused(&self, User { operation, device, .. }: User<'_>, payload: SemaphorePayload) -> Error {
+    fn mismatch(&self, User { operation, device, .. }: User<'_>, payload: SemaphorePayload) -> Error {
         if !Arc::ptr_eq(&self.owned.device, device) {
             return Error::invalid(operation, "the semaphore belongs to another device than the stream")
                 .with_context("semaphore's device", self.owned.device.raw.identity());
@@ -164,7 +166,7 @@ impl ExternalSemaphore {
 const SIGNAL: &str = "Stream::signal";
 const WAIT: &str = "Stream::wait";
 
-/// Who uses semaphores: a stream or a graph, by its slot, in an operation.
+/// User of a semaphore: an operation of a stream or a graph, with its slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct User<'a> {
     pub(super) operation: &'static str,
@@ -179,7 +181,7 @@ impl<'a> User<'a> {
     }
 }
 
-/// The value that a signal sets a timeline to, and where the last one is remembered.
+/// Value that a signal sets a timeline to, with the record of the last one.
 #[derive(Debug)]
 pub(super) struct TimelineSignal {
     value: u64,
@@ -198,10 +200,10 @@ impl TimelineSignal {
     }
 }
 
-/// Takes a timeline to a greater value than before. Returns that.
+/// Records a greater value of a timeline. Returns the previous one.
 ///
-/// Not one atomic step: whoever signals a timeline from two threads must order them anyway, and then each sees the
-/// other's value.
+/// Not atomic: the application must order signals of one timeline from several threads, and each thread then observes
+/// the other's value.
 #[inline(always)]
 fn grow(operation: &'static str, last: &AtomicU64, value: u64) -> Result<u64> {
     let previous = last.load(Ordering::Relaxed);
@@ -213,7 +215,7 @@ fn grow(operation: &'static str, last: &AtomicU64, value: u64) -> Result<u64> {
 }
 
 impl SemaphoreSignal<'_> {
-    /// Checks the signal for a graph, which makes it when it is launched.
+    /// Validates the signal for a graph.
     pub(super) fn record(&self, user: User<'_>) -> Result<(RawSignal, Option<TimelineSignal>)> {
         self.semaphore.enter(user, self.raw.params.payload())?;
         no_fence_in_graph(user, self.raw.params.payload())?;
@@ -224,7 +226,7 @@ impl SemaphoreSignal<'_> {
         Ok((self.raw, timeline))
     }
 
-    /// Checks the signal and notes its value. Returns the value before, for [`SemaphoreSignal::undo`].
+    /// Validates the signal and records its value. Returns the previous value, for [`SemaphoreSignal::undo`].
     #[inline(always)]
     fn begin(&self, stream: &Stream) -> Result<u64> {
         self.semaphore.enter(User::stream(SIGNAL, stream), self.raw.params.payload())?;
@@ -232,7 +234,7 @@ impl SemaphoreSignal<'_> {
         grow(SIGNAL, &self.semaphore.last_signalled, value)
     }
 
-    /// Takes back a value whose signal was not enqueued.
+    /// Restores the previous value after a signal was not enqueued.
     #[cold]
     fn undo(&self, previous: u64) {
         if let SignalParams::Value(_) = self.raw.params {
@@ -247,7 +249,7 @@ impl SemaphoreWait<'_> {
         self.semaphore.enter(User::stream(WAIT, stream), self.raw.params.payload())
     }
 
-    /// Checks the wait for a graph.
+    /// Validates the wait for a graph.
     pub(super) fn record(&self, user: User<'_>) -> Result<RawWait> {
         self.semaphore.enter(user, self.raw.params.payload())?;
         no_fence_in_graph(user, self.raw.params.payload())?;
@@ -255,12 +257,12 @@ impl SemaphoreWait<'_> {
     }
 }
 
-/// A graph would write or read the fence whenever it is launched, long after whoever lent it may have dropped it.
+/// Rejects NvSciSync fences in graphs: each launch would access the fence, which the application may have freed.
 fn no_fence_in_graph(user: User<'_>, payload: SemaphorePayload) -> Result<()> {
     if payload == SemaphorePayload::NvSciSync {
         return Err(Error::unsupported(
             user.operation,
-            "a graph cannot borrow an NvSciSync fence; signal and wait around it",
+            "a graph cannot borrow an NvSciSync fence; signal and wait before and after the launch",
         ));
     }
     Ok(())
@@ -268,7 +270,7 @@ fn no_fence_in_graph(user: User<'_>, payload: SemaphorePayload) -> Result<()> {
 
 #[cold]
 fn backwards(operation: &'static str, value: u64, last: u64) -> Error {
-    Error::invalid(operation, "a timeline only grows; drivers would let it go backwards")
+    Error::invalid(operation, "a timeline only grows; signal a greater value")
         .with_context("value", value)
         .with_context("already signalled", last)
 }
@@ -279,23 +281,23 @@ pub(super) fn empty(operation: &'static str) -> Error {
 }
 
 impl Stream {
-    /// Signals semaphores once everything enqueued before has run (`cuSignalExternalSemaphoresAsync`).
+    /// Signals semaphores after all work enqueued before has completed (`cuSignalExternalSemaphoresAsync`).
     ///
-    /// Allocates nothing for up to 8 signals. Threads that signal one timeline must be ordered by the application, or
+    /// Does not allocate for up to 8 signals. The application must order threads that signal one timeline; otherwise
     /// its values may arrive out of order.
     ///
-    /// NVIDIA's programming guide demands that the wait for this signal is issued in the exporting API (Vulkan, Direct3D),
-    /// after this call. The library cannot see that API's calls. In the conformance suite streams also wait for signals of
-    /// their own device.
+    /// NVIDIA's programming guide requires that the wait for this signal is issued in the exporting API (Vulkan,
+    /// Direct3D), after this call. The library cannot check that. In the conformance suite streams also wait for
+    /// signals of their own device.
     ///
-    /// Drivers may let a signal overtake a fill. Backends keep that from happening to [`Stream::fill`] and its like, but
-    /// not to a fill that the application enqueues by the driver's own functions.
+    /// Drivers may let a signal overtake a fill. Backends prevent this for [`Stream::fill`] and [`Stream::fill_u32`],
+    /// but not for fills that the application enqueues with driver functions.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
-    /// device, parameters of the wrong sort, or a timeline value not greater than one already signalled through
-    /// the same [`ExternalSemaphore`] (in a graph: when that is launched); then nothing is enqueued. Else what the driver
-    /// answers.
+    /// device, parameters of the wrong type, or a timeline value not greater than the last one signalled through the
+    /// same [`ExternalSemaphore`] (in a graph: when it is launched). Otherwise the driver's error. After an error
+    /// nothing is enqueued.
     #[inline(always)]
     pub fn signal(&self, signals: &[SemaphoreSignal<'_>]) -> Result<()> {
         let signalled = match (self.recording(), signals) {
@@ -306,11 +308,11 @@ impl Stream {
         signalled.map_err(|error| self.device().decorate(error))
     }
 
-    /// The common case, without any copying: a binding's own call costs hardly more than this adds.
+    /// The common case, without copies: the overhead is comparable to that of the driver binding.
     #[inline(always)]
     fn signal_one(&self, signal: &SemaphoreSignal<'_>) -> Result<()> {
         let previous = signal.begin(self)?;
-        // SAFETY: semaphore and stream are live and of this device, and the parameters are of the right sort.
+        // SAFETY: semaphore and stream are live and belong to this device, and the parameters match the payload.
         let enqueued = unsafe { self.device().raw.signal_semaphores(self.as_raw(), std::slice::from_ref(&signal.raw)) };
         if enqueued.is_err() {
             signal.undo(previous);
@@ -324,7 +326,7 @@ impl Stream {
         }
         let mut previous: SmallVec<[u64; INLINE]> = SmallVec::new();
         let mut raw: SmallVec<[RawSignal; INLINE]> = SmallVec::new();
-        // Once, instead of growing in steps.
+        // One allocation instead of repeated growth.
         previous.reserve_exact(signals.len());
         raw.reserve_exact(signals.len());
         let begun = signals.iter().try_for_each(|signal| {
@@ -335,7 +337,8 @@ impl Stream {
         // SAFETY: as in `signal_one`, for each of them.
         let enqueued = begun.and_then(|()| unsafe { self.device().raw.signal_semaphores(self.as_raw(), &raw) });
         if enqueued.is_err() {
-            // Backwards, for a semaphore that is in the batch twice. What was not begun has no previous value.
+            // In reverse order, for a semaphore that is in the batch twice. Signals that were not begun have no
+            // previous value.
             for (signal, previous) in signals.iter().zip(&previous).rev() {
                 signal.undo(*previous);
             }
@@ -343,30 +346,31 @@ impl Stream {
         enqueued
     }
 
-    /// Makes everything enqueued from here on wait for semaphores (`cuWaitExternalSemaphoresAsync`).
+    /// Makes later work wait for semaphores (`cuWaitExternalSemaphoresAsync`).
     ///
-    /// NVIDIA's programming guide demands that the signal is issued in the exporting API (Vulkan, Direct3D), before this
-    /// call. The library cannot see that API's calls. In the conformance suite waits also come first; what such a wait may
-    /// hold back is said at [`Timeline`](crate::Timeline).
+    /// NVIDIA's programming guide requires that the signal is issued in the exporting API (Vulkan, Direct3D), before
+    /// this call. The library cannot check that. The conformance suite also enqueues waits first;
+    /// [`Timeline`](crate::Timeline) describes which other work such a wait may block.
     ///
-    /// Allocates nothing for up to 8 waits. The wait itself has no time limit (except a keyed mutex's); bound it with
+    /// Does not allocate for up to 8 waits. The wait itself has no timeout (except for keyed mutexes); bound it with
     /// [`Stream::synchronize_timeout`].
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for an empty batch, a semaphore of another
-    /// device, or parameters of the wrong sort; then nothing is enqueued. Else what the driver answers.
+    /// device, or parameters of the wrong type. Otherwise the driver's error. After an error nothing is enqueued.
     #[inline(always)]
     pub fn wait(&self, waits: &[SemaphoreWait<'_>]) -> Result<()> {
         self.about_to_wait();
         let waited = match (self.recording(), waits) {
             (Some(recording), _) => recording.wait(self, User::stream(WAIT, self), waits),
             (None, [wait]) => wait.begin(self).and_then(|()| {
-                // SAFETY: semaphore and stream are live and of this device, and the parameters are of the right sort.
+                // SAFETY: semaphore and stream are live and belong to this device, and the parameters match the
+                // payload.
                 unsafe { self.device().raw.wait_semaphores(self.as_raw(), std::slice::from_ref(&wait.raw)) }
             }),
             _ => self.wait_batch(waits),
         };
-        self.waits_outside();
+        self.note_external_wait();
         waited.map_err(|error| self.device().decorate(error))
     }
 

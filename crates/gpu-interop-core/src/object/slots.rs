@@ -1,4 +1,4 @@
-//! The streams and graphs of a device, each in a slot.
+//! Slots of a device's streams and graphs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
@@ -9,23 +9,24 @@ use super::lifetime::lock;
 use super::progress;
 use crate::backend::{BackendDevice, RawEvent, RawStream};
 
-/// A stream, as long as somebody may ask the driver about it.
+/// A stream that may be queried.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct LiveStream {
     raw: RawStream,
-    /// It is being destroyed. Whoever calls the driver with it meanwhile holds this for reading.
+    /// Set when the stream is destroyed. Driver calls with the stream hold the read lock.
     gone: RwLock<bool>,
-    waits: OutsideWaits,
+    waits: ExternalWaits,
 }
 
-impl Live {
-    /// Calls the driver with the stream, unless it is gone. The call does not end the stream, and whoever ends it waits.
+impl LiveStream {
+    /// Calls the driver with the stream, unless it is destroyed. Its destruction waits for the call, which must not
+    /// destroy it.
     pub(super) fn with<T>(&self, call: impl FnOnce(RawStream) -> T) -> Option<T> {
         let gone = self.gone.read().unwrap_or_else(PoisonError::into_inner);
         if *gone { None } else { Some(call(self.raw)) }
     }
 
-    /// Notes that the stream was given something that it waits for, and that this device's streams need not bring about.
+    /// Records that an external wait was enqueued.
     #[inline]
     pub(super) fn waits(&self) {
         self.waits.begin();
@@ -36,42 +37,44 @@ impl Live {
     }
 }
 
-/// Whether a stream may be held up by something outside: a word that the host writes, a semaphore of another API.
+/// External waits of a stream: for words that the host writes, for semaphores of another API.
 #[derive(Debug, Default)]
-struct OutsideWaits {
-    /// There are some behind the marker.
+struct ExternalWaits {
+    /// Waits were enqueued after the marker.
     enqueued: AtomicBool,
     marker: Mutex<Marker>,
 }
 
 #[derive(Debug, Default)]
 struct Marker {
-    /// Behind all waits that were noted when it was recorded. There is one at a time, and the next when this has passed.
+    /// Event behind all waits that were enqueued when it was recorded. The next one is recorded when this has
+    /// completed.
     event: Option<RawEvent>,
-    /// How many have passed.
+    /// Number of completed markers.
     passed: u64,
 }
 
-impl OutsideWaits {
-    /// Called after the stream was given one.
+impl ExternalWaits {
+    /// Records an enqueued wait.
     #[inline]
     fn begin(&self) {
         self.enqueued.store(true, Ordering::Release);
     }
 
-    /// If one may be unmet: how many markers have passed, as far as that is known. A driver that does not say counts as such.
+    /// Number of completed markers, if known, while a wait may be pending; `None` if no wait is pending. After a failed
+    /// query waits count as pending.
     ///
     /// # Safety
-    /// The stream is live, and of this device.
-    unsafe fn unmet(&self, device: &dyn BackendDevice, raw: RawStream) -> Option<Met> {
+    /// The stream is live and belongs to this device.
+    unsafe fn unmet(&self, device: &dyn BackendDevice, raw: RawStream) -> Option<PassedMarkers> {
         let mut marker = match self.marker.try_lock() {
             Ok(marker) => marker,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Somebody else is finding out.
+            // Another thread is querying.
             Err(TryLockError::WouldBlock) => return Some(None),
         };
         if let Some(event) = marker.event {
-            // SAFETY: the event is this marker's own, and live; the caller's promise.
+            // SAFETY: the marker owns the event, which is live; the caller guarantees the stream.
             if !unsafe { device.query_event(event).unwrap_or_else(|_| progress::is_idle(device, raw)) } {
                 return Some(Some(marker.passed));
             }
@@ -79,22 +82,22 @@ impl OutsideWaits {
             marker.passed += 1;
             progress::destroy(device, event);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a live stream of this device.
         if !self.enqueued.swap(false, Ordering::AcqRel) || unsafe { progress::is_idle(device, raw) } {
             return None;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a live stream of this device.
         match unsafe { progress::record(device, raw) } {
             Ok(event) => marker.event = Some(event),
             Err(error) => {
-                tracing::warn!(%error, "recording an event failed; what is freed waits for an idle stream");
+                tracing::warn!(%error, "recording an event failed; objects are freed once the stream is idle");
                 self.enqueued.store(true, Ordering::Release);
             }
         }
         Some(Some(marker.passed))
     }
 
-    /// The stream is about to end.
+    /// Destroys the marker before the stream.
     fn end(&self, device: &dyn BackendDevice) {
         let event = self.marker.lock().unwrap_or_else(PoisonError::into_inner).event.take();
         if let Some(event) = event {
@@ -103,26 +106,26 @@ impl OutsideWaits {
     }
 }
 
-/// Who may use an object.
+/// User of a slot.
 #[derive(Debug, Clone)]
 pub(super) enum User {
     Free,
-    Stream(Arc<Live>),
+    Stream(Arc<LiveStream>),
     Graph,
 }
 
-/// The users of a device's objects. Slots past 64 share bits.
+/// Users of a device's objects, one for each slot. Slots past 64 share bits.
 #[derive(Debug, Default)]
 pub(super) struct Slots(Mutex<Vec<User>>);
 
 impl Slots {
-    /// Gives a stream a slot.
-    pub(super) fn add_stream(&self, raw: RawStream) -> (usize, Arc<Live>) {
-        let live = Arc::new(Live { raw, gone: RwLock::default(), waits: OutsideWaits::default() });
+    /// Assigns a slot to a stream.
+    pub(super) fn add_stream(&self, raw: RawStream) -> (usize, Arc<LiveStream>) {
+        let live = Arc::new(LiveStream { raw, gone: RwLock::default(), waits: ExternalWaits::default() });
         (self.add(User::Stream(live.clone())), live)
     }
 
-    /// Gives a graph a slot.
+    /// Assigns a slot to a graph.
     pub(super) fn add_graph(&self) -> usize {
         self.add(User::Graph)
     }
@@ -141,7 +144,7 @@ impl Slots {
         }
     }
 
-    /// Takes a slot back. What waits for its user may go. Nobody calls the driver with it any more once this returns.
+    /// Releases a slot. Once this returns, no thread calls the driver with its stream.
     pub(super) fn leave(&self, device: &dyn BackendDevice, slot: usize) {
         let user = std::mem::replace(&mut lock(&self.0)[slot], User::Free);
         if let User::Stream(live) = user {
@@ -150,12 +153,12 @@ impl Slots {
         }
     }
 
-    /// Who is in a slot.
+    /// User of a slot.
     pub(super) fn get(&self, slot: usize) -> User {
         lock(&self.0)[slot].clone()
     }
 
-    /// Who is in the slots of `used`, one bit a slot.
+    /// Users of the slots in `used`, one bit for each slot.
     pub(super) fn users(&self, used: u64) -> SmallVec<[(usize, User); 4]> {
         if used == 0 {
             return SmallVec::new();
@@ -165,10 +168,10 @@ impl Slots {
         slots.iter().enumerate().filter(wanted).map(|(slot, user)| (slot, user.clone())).collect()
     }
 
-    /// The streams that may wait for something outside, by their slots, and how many markers of each have passed.
+    /// Streams that may have pending external waits, with the number of completed markers of each.
     pub(super) fn waiting(&self, device: &dyn BackendDevice) -> Waiting {
         let unmet = |(slot, user): (usize, User)| match user {
-            // SAFETY: `with` calls with live streams of this device only.
+            // SAFETY: `with` passes only live streams of this device.
             User::Stream(live) => live.with(|raw| unsafe { live.waits.unmet(device, raw) })?.map(|met| (slot, met)),
             User::Free | User::Graph => None,
         };
@@ -176,7 +179,7 @@ impl Slots {
     }
 }
 
-/// How many markers of a stream have passed, as far as that is known.
-pub(super) type Met = Option<u64>;
-/// Streams that may wait for something outside, by their slots.
-pub(super) type Waiting = SmallVec<[(usize, Met); 2]>;
+/// Number of completed markers of a stream, if known.
+pub(super) type PassedMarkers = Option<u64>;
+/// Streams that may have pending external waits, by slot.
+pub(super) type Waiting = SmallVec<[(usize, PassedMarkers); 2]>;

@@ -14,7 +14,7 @@ use super::module::Kernel;
 use super::owned::Owned;
 use super::progress;
 use super::resource::Resource;
-use super::slots::Live;
+use super::slots::LiveStream;
 use super::validate;
 use crate::backend::RawStream;
 use crate::capability::Feature;
@@ -30,15 +30,15 @@ pub struct Stream {
     owned: Owned,
     raw: RawStream,
     slot: usize,
-    /// Not of a stream that records.
-    live: Option<Arc<Live>>,
+    /// `None` for a recording stream.
+    live: Option<Arc<LiveStream>>,
     faults: Arc<StreamFaults>,
-    /// What it is given goes into a graph.
+    /// Set for a recording stream, whose work goes into a graph.
     recording: Option<Recording>,
 }
 
 impl Stream {
-    /// A stream of this crate's own, or one that the application lent, with what keeps it.
+    /// Creates a stream owned by this crate, or one of the application with its owner.
     pub(super) fn new(device: Arc<DeviceInner>, raw: RawStream, lender: Option<Owner>) -> Self {
         let (slot, live) = device.lifetimes.add_stream(raw);
         let resource = Resource::Stream { raw, slot, owned: lender.is_none() };
@@ -47,13 +47,13 @@ impl Stream {
         Self { owned, raw, slot, live: Some(live), faults: Arc::default(), recording: None }
     }
 
-    /// A stream that records the graph in `slot`.
+    /// Creates a stream that records the graph in `slot`.
     pub(super) fn recorder(device: Arc<DeviceInner>, raw: RawStream, slot: usize) -> Self {
         let owned = Owned::new(device, Resource::Recorder(raw));
         Self { owned, raw, slot, live: None, faults: Arc::default(), recording: Some(Recording::default()) }
     }
 
-    /// Called before the stream is given something to wait for that other streams need not bring about.
+    /// Called before an external wait is enqueued.
     #[inline]
     pub(super) fn about_to_wait(&self) {
         if self.recording.is_none() {
@@ -62,9 +62,9 @@ impl Stream {
         }
     }
 
-    /// Notes that the stream was given something to wait for that other streams need not bring about.
+    /// Records that an external wait was enqueued.
     #[inline]
-    pub(super) fn waits_outside(&self) {
+    pub(super) fn note_external_wait(&self) {
         if let Some(live) = &self.live {
             live.waits();
         }
@@ -75,15 +75,15 @@ impl Stream {
         self.recording.as_ref()
     }
 
-    /// Refuses what cannot be recorded.
+    /// Rejects operations that cannot be recorded.
     #[inline]
-    pub(super) fn runs(&self, operation: &'static str) -> Result<()> {
-        if self.recording.is_none() { Ok(()) } else { Err(self.records(operation)) }
+    pub(super) fn check_not_recording(&self, operation: &'static str) -> Result<()> {
+        if self.recording.is_none() { Ok(()) } else { Err(self.recording_error(operation)) }
     }
 
-    /// On a stream that records, checks that graphs have what is about to be recorded: a driver without it runs it at
-    /// once, or in the first launch only.
-    pub(super) fn records_with(&self, operation: &'static str, feature: Feature) -> Result<()> {
+    /// On a recording stream, checks that graphs support the feature: a driver without support runs the work
+    /// immediately, or in the first launch only.
+    pub(super) fn check_capture_support(&self, operation: &'static str, feature: Feature) -> Result<()> {
         if self.recording.is_none() {
             return Ok(());
         }
@@ -92,8 +92,8 @@ impl Stream {
     }
 
     #[cold]
-    fn records(&self, operation: &'static str) -> Error {
-        let message = "a stream that records a graph takes copies, fills, kernels, words and semaphores only; do this on \
+    fn recording_error(&self, operation: &'static str) -> Error {
+        let message = "a stream that records a graph accepts copies, fills, kernels, words and semaphores only; do this on \
                        the stream that the graph is launched on";
         self.device().decorate(Error::invalid(operation, message))
     }
@@ -119,44 +119,42 @@ impl Stream {
         self.raw
     }
 
-    /// Blocks until everything enqueued has run. Without end, if a wait is never satisfied; see
+    /// Blocks until all enqueued work has completed; forever, if a wait is never satisfied. See
     /// [`Stream::synchronize_timeout`].
     ///
     /// # Errors
-    /// What failed in the enqueued work since the last call; [`ErrorKind::HostFunctionPanicked`] if a host function
-    /// did; why the exporter of a [`Timeline`](super::Timeline) failed, if the stream waited for it over a bridge and was
-    /// let go, or signalled it so: a signal is carried a moment after the stream has run it, so that the failure may come
-    /// with the next call. [`ErrorKind::InvalidArgument`] on a stream that records a graph.
+    /// A failure of the enqueued work since the last call; [`ErrorKind::HostFunctionPanicked`] if a host function
+    /// panicked; the failure of a [`Timeline`](super::Timeline) that the stream waited for or signalled over a bridge:
+    /// a signal is transferred shortly after the stream has reached it, so its failure may be returned by the next
+    /// call. [`ErrorKind::InvalidArgument`] on a recording stream.
     pub fn synchronize(&self) -> Result<()> {
-        self.runs("Stream::synchronize")?;
+        self.check_not_recording("Stream::synchronize")?;
         let device = self.device();
         device.check_process("Stream::synchronize")?;
         // SAFETY: the stream is live.
         let done = unsafe { device.raw.synchronize_stream(self.raw) };
         device.lifetimes.collect(&*device.raw);
-        done.inspect_err(|error| self.look_after(error))
+        done.inspect_err(|error| self.check_device_lost(error))
             .and_then(|()| self.faults.take())
             .map_err(|error| device.decorate(error))
     }
 
-    /// Finds out whether the device is lost, after the driver answered `error`. Words that streams were to write are not
-    /// waited for then.
+    /// Checks whether the device is lost after the driver returned `error`. If so, the bridges fail pending signals.
     #[cold]
-    fn look_after(&self, error: &Error) {
+    fn check_device_lost(&self, error: &Error) {
         if error.kind() != ErrorKind::DeviceLost {
             return;
         }
-        // What a lost device answers once, it answers always.
-        // SAFETY: the stream is live.
+        // A lost device returns this error from every call. SAFETY: the stream is live.
         if let Err(error) = unsafe { self.device().raw.query_stream(self.raw) }
             && error.kind() == ErrorKind::DeviceLost
         {
-            self.device().bridges.lose(error);
+            self.device().bridges.set_lost(error);
         }
     }
 
     /// [`Stream::synchronize`] for work that uses the caller's memory: returns, also with an error, only when the
-    /// driver has said that the work has run, or that the device is lost.
+    /// driver has reported the work as completed or the device as lost.
     pub(super) fn finish(&self) -> Result<()> {
         let device = self.device();
         device.check_process("Stream::synchronize")?;
@@ -164,7 +162,7 @@ impl Stream {
         let failure = match unsafe { device.raw.synchronize_stream(self.raw) } {
             Ok(()) => None,
             Err(error) => {
-                self.look_after(&error);
+                self.check_device_lost(&error);
                 let mut pause = Duration::from_micros(100);
                 // SAFETY: the stream is live.
                 while !unsafe { progress::has_run(&*device.raw, self.raw) } {
@@ -178,15 +176,15 @@ impl Stream {
         failure.map_or_else(|| self.faults.take(), Err).map_err(|error| device.decorate(error))
     }
 
-    /// Like [`Stream::synchronize`], but gives up after `timeout`. Polls: first busily, then at most every
-    /// millisecond.
+    /// Like [`Stream::synchronize`], with a timeout. Polls: spins at first, then sleeps for up to a millisecond between
+    /// polls.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if work is left; it goes on, and the call may be repeated. Else as for
+    /// [`ErrorKind::Timeout`] if work is pending; it continues, and the call may be repeated. Otherwise as for
     /// [`Stream::synchronize`].
     pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
         const SPINS: u32 = 200;
-        self.runs("Stream::synchronize_timeout")?;
+        self.check_not_recording("Stream::synchronize_timeout")?;
         self.device().check_process("Stream::synchronize_timeout")?;
         let start = Instant::now();
         let mut pause = Duration::from_micros(20);
@@ -196,8 +194,12 @@ impl Stream {
             }
             let left = timeout.saturating_sub(start.elapsed());
             if left.is_zero() {
-                let error = Error::new(ErrorKind::Timeout, "Stream::synchronize_timeout", "the stream still has work")
-                    .with_context("timeout", format_args!("{timeout:?}"));
+                let error = Error::new(
+                    ErrorKind::Timeout,
+                    "Stream::synchronize_timeout",
+                    "work is still pending on the stream",
+                )
+                .with_context("timeout", format_args!("{timeout:?}"));
                 return Err(self.device().decorate(error));
             }
             if round < SPINS {
@@ -207,7 +209,7 @@ impl Stream {
                 pause = (pause * 2).min(Duration::from_millis(1));
             }
         }
-        // Not `synchronize`: another thread may have enqueued more meanwhile.
+        // Not `synchronize`: another thread may have enqueued more work.
         let device = self.device();
         device.lifetimes.collect(&*device.raw);
         // SAFETY: the stream is live.
@@ -215,58 +217,59 @@ impl Stream {
         failure.and_then(|()| self.faults.take()).map_err(|error| device.decorate(error))
     }
 
-    /// Whether everything enqueued has run. Does not block.
+    /// Whether all enqueued work has completed. Does not block.
     ///
     /// # Errors
-    /// What the driver answers; a failure of enqueued work may be reported here.
+    /// The driver's error; a failure of enqueued work may be returned here.
     pub fn is_idle(&self) -> Result<bool> {
-        self.runs("Stream::is_idle")?;
+        self.check_not_recording("Stream::is_idle")?;
         // SAFETY: the stream is live.
         unsafe { self.device().raw.query_stream(self.raw) }
-            .inspect_err(|error| self.look_after(error))
+            .inspect_err(|error| self.check_device_lost(error))
             .map_err(|error| self.device().decorate(error))
     }
 
-    /// Records `event` after everything enqueued so far.
+    /// Records `event` after all work enqueued so far.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a stream that records a graph; else what the
-    /// driver answers.
+    /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a recording stream; otherwise the driver's
+    /// error.
     pub fn record(&self, event: &Event) -> Result<()> {
-        self.runs("Stream::record")?;
+        self.check_not_recording("Stream::record")?;
         self.check_device("Stream::record", "event", &event.owned.device)?;
-        // SAFETY: both are live and of this device.
+        // SAFETY: both are live and belong to this device.
         unsafe { self.device().raw.record_event(event.raw, self.raw) }.map_err(|error| self.device().decorate(error))
     }
 
-    /// Makes everything enqueued from here on wait for an event's last record.
+    /// Makes later work wait for an event's last record.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a stream that records a graph; else what the
-    /// driver answers.
+    /// [`ErrorKind::InvalidArgument`] for an event of another device, or on a recording stream; otherwise the driver's
+    /// error.
     pub fn wait_event(&self, event: &Event) -> Result<()> {
-        self.runs("Stream::wait_event")?;
+        self.check_not_recording("Stream::wait_event")?;
         self.check_device("Stream::wait_event", "event", &event.owned.device)?;
-        // SAFETY: both are live and of this device.
+        // SAFETY: both are live and belong to this device.
         unsafe { self.device().raw.wait_event(self.raw, event.raw) }.map_err(|error| self.device().decorate(error))
     }
 
     /// Enqueues a kernel.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a kernel of another device or a launch without threads; else what the
-    /// driver answers.
+    /// [`ErrorKind::InvalidArgument`] for a kernel of another device or a launch without threads; otherwise the
+    /// driver's error.
     ///
     /// # Safety
-    /// `args` must have the number and types that the kernel takes, and the kernel may only touch memory that stays
-    /// valid until it has run: an argument that is a buffer keeps it, one that is an address does not, nor one that is a
-    /// surface or texture its object. In a graph, until the graph is gone and has run. It must not write memory that was
-    /// imported read-only ([`NvSciBufProperties::read_only`](crate::NvSciBufProperties::read_only)).
+    /// Number and types of `args` must match the kernel's parameters, and the kernel may only access memory that is
+    /// valid until it has completed; in a graph, until the graph is destroyed and its last launch has completed. A
+    /// buffer argument keeps its mapping alive; an address argument keeps nothing, nor does the argument of a surface
+    /// or texture. The kernel must not write memory that was imported read-only
+    /// ([`NvSciBufProperties::read_only`](crate::NvSciBufProperties::read_only)).
     pub unsafe fn launch(&self, kernel: &Kernel, config: &LaunchConfig, args: &[KernelArg<'_>]) -> Result<()> {
         const OPERATION: &str = "Stream::launch";
         self.check_device(OPERATION, "kernel", &kernel.module.owned.device)?;
         let device = self.device();
-        self.records_with(OPERATION, Feature::GraphKernels)?;
+        self.check_capture_support(OPERATION, Feature::GraphKernels)?;
         if config.grid.contains(&0) || config.block.contains(&0) {
             let error = Error::invalid(OPERATION, "every dimension of grid and block must be at least 1")
                 .with_context("grid", format_args!("{:?}", config.grid))
@@ -275,11 +278,11 @@ impl Stream {
         }
         let args = args.iter().map(|arg| self.by_value(OPERATION, *arg)).collect::<Result<SmallVec<[_; 8]>>>()?;
         kernel.module.owned.in_flight.mark(self.slot);
-        // SAFETY: stream and kernel are live and of this device; the caller vouches for the arguments.
+        // SAFETY: stream and kernel are live and belong to this device; the caller guarantees the arguments.
         unsafe { device.raw.launch_kernel(self.raw, kernel.raw, config, &args) }.map_err(|error| device.decorate(error))
     }
 
-    /// An argument as backends take it. A buffer is noted as used.
+    /// Converts an argument for the backend and records the use of a buffer.
     fn by_value(&self, operation: &'static str, arg: KernelArg<'_>) -> Result<KernelArg<'static>> {
         Ok(match arg {
             KernelArg::Buffer(slice) => {
@@ -294,9 +297,9 @@ impl Stream {
         })
     }
 
-    /// Notes that work of this stream uses a buffer, where the stream cannot see it: a kernel that was given its address, or
-    /// what another library enqueues on [`Stream::as_raw`]. If the buffer is dropped, it is unmapped only once what is
-    /// enqueued by then has run. May be called before or after the work is enqueued.
+    /// Records that work on this stream uses a buffer, where the library cannot detect it: a kernel that gets its
+    /// address, or work that another library enqueues on [`Stream::as_raw`]. After a drop, the buffer is unmapped once
+    /// all work enqueued until the drop has completed. May be called before or after the work is enqueued.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a buffer of another device.
@@ -307,15 +310,15 @@ impl Stream {
         Ok(())
     }
 
-    /// Destroys the stream, and says if that failed. Work already enqueued still runs.
+    /// Destroys the stream and returns the driver's error. Work already enqueued still runs.
     ///
     /// # Errors
-    /// What the driver answers; the object is gone either way.
+    /// The driver's error. The object is consumed in either case.
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }
 
-    /// Refuses objects of another device.
+    /// Rejects objects of another device.
     pub(super) fn check_device(&self, operation: &'static str, what: &str, device: &Arc<DeviceInner>) -> Result<()> {
         if Arc::ptr_eq(device, self.device()) {
             return Ok(());

@@ -3,6 +3,7 @@
 mod capability;
 mod device;
 mod exported;
+mod foreign_objects;
 mod graph;
 mod host_function;
 mod image;
@@ -12,7 +13,7 @@ mod import;
 mod import_win32;
 mod lifetime;
 mod lifetime_busy;
-mod lifetime_outside;
+mod lifetime_external_waits;
 mod lifetime_race;
 mod map;
 mod nv_sci;
@@ -23,7 +24,6 @@ mod ownership_win32;
 mod recorder;
 mod semaphore;
 mod stream;
-mod stream_refusals;
 mod timeline;
 
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn open() -> (Arc<Recorder>, Device) {
 
 fn open_on(recorder: Recorder) -> (Arc<Recorder>, Device) {
     let recorder = Arc::new(recorder);
-    let info = BackendInfo { name: "recorder".into(), driver: "none".into(), library: None, stand_in: true };
+    let info = BackendInfo { name: "recorder".into(), driver: "none".into(), library: None, simulated: true };
     (recorder.clone(), Device::from_backend_device(info, recorder))
 }
 
@@ -59,7 +59,7 @@ fn import(device: &Device) -> ExternalMemory {
 }
 
 fn mapped(device: &Device) -> MappedBuffer {
-    import(device).map_all().expect("map")
+    import(device).map_buffer(..).expect("map")
 }
 
 fn binary(device: &Device) -> ExternalSemaphore {

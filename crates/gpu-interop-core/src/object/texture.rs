@@ -1,4 +1,4 @@
-//! Surfaces and textures: how kernels see an image.
+//! Surfaces and textures of mapped arrays.
 
 use std::sync::Arc;
 
@@ -14,42 +14,42 @@ use crate::error::{Error, Result};
 use crate::kernel::KernelArg;
 use crate::texture::{FilterMode, ReadMode, TextureDesc};
 
-/// One level of an image that kernels read and write by texel. Keeps the image mapped.
+/// A surface: one level of an image that kernels read and write by texel. Keeps the image mapped.
 #[derive(Debug)]
 pub struct Surface {
-    // Dropped in this order: the surface goes before its array.
+    // Fields drop in this order: the surface before its array.
     owned: Owned,
     _array: Arc<ArrayInner>,
     raw: RawSurface,
 }
 
 impl Surface {
-    /// The driver's object, valid while `self` lives. Work that uses it must have run before `self` is dropped.
+    /// The driver's object, valid while `self` lives. Work that uses it must have completed before `self` is dropped.
     #[must_use]
     pub fn as_raw(&self) -> RawSurface {
         self.raw
     }
 
-    /// The surface as an argument of a kernel, which takes it as a 64-bit integer. Does not keep it alive: the kernel must
-    /// have run before `self` is dropped.
+    /// The surface as a kernel argument, a 64-bit integer. Does not keep the surface alive: the kernel must have
+    /// completed before `self` is dropped.
     #[must_use]
     pub fn as_arg(&self) -> KernelArg<'static> {
         KernelArg::U64(self.raw.get() as u64)
     }
 
-    /// Destroys it, and says if that failed.
+    /// Destroys the object and returns the driver's error.
     ///
     /// # Errors
-    /// What the driver answers (`cuSurfObjectDestroy`); the object is gone either way.
+    /// The driver's error (`cuSurfObjectDestroy`). The object is consumed in either case.
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }
 }
 
-/// An image that kernels sample. Keeps the image mapped.
+/// A texture: an image that kernels sample. Keeps the image mapped.
 #[derive(Debug)]
 pub struct Texture {
-    // Dropped in this order: the texture goes before its array.
+    // Fields drop in this order: the texture before its array.
     owned: Owned,
     _array: Arc<ArrayInner>,
     raw: RawTexture,
@@ -57,41 +57,41 @@ pub struct Texture {
 }
 
 impl Texture {
-    /// The driver's object, valid while `self` lives. Work that uses it must have run before `self` is dropped.
+    /// The driver's object, valid while `self` lives. Work that uses it must have completed before `self` is dropped.
     #[must_use]
     pub fn as_raw(&self) -> RawTexture {
         self.raw
     }
 
-    /// The texture as an argument of a kernel, which takes it as a 64-bit integer. Does not keep it alive: the kernel must
-    /// have run before `self` is dropped.
+    /// The texture as a kernel argument, a 64-bit integer. Does not keep the texture alive: the kernel must have
+    /// completed before `self` is dropped.
     #[must_use]
     pub fn as_arg(&self) -> KernelArg<'static> {
         KernelArg::U64(self.raw.get() as u64)
     }
 
-    /// How it is sampled.
+    /// Description of the texture.
     #[must_use]
     pub fn desc(&self) -> &TextureDesc {
         &self.desc
     }
 
-    /// Destroys it, and says if that failed.
+    /// Destroys the object and returns the driver's error.
     ///
     /// # Errors
-    /// What the driver answers (`cuTexObjectDestroy`); the object is gone either way.
+    /// The driver's error (`cuTexObjectDestroy`). The object is consumed in either case.
     pub fn close(mut self) -> Result<()> {
         self.owned.release()
     }
 }
 
 impl MappedMipmappedArray {
-    /// A surface of one level (`cuSurfObjectCreate`).
+    /// Creates a surface of one level (`cuSurfObjectCreate`).
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device cannot;
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if there is no such level or the image was
-    /// mapped without [`ArrayUsage::SURFACE_LOAD_STORE`]; else what the driver answers.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device does not support it;
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the level does not exist or the image was
+    /// mapped without [`ArrayUsage::SURFACE_LOAD_STORE`]; otherwise the driver's error.
     pub fn surface(&self, level: u32) -> Result<Surface> {
         const OPERATION: &str = "MappedMipmappedArray::surface";
         let inner = &self.inner;
@@ -113,30 +113,30 @@ impl MappedMipmappedArray {
         Ok(Surface { owned, _array: inner.clone(), raw })
     }
 
-    /// A texture of all levels (`cuTexObjectCreate`).
+    /// Creates a texture of all levels (`cuTexObjectCreate`).
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device cannot;
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device does not support it;
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for a description without normalized
-    /// coordinates, which only [`MappedMipmappedArray::texture_of_level`] takes, or as there; else what the driver
-    /// answers.
+    /// coordinates, which only [`MappedMipmappedArray::texture_of_level`] supports, or as there; otherwise the driver's
+    /// error.
     pub fn texture(&self, desc: &TextureDesc) -> Result<Texture> {
         const OPERATION: &str = "MappedMipmappedArray::texture";
         if !desc.normalized_coordinates {
-            let error = Error::invalid(OPERATION, "a texture of all levels takes normalized coordinates");
+            let error = Error::invalid(OPERATION, "a texture of all levels requires normalized coordinates");
             return Err(self.inner.owned.device.decorate(error));
         }
         let source = TextureSource::MipmappedArray { raw: self.inner.raw, levels: self.inner.desc.levels };
         self.create_texture(OPERATION, source, desc)
     }
 
-    /// A texture of one level (`cuTexObjectCreate`).
+    /// Creates a texture of one level (`cuTexObjectCreate`).
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device cannot;
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if there is no such level, or for a
-    /// description that does not fit the format: linear filters of integers, normalized or sRGB reads of 32-bit
-    /// channels; else what the driver answers.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the device does not support it;
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the level does not exist, or for a
+    /// description that is invalid for the format: linear filters of integers, normalized or sRGB reads of 32-bit
+    /// channels; otherwise the driver's error.
     pub fn texture_of_level(&self, level: u32, desc: &TextureDesc) -> Result<Texture> {
         const OPERATION: &str = "MappedMipmappedArray::texture_of_level";
         let array = self.inner.level(OPERATION, level)?;
@@ -149,7 +149,7 @@ impl MappedMipmappedArray {
         validate::feature(operation, device.raw.capabilities(), Feature::Textures)
             .and_then(|()| self.check_sampling(operation, desc))
             .map_err(|error| device.decorate(error))?;
-        // SAFETY: the array is live, and the description fits its format.
+        // SAFETY: the array is live, and the description is valid for its format.
         let raw = unsafe { device.raw.create_texture(source, desc) }.map_err(|error| device.decorate(error))?;
         let owned = Owned::new(device.clone(), Resource::Texture { raw, array: inner.raw, memory: inner.memory.raw });
         Ok(Texture { owned, _array: inner.clone(), raw, desc: *desc })
@@ -158,20 +158,22 @@ impl MappedMipmappedArray {
     fn check_sampling(&self, operation: &'static str, desc: &TextureDesc) -> Result<()> {
         let format = self.inner.desc.format;
         let channel = format.channel();
-        let refused = |what: &str| {
+        let invalid = |what: &str| {
             Err(Error::invalid(operation, what)
                 .with_context("format", format)
                 .with_context("description", format_args!("{desc:?}")))
         };
         let floats = !channel.is_integer() || desc.read != ReadMode::Element;
         if (desc.filter == FilterMode::Linear || desc.mip_filter == FilterMode::Linear) && !floats {
-            return refused("integers cannot be mixed: read them as normalized floats, or filter nearest");
+            return invalid(
+                "integers cannot be interpolated; read them as normalized floats, or use the nearest filter",
+            );
         }
         if desc.read != ReadMode::Element && channel.is_integer() && channel.bits() > 16 {
-            return refused("channels of 32 bits cannot be read as normalized floats");
+            return invalid("channels of 32 bits cannot be read as normalized floats");
         }
         if desc.read == ReadMode::Srgb && (channel.bits() != 8 || channel.is_signed()) {
-            return refused("only unsigned channels of 8 bits can be sRGB");
+            return invalid("only unsigned channels of 8 bits can be sRGB");
         }
         Ok(())
     }

@@ -1,16 +1,16 @@
-//! Timelines: one counter that streams and the exporting API share, on every platform.
+//! Timelines: counters shared by streams and the exporting API, on every platform.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::device::{Device, DeviceInner};
-use super::let_go::Raiser;
+use super::raiser::Raiser;
 use super::semaphore::ExternalSemaphore;
 use super::stream::Stream;
 use super::validate;
 use crate::backend::WaitCondition;
-use crate::bridge::{Bridge, Order, Side, Ticket};
+use crate::bridge::{Bridge, Request, Side, Ticket};
 use crate::capability::{Feature, Support};
 use crate::error::{Error, ErrorKind, Result};
 use crate::timeline::{ExporterTimeline, TimelineStrategy};
@@ -19,7 +19,7 @@ const NEW: &str = "Timeline::new";
 const SIGNAL: &str = "Stream::signal_timeline";
 const WAIT: &str = "Stream::wait_timeline";
 
-/// How values get to streams and back.
+/// Transfer path of values between streams and the exporter.
 #[derive(Debug)]
 enum Path {
     Native { semaphore: ExternalSemaphore, raiser: Arc<Raiser> },
@@ -32,61 +32,62 @@ impl Path {
     }
 }
 
-/// A counter that only grows, shared by the streams of a device and an exporting API.
+/// A monotonic counter shared by the streams of a device and an exporting API.
 ///
-/// Made of the exporter's own timeline (a `VkSemaphore` of gpu-interop-vulkan, say). Where the compute driver imports
-/// such timelines it does ([`TimelineStrategy::Native`]); elsewhere, as with HIP on Linux, a thread of the host carries
-/// the values ([`TimelineStrategy::HostBridge`]), and the exporter's timeline need not be exportable. Both order memory
-/// as well as time: once one side sees a value, it sees what the other wrote before it signalled that. What the
-/// exporting API asks for besides (Vulkan: releasing and acquiring ownership) is the application's part.
+/// Created from the exporter's timeline, such as a `VkSemaphore` of gpu-interop-vulkan. The compute driver imports it
+/// where it supports such timelines ([`TimelineStrategy::Native`]); elsewhere, as with HIP on Linux, a host thread
+/// transfers the values ([`TimelineStrategy::HostBridge`]), and the exporter's timeline need not be exportable. Both
+/// strategies order memory accesses: a side that observes a value also observes the writes that the other side made
+/// before it signalled the value. The application must fulfil further requirements of the exporting API (in Vulkan,
+/// release and acquire of ownership).
 ///
-/// **Use one timeline a direction as soon as more than one frame is in flight**: one that the exporter signals and streams
-/// wait for, one the other way. A counter that both sides signal is for strictly taking turns. With several frames in flight
-/// a later value of one side overtakes an earlier one of the other, and a wait for that ends too early, before the pixels
-/// are written. A Vulkan queue that waits holds back everything submitted to it later: submit work that waits for a stream
-/// as late as possible, or on another queue (`examples/frames_in_flight.rs`). Signals of one timeline from several threads
-/// must be ordered, too: it only grows. A signal that comes too late is an error ([`ErrorKind::Overtaken`]), as [`Stream::signal_timeline`] says.
+/// **Use one timeline for each direction if more than one frame is in flight**: one that the exporter signals and
+/// streams wait for, and one that streams signal and the exporter waits for. A counter that both sides signal requires
+/// strict alternation. With several frames in flight a later value of one side overtakes an earlier one of the other,
+/// and a wait for the earlier one ends before the pixels are written. A waiting Vulkan queue blocks all later
+/// submissions: submit work that waits for a stream as late as possible, or on another queue
+/// (`examples/frames_in_flight.rs`). The application must order signals of one timeline from several threads. A signal
+/// of a value that the timeline has passed is an error ([`ErrorKind::Overtaken`], see [`Stream::signal_timeline`]).
 ///
 /// # Waits before their signals
-/// A stream may wait long before somebody signals, but a driver may let others wait with it. Measured of CUDA (driver
-/// 580):
-/// * Streams share queues of the hardware, 8 unless the environment variable `CUDA_DEVICE_MAX_CONNECTIONS` says up to 32.
-///   A wait holds back the streams on the same queue, so where streams wait for each other's later work, there must be a
-///   queue for each.
-/// * Importing semaphores and loading modules may block until every stream of the GPU in this process has run what it waits
-///   for, and block the calls of other threads with it. Do these while nothing waits for a signal that such a thread is to
-///   give. What is freed meanwhile is kept (see the front page).
+/// A stream may wait before the signal is enqueued, but a driver may block other work meanwhile. Measured with CUDA
+/// (driver 580):
+/// * Streams share hardware queues: 8, or up to 32 with the environment variable `CUDA_DEVICE_MAX_CONNECTIONS`. A wait
+///   blocks all streams on the same queue, so streams that wait for each other's later work require a queue each.
+/// * Importing semaphores and loading modules may block until the pending waits of all streams of the GPU in this
+///   process are satisfied, and block calls of other threads meanwhile. Do this while no wait depends on a signal of
+///   such a thread. Objects dropped meanwhile are retained (see the crate documentation).
 ///
-/// All methods may be called from any thread. Dropping a timeline does not wait: what is enqueued stays valid, and keeps the
-/// exporter's timeline. Over a bridge, or once the timeline has failed, a thread may use the exporter until all of that has
-/// been carried or has run, and for a moment after the exporter's last timeline is gone. Closing the device, by dropping
-/// the last object of it, waits for that thread; so what the exporter needs, like its `VkDevice`, must live that long, or
-/// be kept by the exporter.
+/// All methods may be called from any thread. Dropping a timeline does not wait: enqueued work stays valid and keeps
+/// the exporter's timeline alive. Over a bridge, or after a failure of the timeline, a thread may use the exporter
+/// until that work has completed, and briefly after the exporter's last timeline is dropped. Closing the device, by
+/// dropping its last object, waits for that thread; objects that the exporter uses, such as its `VkDevice`, must live
+/// that long, or be owned by the exporter.
 ///
-/// A device that is lost, after a kernel touched memory that is not its own say, signals nothing any more. Over a bridge its
-/// timelines fail once [`Stream::synchronize`], [`Stream::synchronize_timeout`] or [`Stream::is_idle`] has met with that on
-/// any stream; natively nobody knows, and the exporter must not wait without end.
+/// A lost device (for example after a kernel accessed an invalid address) signals nothing any more. Over a bridge its
+/// timelines fail once [`Stream::synchronize`], [`Stream::synchronize_timeout`] or [`Stream::is_idle`] has detected the
+/// loss on any stream; natively it is not detected, and the exporter must bound its waits.
 ///
-/// Once closing the device had to let a stream go that waited over a bridge, nothing is carried any more: what streams
-/// signal then is without the data, also that of a stream which only waits for another one by an event.
+/// Once closing the device has released a pending wait over a bridge, later signals over bridges are discarded: the
+/// streams then run without the data, also those that wait for a released stream by an event.
 #[derive(Debug)]
 pub struct Timeline {
     side: Arc<Side>,
-    /// Left before the device, which waits for its bridges when it is closed.
+    /// Dropped before the device, which waits for its bridges when it is closed.
     path: Path,
-    /// The greatest value signalled through this object, or the exporter's when this was made. The exporter may be further
-    /// on.
+    /// Greatest value signalled through this object, or the exporter's value at creation. The exporter may have
+    /// signalled greater ones.
     last_signalled: AtomicU64,
     device: Arc<DeviceInner>,
 }
 
 impl Timeline {
-    /// Shares `exporter`'s timeline with the streams of `device`, by the fastest way that works there, or the one that
-    /// the environment variable `GPU_INTEROP_TIMELINE` names.
+    /// Shares `exporter`'s timeline with the streams of `device`, by the fastest supported strategy or the one set by
+    /// the environment variable `GPU_INTEROP_TIMELINE`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where neither way works, or the way that the environment names does not;
-    /// [`ErrorKind::InvalidArgument`] for another word in the environment; else what the drivers answer.
+    /// [`ErrorKind::Unsupported`] where no strategy, or the one set by the environment, is supported;
+    /// [`ErrorKind::InvalidArgument`] for an unknown strategy in the environment; otherwise the driver's error.
     pub fn new(device: &Device, exporter: Arc<dyn ExporterTimeline>) -> Result<Self> {
         if let Some(strategy) = TimelineStrategy::from_environment()? {
             return Self::with_strategy(device, exporter, strategy)
@@ -97,8 +98,8 @@ impl Timeline {
         if kind.is_some_and(|kind| device.capabilities().semaphore(kind).is_supported()) {
             match native(device, &*exporter) {
                 Ok(semaphore) => return Ok(Self::build(device, exporter, value, Path::native(semaphore))),
-                Err(error) if is_refusal(error.kind()) => {
-                    tracing::info!(%error, "the timeline is not imported; the host carries its values");
+                Err(error) if allows_bridge(error.kind()) => {
+                    tracing::info!(%error, "the driver does not import the timeline; the host bridge transfers its values");
                 }
                 Err(error) => return Err(device.inner.decorate(error)),
             }
@@ -106,10 +107,10 @@ impl Timeline {
         Self::with_strategy(device, exporter, TimelineStrategy::HostBridge)
     }
 
-    /// Shares `exporter`'s timeline with the streams of `device` by this strategy, whatever the environment says.
+    /// Shares `exporter`'s timeline with the streams of `device` by this strategy, regardless of the environment.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the strategy does not work; else what the drivers answer.
+    /// [`ErrorKind::Unsupported`] where the strategy is not supported; otherwise the driver's error.
     pub fn with_strategy(
         device: &Device,
         exporter: Arc<dyn ExporterTimeline>,
@@ -133,7 +134,7 @@ impl Timeline {
         }
     }
 
-    /// How this timeline works.
+    /// Strategy of this timeline.
     #[must_use]
     pub fn strategy(&self) -> TimelineStrategy {
         match self.path {
@@ -148,23 +149,23 @@ impl Timeline {
         &self.side.exporter
     }
 
-    /// The present value, as the exporter has it.
+    /// Returns the exporter's current value.
     ///
     /// # Errors
-    /// Why the timeline failed, if it did; [`ErrorKind::Overtaken`] if it is not as far as it was when somebody looked before;
-    /// else what the exporter answers.
+    /// The failure of the timeline, if any; [`ErrorKind::Overtaken`] if the value is smaller than one observed before;
+    /// otherwise the exporter's error.
     pub fn value(&self) -> Result<u64> {
-        self.checked(self.side.look())
+        self.checked(self.side.value())
     }
 
-    /// Blocks until the timeline is at least `value`, whoever raises it.
+    /// Blocks until the timeline is at least `value`.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] after `timeout`; the call may be repeated. [`ErrorKind::Overtaken`] instead, if the timeline is
-    /// not as far as it was when somebody looked before. [`ErrorKind::Cancelled`] if the process that
-    /// [`Timeline::watch_process`] watches has ended; what the exporter answers.
+    /// [`ErrorKind::Timeout`] after `timeout`; the call may be repeated. [`ErrorKind::Overtaken`] instead, if the value
+    /// is smaller than one observed before. [`ErrorKind::Cancelled`] if the process watched by
+    /// [`Timeline::watch_process`] has ended; otherwise the exporter's error.
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        /// How late the end of a watched process is noticed.
+        /// Longest delay until the end of a watched process is detected.
         const SLICE: Duration = Duration::from_millis(50);
         self.checked(self.side.check())?;
         if !self.side.is_watched() {
@@ -175,9 +176,9 @@ impl Timeline {
             let left = timeout.saturating_sub(start.elapsed());
             match self.side.exporter.wait(value, left.min(SLICE)) {
                 Err(error) if error.kind() == ErrorKind::Timeout => {
-                    self.side.look_after_process();
+                    self.side.check_process();
                     if let Some(failure) = self.side.failure() {
-                        self.let_go_or_log();
+                        self.release_waits_or_log();
                         return self.checked(Err(failure));
                     }
                     if left <= SLICE {
@@ -189,23 +190,23 @@ impl Timeline {
         }
     }
 
-    /// What a wait of the host ended with: its time may be over because the timeline went back.
+    /// Converts the result of a host wait: a timeout may have the cause that the timeline decreased.
     fn waited(&self, value: u64, waited: Result<()>) -> Result<()> {
         match waited {
             Ok(()) => {
-                self.side.saw(value);
+                self.side.observe(value);
                 Ok(())
             }
-            Err(error) if error.kind() == ErrorKind::Timeout => self.side.look().and(Err(error)),
+            Err(error) if error.kind() == ErrorKind::Timeout => self.side.value().and(Err(error)),
             failed => failed,
         }
     }
 
-    /// Raises the timeline to `value` from the host, now.
+    /// Raises the timeline to `value` from the host, immediately.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if `value` is not greater than the present one and every one signalled through this
-    /// object; why the timeline failed, if it did; else what the exporter answers.
+    /// [`ErrorKind::InvalidArgument`] if `value` is not greater than the current one and every one signalled through
+    /// this object; the failure of the timeline, if any; otherwise the exporter's error.
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "Timeline::signal";
         self.checked(self.side.check().and_then(|()| {
@@ -214,59 +215,59 @@ impl Timeline {
         }))
     }
 
-    /// From now on the timeline fails once process `id`, which signals it, has ended: waits of the host
-    /// ([`Timeline::wait`]) become an error, and streams that wait over a bridge are let go, which their next
-    /// synchronisation reports. A killed process signals nothing any more, and no driver tells.
+    /// Fails the timeline once process `id`, which signals it, has ended: host waits ([`Timeline::wait`]) return an
+    /// error, and pending stream waits over a bridge are released, which their next synchronisation reports. A killed
+    /// process signals nothing any more, and drivers do not report it.
     ///
-    /// Call it before anybody waits: a wait of the host that has begun does not learn of it, and goes on until its own time
-    /// is over. Streams may wait already.
+    /// Call it before any host wait: a host wait that has begun is not affected and continues until its own timeout.
+    /// Stream waits may be pending.
     ///
-    /// With [`TimelineStrategy::Native`] nobody looks while only streams wait: use [`Timeline::abandon`], or wait on the
-    /// host too.
+    /// With [`TimelineStrategy::Native`] the process is not checked while only streams wait: use [`Timeline::abandon`],
+    /// or wait on the host, too.
     ///
     /// # Errors
-    /// [`ErrorKind::System`] if there is no such process, [`ErrorKind::InvalidArgument`] if one is watched already,
-    /// [`ErrorKind::Unsupported`] elsewhere than on Linux and Windows.
+    /// [`ErrorKind::System`] if the process does not exist, [`ErrorKind::InvalidArgument`] if a process is watched
+    /// already, [`ErrorKind::Unsupported`] on systems other than Linux and Windows.
     pub fn watch_process(&self, id: u32) -> Result<()> {
         self.checked(self.side.watch_process(id))?;
         if let Path::HostBridge(bridge) = &self.path {
-            // It may sleep for long, not knowing that there is something to look after.
+            // The bridge may be in a long sleep, without the check of a process.
             bridge.wake();
         }
         Ok(())
     }
 
-    /// Gives the timeline up, because `reason` says that nobody will signal it: streams that wait for it are let go, and
-    /// whoever uses it from now on gets an error with that reason. What the streams do next is done without the data that
-    /// they waited for. A [`Timeline::wait`] that has begun goes on until its own time is over.
+    /// Abandons the timeline, because it will not be signalled any more: pending stream waits are released, and later
+    /// uses return an error with `reason`. Released streams continue without the data that they waited for. A
+    /// [`Timeline::wait`] that has begun continues until its own timeout.
     ///
-    /// With [`TimelineStrategy::Native`] streams are let go by raising the exporter's timeline to the last value that one
-    /// waits for. What they were to signal before takes it back, so a thread raises it again until they have run all that
-    /// was enqueued, and keeps the exporter's timeline that long; closing the device ends it.
+    /// With [`TimelineStrategy::Native`] waits are released by raising the exporter's timeline to the greatest value
+    /// that a stream waits for. Earlier signals of streams may lower it again, so a thread raises it repeatedly until
+    /// all enqueued work has completed, and keeps the exporter's timeline alive that long; closing the device ends it.
     ///
     /// # Errors
-    /// What the exporter answers; without its help streams cannot be let go natively. [`ErrorKind::System`] if the process
-    /// may have no more threads. The call may be repeated.
+    /// The exporter's error: native waits cannot be released without the exporter. [`ErrorKind::System`] if the process
+    /// cannot start another thread. The call may be repeated.
     pub fn abandon(&self, reason: &str) -> Result<()> {
         self.side.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", reason));
-        self.checked(self.let_go())
+        self.checked(self.release_waits())
     }
 
-    /// Lets streams go after a failure.
-    fn let_go(&self) -> Result<()> {
+    /// Releases pending stream waits after a failure.
+    fn release_waits(&self) -> Result<()> {
         match &self.path {
             Path::HostBridge(bridge) => {
                 bridge.wake();
                 Ok(())
             }
-            Path::Native { semaphore, raiser } => raiser.let_go(&self.side, &self.device, semaphore.streams()),
+            Path::Native { semaphore, raiser } => raiser.start(&self.side, &self.device, semaphore.streams()),
         }
     }
 
     #[cold]
-    fn let_go_or_log(&self) {
-        if let Err(error) = self.let_go() {
-            tracing::error!(%error, "streams that wait for a failed timeline could not be let go");
+    fn release_waits_or_log(&self) {
+        if let Err(error) = self.release_waits() {
+            tracing::error!(%error, "streams blocked on a failed timeline could not be released");
         }
     }
 
@@ -275,11 +276,11 @@ impl Timeline {
         result.map_err(|error| self.device.decorate(error))
     }
 
-    /// Notes a value that is about to be signalled. Returns the last one, for [`Timeline::undo_signal`].
+    /// Records a value that is about to be signalled. Returns the last one, for [`Timeline::undo_signal`].
     fn begin_signal(&self, operation: &'static str, value: u64) -> Result<u64> {
         let last = self.last_signalled.load(Ordering::Relaxed);
         if value <= last {
-            return Err(Error::invalid(operation, "a timeline only grows")
+            return Err(Error::invalid(operation, "a timeline only grows; signal a greater value")
                 .with_context("value", value)
                 .with_context("already signalled", last));
         }
@@ -293,8 +294,8 @@ impl Timeline {
     }
 }
 
-/// Errors of an import that another strategy may not have.
-fn is_refusal(kind: ErrorKind) -> bool {
+/// Errors of a native import after which the bridge is tried.
+fn allows_bridge(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::Unsupported
@@ -305,7 +306,7 @@ fn is_refusal(kind: ErrorKind) -> bool {
     )
 }
 
-/// The present value: what has none is refused now, and not when a stream waits for it.
+/// Current value of the exporter, so that a broken exporter is detected at creation and not by a stream's wait.
 fn value_of(device: &Device, exporter: &dyn ExporterTimeline) -> Result<u64> {
     exporter.value().map_err(|error| device.inner.decorate(error))
 }
@@ -314,8 +315,10 @@ fn native(device: &Device, exporter: &dyn ExporterTimeline) -> Result<ExternalSe
     let Some(kind) = exporter.handle_kind() else {
         return Err(Error::unsupported(NEW, "the exporter cannot export this timeline"));
     };
-    // Before anything is exported.
-    if let Some(error) = device.capabilities().semaphore(kind).refusal(NEW, format!("the device imports no {kind}")) {
+    // Checked before the export.
+    if let Some(error) =
+        device.capabilities().semaphore(kind).unsupported_error(NEW, format!("the device imports no {kind}"))
+    {
         return Err(error);
     }
     Ok(device.import_semaphore(exporter.export()?)?)
@@ -323,7 +326,8 @@ fn native(device: &Device, exporter: &dyn ExporterTimeline) -> Result<ExternalSe
 
 fn bridge(device: &Device, exporter: &dyn ExporterTimeline) -> Result<Bridge> {
     validate::feature(NEW, device.capabilities(), Feature::SignalMemory)?;
-    if let Some(error) = device.capabilities().timeline(None).refusal(NEW, "the device has no way to follow a timeline")
+    if let Some(error) =
+        device.capabilities().timeline(None).unsupported_error(NEW, "the device supports no strategy for timelines")
     {
         return Err(error);
     }
@@ -331,16 +335,17 @@ fn bridge(device: &Device, exporter: &dyn ExporterTimeline) -> Result<Bridge> {
 }
 
 impl Stream {
-    /// Makes everything enqueued from here on wait until a timeline is at least `value`, whoever raises it; also if that
-    /// is asked for later. The wait itself has no time limit; bound it with [`Stream::synchronize_timeout`].
+    /// Makes later work wait until a timeline is at least `value`. The signal may be enqueued later. The wait itself
+    /// has no timeout; bound it with [`Stream::synchronize_timeout`].
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a timeline of another device; why the timeline failed, if it did;
-    /// [`ErrorKind::Unsupported`] over a bridge to a driver without stream memory operations, unless the value is reached
-    /// already: wait for it on the host first ([`Timeline::wait`]). Else what the driver answers. Nothing is enqueued then.
+    /// [`ErrorKind::InvalidArgument`] for a timeline of another device; the failure of the timeline, if any;
+    /// [`ErrorKind::Unsupported`] over a bridge to a driver without stream memory operations, unless the value has been
+    /// reached: wait for it on the host first ([`Timeline::wait`]). Otherwise the driver's error. After an error
+    /// nothing is enqueued.
     #[inline]
     pub fn wait_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
-        self.runs(WAIT)?;
+        self.check_not_recording(WAIT)?;
         self.check_device(WAIT, "timeline", &timeline.device)?;
         timeline.side.begin_wait(value).map_err(|error| self.device().decorate(error))?;
         match &timeline.path {
@@ -351,25 +356,26 @@ impl Stream {
         }
     }
 
-    /// Raises a timeline to `value` once everything enqueued before has run.
+    /// Raises a timeline to `value` after all work enqueued before has completed.
     ///
-    /// The value must be greater than the timeline's present one at that time: whoever signals orders the signals. What was
-    /// signalled through the same [`Timeline`] is compared here; what the exporter, another process or another `Timeline`
-    /// signalled since is not, for that would cost every signal a call of the exporter. If such a value is greater already:
-    /// * Over a bridge the timeline stays where it is, and the stream's next synchronisation after it was to be carried fails
+    /// The value must be greater than the timeline's value at that time; the application must order the signals. It is
+    /// compared with values signalled through the same [`Timeline`], but not with later signals of the exporter,
+    /// another process or another `Timeline`, which would require a call of the exporter for every signal. If such a
+    /// signal has passed the value:
+    /// * Over a bridge the timeline keeps its value, and the stream's next synchronisation after the transfer fails
     ///   with [`ErrorKind::Overtaken`].
-    /// * Natively it is the driver's matter. CUDA's sets the timeline **back** to `value`: whoever waits for what was
-    ///   reached before waits again, which [`Stream::synchronize_timeout`] finds out by its timeout, and [`Timeline::value`]
-    ///   and [`Timeline::wait`] by [`ErrorKind::Overtaken`] if one of them saw the greater value. The host backend leaves it,
-    ///   and the stream's next synchronisation fails.
+    /// * Natively it depends on the driver. CUDA **lowers** the timeline to `value`, so later waits for values already
+    ///   reached block again. [`Stream::synchronize_timeout`] then times out, and [`Timeline::value`] and
+    ///   [`Timeline::wait`] return [`ErrorKind::Overtaken`] if one of them observed the greater value. With the host
+    ///   backend the timeline keeps its value, and the stream's next synchronisation fails.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value not greater than one already signalled
-    /// through the same [`Timeline`] and the one that the exporter had when that was made; why the timeline failed, if it
-    /// did; else what the driver answers. Nothing is enqueued then.
+    /// [`ErrorKind::InvalidArgument`] for a timeline of another device, or a value not greater than the last one
+    /// signalled through the same [`Timeline`] and the exporter's value at its creation; the failure of the timeline,
+    /// if any; otherwise the driver's error. After an error nothing is enqueued.
     #[inline]
     pub fn signal_timeline(&self, timeline: &Timeline, value: u64) -> Result<()> {
-        self.runs(SIGNAL)?;
+        self.check_not_recording(SIGNAL)?;
         self.check_device(SIGNAL, "timeline", &timeline.device)?;
         timeline.side.check().map_err(|error| self.device().decorate(error))?;
         match &timeline.path {
@@ -380,8 +386,8 @@ impl Stream {
                     timeline.undo_signal(last);
                 }
                 if timeline.side.has_failed() {
-                    // Meanwhile: who let the streams go may not know of this signal, which takes the timeline back.
-                    timeline.let_go_or_log();
+                    // A concurrent release may have missed this signal, which lowers the timeline.
+                    timeline.release_waits_or_log();
                 }
                 signalled
             }
@@ -392,8 +398,8 @@ impl Stream {
     }
 
     fn wait_bridged(&self, timeline: &Timeline, bridge: &Bridge, value: u64) -> Result<()> {
-        // Reached: what is enqueued from here on comes after, and the host has seen it.
-        if timeline.side.look()? >= value {
+        // Reached and observed by the host, so later work is ordered after it.
+        if timeline.side.value()? >= value {
             return Ok(());
         }
         let device = self.device();
@@ -422,8 +428,8 @@ impl Stream {
             device.bridges.put(ticket);
             return Err(error);
         }
-        self.waits_outside();
-        bridge.submit(Order::Wait { side: timeline.side.clone(), value, ticket, faults: self.faults().clone() });
+        self.note_external_wait();
+        bridge.submit(Request::Wait { side: timeline.side.clone(), value, ticket, faults: self.faults().clone() });
         Ok(())
     }
 
@@ -431,19 +437,19 @@ impl Stream {
         bridge.prepare()?;
         let last = timeline.begin_signal(SIGNAL, value)?;
         let enqueued = self.enqueue_signal(bridge).inspect_err(|_| timeline.undo_signal(last));
-        let (ticket, told) = enqueued?;
+        let (ticket, notified) = enqueued?;
         let (side, faults) = (timeline.side.clone(), self.faults().clone());
-        bridge.submit(Order::Signal { side, value, ticket, faults, told });
+        bridge.submit(Request::Signal { side, value, ticket, faults, notified });
         Ok(())
     }
 
-    /// Makes the stream reach a ticket. Also says whether it tells the bridge then.
+    /// Enqueues the signal of a ticket. Also returns whether a host function wakes the bridge.
     fn enqueue_signal(&self, bridge: &Bridge) -> Result<(Ticket, bool)> {
         let device = self.device();
         let capabilities = device.raw.capabilities();
         let ticket = device.bridges.take(&*device.raw)?;
         let (stream, word) = (self.as_raw(), ticket.ptr());
-        // SAFETY: the stream is live; the word is aligned, and live until it was written.
+        // SAFETY: the stream is live; the word is aligned, and live until it has been written.
         let enqueued = unsafe {
             if capabilities.has_feature(Feature::StreamMemoryOperations64) {
                 device.raw.write_value_u64(stream, word, ticket.number()).map(|()| false)
@@ -451,15 +457,15 @@ impl Stream {
                 device.raw.write_value_u32(stream, word, low(&ticket)).map(|()| false)
             } else {
                 let (remote, notify) = (ticket.remote(), bridge.notifier());
-                let tell = move || {
+                let notification = move || {
                     remote.reach();
                     notify();
                 };
-                self.launch_host_function(tell).map(|()| true)
+                self.launch_host_function(notification).map(|()| true)
             }
         };
         match enqueued {
-            Ok(told) => Ok((ticket, told)),
+            Ok(notified) => Ok((ticket, notified)),
             Err(error) => {
                 device.bridges.put(ticket);
                 Err(error)
@@ -468,14 +474,14 @@ impl Stream {
     }
 }
 
-/// A ticket's number for words of 32 bits: tickets are small.
+/// Ticket number for 32-bit words, which it always fits.
 fn low(ticket: &Ticket) -> u32 {
     u32::try_from(ticket.number()).unwrap_or(u32::MAX)
 }
 
 impl Device {
-    /// How this device would follow the timelines of an exporter that exports them as the platform's usual kind: what
-    /// [`Timeline::new`] would choose, but for the environment.
+    /// Support of timelines exported as the platform's usual handle kind: the choice of [`Timeline::new`] without the
+    /// environment.
     #[must_use]
     pub fn timeline_support(&self) -> Support {
         use crate::handle::SemaphoreHandleKind::{TimelineFd, TimelineWin32};

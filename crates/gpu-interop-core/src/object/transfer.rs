@@ -7,17 +7,17 @@ use crate::backend::{BackendDevice, RawStream, WaitCondition};
 use crate::capability::Feature;
 use crate::error::{Error, Result};
 
-/// Why a write is refused.
+/// Error text of a write to read-only memory.
 pub(super) const READ_ONLY: &str = "the memory was imported read-only; import an object that allows writing";
 
 impl Stream {
-    /// Copies `source` to `target`, asynchronously. Both have the same size and do not overlap.
+    /// Copies `source` to `target`, asynchronously. Both must have the same size and not overlap.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ, ranges that overlap
-    /// in device addresses or in one import, or memory of another device; else what the driver answers. That two imports
-    /// are of the same memory, or an import and what it was exported from, cannot be seen: with ranges that overlap there,
-    /// the data are not defined.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ, ranges that overlap in
+    /// device addresses or in one import, or memory of another device; otherwise the driver's error. Overlap between
+    /// two imports of the same memory, or between an import and its original allocation, cannot be detected: the copied
+    /// data is then undefined.
     pub fn copy<'a>(&self, target: impl Into<BufferSlice<'a>>, source: impl Into<BufferSlice<'a>>) -> Result<()> {
         const OPERATION: &str = "Stream::copy";
         let (target, source) = (target.into(), source.into());
@@ -34,30 +34,30 @@ impl Stream {
         self.call(|device, stream| unsafe { device.copy(stream, target.ptr, source.ptr, source.size) })
     }
 
-    /// Copies device memory to the host, and blocks until everything enqueued so far and the copy have run.
+    /// Copies device memory to the host, and blocks until the copy and all work enqueued before have completed.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for sizes that differ or memory of another
-    /// device; else what the driver answers.
+    /// device; otherwise the driver's error.
     pub fn read<'a>(&self, source: impl Into<BufferSlice<'a>>, target: &mut [u8]) -> Result<()> {
         let source = source.into();
-        self.runs("Stream::read")?;
+        self.check_not_recording("Stream::read")?;
         self.enter("Stream::read", source, target.len() as u64)?;
-        // SAFETY: `target` is as long as the range and outlives the copy: it is borrowed until this returns, and `finish`
-        // returns, also with an error, only when the stream runs nothing any more.
+        // SAFETY: `target` has the size of the range and outlives the copy: it is borrowed until this returns, and
+        // `finish` returns, also with an error, only when the stream is idle.
         self.call(|device, stream| unsafe {
             device.copy_to_host(stream, target.as_mut_ptr(), source.ptr, source.size)
         })?;
         self.finish()
     }
 
-    /// Copies host memory to the device, and blocks until everything enqueued so far and the copy have run.
+    /// Copies host memory to the device, and blocks until the copy and all work enqueued before have completed.
     ///
     /// # Errors
     /// As for [`Stream::read`].
     pub fn write<'a>(&self, target: impl Into<BufferSlice<'a>>, source: &[u8]) -> Result<()> {
         let target = target.into();
-        self.runs("Stream::write")?;
+        self.check_not_recording("Stream::write")?;
         self.enter_target("Stream::write", target, source.len() as u64)?;
         // SAFETY: as in `read`.
         self.call(|device, stream| unsafe { device.copy_from_host(stream, target.ptr, source.as_ptr(), target.size) })?;
@@ -67,16 +67,16 @@ impl Stream {
     /// Copies device memory to the host, asynchronously.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device; else what the
-    /// driver answers.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device; otherwise the
+    /// driver's error.
     ///
     /// # Safety
-    /// `target` must be valid for writes of the slice's size, and not be touched otherwise, until the copy has run; in a
-    /// graph, until the graph is gone and has run.
+    /// `target` must be valid for writes of the slice's size, and not be accessed otherwise, until the copy has
+    /// completed; in a graph, until the graph is destroyed and its last launch has completed.
     pub unsafe fn read_async<'a>(&self, source: impl Into<BufferSlice<'a>>, target: *mut u8) -> Result<()> {
         let source = source.into();
         self.enter("Stream::read_async", source, source.size)?;
-        // SAFETY: the range is live on this device; the caller vouches for the host memory.
+        // SAFETY: the range is live on this device; the caller guarantees the host memory.
         self.call(|device, stream| unsafe { device.copy_to_host(stream, target, source.ptr, source.size) })
     }
 
@@ -86,20 +86,20 @@ impl Stream {
     /// As for [`Stream::read_async`].
     ///
     /// # Safety
-    /// `source` must be valid for reads of the slice's size, and not be written, until the copy has run; in a graph, until
-    /// the graph is gone and has run.
+    /// `source` must be valid for reads of the slice's size, and not be written, until the copy has completed; in a
+    /// graph, until the graph is destroyed and its last launch has completed.
     pub unsafe fn write_async<'a>(&self, target: impl Into<BufferSlice<'a>>, source: *const u8) -> Result<()> {
         let target = target.into();
         self.enter_target("Stream::write_async", target, target.size)?;
-        // SAFETY: the range is live on this device; the caller vouches for the host memory.
+        // SAFETY: the range is live on this device; the caller guarantees the host memory.
         self.call(|device, stream| unsafe { device.copy_from_host(stream, target.ptr, source, target.size) })
     }
 
     /// Sets every byte, asynchronously (`cuMemsetD8Async`).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device; else what the
-    /// driver answers.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device; otherwise the
+    /// driver's error.
     pub fn fill<'a>(&self, target: impl Into<BufferSlice<'a>>, value: u8) -> Result<()> {
         let target = target.into();
         self.enter_target("Stream::fill", target, target.size)?;
@@ -110,8 +110,8 @@ impl Stream {
     /// Sets every 32-bit word, asynchronously (`cuMemsetD32Async`).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device, or an address
-    /// or size that is not a multiple of 4; else what the driver answers.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) for memory of another device, or an address or
+    /// size that is not a multiple of 4; otherwise the driver's error.
     pub fn fill_u32<'a>(&self, target: impl Into<BufferSlice<'a>>, value: u32) -> Result<()> {
         const OPERATION: &str = "Stream::fill_u32";
         let target = target.into();
@@ -126,13 +126,12 @@ impl Stream {
         self.call(|device, stream| unsafe { device.fill_u32(stream, target.ptr, value, target.size / 4) })
     }
 
-    /// Makes everything enqueued from here on wait until a 32-bit word in device memory meets a condition
-    /// (`cuStreamWaitValue32`).
+    /// Makes later work wait until a 32-bit word in device memory satisfies a condition (`cuStreamWaitValue32`).
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where streams cannot, or cannot in graphs and this stream
-    /// records one; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) unless `word` is 4 bytes, 4-byte aligned, and
-    /// of this device; else what the driver answers.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where streams, or graphs on a recording stream, lack
+    /// the feature; [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) unless `word` is 4 bytes long,
+    /// 4-byte aligned, and of this device; otherwise the driver's error.
     pub fn wait_value_u32<'a>(
         &self,
         word: impl Into<BufferSlice<'a>>,
@@ -144,14 +143,14 @@ impl Stream {
         self.about_to_wait();
         // SAFETY: the word is live on this device and naturally aligned.
         self.call(|device, stream| unsafe { device.wait_value_u32(stream, word.ptr, value, condition) })?;
-        self.waits_outside();
+        self.note_external_wait();
         Ok(())
     }
 
-    /// The 64-bit twin of [`Stream::wait_value_u32`].
+    /// Makes later work wait until a 64-bit word in device memory satisfies a condition (`cuStreamWaitValue64`).
     ///
     /// # Errors
-    /// As there, with 8 bytes.
+    /// As for [`Stream::wait_value_u32`], with 8 bytes.
     pub fn wait_value_u64<'a>(
         &self,
         word: impl Into<BufferSlice<'a>>,
@@ -163,11 +162,11 @@ impl Stream {
         self.about_to_wait();
         // SAFETY: the word is live on this device and naturally aligned.
         self.call(|device, stream| unsafe { device.wait_value_u64(stream, word.ptr, value, condition) })?;
-        self.waits_outside();
+        self.note_external_wait();
         Ok(())
     }
 
-    /// Writes a 32-bit word in device memory once everything enqueued before has run (`cuStreamWriteValue32`).
+    /// Writes a 32-bit word in device memory after all work enqueued before has completed (`cuStreamWriteValue32`).
     ///
     /// # Errors
     /// As for [`Stream::wait_value_u32`].
@@ -179,10 +178,10 @@ impl Stream {
         self.call(|device, stream| unsafe { device.write_value_u32(stream, word.ptr, value) })
     }
 
-    /// The 64-bit twin of [`Stream::write_value_u32`].
+    /// Writes a 64-bit word in device memory after all work enqueued before has completed (`cuStreamWriteValue64`).
     ///
     /// # Errors
-    /// As there, with 8 bytes.
+    /// As for [`Stream::wait_value_u32`], with 8 bytes.
     pub fn write_value_u64<'a>(&self, word: impl Into<BufferSlice<'a>>, value: u64) -> Result<()> {
         let word = word.into();
         self.check_writable("Stream::write_value_u64", word)?;
@@ -191,7 +190,7 @@ impl Stream {
         self.call(|device, stream| unsafe { device.write_value_u64(stream, word.ptr, value) })
     }
 
-    /// Checks that a slice can be used on this stream with `size` bytes, and notes the use.
+    /// Checks that a slice can be used on this stream with `size` bytes, and records the use.
     fn enter(&self, operation: &'static str, slice: BufferSlice<'_>, size: u64) -> Result<()> {
         self.check_device(operation, "memory", slice.device)?;
         if slice.size != size {
@@ -204,13 +203,13 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::enter`], for a slice that will be written.
+    /// As [`Stream::enter`], for a destination.
     fn enter_target(&self, operation: &'static str, slice: BufferSlice<'_>, size: u64) -> Result<()> {
         self.check_writable(operation, slice)?;
         self.enter(operation, slice, size)
     }
 
-    /// Refuses to write what the exporter only allows to be read. A GPU would fault, and take its context with it.
+    /// Rejects writes to read-only memory, which would fault on the GPU and destroy its context.
     pub(super) fn check_writable(&self, operation: &'static str, slice: BufferSlice<'_>) -> Result<()> {
         if !slice.read_only {
             return Ok(());
@@ -221,7 +220,7 @@ impl Stream {
     fn enter_word(&self, operation: &'static str, word: BufferSlice<'_>, size: u64, feature: Feature) -> Result<()> {
         let device = self.device();
         validate::feature(operation, device.raw.capabilities(), feature).map_err(|error| device.decorate(error))?;
-        self.records_with(operation, Feature::GraphMemoryOperations)?;
+        self.check_capture_support(operation, Feature::GraphMemoryOperations)?;
         if word.size != size {
             let error = Error::invalid(operation, format!("the word must be {size} bytes"))
                 .with_context("size", format_args!("{} bytes", word.size));

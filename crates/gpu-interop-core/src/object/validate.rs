@@ -1,61 +1,12 @@
-//! Checks shared by the safe objects. Each names the operation, the value and its bound.
-
-use std::ops::{Bound, RangeBounds};
+//! Checks shared by the safe objects. Errors name the operation, the value and its bound.
 
 use crate::capability::{Capabilities, Feature};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::handle::Win32Object;
 use crate::identity::DeviceIdentity;
 use crate::import::{MemoryImport, SemaphoreImport};
 
-/// A range inside something of `size` bytes, as offset and length. Refuses empty ranges, ranges past the end and
-/// ranges whose end overflows.
-pub(super) fn range(operation: &'static str, range: impl RangeBounds<u64>, size: u64) -> Result<(u64, u64)> {
-    let overflow = || Error::invalid(operation, "the end of the range overflows 64 bits");
-    let start = match range.start_bound() {
-        Bound::Included(start) => *start,
-        Bound::Excluded(before) => before.checked_add(1).ok_or_else(overflow)?,
-        Bound::Unbounded => 0,
-    };
-    let end = match range.end_bound() {
-        Bound::Included(last) => last.checked_add(1).ok_or_else(overflow)?,
-        Bound::Excluded(end) => *end,
-        Bound::Unbounded => size,
-    };
-    let refused = |what: &str| {
-        Error::invalid(operation, what)
-            .with_context("start", start)
-            .with_context("end", end)
-            .with_context("size", format_args!("{size} bytes"))
-    };
-    if start >= end {
-        return Err(refused("the range is empty"));
-    }
-    if end > size {
-        return Err(refused("the range goes past the end"));
-    }
-    Ok((start, end - start))
-}
-
-/// An offset and a length inside something of `size` bytes.
-pub(super) fn extent(operation: &'static str, offset: u64, length: u64, size: u64) -> Result<()> {
-    let refused = |what: &str| {
-        Error::invalid(operation, what)
-            .with_context("offset", offset)
-            .with_context("length", length)
-            .with_context("size", format_args!("{size} bytes"))
-    };
-    if length == 0 {
-        return Err(refused("the length is 0"));
-    }
-    match offset.checked_add(length) {
-        None => Err(refused("offset + length overflows 64 bits")),
-        Some(end) if end > size => Err(refused("the range goes past the end")),
-        Some(_) => Ok(()),
-    }
-}
-
-/// Everything about a memory import that can be known before the backend is called.
+/// Validates a memory import before the backend is called.
 pub(super) fn memory_import(
     request: &MemoryImport,
     capabilities: &Capabilities,
@@ -63,14 +14,16 @@ pub(super) fn memory_import(
 ) -> Result<()> {
     const OPERATION: &str = "Device::import_memory";
     let kind = request.handle().kind();
-    if let Some(error) = capabilities.memory(kind).refusal(OPERATION, "memory of this kind cannot be imported") {
+    if let Some(error) =
+        capabilities.memory(kind).unsupported_error(OPERATION, "memory of this kind cannot be imported")
+    {
         return Err(error);
     }
     by_name(OPERATION, capabilities, request.handle().as_win32(), Feature::NamedMemory)?;
     request.validate(OPERATION, importer)
 }
 
-/// Everything about a semaphore import that can be known before the backend is called.
+/// Validates a semaphore import before the backend is called.
 pub(super) fn semaphore_import(
     request: &SemaphoreImport,
     capabilities: &Capabilities,
@@ -78,14 +31,16 @@ pub(super) fn semaphore_import(
 ) -> Result<()> {
     const OPERATION: &str = "Device::import_semaphore";
     let kind = request.handle().kind();
-    if let Some(error) = capabilities.semaphore(kind).refusal(OPERATION, "semaphores of this kind cannot be imported") {
+    if let Some(error) =
+        capabilities.semaphore(kind).unsupported_error(OPERATION, "semaphores of this kind cannot be imported")
+    {
         return Err(error);
     }
     by_name(OPERATION, capabilities, request.handle().as_win32(), Feature::NamedSemaphores)?;
     request.validate(OPERATION, importer)
 }
 
-/// Refuses an object's name where the device needs a handle.
+/// Rejects an object's name where the device requires a handle.
 fn by_name(
     operation: &'static str,
     capabilities: &Capabilities,
@@ -98,44 +53,12 @@ fn by_name(
     }
 }
 
-/// A feature that the device must have.
+/// Checks that the device supports a feature.
 pub(super) fn feature(operation: &'static str, capabilities: &Capabilities, feature: Feature) -> Result<()> {
     if capabilities.has_feature(feature) {
         return Ok(());
     }
-    let refusal = capabilities.feature(feature).refusal(operation, format_args!("this device has no {feature}"));
-    refusal.map_or(Ok(()), Err)
-}
-
-#[cfg(test)]
-#[cfg(not(loom))]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        /// Either the range is inside and comes back unchanged, or it is refused. Arithmetic in 128 bits says which.
-        #[test]
-        fn extents_are_exact(offset: u64, length: u64, size: u64) {
-            let inside = length > 0 && u128::from(offset) + u128::from(length) <= u128::from(size);
-            prop_assert_eq!(extent("op", offset, length, size).is_ok(), inside);
-        }
-
-        #[test]
-        fn ranges_are_exact(start: u64, end: u64, size: u64) {
-            let expected = (start < end && end <= size).then(|| (start, end - start));
-            prop_assert_eq!(range("op", start..end, size).ok(), expected);
-        }
-    }
-
-    #[test]
-    fn every_form_of_range_works() {
-        assert_eq!(range("op", .., 8).ok(), Some((0, 8)));
-        assert_eq!(range("op", 2.., 8).ok(), Some((2, 6)));
-        assert_eq!(range("op", ..=3, 8).ok(), Some((0, 4)));
-        assert!(range("op", 0..=u64::MAX, u64::MAX).is_err());
-        assert!(range("op", 8.., 8).is_err());
-        assert!(range("op", .., 0).is_err());
-    }
+    let error =
+        capabilities.feature(feature).unsupported_error(operation, format_args!("this device has no {feature}"));
+    error.map_or(Ok(()), Err)
 }

@@ -119,7 +119,7 @@ mod tests {
         let data = vk::DebugUtilsMessengerCallbackDataEXT::default().message(c"broken");
         for severity in [vk::DebugUtilsMessageSeverityFlagsEXT::WARNING, vk::DebugUtilsMessageSeverityFlagsEXT::ERROR] {
             let kind = vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION;
-            // SAFETY: plays the layer: the data lives, and the user data is the log's.
+            // SAFETY: acts as the layer: the data lives, and the user data is the log's.
             let answer = unsafe { callback(severity, kind, &raw const data, info.p_user_data) };
             assert_eq!(answer, vk::FALSE);
         }

@@ -22,7 +22,7 @@ pub(super) struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     pub(super) fn new(machine: &'a Machine, side: &'a dyn Side) -> Verdict<Self> {
-        let shared = machine.device.import_memory(side.memory()?)?.map_buffer(0, ALL)?;
+        let shared = machine.device.import_memory(side.memory()?)?.map_buffer(0..ALL)?;
         Ok(Self { side, stream: &machine.stream, shared, word: Cell::new(0) })
     }
 

@@ -96,7 +96,7 @@ impl<'a> Pipeline<'a> {
         let device = &machine.device;
         let slot = |_| {
             let vulkan = VulkanFrame::new(context, SIZE)?;
-            let imported = device.import_memory(vulkan.shared.import_request()?)?.map_buffer(0, SIZE)?;
+            let imported = device.import_memory(vulkan.shared.import_request()?)?.map_buffer(0..SIZE)?;
             Ok(Slot { vulkan, imported, own: device.allocate_exportable(SIZE).map_err(too_much)? })
         };
         let slots = (0..DEPTHS.len()).map(slot).collect::<Verdict<_>>()?;

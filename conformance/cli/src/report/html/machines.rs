@@ -60,12 +60,12 @@ fn date(time: DateTime<Utc>) -> String {
 /// The mark of a run without a vendor's driver and hardware.
 pub(super) fn mark(backend: &BackendInfo, emulated: &Option<Emulated>) -> Markup {
     let about = match emulated {
-        Some(emulated) if !backend.stand_in => emulated.to_string(),
+        Some(emulated) if !backend.simulated => emulated.to_string(),
         _ => "This run says nothing about a vendor's driver.".into(),
     };
     html! {
         @if let Some(mark) = text::mark(backend, emulated.as_ref()) {
-            " " strong class="stand-in" title=(about) { (mark) }
+            " " strong class="simulated" title=(about) { (mark) }
         }
     }
 }

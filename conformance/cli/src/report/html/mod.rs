@@ -114,8 +114,8 @@ fn verdict(runs: &[Run<'_>]) -> String {
         let idle = runs.len() - ran;
         text.push_str(&format!("; {idle} ran nothing"));
     }
-    if runs.iter().any(|run| run.report.backend.stand_in) {
-        text.push_str("; some with STAND-IN drivers");
+    if runs.iter().any(|run| run.report.backend.simulated) {
+        text.push_str("; some SIMULATED");
     }
     if runs.iter().any(|run| run.report.emulated.is_some()) {
         text.push_str("; some EMULATED");

@@ -1,4 +1,4 @@
-//! Code objects, as far as a stand-in can tell that it was given the right one.
+//! Code objects, as far as a simulator can tell that it was given the right one.
 
 use std::ffi::c_void;
 use std::slice;
@@ -37,7 +37,7 @@ const LONGEST: u64 = 1 << 24;
 
 type Header = elf::FileHeader64<LittleEndian>;
 
-/// The architecture that the stand-in says its device has, with its features.
+/// The architecture that the simulator says its device has, with its features.
 #[must_use]
 pub fn architecture() -> String {
     settings::text("SIM_ARCH").unwrap_or_else(|| "gfx90a:sramecc+:xnack-".into())
@@ -95,7 +95,7 @@ fn of_another() -> u32 {
 ///
 /// # Errors
 /// [`code::INVALID_VALUE`] for NULL, [`code::INVALID_IMAGE`] for what is no code object, `hipErrorNoBinaryForGpu` for one
-/// of another architecture (before HIP 6 `hipErrorInvalidKernelFile` and `hipErrorSharedObjectInitFailed`), [`code::NOT_SUPPORTED`] for one of other kernels: a stand-in has nothing to run for them.
+/// of another architecture (before HIP 6 `hipErrorInvalidKernelFile` and `hipErrorSharedObjectInitFailed`), [`code::NOT_SUPPORTED`] for one of other kernels: a simulator has nothing to run for them.
 ///
 /// # Safety
 /// `image` is NULL, or has 4 bytes, and as many as its header says if they begin one.

@@ -7,11 +7,11 @@ use cubecl_hip_sys as hip;
 
 use super::code_object::architecture;
 use super::era::Era;
-use crate::{code, give, write_text};
+use crate::{code, give, settings, write_text};
 
 thread_local! {
     /// The current device of this thread.
-    static CURRENT: Cell<c_int> = const { Cell::new(0) };
+    static CURRENT: Cell<c_int> = Cell::new(initial());
 }
 
 /// `hipDeviceProp_t` of HIP 5: its size, and where the architecture is.
@@ -76,6 +76,12 @@ pub trait Runtime {
 
     /// Whether a handle may be a stream, or is NULL: the default one.
     fn has_stream(&self, stream: usize) -> bool;
+}
+
+/// The device that is current on each thread at first: `SIM_CURRENT`.
+#[must_use]
+pub fn initial() -> c_int {
+    settings::number("SIM_CURRENT", 0)
 }
 
 /// The number of this thread's current device.
@@ -163,6 +169,10 @@ pub unsafe fn get(runtime: &impl Runtime, device: *mut c_int, ordinal: c_int) ->
 /// `device` is NULL or valid.
 pub unsafe fn get_current(runtime: &impl Runtime, device: *mut c_int) -> Result<(), u32> {
     runtime.ready()?;
+    // Whoever makes another device current asks before, and finds the one that the last such call was to restore.
+    if initial() != 0 && current() != initial() {
+        std::process::abort();
+    }
     // SAFETY: the caller's promise.
     unsafe { give(device, current()) }
 }

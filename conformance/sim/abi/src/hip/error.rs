@@ -12,7 +12,7 @@ pub const NO_BINARY_FOR_GPU: u32 = hip::hipError_t_hipErrorNoBinaryForGpu;
 
 const UNKNOWN: &CStr = c"hipErrorUnknown";
 
-/// The codes that stand-ins have names for, with their names and texts.
+/// The codes that simulators have names for, with their names and texts.
 #[rustfmt::skip]
 const NAMES: &[(u32, &CStr, &CStr)] = &[
     (hip::hipError_t_hipSuccess, c"hipSuccess", c"no error"),

@@ -1,7 +1,7 @@
 //! What HIP's runtime decides by itself, whatever does the work: devices and which is current, what it looks at before it
 //! imports memory, external semaphores that on Linux do nothing, code objects, names of codes.
 //!
-//! A stand-in for it exports the functions with [`hip_entries!`](crate::hip_entries).
+//! A simulator of it exports the functions with [`hip_entries!`](crate::hip_entries).
 
 pub mod allocation;
 pub mod behaviour;
@@ -93,14 +93,14 @@ macro_rules! hip_entries {
             }
         }
 
-        /// Plays `hipGetErrorName`: a code that is not known has the name of the one for unknown errors.
+        /// Simulates `hipGetErrorName`: a code that is not known has the name of the one for unknown errors.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the vendor's interface")]
         pub extern "C" fn hipGetErrorName(code: u32) -> *const ::std::ffi::c_char {
             $crate::hip::error::answer("hipGetErrorName", $crate::hip::error::name(code))
         }
 
-        /// Plays `hipGetErrorString`.
+        /// Simulates `hipGetErrorString`.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the vendor's interface")]
         pub extern "C" fn hipGetErrorString(code: u32) -> *const ::std::ffi::c_char {

@@ -1,4 +1,4 @@
-//! Keyed mutexes, as the stand-ins for Direct3D have them.
+//! Keyed mutexes, as the simulators of Direct3D have them.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Semaphores in shared memory.
 //!
-//! Three layouts are known: the host backend's, which the stand-ins for Direct3D have too; that of their keyed mutexes; and
+//! Three layouts are known: the host backend's, which the simulators of Direct3D have too; that of their keyed mutexes; and
 //! SwiftShader's binary semaphore. What is in any other memory is not known, so signalling it does nothing and nothing
 //! waits for it: the real drivers import a file of the wrong sort, too.
 

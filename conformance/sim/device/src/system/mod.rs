@@ -1,4 +1,4 @@
-//! What the operating system does for the stand-ins: ranges of memory, and memory that processes share.
+//! What the operating system does for the simulators: ranges of memory, and memory that processes share.
 //!
 //! Both modules have the same: memory files, descriptors and futexes on Linux; file mappings, NT handles and
 //! `WaitOnAddress` on Windows.

@@ -1,27 +1,8 @@
 //! `/dev/kfd`: argument structures, ioctl numbers and flags, as in the kernel's `linux/kfd_ioctl.h`, interface 1.17.
 
-use super::plain;
+use super::{ioctls, plain_structs};
 
-/// Names and numbers of the ioctls. Not all are implemented: the others are reported by name.
-macro_rules! numbers {
-    ($($name:ident = $number:literal),* $(,)?) => {
-        $(
-            #[allow(dead_code)]
-            pub(crate) const $name: u8 = $number;
-        )*
-
-        /// The name of an ioctl in lower case with hyphens, as faults and reports use it.
-        pub(crate) fn name(number: u8) -> Option<String> {
-            let name = match number {
-                $($number => stringify!($name),)*
-                _ => return None,
-            };
-            Some(name.to_ascii_lowercase().replace('_', "-"))
-        }
-    };
-}
-
-numbers! {
+ioctls! { "";
     GET_VERSION = 0x01, CREATE_QUEUE = 0x02, DESTROY_QUEUE = 0x03, SET_MEMORY_POLICY = 0x04, GET_CLOCK_COUNTERS = 0x05,
     GET_PROCESS_APERTURES = 0x06, UPDATE_QUEUE = 0x07, CREATE_EVENT = 0x08, DESTROY_EVENT = 0x09, SET_EVENT = 0x0a,
     RESET_EVENT = 0x0b, WAIT_EVENTS = 0x0c, SET_SCRATCH_BACKING_VA = 0x11, GET_TILE_CONFIG = 0x12, SET_TRAP_HANDLER = 0x13,
@@ -61,236 +42,172 @@ pub(crate) const MMAP_TYPE_DOORBELL: u64 = 3;
 pub(crate) const MMAP_GPU_SHIFT: u32 = 46;
 pub(crate) const MMAP_GPU_MASK: u64 = 0xffff;
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct GetVersion {
-    pub(crate) major: u32,
-    pub(crate) minor: u32,
-}
+plain_structs! {
+    struct GetVersion {
+        major: u32,
+        minor: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct CreateQueue {
-    pub(crate) ring_base_address: u64,
-    pub(crate) write_pointer_address: u64,
-    pub(crate) read_pointer_address: u64,
-    pub(crate) doorbell_offset: u64,
-    pub(crate) ring_size: u32,
-    pub(crate) gpu_id: u32,
-    pub(crate) queue_type: u32,
-    pub(crate) queue_percentage: u32,
-    pub(crate) queue_priority: u32,
-    pub(crate) queue_id: u32,
-    pub(crate) eop_buffer_address: u64,
-    pub(crate) eop_buffer_size: u64,
-    pub(crate) ctx_save_restore_address: u64,
-    pub(crate) ctx_save_restore_size: u32,
-    pub(crate) ctl_stack_size: u32,
-    pub(crate) sdma_engine_id: u32,
-    pub(crate) pad: u32,
-}
+    struct CreateQueue {
+        ring_base_address: u64,
+        write_pointer_address: u64,
+        read_pointer_address: u64,
+        doorbell_offset: u64,
+        ring_size: u32,
+        gpu_id: u32,
+        queue_type: u32,
+        queue_percentage: u32,
+        queue_priority: u32,
+        queue_id: u32,
+        eop_buffer_address: u64,
+        eop_buffer_size: u64,
+        ctx_save_restore_address: u64,
+        ctx_save_restore_size: u32,
+        ctl_stack_size: u32,
+        sdma_engine_id: u32,
+        pad: u32,
+    }
 
-/// The argument of ioctls that name one object: a queue or an event.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct ById {
-    pub(crate) id: u32,
-    pub(crate) pad: u32,
-}
+    /// The argument of ioctls that name one object: a queue or an event.
+    struct ById {
+        id: u32,
+        pad: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct UpdateQueue {
-    pub(crate) ring_base_address: u64,
-    pub(crate) queue_id: u32,
-    pub(crate) ring_size: u32,
-    pub(crate) queue_percentage: u32,
-    pub(crate) queue_priority: u32,
-}
+    struct UpdateQueue {
+        ring_base_address: u64,
+        queue_id: u32,
+        ring_size: u32,
+        queue_percentage: u32,
+        queue_priority: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct SetCuMask {
-    pub(crate) queue_id: u32,
-    pub(crate) mask_bits: u32,
-    pub(crate) mask_pointer: u64,
-}
+    struct SetCuMask {
+        queue_id: u32,
+        mask_bits: u32,
+        mask_pointer: u64,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct ClockCounters {
-    pub(crate) gpu_clock_counter: u64,
-    pub(crate) cpu_clock_counter: u64,
-    pub(crate) system_clock_counter: u64,
-    pub(crate) system_clock_freq: u64,
-    pub(crate) gpu_id: u32,
-    pub(crate) pad: u32,
-}
+    struct ClockCounters {
+        gpu_clock_counter: u64,
+        cpu_clock_counter: u64,
+        system_clock_counter: u64,
+        system_clock_freq: u64,
+        gpu_id: u32,
+        pad: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Apertures {
-    pub(crate) lds_base: u64,
-    pub(crate) lds_limit: u64,
-    pub(crate) scratch_base: u64,
-    pub(crate) scratch_limit: u64,
-    pub(crate) gpuvm_base: u64,
-    pub(crate) gpuvm_limit: u64,
-    pub(crate) gpu_id: u32,
-    pub(crate) pad: u32,
-}
+    struct Apertures {
+        lds_base: u64,
+        lds_limit: u64,
+        scratch_base: u64,
+        scratch_limit: u64,
+        gpuvm_base: u64,
+        gpuvm_limit: u64,
+        gpu_id: u32,
+        pad: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct GetApertures {
-    pub(crate) apertures: u64,
-    pub(crate) count: u32,
-    pub(crate) pad: u32,
-}
+    struct GetApertures {
+        apertures: u64,
+        count: u32,
+        pad: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct CreateEvent {
-    pub(crate) event_page_offset: u64,
-    pub(crate) trigger_data: u32,
-    pub(crate) event_type: u32,
-    pub(crate) auto_reset: u32,
-    pub(crate) node_id: u32,
-    pub(crate) event_id: u32,
-    pub(crate) slot_index: u32,
-}
+    struct CreateEvent {
+        event_page_offset: u64,
+        trigger_data: u32,
+        event_type: u32,
+        auto_reset: u32,
+        node_id: u32,
+        event_id: u32,
+        slot_index: u32,
+    }
 
-/// An event that is waited for. The first 32 bytes are a union: the age of a signal event, or an exception's data.
-#[repr(C)]
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub(crate) struct EventData {
-    pub(crate) data: [u64; 4],
-    pub(crate) extension: u64,
-    pub(crate) event_id: u32,
-    pub(crate) pad: u32,
-}
+    /// An event that is waited for. The first 32 bytes are a union: the age of a signal event, or an exception's data.
+    struct EventData {
+        data: [u64; 4],
+        extension: u64,
+        event_id: u32,
+        pad: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct WaitEvents {
-    pub(crate) events: u64,
-    pub(crate) count: u32,
-    pub(crate) wait_for_all: u32,
-    pub(crate) timeout: u32,
-    pub(crate) wait_result: u32,
-}
+    struct WaitEvents {
+        events: u64,
+        count: u32,
+        wait_for_all: u32,
+        timeout: u32,
+        wait_result: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct TileConfig {
-    pub(crate) tile_config: u64,
-    pub(crate) macro_tile_config: u64,
-    pub(crate) tile_configs: u32,
-    pub(crate) macro_tile_configs: u32,
-    pub(crate) gpu_id: u32,
-    pub(crate) gb_addr_config: u32,
-    pub(crate) banks: u32,
-    pub(crate) ranks: u32,
-}
+    struct TileConfig {
+        tile_config: u64,
+        macro_tile_config: u64,
+        tile_configs: u32,
+        macro_tile_configs: u32,
+        gpu_id: u32,
+        gb_addr_config: u32,
+        banks: u32,
+        ranks: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct AcquireVm {
-    pub(crate) drm_fd: u32,
-    pub(crate) gpu_id: u32,
-}
+    struct AcquireVm {
+        drm_fd: u32,
+        gpu_id: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct AllocMemory {
-    pub(crate) va_addr: u64,
-    pub(crate) size: u64,
-    pub(crate) handle: u64,
-    pub(crate) mmap_offset: u64,
-    pub(crate) gpu_id: u32,
-    pub(crate) flags: u32,
-}
+    struct AllocMemory {
+        va_addr: u64,
+        size: u64,
+        handle: u64,
+        mmap_offset: u64,
+        gpu_id: u32,
+        flags: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct FreeMemory {
-    pub(crate) handle: u64,
-}
+    struct FreeMemory {
+        handle: u64,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct MapMemory {
-    pub(crate) handle: u64,
-    pub(crate) device_ids: u64,
-    pub(crate) devices: u32,
-    pub(crate) successes: u32,
-}
+    struct MapMemory {
+        handle: u64,
+        device_ids: u64,
+        devices: u32,
+        successes: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct DmabufInfo {
-    pub(crate) size: u64,
-    pub(crate) metadata: u64,
-    pub(crate) metadata_size: u32,
-    pub(crate) gpu_id: u32,
-    pub(crate) flags: u32,
-    pub(crate) dmabuf_fd: u32,
-}
+    struct DmabufInfo {
+        size: u64,
+        metadata: u64,
+        metadata_size: u32,
+        gpu_id: u32,
+        flags: u32,
+        dmabuf_fd: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct ImportDmabuf {
-    pub(crate) va_addr: u64,
-    pub(crate) handle: u64,
-    pub(crate) gpu_id: u32,
-    pub(crate) dmabuf_fd: u32,
-}
+    struct ImportDmabuf {
+        va_addr: u64,
+        handle: u64,
+        gpu_id: u32,
+        dmabuf_fd: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct ExportDmabuf {
-    pub(crate) handle: u64,
-    pub(crate) flags: u32,
-    pub(crate) dmabuf_fd: u32,
-}
+    struct ExportDmabuf {
+        handle: u64,
+        flags: u32,
+        dmabuf_fd: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct XnackMode {
-    pub(crate) enabled: u32,
-}
+    struct XnackMode {
+        enabled: u32,
+    }
 
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct AvailableMemory {
-    pub(crate) available: u64,
-    pub(crate) gpu_id: u32,
-    pub(crate) pad: u32,
+    struct AvailableMemory {
+        available: u64,
+        gpu_id: u32,
+        pad: u32,
+    }
 }
-
-plain!(
-    GetVersion,
-    CreateQueue,
-    ById,
-    UpdateQueue,
-    SetCuMask,
-    ClockCounters,
-    Apertures,
-    GetApertures,
-    CreateEvent,
-    EventData,
-    WaitEvents,
-    TileConfig,
-    AcquireVm,
-    AllocMemory,
-    FreeMemory,
-    MapMemory,
-    DmabufInfo,
-    ImportDmabuf,
-    ExportDmabuf,
-    XnackMode,
-    AvailableMemory,
-);
 
 #[cfg(test)]
 mod tests {

@@ -30,6 +30,43 @@ macro_rules! plain {
 }
 pub(crate) use plain;
 
+/// Declares structures of integers, with public fields, that are [`Plain`].
+macro_rules! plain_structs {
+    ($( $(#[$doc:meta])* struct $name:ident { $( $(#[$field_doc:meta])* $field:ident: $type:ty ),* $(,)? } )*) => {
+        $(
+            $(#[$doc])*
+            #[repr(C)]
+            #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+            pub(crate) struct $name {
+                $( $(#[$field_doc])* pub(crate) $field: $type, )*
+            }
+
+            $crate::abi::plain!($name);
+        )*
+    };
+}
+pub(crate) use plain_structs;
+
+/// Declares the numbers of ioctls, and `name`, which returns the name of an ioctl for faults and reports: a prefix, and the
+/// constant's name in lower case with hyphens. Ioctls that are not implemented are reported by name too.
+macro_rules! ioctls {
+    ($prefix:literal; $($name:ident = $number:literal),* $(,)?) => {
+        $(
+            #[allow(dead_code)]
+            pub(crate) const $name: u8 = $number;
+        )*
+
+        pub(crate) fn name(number: u8) -> Option<String> {
+            let name = match number {
+                $($number => stringify!($name),)*
+                _ => return None,
+            };
+            Some(format!("{}{}", $prefix, name.to_ascii_lowercase().replace('_', "-")))
+        }
+    };
+}
+pub(crate) use ioctls;
+
 /// The size that an ioctl's request number states for its argument.
 pub(crate) const fn request_size(request: u64) -> usize {
     (request >> 16 & 0x3fff) as usize

@@ -12,7 +12,6 @@ use crate::abi::{Result, edit, request_number, write_user};
 use crate::emulation::Emulation;
 use crate::files::File;
 use crate::gpu::Gpu;
-use crate::log::say;
 
 /// Who asks for what: the open file, and the GPU whose node it is of.
 #[derive(Debug, Clone, Copy)]
@@ -36,23 +35,11 @@ pub(crate) unsafe fn ioctl(
 ) -> Result<()> {
     let number = request_number(request);
     let name = number::name(number).unwrap_or_else(|| format!("drm-{number:#04x}"));
-    emulation.counters.add("ioctls", &name);
-    let gpu = emulation.gpus.get(gpu).ok_or(Errno::NODEV)?;
-    let caller = Caller { emulation, file, gpu };
-    let result = match emulation.faults.at(&format!("ioctl-{name}")) {
-        Some(error) => Err(error),
+    emulation.ioctl(&name, || {
+        let gpu = emulation.gpus.get(gpu).ok_or(Errno::NODEV)?;
         // SAFETY: the caller's word.
-        None => unsafe { dispatch(caller, request, argument) },
-    };
-    match result {
-        Err(Errno::NOTTY) => {
-            emulation.counters.add("unknown_ioctls", &name);
-            say!(1, "{name}: unknown");
-        }
-        Err(error) => say!(1, "{name}: {error}"),
-        Ok(()) => say!(3, "{name}"),
-    }
-    result
+        unsafe { dispatch(Caller { emulation, file, gpu }, request, argument) }
+    })
 }
 
 /// # Safety

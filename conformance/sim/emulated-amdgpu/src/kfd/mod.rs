@@ -13,7 +13,6 @@ use rustix::io::Errno;
 use crate::abi::kfd as number;
 use crate::abi::{Result, edit, request_number};
 use crate::emulation::Emulation;
-use crate::log::say;
 
 /// Executes an ioctl.
 ///
@@ -23,21 +22,8 @@ use crate::log::say;
 pub(crate) unsafe fn ioctl(emulation: &'static Emulation, request: u64, argument: *mut c_void) -> Result<()> {
     let number = request_number(request);
     let name = number::name(number).unwrap_or_else(|| format!("kfd-{number:#04x}"));
-    emulation.counters.add("ioctls", &name);
-    let result = match emulation.faults.at(&format!("ioctl-{name}")) {
-        Some(error) => Err(error),
-        // SAFETY: the caller's word.
-        None => unsafe { dispatch(emulation, request, argument) },
-    };
-    match result {
-        Err(Errno::NOTTY) => {
-            emulation.counters.add("unknown_ioctls", &name);
-            say!(1, "{name}: unknown");
-        }
-        Err(error) => say!(1, "{name}: {error}"),
-        Ok(()) => say!(3, "{name}"),
-    }
-    result
+    // SAFETY: the caller's word.
+    emulation.ioctl(&name, || unsafe { dispatch(emulation, request, argument) })
 }
 
 /// # Safety

@@ -21,13 +21,13 @@ pub(super) struct Job {
     pub(super) signal: (Arc<dyn ExporterTimeline>, u64),
 }
 
-/// What the thread tells of a job.
+/// The result of a job.
 type Answer = Verdict<Vec<u8>>;
 
-/// A job, and where its answer goes.
+/// A job, and the channel for its result.
 type Task = (Job, Sender<Answer>);
 
-/// The queue. Dropped, it gives up what waits.
+/// The queue. Dropping it cancels pending jobs.
 pub(super) struct Queue {
     jobs: Mutex<Option<Sender<Task>>>,
     stopped: Arc<AtomicBool>,
@@ -41,7 +41,7 @@ impl Queue {
         let stop = stopped.clone();
         let thread = std::thread::Builder::new().name("exporter queue".into()).spawn(move || {
             for (job, answer) in incoming {
-                // Who does not care for the answer has dropped the other end.
+                // A dropped exchange has no receiver.
                 let _ = answer.send(job.run(&stream, &stop));
             }
         })?;

@@ -4,13 +4,13 @@ use std::sync::Mutex;
 
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{self, Context, ExportableImage, ImageOptions, OwnedImage, TexelFormat};
-use gpu_interop::{ArrayShape, ArrayUsage, ErrorKind, MemoryImport, MipmappedArrayDesc};
+use gpu_interop::{ArrayShape, ArrayUsage, MemoryImport, MipmappedArrayDesc};
 
 use super::memory_placement;
 use crate::exporter::{ExportedImage, ImageSpec, Placement, RowLayout, Tiling};
 use crate::outcome::{Stop, Verdict};
 
-/// What the suite does with every image.
+/// The usage of every image of the suite.
 const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
     vk::ImageUsageFlags::TRANSFER_SRC.as_raw()
         | vk::ImageUsageFlags::TRANSFER_DST.as_raw()
@@ -31,12 +31,9 @@ impl VulkanImage {
             .memory(memory_placement(spec.placement))
             .dedicated(spec.dedicated)
             .offset(spec.offset);
-        let exported = ExportableImage::new(context.interop(), &options).map_err(|error| match error.kind() {
-            ErrorKind::Unsupported => Stop::Unsupported(error.to_string()),
-            _ => Stop::from(error),
-        })?;
-        // Only once, and before anybody writes: what an image holds is lost with it. Released even though it is empty,
-        // because the importer may be the first to write.
+        let exported = ExportableImage::new(context.interop(), &options).map_err(Stop::attempted)?;
+        // Once, before the first write, because it discards the contents. Released while empty, because the importer may
+        // be the first to write.
         context.initialize_image(exported.image())?;
         context.release_image(exported.image())?;
         Ok(Self { context: context.clone(), spec, exported, owned: Mutex::new(()) })
@@ -167,7 +164,7 @@ fn as_vulkan(spec: &ImageSpec) -> Verdict<vulkan::ImageSpec> {
     };
     let mut extent = [1; 3];
     for (extent, texels) in extent.iter_mut().zip(spec.layer_extent(0)) {
-        *extent = u32::try_from(texels).map_err(|error| Stop::Failed(error.to_string()))?;
+        *extent = u32::try_from(texels)?;
     }
     let used = |bit, flag| if spec.usage.contains(bit) { flag } else { vk::ImageUsageFlags::empty() };
     let usage = USAGE

@@ -10,14 +10,14 @@ use gpu_interop::vulkan::{
 };
 use gpu_interop::{ErrorKind, ExporterTimeline};
 
-use super::{USAGE, VulkanAccess, unsupported};
+use super::{USAGE, VulkanAccess};
 use crate::exporter::timeline::Relabelled;
 use crate::exporter::{Exchange, Point, handle_of};
 use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::system::{self, OsHandle};
 
-/// A timeline, exportable if `may_export` and the device has such: lavapipe and SwiftShader do not.
+/// A timeline, exportable if `may_export` and the device supports it: lavapipe and SwiftShader do not.
 pub(super) fn create(interop: &VulkanInterop, value: u64, may_export: bool) -> Verdict<Arc<dyn ExporterTimeline>> {
     if may_export {
         match ExportableSemaphore::timeline(interop, value) {
@@ -25,7 +25,7 @@ pub(super) fn create(interop: &VulkanInterop, value: u64, may_export: bool) -> V
             created => return Ok(Arc::new(created?)),
         }
     }
-    Ok(Arc::new(OwnedSemaphore::timeline(interop, value).map_err(unsupported)?))
+    Ok(Arc::new(OwnedSemaphore::timeline(interop, value).map_err(Stop::attempted)?))
 }
 
 pub(super) fn send(timeline: &dyn ExporterTimeline) -> Verdict<OsHandle> {

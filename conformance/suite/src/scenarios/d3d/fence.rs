@@ -1,4 +1,4 @@
-//! Fences: by handle and by name, of both versions, as semaphores and as timelines.
+//! Fences of both versions, by handle and by name, as semaphores and as timelines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +6,9 @@ use std::time::Duration;
 use gpu_interop::d3d::d3d12::{ExportableFence, ExportableResource};
 use gpu_interop::d3d::windows::Win32::Graphics::Direct3D12::ID3D12Resource;
 use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
-use gpu_interop::{
-    ErrorKind, ExporterTimeline, Feature, MappedBuffer, MemoryHandleKind, SemaphoreHandleKind, SemaphoreImport,
-    Timeline, TimelineStrategy,
-};
+use gpu_interop::{ErrorKind, ExporterTimeline, Feature, MappedBuffer, SemaphoreImport, Timeline, TimelineStrategy};
 
-use super::{SIZE, buffer11, name, open11, open12};
+use super::{SIZE, buffer11, import_sized, name, open11, open12};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::direct3d::{Gpu11, Gpu12};
 use crate::exporter::Point;
@@ -22,41 +19,44 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "d3d.fence", None,
-        "A queue of Direct3D 12 and a stream take 200 turns on one buffer by an imported fence, each finding the other's data.",
-        by_handle, mirrors "CUDA C++ Programming Guide: Direct3D 12 interoperability, synchronisation objects";
-    "d3d.fence_by_name", None, "The same with a fence that is imported by its name.", by_name;
+        "A queue of Direct3D 12 and a stream take 200 turns on one buffer, ordered by an imported fence; each finds the \
+         other's data.",
+        by_handle, needs [memory D3d12Resource, semaphore D3d12Fence],
+        mirrors("CUDA C++ Programming Guide: Direct3D 12 interoperability, synchronisation objects");
+    "d3d.fence_by_name", None, "The same turns are ordered by a fence that is imported by name.", by_name,
+        needs [memory D3d12Resource, semaphore D3d12Fence, NamedSemaphores];
     "d3d.fence_timeline.native", None,
-        "A fence of Direct3D 12 is a timeline: a queue and a stream take 200 turns by it, imported by the driver.", native;
-    "d3d.fence_timeline.bridge", None, "The same, its values carried by a thread of the host.", bridge;
+        "A queue and a stream take 200 turns, ordered by a Direct3D 12 fence that the driver imports as a timeline.", native,
+        needs [memory D3d12Resource, semaphore D3d12Fence];
+    "d3d.fence_timeline.bridge", None,
+        "A queue and a stream take 200 turns, ordered by a Direct3D 12 fence whose values a host thread carries.", bridge,
+        needs [memory D3d12Resource, StreamMemoryOperations64];
     "d3d.fence_11", None,
-        "A context of Direct3D 11 and a stream take 100 turns on one buffer by an imported fence, and each waits for the \
-         other.", eleven;
+        "A context of Direct3D 11 and a stream take 100 turns on one buffer, ordered by an imported fence.", eleven,
+        needs [memory D3d11Resource, semaphore D3d11Fence];
     "d3d.fence_11_timeline", None,
-        "A fence of Direct3D 11 is a timeline that the driver imports; that the host cannot signal it is a typed error.",
-        eleven_timeline;
+        "A Direct3D 11 fence works as a native timeline; a signal by the host is a typed error.", eleven_timeline,
+        needs [memory D3d11Resource, semaphore D3d11Fence];
 }
 
 const TURNS: u64 = 200;
 
-/// A buffer that both sides have.
+/// A buffer shared by both sides.
 fn shared(context: &Context) -> Verdict<(Gpu12, ExportableResource, MappedBuffer)> {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
+    let gpu = open12(context)?;
     let buffer = ExportableResource::buffer(gpu.interop(), SIZE as u64, ResourceFlags::empty())?;
-    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    let mapped = import_sized(context, buffer.import_request()?, SIZE)?;
     gpu.write(buffer.resource(), 0, &[0; SIZE])?;
     Ok((gpu, buffer, mapped))
 }
 
 fn by_handle(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
     let (gpu, buffer, mapped) = shared(context)?;
     let fence = ExportableFence::new(gpu.interop(), 0)?;
     turns(context, &gpu, buffer.resource(), &mapped, &fence, fence.import_request()?)
 }
 
 fn by_name(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
-    context.need_feature(Feature::NamedSemaphores)?;
     let (gpu, buffer, mapped) = shared(context)?;
     let fence = ExportableFence::new(gpu.interop(), 0)?;
     let (kept, request) = fence.import_request_by_name(&name("fence")?)?;
@@ -76,13 +76,13 @@ fn turns(
     request: SemaphoreImport,
 ) -> Verdict {
     let semaphore = context.device().import_semaphore(request)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let timeline: Arc<dyn ExporterTimeline> = Arc::new(fence.clone());
     let at = |value| Point { timeline: &timeline, value };
-    let (log, pattern) = (context.device().create_stream()?, context.pattern());
+    let (log, pattern) = (context.stream()?, context.pattern());
     for turn in 0..TURNS {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
-        // Told first, so that it has to wait.
+        // Enqueued first, so that it has to wait.
         stream.wait(&[semaphore.wait_value(theirs)])?;
         let data = pattern.bytes(turn * SIZE as u64, SIZE);
         let exchange = gpu.exchange(buffer, at(2 * turn), &data, at(theirs))?;
@@ -90,27 +90,25 @@ fn turns(
         let expected = if turn == 0 { 0 } else { pattern.byte(turn - 1) };
         ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the queue does not find the stream's data");
         stream.synchronize_timeout(PATIENCE)?;
-        pattern.verify(turn * SIZE as u64, &context.read(&log, mapped)?, "what the queue wrote")?;
+        pattern.verify(turn * SIZE as u64, &context.read(&log, mapped)?, "the queue's data")?;
         stream.fill(mapped, pattern.byte(turn))?;
         stream.signal(&[semaphore.signal_value(ours)])?;
     }
     fence.wait(2 * TURNS, PATIENCE)?;
     ensure_eq!(fence.value()?, 2 * TURNS, "the fence's value");
-    // Nobody signals this, and neither side takes it for signalled.
+    // A value that is never signalled, and that neither side sees.
     stream.wait(&[semaphore.wait_value(2 * TURNS + 1)])?;
-    expect_error(fence.wait(2 * TURNS + 1, WATCH), ErrorKind::Timeout, "a value that nobody signals")?;
+    expect_error(fence.wait(2 * TURNS + 1, WATCH), ErrorKind::Timeout, "a value that is never signalled")?;
     ensure!(!stream.is_idle()?, "the stream did not wait for the value");
     gpu.signal(fence, 2 * TURNS + 1)?;
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
 
 fn native(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::D3d12Fence)?;
     timeline(context, TimelineStrategy::Native)
 }
 
 fn bridge(context: &Context) -> Verdict {
-    context.need_feature(Feature::StreamMemoryOperations64)?;
     timeline(context, TimelineStrategy::HostBridge)
 }
 
@@ -120,8 +118,8 @@ fn timeline(context: &Context, strategy: TimelineStrategy) -> Verdict {
     let timeline = Timeline::with_strategy(context.device(), fence.clone(), strategy)?;
     ensure_eq!(timeline.strategy(), strategy, "the strategy");
     let at = |value| Point { timeline: &fence, value };
-    let (stream, pattern) = (context.device().create_stream()?, context.pattern());
-    let copy = context.device().create_stream()?;
+    let (stream, pattern) = (context.stream()?, context.pattern());
+    let copy = context.stream()?;
     for turn in 0..TURNS {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
         stream.wait_timeline(&timeline, theirs)?;
@@ -134,15 +132,14 @@ fn timeline(context: &Context, strategy: TimelineStrategy) -> Verdict {
     }
     timeline.wait(2 * TURNS, PATIENCE)?;
     let found = context.read(&copy, &mapped)?;
-    ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data are not there");
+    ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data is missing");
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
 
 fn shared11(context: &Context) -> Verdict<(Gpu11, d3d11::ExportableResource, MappedBuffer)> {
-    context.need_semaphore(SemaphoreHandleKind::D3d11Fence)?;
-    let gpu = open11(context, &[Sharing::NtHandle])?;
+    let gpu = open11(context)?;
     let buffer = buffer11(&gpu, SIZE, Sharing::NtHandle)?;
-    let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+    let mapped = import_sized(context, buffer.import_request()?, SIZE)?;
     Ok((gpu, buffer, mapped))
 }
 
@@ -150,7 +147,7 @@ fn eleven(context: &Context) -> Verdict {
     let (gpu, buffer, mapped) = shared11(context)?;
     let fence = d3d11::ExportableFence::new(gpu.interop(), 0)?;
     let semaphore = context.device().import_semaphore(fence.import_request()?)?;
-    let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+    let (stream, pattern) = (context.stream()?, context.pattern());
     for turn in 0..100 {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
         let data = pattern.bytes(turn * SIZE as u64, SIZE);
@@ -160,19 +157,19 @@ fn eleven(context: &Context) -> Verdict {
         gpu.signal(&fence, theirs)?;
         stream.wait(&[semaphore.wait_value(theirs)])?;
         stream.synchronize_timeout(PATIENCE)?;
-        pattern.verify(turn * SIZE as u64, &context.read(&stream, &mapped)?, "what the context wrote")?;
+        pattern.verify(turn * SIZE as u64, &context.read(&stream, &mapped)?, "the context's data")?;
         if turn == 50 && context.device().capabilities().feature(Feature::HostFunctions).is_supported() {
-            // Late for once: a context that does not wait for the stream finds its own data.
+            // Delayed once: a context that does not wait for the stream finds its own data.
             stream.launch_host_function(|| std::thread::sleep(WATCH))?;
         }
         stream.fill(&mapped, pattern.byte(turn))?;
         stream.signal(&[semaphore.signal_value(ours)])?;
         gpu.wait(&fence, ours)?;
         let found = gpu.read(buffer.resource(), SIZE)?;
-        ensure!(found.iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: the stream's data are not there");
+        ensure!(found.iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: the stream's data is missing");
     }
     fence.wait(200, PATIENCE)?;
-    expect_error(fence.wait(201, WATCH), ErrorKind::Timeout, "a value that nobody signals")?;
+    expect_error(fence.wait(201, WATCH), ErrorKind::Timeout, "a value that is never signalled")?;
     Ok(())
 }
 
@@ -181,7 +178,7 @@ fn eleven_timeline(context: &Context) -> Verdict {
     let own = d3d11::ExportableFence::new(gpu.interop(), 0)?;
     let fence: Arc<dyn ExporterTimeline> = Arc::new(own.clone());
     let timeline = Timeline::with_strategy(context.device(), fence.clone(), TimelineStrategy::Native)?;
-    let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+    let (stream, pattern) = (context.stream()?, context.pattern());
     for turn in 0..100 {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
         stream.wait_timeline(&timeline, theirs)?;
@@ -192,13 +189,13 @@ fn eleven_timeline(context: &Context) -> Verdict {
         gpu.wait(&own, ours)?;
         let found = gpu.read(buffer.resource(), SIZE)?;
         ensure!(found[..4096].iter().all(|byte| *byte == pattern.byte(turn)), "turn {turn}: not the stream's data");
-        pattern.verify(turn * SIZE as u64 + 4096, &found[4096..], "what the context wrote beside the stream's")?;
+        pattern.verify(turn * SIZE as u64 + 4096, &found[4096..], "the context's data beside the stream's")?;
     }
     timeline.wait(200, Duration::from_secs(8))?;
     let error = expect_error(fence.signal(201), ErrorKind::Unsupported, "a signal of the host")?;
-    ensure!(error.to_string().contains("Direct3D 12"), "it does not say what to use instead: {error}");
+    ensure!(error.to_string().contains("Direct3D 12"), "the text lacks the alternative: {error}");
     if fence.value()? != 200 {
-        return Err(Stop::Failed("the refused signal raised the fence".into()));
+        return Err(Stop::Failed("the rejected signal raised the fence".into()));
     }
     Ok(())
 }

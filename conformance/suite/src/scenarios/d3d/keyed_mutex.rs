@@ -1,4 +1,4 @@
-//! Keyed mutexes: whose turn it is, and what becomes of those who wait for theirs in vain.
+//! Keyed mutexes: turns, time-outs and abandoned mutexes.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -8,28 +8,35 @@ use gpu_interop::d3d::d3d11::KeyedMutex;
 use gpu_interop::d3d::windows::Win32::Graphics::Dxgi::IDXGIKeyedMutex;
 use gpu_interop::d3d::windows::core::Interface;
 use gpu_interop::handle::Win32Object;
-use gpu_interop::{ErrorKind, Feature, MappedBuffer, MemoryHandle, Result, SemaphoreImport};
+use gpu_interop::{ErrorKind, MappedBuffer, MemoryHandle, Result, SemaphoreImport};
 
-use super::{SIZE, buffer11, name, need_mutexes, open11};
+use super::{SIZE, buffer11, import_sized, name, open11};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::direct3d::Gpu11;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
-use crate::scenarios::expect_error;
+use crate::scenarios::{expect_error, times_out};
 use crate::{ensure, ensure_eq};
 
 scenarios! {
     "d3d.keyed_mutex", None,
-        "A context and a stream hand a buffer to and fro 100 times by a keyed mutex, by NT and KMT handle, every byte checked.",
-        hand_over, mirrors "CUDA C++ Programming Guide: Direct3D 11 interoperability, keyed mutex";
-    "d3d.keyed_mutex_by_name", None, "The same by the name of the resource.", by_name;
+        "A context and a stream hand a buffer over 100 times by a keyed mutex, by NT and KMT handle; every byte is checked.",
+        hand_over, needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11KeyedMutex,
+            semaphore D3d11KeyedMutexKmt],
+        mirrors("CUDA C++ Programming Guide: Direct3D 11 interoperability, keyed mutex");
+    "d3d.keyed_mutex_by_name", None, "The same turns work with the mutex of a resource imported by name.", by_name,
+        needs [memory D3d11Resource, semaphore D3d11KeyedMutex, NamedMemory, NamedSemaphores];
     "d3d.keyed_mutex_timeout", None,
-        "A key that never comes is a typed error in time, and nothing is acquired: the key that does come is, afterwards.",
-        timeout;
+        "A wait for a key that is never released times out with a typed error and acquires nothing; the released key is \
+         acquired afterwards.",
+        timeout, needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11KeyedMutex,
+            semaphore D3d11KeyedMutexKmt];
     "d3d.keyed_mutex_without_end", None,
-        "A wait without end ends with the release of the stream, not before, and finds what the stream wrote.", without_end;
+        "An unbounded wait ends with the stream's release, not before, and finds the stream's data.", without_end,
+        needs [memory D3d11Resource, memory D3d11ResourceKmt, semaphore D3d11KeyedMutex, semaphore D3d11KeyedMutexKmt];
     "d3d.keyed_mutex_abandoned", None,
-        "A mutex whose holder is gone is a typed error at once, not a wait, and not taken for acquired.", abandoned;
+        "A mutex whose holder has ended is a typed error at once, and does not count as acquired.", abandoned,
+        needs [memory D3d11Resource, semaphore D3d11KeyedMutex];
 }
 
 const KINDS: [Sharing; 2] = [Sharing::NtHandleKeyedMutex, Sharing::KmtKeyedMutex];
@@ -44,10 +51,9 @@ struct Shared {
 
 impl Shared {
     fn new(context: &Context, sharing: Sharing) -> Verdict<Self> {
-        need_mutexes(context, &[sharing])?;
-        let gpu = open11(context, &[sharing])?;
+        let gpu = open11(context)?;
         let buffer = buffer11(&gpu, SIZE, sharing)?;
-        let mapped = context.device().import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+        let mapped = import_sized(context, buffer.import_request()?, SIZE)?;
         Ok(Self { gpu, mutex: buffer.keyed_mutex()?, mapped })
     }
 
@@ -66,29 +72,29 @@ impl Shared {
     /// The context has even keys, the stream odd ones.
     fn turns(&self, context: &Context, request: SemaphoreImport) -> Verdict {
         let semaphore = context.device().import_semaphore(request)?;
-        let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+        let (stream, pattern) = (context.stream()?, context.pattern());
         for turn in 0..TURNS {
             let (here, there) = (2 * turn, 2 * turn + 1);
-            // Told first, so that it has to wait for its turn.
+            // Enqueued first, so that it has to wait for its turn.
             stream.wait(&[semaphore.acquire_key(there, Some(PATIENCE))])?;
             self.acquire(here, PATIENCE)?;
             if turn > 0 {
                 let found = self.read()?;
                 let expected = pattern.byte(turn - 1);
-                ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data are not there");
+                ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is missing");
             }
             ensure!(!stream.is_idle()?, "turn {turn}: the stream has gone on without its key");
             let data = pattern.bytes(turn * SIZE as u64, SIZE);
             self.gpu.write(self.mutex.resource().resource(), &data)?;
             self.release(there)?;
             stream.synchronize_timeout(PATIENCE)?;
-            pattern.verify(turn * SIZE as u64, &context.read(&stream, &self.mapped)?, "what the context wrote")?;
+            pattern.verify(turn * SIZE as u64, &context.read(&stream, &self.mapped)?, "the context's data")?;
             stream.fill(&self.mapped, pattern.byte(turn))?;
             stream.signal(&[semaphore.release_key(here + 2)])?;
         }
         self.acquire(2 * TURNS, PATIENCE)?;
         let found = self.read()?;
-        ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data are not there");
+        ensure!(found.iter().all(|byte| *byte == pattern.byte(TURNS - 1)), "the stream's last data is missing");
         Ok(self.release(0)?)
     }
 }
@@ -102,15 +108,12 @@ fn hand_over(context: &Context) -> Verdict {
 }
 
 fn by_name(context: &Context) -> Verdict {
-    context.need_feature(Feature::NamedSemaphores)?;
-    context.need_feature(Feature::NamedMemory)?;
     let sharing = Sharing::NtHandleKeyedMutex;
-    need_mutexes(context, &[sharing])?;
-    let gpu = open11(context, &[sharing])?;
+    let gpu = open11(context)?;
     let (buffer, name) = (buffer11(&gpu, SIZE, sharing)?, name("mutex")?);
-    // One name for both: what is asked for tells which.
+    // One name for both: the request's kind selects the object.
     let (kept, of_memory) = buffer.import_request_by_name(&name)?;
-    let mapped = context.device().import_memory(of_memory)?.map_buffer(0, SIZE as u64)?;
+    let mapped = import_sized(context, of_memory, SIZE)?;
     let shared = Shared { mutex: buffer.keyed_mutex()?, gpu, mapped };
     // SAFETY: the mutex's resource was exported under the name, and its handle is open until after the turns.
     let of_mutex = unsafe { shared.mutex.import_request_by_name(&name) }?;
@@ -119,12 +122,9 @@ fn by_name(context: &Context) -> Verdict {
     turns
 }
 
-/// Fails unless the mutex gives up in the time that it was given, and not much later.
+/// Fails unless the mutex times out, not before the limit and not much later.
 fn in_time(shared: &Shared, key: u64, limit: Duration) -> Verdict {
-    let start = Instant::now();
-    let error = expect_error(shared.acquire(key, limit), ErrorKind::Timeout, "a key that nobody releases with")?;
-    let taken = start.elapsed();
-    ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "{limit:?} took {taken:?}");
+    let error = times_out(limit, "a key that is never released", || shared.acquire(key, limit))?;
     ensure!(error.to_string().contains(&format!("key: {key}")), "it does not name the key: {error}");
     Ok(())
 }
@@ -133,7 +133,7 @@ fn timeout(context: &Context) -> Verdict {
     for sharing in KINDS {
         let shared = Shared::new(context, sharing)?;
         let semaphore = context.device().import_semaphore(shared.mutex.import_request()?)?;
-        let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+        let (stream, pattern) = (context.stream()?, context.pattern());
         // Free, but with another key; then held by the stream; then released with a third.
         in_time(&shared, 7, Duration::from_millis(60))?;
         stream.wait(&[semaphore.acquire_key(0, Some(PATIENCE))])?;
@@ -148,9 +148,9 @@ fn timeout(context: &Context) -> Verdict {
             in_time(&shared, 7, limit)?;
         }
         let refused = shared.release(7);
-        expect_error(refused, ErrorKind::Driver, "a release of what was not acquired")?;
+        expect_error(refused, ErrorKind::Driver, "a release without an acquisition")?;
         shared.acquire(5, PATIENCE)?;
-        pattern.verify(0, &shared.read()?, "what the stream wrote")?;
+        pattern.verify(0, &shared.read()?, "the stream's data")?;
         shared.release(0)?;
     }
     Ok(())
@@ -160,11 +160,11 @@ fn without_end(context: &Context) -> Verdict {
     for sharing in KINDS {
         let shared = Shared::new(context, sharing)?;
         let semaphore = context.device().import_semaphore(shared.mutex.import_request()?)?;
-        let (stream, pattern) = (context.device().create_stream()?, context.pattern());
+        let (stream, pattern) = (context.stream()?, context.pattern());
         stream.wait(&[semaphore.acquire_key(0, Some(PATIENCE))])?;
         stream.synchronize_timeout(PATIENCE)?;
         let (mutex, (acquired, waits)) = (shared.mutex.clone(), mpsc::channel());
-        // Nobody joins it: if the release never comes, it waits until the process ends.
+        // Not joined: without a release, it waits until the process ends.
         // SAFETY: nothing else uses the context and the mutex until this has returned, which is waited for below.
         std::thread::spawn(move || acquired.send(unsafe { mutex.acquire(9, None) }));
         let early = waits.recv_timeout(WATCH);
@@ -176,7 +176,7 @@ fn without_end(context: &Context) -> Verdict {
         stream.signal(&[semaphore.release_key(9)])?;
         let acquired = waits.recv_timeout(PATIENCE);
         acquired.map_err(|_| Stop::Failed("the wait does not end with the stream's release".into()))??;
-        pattern.verify(0, &shared.read()?, "what the stream wrote")?;
+        pattern.verify(0, &shared.read()?, "the stream's data")?;
         shared.release(0)?;
     }
     Ok(())
@@ -193,9 +193,9 @@ fn abandoned(context: &Context) -> Verdict {
     // The interface's own method takes WAIT_TIMEOUT for success.
     // SAFETY: the function is the mutex's own, which is live, and this thread is the only user of its device.
     let answer = unsafe { (held.vtable().AcquireSync)(held.as_raw(), 0, 1000) };
-    ensure_eq!(answer.0, 0, "what AcquireSync answers to the other device");
+    ensure_eq!(answer.0, 0, "the result of AcquireSync for the other device");
     in_time(&shared, 0, Duration::from_millis(60))?;
-    // The device goes with the mutex in its hands.
+    // The device is dropped while it holds the mutex.
     drop((held, opened, other, handle));
     let start = Instant::now();
     let error = expect_error(shared.acquire(0, PATIENCE), ErrorKind::Driver, "an abandoned mutex")?;
@@ -203,6 +203,6 @@ fn abandoned(context: &Context) -> Verdict {
     let name = error.code().and_then(|code| code.name.clone());
     ensure!(name.as_deref() == Some("WAIT_ABANDONED"), "another error: {error}");
     let released = shared.release(0);
-    expect_error(released, ErrorKind::Driver, "a release of what was abandoned")?;
+    expect_error(released, ErrorKind::Driver, "a release of an abandoned mutex")?;
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Memory of Direct3D 12: heaps with what is placed on them, committed resources, and names.
+//! Memory of Direct3D 12: heaps with placed resources, committed resources, and names.
 
+use gpu_interop::ErrorKind;
 use gpu_interop::d3d::ResourceFlags;
 use gpu_interop::d3d::d3d12::{ExportableHeap, ExportableResource, HeapContents, HeapOptions};
-use gpu_interop::{ErrorKind, Feature, MemoryHandleKind};
 
-use super::{SIZE, import, name, open12};
+use super::{SIZE, import, import_sized, name, open12};
 use crate::context::Context;
 use crate::outcome::Verdict;
 use crate::request;
@@ -14,22 +14,22 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "d3d.heap_of_two_buffers", None,
-        "Two buffers on a heap of Direct3D 12 are mapped at their offsets, data both ways, and what lies between them stays.",
-        heap, mirrors "CUDA C++ Programming Guide: Direct3D 12 interoperability, importing memory objects";
+        "Two buffers on a heap of Direct3D 12 map at their offsets; data goes both ways, and the bytes between stay.", heap,
+        needs [memory D3d12Heap],
+        mirrors("CUDA C++ Programming Guide: Direct3D 12 interoperability, importing memory objects");
     "d3d.committed_resource", None,
-        "A committed resource is imported dedicated, as the library says by itself, with its data both ways.", committed,
-        mirrors "intel/llvm: dx12_interop";
+        "A committed resource imports as dedicated, which its request states; data goes both ways.", committed,
+        needs [memory D3d12Resource], mirrors("intel/llvm: dx12_interop");
     "d3d.resource_by_name", None,
-        "A committed resource and a heap are imported by the name they were shared under; the name ends with \
-         the last that has it open.",
-        named, mirrors "cuda-samples: simpleD3D12";
+        "A committed resource and a heap import by the name that they were shared under; the name ends with its last user.",
+        named, needs [memory D3d12Heap, memory D3d12Resource, NamedMemory], mirrors("cuda-samples: simpleD3D12");
 }
 
-/// What `D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT` is.
+/// `D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT`.
 const PLACE: u64 = 64 << 10;
 
 fn heap(context: &Context) -> Verdict {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Heap])?;
+    let gpu = open12(context)?;
     let size = 3 * PLACE + SIZE as u64;
     let heap = ExportableHeap::new(gpu.interop(), &HeapOptions::new(size, HeapContents::Buffers))?;
     let (first, second) = (
@@ -39,71 +39,70 @@ fn heap(context: &Context) -> Verdict {
     let request = heap.import_request()?;
     ensure!(!request.is_dedicated(), "a heap is no dedicated allocation");
     let memory = context.device().import_memory(request)?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
-    // The whole heap, so that what lies between is seen too.
-    let whole = memory.map_buffer(0, size)?;
+    let (pattern, stream) = (context.pattern(), context.stream()?);
+    // The whole heap, so that the bytes between are checked too.
+    let whole = memory.map_buffer(0..size)?;
     stream.fill(&whole, 0x11)?;
     stream.synchronize()?;
     for (level, placed) in [&first, &second].into_iter().enumerate() {
         let pattern = pattern.level(u32::try_from(level).unwrap_or(0));
         gpu.write(placed.resource(), 0, &pattern.bytes(0, SIZE))?;
-        let mapped = memory.map_buffer(placed.offset(), placed.size()?)?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
+        let mapped = memory.map_buffer(placed.offset()..placed.offset() + placed.size()?)?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, "Direct3D's data")?;
         let other = pattern.other();
         stream.write(&mapped, &other.bytes(0, SIZE))?;
         let mut found = vec![0; SIZE];
         gpu.read(placed.resource(), 0, &mut found)?;
-        other.verify(0, &found, "what the device wrote")?;
+        other.verify(0, &found, "the device's data")?;
     }
     let found = context.read(&stream, &whole)?;
     let (page, size) = (crate::image::length(PLACE)?, SIZE);
     for (what, gap) in [("before", 0..page), ("between", page + size..3 * page)] {
-        ensure!(found[gap].iter().all(|byte| *byte == 0x11), "what lies {what} the buffers was written to");
+        ensure!(found[gap].iter().all(|byte| *byte == 0x11), "the bytes {what} the buffers were written");
     }
     Ok(())
 }
 
 fn committed(context: &Context) -> Verdict {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let gpu = open12(context)?;
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     for size in [1, 4096, 4097, 1 << 20] {
         let buffer = ExportableResource::buffer(gpu.interop(), size as u64, ResourceFlags::empty())?;
         let request = buffer.import_request()?;
-        ensure!(request.is_dedicated(), "the request of a committed resource does not say that it is dedicated");
+        ensure!(request.is_dedicated(), "the request of a committed resource lacks the dedicated flag");
         ensure!(request.size() >= size as u64, "{} bytes for {size}", request.size());
-        // Without that, no driver takes it: refused before one sees it.
+        // No driver takes it without the flag: rejected before the driver is called.
         let not = context.device().import_memory(request::with_dedicated(buffer.import_request()?, false));
-        crate::scenarios::refused(not, &[ErrorKind::InvalidArgument], "a committed resource that is not dedicated")?;
-        let mapped = context.device().import_memory(request)?.map_buffer(0, size as u64)?;
+        crate::scenarios::rejected(not, &[ErrorKind::InvalidArgument], "a committed resource that is not dedicated")?;
+        let mapped = context.device().import_memory(request)?.map_buffer(0..size as u64)?;
         gpu.write(buffer.resource(), 0, &pattern.bytes(0, size))?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, "Direct3D's data")?;
         let other = pattern.other();
         stream.write(&mapped, &other.bytes(0, size))?;
         let mut found = vec![0; size];
         gpu.read(buffer.resource(), 0, &mut found)?;
-        other.verify(0, &found, "what the device wrote")?;
+        other.verify(0, &found, "the device's data")?;
     }
     Ok(())
 }
 
 fn named(context: &Context) -> Verdict {
-    context.need_feature(Feature::NamedMemory)?;
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource, MemoryHandleKind::D3d12Heap])?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let gpu = open12(context)?;
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     let (of_buffer, of_heap) = (name("buffer")?, name("heap")?);
     let buffer = ExportableResource::buffer(gpu.interop(), SIZE as u64, ResourceFlags::empty())?;
     let (kept, request) = buffer.import_request_by_name(&of_buffer)?;
     let again = buffer.import_request_by_name(&of_buffer);
     expect_error(again, ErrorKind::InvalidArgument, "a name that is taken")?;
-    let mapped = context.device().import_memory(request)?.map_buffer(0, SIZE as u64)?;
+    let mapped = import_sized(context, request, SIZE)?;
     gpu.write(buffer.resource(), 0, &pattern.bytes(0, SIZE))?;
-    pattern.verify(0, &context.read(&stream, &mapped)?, "what Direct3D wrote")?;
+    pattern.verify(0, &context.read(&stream, &mapped)?, "Direct3D's data")?;
     // The import keeps the memory.
     drop(kept);
     stream.write(&mapped, &pattern.other().bytes(0, SIZE))?;
     let mut found = vec![0; SIZE];
     gpu.read(buffer.resource(), 0, &mut found)?;
-    pattern.other().verify(0, &found, "what the device wrote once the handle was closed")?;
+    pattern.other().verify(0, &found, "the device's data once the handle was closed")?;
     mapped.close()?;
     let gone = gpu.interop().open_by_name(&of_buffer);
     expect_error(gone, ErrorKind::InvalidArgument, "a name whose handles and imports are closed")?;

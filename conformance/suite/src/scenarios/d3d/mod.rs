@@ -1,8 +1,8 @@
-//! Direct3D 11 and 12 as the other side.
+//! Direct3D 11 and 12 as the exporter's side.
 
-mod accounting;
 mod fence;
 mod keyed_mutex;
+mod leaks;
 mod memory11;
 mod memory12;
 mod refusal;
@@ -18,7 +18,7 @@ use crate::direct3d::{Gpu11, Gpu12};
 use crate::outcome::Verdict;
 use crate::scenario::Scenario;
 
-/// All of the group.
+/// The scenarios of this group.
 pub(super) fn scenarios() -> Vec<Scenario> {
     [
         memory12::SCENARIOS,
@@ -27,7 +27,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         memory11::SCENARIOS,
         keyed_mutex::SCENARIOS,
         refusal::SCENARIOS,
-        accounting::SCENARIOS,
+        leaks::SCENARIOS,
     ]
     .concat()
 }
@@ -35,30 +35,27 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 /// Bytes that most of these share.
 const SIZE: usize = 64 << 10;
 
-/// The device's Direct3D 12, for handles of a kind that the device imports.
-fn open12(context: &Context, kinds: &[gpu_interop::MemoryHandleKind]) -> Verdict<Gpu12> {
-    kinds.iter().try_for_each(|kind| context.need_memory(*kind))?;
+/// Direct3D 12 on the device under test.
+fn open12(context: &Context) -> Verdict<Gpu12> {
     Gpu12::open(context.device())
 }
 
-/// As [`open12`], Direct3D 11.
-fn open11(context: &Context, sharing: &[Sharing]) -> Verdict<Gpu11> {
-    sharing.iter().try_for_each(|sharing| context.need_memory(sharing.memory_handle_kind()))?;
+/// Direct3D 11 on the device under test.
+fn open11(context: &Context) -> Verdict<Gpu11> {
     Gpu11::open(context.device())
 }
 
-/// Stops unless the device imports keyed mutexes of what is shared so.
-fn need_mutexes(context: &Context, sharing: &[Sharing]) -> Verdict {
-    let mut kinds = sharing.iter().filter_map(|sharing| sharing.semaphore_handle_kind());
-    kinds.try_for_each(|kind| context.need_semaphore(kind))
+/// Imports a resource of the exporter and maps its first `size` bytes.
+fn import_sized(context: &Context, request: MemoryImport, size: usize) -> Verdict<MappedBuffer> {
+    Ok(context.device().import_memory(request)?.map_buffer(0..size as u64)?)
 }
 
-/// All of what a request is for.
+/// Imports a request and maps all of it.
 fn import(context: &Context, request: MemoryImport) -> Verdict<MappedBuffer> {
-    Ok(context.device().import_memory(request)?.map_all()?)
+    Ok(context.device().import_memory(request)?.map_buffer(..)?)
 }
 
-/// A texture as the device maps it; left out, and none, if it has no arrays of this sort.
+/// Maps a texture; `None`, and recorded as left out, if the device has no such arrays.
 fn map_array(
     context: &Context,
     request: MemoryImport,

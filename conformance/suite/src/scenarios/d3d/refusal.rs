@@ -1,9 +1,9 @@
-//! What does not belong together, found before the driver is asked.
+//! Mismatched devices and malformed requests, rejected before the driver is called.
 
 use gpu_interop::d3d::d3d11::D3d11Interop;
 use gpu_interop::d3d::d3d12::{D3d12Interop, ExportableFence, ExportableResource};
 use gpu_interop::d3d::{ResourceFlags, Sharing};
-use gpu_interop::{DeviceIdentity, ErrorKind, Luid, MemoryHandleKind};
+use gpu_interop::{DeviceIdentity, ErrorKind, Luid};
 
 use super::{buffer11, open11, open12};
 use crate::context::Context;
@@ -11,15 +11,16 @@ use crate::ensure;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::scenario::scenarios;
-use crate::scenarios::{expect_error, refused, refused_semaphore};
+use crate::scenarios::{expect_error, rejected};
 
 scenarios! {
     "d3d.foreign_adapter", None,
-        "Memory and fences of another adapter, or of another node of it, are refused with both identities before the driver \
-         sees them, and come back.", foreign;
+        "Memory and fences of another adapter or node are rejected before the driver is called, with both identities, and \
+         the handles come back.",
+        foreign, needs [memory D3d12Resource, memory D3d11Resource];
     "d3d.bad_requests", None,
-        "Buffers of no bytes, fences at the greatest value, names of what has none, and signals that go back are refused.",
-        bad;
+        "Empty buffers, fences at the greatest value, names for unnamed objects and decreasing signals are rejected.", bad,
+        needs [memory D3d12Resource, memory D3d11ResourceKmt];
 }
 
 /// The same, but for the LUID and the node mask.
@@ -32,23 +33,23 @@ fn strangers(identity: &DeviceIdentity) -> Verdict<[DeviceIdentity; 2]> {
 }
 
 fn foreign(context: &Context) -> Verdict {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
+    let gpu = open12(context)?;
     let buffer = ExportableResource::buffer(gpu.interop(), 4096, ResourceFlags::empty())?;
     let fence = ExportableFence::new(gpu.interop(), 0)?;
     for stranger in strangers(gpu.interop().identity())? {
         let request = request::memory_with(buffer.export()?, buffer.size(), true);
         let result = context.device().import_memory(request.exported_by(stranger.clone()));
-        let (error, request) = refused(result, &[ErrorKind::DeviceMismatch], "memory of another device")?;
+        let (error, request) = rejected(result, &[ErrorKind::DeviceMismatch], "memory of another device")?;
         ensure!(error.code().is_none(), "a driver was asked: {error}");
         let both = error.mismatch().map(|both| both.exporter.luid);
         ensure!(both == Some(stranger.luid), "the exporter is not named: {error}");
-        // It came back whole: as what it is, it is imported.
+        // The handle came back intact: it imports under its own identity.
         let whole = request::memory_with(request.into_handle(), buffer.size(), true);
         context.device().import_memory(whole.exported_by(gpu.interop().identity().clone()))?;
 
         let request = request::semaphore(fence.export()?).exported_by(stranger.clone());
         let result = context.device().import_semaphore(request);
-        let request = refused_semaphore(result, &[ErrorKind::DeviceMismatch], "a fence of another device")?;
+        let (_, request) = rejected(result, &[ErrorKind::DeviceMismatch], "a fence of another device")?;
         context.device().import_semaphore(request::semaphore(request.into_handle()))?;
 
         let device = gpu.interop().device();
@@ -56,7 +57,7 @@ fn foreign(context: &Context) -> Verdict {
         let error = expect_error(opened.map(drop), ErrorKind::DeviceMismatch, "an importer that is another")?;
         ensure!(error.mismatch().is_some_and(|both| both.importer.luid == stranger.luid), "not named: {error}");
     }
-    let eleven = open11(context, &[Sharing::NtHandle])?;
+    let eleven = open11(context)?;
     for stranger in strangers(eleven.interop().identity())? {
         let opened = D3d11Interop::for_importer(eleven.interop().device(), &stranger);
         expect_error(opened.map(drop), ErrorKind::DeviceMismatch, "an importer that is another")?;
@@ -65,7 +66,7 @@ fn foreign(context: &Context) -> Verdict {
 }
 
 fn bad(context: &Context) -> Verdict {
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
+    let gpu = open12(context)?;
     let interop = gpu.interop();
     let invalid = ErrorKind::InvalidArgument;
     expect_error(ExportableResource::buffer(interop, 0, ResourceFlags::empty()), invalid, "a buffer of no bytes")?;
@@ -75,11 +76,11 @@ fn bad(context: &Context) -> Verdict {
         expect_error(fence.signal(value), invalid, &format!("a signal of {value} at 5"))?;
         expect_error(fence.queue_signal(gpu.queue(), u64::MAX), invalid, "a queue's signal of the greatest value")?;
     }
-    ensure!(fence.value()? == 5, "what was refused raised the fence to {}", fence.value()?);
-    let eleven = open11(context, &[Sharing::Kmt])?;
+    ensure!(fence.value()? == 5, "a rejected signal raised the fence to {}", fence.value()?);
+    let eleven = open11(context)?;
     let by_number = buffer11(&eleven, 4096, Sharing::Kmt)?;
     let named = by_number.import_request_by_name(&super::name("kmt")?);
-    expect_error(named, invalid, "a name for what has a KMT handle")?;
-    expect_error(by_number.keyed_mutex(), invalid, "the keyed mutex of what has none")?;
+    expect_error(named, invalid, "a name for an object with a KMT handle")?;
+    expect_error(by_number.keyed_mutex(), invalid, "the keyed mutex of a resource without one")?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use gpu_interop::d3d::d3d12::ExportableResource;
 use gpu_interop::d3d::{DxgiFormat, ResourceFlags, SrvDimension, TextureSpec};
-use gpu_interop::{Feature, MappedMipmappedArray, MemoryHandleKind, Stream};
+use gpu_interop::{MappedMipmappedArray, Stream};
 
 use super::{map_array, open12};
 use crate::context::Context;
@@ -14,9 +14,10 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "d3d.texture_12", None,
-        "Committed textures of Direct3D 12, of two and three dimensions, with layers and mip levels, are mapped as arrays, \
-         every texel in both directions, as far as the device has arrays of their format.", textures,
-        mirrors "CUDA C++ Programming Guide: Direct3D 12 interoperability, mapping mipmapped arrays";
+        "Committed textures of Direct3D 12 of two and three dimensions, with layers and mip levels, map as arrays, every \
+         texel in both directions, for the formats that the device supports.",
+        textures, needs [memory D3d12Resource, MappedMipmappedArray],
+        mirrors("CUDA C++ Programming Guide: Direct3D 12 interoperability, mapping mipmapped arrays");
 }
 
 /// Formats with the bytes of a texel.
@@ -37,9 +38,8 @@ const SHAPES: [Shape; 3] = [
 ];
 
 fn textures(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
-    let gpu = open12(context, &[MemoryHandleKind::D3d12Resource])?;
-    let stream = context.device().create_stream()?;
+    let gpu = open12(context)?;
+    let stream = context.stream()?;
     let mut mapped_some = false;
     for (dimension, (width, height, depth), levels) in SHAPES {
         for (format, texel) in FORMATS {
@@ -98,13 +98,13 @@ impl Both<'_> {
         }
         let mut found = vec![0; data.len()];
         self.stream.read_array(self.array.level(level.into())?, &mut found)?;
-        pattern.verify(0, &found, &format!("{what}: what Direct3D wrote"))?;
+        pattern.verify(0, &found, &format!("{what}: Direct3D's data"))?;
 
         self.stream.write_array(self.array.level(level.into())?, &pattern.other().bytes(0, data.len()))?;
         let mut found = Vec::with_capacity(data.len());
         for subresource in subresources {
             found.extend(self.gpu.read_texture(subresource)?);
         }
-        pattern.other().verify(0, &found, &format!("{what}: what the device wrote"))
+        pattern.other().verify(0, &found, &format!("{what}: the device's data"))
     }
 }

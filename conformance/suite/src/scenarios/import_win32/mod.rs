@@ -1,7 +1,7 @@
-//! NT handles: no driver takes one over, so the caller's stays its own, whatever becomes of the import.
+//! NT handles: no driver takes ownership, so the caller keeps its handle after every import.
 //!
-//! What the library is given it owns, as with descriptors; a caller that goes on using its handle gives it a duplicate. A
-//! handle that comes back is the very same, by its number.
+//! The library owns the handle of a request, as with descriptors; a caller that keeps using its handle passes a duplicate. A
+//! handle that comes back has the same number.
 
 mod names;
 mod other_objects;
@@ -25,7 +25,7 @@ use crate::scenario::Scenario;
 use crate::system::objects::{is_open, is_same_object};
 use crate::{ensure, ensure_eq};
 
-/// Every scenario of these.
+/// The scenarios of this module.
 pub(super) fn scenarios() -> Vec<Scenario> {
     [ownership::SCENARIOS, other_objects::SCENARIOS, sizes::SCENARIOS, names::SCENARIOS, stress::SCENARIOS].concat()
 }
@@ -38,7 +38,7 @@ fn memory_of(kind: MemoryHandleKind, object: Win32Object) -> Verdict<MemoryHandl
         Kind::D3d12Heap => MemoryHandle::D3d12Heap(object),
         Kind::D3d12Resource => MemoryHandle::D3d12Resource(object),
         Kind::D3d11Resource => MemoryHandle::D3d11Resource(object),
-        other => return Err(Stop::Unsupported(format!("memory is exported as {other}, which is no NT handle"))),
+        other => return Err(Stop::Unsupported(format!("memory is exported as {other}, which is not an NT handle"))),
     })
 }
 
@@ -51,7 +51,9 @@ fn semaphore_of(kind: SemaphoreHandleKind, object: Win32Object) -> Verdict<Semap
         Kind::D3d12Fence => SemaphoreHandle::D3d12Fence(object),
         Kind::D3d11Fence => SemaphoreHandle::D3d11Fence(object),
         Kind::D3d11KeyedMutex => SemaphoreHandle::D3d11KeyedMutex(object),
-        other => return Err(Stop::Unsupported(format!("a semaphore is exported as {other}, which is no NT handle"))),
+        other => {
+            return Err(Stop::Unsupported(format!("a semaphore is exported as {other}, which is not an NT handle")));
+        }
     })
 }
 
@@ -59,7 +61,7 @@ fn semaphore_of(kind: SemaphoreHandleKind, object: Win32Object) -> Verdict<Semap
 fn handle_of<H>(object: Result<Win32Object, H>) -> Verdict<OwnedHandle> {
     match object {
         Ok(Win32Object::Handle(handle)) => Ok(handle.into()),
-        _ => Err(Stop::Failed("what there is is not the NT handle that it should be".into())),
+        _ => Err(Stop::Failed("the object is not the expected NT handle".into())),
     }
 }
 
@@ -73,19 +75,19 @@ fn came_back(handle: OwnedHandle, number: RawHandle, witness: &OwnedHandle, what
     if found == number && is_same_object(number, witness) {
         return Ok(handle);
     }
-    // It may be somebody else's by now.
+    // The number may have another owner by now.
     std::mem::forget(handle);
     ensure_eq!(found, number, "{what}: the handle that came back");
-    let state = if is_open(number) { "another object's" } else { "nobody's" };
-    Err(Stop::Failed(format!("{what}: somebody closed the handle {number:?} that came back, which is {state} now")))
+    let state = if is_open(number) { "another object's" } else { "no object's" };
+    Err(Stop::Failed(format!("{what}: the handle {number:?} that came back was closed elsewhere, and is {state} now")))
 }
 
-/// What an exporter gave out, kept by the caller to be imported by duplicates.
+/// An exported handle, kept by the caller and imported by duplicates.
 struct Kept {
-    /// What it is of.
+    /// The exported buffer.
     buffer: Box<dyn ExportedBuffer>,
     own: OwnedHandle,
-    /// Another handle of the same object, which nobody is ever given.
+    /// Another handle of the same object, which is never passed on.
     witness: OwnedHandle,
     kind: MemoryHandleKind,
     size: u64,
@@ -125,7 +127,7 @@ impl Kept {
     }
 }
 
-/// The twin of [`Kept`] for semaphores.
+/// As [`Kept`], for semaphores.
 struct KeptSemaphore {
     own: OwnedHandle,
     witness: OwnedHandle,

@@ -1,11 +1,9 @@
 //! Objects by their names.
 
 use gpu_interop::handle::{ObjectName, Win32Object};
-use gpu_interop::{
-    Device, ErrorKind, ExternalMemory, Feature, MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle,
-};
+use gpu_interop::{Device, ErrorKind, ExternalMemory, Feature, MemoryHandle, MemoryImport, SemaphoreHandle};
 
-use super::super::{refused, refused_semaphore};
+use super::super::rejected;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
@@ -14,19 +12,17 @@ use crate::system::objects;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "import.win32_name_unknown", None,
-        "A name that nothing has is a typed error that says the name, and the request comes back with it.", unknown;
+    all need [memory OpaqueWin32];
+    "import.win32_name_unknown", None, "An unknown name is a typed error that contains it, and the request comes back.",
+        unknown;
     "import.win32_name_of_event", None,
-        "A name that something else has is a typed error that says the name, and the request comes back with it.",
-        of_an_event;
+        "The name of another object is a typed error that contains it, and the request comes back.", of_an_event;
     "import.win32_names", None,
-        "Shared memory imports by names of every sort, blanks, every alphabet and half characters among them, with the right \
-         data.",
-        every_sort;
+        "Shared memory imports by names with blanks, any alphabet and unpaired surrogates, with the right data.",
+        every_sort, needs [NamedMemory];
     "import.win32_name_ends", None,
-        "An import by name keeps the object while it lives; a name whose object is closed is a typed error, and nothing is \
-         left of the object.",
-        ends;
+        "An import by name keeps the object alive; the name of a closed object is a typed error, and the object is gone.",
+        ends, needs [NamedMemory];
 }
 
 const SIZE: u32 = 0x1_0000;
@@ -47,29 +43,25 @@ fn request(name: &ObjectName) -> MemoryImport {
     request::memory(MemoryHandle::OpaqueWin32(name.clone().into()), SIZE.into())
 }
 
-/// Imports what has this name as memory and as a semaphore; both must be refused.
+/// Imports the object of this name as memory and as a semaphore; both must be rejected.
 fn refuse(context: &Context, name: &ObjectName, what: &str) -> Verdict {
     let (device, text) = (context.device(), format!("{name:?}"));
-    let (error, request) = refused(device.import_memory(request(name)), kinds(device), what)?;
-    ensure!(error.to_string().contains(&text), "the text does not say the name {text}: {error}");
+    let (error, request) = rejected(device.import_memory(request(name)), kinds(device), what)?;
+    ensure!(error.to_string().contains(&text), "the text lacks the name {text}: {error}");
     ensure_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(name), "the name that came back");
     for make in [SemaphoreHandle::OpaqueWin32, SemaphoreHandle::TimelineWin32] {
         let handle = make(name.clone().into());
         if !device.capabilities().semaphore(handle.kind()).is_supported() {
             continue;
         }
-        let failure = device.import_semaphore(request::semaphore(handle)).err();
-        let says = failure.as_ref().is_some_and(|failure| failure.to_string().contains(&text));
-        ensure!(says, "the text does not say the name {text}: {failure:?}");
-        let result = failure.map_or_else(|| Err(Stop::Failed(format!("{what} was accepted"))), Ok)?;
-        let request = refused_semaphore(Err(result), &REFUSED, what)?;
+        let (error, request) = rejected(device.import_semaphore(request::semaphore(handle)), &REFUSED, what)?;
+        ensure!(error.to_string().contains(&text), "the text lacks the name {text}: {error}");
         ensure_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(name), "the name that came back");
     }
     Ok(())
 }
 
 fn unknown(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
     let long = "long ".repeat(8000);
     for text in ["no such object", "kein solches Objekt: ÄÖÜ", "🦀", "\u{202e}", " ", &long] {
         refuse(context, &name(text)?, "a name that nothing has")?;
@@ -83,7 +75,6 @@ fn unknown(context: &Context) -> Verdict {
 }
 
 fn of_an_event(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
     let name = name("event")?;
     let event = objects::named_event(&name)?;
     refuse(context, &name, "an event's name")?;
@@ -94,7 +85,7 @@ fn of_an_event(context: &Context) -> Verdict {
 /// The import of named shared memory of the system. A GPU's driver opens only what a graphics API named.
 fn import(context: &Context, name: &ObjectName) -> Verdict<ExternalMemory> {
     match context.device().import_memory(request(name)) {
-        Err(failure) if REFUSED.contains(&failure.kind()) && context.device().backend().name != "host" => {
+        Err(failure) if REFUSED.contains(&failure.kind()) && !context.has_system_objects() => {
             Err(Stop::Unsupported(format!("the device imports no sections of the system: {failure}")))
         }
         imported => Ok(imported?),
@@ -102,9 +93,7 @@ fn import(context: &Context, name: &ObjectName) -> Verdict<ExternalMemory> {
 }
 
 fn every_sort(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
-    context.need_feature(Feature::NamedMemory)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let pattern = context.pattern().bytes(0, crate::image::length(SIZE.into())?);
     let mut names = Vec::new();
     for text in
@@ -112,11 +101,11 @@ fn every_sort(context: &Context) -> Verdict {
     {
         names.push(name(text)?);
     }
-    // Names are code units; these are no text.
+    // Names are UTF-16 code units; these are unpaired surrogates.
     let mut half: Vec<u16> = name("half")?.as_utf16().iter().copied().filter(|unit| *unit != 0).collect();
     half.extend([0xd83e, u16::from(b'x'), 0xdd80]);
     names.push(ObjectName::from_utf16(&half)?);
-    // All at once: each must find its own.
+    // All exist at once: each import must find its own.
     let mut sections = Vec::new();
     for (name, number) in names.iter().zip(1_u8..) {
         let section = objects::section(Some(name), SIZE)?;
@@ -126,13 +115,13 @@ fn every_sort(context: &Context) -> Verdict {
     }
     for (name, (section, bytes)) in names.iter().zip(&sections) {
         let memory = import(context, name)?;
-        let mapped = memory.map_all()?;
+        let mapped = memory.map_buffer(..)?;
         ensure!(context.read(&stream, &mapped)? == *bytes, "{name:?}: other data than the section has");
         let other: Vec<u8> = bytes.iter().rev().copied().collect();
         stream.write(&mapped, &other)?;
         let mut found = vec![0; other.len()];
         objects::read_section(std::os::windows::io::AsRawHandle::as_raw_handle(section), &mut found)?;
-        ensure!(found == other, "{name:?}: what was written is not in the section");
+        ensure!(found == other, "{name:?}: the written data is not in the section");
         mapped.close()?;
         memory.close()?;
     }
@@ -140,9 +129,7 @@ fn every_sort(context: &Context) -> Verdict {
 }
 
 fn ends(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
-    context.need_feature(Feature::NamedMemory)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for round in 0..50 {
         let name = name(&format!("ends {round}"))?;
         let section = objects::section(Some(&name), SIZE)?;
@@ -151,7 +138,7 @@ fn ends(context: &Context) -> Verdict {
         drop(section);
         ensure!(objects::section_exists(&name), "round {round}: the import does not keep the object");
         let again = import(context, &name)?;
-        let mapped = again.map_buffer(0, 4096)?;
+        let mapped = again.map_buffer(0..4096)?;
         memory.close()?;
         context.pattern().verify(0, &context.read(&stream, &mapped)?, "data whose exporter is gone")?;
         again.close()?;

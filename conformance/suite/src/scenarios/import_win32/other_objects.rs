@@ -1,5 +1,5 @@
-//! Handles that are not what they are said to be: a typed error, before the driver sees them where the system tells, and
-//! the handle comes back.
+//! Handles of other objects: a typed error, before the driver is called where the system reports the type, and the handle
+//! comes back.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use gpu_interop::{
     ErrorKind, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, SemaphoreHandle, SemaphoreHandleKind,
 };
 
-use super::super::{expect_error, refused, refused_semaphore};
+use super::super::{expect_error, rejected, rejected_before_driver};
 use super::{Kept, KeptSemaphore, came_back, handle_of, memory_of, object, semaphore_of};
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
@@ -22,27 +22,29 @@ use crate::{ensure, ensure_eq};
 scenarios! {
     "import.win32_no_handle", None, "0 and INVALID_HANDLE_VALUE cannot become handles.", no_handle;
     "import.win32_closed", None,
-        "The number of a closed handle is refused before the driver sees it, and comes back; nobody closes it again.",
-        closed;
-    "import.win32_file", None, "A file on disk is refused before the driver sees it, and comes back unread.", file;
-    "import.win32_pipe", None, "Both ends of a pipe are refused before the driver sees them, and come back unread.", pipe;
-    "import.win32_null_device", None, "A device that is no GPU's is refused before the driver sees it, and comes back.",
-        null_device;
-    "import.win32_process", None, "A process is refused before the driver sees it, and comes back.", process;
-    "import.win32_thread", None, "A thread is refused before the driver sees it, and comes back.", thread;
-    "import.win32_event", None, "An event is refused and comes back as it was, nobody having waited for it.", event;
-    "import.win32_mutex", None, "A mutex is refused and comes back.", mutex;
-    "import.win32_system_semaphore", None, "A semaphore of the system is refused and comes back with its count.",
+        "The number of a closed handle is rejected before the driver is called, comes back, and is not closed again.",
+        closed, needs [memory OpaqueWin32];
+    "import.win32_file", None, "A regular file is rejected before the driver is called, and comes back unread.", file;
+    "import.win32_pipe", None, "Both ends of a pipe are rejected before the driver is called, and come back unread.", pipe;
+    "import.win32_null_device", None, "The null device is rejected before the driver is called, and comes back.",
+        |context| refuse(context, File::open("NUL")?, By::Library, "the null device").map(drop);
+    "import.win32_process", None, "A process is rejected before the driver is called, and comes back.",
+        |context| refuse(context, objects::this_process()?, By::Library, "a process").map(drop);
+    "import.win32_thread", None, "A thread is rejected before the driver is called, and comes back.",
+        |context| refuse(context, objects::this_thread()?, By::Library, "a thread").map(drop);
+    "import.win32_event", None, "An event is rejected and comes back in the same state.", event;
+    "import.win32_mutex", None, "A mutex is rejected and comes back.",
+        |context| refuse(context, objects::mutex()?, By::Either, "a mutex").map(drop);
+    "import.win32_system_semaphore", None, "A semaphore of the system is rejected and comes back with its count.",
         system_semaphore;
     "import.win32_memory_as_semaphore", Any,
-        "Memory declared as a semaphore does no harm: a typed error and the handle, or an import that can be closed.",
-        memory_as_semaphore;
+        "Memory declared as a semaphore is harmless: a typed error and the handle, or an import that can be closed.",
+        memory_as_semaphore, needs [semaphore OpaqueWin32];
     "import.win32_semaphore_as_memory", Any,
-        "A semaphore declared as memory does no harm: a typed error and the handle, or an import that can be closed.",
-        semaphore_as_memory;
+        "A semaphore declared as memory is harmless: a typed error and the handle, or an import that can be closed.",
+        semaphore_as_memory, needs [memory OpaqueWin32, exporter BinarySemaphores];
     "import.win32_other_kinds", None,
-        "Kinds of NT, name and KMT handle that the device does not import are refused before the driver sees them, and come \
-         back.",
+        "NT, name and KMT handles of unsupported kinds are rejected before the driver is called, and come back.",
         other_kinds;
 }
 
@@ -60,12 +62,12 @@ const SEMAPHORES: [SemaphoreHandleKind; 5] = [
     SemaphoreHandleKind::D3d11KeyedMutex,
 ];
 
-/// Who must refuse.
+/// The layer that must reject the handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     /// The library, before the driver is asked.
     Library,
-    /// Whoever comes first.
+    /// The library or the driver.
     Either,
 }
 
@@ -78,22 +80,22 @@ impl By {
     }
 }
 
-/// Offers a handle as memory and as a semaphore of every kind that the device imports. It must be refused and come back.
+/// Imports a handle as memory and as a semaphore of every kind that the device imports. It must be rejected and come back.
 fn refuse(context: &Context, handle: impl Into<OwnedHandle>, by: By, what: &str) -> Verdict<OwnedHandle> {
     let (mut handle, capabilities): (OwnedHandle, _) = (handle.into(), context.device().capabilities());
     let (number, witness) = (handle.as_raw_handle(), handle.try_clone()?);
     let mut asked = 0;
     for kind in MEMORY.into_iter().filter(|kind| capabilities.memory(*kind).is_supported()) {
         let request = request::memory_with(memory_of(kind, object(handle))?, 4096, kind.requires_dedicated());
-        let (error, request) = refused(context.device().import_memory(request), by.kinds(), what)?;
-        ensure!(by == By::Either || error.code().is_none(), "the driver was asked about {what}, as {kind}: {error}");
+        let (error, request) = rejected(context.device().import_memory(request), by.kinds(), what)?;
+        ensure!(by == By::Either || error.code().is_none(), "the driver was called about {what}, as {kind}: {error}");
         ensure!(error.to_string().contains("4096"), "the text does not name the size: {error}");
         handle = came_back(handle_of(request.into_handle().into_win32())?, number, &witness, what)?;
         asked += 1;
     }
     for kind in SEMAPHORES.into_iter().filter(|kind| capabilities.semaphore(*kind).is_supported()) {
         let result = context.device().import_semaphore(request::semaphore(semaphore_of(kind, object(handle))?));
-        let request = refused_semaphore(result, by.kinds(), what)?;
+        let (_, request) = rejected(result, by.kinds(), what)?;
         handle = came_back(handle_of(request.into_handle().into_win32())?, number, &witness, what)?;
         asked += 1;
     }
@@ -107,13 +109,12 @@ fn no_handle(_: &Context) -> Verdict {
     for number in [0, usize::MAX] {
         // SAFETY: neither is a handle, and neither is accepted.
         let handle = unsafe { NtHandle::from_raw(std::ptr::without_provenance_mut(number)) };
-        expect_error(handle, ErrorKind::InvalidArgument, "a number that is no handle")?;
+        expect_error(handle, ErrorKind::InvalidArgument, "a number that is not a handle")?;
     }
     Ok(())
 }
 
 fn closed(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
     // A number that nothing else gets meanwhile: with free ones below it, of which Wine gives out the lowest, and with
     // others closed after it, which Windows gives out first.
     let mut fillers = (0..512).map(|_| objects::event()).collect::<Result<Vec<_>, _>>()?;
@@ -134,7 +135,7 @@ fn closed(context: &Context) -> Verdict {
         }
         Err(failure) => failure.into_parts(),
     };
-    // Before anything is said of the error: nobody may close the number.
+    // Before the error is checked: the number must not be closed.
     let back = match back.into_handle() {
         MemoryHandle::OpaqueWin32(Win32Object::Handle(handle)) => Some(OwnedHandle::from(handle).into_raw_handle()),
         other => {
@@ -143,8 +144,8 @@ fn closed(context: &Context) -> Verdict {
         }
     };
     ensure_eq!(back, Some(number), "the number that came back");
-    ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the kind of the refusal: {error}");
-    ensure!(error.code().is_none(), "the driver was asked: {error}");
+    ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the error kind: {error}");
+    ensure!(error.code().is_none(), "the driver was called: {error}");
     ensure!(error.to_string().contains(&format!("{:#x}", number.addr())), "the text does not name it: {error}");
     ensure!(!is_open(number), "the number of the closed handle is open");
     Ok(())
@@ -158,7 +159,7 @@ fn file(context: &Context) -> Verdict {
     let back = refuse(context, File::open(named.path())?, By::Library, "a file on disk")?;
     let mut text = String::new();
     File::from(back).read_to_string(&mut text)?;
-    ensure_eq!(text, "unread", "what is in the file, from where its handle stood");
+    ensure_eq!(text, "unread", "the file's contents from its handle's position");
     refuse(context, File::open(std::env::current_exe()?)?, By::Library, "a running program's file").map(drop)
 }
 
@@ -169,40 +170,24 @@ fn pipe(context: &Context) -> Verdict {
     drop(refuse(context, writer, By::Library, "the writing end of a pipe")?);
     let mut text = String::new();
     std::io::PipeReader::from(reader).read_to_string(&mut text)?;
-    ensure_eq!(text, "unread", "what is left in the pipe");
+    ensure_eq!(text, "unread", "the pipe's contents");
     Ok(())
-}
-
-fn null_device(context: &Context) -> Verdict {
-    refuse(context, File::open("NUL")?, By::Library, "the null device").map(drop)
-}
-
-fn process(context: &Context) -> Verdict {
-    refuse(context, objects::this_process()?, By::Library, "a process").map(drop)
-}
-
-fn thread(context: &Context) -> Verdict {
-    refuse(context, objects::this_thread()?, By::Library, "a thread").map(drop)
 }
 
 fn event(context: &Context) -> Verdict {
     let back = refuse(context, objects::event()?, By::Either, "an event")?;
-    ensure!(objects::take(&back)?, "somebody waited for the event, which reset it");
+    ensure!(objects::take(&back)?, "a wait has reset the event");
     ensure!(!objects::take(&back)?, "the event is of another sort than it was");
     Ok(())
 }
 
-fn mutex(context: &Context) -> Verdict {
-    refuse(context, objects::mutex()?, By::Either, "a mutex").map(drop)
-}
-
 fn system_semaphore(context: &Context) -> Verdict {
     let back = refuse(context, objects::semaphore()?, By::Either, "a semaphore of the system")?;
-    ensure!(objects::take(&back)? && !objects::take(&back)?, "the semaphore's count is not what it was");
+    ensure!(objects::take(&back)? && !objects::take(&back)?, "the semaphore's count has changed");
     Ok(())
 }
 
-/// Drivers may not be able to tell the two apart, so both answers are legal; a crash, a lost handle or an untyped error is
+/// Drivers may be unable to distinguish the two, so both outcomes are legal; a crash, a lost handle or an untyped error is
 /// not.
 fn harmless<T, R: std::fmt::Debug>(
     imported: Result<T, ImportError<R>>,
@@ -213,8 +198,8 @@ fn harmless<T, R: std::fmt::Debug>(
     match imported {
         Ok(object) => close(object)?,
         Err(failure) => {
-            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the kind of the refusal");
-            came_back(handle(failure.into_request())?, number, witness, "a refused handle")?;
+            ensure_eq!(failure.kind(), ErrorKind::ImportRejected, "the error kind");
+            came_back(handle(failure.into_request())?, number, witness, "a rejected handle")?;
         }
     }
     ensure!(!is_same_object(number, witness), "the import's handle is open after its end");
@@ -222,7 +207,6 @@ fn harmless<T, R: std::fmt::Debug>(
 }
 
 fn memory_as_semaphore(context: &Context) -> Verdict {
-    context.need_semaphore(SemaphoreHandleKind::OpaqueWin32)?;
     let kept = Kept::new(context)?;
     let handle = kept.own.try_clone()?;
     let number = handle.as_raw_handle();
@@ -233,7 +217,6 @@ fn memory_as_semaphore(context: &Context) -> Verdict {
 }
 
 fn semaphore_as_memory(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueWin32)?;
     let kept = KeptSemaphore::new(context.exporter()?.binary_semaphore()?.export()?)?;
     let handle = kept.own.try_clone()?;
     let number = handle.as_raw_handle();
@@ -263,8 +246,7 @@ fn other_kinds(context: &Context) -> Verdict {
         }
         asked += 1;
         let request = request::memory_with(handle, 4096, kind.requires_dedicated());
-        let (error, request) = refused(device.import_memory(request), &[ErrorKind::Unsupported], "memory")?;
-        ensure!(error.code().is_none(), "the driver was asked about {kind}: {error}");
+        let (_, request) = rejected_before_driver(device.import_memory(request), &[ErrorKind::Unsupported], "memory")?;
         ensure_eq!(format!("{:?}", request.handle()), text, "the handle that came back");
     }
     for handle in semaphores {
@@ -274,7 +256,7 @@ fn other_kinds(context: &Context) -> Verdict {
         }
         asked += 1;
         let result = device.import_semaphore(request::semaphore(handle));
-        let request = refused_semaphore(result, &[ErrorKind::Unsupported], "a semaphore")?;
+        let (_, request) = rejected(result, &[ErrorKind::Unsupported], "a semaphore")?;
         ensure_eq!(format!("{:?}", request.handle()), text, "the handle that came back");
     }
     if asked == 0 {

@@ -1,4 +1,4 @@
-//! Whose handle is closed when.
+//! Ownership of NT handles.
 
 use std::os::windows::io::AsRawHandle;
 
@@ -6,10 +6,11 @@ use gpu_interop::{ErrorKind, MemoryImport};
 
 use super::super::identity::somewhere_else;
 use super::super::import_request::{resized, works};
-use super::super::{refused, refused_semaphore};
+use super::super::rejected;
 use super::{Kept, KeptSemaphore, SIZE, came_back, handle_of, object, semaphore_of};
-use crate::accounting::Holdings;
 use crate::context::Context;
+use crate::leak_check::{ResourceSnapshot, leak_check};
+use crate::need::Need;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::scenario::scenarios;
@@ -18,36 +19,33 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.win32_kept_handle", Any,
-        "A handle of the caller's stays open and of the same object while duplicates of it are imported, mapped, refused and \
-         closed; it then imports with the right data.",
+        "The caller's handle stays open and of the same object while duplicates are imported, mapped, rejected and closed; \
+         it then imports with the right data.",
         kept;
     "import.win32_failure_keeps_handle", Any,
-        "After every kind of failure the very handle comes back, open and of the same object; it then imports with the right \
+        "Every kind of failed import returns the same handle, open and of the same object; it then imports with the right \
          data.",
         failure;
     "import.win32_success_closes_once", Any,
-        "A success closes the request's handle, and nothing closes its number again: who gets it next keeps it.",
-        closes_once;
+        "A successful import closes the request's handle once: the number's next owner keeps it.", closes_once;
     "import.win32_many_imports", Any,
-        "One object imports 64 times; what is written through one is seen through all that are left, and at the end as many \
-         handles are open as before.",
+        "One object imports 64 times; writes through one import are visible through all others, and as many handles are \
+         open at the end as before.",
         many;
     "import.win32_10000_cycles", Any,
-        "10,000 imports of one object, each closed, leave handles, views and memory as they were.", cycles, within 240 s;
+        "10,000 imports of one object, each closed, leave handles, views and memory as before.", cycles, within(240);
     "import.win32_kept_semaphores", Any,
-        "The handles of semaphores stay the caller's likewise, and 1,000 imports of each that the device takes \
-         leave nothing behind.",
-        semaphores;
+        "The caller keeps the handles of semaphores, and 1,000 imports of each supported kind leak nothing.", semaphores;
 }
 
 /// A request that fails.
 struct Failure {
     what: &'static str,
     size: u64,
-    /// Whether another device is said to have exported it.
+    /// True if the request names another device as the exporter.
     is_foreign: bool,
     kinds: &'static [ErrorKind],
-    /// Whether a driver may accept it, which takes the caller's word for the size.
+    /// True if a driver may accept it, trusting the size.
     may_succeed: bool,
 }
 
@@ -58,7 +56,7 @@ impl Failure {
     }
 }
 
-/// Every kind of them. None is for the driver to refuse but the last.
+/// Every kind of failure. Only the last one reaches the driver.
 fn failures(size: u64) -> [Failure; 4] {
     use ErrorKind as Kind;
     let invalid = &[Kind::InvalidArgument];
@@ -87,7 +85,7 @@ fn kept(context: &Context) -> Verdict {
     let kept = Kept::new(context)?;
     let memory = context.device().import_memory(kept.request()?)?;
     kept.check("after an import")?;
-    let mapped = memory.map_buffer(0, SIZE)?;
+    let mapped = memory.map_buffer(0..SIZE)?;
     kept.check("after a mapping")?;
     mapped.close()?;
     kept.check("after the mapping's end")?;
@@ -96,7 +94,7 @@ fn kept(context: &Context) -> Verdict {
     for failure in failures(kept.size) {
         match context.device().import_memory(failure.change(kept.request()?)) {
             Ok(memory) if failure.may_succeed => memory.close()?,
-            result => drop(refused(result, failure.kinds, failure.what)?),
+            result => drop(rejected(result, failure.kinds, failure.what)?),
         }
         kept.check(&format!("after {} was tried", failure.what))?;
     }
@@ -116,7 +114,7 @@ fn failure(context: &Context) -> Verdict {
                 context.leave_out(format!("{}, which the driver accepts", failure.what));
                 return works(context, kept.request()?);
             }
-            result => refused(result, failure.kinds, failure.what)?.1,
+            result => rejected(result, failure.kinds, failure.what)?.1,
         };
         let handle = came_back(handle_of(back.into_handle().into_win32())?, number, &kept.witness, failure.what)?;
         request = kept.request_with(handle, kept.size)?;
@@ -145,14 +143,16 @@ fn closes_once(context: &Context) -> Verdict {
                 break;
             }
         }
-        let mapped = memory.map_buffer(0, SIZE)?;
+        let mapped = memory.map_buffer(0..SIZE)?;
         mapped.close()?;
         memory.close()?;
         for (witness, stranger) in bystanders {
             let number = stranger.as_raw_handle();
             if !is_same_object(number, &witness) {
                 std::mem::forget((witness, stranger));
-                return Err(Stop::Failed(format!("round {round}: somebody closed the handle {number:?} of another")));
+                return Err(Stop::Failed(format!(
+                    "round {round}: the handle {number:?} of another thread was closed elsewhere"
+                )));
             }
         }
         kept.check("after the round")?;
@@ -169,10 +169,10 @@ fn many(context: &Context) -> Verdict {
     let (device, pattern) = (context.device(), context.pattern());
     let stream = device.create_stream()?;
     works(context, kept.request()?)?;
-    let before = Holdings::now()?;
+    let before = ResourceSnapshot::take()?;
     let mut mapped = Vec::new();
     for _ in 0..COUNT {
-        mapped.push(device.import_memory(kept.request()?)?.map_buffer(0, SIZE)?);
+        mapped.push(device.import_memory(kept.request()?)?.map_buffer(0..SIZE)?);
     }
     kept.check("with 64 imports of it alive")?;
     let length = crate::image::length(SIZE)?;
@@ -190,13 +190,13 @@ fn many(context: &Context) -> Verdict {
         let (first, last) = (&mapped[0], &mapped[mapped.len() - 1]);
         let value = u8::try_from(mapped.len()).unwrap_or(0);
         stream.fill(first, value)?;
-        ensure_eq!(context.read(&stream, last)?, vec![value; length], "what was written through another import");
+        ensure_eq!(context.read(&stream, last)?, vec![value; length], "the data written through another import");
     }
     let mut found = vec![0; length];
     kept.buffer.read(0, &mut found)?;
-    ensure_eq!(found, vec![1; length], "what the exporter sees");
+    ensure_eq!(found, vec![1; length], "the exporter's view");
     drop((mapped, stream));
-    let after = Holdings::settled(&before)?;
+    let after = ResourceSnapshot::settled(&before)?;
     ensure!(
         after.descriptors <= before.descriptors,
         "{} handles are open, {} were",
@@ -208,7 +208,7 @@ fn many(context: &Context) -> Verdict {
 
 fn cycles(context: &Context) -> Verdict {
     let kept = Kept::new(context)?;
-    Holdings::unchanged_by(10_000, |_| Ok(context.device().import_memory(kept.request()?)?.close()?))?;
+    leak_check(10_000, |_| Ok(context.device().import_memory(kept.request()?)?.close()?))?;
     kept.check("after the cycles")?;
     works(context, kept.request()?)
 }
@@ -226,7 +226,7 @@ fn semaphores(context: &Context) -> Verdict {
             exported => exported?,
         };
         let handle = exported.export()?;
-        if let Err(Stop::Unsupported(reason)) = context.need_semaphore(handle.kind()) {
+        if let Some(reason) = context.unmet(Need::Semaphore(handle.kind())) {
             context.leave_out(reason);
             continue;
         }
@@ -239,10 +239,10 @@ fn semaphores(context: &Context) -> Verdict {
         let number = handle.as_raw_handle();
         let foreign = request::semaphore(semaphore_of(kept.kind, object(handle))?).exported_by(somewhere_else());
         let foreign = context.device().import_semaphore(foreign);
-        let request = refused_semaphore(foreign, &[ErrorKind::DeviceMismatch], "another device's semaphore")?;
-        drop(came_back(handle_of(request.into_handle().into_win32())?, number, &kept.witness, "a refused semaphore")?);
+        let (_, request) = rejected(foreign, &[ErrorKind::DeviceMismatch], "another device's semaphore")?;
+        drop(came_back(handle_of(request.into_handle().into_win32())?, number, &kept.witness, "a rejected semaphore")?);
         ensure!(!is_open(number), "the handle that came back is open after its end");
-        Holdings::unchanged_by(1000, |_| Ok(context.device().import_semaphore(kept.request()?)?.close()?))?;
+        leak_check(1000, |_| Ok(context.device().import_semaphore(kept.request()?)?.close()?))?;
         kept.check("after 1,000 imports")?;
         seen += 1;
     }

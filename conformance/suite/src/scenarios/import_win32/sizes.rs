@@ -12,11 +12,10 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "import.win32_sizes_within", Any,
-        "Every size up to the allocation's imports, and maps as many bytes with the right data.", within;
+    "import.win32_sizes_within", Any, "Every size up to the allocation's imports and maps with the right data.", within;
     "import.win32_sizes_beyond", Any,
-        "Sizes beyond the allocation, about 2^32 and about what a device can address are refused at the import or at the \
-         mapping of the excess; the very handle comes back, and works.",
+        "Sizes beyond the allocation, near 2^32 and near the address limit are rejected, at the import or at the mapping of \
+         the excess; the same handle comes back and works.",
         beyond;
 }
 
@@ -25,16 +24,16 @@ const UNIT: u64 = 2 << 20;
 
 fn within(context: &Context) -> Verdict {
     let kept = Kept::new(context)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for size in [1, 2, 4095, 4096, 4097, SIZE - 1, SIZE, kept.size - 1, kept.size] {
         let memory = context.device().import_memory(kept.request_with(kept.own.try_clone()?, size)?)?;
         ensure_eq!(memory.size(), size, "the size of the import");
-        let mapped = memory.map_buffer(0, size)?;
+        let mapped = memory.map_buffer(0..size)?;
         let known = size.min(SIZE);
         let mut found = vec![0; crate::image::length(known)?];
         stream.read(mapped.slice(..known)?, &mut found)?;
         context.pattern().verify(0, &found, &format!("an import of {size} bytes"))?;
-        let error = memory.map_buffer(0, size + 1).err();
+        let error = memory.map_buffer(0..size + 1).err();
         ensure_eq!(
             error.map(|error| error.kind()),
             Some(ErrorKind::InvalidArgument),
@@ -76,7 +75,7 @@ fn beyond(context: &Context) -> Verdict {
             Ok(_) if size > 1 << 57 => return Err(Stop::Failed(format!("{size} bytes were accepted"))),
             // CUDA's driver takes the caller's word for it.
             Ok(memory) => {
-                ensure!(memory.map_buffer(end, size - end).is_err(), "{size} bytes: what does not exist was mapped");
+                ensure!(memory.map_buffer(end..size).is_err(), "{size} bytes: a missing range was mapped");
                 memory.close()?;
             }
         }

@@ -1,18 +1,17 @@
-//! Who closes which handle, while other threads open and close theirs all the time.
+//! Handle reuse: imports on several threads, while other threads open and close handles.
 //!
-//! Whoever closes a number that he does not own, or closes one twice, closes a handle that the system has meanwhile given to
-//! another thread.
+//! A stray or second close hits a number that the system has meanwhile given to another thread.
 
 use std::os::windows::io::{AsRawHandle, OwnedHandle};
 use std::sync::atomic::Ordering;
 
 use gpu_interop::ErrorKind;
 
-use super::super::strangers::{Counts, Stranger, among};
+use super::super::handle_reuse::{Counts, Stranger, among};
 use super::super::{expect_kind, identity::somewhere_else};
 use super::{Kept, came_back, handle_of};
-use crate::accounting::Holdings;
 use crate::context::Context;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
 use crate::system::objects;
@@ -20,8 +19,7 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "import.win32_stress", Any,
-        "Thousands of failing and succeeding imports on several threads close no handle of another thread, and leave none of \
-         their own.",
+        "Thousands of failing and succeeding imports on several threads close no handle of another thread and leak none.",
         stress;
 }
 
@@ -32,9 +30,9 @@ fn stress(context: &Context) -> Verdict {
     let shared = Kept::new(context)?;
     let own = (0..IMPORTERS).map(|_| Kept::new(context)).collect::<Verdict<Vec<_>>>()?;
     let counts = Counts::default();
-    // What the first cycle opens may stay.
+    // Resources of the first cycle may stay open.
     own.iter().chain([&shared]).try_for_each(|kept| cycle(context, kept, &counts))?;
-    let before = Holdings::now()?;
+    let before = ResourceSnapshot::take()?;
     let of = |own| {
         let (counts, shared) = (&counts, &shared);
         move || {
@@ -45,7 +43,7 @@ fn stress(context: &Context) -> Verdict {
     let imports: Vec<_> = own.iter().map(of).collect();
     among(&[&Section::open, &Section::open], &imports, &counts, 200)?;
     own.iter().chain([&shared]).try_for_each(|kept| kept.check("after the imports"))?;
-    ensure_eq!(Holdings::settled(&before)?.descriptors, before.descriptors, "open handles after the imports");
+    ensure_eq!(ResourceSnapshot::settled(&before)?.descriptors, before.descriptors, "open handles after the imports");
     Ok(())
 }
 
@@ -61,7 +59,7 @@ fn cycle(context: &Context, kept: &Kept, counts: &Counts) -> Verdict {
     let (error, request) = failure.into_parts();
     expect_kind(&error, &[ErrorKind::DeviceMismatch], "another device's memory")?;
     let handle = came_back(handle_of(request.into_handle().into_win32())?, number, &kept.witness, "another device's")?;
-    // To a GPU's driver, any object; to the host backend, no memory. The caller's goes with it.
+    // Any object for a GPU's driver; no memory for the host backend.
     drop(handle);
     let event = objects::event()?;
     let (number, witness) = (event.as_raw_handle(), duplicate(&event)?);
@@ -73,19 +71,19 @@ fn cycle(context: &Context, kept: &Kept, counts: &Counts) -> Verdict {
     Ok(())
 }
 
-/// A duplicate of a handle that is open, unless somebody else has closed it.
+/// A duplicate of a handle, which fails if the handle was closed elsewhere.
 fn duplicate(handle: &OwnedHandle) -> Verdict<OwnedHandle> {
     let number = handle.as_raw_handle();
     handle
         .try_clone()
-        .map_err(|error| Stop::Failed(format!("somebody closed the handle {number:?} of the caller: {error}")))
+        .map_err(|error| Stop::Failed(format!("the caller's handle {number:?} was closed elsewhere: {error}")))
 }
 
 fn accepted() -> Stop {
     Stop::Failed("an import that must fail was accepted".into())
 }
 
-/// A section, and what must be in it until it is closed here.
+/// A section, and the mark that it holds until it is closed here.
 struct Section {
     section: OwnedHandle,
     mark: u64,
@@ -96,7 +94,7 @@ impl Section {
         let section = objects::section(None, 4096)?;
         let number = section.as_raw_handle();
         objects::write_section(&section, &mark.to_ne_bytes()).map_err(|error| {
-            Stop::Failed(format!("somebody closed the handle {number:?} of another thread, which is new: {error}"))
+            Stop::Failed(format!("the new handle {number:?} of another thread was closed elsewhere: {error}"))
         })?;
         Ok(Self { section, mark })
     }
@@ -105,12 +103,12 @@ impl Section {
 impl Stranger for Section {
     fn check(&self) -> Verdict {
         let number = self.section.as_raw_handle();
-        ensure!(objects::is_open(number), "somebody closed the handle {number:?} of another thread");
+        ensure!(objects::is_open(number), "the handle {number:?} of another thread was closed elsewhere");
         let mut mark = [0; 8];
         let read = objects::read_section(number, &mut mark);
         ensure!(
             read.is_ok() && u64::from_ne_bytes(mark) == self.mark,
-            "somebody closed the handle {number:?} of another thread, and it is another object now"
+            "the handle {number:?} of another thread was closed elsewhere, and is another object now"
         );
         Ok(())
     }

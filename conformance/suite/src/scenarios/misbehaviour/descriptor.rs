@@ -3,31 +3,33 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
-use gpu_interop::{ErrorKind, MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHandleKind};
+use gpu_interop::{ErrorKind, MemoryHandle, SemaphoreHandle};
 use rustix::event::epoll;
 
 use super::super::import_fd::{descriptor, refuse};
-use super::super::{expect_error, refused_semaphore};
+use super::super::{expect_error, rejected};
 use super::{Rows, before_the_driver};
-use crate::accounting::Holdings;
 use crate::context::Context;
 use crate::ensure_eq;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::Verdict;
 use crate::raw_cuda::{OPAQUE_FD, RawCall};
 use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [driver RawCalls];
     "misbehaviour.descriptors", None,
-        "Numbers that are not open, /dev/null and directories: refused by name, where the driver answers 'unknown' and \
-         closes what it was given.", descriptors;
+        "Numbers that are not open, /dev/null and directories are rejected by name; the driver alone reports 'unknown' and \
+         closes the descriptor.",
+        descriptors, needs [memory OpaqueFd];
     "misbehaviour.close_twice", None,
-        "After a failure that the driver closes the descriptor of, nothing is closed twice and nothing leaks.", close_twice;
+        "After a failure for which the driver closes the descriptor, nothing is closed twice and nothing leaks.",
+        close_twice, needs [semaphore OpaqueFd];
 }
 
 fn descriptors(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
     for number in [-1, 9999] {
         let raw = rows.call(&RawCall::ImportNumber { number })?.text;
         let library = || {
@@ -55,23 +57,22 @@ fn descriptors(context: &Context) -> Verdict {
 fn close_twice(context: &Context) -> Verdict {
     const ROUNDS: usize = 100;
     let mut rows = Rows::new(context)?;
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
     let fd: OwnedFd = File::open("/dev/null")?.into();
     let raw = rows.raw.call(&RawCall::CloseAfterFailure, Some(fd.as_fd()))?.text;
     let library = || {
-        let before = Holdings::now()?.descriptors;
+        let before = ResourceSnapshot::take()?.descriptors;
         for _ in 0..ROUNDS {
             // Gets as far as the driver, which cannot use it.
             let object = epoll::create(epoll::CreateFlags::CLOEXEC)?;
             let witness = rustix::fs::fstat(&object)?;
             let imported = context.device().import_semaphore(request::semaphore(SemaphoreHandle::OpaqueFd(object)));
-            let request = refused_semaphore(imported, &[ErrorKind::ImportRejected], "an epoll descriptor")?;
+            let (_, request) = rejected(imported, &[ErrorKind::ImportRejected], "an epoll descriptor")?;
             let found = rustix::fs::fstat(descriptor(request.into_handle().into_fd())?)?;
             ensure_eq!((found.st_dev, found.st_ino), (witness.st_dev, witness.st_ino), "the file that came back");
         }
-        ensure_eq!(Holdings::now()?.descriptors, before, "open descriptors");
+        ensure_eq!(ResourceSnapshot::take()?.descriptors, before, "open descriptors");
         Ok(format!("import rejected; the descriptor came back open, {ROUNDS} times, and as many are open as before"))
     };
-    rows.row("import a descriptor that the driver refuses, then close it", raw, library())?;
+    rows.row("import a descriptor that the driver rejects, then close it", raw, library())?;
     rows.end()
 }

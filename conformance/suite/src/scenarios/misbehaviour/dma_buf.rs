@@ -3,10 +3,10 @@
 use std::os::fd::AsFd;
 
 use gpu_interop::handle::{FdKind, classify_fd};
-use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryHandleKind, MemoryImport};
+use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryImport};
 
 use super::super::import_fd::{descriptor, harmless, memfd};
-use super::super::refused;
+use super::super::rejected;
 use super::{Rows, in_words};
 use crate::context::Context;
 use crate::ensure_eq;
@@ -16,26 +16,26 @@ use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [driver RawCalls];
     "misbehaviour.dma_buf", None,
-        "A dma-buf of the driver itself is refused with a typed error where the driver does not import it, and comes back.",
-        dma_buf,
-        mirrors "hip-tests contract: VmmHandle_GetHandleForAddressRange_DmaBufFd_IsQueryableWhenSupported";
+        "The driver's own dma-buf is rejected with a typed error by a driver that cannot import it, and comes back.",
+        dma_buf, needs [memory OpaqueFd],
+        mirrors("hip-tests contract: VmmHandle_GetHandleForAddressRange_DmaBufFd_IsQueryableWhenSupported");
 }
 
 const SIZE: u64 = 2 << 20;
 
 fn dma_buf(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
     let exported = rows.call(&RawCall::ExportDmaBuf)?;
     let Some(fd) = exported.fd else {
-        // Without one, what is left is that the library asks nobody for what the device cannot do.
+        // Without a dma-buf, the library must still reject the kind without a driver call.
         let library = || {
             let request = request::memory(MemoryHandle::DmaBufFd(memfd(SIZE)?), SIZE);
             let kinds = [ErrorKind::Unsupported, ErrorKind::InvalidArgument];
-            let (error, request) = refused(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
+            let (error, request) = rejected(context.device().import_memory(request), &kinds, "a memfd as a dma-buf")?;
             let fd = descriptor(request.into_handle().into_fd())?;
-            ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "what came back");
+            ensure_eq!(classify_fd(fd.as_fd()), FdKind::Memory, "the returned descriptor");
             Ok(format!("{}; the descriptor came back open", in_words(&error)))
         };
         rows.row("export a dma-buf, and import it", format!("no dma-buf: {}", exported.text), library())?;
@@ -61,11 +61,11 @@ fn dma_buf(context: &Context) -> Verdict {
                 }
                 Err(failure) => {
                     let text = in_words(failure.error());
-                    ensure_eq!(failure.kind(), ErrorKind::Unsupported, "the kind of the refusal: {text}");
+                    ensure_eq!(failure.kind(), ErrorKind::Unsupported, "the error kind: {text}");
                     let fd = descriptor(failure.into_request().into_handle().into_fd())?;
                     match classify_fd(fd.as_fd()) {
                         FdKind::DmaBuf => Ok(format!("{text}; the descriptor came back open")),
-                        other => Err(Stop::Failed(format!("what came back is {other}"))),
+                        other => Err(Stop::Failed(format!("the returned descriptor is {other}"))),
                     }
                 }
             }

@@ -4,7 +4,7 @@ use gpu_interop::handle::KmtHandle;
 use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport};
 
 use super::super::import_request::{SIZE, prepared, resized, works};
-use super::super::refused;
+use super::super::rejected;
 use super::{Rows, before_the_driver, in_words};
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
@@ -14,12 +14,13 @@ use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [driver RawCalls];
     "misbehaviour.import_request", Any,
-        "A size of 0, unknown flags, unknown and foreign kinds: refused before the driver or impossible to say, and the \
-         handle still imports.", request,
-        mirrors "hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters";
+        "A size of 0, unknown flags and unknown or foreign kinds are rejected before the driver is called, or have no type; \
+         the handle still imports.",
+        request, mirrors("hip-tests: hipImportExternalMemory_Vulkan_Negative_Parameters");
     "misbehaviour.import_size", Any,
-        "Sizes that the driver accepts: impossible ones are refused, and no byte outside the allocation can be mapped.",
+        "Sizes that the driver alone accepts: impossible ones are rejected, and no byte outside the allocation can be mapped.",
         size;
 }
 
@@ -35,21 +36,22 @@ fn request(context: &Context) -> Verdict {
     let raw = rows.with_memory(&import(OPAQUE_FD, 0, 0), &request)?;
     let library = || {
         let result = context.device().import_memory(resized(request, 0));
-        let (error, request) = refused(result, &[ErrorKind::InvalidArgument], "a size of 0")?;
+        let (error, request) = rejected(result, &[ErrorKind::InvalidArgument], "a size of 0")?;
         works(context, resized(request, size))?;
         Ok(format!("{}; the handle came back and imports", before_the_driver(&error)?))
     };
     rows.row("import memory with a size of 0", raw, library())?;
 
     let raw = rows.with_memory(&import(OPAQUE_FD, size, 0x80), &buffer.import_request()?)?;
-    rows.row("import memory with an unknown flag", raw, Ok("cannot be said: the one flag is a bool".into()))?;
+    rows.row("import memory with an unknown flag", raw, Ok("has no type: the one flag is a bool".into()))?;
     let raw = rows.with_memory(&import(99, size, 0), &buffer.import_request()?)?;
-    rows.row("import memory of an unknown kind", raw, Ok("cannot be said: kinds are an enum".into()))?;
+    rows.row("import memory of an unknown kind", raw, Ok("has no type: kinds are an enum".into()))?;
 
     let raw = rows.with_memory(&import(OPAQUE_WIN32, size, 0), &buffer.import_request()?)?;
     let library = || {
         let request = request::memory(MemoryHandle::OpaqueWin32Kmt(KmtHandle::new(0x1234)?), size);
-        let (error, _) = refused(context.device().import_memory(request), &[ErrorKind::Unsupported], "a Win32 handle")?;
+        let (error, _) =
+            rejected(context.device().import_memory(request), &[ErrorKind::Unsupported], "a Win32 handle")?;
         before_the_driver(&error)
     };
     rows.row("import a descriptor as a Win32 handle", raw, library())?;
@@ -70,21 +72,21 @@ fn size(context: &Context) -> Verdict {
     let raw = rows.with_memory(&import(u64::MAX, flags), &buffer.import_request()?)?;
     let library = || {
         let result = context.device().import_memory(resized(buffer.import_request()?, u64::MAX));
-        let (error, request) = refused(result, &[ErrorKind::InvalidArgument], "a size of 2^64 - 1")?;
+        let (error, request) = rejected(result, &[ErrorKind::InvalidArgument], "a size of 2^64 - 1")?;
         works(context, resized(request, size))?;
         Ok(format!("{}; the handle came back and imports", before_the_driver(&error)?))
     };
     rows.row("import memory with a size of 2^64 - 1", raw, library())?;
 
-    // Nobody can tell that more is there.
+    // The real size is not visible.
     let raw = rows.with_memory(&import(size / 2, flags), &buffer.import_request()?)?;
     let library = || {
         let memory = context.device().import_memory(resized(buffer.import_request()?, size / 2))?;
-        let mapped = memory.map_buffer(0, (size / 2).min(SIZE))?;
-        let stream = context.device().create_stream()?;
+        let mapped = memory.map_buffer(0..(size / 2).min(SIZE))?;
+        let stream = context.stream()?;
         context.pattern().verify(0, &context.read(&stream, &mapped)?, "the half that was imported")?;
         let beyond = super::super::expect_error(
-            memory.map_buffer(size / 2, 1),
+            memory.map_buffer(size / 2..size / 2 + 1),
             ErrorKind::InvalidArgument,
             "a mapping beyond the size that was given",
         )?;
@@ -105,23 +107,23 @@ fn size(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// Imports 1,024 times too much. What is there must be right, and what is not there must not be mappable.
+/// Imports 1,024 times the size. Existing bytes must be right, and missing ones must not be mappable.
 fn excess(context: &Context, request: MemoryImport) -> Verdict<String> {
     let size = request.size();
     match context.device().import_memory(resized(request, size * 1024)) {
         Ok(memory) => {
-            let Err(error) = memory.map_buffer(size, size * 1023) else {
-                return Err(Stop::Failed("memory that does not exist was mapped".into()));
+            let Err(error) = memory.map_buffer(size..size * 1024) else {
+                return Err(Stop::Failed("missing memory was mapped".into()));
             };
             ensure!(
                 matches!(error.kind(), ErrorKind::Driver | ErrorKind::InvalidArgument | ErrorKind::OutOfMemory),
-                "the kind of the refusal: {error}"
+                "the error kind: {error}"
             );
-            let mapped = memory.map_buffer(0, SIZE)?;
-            let stream = context.device().create_stream()?;
-            context.pattern().verify(0, &context.read(&stream, &mapped)?, "the part that exists")?;
+            let mapped = memory.map_buffer(0..SIZE)?;
+            let stream = context.stream()?;
+            context.pattern().verify(0, &context.read(&stream, &mapped)?, "the existing range")?;
             Ok(format!(
-                "accepted; what is there has the right data, the excess cannot be mapped ({})",
+                "accepted; the existing range has the right data, the excess cannot be mapped ({})",
                 in_words(&error)
             ))
         }
@@ -129,7 +131,7 @@ fn excess(context: &Context, request: MemoryImport) -> Verdict<String> {
             let (error, request) = failure.into_parts();
             let typed =
                 matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::ImportRejected | ErrorKind::OutOfMemory);
-            ensure_eq!(typed, true, "whether the refusal is one of the handle or the size: {error}");
+            ensure_eq!(typed, true, "whether the error concerns the handle or the size: {error}");
             works(context, resized(request, size))?;
             Ok(format!("{}; the handle came back and imports", in_words(&error)))
         }

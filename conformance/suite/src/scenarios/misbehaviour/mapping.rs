@@ -11,17 +11,17 @@ use crate::raw_cuda::RawCall;
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [driver RawCalls];
     "misbehaviour.map_range", Any,
-        "Mappings of nothing and past the end are refused before the driver; an unaligned one shows the right bytes.",
-        map_range,
-        mirrors "hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters";
+        "Empty mappings and mappings past the end are rejected before the driver is called; an unaligned one shows the right \
+         bytes.",
+        map_range, mirrors("hip-tests: hipExternalMemoryGetMappedBuffer_Vulkan_Negative_Parameters");
     "misbehaviour.mip_levels", Any,
-        "20 levels and 0 levels are refused before the driver, which has died of them.", mip_levels,
-        mirrors "hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Negative_Parameters";
+        "20 levels and 0 levels, which crashed the driver, are rejected before it is called.", mip_levels,
+        mirrors("hip-tests: hipExternalMemoryGetMappedMipmappedArray_Vulkan_Negative_Parameters");
     "misbehaviour.destroy_memory", Any,
-        "Memory that is closed while it is mapped lives as long as the mapping, and cannot be closed twice.",
-        destroy_memory,
-        mirrors "hip-tests: hipDestroyExternalMemory_Vulkan_Negative_Parameters";
+        "Memory closed while mapped lives as long as the mapping, and cannot be closed twice.", destroy_memory,
+        mirrors("hip-tests: hipDestroyExternalMemory_Vulkan_Negative_Parameters");
 }
 
 fn map_range(context: &Context) -> Verdict {
@@ -34,8 +34,8 @@ fn map_range(context: &Context) -> Verdict {
 
     let raw = rows.call(&RawCall::MapBuffer { offset: 4, size: 1000, flags: 0 })?.text;
     let library = || {
-        let mapped = memory.map_buffer(4, 1000)?;
-        let stream = context.device().create_stream()?;
+        let mapped = memory.map_buffer(4..1004)?;
+        let stream = context.stream()?;
         context.pattern().verify(4, &context.read(&stream, &mapped)?, "1,000 bytes from offset 4")?;
         Ok("accepted; these bytes and no others".into())
     };
@@ -43,11 +43,11 @@ fn map_range(context: &Context) -> Verdict {
 
     for (what, offset, length) in [("map a size of 0", 0, 0), ("map from the end", size, 1)] {
         let raw = rows.call(&RawCall::MapBuffer { offset, size: length, flags: 0 })?.text;
-        let refusal = expect_error(memory.map_buffer(offset, length), ErrorKind::InvalidArgument, "the range");
+        let refusal = expect_error(memory.map_buffer(offset..offset + length), ErrorKind::InvalidArgument, "the range");
         rows.row(what, raw, refusal.and_then(|error| before_the_driver(&error)))?;
     }
     let raw = rows.call(&RawCall::MapBuffer { offset: 0, size, flags: 1 })?.text;
-    rows.row("map with a flag", raw, Ok("cannot be said: there is no flag".into()))?;
+    rows.row("map with a flag", raw, Ok("has no type: there is no flag".into()))?;
     rows.hand_on();
     Ok(())
 }
@@ -87,12 +87,12 @@ fn destroy_memory(context: &Context) -> Verdict {
     rows.with_memory(&RawCall::KeepMemory { size }, &request)?;
     let raw = rows.call(&RawCall::DestroyWhileMapped)?.text;
     // The process alone filled the first page.
-    buffer.write(0, &context.pattern().bytes(0, 8192))?;
+    buffer.put(context.pattern())?;
     let library = || {
         let memory = context.device().import_memory(request)?;
-        let mapped = memory.map_buffer(0, 8192)?;
+        let mapped = memory.map_buffer(0..8192)?;
         memory.close()?;
-        let stream = context.device().create_stream()?;
+        let stream = context.stream()?;
         context.pattern().verify(0, &context.read(&stream, &mapped)?, "data after the import was closed")?;
         mapped.close()?;
         Ok("accepted; the import ends with its last mapping, which has the right data until then".into())
@@ -102,9 +102,9 @@ fn destroy_memory(context: &Context) -> Verdict {
     rows.with_memory(&RawCall::KeepMemory { size }, &buffer.import_request()?)?;
     let raw = rows.call(&RawCall::DestroyTwice)?.text;
     let library = || {
-        context.device().import_memory(buffer.import_request()?)?.close()?;
+        context.import_memory(&*buffer)?.close()?;
         works(context, buffer.import_request()?)?;
-        Ok("cannot be said: closing takes the object away; the exporter's memory imports again".into())
+        Ok("has no type: closing takes the object away; the exporter's memory imports again".into())
     };
     rows.row("destroy memory twice", raw, library())?;
     rows.end()

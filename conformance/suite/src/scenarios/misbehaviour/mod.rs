@@ -1,8 +1,8 @@
-//! What was measured of CUDA's driver (580.159.04) when it is called with bad input, and what the library makes of it.
+//! Bad input to CUDA's driver (measured: 580.159.04) and to the library.
 //!
-//! Each row has two halves. The driver alone, in a process of its own, is only recorded: another version may behave
-//! better. The library, here, must refuse the same with a typed error and leave the handle usable, or, where no one can
-//! tell, survive it with the right data.
+//! Each row has two halves. The driver alone, in a process of its own, is only recorded: another version may behave better.
+//! The library must reject the same input with a typed error and leave the handle usable, or, where the input cannot be
+//! recognised, survive it with the right data.
 
 mod descriptor;
 mod dma_buf;
@@ -19,7 +19,7 @@ use crate::outcome::{Stop, Verdict};
 use crate::raw_cuda::{RawCall, RawOutcome, RawProcess};
 use crate::scenario::Scenario;
 
-/// Every scenario of this group.
+/// The scenarios of this group.
 pub(super) fn scenarios() -> Vec<Scenario> {
     [
         descriptor::SCENARIOS,
@@ -55,7 +55,7 @@ impl<'a> Rows<'a> {
         Ok(self.raw.call(call, Some(fd))?.text)
     }
 
-    /// If a call has killed the process, lets `keep` give a new one what the old one kept.
+    /// Lets `keep` restore the kept objects if a call has crashed the process.
     fn replace_lost_process(&mut self, keep: impl FnOnce(&mut Self) -> Verdict<String>) -> Verdict {
         if self.raw.is_running() { Ok(()) } else { keep(self).map(drop) }
     }
@@ -64,11 +64,11 @@ impl<'a> Rows<'a> {
         self.raw.call(call, None)
     }
 
-    /// Records a row, and fails if the library did not behave.
+    /// Records a row, and fails if the library's half did.
     fn row(&self, call: &str, raw: impl Into<String>, library: Verdict<String>) -> Verdict {
         let text = match &library {
             Ok(text) => text.clone(),
-            Err(stop) => format!("NOT AS IT MUST BE: {}", stop.reason()),
+            Err(stop) => format!("WRONG: {}", stop.reason()),
         };
         self.context.observe(call, raw, text);
         library.map(drop).map_err(|stop| match stop {
@@ -77,29 +77,29 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Leaves the other process to the next scenario: nothing was done to it but what its driver refused or did right.
+    /// Keeps the other process for the next scenario: its driver rejected or handled every call.
     fn hand_on(self) {
         self.raw.hand_on();
     }
 
-    /// Ends the other process. How is recorded if it does not end well: some harm shows only then.
+    /// Ends the other process. An abnormal end is recorded: some damage shows only then.
     fn end(self) -> Verdict {
         if let Some(text) = self.raw.end()? {
-            self.context.observe("the end of the process after these calls", text, "this process goes on");
+            self.context.observe("the end of the process after these calls", text, "this process is intact");
         }
         Ok(())
     }
 }
 
 fn not_a_descriptor() -> Stop {
-    Stop::Unsupported("the exporter's handles are no descriptors".into())
+    Stop::Unsupported("the exporter's handles are not descriptors".into())
 }
 
-/// A refusal in words, which must have come without asking the driver.
+/// The description of an error that came without a driver call.
 fn before_the_driver(error: &Error) -> Verdict<String> {
     match error.code() {
         None => Ok(in_words(error)),
-        Some(code) => Err(Stop::Failed(format!("the driver was asked, and answered {code}: {error}"))),
+        Some(code) => Err(Stop::Failed(format!("the driver was called, and returned {code}: {error}"))),
     }
 }
 

@@ -1,7 +1,5 @@
 //! The driver's own memory, which must not be imported as another API's.
 
-use gpu_interop::Feature;
-
 use super::Rows;
 use crate::context::Context;
 use crate::ensure;
@@ -10,24 +8,24 @@ use crate::raw_cuda::{OPAQUE_FD, RawCall};
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [driver RawCalls];
     "misbehaviour.native_memory", None,
-        "512 MiB that the driver exported itself: imported as native memory they work, wherever the driver dies of importing \
-         them as another API's.",
-        native;
+        "512 MiB exported by the driver itself import as native memory; importing them as another API's memory crashes \
+         some drivers.",
+        native, needs [ExportableMemory];
 }
 
-/// From here on the driver dies, on hosts with two GPUs: bytes.
+/// The size from which the driver crashes on hosts with two GPUs, bytes.
 const SIZE: u64 = 512 << 20;
-/// What is looked at of its beginning and its end, bytes.
+/// The length of the checked ranges at its beginning and its end, bytes.
 const PART: usize = 64 << 10;
 
 fn native(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_feature(Feature::ExportableMemory)?;
     let device = context.device();
     let memory = device.allocate_exportable(SIZE)?;
     let request = memory.import_request()?;
-    ensure!(request.is_native(), "what the device exported is not said to be native");
+    ensure!(request.is_native(), "the device's export lacks the native flag");
     let raw = rows.with_memory(&RawCall::ImportMemory { kind: OPAQUE_FD, size: request.size(), flags: 0 }, &request)?;
     let library = || {
         let imported = device.import_memory(request)?;
@@ -36,7 +34,7 @@ fn native(context: &Context) -> Verdict {
         let (pattern, other) = (context.pattern(), context.pattern().other());
         for (offset, pattern) in [(0, &pattern), (last, &other)] {
             stream.write(memory.slice(offset..offset + part)?, &pattern.bytes(0, PART))?;
-            let mapped = imported.map_buffer(offset, part)?;
+            let mapped = imported.map_buffer(offset..offset + part)?;
             pattern.verify(0, &context.read(&stream, &mapped)?, "data through the import")?;
             let back = pattern.other().other();
             stream.write(&mapped, &back.bytes(0, PART))?;

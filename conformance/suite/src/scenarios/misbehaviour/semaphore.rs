@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpu_interop::{ErrorKind, SemaphoreHandleKind};
+use gpu_interop::ErrorKind;
 
 use super::super::expect_error;
 use super::super::semaphore_misuse::import_timeline;
@@ -14,18 +14,20 @@ use crate::raw_cuda::{Batch, RawCall, TIMELINE_FD};
 use crate::scenario::scenarios;
 
 scenarios! {
+    all need [driver RawCalls];
     "misbehaviour.timeline_backwards", Any,
-        "A smaller timeline value is refused before the driver, which would let the counter go backwards.", backwards;
+        "A smaller timeline value is rejected before the driver is called; the driver alone decreases the counter.",
+        backwards, needs [semaphore TimelineFd, exporter TimelineSemaphores];
     "misbehaviour.semaphore_batches", Any,
-        "Batches of nothing are refused before the driver; NULL semaphores, which kill it, cannot be said.", batches,
-        mirrors "hip-tests contract: SignalSemaphoreNullHandle, WaitSemaphoreNullHandle";
+        "Empty batches are rejected before the driver is called; NULL semaphores, which crash it, have no type.", batches,
+        needs [semaphore TimelineFd, exporter TimelineSemaphores],
+        mirrors("hip-tests contract: SignalSemaphoreNullHandle, WaitSemaphoreNullHandle");
 }
 
 const MOMENT: Duration = Duration::from_millis(20);
 
 fn backwards(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_semaphore(SemaphoreHandleKind::TimelineFd)?;
     let timeline = context.exporter()?.timeline_semaphore(0)?;
     rows.with_semaphore(&RawCall::KeepSemaphore { kind: TIMELINE_FD }, &timeline.export()?)?;
     let mut raw = rows.call(&RawCall::Signal { value: 10, batch: Batch::One })?.text;
@@ -41,7 +43,7 @@ fn backwards(context: &Context) -> Verdict {
 
     let library = || {
         let (exported, timeline) = import_timeline(context, 0)?;
-        let stream = context.device().create_stream()?;
+        let stream = context.stream()?;
         stream.signal(&[timeline.signal_value(10)])?;
         let refusal = stream.signal(&[timeline.signal_value(5)]);
         let error = expect_error(refusal, ErrorKind::InvalidArgument, "a step back")?;
@@ -59,9 +61,8 @@ fn backwards(context: &Context) -> Verdict {
 
 fn batches(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_semaphore(SemaphoreHandleKind::TimelineFd)?;
     let timeline = context.exporter()?.timeline_semaphore(1)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let keep = RawCall::KeepSemaphore { kind: TIMELINE_FD };
     rows.with_semaphore(&keep, &timeline.export()?)?;
 
@@ -72,7 +73,7 @@ fn batches(context: &Context) -> Verdict {
     let refusal = expect_error(stream.wait(&[]), ErrorKind::InvalidArgument, "an empty wait");
     rows.row("wait for no semaphore at all", raw, refusal.and_then(|error| before_the_driver(&error)))?;
 
-    let impossible = |what: &str| Ok(format!("cannot be said: {what}"));
+    let impossible = |what: &str| Ok(format!("has no type: {what}"));
     let params = "parameters come with their semaphore";
     let raw = rows.call(&RawCall::Signal { value: 2, batch: Batch::NullParams })?.text;
     rows.row("signal with NULL parameters", raw, impossible(params))?;
@@ -86,7 +87,7 @@ fn batches(context: &Context) -> Verdict {
     rows.replace_lost_process(|rows| rows.with_semaphore(&keep, &timeline.export()?))?;
     let raw = rows.call(&RawCall::Signal { value: 2, batch: Batch::NullSemaphore })?.text;
     rows.row("signal a NULL semaphore", raw, impossible(object))?;
-    // Nothing was enqueued by any of them.
+    // No rejected call enqueued anything.
     stream.synchronize_timeout(PATIENCE)?;
     rows.end()
 }

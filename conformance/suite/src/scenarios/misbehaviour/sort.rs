@@ -1,11 +1,9 @@
-//! Handles that are taken for something else. Drivers cannot tell them apart, and neither can anyone who has only the
-//! descriptor: what protects an application is that the library's handles are typed from their export on.
+//! Relabelled handles. Neither drivers nor the library can distinguish such descriptors; applications are protected by
+//! handles that are typed from their export on.
 
 use std::os::fd::OwnedFd;
 
-use gpu_interop::{
-    ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, SemaphoreHandle, SemaphoreHandleKind,
-};
+use gpu_interop::{ErrorKind, ExternalMemory, ExternalSemaphore, ImportError, MemoryHandle, SemaphoreHandle};
 
 use super::super::import_fd::{descriptor, harmless};
 use super::Rows;
@@ -16,15 +14,17 @@ use crate::request;
 use crate::scenario::scenarios;
 
 scenarios! {
-    "misbehaviour.memory_as_semaphore", Any,
-        "A memory descriptor relabelled as a semaphore does no harm.", memory_as_semaphore;
-    "misbehaviour.semaphore_as_memory", Any,
-        "A semaphore descriptor relabelled as memory does no harm.", semaphore_as_memory;
-    "misbehaviour.semaphore_sorts", Any,
-        "A timeline relabelled as a binary semaphore, and the reverse, do no harm.", semaphore_sorts;
+    all need [driver RawCalls];
+    "misbehaviour.memory_as_semaphore", Any, "A memory descriptor relabelled as a semaphore is harmless.",
+        memory_as_semaphore, needs [semaphore OpaqueFd];
+    "misbehaviour.semaphore_as_memory", Any, "A semaphore descriptor relabelled as memory is harmless.",
+        semaphore_as_memory, needs [semaphore OpaqueFd, exporter BinarySemaphores];
+    "misbehaviour.semaphore_kinds", Any, "A timeline relabelled as a binary semaphore, and the reverse, are harmless.",
+        semaphore_kinds, alias("misbehaviour.semaphore_sorts"), needs [semaphore OpaqueFd, semaphore TimelineFd,
+            exporter BinarySemaphores, exporter TimelineSemaphores];
 }
 
-/// What the library makes of a descriptor under a wrong label: it imports and ends, or comes back.
+/// The library's outcome for a relabelled descriptor: an import that can be closed, or an error that returns it.
 fn survived<T, R: std::fmt::Debug>(
     imported: Result<T, ImportError<R>>,
     close: impl FnOnce(T) -> gpu_interop::Result<()>,
@@ -32,7 +32,7 @@ fn survived<T, R: std::fmt::Debug>(
     witness: &OwnedFd,
 ) -> Verdict<String> {
     let text = match &imported {
-        Ok(_) => "accepted, and ended without harm; only a label written by hand gets here".to_owned(),
+        Ok(_) => "accepted, and ended without harm; only a handwritten label reaches this".to_owned(),
         Err(failure) => format!("{}; the descriptor came back open", ErrorKind::to_string(&failure.kind())),
     };
     harmless(imported, close, fd_of, witness).map(|()| text)
@@ -40,7 +40,6 @@ fn survived<T, R: std::fmt::Debug>(
 
 fn memory_as_semaphore(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
     let buffer = context.buffer(4096)?;
     let request = buffer.import_request()?;
     let raw = rows.with_memory(&RawCall::ImportSemaphore { kind: OPAQUE_FD }, &request)?;
@@ -56,7 +55,6 @@ fn memory_as_semaphore(context: &Context) -> Verdict {
 
 fn semaphore_as_memory(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
     let semaphore = context.exporter()?.binary_semaphore()?;
     let handle = semaphore.export()?;
     let raw = rows.with_semaphore(&RawCall::ImportMemory { kind: OPAQUE_FD, size: 4096, flags: 0 }, &handle)?;
@@ -70,10 +68,8 @@ fn semaphore_as_memory(context: &Context) -> Verdict {
     rows.end()
 }
 
-fn semaphore_sorts(context: &Context) -> Verdict {
+fn semaphore_kinds(context: &Context) -> Verdict {
     let mut rows = Rows::new(context)?;
-    context.need_semaphore(SemaphoreHandleKind::OpaqueFd)?;
-    context.need_semaphore(SemaphoreHandleKind::TimelineFd)?;
     let exporter = context.exporter()?;
     let timeline = exporter.timeline_semaphore(0)?;
     let binary = exporter.binary_semaphore()?;

@@ -6,57 +6,56 @@ use gpu_interop::nvsci::{BufferAttributeList, BufferAttributes, GpuAttributes, P
 use super::{Rig, import};
 use crate::context::Context;
 use crate::outcome::Verdict;
+use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
-    "nvsci.raw_both_ways", None,
-        "What the CPU writes to a raw buffer the device reads, and the other way round, every byte.", both_ways,
-        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, importing memory objects";
-    "nvsci.part_of_buffer", None, "A part of a raw buffer is mapped where it lies; the rest is untouched.", part;
+    all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
+    "nvsci.raw_both_ways", None, "The device reads the CPU's data in a raw buffer, and the CPU the device's, every byte.",
+        both_ways, mirrors("CUDA C++ Programming Guide: NVSCI interoperability, importing memory objects");
+    "nvsci.part_of_buffer", None, "A range of a raw buffer maps at its offset; the rest is unchanged.", part;
     "nvsci.read_only_duplicate", None,
-        "A duplicate with reduced permissions is read by device and CPU; whatever would write to it is refused, and nothing \
-         changes.", read_only,
-        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, NvSciBufObjDupWithReducePerm";
+        "Device and CPU read a duplicate with reduced permissions; every write to it is rejected and changes nothing.",
+        read_only, mirrors("CUDA C++ Programming Guide: NVSCI interoperability, NvSciBufObjDupWithReducePerm");
     "nvsci.attributes", None,
-        "Size, alignment, permissions and GPUs are what was asked for, also after an import.", attributes;
+        "Size, alignment, permissions and GPUs are as requested, also after an import.", attributes;
     "nvsci.several_lists", None,
-        "Lists of several users are reconciled: the one size, the greatest alignment, CPU access if anybody needs it.",
+        "Attribute lists of several users reconcile to the one size, the greatest alignment, and CPU access if requested.",
         several_lists;
-    "nvsci.gpu_cache", None, "Whether a GPU may cache a buffer is what was asked for, and reaches the import.", cache;
+    "nvsci.gpu_cache", None, "The GPU cache attribute is as requested, and reaches the import.", cache;
     "nvsci.gpu_compression", None,
-        "Compression is granted to a GPU that asks for it, and not if the CPU uses the buffer; either reaches the import.",
-        compression;
+        "Compression is granted on request, except with CPU access; either reaches the import.", compression;
 }
 
 const SIZE: usize = 1 << 20;
 
 fn both_ways(context: &Context) -> Verdict {
     let rig = Rig::open(context)?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     for size in [1, 4096, 4097, SIZE] {
         let buffer = rig.allocate(&rig.shared(size as u64))?;
         let mapped = import(context, &buffer)?;
         ensure_eq!(mapped.size(), size as u64, "bytes that were imported");
         buffer.write(0, &pattern.bytes(0, size))?;
-        pattern.verify(0, &context.read(&stream, &mapped)?, "what the device reads")?;
+        pattern.verify(0, &context.read(&stream, &mapped)?, "the device's view")?;
         let inverted: Vec<u8> = pattern.bytes(0, size).iter().map(|byte| !byte).collect();
         stream.write(&mapped, &inverted)?;
         let mut found = vec![0; size];
         buffer.read(0, &mut found)?;
-        ensure!(found == inverted, "what the CPU reads of {size} bytes is not what the device wrote");
+        ensure!(found == inverted, "the CPU's view of {size} bytes is not the device's data");
     }
     Ok(())
 }
 
 fn part(context: &Context) -> Verdict {
     let rig = Rig::open(context)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let buffer = rig.allocate(&rig.shared(3 * 4096))?;
     buffer.write(0, &[0x11; 3 * 4096])?;
     let memory = context.device().import_memory(buffer.import_request())?;
-    stream.fill(&memory.map_buffer(4096, 4096)?, 0x22)?;
+    stream.fill(&memory.map_buffer(4096..8192)?, 0x22)?;
     stream.synchronize()?;
     let mut found = [0; 3 * 4096];
     buffer.read(0, &mut found)?;
@@ -68,7 +67,7 @@ fn part(context: &Context) -> Verdict {
 
 fn read_only(context: &Context) -> Verdict {
     let rig = Rig::open(context)?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
     buffer.write(0, &pattern.bytes(0, SIZE))?;
     let duplicate = buffer.read_only()?;
@@ -87,14 +86,14 @@ fn read_only(context: &Context) -> Verdict {
         expect_error(result, ErrorKind::InvalidArgument, what)?;
     }
     stream.synchronize()?;
-    pattern.verify(0, &context.read(&stream, &writable)?, "the memory after refused writes")?;
-    // The other object's rights are its own: what it writes, the duplicate sees.
+    pattern.verify(0, &context.read(&stream, &writable)?, "the memory after rejected writes")?;
+    // The other object keeps its permissions: the duplicate sees its writes.
     stream.fill(&writable, 0x77)?;
     stream.synchronize()?;
     let mut found = vec![0; SIZE];
     duplicate.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x77), "the duplicate is not the same memory");
-    // The memory lives as long as either.
+    verify_bytes(&found, 0x77, "the duplicate is not the same memory")?;
+    // The memory lives as long as either object.
     drop((writable, buffer));
     ensure!(context.read(&stream, &readable)?.iter().all(|byte| *byte == 0x77), "the duplicate lost its memory");
     Ok(())
@@ -109,14 +108,14 @@ fn attributes(context: &Context) -> Verdict {
         ensure_eq!(properties.size(), 12_345, "bytes");
         let granted = properties.alignment();
         ensure!(granted >= alignment && granted.is_power_of_two(), "alignment {granted} for {alignment}");
-        // Who allocates may write.
+        // The allocating module may write.
         ensure!(!buffer.is_read_only() && properties.has_cpu_access(), "{properties:?}");
         ensure!(properties.planes().is_empty(), "a raw buffer has planes: {properties:?}");
         let ids: Vec<_> = properties.gpus().iter().map(|gpu| gpu.id).collect();
         ensure_eq!(ids, [rig.gpu], "GPUs");
         let memory = context.device().import_memory(buffer.import_request())?;
         ensure_eq!(memory.size(), 12_345, "bytes of the import");
-        ensure_eq!(memory.nv_sci_buf(), Some(buffer.for_import()), "what the import knows");
+        ensure_eq!(memory.nv_sci_buf(), Some(buffer.for_import()), "the import's properties");
     }
     Ok(())
 }
@@ -129,13 +128,13 @@ fn several_lists(context: &Context) -> Verdict {
     let properties = reconciled.properties();
     ensure_eq!((properties.size(), properties.has_cpu_access()), (8192, true), "size and CPU access");
     ensure!(properties.alignment() >= 1 << 17, "alignment {}", properties.alignment());
-    // Lists may go before what was made from them, and several buffers be made.
+    // Lists may be dropped before their buffers, and several buffers allocated.
     drop((gpu, cpu));
     let (first, second) = (reconciled.allocate()?, reconciled.allocate()?);
     drop(reconciled);
     first.write(0, &[1; 8192])?;
     second.write(0, &[2; 8192])?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     for (buffer, expected) in [(first, 1), (second, 2)] {
         let found = context.read(&stream, &import(context, &buffer)?)?;
         ensure!(found.iter().all(|byte| *byte == expected), "buffer {expected} holds something else");
@@ -151,7 +150,7 @@ fn cache(context: &Context) -> Verdict {
         let memory = context.device().import_memory(buffer.import_request())?;
         let granted = memory.nv_sci_buf().and_then(|properties| properties.gpu(context.device().identity()));
         ensure_eq!(granted.map(|gpu| gpu.cache), Some(Some(enabled)), "whether it is cached");
-        // A cache that nobody else sees past needs no care.
+        // A coherent cache needs no memory synchronisation.
         ensure_eq!(granted.map(|gpu| gpu.needs_memsync), Some(Some(false)), "whether memory must be synchronised");
     }
     Ok(())

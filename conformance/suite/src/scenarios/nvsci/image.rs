@@ -3,7 +3,7 @@
 use gpu_interop::nvsci::{
     Buffer, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, PlaneAttributes,
 };
-use gpu_interop::{ErrorKind, Feature, MipmappedArrayDesc};
+use gpu_interop::{ErrorKind, MipmappedArrayDesc};
 
 use super::Rig;
 use crate::context::Context;
@@ -13,17 +13,19 @@ use crate::scenarios::expect_error;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.image_rows", None,
-        "The rows of a pitch-linear image are where its attributes say: written by the CPU, read by the device in a buffer.",
+        "The rows of a pitch-linear image lie where its attributes say: written by the CPU, read by the device as a buffer.",
         rows;
     "nvsci.image_array", None,
-        "A plane of an image is mapped as an array of one level: of a pitch-linear image, each texel is the CPU's, and the \
-         device's comes back; of a block-linear one, what the device writes it reads.",
-        array,
-        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, mapping mipmapped arrays";
-    "nvsci.image_planes", None, "Each plane of an image has its own place, size and format.", planes;
-    "nvsci.mip_levels", None, "More mip levels than one are refused before the driver is asked.", mip_levels,
-        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, the number of mip levels must be 1";
+        "A plane of an image maps as an array of one level: texels go both ways for a pitch-linear image, and the device \
+         reads its own writes to a block-linear one.",
+        array, needs [MappedMipmappedArray],
+        mirrors("CUDA C++ Programming Guide: NVSCI interoperability, mapping mipmapped arrays");
+    "nvsci.image_planes", None, "Each plane of an image has its own range, size and format.", planes;
+    "nvsci.mip_levels", None, "More than one mip level is rejected before the driver is called.", mip_levels,
+        needs [MappedMipmappedArray],
+        mirrors("CUDA C++ Programming Guide: NVSCI interoperability, the number of mip levels must be 1");
 }
 
 const PLANE: PlaneAttributes = PlaneAttributes { width: 100, height: 37, format: ColorFormat::A8B8G8R8 };
@@ -42,7 +44,7 @@ fn rows(context: &Context) -> Verdict {
     let buffer = rig.allocate(&attributes(&rig, ImageAttributes::new(ImageLayout::PitchLinear, PLANE)))?;
     let [plane] = buffer.properties().planes() else { return Err(Stop::Failed(format!("{:?}", buffer.properties()))) };
     ensure!(u64::from(plane.pitch) >= ROW as u64 && plane.aligned_height >= PLANE.height, "too small: {plane:?}");
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     let start = |row: u32| plane.offset + u64::from(row) * u64::from(plane.pitch);
     for row in 0..PLANE.height {
         buffer.write(start(row), &pattern.bytes(u64::from(row) * ROW as u64, ROW))?;
@@ -57,11 +59,10 @@ fn rows(context: &Context) -> Verdict {
 }
 
 fn array(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let rig = Rig::open(context)?;
     let buffer = rig.allocate(&attributes(&rig, ImageAttributes::new(ImageLayout::PitchLinear, PLANE)))?;
     let plane = buffer.properties().planes()[0];
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     let start = |row: usize| plane.offset + (row as u64) * u64::from(plane.pitch);
     let height = PLANE.height as usize;
     for row in 0..height {
@@ -77,10 +78,10 @@ fn array(context: &Context) -> Verdict {
     for row in 0..height {
         let mut found = [0; ROW];
         buffer.read(start(row), &mut found)?;
-        ensure!(found == texels[row * ROW..(row + 1) * ROW], "row {row} is not what the device wrote");
+        ensure!(found == texels[row * ROW..(row + 1) * ROW], "row {row} is not the device's data");
     }
     duplicated(context, &buffer, &texels)?;
-    // Where the texels of the other layout are, only the device knows.
+    // Only the device knows the block-linear layout.
     let image = BufferAttributes::image(ImageAttributes::new(ImageLayout::BlockLinear, PLANE));
     let buffer = rig.allocate(&image.gpu(GpuAttributes::new(rig.gpu)))?;
     let memory = context.device().import_memory(buffer.import_request())?;
@@ -92,9 +93,9 @@ fn array(context: &Context) -> Verdict {
     duplicated(context, &buffer, &texels)
 }
 
-/// Of a duplicate that may only be read, the texels can be read, and not be written.
+/// A read-only duplicate's texels can be read, and not written.
 fn duplicated(context: &Context, buffer: &Buffer, texels: &[u8]) -> Verdict {
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let memory = context.device().import_memory(buffer.read_only()?.import_request())?;
     let mapped = memory.map_mipmapped_array(&buffer.array_desc(0)?)?;
     let mut again = vec![0; texels.len()];
@@ -122,7 +123,7 @@ fn planes(context: &Context) -> Verdict {
         buffer.write(plane.offset, &vec![u8::try_from(number).unwrap_or(0) + 1; bytes(plane.size)?])?;
     }
     ensure!(end <= properties.size(), "the planes end behind the buffer: {properties:?}");
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let found = context.read(&stream, &super::import(context, &buffer)?)?;
     for (plane, number) in properties.planes().iter().zip(1..) {
         let at = bytes(plane.offset)?;
@@ -136,7 +137,6 @@ fn planes(context: &Context) -> Verdict {
 }
 
 fn mip_levels(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedMipmappedArray)?;
     let rig = Rig::open(context)?;
     let buffer = rig.allocate(&attributes(&rig, ImageAttributes::new(ImageLayout::PitchLinear, PLANE)))?;
     let desc = buffer.array_desc(0)?;

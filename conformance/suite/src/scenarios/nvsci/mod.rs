@@ -1,9 +1,9 @@
 //! NvSciBuf and NvSciSync.
 
-mod accounting;
 mod buffer;
 mod fence;
 mod image;
+mod leaks;
 mod refusal;
 mod sync;
 
@@ -11,15 +11,15 @@ use gpu_interop::nvsci::{
     Buffer, BufferAttributeList, BufferAttributes, BufferModule, GpuAttributes, ImportedSync, NvSci, SyncAttributeList,
     SyncModule, SyncOptions,
 };
-use gpu_interop::{ErrorKind, Feature, MappedBuffer, MemoryHandleKind, NvSciSyncUse, SemaphoreHandleKind, Uuid};
+use gpu_interop::{ErrorKind, MappedBuffer, NvSciSyncUse, Uuid};
 
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::Scenario;
 
-/// All of the group.
+/// The scenarios of this group.
 pub(super) fn scenarios() -> Vec<Scenario> {
-    [buffer::SCENARIOS, image::SCENARIOS, sync::SCENARIOS, fence::SCENARIOS, refusal::SCENARIOS, accounting::SCENARIOS]
+    [buffer::SCENARIOS, image::SCENARIOS, sync::SCENARIOS, fence::SCENARIOS, refusal::SCENARIOS, leaks::SCENARIOS]
         .concat()
 }
 
@@ -31,17 +31,14 @@ struct Rig {
 }
 
 impl Rig {
-    /// Unsupported where there are no libraries, or the device takes nothing from them.
+    /// Unsupported without the libraries, or if the device does not import their objects.
     fn open(context: &Context) -> Verdict<Self> {
         let nv_sci = NvSci::load().map_err(|error| match error.kind() {
             ErrorKind::DriverNotFound => Stop::Unsupported(error.to_string()),
             _ => error.into(),
         })?;
-        context.need_memory(MemoryHandleKind::NvSciBuf)?;
-        context.need_semaphore(SemaphoreHandleKind::NvSciSync)?;
-        context.need_feature(Feature::NvSciSyncAttributes)?;
-        if nv_sci.is_stand_in() && !context.device().backend().stand_in {
-            return Err(Stop::Unsupported("NvSci is only played here, which a real driver takes nothing from".into()));
+        if nv_sci.is_simulated() && !context.device().backend().simulated {
+            return Err(Stop::Unsupported("NvSci is simulated here; a real driver does not import its objects".into()));
         }
         let uuid = context.device().identity().uuid;
         let gpu = uuid.ok_or_else(|| Stop::Unsupported("the device has no UUID, by which NvSci knows GPUs".into()))?;
@@ -67,7 +64,7 @@ impl Rig {
         Ok(SyncAttributeList::for_device(&self.syncs, context.device(), uses, options)?)
     }
 
-    /// An object that the device signals, and that the device and the CPU wait for.
+    /// An object with the device as signaller, and the device and the CPU as waiters.
     fn device_signals(&self, context: &Context, options: SyncOptions) -> Verdict<ImportedSync> {
         let signaller = self.for_device(context, NvSciSyncUse::SIGNAL, options)?;
         let waiter = self.for_device(context, NvSciSyncUse::WAIT, options)?;
@@ -78,5 +75,5 @@ impl Rig {
 }
 
 fn import(context: &Context, buffer: &Buffer) -> Verdict<MappedBuffer> {
-    Ok(context.device().import_memory(buffer.import_request())?.map_all()?)
+    Ok(context.device().import_memory(buffer.import_request())?.map_buffer(..)?)
 }

@@ -1,4 +1,4 @@
-//! What does not go together, and what is refused.
+//! Conflicting and malformed requests.
 
 use gpu_interop::nvsci::{
     BufferAttributeList, BufferAttributes, ColorFormat, GpuAttributes, ImageAttributes, ImageLayout, NvSci, Permission,
@@ -10,23 +10,23 @@ use super::Rig;
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::scenarios;
-use crate::scenarios::{expect_error, refused};
+use crate::scenarios::{expect_error, rejected, rejected_before_driver};
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.conflict", None,
-        "Lists that no buffer satisfies are a typed error that names the attributes they differ in, and lists without a size are \
-         refused; either can be used again.",
+        "Conflicting attribute lists are a typed error that names the attributes, and lists without a size are rejected; the \
+         lists stay usable.",
         conflict;
     "nvsci.sync_conflict", None,
-        "Lists without a signaller, with two of them, or without a waiter are a typed error with the number of each.",
-        sync_conflict;
+        "Lists without a signaller, with two, or without a waiter are a typed error with both counts.", sync_conflict;
     "nvsci.foreign_gpu", None,
-        "A buffer that was made for other GPUs, or for none, is refused before the driver is asked, and comes back.",
-        foreign_gpu;
+        "A buffer for other GPUs, or for none, is rejected before the driver is called, and comes back.", foreign_gpu;
     "nvsci.bad_requests", None,
-        "Sizes of 0, alignments that are no powers of two, empty planes, too many GPUs, the cache of one GPU of two, lists named \
-         twice or of two modules, and ranges past the end are refused.", bad_requests;
+        "Empty sizes, bad alignments, empty planes, too many GPUs, repeated or foreign lists and ranges past the end are \
+         rejected.",
+        bad_requests;
 }
 
 fn conflict(context: &Context) -> Verdict {
@@ -42,7 +42,7 @@ fn conflict(context: &Context) -> Verdict {
         (vec![&small, &great], "Size"),
         (vec![&small, &flat], "Types"),
         (vec![&flat, &wide], "PlaneWidth"),
-        // Not the attributes that may differ.
+        // Attributes that may differ are not named.
         (vec![&small, &other_size], "Size"),
     ] {
         let reconciled = BufferAttributeList::reconcile(&lists);
@@ -54,7 +54,7 @@ fn conflict(context: &Context) -> Verdict {
     let error =
         expect_error(BufferAttributeList::reconcile(&[&unnamed, &other]), ErrorKind::InvalidArgument, "no size")?;
     ensure!(error.code().is_none() && error.message().contains("names a size"), "{error}");
-    // None of the lists was used up.
+    // All lists stay usable.
     let buffer = BufferAttributeList::reconcile(&[&unnamed, &great])?.allocate()?;
     ensure_eq!(buffer.properties().size(), 8192, "bytes");
     Ok(())
@@ -76,8 +76,8 @@ fn sync_conflict(context: &Context) -> Verdict {
         ensure_eq!(found, counts.map(|count| count.to_string()), "{what}: lists that signal and that wait");
     }
     let reconciled = SyncAttributeList::reconcile(&[&signaller, &waiter])?;
-    ensure_eq!(reconciled.uses(), NvSciSyncUse::SIGNAL | NvSciSyncUse::WAIT, "what all may do");
-    ensure!(!reconciled.has_deterministic_fences(), "nobody asked for deterministic fences");
+    ensure_eq!(reconciled.uses(), NvSciSyncUse::SIGNAL | NvSciSyncUse::WAIT, "the reconciled permissions");
+    ensure!(!reconciled.has_deterministic_fences(), "no list requested deterministic fences");
     reconciled.allocate()?;
     let nothing = SyncAttributeList::for_device(&rig.syncs, context.device(), NvSciSyncUse::empty(), options);
     expect_error(nothing, ErrorKind::InvalidArgument, "no use at all")?;
@@ -91,16 +91,15 @@ fn foreign_gpu(context: &Context) -> Verdict {
     let other = Uuid::from_bytes(bytes).ok_or_else(|| Stop::Failed("no other UUID".into()))?;
     let buffer = rig.allocate(&BufferAttributes::raw(4096).gpu(GpuAttributes::new(other)))?;
     let result = context.device().import_memory(buffer.import_request());
-    let (error, request) = refused(result, &[ErrorKind::DeviceMismatch], "a buffer of another GPU")?;
+    let (error, request) = rejected(result, &[ErrorKind::DeviceMismatch], "a buffer of another GPU")?;
     ensure!(error.code().is_none() && error.to_string().contains(&other.to_string()), "{error}");
     ensure_eq!(request.size(), 4096, "bytes of the request that came back");
-    // One for the CPU alone is no GPU's.
+    // A buffer for the CPU alone.
     let unnamed = rig.allocate(&BufferAttributes::raw(4096).cpu_access(true))?;
     ensure!(unnamed.properties().gpus().is_empty(), "GPUs that no list names: {:?}", unnamed.properties());
     let result = context.device().import_memory(unnamed.import_request());
-    let (error, _) = refused(result, &[ErrorKind::DeviceMismatch], "a buffer for which no GPU was named")?;
-    ensure!(error.code().is_none(), "the driver was asked: {error}");
-    // With both it may.
+    let (_, _) = rejected_before_driver(result, &[ErrorKind::DeviceMismatch], "a buffer for which no GPU was named")?;
+    // A buffer for both GPUs.
     let both = BufferAttributes::raw(4096).gpu(GpuAttributes::new(other)).gpu(GpuAttributes::new(rig.gpu));
     context.device().import_memory(rig.allocate(&both)?.import_request())?;
     Ok(())
@@ -142,6 +141,6 @@ fn bad_requests(context: &Context) -> Verdict {
         expect_error(buffer.write(offset, &vec![0; length]), ErrorKind::InvalidArgument, &what)?;
     }
     let hidden = rig.allocate(&BufferAttributes::raw(4096).gpu(gpu))?;
-    expect_error(hidden.read(0, &mut [0]), ErrorKind::InvalidArgument, "the CPU, where nobody asked for it")?;
+    expect_error(hidden.read(0, &mut [0]), ErrorKind::InvalidArgument, "CPU access that no list requested")?;
     Ok(())
 }

@@ -4,38 +4,44 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use gpu_interop::nvsci::{Fence, MemSync, SyncAttributeList, SyncOptions};
-use gpu_interop::{ErrorKind, Feature, NvSciSyncUse, Stream};
+use gpu_interop::{ErrorKind, NvSciSyncUse, Stream};
 
 use super::{Rig, import};
 use crate::context::Context;
 use crate::outcome::Verdict;
+use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::scenarios::expect_error;
 use crate::{ensure, ensure_eq};
 
 scenarios! {
+    all need [memory NvSciBuf, semaphore NvSciSync, NvSciSyncAttributes];
     "nvsci.signal_to_stream", None,
-        "A stream that waits for a fence sees all that another enqueued before the signal, with and without the \
-         synchronisation of memory.", to_stream,
-        mirrors "CUDA C++ Programming Guide: NVSCI interoperability, signalling and waiting";
+        "A stream that waits for a fence sees all work enqueued before the signal, with and without memory synchronisation.",
+        to_stream, needs [HostFunctions],
+        mirrors("CUDA C++ Programming Guide: NVSCI interoperability, signalling and waiting");
     "nvsci.signal_to_cpu", None,
-        "The CPU's wait for a fence times out while the stream is held up, and then finds what the stream wrote.", to_cpu;
-    "nvsci.cpu_to_stream", None, "A stream waits for what the CPU signals, and finds what it wrote before.", from_cpu;
+        "The CPU's wait for a fence times out while the stream is blocked, and then finds the stream's data.", to_cpu,
+        needs [HostFunctions];
+    "nvsci.cpu_to_stream", None, "A stream waits for the CPU's signal, and finds the CPU's data.", from_cpu;
     "nvsci.deterministic_fences", None,
-        "Fences made from a number and a value are reached by the signal that takes the object to that value, and the \
-         fences of signals say so; a value that the object cannot hold is refused.", deterministic;
-    "nvsci.ping_pong", None, "Two streams hand a buffer to and fro 200 times by two objects, every byte of every turn checked.", ping_pong;
+        "A fence made from an id and a value is reached by the signal with that value, signals report their values, and a \
+         value beyond the primitive's range is rejected.",
+        deterministic;
+    "nvsci.ping_pong", None,
+        "Two streams hand a buffer over 200 times by two objects; every byte of every turn is checked.", ping_pong,
+        needs [HostFunctions];
 }
 
 const SIZE: usize = 64 << 10;
 const LIMIT: Duration = Duration::from_secs(20);
-/// How long a stream gets to show that it does not wait.
+/// The time in which a stream without a wait becomes idle.
 const GRACE: Duration = Duration::from_millis(50);
-/// What is handed to and fro, bytes, and how often.
+/// The buffer that is handed over, bytes, and the number of rounds.
 const BLOCK: u64 = 16 << 10;
 const ROUNDS: u8 = 200;
 
-/// Holds a stream up until what comes back is dropped, or for the limit.
+/// Blocks a stream until the returned sender is dropped, or for the limit.
 fn hold(stream: &Stream) -> Verdict<mpsc::Sender<()>> {
     let (go, held) = mpsc::channel::<()>();
     stream.launch_host_function(move || {
@@ -44,7 +50,7 @@ fn hold(stream: &Stream) -> Verdict<mpsc::Sender<()>> {
     Ok(go)
 }
 
-/// Fails if a stream runs empty although it has something to wait for.
+/// Fails if a stream becomes idle although it must wait.
 fn went_on(stream: &Stream, what: &str) -> Verdict {
     let start = Instant::now();
     while start.elapsed() < GRACE {
@@ -55,16 +61,15 @@ fn went_on(stream: &Stream, what: &str) -> Verdict {
 }
 
 fn to_stream(context: &Context) -> Verdict {
-    context.need_feature(Feature::HostFunctions)?;
     let rig = Rig::open(context)?;
     let object = rig.device_signals(context, SyncOptions::default())?;
     let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
     let mapped = import(context, &buffer)?;
     let copy = context.device().allocate_exportable(SIZE as u64)?;
-    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    let (first, second) = (context.stream()?, context.stream()?);
     let mut fence = rig.syncs.fence();
     for (round, memory) in (1..=100_u8).zip([MemSync::Synchronize, MemSync::Skip].into_iter().cycle()) {
-        // In the first of either sort the signal is held up, which a wait that does nothing would not notice.
+        // The first signal of either kind is blocked, so that a missing wait shows.
         let held = if round <= 2 { Some(hold(&first)?) } else { None };
         first.fill(&mapped, round)?;
         object.signal(&first, &mut fence, memory)?;
@@ -83,27 +88,26 @@ fn to_stream(context: &Context) -> Verdict {
 }
 
 fn to_cpu(context: &Context) -> Verdict {
-    context.need_feature(Feature::HostFunctions)?;
     let rig = Rig::open(context)?;
     let object = rig.device_signals(context, SyncOptions::default())?;
     let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
     let mapped = import(context, &buffer)?;
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (mut fence, mut cpu) = (rig.syncs.fence(), rig.syncs.cpu_wait_context()?);
-    // Nothing to wait for.
+    // A cleared fence.
     cpu.wait(&fence, Duration::ZERO)?;
     let held = hold(&stream)?;
     stream.fill(&mapped, 0x5a)?;
     object.signal(&stream, &mut fence, MemSync::Synchronize)?;
     for timeout in [Duration::ZERO, Duration::from_millis(5)] {
-        expect_error(cpu.wait(&fence, timeout), ErrorKind::Timeout, "a wait for what is held up")?;
+        expect_error(cpu.wait(&fence, timeout), ErrorKind::Timeout, "a wait for blocked work")?;
     }
     drop(held);
     cpu.wait(&fence, LIMIT)?;
     let mut found = vec![0; SIZE];
     buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x5a), "the fence was reached before the fill had run");
-    // Reached for ever, and however long the limit.
+    verify_bytes(&found, 0x5a, "the fence was reached before the fill had run")?;
+    // A reached fence stays reached, with any limit.
     cpu.wait(&fence, Duration::MAX)?;
     Ok(())
 }
@@ -116,12 +120,12 @@ fn from_cpu(context: &Context) -> Verdict {
     let imported = object.import(context.device())?;
     let buffer = rig.allocate(&rig.shared(SIZE as u64))?;
     let mapped = import(context, &buffer)?;
-    let (pattern, stream) = (context.pattern(), context.device().create_stream()?);
+    let (pattern, stream) = (context.pattern(), context.stream()?);
     let mut fence = rig.syncs.fence();
     for round in 0..20_u64 {
         object.generate_fence(&mut fence)?;
         imported.wait(&stream, &fence, MemSync::Synchronize)?;
-        // A few times with patience: a stream that does not wait may not have begun yet.
+        // A few times with a delay: a stream without a wait may not have begun yet.
         if round < 5 {
             went_on(&stream, "the stream did not wait")?;
         }
@@ -137,25 +141,25 @@ fn deterministic(context: &Context) -> Verdict {
     let options = SyncOptions { deterministic_fences: true };
     let object = rig.device_signals(context, options)?;
     ensure!(object.object().has_deterministic_fences(), "the object does not know that its fences are deterministic");
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     let (mut made, mut signalled) = (rig.syncs.fence(), rig.syncs.fence());
     let mut cpu = rig.syncs.cpu_wait_context()?;
-    ensure_eq!(made.id_and_value()?, None, "what a cleared fence says");
-    // The first signal says where the object begins.
+    ensure_eq!(made.id_and_value()?, None, "the value of a cleared fence");
+    // The first signal reports the object's initial value.
     object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
     let Some((id, first)) = signalled.id_and_value()? else {
-        return Err(crate::Stop::Failed("the fence of a signal says nothing".into()));
+        return Err(crate::Stop::Failed("the fence of a signal has no value".into()));
     };
     stream.synchronize()?;
     for value in first + 1..first + 20 {
         made.set(object.object(), id, value)?;
-        ensure_eq!(made.id_and_value()?, Some((id, value)), "what was set");
+        ensure_eq!(made.id_and_value()?, Some((id, value)), "the set value");
         expect_error(cpu.wait(&made, Duration::from_millis(1)), ErrorKind::Timeout, "a value not reached yet")?;
         object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
-        ensure_eq!(signalled.id_and_value()?, Some((id, value)), "what the signal made");
+        ensure_eq!(signalled.id_and_value()?, Some((id, value)), "the signal's value");
         cpu.wait(&made, LIMIT)?;
     }
-    // One list that asks is enough, and a value that the primitive cannot hold is refused.
+    // One list that requests it is enough, and a value beyond the primitive's range is rejected.
     let signaller = rig.for_device(context, NvSciSyncUse::SIGNAL, SyncOptions::default())?;
     let waiter = rig.for_device(context, NvSciSyncUse::WAIT, options)?;
     let reconciled = SyncAttributeList::reconcile(&[&signaller, &waiter])?;
@@ -170,27 +174,26 @@ fn deterministic(context: &Context) -> Verdict {
             ensure!(error.code().is_none() && made.is_cleared(), "{error}");
         }
     }
-    // A stream that is told before the signal is.
-    let (buffer, waits) = (rig.allocate(&rig.shared(4096))?, context.device().create_stream()?);
+    // A wait that is enqueued before the signal.
+    let (buffer, waits) = (rig.allocate(&rig.shared(4096))?, context.stream()?);
     let mapped = import(context, &buffer)?;
     made.set(object.object(), id, first + 20)?;
     object.wait(&waits, &made, MemSync::Synchronize)?;
     stream.fill(&mapped, 0x66)?;
     object.signal(&stream, &mut signalled, MemSync::Synchronize)?;
     let found = context.read(&waits, &mapped)?;
-    ensure!(found.iter().all(|byte| *byte == 0x66), "the stream did not wait for the value");
+    verify_bytes(&found, 0x66, "the stream did not wait for the value")?;
     Ok(())
 }
 
 fn ping_pong(context: &Context) -> Verdict {
-    context.need_feature(Feature::HostFunctions)?;
     let rig = Rig::open(context)?;
     let (there, back) =
         (rig.device_signals(context, SyncOptions::default())?, rig.device_signals(context, SyncOptions::default())?);
     let all = BLOCK * ROUNDS as u64;
     let (buffer, other) = (rig.allocate(&rig.shared(BLOCK))?, rig.allocate(&rig.shared(all))?);
     let (mapped, copies) = (import(context, &buffer)?, import(context, &other)?);
-    let (first, second) = (context.device().create_stream()?, context.device().create_stream()?);
+    let (first, second) = (context.stream()?, context.stream()?);
     let (mut to, mut fro) = (rig.syncs.fence(), rig.syncs.fence());
     let round = |round: u8, to: &mut Fence, fro: &mut Fence| -> Verdict {
         if round > 0 {
@@ -205,7 +208,7 @@ fn ping_pong(context: &Context) -> Verdict {
     };
     first.fill(&mapped, 0xff)?;
     first.synchronize()?;
-    // Each side is held up once: were the other's wait to do nothing, it would go on without it.
+    // Each side is blocked once, so that a missing wait of the other shows.
     let held = hold(&first)?;
     round(0, &mut to, &mut fro)?;
     went_on(&second, "the second stream did not wait for the first")?;

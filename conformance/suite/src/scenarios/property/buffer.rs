@@ -1,4 +1,4 @@
-//! Slices, copies and fills of any range, compared with the same on a `Vec<u8>`.
+//! Random slices, copies and fills, compared with the same operations on a `Vec<u8>`.
 
 use gpu_interop::{BufferSlice, ErrorKind, MappedBuffer, Stream};
 use proptest::collection::vec;
@@ -14,8 +14,8 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "property.slices", Any,
-        "Whatever is sliced, filled, copied, written and read, in whatever order: the whole memory is what a model of \
-         it is, and ranges that are not there are refused.", slices;
+        "Random slices, fills, copies, writes and reads leave the memory equal to a model; ranges past the end are rejected.",
+        slices;
 }
 
 const SIZE: u64 = 10_007;
@@ -46,7 +46,7 @@ fn part() -> impl Strategy<Value = Part> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Where words begin and end, or next to it.
+    // At word boundaries, or next to them.
     let words = (0..8_u64, 0..SIZE / 4, 1..SIZE / 8, prop_oneof![3 => Just(0_u64), 1 => 1..4_u64]);
     let words =
         words.prop_map(|(within, start, count, off)| Part { within, start: start * 4 + off, length: count * 4 });
@@ -60,11 +60,11 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn slices(context: &Context) -> Verdict {
-    /// The mapping begins at an odd byte, as do some of its slices.
+    /// The mapping begins at an odd byte.
     const BEFORE: u64 = 13;
     let buffer = context.buffer(BEFORE + SIZE + 5)?;
-    let memory = context.device().import_memory(buffer.import_request()?)?;
-    let (mapped, stream) = (memory.map_buffer(BEFORE, SIZE)?, context.device().create_stream()?);
+    let memory = context.import_memory(&*buffer)?;
+    let (mapped, stream) = (memory.map_buffer(BEFORE..BEFORE + SIZE)?, context.stream()?);
     check(context, "property.slices", 48, &vec(step(), 1..12), |steps| {
         let mut model = context.pattern().bytes(0, length(buffer.size())?);
         buffer.write(0, &model)?;
@@ -81,7 +81,7 @@ fn slices(context: &Context) -> Verdict {
 }
 
 impl Part {
-    /// Where it lies in the memory, or `None` if it does not.
+    /// The range in the memory; `None` if it is outside.
     fn range(self) -> Option<std::ops::Range<usize>> {
         let start = self.within.checked_add(self.start)?;
         let end = start.checked_add(self.length)?;
@@ -93,7 +93,7 @@ impl Part {
     }
 }
 
-/// Does one step with the device and with the model. What the device refuses must be what the model cannot do.
+/// Runs one step on the device and on the model. Both must reject the same steps.
 fn apply(stream: &Stream, mapped: &MappedBuffer, step: &Step, model: &mut [u8], written: Pattern) -> Verdict {
     let aligned = |part: &Part| {
         let address = mapped.as_raw().get().wrapping_add(part.within).wrapping_add(part.start);
@@ -135,21 +135,21 @@ fn apply(stream: &Stream, mapped: &MappedBuffer, step: &Step, model: &mut [u8], 
             let mut found = vec![0; part.range().map_or(0, |range| range.len())];
             let done = part.of(mapped).and_then(|slice| stream.read(slice, &mut found));
             if let Some(range) = agreed(done, part.range(), step)? {
-                compare(&found, &model[range], &format!("what {step:?} read"))?;
+                compare(&found, &model[range], &format!("the data of {step:?}"))?;
             }
         }
     }
     Ok(())
 }
 
-/// What the model does, if the device did it too, and nothing if both refuse.
+/// The model's range if both accept the step, and `None` if both reject it.
 fn agreed<T>(done: gpu_interop::Result<()>, possible: Option<T>, step: &Step) -> Verdict<Option<T>> {
     match (done, possible) {
         (Ok(()), Some(range)) => Ok(Some(range)),
         (Ok(()), None) => Err(Stop::Failed(format!("{step:?} was accepted"))),
-        (Err(error), Some(_)) => Err(Stop::Failed(format!("{step:?} was refused: {error}"))),
+        (Err(error), Some(_)) => Err(Stop::Failed(format!("{step:?} was rejected: {error}"))),
         (Err(error), None) => {
-            ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the kind of the refusal of {step:?}");
+            ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the error kind of {step:?}");
             Ok(None)
         }
     }

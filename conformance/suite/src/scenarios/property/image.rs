@@ -1,4 +1,4 @@
-//! Images of any extent, and descriptions that are wrong in any way.
+//! Random images, and random malformed descriptions.
 
 use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, ErrorKind, ExternalMemory, Feature, MipmappedArrayDesc};
 use proptest::collection::vec;
@@ -17,8 +17,9 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "property.images", Any,
-        "Images of whatever shape, extent, format, use and place in their memory go both ways, those that both sides \
-         have; descriptions that are wrong in whatever way are typed errors or do no harm.", images;
+        "Images of random shape, extent, format, usage and offset go both ways, where both sides support them; random \
+         malformed descriptions are typed errors or harmless.",
+        images, needs [MappedBuffer, exporter Images];
 }
 
 #[derive(Debug, Clone)]
@@ -35,7 +36,7 @@ struct Request {
     wrong: Vec<Wrong>,
 }
 
-/// What is changed of a right description.
+/// A change to a valid description.
 #[derive(Debug, Clone, Copy)]
 enum Wrong {
     Offset(u64),
@@ -107,7 +108,6 @@ fn requests(arrays: bool) -> impl Strategy<Value = Request> {
 }
 
 fn images(context: &Context) -> Verdict {
-    context.need_feature(Feature::MappedBuffer)?;
     let arrays = context.device().capabilities().feature(Feature::MappedMipmappedArray).is_supported();
     check(context, "property.images", 24, &requests(arrays), |request| image(context, request))
 }
@@ -131,10 +131,10 @@ fn image(context: &Context, request: &Request) -> Verdict {
     for wrong in &request.wrong {
         let desc = changed(right, *wrong);
         let fits = desc.validate(bare.size()).is_ok();
-        // Without the exporter's description, what fits into the memory may be mapped.
+        // Without the exporter's description, any image that fits the memory may be mapped.
         if let Err(error) = bare.map_mipmapped_array(&desc) {
-            ensure!(error.code().is_some() || !fits, "refused without asking the driver: {error}");
-            ensure!(error.code().is_none() || fits, "the driver was asked for {desc:?}: {error}");
+            ensure!(error.code().is_some() || !fits, "rejected without a driver call: {error}");
+            ensure!(error.code().is_none() || fits, "the driver was called for {desc:?}: {error}");
         }
         let same_layout = MipmappedArrayDesc { layout_levels: right.layout_levels, ..desc };
         if same_layout == *right && desc.driver_levels() == right.driver_levels() {
@@ -143,16 +143,16 @@ fn image(context: &Context, request: &Request) -> Verdict {
             is_another(&described, &desc)?;
         }
     }
-    // This one fits into any memory.
+    // This description fits into any memory.
     is_another(&described, &MipmappedArrayDesc { usage: right.usage ^ ArrayUsage::COLOR_ATTACHMENT, ..*right })?;
     image.goes_both_ways(context)
 }
 
-/// Fails unless this is refused, by an import that knows its image, before the driver is asked.
+/// Fails unless an import that knows its image rejects the description, before the driver is called.
 fn is_another(memory: &ExternalMemory, desc: &MipmappedArrayDesc) -> Verdict {
     let mapped = memory.map_mipmapped_array(desc);
     let error = expect_error(mapped, ErrorKind::InvalidArgument, "another image than the exporter's")?;
-    ensure!(error.code().is_none(), "the driver was asked for {desc:?}: {error}");
+    ensure!(error.code().is_none(), "the driver was called for {desc:?}: {error}");
     Ok(())
 }
 

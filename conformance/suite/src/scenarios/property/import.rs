@@ -1,9 +1,9 @@
-//! Imports of any size, of descriptors of any sort, and mappings of any part.
+//! Imports of random sizes and descriptors, and random mappings.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle, MemoryHandleKind};
+use gpu_interop::{ErrorKind, ExternalMemory, MemoryHandle};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rustix::event::EventfdFlags;
@@ -19,13 +19,14 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "property.imports", Any,
-        "Whatever size, flag, kind and descriptor (a semaphore's too, if the exporter has some) an import has, and \
-         whatever is mapped of it: the data is right, or the error is typed and the handle comes back.", imports;
+        "Imports of random sizes, flags, kinds and descriptors (semaphores too, if the exporter has some), and random \
+         mappings: the data is right, or the error is typed and the handle comes back.",
+        imports, needs [memory OpaqueFd];
 }
 
 const SIZE: u64 = 70_001;
 
-/// What the descriptor is.
+/// The file of the descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sort {
     Exported,
@@ -69,13 +70,12 @@ fn requests(real: u64, semaphores: bool) -> impl Strategy<Value = Request> {
         .prop_map(|(sort, size, dedicated, as_dma_buf, maps)| Request { sort, size, dedicated, as_dma_buf, maps })
 }
 
-/// The greatest unit of memory that drivers allocate.
+/// The largest allocation unit of drivers.
 const UNIT: u64 = 2 << 20;
 
 fn imports(context: &Context) -> Verdict {
-    context.need_memory(MemoryHandleKind::OpaqueFd)?;
     let buffer = context.buffer(SIZE)?;
-    buffer.write(0, &context.pattern().bytes(0, 70_001))?;
+    buffer.put(context.pattern())?;
     let right = buffer.import_request()?;
     let (real, dedicated) = (right.size(), right.is_dedicated());
     // The first may open things that stay.
@@ -131,13 +131,13 @@ fn import(
             request.maps.iter().try_for_each(|(offset, length)| map(context, &memory, real, *offset, *length))?;
             Ok(memory.close()?)
         }
-        // Some drivers take it, and there is nothing to be mapped.
+        // Some drivers accept it, and nothing can be mapped.
         (Ok(memory), Sort::Semaphore) => Ok(memory.close()?),
         (Ok(_), sort) => Err(Stop::Failed(format!("a descriptor of the sort {sort:?} was accepted as memory"))),
         (Err(failure), sort) => {
             let is_right = sort == Sort::Exported
                 && (request.size, request.dedicated, request.as_dma_buf) == (real, dedicated, false);
-            ensure!(!is_right, "what the exporter says of its memory was refused: {failure}");
+            ensure!(!is_right, "the exporter's own request was rejected: {failure}");
             typed(failure.error())?;
             let returned = rustix::fs::fstat(descriptor(failure.into_request().into_handle().into_fd())?)?;
             ensure_eq!((returned.st_dev, returned.st_ino), (file.st_dev, file.st_ino), "the file that came back");
@@ -149,12 +149,12 @@ fn import(
 fn typed(error: &gpu_interop::Error) -> Verdict {
     use ErrorKind as Kind;
     let kinds = [Kind::InvalidArgument, Kind::ImportRejected, Kind::OutOfMemory, Kind::Unsupported];
-    ensure!(kinds.contains(&error.kind()), "refused with an error of the kind {:?}: {error}", error.kind());
+    ensure!(kinds.contains(&error.kind()), "rejected with an error of the kind {:?}: {error}", error.kind());
     Ok(())
 }
 
-/// Maps a part of memory that really has `real` bytes, of which the first `SIZE` have the pattern. `told_right` is whether
-/// the import was told no more than there is, and whether it is a dedicated allocation.
+/// Maps a range of memory of `real` bytes, of which the first `SIZE` have the pattern. `accurate` is true if the import's
+/// size is within `real` and its dedicated flag is right.
 fn map(
     context: &Context,
     memory: &ExternalMemory,
@@ -163,33 +163,28 @@ fn map(
     length: u64,
 ) -> Verdict {
     let inside = |size: u64| length > 0 && offset.checked_add(length).is_some_and(|end| end <= size);
-    match memory.map_buffer(offset, length) {
+    match memory.map_buffer(offset..offset.wrapping_add(length)) {
         Ok(mapped) => {
             ensure!(inside(memory.size()), "{length} bytes at {offset} of {} were mapped", memory.size());
-            // A driver knows in what units it was allocated, and not where in the last one it ends.
+            // A driver knows the allocation's units, not its end within the last one.
             let allocated = real.next_multiple_of(UNIT);
             ensure!(inside(allocated), "{length} bytes at {offset} were mapped of memory that has {real}");
             let known = length.min(SIZE.saturating_sub(offset));
             if known > 0 {
                 let mut found = vec![0; crate::image::length(known)?];
-                context.device().create_stream()?.read(mapped.slice(..known)?, &mut found)?;
+                context.stream()?.read(mapped.slice(..known)?, &mut found)?;
                 context.pattern().verify(offset, &found, &format!("{length} bytes mapped at {offset}"))?;
             }
             Ok(mapped.close()?)
         }
         Err(error) if !inside(memory.size()) => {
-            ensure_eq!(
-                error.kind(),
-                ErrorKind::InvalidArgument,
-                "the kind of the refusal of {length} bytes at {offset}"
-            );
-            ensure!(error.code().is_none(), "the driver was asked for {length} bytes at {offset}: {error}");
+            ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the error kind of {length} bytes at {offset}");
+            ensure!(error.code().is_none(), "the driver was called for {length} bytes at {offset}: {error}");
             Ok(())
         }
-        // The import took the caller's word for its size; the driver knows.
+        // The import trusted the caller's size; the driver knows the real one.
         Err(_) if !inside(real) => Ok(()),
-        // What is not a dedicated allocation and was said to be one, a driver may map from its beginning only; some are
-        // asked for all that an import was said to have, whatever is mapped of it.
+        // A driver may map a falsely dedicated allocation from its beginning only, and maps the whole declared size.
         Err(error) if !told_right && error.code().is_some() => Ok(()),
         Err(error) => Err(Stop::Failed(format!("{length} bytes at {offset} of {real} cannot be mapped: {error}"))),
     }

@@ -1,7 +1,6 @@
-//! Requests that nobody thought of, made from the run's seed: whatever is asked for, the data is right or the error is
-//! typed, and nothing is lost.
+//! Property tests: random requests from the run's seed. The data is right or the error is typed, and nothing leaks.
 //!
-//! What fails is made smaller for as long as it fails, for some seconds. The same seed makes the same requests.
+//! Failures are shrunk for some seconds and reported with the seed. The same seed makes the same requests.
 
 mod buffer;
 mod image;
@@ -17,12 +16,12 @@ use std::time::{Duration, Instant};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use crate::accounting::Holdings;
 use crate::context::Context;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::Scenario;
 
-/// Every scenario of this group.
+/// The scenarios of this group.
 pub(super) fn scenarios() -> Vec<Scenario> {
     [
         #[cfg(unix)]
@@ -35,15 +34,14 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     .concat()
 }
 
-/// How often a request that fails may be made smaller.
+/// The number of shrinking steps.
 const SHRINKS: u32 = 4000;
-/// For how long: some fail only after a while, and the scenario should say so before its time is over.
+/// The time limit of shrinking: some requests fail slowly, and the scenario must report within its own limit.
 const SHRINKING: Duration = Duration::from_secs(10);
-/// How long is waited for what should happen at once. Shorter than elsewhere, because it is waited for again and again
-/// while a request is made smaller.
+/// The time limit of a single wait. Shorter than elsewhere, because shrinking repeats it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Checks `property` of so many requests, those that one side cannot do not counted. `id` is the scenario's.
+/// Checks `property` for this many requests; unsupported ones do not count. `id` is the scenario's.
 fn check<S>(
     context: &Context,
     id: &str,
@@ -57,7 +55,7 @@ where
     let seed = context.pattern().seed();
     let (passed, failed, lacking) = (Cell::new(0_u32), Cell::new(None::<Instant>), RefCell::new(None));
     let ended = runner(requests, seed).run(strategy, |request| {
-        // Nothing smaller is found any more.
+        // The shrinking time is over.
         if failed.get().is_some_and(|failed| failed.elapsed() > SHRINKING) {
             return Ok(());
         }
@@ -97,7 +95,7 @@ where
     }
 }
 
-/// All that it does follows from the seed, and nothing from the environment or from files.
+/// A runner that depends on the seed only, not on the environment or on files.
 fn runner(requests: u32, seed: u32) -> TestRunner {
     let config = Config {
         cases: requests,
@@ -116,15 +114,15 @@ fn runner(requests: u32, seed: u32) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
-/// Fails unless as many descriptors are open after `action` as before, once what ends asynchronously has ended.
+/// Fails unless as many descriptors are open after `action` as before, once asynchronous releases have ended.
 fn with_all_descriptors_back(action: impl FnOnce() -> Verdict) -> Verdict {
-    let before = Holdings::now()?.descriptors;
+    let before = ResourceSnapshot::take()?.descriptors;
     action()?;
     let end = Instant::now() + PATIENCE / 4;
-    while Holdings::now()?.descriptors > before && Instant::now() < end {
+    while ResourceSnapshot::take()?.descriptors > before && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }
-    crate::ensure_eq!(Holdings::now()?.descriptors, before, "open descriptors afterwards");
+    crate::ensure_eq!(ResourceSnapshot::take()?.descriptors, before, "open descriptors afterwards");
     Ok(())
 }
 

@@ -1,32 +1,31 @@
-//! Imports, mappings, streams and a device that come and go in any order, with and without work that waits.
+//! Random sequences of imports, mappings, streams and devices, with and without pending work.
 
 use gpu_interop::{Device, ExternalMemory, Feature, MappedBuffer, Stream, WaitCondition};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{PATIENCE, check, with_all_descriptors_back};
-use crate::context::Context;
+use crate::context::{Context, import_on};
 use crate::ensure;
 use crate::exporter::ExportedBuffer;
 use crate::image::{compare, length};
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
-use crate::system;
 
 scenarios! {
     "property.objects", Any,
-        "In whatever order things are imported, mapped, filled, closed and dropped, on streams that are idle, or busy \
-         where streams can wait: all that was enqueued is done, in order, and every descriptor is closed at the end.",
-        objects;
+        "Random sequences of imports, mappings, fills, closes and drops, on streams that are idle, or busy where streams can \
+         wait: all enqueued work completes in order, and every descriptor is closed at the end.",
+        objects, needs [memory of this system];
 }
 
 const SIZE: u64 = 20_000;
 
-/// Imports and mappings are counted from the first that is left, and from the beginning again after the last.
+/// Indices of imports and mappings wrap around their number.
 #[derive(Debug, Clone)]
 enum Step {
     Import,
-    /// Of which import, from which byte, how many: cut off at the end.
+    /// The import's index, the offset and the length, cut off at the end.
     Map(usize, u64, u64),
     Fill(usize, u8),
     Read(usize),
@@ -34,7 +33,7 @@ enum Step {
     CloseMapping(usize),
     DropImport(usize),
     CloseImport(usize),
-    /// What is enqueued from now on waits.
+    /// Work enqueued from now on waits.
     Block,
     Unblock,
     ReplaceStream,
@@ -60,14 +59,13 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn objects(context: &Context) -> Verdict {
-    context.need_memory(system::MEMORY)?;
     let can_block = context.device().capabilities().feature(Feature::StreamMemoryOperations32);
     if let Some(reason) = can_block.reason() {
         context.leave_out(format!("streams that are busy: {reason}"));
     }
     let (buffer, gate_buffer) = (context.buffer(SIZE)?, context.buffer(4096)?);
-    // What these open stays open.
-    drop(context.open_again()?.import_memory(buffer.import_request()?)?.map_all()?);
+    // Resources of the first use stay open.
+    drop(context.open_again()?.import_memory(buffer.import_request()?)?.map_buffer(..)?);
     let steps = vec(step(), 1..24);
     check(context, "property.objects", 32, &steps, |steps| {
         with_all_descriptors_back(|| {
@@ -85,7 +83,7 @@ fn objects(context: &Context) -> Verdict {
     })
 }
 
-/// What there is, and what the memory should hold once everything enqueued has run.
+/// The objects, and the expected memory once all enqueued work has completed.
 struct State<'a> {
     buffer: &'a dyn ExportedBuffer,
     gate_buffer: &'a dyn ExportedBuffer,
@@ -95,7 +93,7 @@ struct State<'a> {
     gate: MappedBuffer,
     blocked: bool,
     imports: Vec<ExternalMemory>,
-    /// Whether work that waits uses it.
+    /// With a flag: pending work uses it.
     mappings: Vec<(MappedBuffer, bool)>,
     model: Vec<u8>,
 }
@@ -111,7 +109,7 @@ impl<'a> State<'a> {
         buffer.write(0, &model)?;
         let device = context.open_again()?;
         let stream = device.create_stream()?;
-        let gate = device.import_memory(gate_buffer.import_request()?)?.map_buffer(0, 4096)?;
+        let gate = import_on(&device, gate_buffer)?;
         Ok(Self {
             buffer,
             gate_buffer,
@@ -136,8 +134,8 @@ impl<'a> State<'a> {
             }
             Step::Map(index, offset, size) if !self.imports.is_empty() => {
                 self.unblock()?;
-                let mapped =
-                    self.imports[index % self.imports.len()].map_buffer(*offset, (*size).min(SIZE - offset))?;
+                let mapped = self.imports[index % self.imports.len()]
+                    .map_buffer(*offset..*offset + (*size).min(SIZE - offset))?;
                 self.mappings.push((mapped, false));
             }
             Step::Fill(index, value) if !self.mappings.is_empty() => {
@@ -154,11 +152,11 @@ impl<'a> State<'a> {
                 let mut found = vec![0; length(mapping.size())?];
                 self.stream.read(mapping, &mut found)?;
                 let start = length(mapping.offset())?;
-                compare(&found, &self.model[start..start + found.len()], "what was read on the way")?;
+                compare(&found, &self.model[start..start + found.len()], "an intermediate read")?;
             }
             Step::DropMapping(index) | Step::CloseMapping(index) if !self.mappings.is_empty() => {
                 let place = index % self.mappings.len();
-                // Drivers unmap what nobody uses at once, and wait for all streams to do it.
+                // Drivers unmap idle mappings at once, and wait for all streams to do it.
                 if !self.mappings[place].1 {
                     self.unblock()?;
                 }
@@ -190,7 +188,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Lets the stream go, and waits until it has done everything.
+    /// Opens the gate, and waits until the stream's work has completed.
     fn unblock(&mut self) -> Verdict {
         if self.blocked {
             ensure!(!self.stream.is_idle()?, "the stream did not wait");
@@ -202,7 +200,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// What the memory should hold now.
+    /// The expected memory.
     fn finish(mut self) -> Verdict<Vec<u8>> {
         self.unblock()?;
         self.stream.synchronize_timeout(PATIENCE)?;
@@ -210,11 +208,11 @@ impl<'a> State<'a> {
     }
 }
 
-/// A stream that waits when its step fails must not wait for ever.
+/// Opens the gate for a stream that waits when its step fails.
 impl Drop for State<'_> {
     fn drop(&mut self) {
         if self.blocked {
-            // Without it the next request fails too, and says why.
+            // Best effort: the next request fails too, with a reason.
             let _ = self.gate_buffer.write(0, &1_u32.to_ne_bytes());
             let _ = self.stream.synchronize_timeout(PATIENCE);
         }

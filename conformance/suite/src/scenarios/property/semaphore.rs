@@ -1,4 +1,4 @@
-//! Batches of signals and waits with any values.
+//! Random batches of signals and waits.
 
 use std::time::Duration;
 
@@ -16,28 +16,29 @@ use crate::scenario::scenarios;
 
 scenarios! {
     "property.semaphores", Any,
-        "Whatever batches signal and wait for, with whatever values: those that are right end with the values that a \
-         model has, and those that are wrong are refused whole.", semaphores;
+        "Random batches of signals and waits: valid batches reach the values of a model, and malformed ones are rejected \
+         whole.",
+        semaphores, needs [shared timelines];
 }
 
 /// Timelines of one request.
 const TIMELINES: usize = 3;
-/// How long it is watched that a value is not reached.
+/// The time that a value is watched not to be reached.
 const GLANCE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]
 struct Batch {
     signals: bool,
-    /// Which timeline, and its value.
+    /// The timeline's index, and its value.
     entries: Vec<(usize, Value)>,
 }
 
-/// A value beside the last one that was signalled.
+/// A value relative to the last signalled one.
 #[derive(Debug, Clone, Copy)]
 enum Value {
     Further(u64),
     Back(u64),
-    /// None at all, as for a binary semaphore.
+    /// No value, as for a binary semaphore.
     None,
 }
 
@@ -55,9 +56,9 @@ fn batch(reach: u64) -> impl Strategy<Value = Batch> {
 
 fn semaphores(context: &Context) -> Verdict {
     need_batches(context)?;
-    // So that the sum of all stays below 2^64.
+    // Keeps the sum below 2^64.
     let reach = context.exporter()?.timeline_reach().min(1 << 40);
-    let stream = context.device().create_stream()?;
+    let stream = context.stream()?;
     check(context, "property.semaphores", 32, &vec(batch(reach), 1..8), |batches| {
         let shared = (0..TIMELINES).map(|_| import_timeline(context, 0)).collect::<Verdict<Vec<_>>>()?;
         let mut values = [0; TIMELINES];
@@ -77,7 +78,7 @@ fn semaphores(context: &Context) -> Verdict {
 
 type Shared = (Box<dyn ExportedSemaphore>, ExternalSemaphore);
 
-/// Enqueues a batch if it is right, and sees it refused if not: what the timelines then come to.
+/// Enqueues a batch, which must be rejected if it is malformed, and returns the values that the timelines reach.
 fn enqueued(stream: &Stream, shared: &[Shared], batch: &Batch, before: [u64; TIMELINES]) -> Verdict<[u64; TIMELINES]> {
     let (mut after, mut right) = (before, !batch.entries.is_empty());
     let (mut signals, mut waits) = (Vec::new(), Vec::new());
@@ -99,7 +100,7 @@ fn enqueued(stream: &Stream, shared: &[Shared], batch: &Batch, before: [u64; TIM
                 right &= value > after[place];
                 after[place] = after[place].max(value);
             }
-            // For what has been signalled: else the stream waits for ever.
+            // For signalled values only: otherwise the stream would wait forever.
             (false, Value::Further(by) | Value::Back(by)) => {
                 waits.push(semaphore.wait_value(before[place].saturating_sub(by)));
             }
@@ -109,9 +110,9 @@ fn enqueued(stream: &Stream, shared: &[Shared], batch: &Batch, before: [u64; TIM
     match done {
         Ok(()) if right => Ok(if batch.signals { after } else { before }),
         Ok(()) => Err(Stop::Failed(format!("{batch:?} was accepted at {before:?}"))),
-        Err(error) if right => Err(Stop::Failed(format!("{batch:?} was refused at {before:?}: {error}"))),
+        Err(error) if right => Err(Stop::Failed(format!("{batch:?} was rejected at {before:?}: {error}"))),
         Err(error) => {
-            ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the kind of the refusal of {batch:?} at {before:?}");
+            ensure_eq!(error.kind(), ErrorKind::InvalidArgument, "the error kind of {batch:?} at {before:?}");
             Ok(before)
         }
     }

@@ -1,8 +1,7 @@
-//! Timelines that are given up while streams have many turns of them to run.
+//! Timelines that are abandoned while streams have many pending turns.
 
 use gpu_interop::{ErrorKind, TimelineStrategy};
 
-use super::super::cleared;
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy, let_go};
 use crate::context::{Context, PATIENCE, WATCH};
@@ -11,8 +10,7 @@ use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "abandoned",
-        "A timeline that is given up lets streams go that have many turns of it enqueued, and says why from then on.",
-        abandoned;
+        "Abandoning a timeline releases streams with many enqueued turns; later calls fail with the reason.", abandoned;
 }
 
 fn abandoned<S: Strategy>(context: &Context) -> Verdict {
@@ -20,12 +18,12 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
     const TURNS: u64 = 25;
     const REASON: &str = "the renderer is gone";
     let shared = Shared::new::<S>(context, 0)?;
-    let (buffer, mapped) = cleared(context, 2 * SIZE)?;
-    let streams = [context.device().create_stream()?, context.device().create_stream()?];
+    let (buffer, mapped) = context.zeroed(2 * SIZE)?;
+    let streams = [context.stream()?, context.stream()?];
     for turn in 0..TURNS {
         for (stream, first) in streams.iter().zip([1, 3]) {
             stream.wait_timeline(&shared.device, 4 * turn + first)?;
-            // Of a driver that imports the timeline, this takes it back from where it was raised to.
+            // With a driver that imports the timeline, this decreases it from its raised value.
             stream.signal_timeline(&shared.device, 4 * turn + first + 1)?;
         }
     }
@@ -42,13 +40,13 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
             let_go(stream)?;
         } else {
             let synchronized = stream.synchronize_timeout(PATIENCE);
-            let error = expect_error(synchronized, ErrorKind::Cancelled, "a stream that waited for what was given up")?;
-            ensure!(error.to_string().contains(REASON), "the stream's error does not say why: {error}");
+            let error =
+                expect_error(synchronized, ErrorKind::Cancelled, "a stream that waited for an abandoned timeline")?;
+            ensure!(error.to_string().contains(REASON), "the stream's error lacks the reason: {error}");
         }
     }
-    let mut found = vec![0; 2 * SIZE];
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x5a), "what was enqueued behind the turns has not run");
+    let found = buffer.contents()?;
+    ensure!(found.iter().all(|byte| *byte == 0x5a), "the work behind the turns has not run");
     for (what, result) in [
         ("the value", shared.device.value().map(drop)),
         ("a wait of the host", shared.device.wait(1, PATIENCE)),
@@ -57,16 +55,16 @@ fn abandoned<S: Strategy>(context: &Context) -> Verdict {
         ("a signal", streams[1].signal_timeline(&shared.device, 4 * TURNS + 1)),
     ] {
         let error = expect_error(result, ErrorKind::Cancelled, what)?;
-        ensure!(error.to_string().contains(REASON), "{what}: the error does not say why: {error}");
+        ensure!(error.to_string().contains(REASON), "{what}: the error lacks the reason: {error}");
     }
-    // Both go on without it.
+    // Both streams work without it.
     let other = Shared::new::<S>(context, 0)?;
     streams[0].wait_timeline(&other.device, 1)?;
     streams[0].fill(&mapped, 0xa5)?;
     streams[0].signal_timeline(&other.device, 2)?;
     other.exporter.signal(1)?;
     other.exporter.wait(2, PATIENCE)?;
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     ensure_eq!(
         found.iter().filter(|byte| **byte != 0xa5).count(),
         0,

@@ -1,24 +1,24 @@
-//! Timelines, streams and devices that are dropped while something waits.
+//! Timelines, streams and devices that are dropped with pending waits.
 
 use std::time::{Duration, Instant};
 
 use super::{Shared, Strategy, by_strategy};
-use crate::context::{Context, PATIENCE, WATCH};
+use crate::context::{Context, PATIENCE, WATCH, import_on};
 use crate::outcome::Verdict;
 use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "dropped_pending",
-        "What waits when its timeline, stream and device are dropped runs as enqueued once the value comes.",
+        "Work that waits when its timeline, stream and device are dropped runs as enqueued once the value is reached.",
         dropped_pending;
     "dropped_for_ever",
-        "Everything dropped with a wait that is never met ends in bounded time, and the exporter is told nothing.",
-        dropped_for_ever [own_process];
+        "Dropping everything with a wait that is never met ends in bounded time, and the exporter's value is unchanged.",
+        dropped_for_ever, own_process;
 }
 
 const SIZE: usize = 4096;
 
-/// What is dropped while the stream waits.
+/// The objects that are dropped while the stream waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dropped {
     Timeline,
@@ -32,7 +32,7 @@ fn dropped_pending<S: Strategy>(context: &Context) -> Verdict {
         buffer.write(0, &[0; SIZE])?;
         let exporter = context.exporter()?.timeline(0)?;
         let device = context.open_again()?;
-        let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+        let mapped = import_on(&device, &*buffer)?;
         let timeline = Shared::with::<S>(&device, exporter.clone())?.device;
         let stream = device.create_stream()?;
         stream.wait_timeline(&timeline, 1)?;
@@ -41,7 +41,7 @@ fn dropped_pending<S: Strategy>(context: &Context) -> Verdict {
         drop((timeline, mapped));
         let stream = if what == Dropped::Timeline { Some(stream) } else { None };
         let device = if what == Dropped::DeviceToo { None } else { Some(device) };
-        // The last of the device is dropped elsewhere: that waits a little for its work.
+        // The last reference to the device is dropped on another thread: it waits briefly for pending work.
         let dropped = std::thread::spawn(move || drop(device));
         std::thread::sleep(WATCH);
         if let Some(stream) = &stream {
@@ -50,9 +50,7 @@ fn dropped_pending<S: Strategy>(context: &Context) -> Verdict {
         ensure_eq!(exporter.value()?, 0, "{what:?}: the exporter's value while the stream waits");
         exporter.signal(1)?;
         exporter.wait(2, PATIENCE)?;
-        let mut found = vec![0; SIZE];
-        buffer.read(0, &mut found)?;
-        ensure!(found.iter().all(|byte| *byte == round), "{what:?}: the work behind the wait did not run");
+        buffer.verify_all(round, &format!("{what:?}: the work behind the wait did not run"))?;
         if let Some(stream) = stream {
             stream.synchronize_timeout(PATIENCE)?;
         }
@@ -68,7 +66,7 @@ fn dropped_for_ever<S: Strategy>(context: &Context) -> Verdict {
     let start = Instant::now();
     {
         let device = context.open_again()?;
-        let mapped = device.import_memory(buffer.import_request()?)?.map_buffer(0, SIZE as u64)?;
+        let mapped = import_on(&device, &*buffer)?;
         let timeline = Shared::with::<S>(&device, exporter.clone())?.device;
         let stream = device.create_stream()?;
         stream.wait_timeline(&timeline, 1)?;
@@ -81,15 +79,13 @@ fn dropped_for_ever<S: Strategy>(context: &Context) -> Verdict {
     ensure_eq!(exporter.value()?, 0, "the exporter's value after everything was dropped");
     // The context's own device is not disturbed.
     let other = Shared::new::<S>(context, 0)?;
-    let (stream, mapped) = (context.device().create_stream()?, context.import(&*buffer)?);
+    let (stream, mapped) = (context.stream()?, context.import(&*buffer)?);
     stream.wait_timeline(&other.device, 1)?;
     stream.fill(&mapped, 0x33)?;
     stream.signal_timeline(&other.device, 2)?;
     other.exporter.signal(1)?;
     other.exporter.wait(2, PATIENCE)?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x33), "the other device does not work any more");
+    buffer.verify_all(0x33, "the other device does not work any more")?;
     // A driver that cannot cancel the wait may not let the process end while it is pending.
     Ok(exporter.signal(1)?)
 }

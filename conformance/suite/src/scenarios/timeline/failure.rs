@@ -1,4 +1,4 @@
-//! An exporter that fails while the device waits for it.
+//! An exporter that fails during a wait of the device.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, TimelineWaiter};
 
-use super::super::cleared;
 use super::super::expect_error;
 use super::{Bridge, Shared};
 use crate::context::{Context, PATIENCE, WATCH};
@@ -18,9 +17,9 @@ use crate::{ensure, ensure_eq};
 
 scenarios! {
     "timeline.failing_exporter.bridge", Any,
-        "An exporter whose timeline fails or panics is an error of the stream and of the timeline, and no hang; other \
-         timelines go on.",
-        failing_exporter [signals_by_host];
+        "A failing or panicking exporter timeline is an error of the stream and of the timeline, not a hang; other timelines \
+         still work.",
+        failing_exporter, needs [bridged timelines, word waits], signals_by_host;
 }
 
 /// How a timeline behaves.
@@ -97,11 +96,11 @@ fn failing_exporter(context: &Context) -> Verdict {
 fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
     let failing = Arc::new(Failing { timeline: context.exporter()?.timeline(0)?, behaviour: AtomicU8::new(0) });
     let shared = Shared::with::<Bridge>(context.device(), failing.clone())?;
-    // On the same bridge, which must survive.
+    // Uses the same bridge, which must survive.
     let sound = Arc::new(Failing { timeline: context.exporter()?.timeline(0)?, behaviour: AtomicU8::new(0) });
     let sound = Shared::with::<Bridge>(context.device(), sound)?;
-    let (buffer, mapped) = cleared(context, 4096)?;
-    let (stream, other) = (context.device().create_stream()?, context.device().create_stream()?);
+    let (buffer, mapped) = context.zeroed(4096)?;
+    let (stream, other) = (context.stream()?, context.stream()?);
     other.wait_timeline(&sound.device, 1)?;
     other.fill(&mapped, 0x21)?;
     other.signal_timeline(&sound.device, 2)?;
@@ -116,24 +115,24 @@ fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
             if synchronized.is_err() {
                 break synchronized;
             }
-            ensure!(start.elapsed() < PATIENCE, "the failed signal is no error of its stream");
+            ensure!(start.elapsed() < PATIENCE, "the failed signal is not an error of its stream");
             std::thread::sleep(Duration::from_millis(1));
         };
         let error = expect_error(synchronized, ErrorKind::Driver, "a signal that was not carried")?;
-        ensure!(error.to_string().contains("lost on purpose"), "the stream's error does not say why: {error}");
+        ensure!(error.to_string().contains("lost on purpose"), "the stream's error lacks the reason: {error}");
     } else {
         stream.wait_timeline(&shared.device, 1)?;
         std::thread::sleep(WATCH);
         ensure!(!stream.is_idle()?, "the stream did not wait");
         failing.behave(behaviour);
-        // A wait of Vulkan for a device that is lost would end. This one goes on until something new comes.
+        // Vulkan's wait for a lost device would end. This one lasts until the next wait is added.
         other.wait_timeline(&sound.device, 1)?;
         let error =
             expect_error(stream.synchronize_timeout(PATIENCE), ErrorKind::Driver, "a wait for a failed timeline")?;
         let reason = if behaviour == Behaviour::Panics { "panicked" } else { "lost on purpose" };
-        ensure!(error.to_string().contains(reason), "the stream's error does not say why: {error}");
+        ensure!(error.to_string().contains(reason), "the stream's error lacks the reason: {error}");
     }
-    // What is asked of the timeline now fails before anything is enqueued.
+    // Later calls fail before anything is enqueued.
     expect_error(shared.device.value(), ErrorKind::Driver, "the value of a failed timeline")?;
     expect_error(shared.device.wait(1, PATIENCE), ErrorKind::Driver, "a wait of the host for a failed timeline")?;
     expect_error(shared.device.signal(9), ErrorKind::Driver, "a signal of the host")?;
@@ -143,12 +142,9 @@ fn fails(context: &Context, behaviour: Behaviour) -> Verdict {
     stream.synchronize_timeout(PATIENCE)?;
     ensure_eq!(failing.timeline.value()?, 0, "the value of the timeline that failed");
 
-    let mut found = vec![0; 4096];
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0), "the other stream went on, too");
+    buffer.verify_all(0, "the other stream proceeded, too")?;
     sound.exporter.signal(1)?;
     sound.exporter.wait(2, PATIENCE)?;
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x21), "the other timeline does not work any more");
+    buffer.verify_all(0x21, "the other timeline does not work any more")?;
     Ok(())
 }

@@ -1,8 +1,7 @@
-//! Timelines that are used wrongly, and the strategy that the environment asks for.
+//! Misused timelines, and the strategy selected by the environment.
 
 use gpu_interop::{ErrorKind, TIMELINE_VARIABLE, Timeline, TimelineStrategy};
 
-use super::super::cleared;
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy};
 use crate::context::{Context, PATIENCE};
@@ -12,16 +11,23 @@ use crate::scenario::{Scenario, scenarios};
 use crate::{ensure, ensure_eq};
 
 by_strategy! {
-    "misuse", "Values that do not grow and timelines of another device are refused, and nothing is enqueued.", misuse;
-    "no_timeline", "A binary semaphore is refused as a timeline.", no_timeline;
+    "misuse", "Values that do not increase and timelines of another device are rejected, and nothing is enqueued.", misuse;
 }
 
-/// What is not about one strategy.
+/// Timelines that no strategy is needed for.
+pub(super) const WITHOUT_DEVICE: &[Scenario] = {
+    by_strategy! { native need [], bridge need [];
+        "no_timeline", "A binary semaphore is rejected as a timeline.", no_timeline;
+    }
+    SCENARIOS
+};
+
+/// Scenarios of both strategies at once.
 pub(super) const OTHERS: &[Scenario] = {
     scenarios! {
         "timeline.environment", Any,
-            "GPU_INTEROP_TIMELINE is obeyed: the strategy that it names is used or refused, and another value is an error.",
-            environment [signals_by_host], within 60 s;
+            "GPU_INTEROP_TIMELINE selects the strategy or fails; an unknown value is an error.", environment,
+            signals_by_host, within(60);
     }
     SCENARIOS
 };
@@ -32,8 +38,8 @@ fn misuse<S: Strategy>(context: &Context) -> Verdict {
     const SIZE: usize = 256;
     let invalid = ErrorKind::InvalidArgument;
     let shared = Shared::new::<S>(context, 5)?;
-    let (buffer, mapped) = cleared(context, SIZE)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.zeroed(SIZE)?;
+    let stream = context.stream()?;
     for value in [5, 3, 0] {
         expect_error(stream.signal_timeline(&shared.device, value), invalid, "a value below the exporter's")?;
         expect_error(shared.device.signal(value), invalid, "the host's signal of a value below the exporter's")?;
@@ -54,20 +60,17 @@ fn misuse<S: Strategy>(context: &Context) -> Verdict {
         ("a signal of a timeline of another device", other.signal_timeline(&shared.device, 11)),
     ] {
         let error = expect_error(result, invalid, what)?;
-        ensure_eq!(error.code(), None, "the driver's answer to {what}");
+        ensure_eq!(error.code(), None, "the driver's code for {what}");
     }
-    // Nothing was enqueued by any of them.
+    // No rejected call enqueued anything.
     ensure!(other.is_idle()?, "something was enqueued on the stream of another device");
     stream.synchronize_timeout(PATIENCE)?;
-    ensure_eq!(shared.exporter.value()?, 10, "the exporter's value after what was refused");
-    // 11 was not used up by the refusals.
+    ensure_eq!(shared.exporter.value()?, 10, "the exporter's value after the rejected calls");
+    // The rejected signals did not reserve 11.
     stream.fill(&mapped, 0x11)?;
     stream.signal_timeline(&shared.device, 11)?;
     shared.exporter.wait(11, PATIENCE)?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x11), "the work after the refusals did not run");
-    Ok(())
+    buffer.verify_all(0x11, "the work after the rejected calls did not run")
 }
 
 fn no_timeline<S: Strategy>(context: &Context) -> Verdict {
@@ -76,7 +79,7 @@ fn no_timeline<S: Strategy>(context: &Context) -> Verdict {
     expect_error(refused, ErrorKind::InvalidArgument, "a binary semaphore as a timeline").map(drop)
 }
 
-/// In other processes: the environment of this one is its threads'.
+/// In other processes: changing this one's environment would race with its threads.
 fn environment(context: &Context) -> Verdict {
     let exporter = context.exporter()?.timeline(0)?;
     let capabilities = context.device().capabilities();
@@ -100,14 +103,14 @@ fn environment(context: &Context) -> Verdict {
     Ok(())
 }
 
-/// Makes a timeline and tells its strategy, or what kind of error there is.
+/// Creates a timeline and reports its strategy, or the kind of error.
 fn tell_strategy(context: &Context, channel: &Channel) -> Verdict {
     let exporter = context.exporter()?.timeline(0)?;
     let made = Timeline::new(context.device(), exporter.clone());
     match made {
         Ok(timeline) => {
             // It works, too.
-            let stream = context.device().create_stream()?;
+            let stream = context.stream()?;
             stream.signal_timeline(&timeline, 1)?;
             exporter.wait(1, PATIENCE)?;
             channel.send(&timeline.strategy().to_string(), 0, &[])

@@ -23,41 +23,46 @@ use crate::peer::Role;
 use crate::scenario::Scenario;
 
 /// As `scenarios!` with every exporter, each scenario once for each strategy: `timeline.<id>.native` and
-/// `timeline.<id>.bridge`.
+/// `timeline.<id>.bridge`. The table may begin with the requirements of each, `native need [...], bridge need [...];`.
 macro_rules! by_strategy {
-    ($( $id:literal, $purpose:literal, $run:ident $([$($mark:ident),+])? $(, within $seconds:literal s)?
-        $(, mirrors $source:literal)?; )+) => {
+    (native need $native:tt, bridge need $bridge:tt;
+        $( $id:literal, $purpose:literal, $run:ident $(, $option:ident $(($value:expr))?)*; )+) => {
         crate::scenario::scenarios! { $(
-            concat!("timeline.", $id, ".native"), Any, $purpose,
-                $run::<super::Native> [signals_by_host $($(, $mark)+)?] $(, within $seconds s)? $(, mirrors $source)?;
-            concat!("timeline.", $id, ".bridge"), Any, $purpose,
-                $run::<super::Bridge> [signals_by_host $($(, $mark)+)?] $(, within $seconds s)? $(, mirrors $source)?;
+            concat!("timeline.", $id, ".native"), Any, $purpose, $run::<super::Native>,
+                needs $native, signals_by_host $(, $option $(($value))?)*;
+            concat!("timeline.", $id, ".bridge"), Any, $purpose, $run::<super::Bridge>,
+                needs $bridge, signals_by_host $(, $option $(($value))?)*;
         )+ }
+    };
+    ($($rows:tt)+) => {
+        super::by_strategy! { native need [native timelines], bridge need [bridged timelines, word waits]; $($rows)+ }
     };
 }
 use by_strategy;
 
-/// Every scenario of this group.
+/// The scenarios of this group.
 pub(super) fn scenarios() -> Vec<Scenario> {
     [
         order::SCENARIOS,
+        order::REACHED,
         stress::SCENARIOS,
         dropped::SCENARIOS,
         process::SCENARIOS,
         abandoned::SCENARIOS,
         failure::SCENARIOS,
         misuse::SCENARIOS,
+        misuse::WITHOUT_DEVICE,
         misuse::OTHERS,
     ]
     .concat()
 }
 
-/// What the other processes of these scenarios do.
+/// The roles of the other processes of these scenarios.
 pub(super) fn roles() -> Vec<(&'static str, Role)> {
     [process::ROLES, misuse::ROLES].concat()
 }
 
-/// How values get to streams and back.
+/// The strategy of a timeline.
 trait Strategy {
     const STRATEGY: TimelineStrategy;
 }
@@ -120,7 +125,7 @@ fn need<S: Strategy>(device: &Device, exporter: &dyn ExporterTimeline) -> Verdic
     unless(support.reason(), "this strategy")
 }
 
-/// Stops as unsupported unless a stream waits for values of such timelines that are not there yet.
+/// Stops as unsupported unless streams can wait for values that have not been reached.
 pub(super) fn need_waits(device: &Device, strategy: TimelineStrategy) -> Verdict {
     let wide = device.capabilities().feature(Feature::StreamMemoryOperations64);
     if strategy == TimelineStrategy::Native || wide.is_supported() {
@@ -133,8 +138,8 @@ fn unless(reason: Option<&str>, what: &str) -> Verdict {
     reason.map_or(Ok(()), |reason| Err(Stop::Unsupported(format!("{what}: {reason}"))))
 }
 
-/// Waits for a stream that its driver let go from a failed timeline. What it signals then comes too late: drivers take the
-/// timeline back, or refuse.
+/// Waits for a stream that was released from a failed timeline. Its late signals decrease the timeline or fail, depending
+/// on the driver.
 fn let_go(stream: &Stream) -> Verdict {
     match stream.synchronize_timeout(PATIENCE) {
         Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),

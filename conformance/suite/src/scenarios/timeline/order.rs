@@ -1,33 +1,37 @@
-//! Timelines order the two sides, with the data that goes with it.
+//! Timelines order the two sides and their data.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use gpu_interop::ErrorKind;
 
-use super::super::cleared;
-use super::super::expect_error;
+use super::super::{expect_error, times_out};
 use super::{Shared, Strategy, by_strategy, need_waits, of_turn};
 use crate::context::{Context, PATIENCE, WATCH};
 use crate::exporter::Exchange;
 use crate::outcome::Verdict;
+use crate::scenario::Scenario;
 use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "ping_pong",
-        "The exporter's queue and a stream take 10,000 turns on one buffer, each finding the other's data.",
-        ping_pong [alone], within 60 s,
-        mirrors "intel/llvm: vulkan_interop/buffer_usm_timeline_semaphore";
-    "frames_in_flight", "With 1, 2 and 3 frames in flight, each frame's data is its own, on both sides.", frames_in_flight;
+        "The exporter's queue and a stream take 10,000 turns on one buffer; each finds the other's data.", ping_pong, alone,
+        within(60), mirrors("intel/llvm: vulkan_interop/buffer_usm_timeline_semaphore");
+    "frames_in_flight", "With 1, 2 and 3 frames in flight, each frame has its own data on both sides.", frames_in_flight;
     "wait_before_signal", "A wait enqueued more than a second before its signal is met by it, and not before.",
         wait_before_signal;
-    "timeout", "Waits of the host and synchronisations behind an unmet wait give up in time, and can be repeated.",
-        timeout;
-    "reached",
-        "A wait for a value that is reached asks nothing of the driver, and the exporter finds the data once it is told.",
-        reached;
-    "large_values", "Values near 2^32, 2^63 and up to 2^64 - 1 work, and no smaller one is taken for them.", large_values;
+    "timeout", "Host waits and synchronisations behind an unmet wait time out on time, and can be repeated.", timeout;
+    "large_values", "Values near 2^32, 2^63 and up to 2^64 - 1 work; no smaller value meets them.", large_values;
 }
+
+/// Values that need no stream that waits for a word.
+pub(super) const REACHED: &[Scenario] = {
+    by_strategy! {
+        native need [native timelines], bridge need [bridged timelines];
+        "reached", "A wait for a reached value needs no driver call; the exporter finds the data after the signal.", reached;
+    }
+    SCENARIOS
+};
 
 fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
     const SIZE: usize = 64;
@@ -35,9 +39,9 @@ fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
     /// How many turns are enqueued before the first is looked at: fewer than drivers' queues hold.
     const AHEAD: usize = 8;
     let shared = Shared::new::<S>(context, 0)?;
-    let (buffer, mapped) = cleared(context, SIZE)?;
-    let (log, seen) = cleared(context, SIZE * TURNS as usize)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.zeroed(SIZE)?;
+    let (log, seen) = context.zeroed(SIZE * TURNS as usize)?;
+    let stream = context.stream()?;
     let mut exchanges: VecDeque<(u64, Box<dyn Exchange>)> = VecDeque::new();
     let check = |(turn, exchange): (u64, Box<dyn Exchange>)| -> Verdict {
         let expected = if turn == 0 { 0 } else { context.pattern().byte(turn - 1) };
@@ -62,12 +66,11 @@ fn ping_pong<S: Strategy>(context: &Context) -> Verdict {
     }
     exchanges.into_iter().try_for_each(check)?;
     stream.synchronize_timeout(PATIENCE)?;
-    // A bridge carries the last signal after the stream has gone idle.
+    // A bridge carries the last signal after the stream is idle.
     shared.device.wait(2 * u64::from(TURNS), PATIENCE)?;
-    let mut found = vec![0; SIZE * TURNS as usize];
-    log.read(0, &mut found)?;
+    let found = log.contents()?;
     for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
-        of_turn(context, turn).verify(0, found, &format!("turn {turn}: what the stream found"))?;
+        of_turn(context, turn).verify(0, found, &format!("turn {turn}: the stream's copy"))?;
     }
     Ok(())
 }
@@ -76,13 +79,13 @@ fn frames_in_flight<S: Strategy>(context: &Context) -> Verdict {
     (1..=3).try_for_each(|count| several_frames::<S>(context, count))
 }
 
-/// As a renderer does it: a timeline for each direction, and as many buffers as there are frames in flight.
+/// Works as a renderer does: a timeline for each direction, and one buffer per frame in flight.
 fn several_frames<S: Strategy>(context: &Context, in_flight: u64) -> Verdict {
     const SIZE: usize = 4096;
     const FRAMES: u64 = 60;
     let (ready, done) = (Shared::new::<S>(context, 0)?, Shared::new::<S>(context, 0)?);
-    let slots = (0..in_flight).map(|_| cleared(context, 2 * SIZE)).collect::<Verdict<Vec<_>>>()?;
-    let stream = context.device().create_stream()?;
+    let slots = (0..in_flight).map(|_| context.zeroed(2 * SIZE)).collect::<Verdict<Vec<_>>>()?;
+    let stream = context.stream()?;
     let mut exchanges: VecDeque<(u64, Box<dyn Exchange>)> = VecDeque::new();
     // The exchange of a frame finds the one before in the same buffer.
     let check = |(frame, exchange): (u64, Box<dyn Exchange>)| -> Verdict {
@@ -90,11 +93,11 @@ fn several_frames<S: Strategy>(context: &Context, in_flight: u64) -> Verdict {
         let Some(before) = frame.checked_sub(in_flight).filter(|before| *before > 0) else { return Ok(()) };
         let (input, output) = found.split_at(SIZE);
         let what = |part: &str| format!("{in_flight} in flight, frame {before}, {part}");
-        of_turn(context, before).verify(0, input, &what("what the exporter wrote"))?;
-        of_turn(context, before).verify(0, output, &what("what the device made of it"))
+        of_turn(context, before).verify(0, input, &what("the exporter's data"))?;
+        of_turn(context, before).verify(0, output, &what("the device's copy"))
     };
     for (frame, (buffer, mapped)) in (1..=FRAMES).zip(slots.iter().cycle()) {
-        // What the device did with the frame before is overwritten by zeros: it has to do it again.
+        // Zeros overwrite the device's copy of the previous frame.
         let data = [of_turn(context, frame).bytes(0, SIZE), vec![0; SIZE]].concat();
         let free = done.at(frame.saturating_sub(in_flight));
         exchanges.push_back((frame, buffer.exchange(free, &data, ready.at(frame))?));
@@ -112,8 +115,8 @@ fn several_frames<S: Strategy>(context: &Context, in_flight: u64) -> Verdict {
 fn wait_before_signal<S: Strategy>(context: &Context) -> Verdict {
     const SIZE: usize = 4096;
     let shared = Shared::new::<S>(context, 0)?;
-    let ((source, from), (target, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
-    let stream = context.device().create_stream()?;
+    let ((source, from), (target, to)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
+    let stream = context.stream()?;
     stream.wait_timeline(&shared.device, 1)?;
     stream.copy(&to, &from)?;
     stream.signal_timeline(&shared.device, 2)?;
@@ -121,72 +124,58 @@ fn wait_before_signal<S: Strategy>(context: &Context) -> Verdict {
     ensure!(!stream.is_idle()?, "the stream did not wait");
     ensure_eq!(shared.exporter.value()?, 0, "the exporter's value while the stream waits");
     let pattern = context.pattern();
-    source.write(0, &pattern.bytes(0, SIZE))?;
+    source.put(pattern)?;
     shared.exporter.signal(1)?;
     shared.exporter.wait(2, PATIENCE)?;
-    let mut found = vec![0; SIZE];
-    target.read(0, &mut found)?;
-    pattern.verify(0, &found, "what the stream copied after the signal")?;
+    target.verify(pattern, "the stream's copy after the signal")?;
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
 
 fn timeout<S: Strategy>(context: &Context) -> Verdict {
     let shared = Shared::new::<S>(context, 0)?;
-    let (buffer, mapped) = cleared(context, 4096)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.zeroed(4096)?;
+    let stream = context.stream()?;
     stream.wait_timeline(&shared.device, 1)?;
     stream.fill(&mapped, 0x5a)?;
     stream.signal_timeline(&shared.device, 2)?;
     let limit = Duration::from_millis(150);
-    let in_time = |what: &str, wait: &dyn Fn() -> gpu_interop::Result<()>| -> Verdict {
-        let start = Instant::now();
-        expect_error(wait(), ErrorKind::Timeout, what)?;
-        let taken = start.elapsed();
-        ensure!(taken >= limit && taken < limit + Duration::from_secs(2), "{what} gave up after {taken:?}");
-        Ok(())
-    };
     for _ in 0..2 {
-        in_time("a synchronisation behind an unmet wait", &|| stream.synchronize_timeout(limit))?;
-        in_time("a wait of the host", &|| shared.device.wait(1, limit))?;
+        times_out(limit, "a synchronisation behind an unmet wait", || stream.synchronize_timeout(limit))?;
+        times_out(limit, "a wait of the host", || shared.device.wait(1, limit))?;
     }
     let start = Instant::now();
     expect_error(shared.device.wait(2, Duration::ZERO), ErrorKind::Timeout, "a wait without any time")?;
     ensure!(start.elapsed() < Duration::from_secs(1), "a wait without any time took {:?}", start.elapsed());
-    let mut found = vec![0; 4096];
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0), "the stream went on when somebody gave up waiting for it");
+    buffer.verify_all(0, "the stream proceeded after a wait timed out")?;
     shared.exporter.signal(1)?;
     shared.device.wait(2, PATIENCE)?;
     stream.synchronize_timeout(PATIENCE)?;
-    buffer.read(0, &mut found)?;
-    ensure!(found.iter().all(|byte| *byte == 0x5a), "the work behind the wait did not run");
+    buffer.verify_all(0x5a, "the work behind the wait did not run")?;
     Ok(())
 }
 
-/// All that is left where streams cannot wait for words in memory.
+/// The remaining support where streams cannot wait for words in memory.
 fn reached<S: Strategy>(context: &Context) -> Verdict {
     const SIZE: usize = 1024;
     let shared = Shared::without_waits::<S>(context.device(), context.exporter()?.timeline(0)?)?;
-    let ((source, from), (target, to)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
-    let stream = context.device().create_stream()?;
+    let ((source, from), (target, to)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
+    let stream = context.stream()?;
     for turn in 0..50 {
         let (theirs, ours) = (2 * turn + 1, 2 * turn + 2);
         let pattern = of_turn(context, turn);
-        source.write(0, &pattern.bytes(0, SIZE))?;
+        source.put(pattern)?;
         shared.exporter.signal(theirs)?;
         shared.device.wait(theirs, PATIENCE)?;
         stream.wait_timeline(&shared.device, theirs)?;
         stream.copy(&to, &from)?;
         stream.signal_timeline(&shared.device, ours)?;
         shared.exporter.wait(ours, PATIENCE)?;
-        let mut found = vec![0; SIZE];
-        target.read(0, &mut found)?;
-        pattern.verify(0, &found, &format!("turn {turn}: what the stream copied"))?;
+        target.verify(pattern, &format!("turn {turn}: the stream's copy"))?;
     }
     if need_waits(context.device(), S::STRATEGY).is_err() {
         let refused = stream.wait_timeline(&shared.device, 1000);
         expect_error(refused, ErrorKind::Unsupported, "a wait for a value that is not reached")?;
-        ensure!(stream.is_idle()?, "the wait that was refused was enqueued");
+        ensure!(stream.is_idle()?, "the rejected wait was enqueued");
     }
     Ok(stream.synchronize_timeout(PATIENCE)?)
 }
@@ -195,8 +184,8 @@ fn large_values<S: Strategy>(context: &Context) -> Verdict {
     let edge = u64::from(u32::MAX);
     let (reach, greatest) = (context.exporter()?.timeline_reach(), context.exporter()?.greatest_value());
     let mut shared = Shared::new::<S>(context, edge - 2)?;
-    let (buffer, mapped) = cleared(context, 4096)?;
-    let stream = context.device().create_stream()?;
+    let (buffer, mapped) = context.zeroed(4096)?;
+    let stream = context.stream()?;
     let middle = 1 << 63;
     // Pairs: the exporter signals the first, the stream the second.
     let pairs = [
@@ -222,12 +211,8 @@ fn large_values<S: Strategy>(context: &Context) -> Verdict {
         shared.exporter.signal(theirs)?;
         shared.device.wait(ours, PATIENCE)?;
         ensure_eq!(shared.exporter.value()?, ours, "the exporter's value");
-        let mut found = vec![0; 4096];
-        buffer.read(0, &mut found)?;
-        ensure!(
-            found.iter().all(|byte| *byte == context.pattern().byte(turn)),
-            "{ours}: the stream's data is not there"
-        );
+        let found = buffer.contents()?;
+        ensure!(found.iter().all(|byte| *byte == context.pattern().byte(turn)), "{ours}: the stream's data is missing");
         stream.synchronize_timeout(PATIENCE)?;
     }
     Ok(())

@@ -1,11 +1,10 @@
-//! Timelines whose exporter is another process.
+//! Timelines of an exporter in another process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, TimelineStrategy};
 
-use super::super::cleared;
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy, let_go, of_turn};
 use crate::context::{Context, PATIENCE, WATCH};
@@ -16,12 +15,13 @@ use crate::system::{self, OsHandle};
 use crate::{ensure, ensure_eq};
 
 by_strategy! {
-    "two_processes", "The queue of an exporter in another process and a stream take 200 turns, the data verified by both.",
+    "two_processes",
+        "The queue of an exporter in another process and a stream take 200 turns, with the data verified by both.",
         two_processes;
     "exporter_killed",
-        "An exporter that is killed with work on its queue is an error of its timeline in bounded time, no stream hangs that \
-         has many turns enqueued, and the data that came stays.",
-        exporter_killed [own_process];
+        "Killing an exporter with pending work fails its timeline in bounded time, hangs no stream with many enqueued turns, \
+         and keeps its data.",
+        exporter_killed, own_process;
 }
 
 pub(super) const ROLES: &[(&str, Role)] =
@@ -29,12 +29,12 @@ pub(super) const ROLES: &[(&str, Role)] =
 
 const SIZE: usize = 1024;
 const TURNS: u32 = 200;
-/// How many turns a stream has enqueued that a killed process never takes.
+/// The number of enqueued turns that the killed process never takes.
 const TURNS_OF_THE_DEAD: u64 = 20;
 
 type ExporterSide = (Box<dyn ExportedBuffer>, Arc<dyn ExporterTimeline>);
 
-/// The exporter's process: makes a buffer and a timeline, and sends both.
+/// The exporter's process: creates a buffer and a timeline, and sends both.
 fn export(context: &Context, channel: &Channel) -> Verdict<ExporterSide> {
     let (exporter, buffer) = (context.exporter()?, context.buffer(SIZE as u64)?);
     buffer.write(0, &[0; SIZE])?;
@@ -47,13 +47,13 @@ fn export(context: &Context, channel: &Channel) -> Verdict<ExporterSide> {
     Ok((buffer, timeline))
 }
 
-/// The device's process: imports what the other one exported.
+/// The device's process: imports the other one's exports.
 fn import<S: Strategy>(context: &Context, channel: &Channel) -> Verdict<(MappedBuffer, Shared)> {
     let (size, handles) = channel.receive("shared")?;
     let [memory, timeline] = <[OsHandle; 2]>::try_from(handles)
         .map_err(|handles| Stop::Failed(format!("{} handles came, not 2", handles.len())))?;
     let exporter = context.exporter()?;
-    let mapped = context.device().import_memory(exporter.sent_memory(memory, size))?.map_buffer(0, SIZE as u64)?;
+    let mapped = context.device().import_memory(exporter.sent_memory(memory, size))?.map_buffer(0..SIZE as u64)?;
     Ok((mapped, Shared::with::<S>(context.device(), exporter.open_timeline(timeline)?)?))
 }
 
@@ -69,8 +69,8 @@ fn two_processes<S: Strategy>(context: &Context) -> Verdict {
     need::<S>(context)?;
     let peer = context.spawn_peer("timeline-turns")?;
     let (mapped, shared) = import::<S>(context, peer.channel())?;
-    let (log, seen) = cleared(context, SIZE * TURNS as usize)?;
-    let stream = context.device().create_stream()?;
+    let (log, seen) = context.zeroed(SIZE * TURNS as usize)?;
+    let stream = context.stream()?;
     for turn in 0..u64::from(TURNS) {
         let here = turn * SIZE as u64;
         stream.wait_timeline(&shared.device, 2 * turn + 1)?;
@@ -80,10 +80,9 @@ fn two_processes<S: Strategy>(context: &Context) -> Verdict {
     }
     stream.synchronize_timeout(PATIENCE)?;
     shared.device.wait(2 * u64::from(TURNS), PATIENCE)?;
-    let mut found = vec![0; SIZE * TURNS as usize];
-    log.read(0, &mut found)?;
+    let found = log.contents()?;
     for (turn, found) in (0..).zip(found.chunks_exact(SIZE)) {
-        of_turn(context, turn).verify(0, found, &format!("turn {turn}: what the stream found"))?;
+        of_turn(context, turn).verify(0, found, &format!("turn {turn}: the stream's copy"))?;
     }
     peer.join()
 }
@@ -95,13 +94,12 @@ fn export_and_take_turns(context: &Context, channel: &Channel) -> Verdict {
         let data = of_turn(context, turn).bytes(0, SIZE);
         let found = buffer.exchange(at(2 * turn), &data, at(2 * turn + 1))?.finish()?;
         let expected = if turn == 0 { 0 } else { context.pattern().byte(turn - 1) };
-        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is not there");
+        ensure!(found.iter().all(|byte| *byte == expected), "turn {turn}: the stream's data is missing");
     }
     timeline.wait(2 * u64::from(TURNS), PATIENCE)?;
-    let mut found = vec![0; SIZE];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let last = context.pattern().byte(u64::from(TURNS) - 1);
-    ensure!(found.iter().all(|byte| *byte == last), "the stream's last data is not there");
+    ensure!(found.iter().all(|byte| *byte == last), "the stream's last data is missing");
     Ok(())
 }
 
@@ -110,12 +108,12 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     let peer = context.spawn_peer("timeline-frame-and-hang")?;
     let (mapped, shared) = import::<S>(context, peer.channel())?;
     shared.device.watch_process(peer.id())?;
-    let ((target, copy), (_, late)) = (cleared(context, SIZE)?, cleared(context, SIZE)?);
-    let stream = context.device().create_stream()?;
+    let ((target, copy), (_, late)) = (context.zeroed(SIZE)?, context.zeroed(SIZE)?);
+    let stream = context.stream()?;
     stream.wait_timeline(&shared.device, 1)?;
     stream.copy(&copy, &mapped)?;
     stream.synchronize_timeout(PATIENCE)?;
-    // The exporter's queue waits for 2, which nobody signals, and the stream for what comes after, turn by turn.
+    // The exporter's queue waits for 2, which is never signalled, and the stream for later values, turn by turn.
     peer.channel().receive("submitted")?;
     for turn in 1..=TURNS_OF_THE_DEAD {
         stream.wait_timeline(&shared.device, 2 * turn + 1)?;
@@ -123,11 +121,11 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
         stream.signal_timeline(&shared.device, 2 * turn + 2)?;
     }
     let early = shared.device.wait(3, WATCH);
-    expect_error(early, ErrorKind::Timeout, "a wait for a frame that is not there, of a process that lives")?;
+    expect_error(early, ErrorKind::Timeout, "a wait for a missing frame of a running process")?;
     ensure!(!stream.is_idle()?, "the stream did not wait");
     peer.kill()?;
     let start = Instant::now();
-    // Natively nobody looks while only streams wait.
+    // A native timeline is not polled while only streams wait.
     if S::STRATEGY == TimelineStrategy::Native {
         expect_error(shared.device.wait(3, PATIENCE), ErrorKind::Cancelled, "a wait of the host for a killed process")?;
         let_go(&stream)?;
@@ -144,12 +142,10 @@ fn exporter_killed<S: Strategy>(context: &Context) -> Verdict {
     ] {
         expect_error(result, ErrorKind::Cancelled, what)?;
     }
-    ensure_eq!(stream.is_idle()?, true, "whether the stream is idle after what was refused");
-    // What came before stays, and the device works.
+    ensure_eq!(stream.is_idle()?, true, "whether the stream is idle after the rejected calls");
+    // Earlier data stays, and the device works.
     let pattern = of_turn(context, 1);
-    let mut found = vec![0; SIZE];
-    target.read(0, &mut found)?;
-    pattern.verify(0, &found, "the frame that the stream copied")?;
+    target.verify(pattern, "the frame that the stream copied")?;
     pattern.verify(0, &context.read(&stream, &mapped)?, "the frame in the memory of the process that was killed")
 }
 
@@ -160,5 +156,5 @@ fn export_a_frame_and_hang_in_the_next(context: &Context, channel: &Channel) -> 
     let _pending = buffer.exchange(at(2), &of_turn(context, 2).bytes(0, SIZE), at(3))?;
     channel.send("submitted", 0, &[])?;
     std::thread::sleep(Duration::from_secs(60));
-    Err(Stop::Failed("nobody killed this process".into()))
+    Err(Stop::Failed("this process was not killed".into()))
 }

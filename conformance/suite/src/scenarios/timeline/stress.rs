@@ -5,28 +5,25 @@ use std::time::{Duration, Instant};
 use gpu_interop::{MappedBuffer, TimelineStrategy};
 use gpu_interop_kernels::pattern_word;
 
-use super::super::cleared;
 use super::{Shared, Strategy, by_strategy};
-use crate::accounting::Holdings;
 use crate::context::{Context, PATIENCE};
+use crate::ensure;
 use crate::exporter::ExportedBuffer;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 use crate::system;
-use crate::{ensure, ensure_eq};
 
 by_strategy! {
     "dependencies",
-        "64 timelines on 16 streams with random dependencies, every stream enqueued whole before what it waits for, end \
+        "64 timelines on 16 streams with random dependencies, each stream enqueued before the work it waits for, complete \
          with every task's data.",
-        dependencies [many_streams];
-    "chain",
-        "16 streams, each of which waits for the one made after it, pass a value on from the last to the first, with its \
-         data.",
-        chain [many_streams];
+        dependencies, many_streams;
+    "chain", "16 streams, each waiting for the next one, pass a value with its data from the last to the first.", chain,
+        many_streams;
     "create_and_destroy",
-        "8 threads make, use and drop timelines 100 times each, then devices too, 50 times: descriptors, threads and \
-         mappings are as before.",
-        create_and_destroy [alone];
+        "8 threads create, use and drop timelines 100 times each, then devices 50 times; descriptors, threads and mappings \
+         are as before.",
+        create_and_destroy, alone;
 }
 
 /// Numbers that depend on a seed.
@@ -42,7 +39,7 @@ impl Random {
     }
 }
 
-/// What a stream does once it has waited: copies what the tasks before it made, and makes something of its own.
+/// The work of a stream behind its waits: copies of earlier tasks' data, and data of its own.
 struct Task {
     stream: usize,
     timeline: usize,
@@ -80,12 +77,12 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
     let tasks = tasks(context.pattern().seed());
     let gate = Shared::new::<S>(context, 0)?;
     let timelines = (0..TIMELINES).map(|_| Shared::new::<S>(context, 0)).collect::<Verdict<Vec<_>>>()?;
-    let (buffer, mapped) = cleared(context, TASKS * CELL)?;
+    let (buffer, mapped) = context.zeroed(TASKS * CELL)?;
     let part = |task: usize, number: usize| {
         let start = (task * CELL + number * PART) as u64;
         mapped.slice(start..start + PART as u64)
     };
-    let streams = (0..STREAMS).map(|_| context.device().create_stream()).collect::<gpu_interop::Result<Vec<_>>>()?;
+    let streams = context.streams(STREAMS)?;
     let byte = |task: usize| context.pattern().byte(task as u64);
     for (number, stream) in streams.iter().enumerate() {
         // Nothing runs before everything is enqueued.
@@ -100,8 +97,7 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
             stream.signal_timeline(&timelines[task.timeline].device, task.value)?;
         }
     }
-    let mut found = vec![0; TASKS * CELL];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     ensure!(found.iter().all(|byte| *byte == 0), "something ran before the exporter signalled");
     gate.exporter.signal(1)?;
     for (number, stream) in streams.iter().enumerate() {
@@ -110,7 +106,7 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
     for task in &tasks {
         timelines[task.timeline].exporter.wait(task.value, PATIENCE)?;
     }
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     let mut wrong = Vec::new();
     for (index, (task, cell)) in tasks.iter().zip(found.chunks_exact(CELL)).enumerate() {
         let expected = std::iter::once(index).chain(task.needs.iter().copied());
@@ -124,18 +120,18 @@ fn dependencies<S: Strategy>(context: &Context) -> Verdict {
             }
         }
     }
-    // All of them: which are wrong tells apart what is late and what never came.
-    ensure!(wrong.is_empty(), "{} parts are not what a task made: {}", wrong.len(), wrong.join("; "));
+    // The list distinguishes late data from missing data.
+    ensure!(wrong.is_empty(), "{} ranges are not their task's: {}", wrong.len(), wrong.join("; "));
     Ok(())
 }
 
-/// Streams that share a hardware queue, which works in order, would wait for each other for ever.
+/// Streams that share a hardware queue, which runs in order, would deadlock.
 fn chain<S: Strategy>(context: &Context) -> Verdict {
     const CELL: usize = 64;
     let links = (0..=STREAMS).map(|_| Shared::new::<S>(context, 0)).collect::<Verdict<Vec<_>>>()?;
-    let (buffer, mapped) = cleared(context, CELL * (STREAMS + 1))?;
+    let (buffer, mapped) = context.zeroed(CELL * (STREAMS + 1))?;
     let cell = |number: usize| mapped.slice((number * CELL) as u64..((number + 1) * CELL) as u64);
-    let streams = (0..STREAMS).map(|_| context.device().create_stream()).collect::<gpu_interop::Result<Vec<_>>>()?;
+    let streams = context.streams(STREAMS)?;
     for (number, stream) in streams.iter().enumerate() {
         stream.wait_timeline(&links[number + 1].device, 1)?;
         stream.copy(cell(number)?, cell(number + 1)?)?;
@@ -151,8 +147,7 @@ fn chain<S: Strategy>(context: &Context) -> Verdict {
         stream.synchronize_timeout(PATIENCE).map_err(|error| Stop::Failed(format!("stream {number}: {error}")))?;
     }
     links[0].exporter.wait(1, PATIENCE)?;
-    let mut found = vec![0; CELL * (STREAMS + 1)];
-    buffer.read(0, &mut found)?;
+    let found = buffer.contents()?;
     for (number, found) in found.chunks_exact(CELL).enumerate() {
         context.pattern().verify(0, found, &format!("cell {number}"))?;
     }
@@ -162,13 +157,13 @@ fn chain<S: Strategy>(context: &Context) -> Verdict {
 fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
     const THREADS: usize = 8;
     const CYCLES: u64 = 100;
-    /// The stacks and heaps that the C library keeps for the threads of streams and bridges; not something a cycle.
+    /// Stacks and heaps that the C library keeps for the threads of streams and bridges.
     const SLACK: usize = 64;
-    let buffers = (0..THREADS).map(|_| cleared(context, SIZE)).collect::<Verdict<Vec<_>>>()?;
+    let buffers = (0..THREADS).map(|_| context.zeroed(SIZE)).collect::<Verdict<Vec<_>>>()?;
     let in_threads = |work: &(dyn Fn(usize) -> Verdict + Sync)| {
         std::thread::scope(|scope| -> Verdict {
             let workers: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
-            workers.into_iter().try_for_each(super::super::threads::join)
+            workers.into_iter().try_for_each(crate::gate::join)
         })
     };
     let cycles = |count: u64| {
@@ -176,25 +171,18 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
         in_threads(&|_| device_cycles::<S>(context, count / 2))
     };
     // More streams at once than the cycles have: a backend may keep some for those that come.
-    let streams = (0..4 * THREADS).map(|_| context.device().create_stream()).collect::<Result<Vec<_>, _>>()?;
+    let streams = context.streams(4 * THREADS)?;
     drop(streams);
     cycles(CYCLES / 10)?;
     // Threads of streams and bridges end some time after what they work for.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
-    let (before, running) = (Holdings::at_rest()?, system::threads()?);
+    let (before, running) = (ResourceSnapshot::at_rest()?, system::threads()?);
     cycles(CYCLES)?;
-    // What was dropped a moment before its stream was idle is kept until somebody looks.
+    // Objects dropped just before their stream was idle are kept until the next collection.
     std::thread::sleep(Duration::from_millis(200));
     context.device().collect();
-    let after = Holdings::settled(&before)?;
-    ensure_eq!(after.descriptors, before.descriptors, "open descriptors");
-    ensure!(
-        after.mappings <= before.mappings + SLACK,
-        "mapped regions grew from {} to {}",
-        before.mappings,
-        after.mappings
-    );
+    ResourceSnapshot::settled(&before)?.check_since(&before, SLACK)?;
     let start = Instant::now();
     while system::threads()? > running {
         ensure!(start.elapsed() < PATIENCE / 4, "threads grew from {running} to {}", system::threads()?);
@@ -205,9 +193,9 @@ fn create_and_destroy<S: Strategy>(context: &Context) -> Verdict {
 
 const SIZE: usize = 256;
 
-/// Timelines and streams of one device; over a bridge with waits enqueued before their values come. No memory is freed and
-/// no device closed meanwhile, nor a semaphore while a stream waits for another one: CUDA's calls for these wait for
-/// every stream of the GPU in this process, with a lock held that whoever is to signal may need first.
+/// Timelines and streams of one device; with a bridge, waits are enqueued before their values. No memory is freed and no
+/// device closed meanwhile, nor a semaphore while a stream waits for another one: these calls of CUDA wait for every stream
+/// of the GPU in this process, and hold a lock that the signalling thread may need.
 fn pending_cycles<S: Strategy>(
     context: &Context,
     buffer: &dyn ExportedBuffer,
@@ -217,7 +205,7 @@ fn pending_cycles<S: Strategy>(
 ) -> Verdict {
     for cycle in 0..cycles {
         let shared = Shared::with::<S>(context.device(), context.exporter()?.timeline(0)?)?;
-        let stream = context.device().create_stream()?;
+        let stream = context.stream()?;
         let byte = context.pattern().byte(thread as u64 * cycles + cycle);
         let early = S::STRATEGY == TimelineStrategy::Native;
         if early {
@@ -231,9 +219,8 @@ fn pending_cycles<S: Strategy>(
         }
         shared.exporter.wait(2, PATIENCE)?;
         if cycle % 10 == 0 {
-            let mut found = [0; SIZE];
-            buffer.read(0, &mut found)?;
-            ensure!(found.iter().all(|found| *found == byte), "thread {thread}, cycle {cycle}: the data is not there");
+            let found = buffer.contents()?;
+            ensure!(found.iter().all(|found| *found == byte), "thread {thread}, cycle {cycle}: the data is missing");
         }
     }
     Ok(())

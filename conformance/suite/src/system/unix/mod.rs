@@ -13,7 +13,7 @@ use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::{BorrowedOsHandle, OsHandle};
-use crate::accounting::Holdings;
+use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
 
 pub use connection::Connection;
@@ -24,9 +24,9 @@ pub(crate) const BINARY_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::Op
 /// The kind of exported timeline semaphores on this system.
 pub const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineFd;
 
-/// Where Vulkan's driver for the CPU comes from, after what says to install the device's.
+/// The package of Vulkan's CPU driver, for the end of a message.
 pub(crate) const VULKAN_ON_CPU: &str = " (Debian, for the CPU: mesa-vulkan-drivers)";
-/// Where Vulkan's own checks come from.
+/// The package of Vulkan's validation layer.
 pub const VULKAN_CHECKS: &str = "Debian: vulkan-validationlayers";
 
 pub(crate) fn memory(handle: OsHandle) -> MemoryHandle {
@@ -41,37 +41,37 @@ pub(crate) fn timeline_semaphore(handle: OsHandle) -> SemaphoreHandle {
     SemaphoreHandle::TimelineFd(handle)
 }
 
-/// What stands for exported memory, if it can be sent.
+/// The handle of exported memory, if it can be sent.
 pub(crate) fn of_memory(handle: &MemoryHandle) -> Option<BorrowedOsHandle<'_>> {
     handle.as_fd()
 }
 
-/// What stands for an exported semaphore, if it can be sent.
+/// The handle of an exported semaphore, if it can be sent.
 pub(crate) fn of_semaphore(handle: &SemaphoreHandle) -> Option<BorrowedOsHandle<'_>> {
     handle.as_fd()
 }
 
-/// What stands for an exported semaphore; `None` if it is of another sort.
+/// The handle of an exported semaphore; `None` for another kind.
 pub(crate) fn into_semaphore(handle: SemaphoreHandle) -> Option<OsHandle> {
     handle.into_fd().ok()
 }
 
-/// A file as what can be sent.
+/// Borrows a file's handle.
 pub fn borrow(file: &File) -> BorrowedOsHandle<'_> {
     file.as_fd()
 }
 
-/// A handle that is kept.
+/// Borrows a handle.
 pub(crate) fn borrow_handle(handle: &OsHandle) -> BorrowedOsHandle<'_> {
     handle.as_fd()
 }
 
-/// What this process was started with as its standard input.
+/// A duplicate of this process's standard input.
 pub(crate) fn standard_input() -> std::io::Result<OsHandle> {
     std::io::stdin().as_fd().try_clone_to_owned()
 }
 
-/// A file without a name, which ends with its last handle.
+/// A file without a name, deleted with its last handle.
 pub fn nameless_file(name: &str) -> Verdict<File> {
     Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
 }
@@ -91,17 +91,17 @@ pub fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// What this process holds now.
-pub(crate) fn holdings() -> Verdict<Holdings> {
+/// Counts the resources of this process.
+pub(crate) fn resources() -> Verdict<ResourceSnapshot> {
     // The iterator itself holds one descriptor while it counts.
     let descriptors = std::fs::read_dir("/proc/self/fd")?.count().saturating_sub(1);
     let mappings = std::fs::read_to_string("/proc/self/maps")?.lines().count();
     let statm = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    Ok(Holdings { descriptors, mappings, resident: pages * rustix::param::page_size() as u64 })
+    Ok(ResourceSnapshot { descriptors, mappings, resident: pages * rustix::param::page_size() as u64 })
 }
 
-/// How many threads this process has.
+/// The number of threads of this process.
 pub(crate) fn threads() -> Verdict<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())
 }
@@ -116,12 +116,12 @@ pub(crate) fn available_memory() -> Verdict<u64> {
     Ok(kilobytes.unwrap_or(0) * 1024)
 }
 
-/// How many descriptors this process may have open.
+/// The limit of open descriptors.
 pub(crate) fn handle_limit() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Lets this process, and those that it starts, open as many descriptors as the system grants.
+/// Raises the limit of open descriptors of this process and its children to the maximum.
 pub fn raise_handle_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -130,7 +130,7 @@ pub fn raise_handle_limit() {
     }
 }
 
-/// How many descriptors a program has that this one starts.
+/// The number of open descriptors in a child process.
 pub(crate) fn handles_in_a_program() -> Verdict<usize> {
     let mut command = Command::new("ls");
     let output = command.arg("/proc/self/fd").stdin(std::process::Stdio::null()).output()?;
@@ -158,7 +158,7 @@ pub(crate) fn die_with(parent: Option<&str>) -> Verdict {
     }
 }
 
-/// Whether a process has not ended, without taking its status.
+/// True until a process has ended; does not reap it.
 pub(crate) fn is_running(child: &Child) -> bool {
     let Ok(id) = i32::try_from(child.id()) else { return false };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -166,7 +166,7 @@ pub(crate) fn is_running(child: &Child) -> bool {
     id.is_some_and(|id| matches!(rustix::process::waitid(id, options), Ok(None)))
 }
 
-/// How a process ended that did not end well, with the signal's name.
+/// Describes an abnormal end of a process, with the signal's name.
 pub fn describe(status: ExitStatus) -> String {
     match status.signal() {
         Some(number) => {

@@ -25,7 +25,7 @@ use crate::system::{BorrowedOsHandle, MAX_HANDLES, OsHandle, Received};
 const BUFFER: u32 = 256 << 10;
 /// How long one sleeps before one looks again whether there is something to read.
 const PAUSE: Duration = Duration::from_micros(500);
-/// What precedes a message: the sender's process, how many handles there are, and their numbers there.
+/// The header of a message: the sender's process, the number of handles, and their values there.
 const HEADER: usize = 8 + 8 * MAX_HANDLES;
 
 /// One end of a pipe that keeps messages apart and carries handles.
@@ -92,7 +92,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives the next message, of at most so many bytes. Handles are not inherited.
+    /// Receives the next message, of at most this many bytes. Handles are not inherited.
     pub fn receive(&self, most: usize) -> Verdict<Received> {
         let mut message = vec![0; HEADER + most];
         let received = match (&self.pipe).read(&mut message) {

@@ -1,8 +1,8 @@
 //! NT handles, pipes and exit codes.
 
 mod connection;
-mod holdings;
 pub(crate) mod objects;
+mod resource_count;
 
 use std::fs::File;
 use std::os::windows::fs::FileExt;
@@ -21,8 +21,8 @@ use super::{BorrowedOsHandle, OsHandle};
 use crate::outcome::{Stop, Verdict};
 
 pub use connection::Connection;
-pub use holdings::raise_handle_limit;
-pub(crate) use holdings::{available_memory, handle_limit, holdings, threads};
+pub use resource_count::raise_handle_limit;
+pub(crate) use resource_count::{available_memory, handle_limit, resources, threads};
 
 /// The kinds of handle that exporters of this system make.
 pub(crate) const MEMORY: MemoryHandleKind = MemoryHandleKind::OpaqueWin32;
@@ -32,7 +32,7 @@ pub const TIMELINE_SEMAPHORE: SemaphoreHandleKind = SemaphoreHandleKind::Timelin
 
 /// Where Vulkan's driver for the CPU comes from, after what says to install the device's: nowhere that is usual.
 pub(crate) const VULKAN_ON_CPU: &str = "";
-/// Where Vulkan's own checks come from.
+/// The package of Vulkan's validation layer.
 pub const VULKAN_CHECKS: &str = "they are in the Vulkan SDK";
 
 fn object(handle: OsHandle) -> Win32Object {
@@ -59,7 +59,7 @@ fn of_object(object: &Win32Object) -> Option<BorrowedOsHandle<'_>> {
     }
 }
 
-/// What stands for exported memory, if it can be sent.
+/// The handle of exported memory, if it can be sent.
 pub(crate) fn of_memory(handle: &MemoryHandle) -> Option<BorrowedOsHandle<'_>> {
     match handle {
         MemoryHandle::OpaqueWin32(object)
@@ -70,7 +70,7 @@ pub(crate) fn of_memory(handle: &MemoryHandle) -> Option<BorrowedOsHandle<'_>> {
     }
 }
 
-/// What stands for an exported semaphore, if it can be sent.
+/// The handle of an exported semaphore, if it can be sent.
 pub(crate) fn of_semaphore(handle: &SemaphoreHandle) -> Option<BorrowedOsHandle<'_>> {
     match handle {
         SemaphoreHandle::OpaqueWin32(object)
@@ -80,7 +80,7 @@ pub(crate) fn of_semaphore(handle: &SemaphoreHandle) -> Option<BorrowedOsHandle<
     }
 }
 
-/// What stands for an exported semaphore; `None` if it is of another sort.
+/// The handle of an exported semaphore; `None` for another kind.
 pub(crate) fn into_semaphore(handle: SemaphoreHandle) -> Option<OsHandle> {
     match handle.into_win32().ok()? {
         Win32Object::Handle(handle) => Some(handle.into()),
@@ -88,17 +88,17 @@ pub(crate) fn into_semaphore(handle: SemaphoreHandle) -> Option<OsHandle> {
     }
 }
 
-/// A file as what can be sent.
+/// Borrows a file's handle.
 pub fn borrow(file: &File) -> BorrowedOsHandle<'_> {
     file.as_handle()
 }
 
-/// A handle that is kept.
+/// Borrows a handle.
 pub(crate) fn borrow_handle(handle: &OsHandle) -> BorrowedOsHandle<'_> {
     handle.as_handle()
 }
 
-/// What this process was started with as its standard input.
+/// A duplicate of this process's standard input.
 pub(crate) fn standard_input() -> std::io::Result<OsHandle> {
     std::io::stdin().as_handle().try_clone_to_owned()
 }
@@ -141,10 +141,10 @@ pub fn thread_id() -> i32 {
 pub(crate) fn handles_in_a_program() -> Verdict<usize> {
     let untold = || Stop::Skipped("this system does not count the handles of a process, as Wine".into());
     // Asked of this one first: where nothing is told, nothing need be started.
-    holdings::handles_of(objects::current_process())?.ok_or_else(untold)?;
+    resource_count::handles_of(objects::current_process())?.ok_or_else(untold)?;
     let mut command = Command::new(std::env::current_exe()?);
     let mut child = command.creation_flags(CREATE_SUSPENDED).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
-    let counted = holdings::handles_of(child.as_handle());
+    let counted = resource_count::handles_of(child.as_handle());
     child.kill()?;
     child.wait()?;
     counted?.ok_or_else(untold)

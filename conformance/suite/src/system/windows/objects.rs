@@ -16,7 +16,7 @@ use windows_sys::Win32::System::Threading::{
 
 use crate::outcome::{Stop, Verdict};
 
-/// Takes over what a function answered, which is null on failure.
+/// Takes ownership of a function's result, which is null on failure.
 fn owned(handle: RawHandle) -> io::Result<OwnedHandle> {
     if handle.is_null() {
         return Err(io::Error::last_os_error());
@@ -68,11 +68,11 @@ pub(crate) fn take(object: &OwnedHandle) -> Verdict<bool> {
     match unsafe { WaitForSingleObject(object.as_raw_handle(), 0) } {
         WAIT_OBJECT_0 => Ok(true),
         WAIT_TIMEOUT => Ok(false),
-        other => Err(Stop::Failed(format!("WaitForSingleObject answered {other:#x}"))),
+        other => Err(Stop::Failed(format!("WaitForSingleObject returned {other:#x}"))),
     }
 }
 
-/// What stands for this process, without a handle of its own.
+/// The pseudo handle of this process.
 pub(crate) fn current_process() -> BorrowedHandle<'static> {
     // SAFETY: a number that stands for this process, always; nobody needs to close it.
     unsafe { BorrowedHandle::borrow_raw(GetCurrentProcess()) }

@@ -1,13 +1,14 @@
-//! Copies and fills of memory that other threads and processes may access at the same time.
+//! Copies and fills of memory that other threads and processes access concurrently.
 //!
-//! Safe code can enqueue work on two streams that accesses the same bytes in no order, and another process can access
-//! shared memory at any time. Plain accesses would be data races, which Rust leaves undefined. These are as if each byte
-//! was accessed by a relaxed atomic operation: a byte that is read while it is written has the old or the new value.
+//! Safe code can enqueue unordered work on two streams that accesses the same bytes, and another process can access
+//! shared memory at any time. Plain accesses would be data races, which are undefined behaviour in Rust. These
+//! functions behave as if each byte was accessed by a relaxed atomic operation: a byte that is read while it is written
+//! has the old or the new value.
 //!
-//! For backends and exporters that access such memory on the host.
+//! Backends and exporters that access such memory on the host call them.
 //!
-//! On x86-64 they are the processor's string instructions, which are as fast as `memcpy`. Elsewhere, and where memory may
-//! be uncached, they are those of [`words`].
+//! On x86-64 they use string instructions, which are as fast as `memcpy`. Other targets, and callers whose memory may
+//! be uncached, use [`words`].
 
 pub mod words;
 #[cfg(all(not(miri), target_arch = "x86_64", target_pointer_width = "64"))]
@@ -23,12 +24,12 @@ pub use x86_64::{copy, fill_u8, fill_u32, read, write};
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Bytes that differ from their neighbours, and from 0 and 0xee.
+    /// Bytes that differ from adjacent ones, from 0 and from 0xee.
     fn pattern(length: usize) -> Vec<u8> {
         (0..length).map(|index| u8::try_from(index % 199 + 1).expect("less than 256")).collect()
     }
 
-    /// Every alignment of both sides, and lengths around those of words: the bytes arrive, and no others change.
+    /// Copies with every alignment of both sides and lengths around word sizes; no other byte changes.
     macro_rules! alignments {
         ($module:ident) => {
             #[test]
@@ -61,7 +62,7 @@ mod tests {
                     expected[to..to + size].fill(5);
                     assert_eq!(target, expected, "fill: {size} bytes from {to}");
                 }
-                // The target a few bytes ahead of the source within a page, and not.
+                // Destinations a few bytes ahead of the source modulo the page size, and others.
                 let mut memory = vec![0_u8; 3 * 4096];
                 for (from, to, size) in
                     (0..3).flat_map(|from| [1, 17, 63, 64, 500].map(|ahead| (from, 4096 + from + ahead, 1000 + ahead)))
@@ -91,10 +92,10 @@ mod tests {
     #[cfg(all(not(miri), target_arch = "x86_64", target_pointer_width = "64"))]
     alignments!(x86_64);
 
-    /// Threads that fill and copy the same bytes: each byte is one that was written. Sanitizers find the accesses that
+    /// Threads fill and copy the same bytes: each byte read is one that was written. Sanitizers report accesses that
     /// are not atomic.
     #[test]
-    fn bytes_that_are_written_meanwhile_are_old_or_new() {
+    fn concurrently_written_bytes_are_old_or_new() {
         use super::words::{copy, fill_u8, read, write};
         const SIZE: usize = 4096;
         let memory = Box::leak(Box::new([[1_u64; SIZE / 8]; 2])).as_mut_ptr().cast::<u8>().expose_provenance();
@@ -107,7 +108,7 @@ mod tests {
             scope.spawn(|| {
                 for round in 0..200 {
                     let (first, second) = pointers();
-                    // SAFETY: two ranges of leaked memory, and a vector of this thread's.
+                    // SAFETY: two disjoint ranges of leaked memory, and a local array of this thread.
                     unsafe {
                         fill_u8(first, 1 - round % 2, SIZE);
                         write([0; SIZE].as_ptr(), second, SIZE);

@@ -1,15 +1,16 @@
-//! The same by atomic accesses of aligned 64-bit words, and of the bytes before and after them.
+//! Copies and fills by atomic accesses of aligned 64-bit words, and of the bytes before and after them.
 //!
-//! For memory that may be uncached, such as a device's: string instructions access that byte by byte. Rust does not define
-//! what simultaneous atomic accesses of different sizes do, so threads of this process that use these take turns where the
-//! bytes are the same.
+//! For memory that may be uncached, such as device memory: string instructions access that byte by byte. Rust leaves
+//! concurrent atomic accesses of different sizes undefined, so threads of one process must serialise these accesses
+//! where the bytes are the same.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 const WORD: usize = size_of::<u64>();
 
-/// Calls `word` with the offset of each aligned word of `size` bytes from `memory` on, and `byte` with those of the others.
+/// Calls `word` with the offset of each aligned word in `size` bytes at `memory`, and `byte` with the offsets of the
+/// other bytes.
 fn each(memory: *const u8, size: usize, byte: impl Fn(usize), word: impl Fn(usize)) {
     let head = memory.align_offset(WORD).min(size);
     let tail = size - (size - head) % WORD;

@@ -1,11 +1,12 @@
-//! The string instructions, which access each byte once. The compiler assumes nothing of what others do meanwhile.
+//! Copies and fills by string instructions, which access each byte once. The compiler makes no assumptions about
+//! concurrent accesses by inline assembly.
 //!
-//! The direction flag is clear when they run, as it is wherever Rust's rules for inline assembly hold.
+//! The direction flag is clear on entry, as Rust's rules for inline assembly guarantee.
 
 use std::arch::asm;
 
-/// Copies by string instructions are tens of times slower (AMD Zen 4) if the target is a few bytes ahead of the source
-/// within a page. Those are made of blocks of so many bytes.
+/// Block size in bytes for copies whose target is a few bytes ahead of the source modulo the page size: string
+/// instructions are tens of times slower there (AMD Zen 4).
 const BLOCK: usize = 64;
 const PAGE: usize = 4096;
 
@@ -37,8 +38,8 @@ pub unsafe fn write(source: *const u8, target: *mut u8, size: usize) {
     let blocks = if (1..BLOCK).contains(&ahead) { size / BLOCK } else { 0 };
     let (mut source, mut target) = (source, target);
     if blocks > 0 {
-        // SAFETY: so many blocks are in the ranges that the caller vouches for. The instructions change these registers
-        // and the flags only.
+        // SAFETY: the blocks are inside the ranges that the caller guarantees. The instructions change only these
+        // registers and the flags.
         unsafe {
             asm!(
                 "2:",
@@ -65,7 +66,7 @@ pub unsafe fn write(source: *const u8, target: *mut u8, size: usize) {
             );
         }
     }
-    // SAFETY: the instruction reads and writes the rest of the ranges, and changes these registers only.
+    // SAFETY: the instruction reads and writes the rest of the ranges, and changes only these registers.
     unsafe {
         asm!(
             "rep movsb",
@@ -82,7 +83,7 @@ pub unsafe fn write(source: *const u8, target: *mut u8, size: usize) {
 /// # Safety
 /// The range is valid for reads and writes of `size` bytes.
 pub unsafe fn fill_u8(target: *mut u8, value: u8, size: usize) {
-    // SAFETY: the instruction writes the range that the caller vouches for, and changes these registers only.
+    // SAFETY: the instruction writes the range that the caller guarantees, and changes only these registers.
     unsafe {
         asm!(
             "rep stosb",

@@ -1,4 +1,4 @@
-//! An exporter whose timelines, and whose waits for them, do exactly what their traits demand.
+//! Mock exporter whose timelines and waiter implement their traits exactly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl Exporter {
 }
 
 impl Mock {
-    /// Blocks without end.
+    /// Blocks until the timeline has reached `value`.
     pub(super) fn wait_for(&self, value: u64) {
         let mut state = lock(&self.exporter.state);
         while state.values[self.index] < value {
@@ -65,7 +65,7 @@ impl ExporterTimeline for Mock {
     }
 
     fn wait(&self, _value: u64, _timeout: Duration) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "Mock::wait", "loom knows no time"))
+        Err(Error::new(ErrorKind::Unsupported, "Mock::wait", "loom does not model time"))
     }
 
     fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
@@ -95,7 +95,7 @@ impl TimelineWaiter for Waiter {
             waits.iter().map(|(timeline, value)| (self.of(*timeline).expect("served").index, *value)).collect();
         let mut state = lock(&self.exporter.state);
         while !state.interrupted && waits.iter().all(|(index, value)| state.values[*index] < *value) {
-            // Short ones are over at once. Long ones are never: whoever counts on that has lost a wake-up.
+            // Short timeouts end at once. Long ones never do: a thread that relies on one has lost a wake-up.
             if timeout < Duration::from_secs(1) {
                 drop(state);
                 yield_now();

@@ -46,10 +46,10 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
     let queue = device.create_stream().expect("stream");
     let format = ArrayFormat::new(ChannelType::Uint8, 1).expect("one channel");
     let desc = MipmappedArrayDesc::new(ArrayShape::D1 { width: 16 }, format);
-    let word = |size: u64| memory.map_buffer(0, size).expect("map");
+    let word = |size: u64| memory.map_buffer(0..size).expect("map");
     let condition = WaitCondition::GreaterOrEqual;
     match feature {
-        Feature::MappedBuffer => vec![("ExternalMemory::map_buffer", memory.map_all().err())],
+        Feature::MappedBuffer => vec![("ExternalMemory::map_buffer", memory.map_buffer(..).err())],
         Feature::MappedMipmappedArray => {
             vec![("ExternalMemory::map_mipmapped_array", memory.map_mipmapped_array(&desc).err())]
         }
@@ -191,7 +191,7 @@ fn has_feature_agrees_with_the_support() {
 fn nothing_works_without_capabilities() {
     let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), Capabilities::none()));
     let error = device.allocate_exportable(1).expect_err("unsupported");
-    let words = ["exportable memory", "the backend does not have it"];
+    let words = ["exportable memory", "the backend does not implement it"];
     assert_refused(&error, ErrorKind::Unsupported, "Device::allocate_exportable", &words);
     let handle = exported::memory("memory");
     let error = device.import_memory(memory_request(handle, 12_345)).expect_err("unsupported");

@@ -21,7 +21,7 @@ struct Cards {
 
 impl Cards {
     fn new(cards: impl IntoIterator<Item = DeviceIdentity>) -> Self {
-        let info = BackendInfo { name: "cards".into(), driver: "1".into(), library: None, stand_in: true };
+        let info = BackendInfo { name: "cards".into(), driver: "1".into(), library: None, simulated: true };
         Self { info, cards: cards.into_iter().collect(), broken: false }
     }
 }
@@ -98,9 +98,9 @@ fn errors_of_the_driver_say_where_they_happened() {
     for (call, work, words) in table {
         recorder.fail_next(call, ErrorKind::Driver);
         let error = work(&device).expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", words);
+        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", words);
         let code = error.code().expect("the driver's code");
-        assert_eq!((code.value, code.name.as_deref()), (-7, Some("DRV_TOLD")));
+        assert_eq!((code.value, code.name.as_deref()), (-7, Some("DRV_INJECTED")));
         assert_eq!(error.device(), Some(gpu(1).to_string().as_str()));
         work(&device).expect("only one call fails");
         assert_eq!(recorder.live(), 0, "{call}: nothing is left after a failure");

@@ -150,7 +150,7 @@ fn a_recording_that_fails_or_panics_leaves_nothing() {
     for call in ["BeginCapture", "EndCapture", "CreateStream"] {
         recorder.fail_next(call, ErrorKind::Driver);
         let error = device.record(|stream| stream.fill(&buffer, 1)).expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD"]);
+        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
         assert_eq!(recorder.live(), live, "{call}");
     }
     buffer.close().expect("close");
@@ -178,7 +178,7 @@ fn a_launch_that_would_not_raise_a_timeline_is_refused_until_it_has_another_valu
         other => panic!("{other:#?}"),
     }
     recorder.fail_next("LaunchGraph", ErrorKind::Driver);
-    graph.launch(&stream).expect_err("told to fail");
+    graph.launch(&stream).expect_err("injected failure");
     graph.launch(&stream).expect("what failed has signalled nothing");
 }
 
@@ -249,7 +249,7 @@ fn graphs_of_another_device_are_refused() {
 fn the_device_works_on_while_a_graph_is_recorded() {
     let (recorder, device) = open();
     let graph = device.record(|stream| {
-        let buffer = import(&device).map_all()?;
+        let buffer = import(&device).map_buffer(..)?;
         stream.fill(&buffer, 1)?;
         let other = device.create_stream()?;
         let unused = mapped(&device);

@@ -51,7 +51,12 @@ fn a_function_that_is_not_launched_is_dropped_once() {
         let _counted = &counted;
         calls.fetch_add(1, Ordering::Relaxed);
     });
-    assert_refused(&launched.expect_err("told to fail"), ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD"]);
+    assert_refused(
+        &launched.expect_err("injected failure"),
+        ErrorKind::Driver,
+        "drvInjectedFailure",
+        &["DRV_INJECTED"],
+    );
     assert_eq!(dropped.load(Ordering::Relaxed), 1);
     queue.synchronize().expect("nothing was enqueued");
     assert_eq!((dropped.load(Ordering::Relaxed), called.load(Ordering::Relaxed)), (1, 0));
@@ -86,7 +91,7 @@ fn a_panic_survives_a_failing_synchronisation() {
     queue.launch_host_function(|| std::panic::resume_unwind(Box::new("quiet"))).expect("launch");
     recorder.finish(queue.as_raw());
     recorder.fail_next("SynchronizeStream", ErrorKind::Driver);
-    assert_eq!(queue.synchronize().expect_err("told to fail").kind(), ErrorKind::Driver);
+    assert_eq!(queue.synchronize().expect_err("injected failure").kind(), ErrorKind::Driver);
     assert_eq!(queue.synchronize().expect_err("the panic").kind(), ErrorKind::HostFunctionPanicked);
     queue.synchronize().expect("reported once");
 }

@@ -126,7 +126,7 @@ fn kinds_that_the_device_lacks_are_unsupported_with_its_reason() {
     let error = device.import_memory(dma_buf).expect_err("declared unsupported");
     assert_refused(error.error(), ErrorKind::Unsupported, MEMORY, &["dma-buf fd", "older than 12.9"]);
     let error = device.import_memory(opaque(SIZE)).expect_err("not declared");
-    assert_refused(error.error(), ErrorKind::Unsupported, MEMORY, &["opaque fd", "the backend does not have it"]);
+    assert_refused(error.error(), ErrorKind::Unsupported, MEMORY, &["opaque fd", "the backend does not implement it"]);
     let error = device
         .import_semaphore(semaphore_request(SemaphoreHandle::TimelineFd(memfd("timeline"))))
         .expect_err("unsupported");
@@ -236,7 +236,7 @@ fn a_closed_descriptor_is_refused() {
     let closed = |close: &dyn Fn(OwnedFd)| {
         at_own_number(memfd("closed"), |fd| {
             let number = fd.as_raw_fd();
-            // SAFETY: plays an application that closes a number it gave away; the owner below never closes it.
+            // SAFETY: acts as an application that closes a number it gave away; the owner below never closes it.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
             close(fd);
         });

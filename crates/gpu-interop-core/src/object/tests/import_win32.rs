@@ -109,13 +109,13 @@ fn a_refused_name_is_in_the_error_and_comes_back() {
     let (recorder, device) = open();
     recorder.fail_next("ImportMemory", ErrorKind::ImportRejected);
     let request = memory_request(MemoryHandle::OpaqueWin32(name.clone().into()), SIZE);
-    let (error, request) = device.import_memory(request).expect_err("told to fail").into_parts();
+    let (error, request) = device.import_memory(request).expect_err("injected failure").into_parts();
     assert!(error.to_string().contains("Grüße 🦀"), "{error}");
     assert_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(&name));
     recorder.fail_next("ImportSemaphore", ErrorKind::ImportRejected);
     let failure = device
         .import_semaphore(semaphore_request(SemaphoreHandle::TimelineWin32(name.clone().into())))
-        .expect_err("told to fail");
+        .expect_err("injected failure");
     let (error, request) = failure.into_parts();
     assert!(error.to_string().contains("Grüße 🦀"), "{error}");
     assert_eq!(request.handle().as_win32().and_then(Win32Object::name), Some(&name));

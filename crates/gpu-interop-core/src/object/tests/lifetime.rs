@@ -47,7 +47,7 @@ fn memory_ends_after_its_last_mapping_in_every_drop_order() {
         let stream = device.create_stream().expect("stream");
         let memory = import(&device);
         let (buffer, second, raw) =
-            (memory.map_all().expect("map"), memory.map_buffer(1, 1).expect("map"), memory.as_raw());
+            (memory.map_buffer(..).expect("map"), memory.map_buffer(1..2).expect("map"), memory.as_raw());
         stream.fill(&buffer, 1).expect("fill");
         let mappings = [Call::FreeBuffer(buffer.as_raw()), Call::FreeBuffer(second.as_raw())];
         let stream_call = Call::DestroyStream(stream.as_raw());
@@ -69,7 +69,7 @@ fn memory_ends_after_its_images_in_every_drop_order() {
     for order in orders(4) {
         let (recorder, device) = open();
         let memory = import(&device);
-        let (array, buffer, raw) = (image(&memory), memory.map_all().expect("map"), memory.as_raw());
+        let (array, buffer, raw) = (image(&memory), memory.map_buffer(..).expect("map"), memory.as_raw());
         let freed = Call::FreeMipmappedArray(array.as_raw());
         drop_in_order(vec![Box::new(device), Box::new(memory), Box::new(array), Box::new(buffer)], &order);
         assert!(position(&recorder, &freed) < position(&recorder, &Call::DestroyMemory(raw)), "{order:?}");
@@ -84,7 +84,7 @@ fn objects_keep_their_device() {
     let memory = import(&device);
     let stream = device.create_stream().expect("stream");
     drop(device);
-    let buffer = memory.map_all().expect("map");
+    let buffer = memory.map_buffer(..).expect("map");
     drop(memory);
     stream.fill(&buffer, 7).expect("fill");
     stream.synchronize().expect("synchronize");
@@ -97,7 +97,7 @@ fn objects_keep_their_device() {
 fn closing_memory_leaves_the_end_to_its_last_mapping() {
     let (recorder, device) = open();
     let memory = import(&device);
-    let (first, second, raw) = (memory.map_all().expect("map"), image(&memory), memory.as_raw());
+    let (first, second, raw) = (memory.map_buffer(..).expect("map"), image(&memory), memory.as_raw());
     recorder.forget_calls();
     memory.close().expect("close");
     assert_eq!(recorder.calls(), [], "mappings live");
@@ -126,7 +126,7 @@ fn close_returns_the_drivers_error_once() {
         let (recorder, device) = open();
         recorder.fail_next(call, ErrorKind::Driver);
         let error = close(&device).expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)"]);
+        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
         let tries = recorder.frees().iter().filter(|made| format!("{made:?}").starts_with(call)).count();
         assert_eq!(tries, 1, "{call}: drop must not try again");
         close(&device).expect("the next one");

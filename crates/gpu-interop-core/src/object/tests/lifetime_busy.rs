@@ -124,7 +124,7 @@ fn memory_waits_for_a_busy_mapping_that_is_already_gone() {
     let (recorder, device) = open();
     let stream = held_stream(&recorder, &device);
     let memory = import(&device);
-    let (busy, idle) = (memory.map_all().expect("map"), memory.map_buffer(0, 8).expect("map"));
+    let (busy, idle) = (memory.map_buffer(..).expect("map"), memory.map_buffer(0..8).expect("map"));
     stream.fill(&busy, 1).expect("fill");
     let idle_raw = idle.as_raw();
     drop(busy);
@@ -143,7 +143,7 @@ fn every_drop_order_is_safe_while_busy() {
             let (recorder, device) = open();
             let kept = keep_device.then(|| device.clone());
             let (stream, memory) = (held_stream(&recorder, &device), import(&device));
-            let buffer = memory.map_all().expect("map");
+            let buffer = memory.map_buffer(..).expect("map");
             stream.fill(&buffer, 1).expect("fill");
             let raw = stream.as_raw();
             let objects: Vec<Box<dyn Any>> =
@@ -306,7 +306,7 @@ fn a_read_that_fails_returns_after_its_copy_only() {
         std::thread::scope(|scope| {
             let reads = scope.spawn(|| {
                 let found = stream.read(&buffer, &mut vec![0; usize::try_from(SIZE).expect("a size")]);
-                (found.expect_err("told to fail").kind(), done.load(Ordering::SeqCst))
+                (found.expect_err("injected failure").kind(), done.load(Ordering::SeqCst))
             });
             std::thread::sleep(Duration::from_millis(30));
             done.store(true, Ordering::SeqCst);

@@ -23,7 +23,7 @@ fn work_may_finish_at_any_moment() {
         let (recorder, device) = open();
         let streams = [held_stream(&recorder, &device), held_stream(&recorder, &device)];
         let memory = import(&device);
-        let (first, second) = (memory.map_all().expect("map"), memory.map_buffer(8, 8).expect("map"));
+        let (first, second) = (memory.map_buffer(..).expect("map"), memory.map_buffer(8..16).expect("map"));
         streams.iter().for_each(|stream| stream.fill(&first, 1).expect("fill"));
         streams[1].fill(&second, 1).expect("fill");
         recorder.finish_after_queries(queries);
@@ -44,7 +44,7 @@ fn memory_waits_for_a_mapping_that_another_thread_is_freeing() {
         let (recorder, device) = open();
         let stream = held_stream(&recorder, &device);
         let memory = import(&device);
-        let buffer = memory.map_all().expect("map");
+        let buffer = memory.map_buffer(..).expect("map");
         stream.fill(&buffer, 1).expect("fill");
         drop(buffer);
         let mut memory = Some(memory);
@@ -124,7 +124,8 @@ fn many_threads_free_each_object_once_and_in_order() {
                 scope.spawn(move || {
                     for round in 0..300 {
                         let memory = device.import_memory(opaque(SIZE)).expect("import");
-                        let (first, second) = (memory.map_all().expect("map"), memory.map_buffer(0, 4).expect("map"));
+                        let (first, second) =
+                            (memory.map_buffer(..).expect("map"), memory.map_buffer(0..4).expect("map"));
                         streams[worker].fill(&first, 1).expect("fill");
                         streams[(worker + round) % 4].fill(&second, 1).expect("fill");
                         if round % 2 == 0 {

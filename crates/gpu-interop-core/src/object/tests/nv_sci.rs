@@ -45,7 +45,7 @@ fn an_owner_lives_until_the_driver_has_ended_the_import() {
     let (object, owner) = object();
     // Whoever takes the handle out of a request takes the owner with it.
     let again = memory_request(request(object).into_handle(), SIZE);
-    let mapped = device.import_memory(again).expect("import").map_all().expect("map");
+    let mapped = device.import_memory(again).expect("import").map_buffer(..).expect("map");
     recorder.hold(stream.as_raw());
     stream.fill(&mapped, 1).expect("fill");
     drop(mapped);
@@ -70,7 +70,7 @@ fn an_owner_lives_until_the_driver_has_ended_the_import() {
 fn an_owner_may_have_objects_of_the_device() {
     let (recorder, device) = device();
     let stream = device.create_stream().expect("stream");
-    let map = |object| device.import_memory(request(object)).expect("import").map_all().expect("map");
+    let map = |object| device.import_memory(request(object)).expect("import").map_buffer(..).expect("map");
     let owner = Arc::new(map(object().0));
     let freed = Arc::downgrade(&owner);
     // SAFETY: the recorder does not follow it.
@@ -127,7 +127,7 @@ fn read_only_memory_is_never_written() {
     let stream = device.create_stream().expect("stream");
     let import = |read_only| {
         let handle = request(object().0.with_properties(properties(&device, read_only))).into_handle();
-        device.import_memory(memory_request(handle, SIZE)).expect("import").map_all().expect("map")
+        device.import_memory(memory_request(handle, SIZE)).expect("import").map_buffer(..).expect("map")
     };
     let (only_read, writable) = (import(true), import(false));
     recorder.forget_calls();

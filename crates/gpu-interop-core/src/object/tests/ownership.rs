@@ -92,7 +92,7 @@ fn a_failed_memory_import_gives_the_handle_back_usable() {
         if by_backend {
             recorder.fail_next("ImportMemory", kind);
         }
-        let failure = device.import_memory(spoil(memory(fd))).expect_err("told to fail");
+        let failure = device.import_memory(spoil(memory(fd))).expect_err("injected failure");
         assert_eq!(failure.kind(), kind);
         let request = failure.into_request();
         assert_usable(request.handle().as_fd().expect("an fd"), &witness, number);
@@ -114,7 +114,7 @@ fn a_failed_semaphore_import_gives_the_handle_back_usable() {
         } else {
             semaphore(fd).exported_by(gpu(2))
         };
-        let failure = device.import_semaphore(request).expect_err("told to fail");
+        let failure = device.import_semaphore(request).expect_err("injected failure");
         assert_eq!(failure.kind(), kind);
         let fd = failure.into_request().into_handle().into_fd().expect("an fd");
         assert_usable(std::os::fd::AsFd::as_fd(&fd), &witness, number);
@@ -160,7 +160,7 @@ fn a_successful_import_takes_the_descriptor() {
 fn dropping_the_error_closes_the_descriptor() {
     let (recorder, device) = open();
     recorder.fail_next("ImportMemory", ErrorKind::ImportRejected);
-    let failure = device.import_memory(memory(memfd("dropped"))).expect_err("told to fail");
+    let failure = device.import_memory(memory(memfd("dropped"))).expect_err("injected failure");
     assert_eq!(descriptors_of("dropped"), 1, "the caller's, and no duplicate");
     let error = crate::Error::from(failure);
     assert_eq!(descriptors_of("dropped"), 0);
@@ -175,11 +175,11 @@ fn cycle(round: usize, device: &Device, fail: &dyn Fn(&'static str), fd: &OwnedF
         1 => device.import_semaphore(semaphore(fd)).expect("import").close().expect("close"),
         2 => {
             fail("ImportMemory");
-            drop(device.import_memory(memory(fd)).expect_err("told to fail"));
+            drop(device.import_memory(memory(fd)).expect_err("injected failure"));
         }
         3 => {
             fail("ImportSemaphore");
-            drop(device.import_semaphore(semaphore(fd)).expect_err("told to fail"));
+            drop(device.import_semaphore(semaphore(fd)).expect_err("injected failure"));
         }
         _ => drop(device.import_memory(memory_request(MemoryHandle::OpaqueFd(fd), 0)).expect_err("size 0")),
     }

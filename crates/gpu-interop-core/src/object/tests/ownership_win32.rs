@@ -34,7 +34,7 @@ fn a_refused_handle_comes_back_open_and_the_same() {
     let handle = section();
     let number = handle.as_raw_handle();
     recorder.fail_next("ImportMemory", ErrorKind::ImportRejected);
-    let failure = device.import_memory(memory(handle)).expect_err("told to fail");
+    let failure = device.import_memory(memory(handle)).expect_err("injected failure");
     let request = failure.into_request();
     assert_eq!(raw(request.handle()), number, "the very same handle comes back");
     assert!(is_open(number));
@@ -46,7 +46,7 @@ fn no_cycle_leaves_a_handle_open() {
     let (recorder, device) = open();
     let cycle = || {
         recorder.fail_next("ImportMemory", ErrorKind::ImportRejected);
-        drop(device.import_memory(memory(section())).expect_err("told to fail"));
+        drop(device.import_memory(memory(section())).expect_err("injected failure"));
         drop(device.import_memory(memory(section())).expect("import"));
         let handle = SemaphoreHandle::TimelineWin32(Win32Object::Handle(section().into()));
         device.import_semaphore(semaphore_request(handle)).expect("import").close().expect("close");

@@ -338,7 +338,8 @@ impl Recorder {
         match state.failures.iter().position(|(failing, _)| *failing == name) {
             Some(index) => {
                 let (_, kind) = state.failures.remove(index);
-                Err(Error::new(kind, "drvToldToFail", "the test said so").with_code(-7, Some("DRV_TOLD".into())))
+                Err(Error::new(kind, "drvInjectedFailure", "injected by the test")
+                    .with_code(-7, Some("DRV_INJECTED".into())))
             }
             None => Ok(state),
         }

@@ -213,8 +213,8 @@ fn a_failed_signal_can_be_repeated() {
     for count in [1, 4] {
         let batch = &[a.signal_value(2), b.signal(), c.signal_value(9), a.signal_value(3)][..count];
         recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
-        let error = stream.signal(batch).expect_err("told to fail");
-        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD"]);
+        let error = stream.signal(batch).expect_err("injected failure");
+        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
     }
     assert_invalid(&recorder, SIGNAL, &["already signalled: 1"], || stream.signal(&[a.signal_value(1)]));
     let batch = [a.signal_value(2), b.signal(), c.signal_value(9), a.signal_value(3)];
@@ -229,8 +229,8 @@ fn a_failed_wait_reports_the_driver() {
     let stream = device.create_stream().expect("stream");
     let timeline = timeline(&device);
     recorder.fail_next("WaitSemaphores", ErrorKind::Driver);
-    let error = stream.wait(&[timeline.wait_value(1)]).expect_err("told to fail");
-    assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD"]);
+    let error = stream.wait(&[timeline.wait_value(1)]).expect_err("injected failure");
+    assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
     stream.wait(&[timeline.wait_value(1)]).expect("the second try");
 }
 

@@ -116,12 +116,12 @@ proptest! {
         let (_recorder, device) = open();
         let memory = import(&device);
         let (stream, other) = (device.create_stream().expect("stream"), import(&device));
-        let map = |offset: u64| memory.map_buffer(offset, 64).expect("map");
+        let map = |offset: u64| memory.map_buffer(offset..offset + 64).expect("map");
         let (one, two) = (map(0), map(10));
         let (target, source) = (one.slice(first..first + size).expect("in it"), two.slice(second..second + size).expect("in it"));
         let overlap = (first..first + size).any(|byte| (10 + second..10 + second + size).contains(&byte));
         prop_assert_eq!(stream.copy(target, source).is_err(), overlap);
-        let elsewhere = other.map_buffer(0, 64).expect("map");
+        let elsewhere = other.map_buffer(0..64).expect("map");
         prop_assert!(stream.copy(elsewhere.slice(first..first + size).expect("in it"), target).is_ok());
     }
 
@@ -211,7 +211,7 @@ fn launches_without_threads_are_refused() {
 fn a_bounded_wait_gives_up_and_can_be_repeated() {
     let (recorder, device) = open();
     let (memory, queue) = (import(&device), device.create_stream().expect("stream"));
-    let buffer = memory.map_all().expect("map");
+    let buffer = memory.map_buffer(..).expect("map");
     recorder.hold(queue.as_raw());
     queue.fill(&buffer, 0).expect("fill");
     for timeout in [Duration::ZERO, Duration::from_millis(15)] {
@@ -250,7 +250,7 @@ fn driver_errors_gain_backend_and_device() {
     for (call, work) in table {
         recorder.fail_next(call, ErrorKind::Driver);
         let error = work().expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)", "backend: recorder"]);
+        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)", "backend: recorder"]);
         work().expect("only one call fails");
     }
     // A host function that never runs is never freed.
@@ -262,7 +262,7 @@ fn driver_errors_gain_backend_and_device() {
 fn a_blocking_copy_never_returns_while_it_is_pending() {
     let (recorder, device) = open();
     let (memory, queue) = (import(&device), device.create_stream().expect("stream"));
-    let buffer = memory.map_buffer(0, 64).expect("map");
+    let buffer = memory.map_buffer(0..64).expect("map");
     let format = ArrayFormat::new(ChannelType::Uint8, 4).expect("a format");
     let image = MipmappedArrayDesc::new(ArrayShape::D2 { width: 4, height: 4 }, format);
     let image = memory.map_mipmapped_array(&image).expect("map");
@@ -279,7 +279,7 @@ fn a_blocking_copy_never_returns_while_it_is_pending() {
         recorder.fail_next("SynchronizeStream", ErrorKind::Driver);
         recorder.finish_after_queries(3);
         let error = copy().expect_err("the synchronisation fails");
-        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD (-7)"]);
+        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
         assert!(queue.is_idle().expect("a query"), "copy {index} is pending");
     }
 }

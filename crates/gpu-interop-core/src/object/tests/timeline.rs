@@ -3,9 +3,9 @@
 mod bridge;
 mod exporter;
 mod failure;
-mod let_go;
 mod lifetime;
 mod native;
+mod raiser;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// A device that can do everything but this.
 fn open_without(features: &[Feature]) -> (Arc<Recorder>, Device) {
-    let lacks = |all: Capabilities, feature: &Feature| all.with_feature(*feature, Support::no("the test said so"));
+    let lacks = |all: Capabilities, feature: &Feature| all.with_feature(*feature, Support::no("injected by the test"));
     open_on(Recorder::with_capabilities(gpu(1), features.iter().fold(everything(), lacks)))
 }
 

@@ -77,7 +77,7 @@ fn is_lavapipe(fd: BorrowedFd<'_>, file: &Mapping) -> bool {
 }
 
 /// The name of memory files that these libraries export.
-const NAME: &str = "stand-in GPU memory";
+const NAME: &str = "simulated GPU memory";
 
 /// Whether a descriptor is of memory that one of these libraries exported.
 #[must_use]

@@ -62,8 +62,8 @@ fn section(given: Given) -> Option<OwnedHandle> {
         }
         Given::Object { .. } => None,
         Given::Kmt(number) => {
-            // Numbers are the stand-ins' own business: there is an object of this name as long as its exporter lives.
-            let name = format!("Local\\gpu-interop-stand-in-kmt-{number:x}\0");
+            // Numbers are the simulators' own business: there is an object of this name as long as its exporter lives.
+            let name = format!("Local\\gpu-interop-sim-kmt-{number:x}\0");
             by_name(name.encode_utf16().collect::<Vec<u16>>().as_ptr())
         }
     }

@@ -52,7 +52,7 @@ impl Recorder {
             state.failed_imports.is_multiple_of(2)
         };
         if close {
-            // SAFETY: plays the driver, which owns the number it was given.
+            // SAFETY: acts as the driver, which owns the number it was given.
             drop(unsafe { OwnedFd::from_raw_fd(loan.as_raw_fd()) });
         }
         match outcome {

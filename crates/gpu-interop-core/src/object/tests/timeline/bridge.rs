@@ -93,7 +93,7 @@ fn a_wait_that_is_not_enqueued_leaves_its_word() {
         let (recorder, exporter, timeline, stream) = parts();
         recorder.fail_next(call, ErrorKind::Driver);
         let error = stream.wait_timeline(&timeline, 1).expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD"]);
+        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
         stream.synchronize_timeout(LONG).expect("nothing was enqueued, and nothing failed");
         recorder.forget_calls();
         stream.wait_timeline(&timeline, 1).expect("only one call fails");
@@ -121,7 +121,7 @@ fn a_signal_that_is_not_enqueued_can_be_repeated() {
         let (timeline, stream) = (bridged(&device, &exporter), device.create_stream().expect("stream"));
         recorder.fail_next(call, ErrorKind::Driver);
         let error = stream.signal_timeline(&timeline, 4).expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD"]);
+        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
         stream.signal_timeline(&timeline, 4).expect("the value is still free");
         let allocations = recorder.calls().iter().filter(|call| **call == Call::AllocateSignalMemory).count();
         assert_eq!(allocations, if call == "AllocateSignalMemory" { 2 } else { 1 }, "{call}");

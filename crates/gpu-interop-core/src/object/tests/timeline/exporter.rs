@@ -119,7 +119,7 @@ fn feel(mood: Mood) -> Result<()> {
     match mood {
         Mood::Well | Mood::Late => Ok(()),
         Mood::Fails => Err(Error::new(ErrorKind::Driver, "vkGetSemaphoreCounterValue", "the device is lost")),
-        Mood::Panics => panic!("the test said so"),
+        Mood::Panics => panic!("injected by the test"),
     }
 }
 

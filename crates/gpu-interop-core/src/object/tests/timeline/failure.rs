@@ -85,7 +85,7 @@ fn a_signal_that_is_not_carried_is_an_error_of_its_stream() {
         let error = loop {
             match stream.synchronize_timeout(LONG) {
                 Err(error) => break error,
-                Ok(()) => assert!(start.elapsed() < LONG, "the stream is not told"),
+                Ok(()) => assert!(start.elapsed() < LONG, "the stream reports no error"),
             }
         };
         assert_refused(&error, ErrorKind::Driver, error.operation(), &["the device is lost"]);
@@ -109,13 +109,13 @@ fn a_lost_device_fails_the_timelines_that_it_was_to_signal() {
     // No other failure says that, and one alone may be anything.
     for kind in [ErrorKind::Driver, ErrorKind::Driver, ErrorKind::DeviceLost] {
         recorder.fail_next("QueryStream", kind);
-        asked.is_idle().expect_err("told to fail");
+        asked.is_idle().expect_err("injected failure");
     }
     std::thread::sleep(std::time::Duration::from_millis(20));
     timeline.value().expect("the device is not lost");
     // Whatever stream is asked.
     [(); 2].into_iter().for_each(|()| recorder.fail_next("QueryStream", ErrorKind::DeviceLost));
-    asked.synchronize_timeout(LONG).expect_err("told to fail");
+    asked.synchronize_timeout(LONG).expect_err("injected failure");
     let start = std::time::Instant::now();
     let error = loop {
         match timeline.value() {
@@ -123,10 +123,10 @@ fn a_lost_device_fails_the_timelines_that_it_was_to_signal() {
             Ok(_) => assert!(start.elapsed() < LONG, "nobody fails the timeline"),
         }
     };
-    assert_refused(&error, ErrorKind::DeviceLost, "drvToldToFail", &["the timeline failed before"]);
+    assert_refused(&error, ErrorKind::DeviceLost, "drvInjectedFailure", &["the timeline failed before"]);
     // The thread has nothing left to look at.
     drop(timeline);
-    while !device.inner.bridges.are_at_rest() {
+    while !device.inner.bridges.are_idle() {
         assert!(start.elapsed() < LONG, "the bridge goes on");
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
@@ -160,7 +160,7 @@ fn a_signal_that_somebody_else_overtook_is_an_error_of_the_stream() {
         let start = Instant::now();
         let error = loop {
             match stream.synchronize_timeout(LONG) {
-                Ok(()) => assert!(start.elapsed() < LONG, "nobody is told"),
+                Ok(()) => assert!(start.elapsed() < LONG, "no error is reported"),
                 Err(error) => break error,
             }
         };
@@ -168,7 +168,7 @@ fn a_signal_that_somebody_else_overtook_is_an_error_of_the_stream() {
         assert_refused(&error, ErrorKind::Overtaken, "Stream::signal_timeline", &words);
         assert_eq!((exporter.value(), exporter.signals()), (reached, vec![]));
         exporter.set_mood(Mood::Well);
-        stream.synchronize_timeout(LONG).expect("it is told once");
+        stream.synchronize_timeout(LONG).expect("it is reported once");
     }
     stream.wait_timeline(&timeline, 9).expect("the timeline is well");
     exporter.set(9);
@@ -185,7 +185,7 @@ fn a_panicking_destructor_does_not_stop_the_bridge() {
     let (dropped, was_dropped) = mpsc::channel();
     exporter.on_drop(move || {
         dropped.send(std::thread::current().name().map(String::from)).expect("send");
-        panic!("the test said so");
+        panic!("injected by the test");
     });
     stream.wait_timeline(&timeline, 1).expect("enqueues");
     drop(timeline);

@@ -54,7 +54,7 @@ fn memory_is_not_freed_while_a_stream_waits_where_frees_wait_for_streams() {
     let other = device.create_stream().expect("stream");
     recorder.hold(other.as_raw());
     let memory = device.import_memory(opaque(SIZE)).expect("imports");
-    let mapped = memory.map_buffer(0, SIZE).expect("maps");
+    let mapped = memory.map_buffer(0..SIZE).expect("maps");
     other.fill(&mapped, 1).expect("enqueues");
     drop((mapped, memory));
     recorder.finish(other.as_raw());

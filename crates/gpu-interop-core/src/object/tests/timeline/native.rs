@@ -73,8 +73,8 @@ fn a_signal_that_is_not_enqueued_can_be_repeated() {
     let exporter = Exporter::default();
     let (timeline, stream) = (native(&device, &exporter), device.create_stream().expect("stream"));
     recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
-    let error = stream.signal_timeline(&timeline, 2).expect_err("told to fail");
-    assert_refused(&error, ErrorKind::Driver, "drvToldToFail", &["DRV_TOLD"]);
+    let error = stream.signal_timeline(&timeline, 2).expect_err("injected failure");
+    assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
     stream.signal_timeline(&timeline, 2).expect("the value is still free");
     // Nor does a refused signal of the host count.
     exporter.set(10);
@@ -100,7 +100,7 @@ fn a_timeline_that_goes_back_is_an_error() {
     exporter.set(6);
     timeline.wait(6, Duration::ZERO).expect("reached");
     exporter.set(5);
-    assert_eq!(timeline.value().expect_err("back from what a wait saw").kind(), ErrorKind::Overtaken);
+    assert_eq!(timeline.value().expect_err("back from the value of a wait").kind(), ErrorKind::Overtaken);
     exporter.set(7);
     assert_eq!(timeline.value().expect("a value"), 7);
 }
@@ -116,25 +116,25 @@ fn a_refused_import_makes_a_bridge() {
         recorder.fail_next("ImportSemaphore", kind);
         let named = Timeline::with_strategy(&device, Exporter::default().exportable(), TimelineStrategy::Native);
         let error = named.expect_err("it was named");
-        assert_refused(&error, kind, "drvToldToFail", &["strategy: native"]);
+        assert_refused(&error, kind, "drvInjectedFailure", &["strategy: native"]);
     }
     for kind in [ErrorKind::OutOfMemory, ErrorKind::Driver] {
         let (recorder, device) = open();
         recorder.fail_next("ImportSemaphore", kind);
         let error = Timeline::new(&device, Exporter::default().exportable()).expect_err("another way has it too");
-        assert_refused(&error, kind, "drvToldToFail", &["DRV_TOLD"]);
+        assert_refused(&error, kind, "drvInjectedFailure", &["DRV_INJECTED"]);
     }
 }
 
 #[test]
 fn nothing_is_exported_that_cannot_be_imported() {
-    let lacks = everything().with_semaphore(TIMELINE, Support::no("the test said so"));
+    let lacks = everything().with_semaphore(TIMELINE, Support::no("injected by the test"));
     let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), lacks));
     let exporter = Exporter::default();
     let timeline = Timeline::new(&device, exporter.exportable()).expect("a bridge");
     assert_eq!(timeline.strategy(), TimelineStrategy::HostBridge);
     let named = Timeline::with_strategy(&device, exporter.exportable(), TimelineStrategy::Native);
-    let words = ["the test said so", "strategy: native"];
+    let words = ["injected by the test", "strategy: native"];
     assert_refused(&named.expect_err("it was named"), ErrorKind::Unsupported, "Timeline::new", &words);
     assert_eq!((exporter.exports(), recorder.calls()), (0, vec![]));
     // Nor does a device that could import what cannot be exported.

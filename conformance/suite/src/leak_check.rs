@@ -1,0 +1,159 @@
+//! The leak check: resource snapshots of this process before and after many cycles.
+
+use std::ops::RangeInclusive;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::outcome::{Stop, Verdict};
+use crate::system;
+use crate::{ensure, ensure_eq};
+
+/// Growth of resident memory that is no leak, bytes.
+const RESIDENT_SLACK: u64 = 4 << 20;
+/// How often resident memory must grow to be a leak.
+const MEMORY_ROUNDS: usize = 3;
+/// Growth of the number of mapped regions that is no leak: a tenth of the cycles, within these bounds. Allocators keep
+/// arenas, and C libraries keep the stacks of ended threads, as many as were ever alive at once.
+const MAPPING_SLACK: RangeInclusive<usize> = 8..=64;
+
+/// The countable resources of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceSnapshot {
+    /// Open descriptors or handles.
+    pub descriptors: usize,
+    /// Mapped regions.
+    pub mappings: usize,
+    /// Resident memory, bytes.
+    pub resident: u64,
+}
+
+impl ResourceSnapshot {
+    /// Counts the resources now.
+    ///
+    /// # Errors
+    /// If the system does not report them.
+    pub fn take() -> Verdict<Self> {
+        system::resources()
+    }
+
+    /// Counts the resources once descriptors and mappings stay equal for a moment: asynchronous releases have ended.
+    pub(crate) fn at_rest() -> Verdict<Self> {
+        let mut before = Self::take()?;
+        for _ in 0..100 {
+            sleep(Duration::from_millis(10));
+            let now = Self::take()?;
+            if (now.descriptors, now.mappings) == (before.descriptors, before.mappings) {
+                return Ok(now);
+            }
+            before = now;
+        }
+        Ok(before)
+    }
+
+    /// Counts the resources once they are down to `before`, or after two seconds: asynchronous releases, of threads above
+    /// all, have had time to end.
+    pub(crate) fn settled(before: &Self) -> Verdict<Self> {
+        for _ in 0..200 {
+            let now = Self::take()?;
+            let memory_settled = now.resident.saturating_sub(before.resident) < RESIDENT_SLACK;
+            if now.descriptors <= before.descriptors && now.mappings <= before.mappings && memory_settled {
+                return Ok(now);
+            }
+            sleep(Duration::from_millis(10));
+        }
+        Self::take()
+    }
+
+    /// Fails if more descriptors are open than in `before`, or `slack` more regions are mapped.
+    pub(crate) fn check_since(&self, before: &Self, slack: usize) -> Verdict {
+        ensure_eq!(self.descriptors, before.descriptors, "open descriptors");
+        let (from, to) = (before.mappings, self.mappings);
+        ensure!(to <= from + slack, "mapped regions grew from {from} to {to}");
+        Ok(())
+    }
+}
+
+/// Runs a tenth of `cycles` to warm up, then `cycles`, and compares the resources after both: equally many descriptors,
+/// mapped regions for at most a tenth of the cycles (between 8 and 64), and less than 4 MiB more resident memory.
+///
+/// Memory that has grown is measured again, twice at most. A leak grows each time; the backlog of a driver thread that the
+/// machine did not run grows once, because allocators keep its memory.
+///
+/// # Errors
+/// What `run` returns, or what has grown.
+pub fn leak_check(cycles: u32, mut run: impl FnMut(u32) -> Verdict) -> Verdict {
+    let mut several = |count: u32| (0..count).try_for_each(&mut run);
+    several(cycles.div_ceil(10))?;
+    let first = ResourceSnapshot::at_rest()?;
+    let tenth = usize::try_from(cycles / 10).unwrap_or(usize::MAX);
+    let (mut before, mut growths) = (first, Vec::new());
+    while growths.len() < MEMORY_ROUNDS {
+        several(cycles)?;
+        let after = ResourceSnapshot::settled(&before)?;
+        ensure_eq!(after.descriptors, first.descriptors, "open descriptors after {cycles} cycles");
+        ensure!(
+            after.mappings <= first.mappings + tenth.clamp(*MAPPING_SLACK.start(), *MAPPING_SLACK.end()),
+            "mapped regions grew from {} to {} in {cycles} cycles",
+            first.mappings,
+            after.mappings
+        );
+        let grown = after.resident.saturating_sub(before.resident);
+        if grown < RESIDENT_SLACK {
+            return Ok(());
+        }
+        growths.push(grown);
+        before = after;
+    }
+    Err(Stop::Failed(format!("resident memory grew by {growths:?} bytes, each in {cycles} cycles")))
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+
+    /// Each sort of leak is found alone. Other tests of this process open and close objects meanwhile, but fewer.
+    #[test]
+    fn every_sort_of_leak_is_found() {
+        let mut files = Vec::new();
+        let leaks = leak_check(20, |_| {
+            for _ in 0..20 {
+                files.push(std::fs::File::open("/dev/null")?);
+            }
+            Ok(())
+        });
+        let reason = leaks.expect_err("400 descriptors").to_string();
+        assert!(reason.contains("open descriptors after 20 cycles"), "{reason}");
+        drop(files);
+        let leaks = leak_check(20, |_| {
+            for _ in 0..20 {
+                let (size, flags) = (4096, rustix::mm::MapFlags::PRIVATE);
+                // Alternating protections keep neighbours from merging into one region.
+                for protection in
+                    [rustix::mm::ProtFlags::READ, rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE]
+                {
+                    // SAFETY: a new mapping at an address of the kernel's choice overlaps no other. It is leaked.
+                    unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), size, protection, flags) }?;
+                }
+            }
+            Ok(())
+        });
+        leaks.expect_err("800 mapped regions");
+        let leaks = leak_check(20, |number| {
+            let byte = number.to_le_bytes()[0] | 1;
+            std::mem::forget(std::hint::black_box(vec![byte; 1 << 20]));
+            Ok(())
+        });
+        leaks.expect_err("20 MiB, each time");
+        let mut kept = Vec::new();
+        leak_check(20, |number| {
+            if kept.is_empty() && number >= 10 {
+                kept.push(std::hint::black_box(vec![number.to_le_bytes()[0]; 10 << 20]));
+            }
+            Ok(())
+        })
+        .expect("10 MiB, once");
+        let stop = leak_check(3, |_| Err(Stop::Skipped("not here".into())));
+        assert_eq!(stop, Err(Stop::Skipped("not here".into())), "the cycle's own stop");
+    }
+}

@@ -1,0 +1,151 @@
+//! The injected status codes, and the kind of error that each must become. Written from the vendors' headers and this project's
+//! documentation, independently of the backends.
+
+use gpu_interop::ErrorKind;
+
+use crate::driver::Vendor;
+
+/// `CUDA_SUCCESS` is 0; the rest is in the order of the header. The last three are in none: one of them is as great as
+/// a code can be.
+pub(crate) const CUDA: &[u32] = &[
+    1,   // CUDA_ERROR_INVALID_VALUE
+    2,   // CUDA_ERROR_OUT_OF_MEMORY
+    3,   // CUDA_ERROR_NOT_INITIALIZED
+    4,   // CUDA_ERROR_DEINITIALIZED
+    34,  // CUDA_ERROR_STUB_LIBRARY
+    46,  // CUDA_ERROR_DEVICE_UNAVAILABLE
+    100, // CUDA_ERROR_NO_DEVICE
+    101, // CUDA_ERROR_INVALID_DEVICE
+    200, // CUDA_ERROR_INVALID_IMAGE
+    201, // CUDA_ERROR_INVALID_CONTEXT
+    205, // CUDA_ERROR_MAP_FAILED
+    218, // CUDA_ERROR_INVALID_PTX
+    304, // CUDA_ERROR_OPERATING_SYSTEM
+    400, // CUDA_ERROR_INVALID_HANDLE
+    500, // CUDA_ERROR_NOT_FOUND
+    600, // CUDA_ERROR_NOT_READY
+    700, // CUDA_ERROR_ILLEGAL_ADDRESS
+    709, // CUDA_ERROR_CONTEXT_IS_DESTROYED
+    719, // CUDA_ERROR_LAUNCH_FAILED
+    800, // CUDA_ERROR_NOT_PERMITTED
+    801, // CUDA_ERROR_NOT_SUPPORTED
+    803, // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+    804, // CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE
+    900, // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+    999, // CUDA_ERROR_UNKNOWN
+    123_456,
+    0x8000_0000,
+    0xffff_ffff,
+];
+
+/// As [`CUDA`].
+pub(crate) const HIP: &[u32] = &[
+    1,    // hipErrorInvalidValue
+    2,    // hipErrorOutOfMemory
+    3,    // hipErrorNotInitialized
+    4,    // hipErrorDeinitialized
+    35,   // hipErrorInsufficientDriver
+    100,  // hipErrorNoDevice
+    101,  // hipErrorInvalidDevice
+    200,  // hipErrorInvalidImage
+    201,  // hipErrorInvalidContext
+    205,  // hipErrorMapFailed
+    209,  // hipErrorNoBinaryForGpu
+    304,  // hipErrorOperatingSystem
+    400,  // hipErrorInvalidHandle
+    500,  // hipErrorNotFound
+    600,  // hipErrorNotReady
+    700,  // hipErrorIllegalAddress
+    709,  // hipErrorContextIsDestroyed
+    719,  // hipErrorLaunchFailure
+    801,  // hipErrorNotSupported
+    900,  // hipErrorStreamCaptureUnsupported
+    999,  // hipErrorUnknown
+    1052, // hipErrorRuntimeMemory
+    1053, // hipErrorRuntimeOther
+    123_456,
+    0x8000_0000,
+    0xffff_ffff,
+];
+
+/// Codes where not every one is injected.
+pub(crate) const FEW: &[u32] = &[1, 2, 100, 400, 719, 801, 999, 123_456, 0xffff_ffff];
+
+/// Codes for every use of a function.
+pub(crate) const FEWEST: &[u32] = &[2, 719, 123_456];
+
+/// The code of a lost device: `CUDA_ERROR_LAUNCH_FAILED`, `hipErrorLaunchFailure`.
+pub(crate) const LOST: u32 = 719;
+
+/// Codes that mean a lost device.
+const SAYS_LOST: &[u32] = &[4, 700, 719];
+
+/// The code of an unknown attribute.
+pub(crate) const INVALID_VALUE: u32 = 1;
+/// `CUDA_ERROR_NOT_SUPPORTED`, `hipErrorNotSupported`.
+pub(crate) const NOT_SUPPORTED: u32 = 801;
+
+/// The code of calls forbidden during a recording: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`, `hipErrorStreamCaptureUnsupported`.
+pub(crate) const CAPTURE_UNSUPPORTED: u32 = 900;
+
+/// The answer of a query while work is pending. No failure.
+pub(crate) const NOT_READY: u32 = 600;
+
+/// Whether a function asks if work has run.
+pub(crate) fn is_query(function: &str) -> bool {
+    function.ends_with("StreamQuery") || function.ends_with("EventQuery")
+}
+
+/// Whether a function returns a descriptor: its null result is none.
+pub(crate) fn gives_descriptor(function: &str) -> bool {
+    function.ends_with("MemExportToShareableHandle")
+}
+
+/// The name of a function in the vendor's documentation, which has no versions of symbols.
+pub(crate) fn documented(function: &str) -> &str {
+    function.strip_suffix("_v2").unwrap_or(function)
+}
+
+/// The kind of error that a code of a function must become.
+pub(crate) fn kind(vendor: Vendor, function: &str, code: u32) -> ErrorKind {
+    let importing = function.contains("ImportExternal") || function.contains("MemImportFrom");
+    let finding = function.ends_with("ModuleGetFunction");
+    match vendor {
+        _ if SAYS_LOST.contains(&code) => ErrorKind::DeviceLost,
+        // There is no such kernel.
+        _ if finding && code == 500 => ErrorKind::InvalidArgument,
+        // HIP's code for an unknown stream.
+        Vendor::Cuda if code == 709 => ErrorKind::DeviceLost,
+        Vendor::Cuda => match code {
+            2 => ErrorKind::OutOfMemory,
+            34 => ErrorKind::DriverNotFound,
+            100 => ErrorKind::NoDevice,
+            801 => ErrorKind::Unsupported,
+            803 | 804 => ErrorKind::DriverTooOld,
+            _ if importing => ErrorKind::ImportRejected,
+            _ => ErrorKind::Driver,
+        },
+        Vendor::Hip => match code {
+            100 => ErrorKind::NoDevice,
+            // HIP 5's code where there is no device.
+            101 if is_initialisation(function) => ErrorKind::NoDevice,
+            801 => ErrorKind::Unsupported,
+            // The runtime rejects handles with "out of memory".
+            _ if importing => ErrorKind::ImportRejected,
+            2 => ErrorKind::OutOfMemory,
+            35 => ErrorKind::DriverTooOld,
+            209 => ErrorKind::InvalidArgument,
+            _ => ErrorKind::Driver,
+        },
+    }
+}
+
+/// Whether a function starts the driver or counts its devices.
+pub(crate) fn is_initialisation(function: &str) -> bool {
+    ["hipInit", "hipRuntimeGetVersion"].contains(&function) || counts_devices(function)
+}
+
+/// Whether a function counts the devices: a driver without devices has an empty list.
+pub(crate) fn counts_devices(function: &str) -> bool {
+    ["cuDeviceGetCount", "hipGetDeviceCount"].contains(&function)
+}

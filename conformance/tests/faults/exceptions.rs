@@ -1,0 +1,155 @@
+//! Exceptions: functions whose failure is no error, and functions that are never called, with the reason. Every other failure
+//! must be an error.
+
+use gpu_interop::ErrorKind;
+
+use crate::codes;
+use crate::driver::Vendor;
+use crate::fault::{Answer, Fault, Uses};
+
+/// How a fault is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reported {
+    /// As an error, or as a log event where none can be returned, with the function and the code.
+    Failure,
+    /// As changed facts about the backend or device, and rejections that follow from them.
+    Facts,
+    /// As an error where one device is opened, and as a fact, with the code, where all are listed.
+    FactsOrFailure,
+    /// As facts, unless the answer was the same without the fault.
+    FactsOrNothing,
+    /// Not at all.
+    Nothing,
+}
+
+use Reported::{Facts, FactsOrFailure, FactsOrNothing, Nothing};
+
+/// Exceptions for every code.
+const CODES: &[(&str, Reported, &str)] = &[
+    ("cuCtxGetCurrent", Nothing, "asked only to spare a push, which follows"),
+    ("cuDeviceGetAttribute", FactsOrNothing, "the device has not what the attribute would say, as if it said 0"),
+    ("hipDeviceGetAttribute", FactsOrNothing, "as with CUDA"),
+    ("hipExtMallocWithFlags", Nothing, "pinned memory takes the place of signal memory"),
+    ("cuDeviceGet", FactsOrFailure, "a device that does not answer hides no other"),
+    ("hipDeviceGet", FactsOrFailure, "as with CUDA"),
+    ("cuDeviceGetName", FactsOrFailure, "as above"),
+    ("hipDeviceGetName", FactsOrFailure, "as with CUDA"),
+    ("cuDeviceGetUuid_v2", Facts, "a device without a UUID"),
+    ("hipDeviceGetPCIBusId", Facts, "a device without a PCI address"),
+    ("hipGetDevicePropertiesR0600", Facts, "a device that does not say its architecture"),
+    ("hipGetDeviceProperties", Facts, "as above"),
+    ("cuThreadExchangeStreamCaptureMode", Nothing, "the mode stays, which matters beside a recording only"),
+    ("hipThreadExchangeStreamCaptureMode", Nothing, "as with CUDA"),
+    ("cuGetErrorName", Facts, "a code without a name"),
+    ("cuGetErrorString", Facts, "a code without a text"),
+    ("hipGetErrorName", Facts, "a code without a name"),
+    ("hipGetErrorString", Facts, "a code without a text"),
+];
+
+/// Exceptions for one code.
+const ONE_CODE: &[(&str, u32, Reported, &str)] = &[
+    (
+        "cuStreamBatchMemOp_v2",
+        codes::NOT_SUPPORTED,
+        Nothing,
+        "as where stream memory operations are switched off: cuLaunchHostFunc takes its place",
+    ),
+    ("cuStreamQuery", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("cuStreamSynchronize", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("hipStreamQuery", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+    ("hipStreamSynchronize", codes::CAPTURE_UNSUPPORTED, Nothing, EVENT),
+];
+
+/// Functions for which a null result is no error, or has a meaning.
+const NULLS: &[(&str, Reported, &str)] = &[
+    ("cuDriverGetVersion", Facts, "version 0.0; what the driver can do is seen by its functions"),
+    ("hipRuntimeGetVersion", Facts, "as with CUDA"),
+    ("cuDeviceGetCount", Facts, "no device"),
+    ("hipGetDeviceCount", Facts, "no device"),
+    ("cuDeviceGet", Nothing, "0 is a device"),
+    ("hipDeviceGet", Nothing, "0 is a device"),
+    ("hipGetDevice", Nothing, "0 is a device"),
+    ("cuCtxPopCurrent_v2", Nothing, "the driver says that it has restored what was current"),
+];
+
+/// Functions that are looked up, and that no test on Linux can call.
+const NEVER_CALLED: &[(&str, &str)] = &[
+    ("cuDeviceGetLuid", "only Windows has LUIDs"),
+    ("hipDeviceGetLuid", "only Windows has LUIDs"),
+    ("cuDeviceGetNvSciSyncAttributes", "only embedded systems have NvSci; `--test sims nvsci` lets it fail"),
+    ("hipMemImportFromShareableHandle", "HIP imports its own memory as any other"),
+    ("hipImportExternalSemaphore", SEMAPHORES),
+    ("hipSignalExternalSemaphoresAsync", SEMAPHORES),
+    ("hipWaitExternalSemaphoresAsync", SEMAPHORES),
+    ("hipDestroyExternalSemaphore", SEMAPHORES),
+    ("hipStreamGetCaptureInfo_v2", SEMAPHORES),
+    ("hipGraphExecExternalSemaphoresSignalNodeSetParams", SEMAPHORES),
+    ("hipGraphExecExternalSemaphoresWaitNodeSetParams", SEMAPHORES),
+    ("hipExternalMemoryGetMappedMipmappedArray", IMAGES),
+    ("hipMipmappedArrayGetLevel", IMAGES),
+    ("hipMipmappedArrayDestroy", IMAGES),
+    ("hipArrayDestroy", IMAGES),
+    ("hipDrvMemcpy3DAsync", IMAGES),
+    ("hipCreateSurfaceObject", IMAGES),
+    ("hipDestroySurfaceObject", IMAGES),
+    ("hipTexObjectCreate", IMAGES),
+    ("hipTexObjectDestroy", IMAGES),
+];
+
+const EVENT: &str = "an event is queried instead, as beside a recording of another thread";
+const SEMAPHORES: &str = "HIP has external semaphores on Windows only; refused before the runtime is called";
+const IMAGES: &str = "the runtime maps no images on Linux; refused before it is called";
+
+/// Functions that another replaces when they are missing, without visible consequence.
+const REPLACED: &[(&str, &str)] = &[
+    ("cuDeviceGetUuid_v2", "cuDeviceGetUuid, which older drivers have"),
+    ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties, which older runtimes have"),
+    ("hipGetDeviceProperties", "hipGetDevicePropertiesR0600, which is asked first"),
+    ("cuStreamBatchMemOp_v2", "cuLaunchHostFunc, behind which a signal waits as well"),
+    ("hipExtMallocWithFlags", "hipHostMalloc, as pinned memory does for signal memory"),
+    ("cuThreadExchangeStreamCaptureMode", "none: older drivers have no recordings that mind other threads"),
+    ("hipThreadExchangeStreamCaptureMode", "none, as with CUDA"),
+    ("cuMemImportFromShareableHandle", "cuImportExternalMemory, for native memory"),
+    ("hipMalloc", "none, from HIP 5.7 on: fills are copies before"),
+    ("hipExtStreamCreateWithCUMask", "hipStreamCreateWithFlags, whose streams share hardware queues"),
+];
+
+/// How a fault must be reported.
+pub(crate) fn reported_as(vendor: Vendor, fault: &Fault) -> Reported {
+    let function = fault.function.as_str();
+    let find = |table: &[(&str, Reported, &str)]| {
+        table.iter().find(|(name, ..)| *name == function).map(|(_, reported, _)| *reported)
+    };
+    let reported = match fault.answer {
+        // The runtime never answers so: an error, as elsewhere.
+        Answer::Null if function == "hipExtMallocWithFlags" => None,
+        // These codes mean that the runtime has no such memory; others, that the allocation failed.
+        Answer::Code(code) if function == "hipExtMallocWithFlags" && ![codes::INVALID_VALUE, 801].contains(&code) => {
+            None
+        }
+        Answer::Code(code) => {
+            let no_device = codes::kind(vendor, function, code) == ErrorKind::NoDevice;
+            // No device is no error of counting devices.
+            let one = ONE_CODE.iter().find(|(name, only, ..)| *name == function && *only == code);
+            one.map(|(.., reported, _)| *reported)
+                .or(find(CODES))
+                .or((codes::counts_devices(function) && no_device).then_some(Facts))
+        }
+        Answer::Null => find(NULLS).or(find(CODES)),
+    };
+    match reported {
+        // The query is repeated, and only the first answer must show.
+        Some(Facts) if matches!(fault.uses, Uses::Nth(2..)) => FactsOrNothing,
+        reported => reported.unwrap_or(Reported::Failure),
+    }
+}
+
+/// Why a function is never called, if it is not.
+pub(crate) fn never_called(function: &str) -> Option<&'static str> {
+    NEVER_CALLED.iter().find(|(name, _)| *name == function).map(|(_, reason)| *reason)
+}
+
+/// Whether another function replaces this one.
+pub(crate) fn is_replaced(function: &str) -> bool {
+    REPLACED.iter().any(|(name, _)| *name == function)
+}

@@ -1,0 +1,231 @@
+//! Worker thread of a bridge: its state, sleep and end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::pace::{Pace, Step};
+use super::pending::{Pending, Request};
+use super::side::catch_panics;
+use super::threads::Threads;
+use super::words::Words;
+use crate::error::Result;
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, lock, sleep, yield_now};
+use crate::timeline::{ExporterTimeline, TimelineWaiter};
+
+/// State of the thread, for threads that change its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Sleep {
+    /// It reads the requests before it sleeps.
+    #[default]
+    Awake,
+    /// It waits for requests.
+    Parked,
+    /// It waits for the exporter's timelines.
+    Waiting,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    requests: Vec<Request>,
+    /// Number of timelines that use this bridge.
+    users: usize,
+    sleep: Sleep,
+    running: bool,
+    /// Pending waits of streams are released.
+    cancelled: bool,
+    /// The device is gone and its words are leaked: the thread ends.
+    abandoned: bool,
+}
+
+/// A bridge: a thread that transfers values between streams of one device and timelines of one exporter.
+///
+/// The thread starts with the first request, parks when nothing is pending, and ends once nothing is pending and no
+/// timeline uses the bridge. It never calls the compute driver.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    waiter: Box<dyn TimelineWaiter>,
+    words: Arc<Words>,
+    state: Mutex<State>,
+    parked: Condvar,
+    /// Set when the state has changed, so that a spinning thread need not lock the state. Written under its lock, so
+    /// that the thread that clears it observes the change.
+    changed: AtomicBool,
+}
+
+impl Worker {
+    pub(super) fn new(waiter: Box<dyn TimelineWaiter>, words: Arc<Words>) -> Self {
+        Self { waiter, words, state: Mutex::default(), parked: Condvar::new(), changed: AtomicBool::new(false) }
+    }
+
+    pub(super) fn serves(&self, timeline: &dyn ExporterTimeline) -> bool {
+        self.waiter.serves(timeline)
+    }
+
+    /// Adds a timeline that uses this bridge.
+    pub(super) fn join(&self) {
+        lock(&self.state).users += 1;
+    }
+
+    /// Undoes [`Worker::join`].
+    pub(super) fn leave(&self) {
+        self.update(|state| state.users -= 1);
+    }
+
+    /// Starts the thread unless it runs: `spawn` starts one that calls [`Worker::run`].
+    ///
+    /// # Errors
+    /// Errors of `spawn`.
+    pub(super) fn ensure_running(&self, spawn: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut state = lock(&self.state);
+        if !state.running {
+            spawn()?;
+            state.running = true;
+        }
+        Ok(())
+    }
+
+    /// Adds a request. The thread runs, and the caller uses the bridge.
+    pub(super) fn submit(&self, request: Request) {
+        self.update(|state| state.requests.push(request));
+    }
+
+    /// Releases every current and later wait of a stream, because the device is being closed. Later signals of those
+    /// streams are discarded.
+    pub(super) fn cancel(&self) {
+        self.update(|state| state.cancelled = true);
+    }
+
+    /// Ends the thread with requests pending: streams may still write to their words, which are no longer read.
+    pub(super) fn abandon(&self) {
+        self.update(|state| state.abandoned = true);
+    }
+
+    /// Wakes the thread. Does not block.
+    pub(super) fn wake(&self) {
+        self.update(|_| {});
+    }
+
+    /// Changes the state and wakes the thread.
+    fn update(&self, change: impl FnOnce(&mut State)) {
+        let sleep = {
+            let mut state = lock(&self.state);
+            change(&mut state);
+            self.changed.store(true, Ordering::Relaxed);
+            state.sleep
+        };
+        match sleep {
+            Sleep::Awake => {}
+            Sleep::Parked => self.parked.notify_one(),
+            Sleep::Waiting => self.waiter.interrupt(),
+        }
+    }
+
+    /// Body of the thread.
+    pub(super) fn run(&self) {
+        let mut pending = Pending::default();
+        let mut pace = Pace::new();
+        loop {
+            if self.take(&mut pending) == Take::End {
+                return;
+            }
+            pace.restart();
+            while !pending.is_empty() {
+                if pending.is_watched() && pace.watches() {
+                    pending.check_processes();
+                }
+                if pending.settle(&self.words) {
+                    pace.restart();
+                    continue;
+                }
+                if self.changed.load(Ordering::Relaxed) {
+                    break;
+                }
+                match pace.next(pending.is_polled(), pending.is_watched()) {
+                    Step::Spin => yield_now(),
+                    Step::Sleep(pause) => self.sleep(&pending, pause),
+                }
+            }
+        }
+    }
+
+    /// Takes new requests; waits for them if nothing is pending.
+    fn take(&self, pending: &mut Pending) -> Take {
+        let mut state = lock(&self.state);
+        loop {
+            self.changed.store(false, Ordering::Relaxed);
+            state.requests.drain(..).for_each(|request| pending.add(request));
+            if state.cancelled {
+                pending.cancel();
+            }
+            if !pending.is_empty() && !state.abandoned {
+                return Take::Requests;
+            }
+            if state.users == 0 {
+                state.running = false;
+                return Take::End;
+            }
+            state.sleep = Sleep::Parked;
+            state = self.parked.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+            state.sleep = Sleep::Awake;
+        }
+    }
+
+    /// Parks until this thread is woken or the pause has elapsed.
+    #[cfg(not(loom))]
+    fn nap<'a>(&'a self, state: MutexGuard<'a, State>, pause: std::time::Duration) -> MutexGuard<'a, State> {
+        self.parked.wait_timeout(state, pause).unwrap_or_else(std::sync::PoisonError::into_inner).0
+    }
+
+    /// Loom does not model time: the pause ends once other threads have run.
+    #[cfg(loom)]
+    fn nap<'a>(&'a self, state: MutexGuard<'a, State>, _pause: std::time::Duration) -> MutexGuard<'a, State> {
+        drop(state);
+        yield_now();
+        lock(&self.state)
+    }
+
+    fn sleep(&self, pending: &Pending, pause: std::time::Duration) {
+        let wanted = pending.wanted();
+        {
+            let mut state = lock(&self.state);
+            // A change made while the thread was awake interrupts nothing.
+            if self.changed.load(Ordering::Relaxed) {
+                return;
+            }
+            if wanted.is_empty() {
+                // No wait for the exporter is pending, and a driver may spin in its wait: NVIDIA's does at first.
+                state.sleep = Sleep::Parked;
+                self.nap(state, pause).sleep = Sleep::Awake;
+                return;
+            }
+            state.sleep = Sleep::Waiting;
+        }
+        let waited = catch_panics(|| self.waiter.wait_any(&wanted, pause));
+        lock(&self.state).sleep = Sleep::Awake;
+        if let Err(error) = waited {
+            // A failed timeline returns its error at the next query. The pause covers the case that none has failed.
+            tracing::debug!(%error, "waiting for an exporter's timelines failed; retrying");
+            sleep(pause.min(std::time::Duration::from_millis(1)));
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Take {
+    Requests,
+    End,
+}
+
+/// Starts the worker thread of a bridge.
+///
+/// # Errors
+/// [`ErrorKind::System`](crate::ErrorKind::System) if the process cannot start another thread.
+pub(super) fn spawn(worker: Arc<Worker>, threads: &Threads) -> Result<()> {
+    threads.spawn("gpu-interop bridge", move || {
+        crate::object::without_driver_calls(move || {
+            worker.run();
+            // May drop the last reference, and with it the exporter's waiter.
+            drop(worker);
+        });
+    })
+}

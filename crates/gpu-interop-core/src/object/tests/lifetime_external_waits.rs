@@ -1,0 +1,278 @@
+//! Drivers that wait for streams before they free, and streams that wait for what the same thread does next.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::recorder::{Call, Recorder, gpu};
+use super::{SIZE, binary, import, mapped, open, open_on};
+use crate::backend::WaitCondition;
+use crate::kernel::ModuleImage;
+use crate::object::host_function::without_driver_calls;
+use crate::object::{Device, MappedBuffer, Stream};
+
+const LONG: Duration = Duration::from_secs(9);
+
+/// A device that waits for its streams, and one of them, held where it waits for a word.
+fn waiting() -> (Arc<Recorder>, Device, Stream, MappedBuffer) {
+    let (recorder, device) = open();
+    recorder.frees_wait_for_streams();
+    let (stream, word) = (device.create_stream().expect("stream"), mapped(&device));
+    recorder.hold(stream.as_raw());
+    wait(&stream, &word);
+    (recorder, device, stream, word)
+}
+
+fn wait(stream: &Stream, word: &MappedBuffer) {
+    stream.wait_value_u32(word.slice(..4).expect("a word"), 1, WaitCondition::Equal).expect("waits");
+}
+
+/// One of everything whose end waits. None is used by a stream.
+fn let_everything_go(device: &Device) -> usize {
+    let (buffer, semaphore) = (mapped(device), binary(device));
+    let exportable = device.allocate_exportable(64).expect("allocate");
+    let module = device.load_module(ModuleImage::Builtin).expect("load");
+    drop((buffer, semaphore, exportable, module));
+    // The buffer's memory, too.
+    5
+}
+
+#[test]
+fn what_is_let_go_while_a_stream_waits_is_freed_when_none_does() {
+    let (recorder, device, stream, word) = waiting();
+    let count = let_everything_go(&device);
+    drop(device.create_event().expect("event"));
+    drop(device.create_stream().expect("a stream, which collects"));
+    let early: Vec<Call> =
+        recorder.frees().into_iter().filter(|call| !matches!(call, Call::DestroyStream(_))).collect();
+    assert_eq!(early, [], "the driver would wait for the stream");
+    recorder.finish(stream.as_raw());
+    device.collect();
+    assert_eq!(recorder.frees().len(), 1 + count, "{:#?}", recorder.frees());
+    // Work that waits for nothing outside keeps nothing that it does not use.
+    stream.fill(&word, 1).expect("fills");
+    let_everything_go(&device);
+    assert_eq!(recorder.frees().len(), 1 + 2 * count);
+    recorder.finish(stream.as_raw());
+}
+
+#[test]
+fn semaphores_and_graphs_are_waits_too() {
+    for how in ["semaphore", "batch", "graph"] {
+        let (recorder, device) = open();
+        recorder.frees_wait_for_streams();
+        let (stream, word) = (device.create_stream().expect("stream"), mapped(&device));
+        let (one, two) = (binary(&device), binary(&device));
+        let graph = device.record(|stream| stream.fill(&word, 7)).expect("records");
+        recorder.hold(stream.as_raw());
+        match how {
+            "semaphore" => stream.wait(&[one.wait()]).expect("waits"),
+            "batch" => stream.wait(&[one.wait(), two.wait()]).expect("waits"),
+            _ => graph.launch(&stream).expect("launches"),
+        }
+        let before = recorder.frees().len();
+        drop(import(&device));
+        assert_eq!(recorder.frees().len(), before, "{how}");
+        recorder.finish(stream.as_raw());
+        device.collect();
+        assert_eq!(recorder.frees().len(), before + 1, "{how}");
+    }
+}
+
+/// A stream that is given frame after frame always waits for something, and yet not all that is let go is kept.
+#[test]
+fn what_is_kept_is_bounded_while_waits_are_met() {
+    let (recorder, device, stream, word) = waiting();
+    let (second, other) = (device.create_stream().expect("stream"), device.create_stream().expect("stream"));
+    recorder.hold(second.as_raw());
+    wait(&second, &word);
+    let live = recorder.live();
+    for frame in 0..500 {
+        drop(import(&device));
+        // What is waited for is met, and something else is waited for by then.
+        let next = if frame % 2 == 0 { &stream } else { &second };
+        recorder.finish(next.as_raw());
+        recorder.hold(next.as_raw());
+        wait(next, &word);
+        other.synchronize().expect("idle; collects");
+    }
+    recorder.finish(second.as_raw());
+    let kept = recorder.live() - live;
+    assert!((32..=80).contains(&kept), "{kept} objects are kept");
+    recorder.finish(stream.as_raw());
+    device.collect();
+    assert!(recorder.live() <= live, "all are gone when nothing is waited for");
+}
+
+/// One thread enqueues a wait, drops an object, and meets the wait. Nothing else is called, and no object stays.
+#[test]
+fn the_next_wait_frees_what_was_kept_if_nothing_is_waited_for() {
+    let (recorder, device, stream, word) = waiting();
+    let live = recorder.live();
+    for _ in 0..500 {
+        drop(import(&device));
+        recorder.finish(stream.as_raw());
+        recorder.hold(stream.as_raw());
+        wait(&stream, &word);
+        assert!(recorder.live() <= live + 1, "{} objects are kept", recorder.live() - live);
+    }
+    recorder.finish(stream.as_raw());
+}
+
+/// Two devices of the same hardware, both always busy: the number of kept objects is bounded, too.
+#[test]
+fn what_is_kept_is_bounded_beside_a_busy_neighbour() {
+    let open = || {
+        let recorder = Recorder::new(gpu(0x53));
+        recorder.frees_wait_for_streams();
+        open_on(recorder)
+    };
+    let ((first, neighbour), (second, device)) = (open(), open());
+    let (stream, word) = (neighbour.create_stream().expect("stream"), mapped(&neighbour));
+    first.hold(stream.as_raw());
+    wait(&stream, &word);
+    let live = second.live();
+    for _ in 0..500 {
+        drop(import(&device));
+        first.finish(stream.as_raw());
+        first.hold(stream.as_raw());
+        wait(&stream, &word);
+    }
+    let kept = second.live() - live;
+    assert!(kept <= 130, "{kept} objects are kept");
+    // A neighbour that is gone is waited for no longer.
+    first.finish(stream.as_raw());
+    drop((word, stream, neighbour));
+    device.collect();
+    assert_eq!(second.live(), live);
+}
+
+/// Host functions that drop objects need no lock that is held over a driver call.
+#[test]
+fn host_functions_let_go_while_another_thread_calls_the_driver() {
+    let (recorder, device) = open();
+    let device = Arc::new(device);
+    let (busy, used) = (device.create_stream().expect("stream"), mapped(&device));
+    recorder.hold(busy.as_raw());
+    busy.fill(&used, 1).expect("fills");
+    without_driver_calls(|| drop(used));
+    let (inside, entered) = channel();
+    let (go_on, released) = channel::<()>();
+    recorder.before_record(move || {
+        let _ = inside.send(());
+        let _ = released.recv_timeout(LONG);
+    });
+    std::thread::scope(|scope| {
+        let collects = scope.spawn(|| device.collect());
+        entered.recv_timeout(LONG).expect("an event is recorded behind the busy stream");
+        let (done, dropped) = channel();
+        let other = import(&device);
+        scope.spawn(move || {
+            without_driver_calls(|| drop(other));
+            let _ = done.send(());
+        });
+        let in_time = dropped.recv_timeout(Duration::from_secs(2));
+        let _ = go_on.send(());
+        collects.join().expect("collects");
+        assert_eq!(in_time, Ok(()), "the host function waits for the thread that calls the driver");
+    });
+    recorder.finish(busy.as_raw());
+}
+
+/// Nobody meets the wait: it is this thread's turn, however much it lets go before.
+#[test]
+fn nothing_that_is_let_go_blocks_for_ever() {
+    let (recorder, device, stream, _word) = waiting();
+    let before = recorder.frees().len();
+    for _ in 0..500 {
+        drop(import(&device));
+        device.collect();
+    }
+    assert_eq!(recorder.frees().len(), before);
+    recorder.finish(stream.as_raw());
+    device.collect();
+    assert_eq!(recorder.frees().len(), before + 500);
+}
+
+/// A driver waits for the streams of its GPU, whichever `Device` they are of.
+#[test]
+fn streams_of_the_same_hardware_count_wherever_it_was_opened() {
+    // Of this test alone: others run beside it.
+    let open = |number| {
+        let recorder = Recorder::new(gpu(number));
+        recorder.frees_wait_for_streams();
+        open_on(recorder)
+    };
+    let ((first, waits), (second, frees), (third, elsewhere)) = (open(0x51), open(0x51), open(0x52));
+    let (stream, word) = (waits.create_stream().expect("stream"), mapped(&waits));
+    first.hold(stream.as_raw());
+    wait(&stream, &word);
+    drop((import(&frees), import(&elsewhere)));
+    assert_eq!((second.frees().len(), third.frees().len()), (0, 1));
+    first.finish(stream.as_raw());
+    frees.collect();
+    assert_eq!(second.frees().len(), 1);
+}
+
+/// The driver may block in a free: what other threads call meanwhile does not.
+#[test]
+fn no_lock_is_held_over_a_free() {
+    for retired in [false, true] {
+        let (recorder, device) = open();
+        let stream = device.create_stream().expect("stream");
+        recorder.hold(stream.as_raw());
+        let (memory, other) = (import(&device), mapped(&device));
+        let buffer = memory.map_buffer(..).expect("map");
+        if retired {
+            stream.fill(&buffer, 1).expect("fill");
+        }
+        let (done, is_done) = channel();
+        let outside = device.clone();
+        recorder.before_free_buffer(move || {
+            let thread = std::thread::spawn(move || {
+                drop((outside.create_stream().expect("stream"), outside.create_event().expect("event")));
+                drop((other, import(&outside)));
+                outside.collect();
+                drop(memory);
+                done.send(()).expect("the test listens");
+            });
+            let ended = is_done.recv_timeout(LONG);
+            assert_ne!(ended, Err(RecvTimeoutError::Timeout), "another thread waits for this free");
+            thread.join().expect("no panic");
+        });
+        if retired {
+            drop(buffer);
+            recorder.finish(stream.as_raw());
+            device.collect();
+        } else {
+            drop(buffer);
+        }
+        // The memory was let go while its mapping was being freed, and is not forgotten.
+        let frees = recorder.frees();
+        assert!(matches!(frees.last(), Some(Call::DestroyMemory(_))), "{frees:#?}");
+        assert_eq!(frees.iter().filter(|call| matches!(call, Call::DestroyMemory(_))).count(), 3, "{frees:#?}");
+        recorder.finish(stream.as_raw());
+    }
+}
+
+#[test]
+fn a_lent_stream_keeps_its_owner_until_its_work_has_run() {
+    let (recorder, device) = open();
+    let raw = recorder.application_stream();
+    let owner = Arc::new("the application's");
+    let watched: Weak<&str> = Arc::downgrade(&owner);
+    recorder.hold(raw);
+    // SAFETY: the application's stream lives as long as the recorder.
+    let stream = unsafe { device.stream_from_raw_with_owner(raw, owner) };
+    let buffer = mapped(&device);
+    stream.fill(&buffer, 1).expect("fill");
+    drop(stream);
+    device.collect();
+    assert!(watched.upgrade().is_some(), "work is pending");
+    recorder.finish(raw);
+    assert!(watched.upgrade().is_some(), "nothing is let go in the background");
+    device.collect();
+    assert!(watched.upgrade().is_none(), "the owner is kept");
+    assert_eq!(buffer.size(), SIZE);
+    assert_eq!(recorder.frees(), []);
+}

@@ -1,0 +1,341 @@
+//! The functions of a driver of OpenGL that only keeps books: which names are alive, who owns which descriptor, what was
+//! called.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+
+pub(crate) use crate::books::*;
+
+/// Closes what the driver owns.
+#[cfg(unix)]
+fn close(fd: c_int) {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    // SAFETY: the driver was given this descriptor and owns it.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+}
+
+#[cfg(not(unix))]
+fn close(_fd: c_int) {}
+
+/// Gives the text a life as long as the process's.
+fn text(text: &str) -> *const c_char {
+    thread_local!(static TEXTS: RefCell<BTreeSet<CString>> = RefCell::default());
+    let text = CString::new(text).expect("no NUL");
+    TEXTS.with(|texts| {
+        let mut texts = texts.borrow_mut();
+        texts.insert(text.clone());
+        texts.get(&text).expect("inserted").as_ptr()
+    })
+}
+
+macro_rules! functions {
+    ($( $symbol:ident ($($name:ident: $ty:ty),*) $(-> $result:ty)? $body:block )+) => {
+        $( #[allow(non_snake_case)] unsafe extern "system" fn $symbol($($name: $ty),*) $(-> $result)? $body )+
+
+        /// The loader.
+        pub(crate) fn address(name: &CStr) -> *const c_void {
+            let name = name.to_str().expect("a name");
+            if with(|state| state.missing.contains(&name)) {
+                return std::ptr::null();
+            }
+            match name {
+                $( stringify!($symbol) => $symbol as *const c_void, )+
+                _ => std::ptr::null(),
+            }
+        }
+    };
+}
+
+fn several(count: c_int, names: *mut c_uint, mut make: impl FnMut(&mut State) -> c_uint) {
+    with(|state| {
+        for index in 0..usize::try_from(count).expect("a count") {
+            // SAFETY: the caller has room for `count`.
+            unsafe { *names.add(index) = make(state) };
+        }
+    });
+}
+
+fn list(count: c_uint, names: *const c_uint) -> Vec<c_uint> {
+    // SAFETY: the caller has `count` entries.
+    (0..count as usize).map(|index| unsafe { *names.add(index) }).collect()
+}
+
+fn deleted(name: &'static str, names: *const c_uint, remove: impl FnOnce(&mut State, c_uint) -> bool) {
+    with(|state| {
+        assert!(state.current, "{name} without a context");
+        state.called(name);
+        // SAFETY: the library deletes one at a time.
+        let number = unsafe { *names };
+        assert!(remove(state, number), "{name} of {number}, which is not alive");
+    });
+}
+
+functions! {
+    glGetError() -> c_uint {
+        with(|state| if state.pending.is_empty() { 0 } else { state.pending.remove(0) })
+    }
+    glGetString(name: c_uint) -> *const c_char {
+        with(|state| match name {
+            _ if !state.current => std::ptr::null(),
+            0x1F02 => text(&state.version),
+            _ => text("fake"),
+        })
+    }
+    glGetStringi(_name: c_uint, index: c_uint) -> *const c_char {
+        with(|state| text(&state.extensions[index as usize]))
+    }
+    glGetIntegerv(name: c_uint, value: *mut c_int) {
+        let found = with(|state| match name {
+            0x821D => c_int::try_from(state.extensions.len()).expect("few"),
+            0x821E => state.flags,
+            0x9596 => c_int::try_from(state.uuids.len()).expect("few"),
+            0x959A => 1,
+            // Bindings, by the number of the query.
+            other => state.bound.get(&other).copied().unwrap_or(0).cast_signed(),
+        });
+        // SAFETY: the caller has room for one.
+        unsafe { *value = found };
+    }
+    glFlush() { with(|state| _ = state.called("glFlush")); }
+    glGenBuffers(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glGenBuffers") { return 0; }
+            let name = state.name();
+            state.buffers.insert(name, Store::default());
+            name
+        });
+    }
+    glCreateBuffers(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glCreateBuffers") { return 0; }
+            let name = state.name();
+            state.buffers.insert(name, Store::default());
+            name
+        });
+    }
+    glBindBuffer(target: c_uint, name: c_uint) { with(|state| _ = state.bound.insert(target, name)); }
+    glDeleteBuffers(_count: c_int, names: *const c_uint) {
+        deleted("glDeleteBuffers", names, |state, name| state.buffers.remove(&name).is_some());
+    }
+    glGenTextures(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glGenTextures") { return 0; }
+            let name = state.name();
+            state.textures.insert(name, Store::default());
+            name
+        });
+    }
+    glCreateTextures(target: c_uint, count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glCreateTextures") { return 0; }
+            let name = state.name();
+            state.textures.insert(name, Store { target, ..Store::default() });
+            name
+        });
+    }
+    glBindTexture(target: c_uint, name: c_uint) {
+        with(|state| {
+            if !state.called("glBindTexture") { return; }
+            let Some(query) = binding(state, target) else { return state.error(INVALID_ENUM) };
+            if let Some(store) = state.textures.get_mut(&name) { store.target = target; }
+            state.bound.insert(query, name);
+        });
+    }
+    glDeleteTextures(_count: c_int, names: *const c_uint) {
+        deleted("glDeleteTextures", names, |state, name| state.textures.remove(&name).is_some());
+    }
+    glTexParameteri(target: c_uint, name: c_uint, value: c_int) {
+        with(|state| {
+            if !state.called("glTexParameteri") { return; }
+            match bound_texture(state, target) {
+                Some(texture) => drop(texture.parameters.insert(name, value)),
+                None => state.error(INVALID_OPERATION),
+            }
+        });
+    }
+    glTextureParameteri(texture: c_uint, name: c_uint, value: c_int) {
+        with(|state| {
+            if !state.called("glTextureParameteri") { return; }
+            state.textures.get_mut(&texture).expect("a texture").parameters.insert(name, value);
+        });
+    }
+    glGetUnsignedBytevEXT(name: c_uint, bytes: *mut u8) {
+        let (value, length) = if name == 0x9599 { (9, 8) } else { (2, 16) };
+        // SAFETY: the caller has room for a LUID or a UUID.
+        unsafe { std::slice::from_raw_parts_mut(bytes, length).fill(value) };
+    }
+    glGetUnsignedBytei_vEXT(_name: c_uint, index: c_uint, bytes: *mut u8) {
+        let uuid = with(|state| state.uuids[index as usize]);
+        // SAFETY: the caller has room for a UUID.
+        unsafe { std::slice::from_raw_parts_mut(bytes, 16) }.copy_from_slice(&uuid);
+    }
+    glCreateMemoryObjectsEXT(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glCreateMemoryObjectsEXT") { return 0; }
+            let name = state.name();
+            state.memory.insert(name, Memory::default());
+            name
+        });
+    }
+    glDeleteMemoryObjectsEXT(_count: c_int, names: *const c_uint) {
+        deleted("glDeleteMemoryObjectsEXT", names, |state, name| match state.memory.remove(&name) {
+            Some(Memory { imported: Some((_, 0x9586, fd)), .. }) => { close(fd as c_int); true }
+            other => other.is_some(),
+        });
+    }
+    glMemoryObjectParameterivEXT(memory: c_uint, name: c_uint, value: *const c_int) {
+        with(|state| {
+            if !state.called("glMemoryObjectParameterivEXT") { return; }
+            assert_eq!(name, 0x9581);
+            let memory = state.memory.get_mut(&memory).expect("a memory object");
+            assert!(memory.imported.is_none(), "a parameter is set too late");
+            // SAFETY: the parameter has one value.
+            memory.dedicated = unsafe { *value } == 1;
+        });
+    }
+    glImportMemoryFdEXT(memory: c_uint, size: u64, ty: c_uint, fd: c_int) {
+        with(|state| {
+            if !state.called("glImportMemoryFdEXT") {
+                if state.closes_refused { close(fd); }
+                return;
+            }
+            state.memory.get_mut(&memory).expect("a memory object").imported = Some((size, ty, fd as usize));
+        });
+    }
+    glImportMemoryWin32HandleEXT(memory: c_uint, size: u64, ty: c_uint, handle: *mut c_void) {
+        with(|state| {
+            if !state.called("glImportMemoryWin32HandleEXT") { return; }
+            state.memory.get_mut(&memory).expect("a memory object").imported = Some((size, ty, handle.addr()));
+        });
+    }
+    glImportMemoryWin32NameEXT(memory: c_uint, size: u64, ty: c_uint, name: *const c_void) {
+        with(|state| {
+            if !state.called("glImportMemoryWin32NameEXT") { return; }
+            let memory = state.memory.get_mut(&memory).expect("a memory object");
+            memory.imported = Some((size, ty, 0));
+            memory.name = utf16(name);
+        });
+    }
+    glBufferStorageMemEXT(target: c_uint, size: isize, memory: c_uint, offset: u64) {
+        with(|state| {
+            let buffer = state.bound[&target];
+            buffer_stored(state, "glBufferStorageMemEXT", buffer, size, memory, offset);
+        });
+    }
+    glNamedBufferStorageMemEXT(buffer: c_uint, size: isize, memory: c_uint, offset: u64) {
+        with(|state| buffer_stored(state, "glNamedBufferStorageMemEXT", buffer, size, memory, offset));
+    }
+    glTexStorageMem1DEXT(t: c_uint, levels: c_int, format: c_uint, w: c_int, memory: c_uint, offset: u64) {
+        with(|state| {
+            let targets = (t, [0x0DE0].as_slice());
+            bound_stored(state, "glTexStorageMem1DEXT", targets, &[levels, w], format, (memory, offset));
+        });
+    }
+    glTexStorageMem2DEXT(t: c_uint, levels: c_int, format: c_uint, w: c_int, h: c_int, memory: c_uint, offset: u64) {
+        with(|state| {
+            let targets = (t, [0x0DE1, 0x8C18, 0x8513].as_slice());
+            bound_stored(state, "glTexStorageMem2DEXT", targets, &[levels, w, h], format, (memory, offset));
+        });
+    }
+    glTexStorageMem3DEXT(
+        t: c_uint, levels: c_int, format: c_uint, w: c_int, h: c_int, d: c_int, memory: c_uint, offset: u64
+    ) {
+        with(|state| {
+            let targets = (t, [0x806F, 0x8C1A, 0x9009].as_slice());
+            bound_stored(state, "glTexStorageMem3DEXT", targets, &[levels, w, h, d], format, (memory, offset));
+        });
+    }
+    glTextureStorageMem1DEXT(texture: c_uint, levels: c_int, format: c_uint, w: c_int, memory: c_uint, offset: u64) {
+        with(|state| stored(state, "glTextureStorageMem1DEXT", texture, &[levels, w], format, (memory, offset)));
+    }
+    glTextureStorageMem2DEXT(
+        texture: c_uint, levels: c_int, format: c_uint, w: c_int, h: c_int, memory: c_uint, offset: u64
+    ) {
+        with(|state| stored(state, "glTextureStorageMem2DEXT", texture, &[levels, w, h], format, (memory, offset)));
+    }
+    glTextureStorageMem3DEXT(
+        texture: c_uint, levels: c_int, format: c_uint, w: c_int, h: c_int, d: c_int, memory: c_uint, offset: u64
+    ) {
+        with(|state| stored(state, "glTextureStorageMem3DEXT", texture, &[levels, w, h, d], format, (memory, offset)));
+    }
+    glGenSemaphoresEXT(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glGenSemaphoresEXT") { return 0; }
+            let name = state.name();
+            state.semaphores.insert(name, Semaphore::default());
+            name
+        });
+    }
+    glCreateSemaphoresNV(count: c_int, names: *mut c_uint) {
+        several(count, names, |state| {
+            if !state.called("glCreateSemaphoresNV") { return 0; }
+            let name = state.name();
+            state.semaphores.insert(name, Semaphore::default());
+            name
+        });
+    }
+    glSemaphoreParameterivNV(semaphore: c_uint, name: c_uint, value: *const c_int) {
+        with(|state| {
+            if !state.called("glSemaphoreParameterivNV") { return; }
+            // SAFETY: the parameter has one value.
+            assert_eq!((name, unsafe { *value }), (0x95B3, 0x95B5));
+            state.semaphores.get_mut(&semaphore).expect("a semaphore").timeline = true;
+        });
+    }
+    glDeleteSemaphoresEXT(_count: c_int, names: *const c_uint) {
+        deleted("glDeleteSemaphoresEXT", names, |state, name| match state.semaphores.remove(&name) {
+            Some(Semaphore { imported: Some((0x9586, fd)), .. }) => { close(fd as c_int); true }
+            other => other.is_some(),
+        });
+    }
+    glSemaphoreParameterui64vEXT(semaphore: c_uint, name: c_uint, value: *const u64) {
+        with(|state| {
+            if !state.called("glSemaphoreParameterui64vEXT") { return; }
+            assert_eq!(name, 0x9595);
+            // SAFETY: the parameter has one value.
+            state.semaphores.get_mut(&semaphore).expect("a semaphore").value = unsafe { *value };
+        });
+    }
+    glImportSemaphoreFdEXT(semaphore: c_uint, ty: c_uint, fd: c_int) {
+        with(|state| {
+            if !state.called("glImportSemaphoreFdEXT") {
+                if state.closes_refused { close(fd); }
+                return;
+            }
+            state.semaphores.get_mut(&semaphore).expect("a semaphore").imported = Some((ty, fd as usize));
+        });
+    }
+    glImportSemaphoreWin32HandleEXT(semaphore: c_uint, ty: c_uint, handle: *mut c_void) {
+        with(|state| {
+            if !state.called("glImportSemaphoreWin32HandleEXT") { return; }
+            state.semaphores.get_mut(&semaphore).expect("a semaphore").imported = Some((ty, handle.addr()));
+        });
+    }
+    glImportSemaphoreWin32NameEXT(semaphore: c_uint, ty: c_uint, name: *const c_void) {
+        with(|state| {
+            if !state.called("glImportSemaphoreWin32NameEXT") { return; }
+            let length = utf16(name).len();
+            state.semaphores.get_mut(&semaphore).expect("a semaphore").imported = Some((ty, length));
+        });
+    }
+    glWaitSemaphoreEXT(s: c_uint, nb: c_uint, b: *const c_uint, nt: c_uint, t: *const c_uint, l: *const c_uint) {
+        with(|state| {
+            assert!(state.semaphores[&s].imported.is_some(), "a wait for nothing");
+            if state.called("glWaitSemaphoreEXT") { state.barriers = (list(nb, b), list(nt, t), list(nt, l)); }
+        });
+    }
+    glSignalSemaphoreEXT(s: c_uint, nb: c_uint, b: *const c_uint, nt: c_uint, t: *const c_uint, l: *const c_uint) {
+        with(|state| {
+            assert!(state.semaphores[&s].imported.is_some(), "a signal of nothing");
+            if state.called("glSignalSemaphoreEXT") { state.barriers = (list(nb, b), list(nt, t), list(nt, l)); }
+        });
+    }
+}
+
+/// UTF-16 up to its NUL.
+fn utf16(name: *const c_void) -> Vec<u16> {
+    let name = name.cast::<u16>();
+    // SAFETY: it ends with a NUL.
+    (0..).map(|index| unsafe { *name.add(index) }).take_while(|unit| *unit != 0).collect()
+}

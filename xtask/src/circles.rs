@@ -1,0 +1,185 @@
+//! Finds circles of files: files of one crate that need each other.
+//!
+//! A file needs another if it uses an item of it, by an import or a path. An import is followed to the file that defines
+//! the item, through re-exports. Declaring a module or re-exporting its items is no need. Items for tests do not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::paths::{Names, Source};
+use crate::run::cargo;
+use crate::session::Outcome;
+
+/// Circles that stay, each by its first file in alphabetical order, with the reason. At most eight.
+const ALLOWED: &[(&str, &str)] = &[];
+
+/// Prints the circles of every crate, and fails if one is not in [`ALLOWED`], or one of these is gone.
+pub(crate) fn check() -> Outcome {
+    let mut found = BTreeSet::new();
+    for root in roots()? {
+        let target = Target::read(&root)?;
+        for circle in circles(&target.needs()) {
+            found.insert(circle.into_iter().map(|at| target.modules[at].file.clone()).collect::<Vec<_>>());
+        }
+    }
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(""));
+    let short = |file: &PathBuf| file.strip_prefix(workspace).unwrap_or(file).display().to_string();
+    let mut unexpected = 0;
+    let mut gone: BTreeSet<&str> = ALLOWED.iter().map(|(file, _)| *file).collect();
+    for circle in &found {
+        let files: Vec<String> = circle.iter().map(short).collect();
+        let reason = ALLOWED.iter().find(|(file, _)| *file == files[0]);
+        gone.remove(files[0].as_str());
+        unexpected += usize::from(reason.is_none());
+        println!(
+            "{} files{}:\n    {}",
+            files.len(),
+            reason.map_or(String::new(), |(_, why)| format!(" ({why})")),
+            files.join("\n    ")
+        );
+    }
+    println!("{} circles, {} of them allowed", found.len(), found.len() - unexpected);
+    match (unexpected, gone.is_empty()) {
+        (0, true) => Ok(()),
+        (0, false) => Err(format!("these circles are gone; remove them from the list: {gone:?}")),
+        _ => Err(format!("{unexpected} circles of files")),
+    }
+}
+
+/// The first files of all targets of the workspace.
+fn roots() -> Result<Vec<PathBuf>, String> {
+    let text = cargo("metadata --format-version 1 --no-deps").text()?;
+    let metadata: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    Ok(targets.filter_map(|target| target["src_path"].as_str().map(PathBuf::from)).collect())
+}
+
+/// A module with a file of its own.
+struct Module {
+    path: Names,
+    file: PathBuf,
+    source: Source,
+}
+
+struct Target {
+    modules: Vec<Module>,
+    by_path: BTreeMap<Names, usize>,
+}
+
+impl Target {
+    fn read(root: &Path) -> Result<Self, String> {
+        let mut target = Self { modules: Vec::new(), by_path: BTreeMap::new() };
+        target.add(Vec::new(), root.to_path_buf(), root.parent().unwrap_or(root))?;
+        Ok(target)
+    }
+
+    /// Adds a module and those in it; `folder` has the files of its modules.
+    fn add(&mut self, path: Names, file: PathBuf, folder: &Path) -> Outcome {
+        let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let source = Source::read(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+        let children = source.modules.clone();
+        let beside = file.parent().unwrap_or(folder).to_path_buf();
+        self.by_path.insert(path.clone(), self.modules.len());
+        self.modules.push(Module { path: path.clone(), file, source });
+        for (name, named) in children {
+            let inner = folder.join(&name);
+            let candidates =
+                [named.map(|file| beside.join(file)), Some(inner.with_extension("rs")), Some(inner.join("mod.rs"))];
+            if let Some(file) = candidates.into_iter().flatten().find(|file| file.is_file()) {
+                self.add([path.clone(), vec![name]].concat(), file, &inner)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For each module the modules whose items it uses.
+    fn needs(&self) -> Vec<BTreeSet<usize>> {
+        let needs_of = |(at, module): (usize, &Module)| {
+            let source = &module.source;
+            // A name that is only passed on is not used here.
+            let used = |(name, (_, exported)): &(&String, &(Names, bool))| !exported || source.words.contains(*name);
+            let imported = source.imports.iter().filter(used).map(|(_, (path, _))| path);
+            let paths = imported.chain(&source.paths).chain(&source.globs);
+            let mut needs: BTreeSet<usize> = paths.filter_map(|path| self.defining(at, path, 0)).collect();
+            needs.remove(&at);
+            needs
+        };
+        self.modules.iter().enumerate().map(needs_of).collect()
+    }
+
+    /// The module that defines what `path` names in module `at`; `None` for another crate's, and for a module itself.
+    fn defining(&self, at: usize, path: &[String], depth: usize) -> Option<usize> {
+        // Re-exports that lead to each other.
+        if depth > 20 {
+            return None;
+        }
+        let mut here = at;
+        for (index, name) in path.iter().enumerate() {
+            let module = &self.modules[here];
+            let below = [module.path.clone(), vec![name.clone()]].concat();
+            here = match name.as_str() {
+                "crate" => 0,
+                "self" => here,
+                "super" => *self.by_path.get(module.path.split_last()?.1)?,
+                _ if self.by_path.contains_key(&below) => self.by_path[&below],
+                _ => return self.item(here, path, index, depth),
+            };
+        }
+        None
+    }
+
+    /// The module that defines the item `path[index]` of module `here`, through its imports.
+    fn item(&self, here: usize, path: &[String], index: usize, depth: usize) -> Option<usize> {
+        let source = &self.modules[here].source;
+        let (name, rest) = path[index..].split_first()?;
+        if let Some((import, _)) = source.imports.get(name).filter(|(import, _)| import != &path[index..]) {
+            let whole = [import.as_slice(), rest].concat();
+            return self.defining(here, &whole, depth + 1);
+        }
+        // A name of another crate, or of the language.
+        if index == 0 {
+            return None;
+        }
+        let through_glob = source.globs.iter().find_map(|glob| {
+            let whole = [glob.as_slice(), &path[index..]].concat();
+            let found = self.defining(here, &whole, depth + 1)?;
+            self.modules[found].source.words.contains(name).then_some(found)
+        });
+        through_glob.or(Some(here))
+    }
+}
+
+/// The strongly connected components of more than one node: nodes that reach each other.
+fn circles(edges: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
+    let reached = |from: usize| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+        while let Some(at) = open.pop() {
+            open.extend(edges[at].iter().filter(|&&next| seen.insert(next)));
+        }
+        seen
+    };
+    let reach: Vec<_> = (0..edges.len()).map(reached).collect();
+    let with =
+        |at: usize| -> Vec<usize> { reach[at].iter().copied().filter(|&other| reach[other].contains(&at)).collect() };
+    // Each once, by its first node.
+    (0..edges.len())
+        .filter(|at| reach[*at].contains(at))
+        .map(|at| (at, with(at)))
+        .filter(|(at, all)| all[0] == *at && all.len() > 1)
+        .map(|(_, all)| all)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_circle_is_found_once_and_a_line_is_none() {
+        let edges = [[1].into(), [2].into(), [0, 3].into(), BTreeSet::new()];
+        assert_eq!(circles(&edges), [[0, 1, 2]]);
+    }
+}

@@ -1,0 +1,87 @@
+//! Standard libraries for other targets, built from the source that Debian's compiler comes with.
+//!
+//! Rustup's downloads are not reachable everywhere; Debian's packages and the registry of crates are. The compiler is
+//! Debian's as well: a standard library works with the compiler that built it, and with no other.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::run::{Run, run};
+use crate::session::Session;
+
+/// The packages with the compiler, its lints and its source.
+const PACKAGES: &str = "the packages rustc-web, cargo-web, rust-web-clippy and rust-web-src";
+const RUSTC: &str = "/usr/bin/rustc";
+const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/std";
+
+/// Debian's cargo for `target`, with a standard library; `None` where it is left out.
+///
+/// # Errors
+/// If the packages are not installed where a CI system runs this, or the standard library does not build.
+pub(crate) fn cargo_for(session: &Session, target: &str) -> Result<Option<Run>, String> {
+    if !Path::new(SOURCE).is_dir() || !Path::new("/usr/bin/cargo-clippy").is_file() {
+        session.leave_out(&format!("everything for {target}"), PACKAGES)?;
+        return Ok(None);
+    }
+    let sysroot = standard_library(session, target)?;
+    let variable = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
+    let cargo = cargo(&session.target.join("debian"));
+    Ok(Some(cargo.env(&variable, format!("--sysroot={}", sysroot.display())).env("CARGO_BUILD_TARGET", target)))
+}
+
+/// Debian's cargo: its other programs are found before rustup's.
+fn cargo(target_folder: &Path) -> Run {
+    let path = format!("/usr/bin:{}", std::env::var("PATH").unwrap_or_default());
+    run("/usr/bin/cargo").env("PATH", path).env("RUSTC", RUSTC).env("CARGO_TARGET_DIR", target_folder)
+}
+
+/// Builds the standard library for `target`, unless this compiler has built it before. Returns the folder for the
+/// compiler's option `--sysroot`: Debian's own, by a link, and this target beside it.
+///
+/// # Errors
+/// If it does not build.
+pub(crate) fn standard_library(session: &Session, target: &str) -> Result<PathBuf, String> {
+    let sysroot = session.target.join("sysroot");
+    let libraries = sysroot.join("lib/rustlib").join(target).join("lib");
+    let mark = libraries.join("built-by");
+    let version = run(RUSTC).arg("-vV").text()?;
+    if fs::read_to_string(&mark).is_ok_and(|found| found == version) {
+        return Ok(sysroot);
+    }
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc does not name its host")?;
+    let project = session.target.join("standard-library");
+    let built = project.join("target");
+    let fails = |error: std::io::Error| format!("the standard library for {target}: {error}");
+    fs::create_dir_all(project.join("src")).map_err(fails)?;
+    let manifest = "[package]\nname = \"standard-library\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n";
+    fs::write(project.join("Cargo.toml"), manifest).map_err(fails)?;
+    fs::write(project.join("src/lib.rs"), "#![no_std]\n").map_err(fails)?;
+    // The option is for compilers of the nightly channel, and those that are told to take it.
+    cargo(&built)
+        .args("build --quiet --release -Zbuild-std=std,test,proc_macro --target".split(' '))
+        .arg(target)
+        .env("RUSTC_BOOTSTRAP", "1")
+        .within(&project)
+        .check()?;
+    let _ = fs::remove_dir_all(&libraries);
+    fs::create_dir_all(&libraries).map_err(fails)?;
+    for entry in fs::read_dir(built.join(target).join("release/deps")).map_err(fails)? {
+        let file = entry.map_err(fails)?.path();
+        let name = file.file_name().unwrap_or_default();
+        if file.extension().is_some_and(|extension| extension == "rlib")
+            && !name.to_string_lossy().starts_with("libstandard_library")
+        {
+            fs::copy(&file, libraries.join(name)).map_err(fails)?;
+        }
+    }
+    #[cfg(unix)]
+    {
+        let own = sysroot.join("lib/rustlib").join(host);
+        if !own.exists() {
+            std::os::unix::fs::symlink(Path::new("/usr/lib/rustlib").join(host), own).map_err(fails)?;
+        }
+    }
+    fs::remove_dir_all(built).map_err(fails)?;
+    fs::write(mark, version).map_err(fails)?;
+    Ok(sysroot)
+}

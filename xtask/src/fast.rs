@@ -1,0 +1,158 @@
+//! The steps of `cargo xtask ci`, cheapest first.
+//!
+//! All of them share one build of the workspace with the profile `dev`, and one of its metadata for clippy. What needs
+//! another build, or takes minutes and rarely fails, is in `slow.rs`.
+
+use std::path::PathBuf;
+
+use crate::run::{Run, cargo, has, run};
+use crate::session::{Outcome, Session, Step, changed};
+use crate::{circles, debian, files, outside, package, source, windows};
+
+/// The simulators and the emulated driver that tests load: libraries in C's ABI, which Cargo does not build with tests.
+const SIMULATORS: [&str; 5] = ["sim-cuda", "sim-hip", "sim-nvsci", "hip-on-cuda", "emulated-amdgpu"];
+
+macro_rules! steps {
+    ($($name:literal, $what:literal, $run:expr;)*) => { &[$(Step { name: $name, what: $what, run: $run }),*] };
+}
+pub(crate) use steps;
+
+pub(crate) static STEPS: &[Step] = steps![
+    "format", "formatting of Rust", |_| cargo("fmt --all --check").check();
+    "files", "shell scripts, workflows and manifests of ci/", files::check;
+    "kernels", "prebuilt kernels are those of their source", kernels;
+    "mutations", "planted defects match the source", |_| run("conformance/mutations/run.py --match").check();
+    "lengths", "no Rust file is too long", |_| source::lengths();
+    "circles", "no unexpected circles of files", |_| circles::check();
+    "clippy", "lints of the whole workspace", |_| cargo("clippy --workspace --all-targets -- -D warnings").check();
+    "features", "lints with each feature of gpu-interop alone", features;
+    "docs", "documentation", docs;
+    "tests", "all tests (README's command)", tests;
+    "examples", "examples that run on the CPU", examples;
+    "conformance", "the suite on the host backend, with Vulkan on the CPU", conformance;
+    "no-vulkan", "the suite on a machine without Vulkan", no_vulkan;
+    "amd", "the suite on AMD's runtime 5.2.3 over an emulated kernel driver", amd;
+    "bundle", "the bundle that vendors run", bundle;
+    "outside", "crates outside of the workspace", outside::check;
+    "package", "packages of the published crates build alone", package::check;
+    "aarch64", "the library on another processor, checked only", aarch64;
+    "windows", "lints and tests for Windows, under Wine", windows::fast;
+    "tree", "no step leaves files behind", tree;
+];
+
+fn kernels(session: &Session) -> Outcome {
+    run("kernels/build.sh --check").check()?;
+    if has("clang-19") && has("ld.lld-19") {
+        run("kernels/build.sh --verify").check()
+    } else {
+        session.leave_out("building the kernels again", "the packages clang-19 and lld-19")
+    }
+}
+
+fn features(_: &Session) -> Outcome {
+    for feature in ["", "cuda", "d3d", "gl", "hip", "host", "nvsci", "vulkan"] {
+        cargo("clippy --package gpu-interop --all-targets --no-default-features --features")
+            .arg(feature)
+            .args(["--", "-D", "warnings"])
+            .check()?;
+    }
+    Ok(())
+}
+
+fn docs(_: &Session) -> Outcome {
+    cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").check()
+}
+
+fn tests(session: &Session) -> Outcome {
+    let mut tests = cargo("test --workspace");
+    if has("apt-get") {
+        // .ci/run installs Mesa's driver of OpenGL: its tests must find it.
+        tests = tests.env("GPU_INTEROP_REQUIRE_GL", "1");
+    }
+    match swiftshader(session) {
+        Some(library) => tests = tests.env("SWIFTSHADER_LIBRARY", library),
+        None => {
+            session.leave_out("tests with SwiftShader", "the package chromium-common, and apt-get to download it")?
+        }
+    }
+    tests.check()
+}
+
+/// A Vulkan driver for the CPU that has binary semaphores, which lavapipe lacks. It is one file of a package that would
+/// install a browser, so the package is only unpacked.
+fn swiftshader(session: &Session) -> Option<PathBuf> {
+    let folder = session.target.join("swiftshader");
+    let library = folder.join("usr/lib/chromium/libvk_swiftshader.so");
+    if !library.is_file() && std::fs::create_dir_all(&folder).is_ok() && has("apt-get") {
+        let unpacked = run("bash -c").arg("apt-get download -qq chromium-common && dpkg -x chromium-common_*.deb .");
+        unpacked.within(&folder).succeeds();
+    }
+    library.is_file().then_some(library)
+}
+
+fn examples(session: &Session) -> Outcome {
+    for example in ["fill", "ping_pong", "frames_in_flight"] {
+        run("env").arg(session.debug("examples").join(example)).check()?;
+    }
+    Ok(())
+}
+
+fn conformance(session: &Session) -> Outcome {
+    build(session)?;
+    suite(session, "--require host,vulkan,native").check()
+}
+
+/// A run of the suite's command, built with the profile `dev`.
+fn suite(session: &Session, options: &str) -> Run {
+    run("env").arg(session.debug("conformance")).args(["run", "--quiet"]).args(options.split(' '))
+}
+
+/// The command and the libraries that it loads, as tests use them.
+fn build(_: &Session) -> Outcome {
+    let packages = SIMULATORS.map(|name| format!("--package=gpu-interop-{name}"));
+    cargo("build --package gpu-interop-conformance-cli").args(packages).check()
+}
+
+fn no_vulkan(session: &Session) -> Outcome {
+    let libraries = run("/sbin/ldconfig -p").text()?;
+    let line = libraries.lines().find(|line| line.contains("libvulkan.so.1 "));
+    let Some((_, loader)) = line.and_then(|line| line.split_once("=> ")) else {
+        return session.leave_out("the suite without Vulkan", "the package libvulkan1, to hide it");
+    };
+    if !run("unshare --mount true").succeeds() {
+        return session.leave_out("the suite without Vulkan", "the right to hide Vulkan's loader: unshare --mount");
+    }
+    let hidden = run("unshare --mount bash -c").arg("mount --bind /dev/null \"$0\" && exec \"$@\"").arg(loader);
+    let output = hidden.arg(session.debug("conformance")).arg("--quiet").text()?;
+    println!("{output}");
+    let said = output.lines().any(|line| line.contains("skipped: ") && line.contains("install"));
+    if said { Ok(()) } else { Err("the summary does not say what to install".into()) }
+}
+
+fn amd(session: &Session) -> Outcome {
+    let version = run("dpkg-query --show --showformat ${Version} libamdhip64-5").text().unwrap_or_default();
+    if !version.starts_with("5.2.3-") {
+        return session.leave_out("AMD's runtime 5.2.3", "the package libamdhip64-5");
+    }
+    build(session)?;
+    suite(session, "--emulate amd:5.2.3 --require hip,vulkan").check()
+}
+
+fn bundle(session: &Session) -> Outcome {
+    build(session)?;
+    run("ci/test.sh").arg(session.debug("")).check()
+}
+
+fn aarch64(session: &Session) -> Outcome {
+    let target = "aarch64-unknown-linux-gnu";
+    let Some(cargo) = debian::cargo_for(session, target)? else { return Ok(()) };
+    cargo.arg("check").args(package::PUBLISHED.map(|name| format!("--package={name}"))).check()
+}
+
+fn tree(session: &Session) -> Outcome {
+    match changed() {
+        None => session.leave_out("looking for files that tests left behind", "git"),
+        Some(now) if now == session.changed_before => Ok(()),
+        Some(now) => Err(format!("before:\n{}\nleft behind:\n{now}", session.changed_before)),
+    }
+}

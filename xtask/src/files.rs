@@ -1,0 +1,67 @@
+//! Checks the files of CI: shell scripts with shellcheck, YAML with yamllint, workflows and manifests against the schemas
+//! of GitHub, GitLab and Kubernetes.
+
+use std::fs;
+use std::path::Path;
+
+use crate::run::{has, run};
+use crate::session::{Outcome, Session};
+
+const REQUIREMENTS: &str = "ci/requirements.txt";
+
+pub(crate) fn check(session: &Session) -> Outcome {
+    let tracked = run("git ls-files").text()?;
+    let is_script = |file: &&str| {
+        let text = fs::read(file).unwrap_or_default();
+        let first = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        first.starts_with(b"#!") && first.ends_with(b"sh")
+    };
+    let scripts: Vec<&str> = tracked.lines().filter(is_script).collect();
+    if has("shellcheck") {
+        run("shellcheck").args(&scripts).check()?;
+    } else {
+        session.leave_out("the check of shell scripts", "the package shellcheck")?;
+    }
+    let tools = session.target.join("ci-tools");
+    if !install(&tools) {
+        return session
+            .leave_out("the check of workflows", "the package python3-venv, and what ci/requirements.txt lists");
+    }
+    let tool = |name: &str, line: &str| run("env").arg(tools.join("bin").join(name)).args(line.split(' '));
+    tool("yamllint", "--strict --config-file ci/.yamllint ci").check()?;
+    let folder = |path: &str| {
+        tracked.lines().filter(move |file| Path::new(file).parent() == Some(Path::new(path))).collect::<Vec<_>>()
+    };
+    tool("check-jsonschema", "--builtin-schema vendor.github-workflows").args(folder("ci/github")).check()?;
+    tool("check-jsonschema", "--builtin-schema vendor.gitlab-ci --data-transform gitlab-ci")
+        .args(folder("ci/gitlab"))
+        .check()?;
+    tool("kubernetes-validate", "--strict ci/kubernetes/base/job.yaml").args(folder("ci/kubernetes")).check()?;
+    // Tools that Debian does not have: each adds to what the schemas check.
+    if has("actionlint") {
+        run("actionlint").args(folder("ci/github")).check()?;
+    }
+    for variant in ["nvidia", "amd"].into_iter().filter(|_| has("kubectl")) {
+        let file = tools.join(format!("{variant}.yaml"));
+        let text = run("kubectl kustomize").arg(format!("ci/kubernetes/{variant}")).text()?;
+        fs::write(&file, text).map_err(|error| error.to_string())?;
+        tool("kubernetes-validate", "--strict").arg(file).check()?;
+    }
+    Ok(())
+}
+
+/// Installs what [`REQUIREMENTS`] lists into a virtual environment of Python, unless it is there.
+fn install(tools: &Path) -> bool {
+    let installed = tools.join("installed");
+    let wanted = fs::read(REQUIREMENTS).unwrap_or_default();
+    if fs::read(&installed).is_ok_and(|found| found == wanted) {
+        return true;
+    }
+    run("python3 -m venv").arg(tools).succeeds()
+        && run("env")
+            .arg(tools.join("bin/pip"))
+            .args(["--quiet", "install", "--requirement", REQUIREMENTS])
+            .check()
+            .is_ok()
+        && fs::write(installed, wanted).is_ok()
+}

@@ -1,0 +1,98 @@
+//! Task runner of this repository: `cargo xtask ci` is what CI runs, `cargo xtask slow` what it runs nightly.
+
+mod circles;
+mod debian;
+mod fast;
+mod files;
+mod outside;
+mod package;
+mod paths;
+mod run;
+mod sanitize;
+mod session;
+mod slow;
+mod source;
+mod windows;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use session::{Outcome, Session, Step};
+
+/// Tasks of this repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+enum Task {
+    /// Runs what must hold on main
+    Ci(Selection),
+    /// Runs what takes long, or needs what is not always there: sanitizers, loom, AMD's newer runtimes, mutations
+    Slow(Selection),
+    #[command(flatten)]
+    Single(Single),
+}
+
+#[derive(Debug, Subcommand)]
+enum Single {
+    /// Lists circles of files: files of a crate that need each other
+    Circles,
+    /// Lists Rust files that are too long
+    Lengths,
+    /// Builds a standard library for a target from Debian's source, and prints the folder to give to --sysroot
+    StandardLibrary { target: String },
+}
+
+/// Which steps run, and whether they run at all.
+#[derive(Args, Debug)]
+struct Selection {
+    /// Prints the steps, and runs none
+    #[arg(long)]
+    list: bool,
+    /// Runs only this step; may be given more than once
+    #[arg(long, value_name = "STEP", conflicts_with = "from")]
+    only: Vec<String>,
+    /// Begins with this step
+    #[arg(long, value_name = "STEP")]
+    from: Option<String>,
+    /// Steps to run, as with --only
+    #[arg(value_name = "STEP", conflicts_with_all = ["only", "from"])]
+    steps: Vec<String>,
+}
+
+impl Selection {
+    fn of(mut self, steps: &'static [Step]) -> Outcome {
+        if self.list {
+            for step in steps {
+                println!("{:<14} {}", step.name, step.what);
+            }
+            return Ok(());
+        }
+        self.only.append(&mut self.steps);
+        let unknown = self.only.iter().chain(&self.from).find(|name| steps.iter().all(|step| step.name != **name));
+        if let Some(name) = unknown {
+            return Err(format!("no step is named {name}; --list prints the names"));
+        }
+        let first = self.from.and_then(|name| steps.iter().position(|step| step.name == name)).unwrap_or(0);
+        let chosen =
+            steps[first..].iter().filter(|step| self.only.is_empty() || self.only.iter().any(|o| o == step.name));
+        Session::new()?.run(chosen)
+    }
+}
+
+fn main() -> ExitCode {
+    let outcome = match Task::parse() {
+        Task::Ci(selection) => selection.of(fast::STEPS),
+        Task::Slow(selection) => selection.of(slow::STEPS),
+        Task::Single(Single::Circles) => circles::check(),
+        Task::Single(Single::Lengths) => source::lengths(),
+        Task::Single(Single::StandardLibrary { target }) => Session::new()
+            .and_then(|session| debian::standard_library(&session, &target))
+            .map(|sysroot| println!("{}", sysroot.display())),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

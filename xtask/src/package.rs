@@ -1,0 +1,52 @@
+//! Checks that the published crates can be published: each builds from its package alone, and with the oldest
+//! dependencies that it declares.
+
+use std::fs;
+
+use crate::run::{cargo, run};
+use crate::session::{Outcome, Session};
+
+/// The crates that applications use. All others say `publish = false`.
+pub(crate) const PUBLISHED: [&str; 11] = [
+    "gpu-interop",
+    "gpu-interop-core",
+    "gpu-interop-cuda",
+    "gpu-interop-d3d",
+    "gpu-interop-driver",
+    "gpu-interop-gl",
+    "gpu-interop-hip",
+    "gpu-interop-host",
+    "gpu-interop-kernels",
+    "gpu-interop-nvsci",
+    "gpu-interop-vulkan",
+];
+
+fn published() -> impl Iterator<Item = String> {
+    PUBLISHED.into_iter().map(|name| format!("--package={name}"))
+}
+
+/// Packs every crate and builds it from what is in its package.
+pub(crate) fn check(_: &Session) -> Outcome {
+    // What is not committed is packed too: this looks for what a package lacks.
+    cargo("package --quiet --locked --allow-dirty").args(published()).check()?;
+    for name in PUBLISHED {
+        let files = cargo("package --quiet --locked --allow-dirty --list --package").arg(name).text()?;
+        for wanted in ["LICENSE-APACHE", "LICENSE-MIT", "README.md"] {
+            if !files.lines().any(|file| file == wanted) {
+                return Err(format!("the package {name} has no {wanted}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks a copy of what is committed with the oldest versions of its direct dependencies.
+pub(crate) fn floors(session: &Session) -> Outcome {
+    let folder = session.target.join("floors");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    run("bash -c").arg("git archive HEAD | tar -x -C \"$0\"").arg(&folder).check()?;
+    // The option is for compilers of the nightly channel, and those that are told to take it.
+    cargo("update --quiet -Zdirect-minimal-versions").env("RUSTC_BOOTSTRAP", "1").within(&folder).check()?;
+    cargo("check --quiet").args(published()).env("CARGO_TARGET_DIR", folder.join("target")).within(&folder).check()
+}

@@ -1,0 +1,118 @@
+//! Runs steps in order, with their times, and keeps what they leave out.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::run::run;
+
+/// How a step or a check ended; the text says what failed.
+pub(crate) type Outcome = Result<(), String>;
+
+/// A named part of a run.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) run: fn(&Session) -> Outcome,
+}
+
+/// One run of `cargo xtask`.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Root of the repository, which is the current folder.
+    pub(crate) root: PathBuf,
+    /// Cargo's target folder.
+    pub(crate) target: PathBuf,
+    /// Whether a CI system runs this: then nothing may be left out.
+    ci: bool,
+    left_out: RefCell<Vec<String>>,
+    /// What differs from the last commit before the first step.
+    pub(crate) changed_before: String,
+}
+
+impl Session {
+    /// Enters the root of the repository.
+    ///
+    /// # Errors
+    /// If it cannot be entered.
+    pub(crate) fn new() -> Result<Self, String> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = manifest.parent().ok_or("xtask has no folder above it")?.to_path_buf();
+        std::env::set_current_dir(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder));
+        let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+        let changed_before = changed().unwrap_or_default();
+        Ok(Self { root, target, ci, left_out: RefCell::default(), changed_before })
+    }
+
+    /// A file or folder that Cargo builds with the profile `dev`.
+    pub(crate) fn debug(&self, name: &str) -> PathBuf {
+        self.target.join("debug").join(name)
+    }
+
+    /// Records that `what` is left out for want of `needed`.
+    ///
+    /// # Errors
+    /// The same sentence, where a CI system runs this.
+    pub(crate) fn leave_out(&self, what: &str, needed: &str) -> Outcome {
+        let sentence = format!("{what}: needs {needed}");
+        if self.ci {
+            return Err(sentence);
+        }
+        println!("left out: {sentence}");
+        self.left_out.borrow_mut().push(sentence);
+        Ok(())
+    }
+
+    /// Runs all of `steps`, the later ones also after a failure, and prints a table.
+    ///
+    /// # Errors
+    /// The names of the steps that failed.
+    pub(crate) fn run(&self, steps: impl Iterator<Item = &'static Step>) -> Outcome {
+        let mut table = Vec::new();
+        let mut failed = Vec::new();
+        for step in steps {
+            println!("\n=== {}: {}", step.name, step.what);
+            let (start, cpu, left_out) = (Instant::now(), cpu_time(), self.left_out.borrow().len());
+            let outcome = (step.run)(self);
+            let result = match &outcome {
+                Err(error) => {
+                    println!("FAILED: {}: {error}", step.name);
+                    failed.push(step.name);
+                    "FAILED"
+                }
+                Ok(()) if self.left_out.borrow().len() > left_out => "passed in part",
+                Ok(()) => "passed",
+            };
+            let row = format!(
+                "{:<14} {:>6.0} s {:>6.0} s CPU  {result}",
+                step.name,
+                start.elapsed().as_secs_f64(),
+                cpu_time().saturating_sub(cpu).as_secs_f64()
+            );
+            println!("--- {row}");
+            table.push(row);
+        }
+        println!("\n{}", table.join("\n"));
+        for sentence in self.left_out.borrow().iter() {
+            println!("left out: {sentence}");
+        }
+        if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+    }
+}
+
+/// Differences from the last commit, as git lists them; `None` without git or a repository.
+pub(crate) fn changed() -> Option<String> {
+    run("git status --porcelain").text().ok()
+}
+
+/// Processor time of all ended processes that this one started, from Linux; zero elsewhere.
+fn cpu_time() -> Duration {
+    let fields = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // After the name, which may contain spaces: fields 16 and 17 of proc(5), in hundredths of a second.
+    let ticks =
+        |field: usize| -> Option<u64> { fields.rsplit_once(')')?.1.split_whitespace().nth(field - 3)?.parse().ok() };
+    Duration::from_millis(10 * (ticks(16).unwrap_or(0) + ticks(17).unwrap_or(0)))
+}

@@ -1,0 +1,78 @@
+//! The steps of `cargo xtask slow`: what takes long and rarely fails, needs another build of everything, or Debian's next
+//! releases. CI runs them nightly.
+
+use crate::fast::steps;
+use crate::run::{cargo, has, run};
+use crate::session::{Outcome, Session, Step};
+use crate::{package, sanitize, windows};
+
+pub(crate) static STEPS: &[Step] = steps![
+    "release", "the suite and the bundle, built with optimisation (README's command)", release;
+    "loom", "the bridge of timelines, in every order of events", loom;
+    "faults", "the fault campaign, with every use of every function", faults;
+    "simulators", "the suite on simulators built with optimisation", |_| {
+        cargo("test --release --package gpu-interop-conformance-cli --test sims").check()
+    };
+    "windows", "lints for Microsoft's linker, and all tests under Wine", windows::slow;
+    "address", "tests under AddressSanitizer", |session| sanitize::check(session, "address");
+    "thread", "tests under ThreadSanitizer", |session| sanitize::check(session, "thread");
+    "amd-5.2.3", "the suite on AMD's runtime 5.2.3, with repetitions", |session| amd(session, "5.2.3");
+    "amd-5.7.1", "the same on 5.7.1", |session| amd(session, "5.7.1");
+    "amd-6.4.3", "the same on 6.4.3", |session| amd(session, "6.4.3");
+    "amd-7.2.4", "the same on 7.2.4", |session| amd(session, "7.2.4");
+    "floors", "the published crates with the oldest dependencies they declare", package::floors;
+    "deny", "licences, sources and duplicates of dependencies", |session| {
+        tool(session, "cargo-deny", "deny --log-level error check licenses bans sources")
+    };
+    "semver", "the published crates break no promise of their last release", |session| {
+        tool(session, "cargo-semver-checks", "semver-checks --workspace --baseline-rev")
+    };
+    "mutations", "planted defects are caught by tests", |_| run("conformance/mutations/run.py").check();
+];
+
+fn release(session: &Session) -> Outcome {
+    cargo("run --release --bin conformance -- --require host,vulkan,native --quiet").check()?;
+    cargo("bench --package gpu-interop-host --bench signal").check()?;
+    let libraries = ["sim-cuda", "sim-hip", "hip-on-cuda"].map(|name| format!("--package=gpu-interop-{name}"));
+    cargo("build --release").args(libraries).check()?;
+    run("ci/test.sh").arg(session.target.join("release")).check()
+}
+
+fn loom(session: &Session) -> Outcome {
+    cargo("test --release --package gpu-interop-core --lib bridge")
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", session.target.join("loom"))
+        .check()
+}
+
+fn faults(_: &Session) -> Outcome {
+    cargo("test --package gpu-interop-conformance-cli --test faults -- every_fault")
+        .env("FAULT_CAMPAIGN_EVERY_USE", "1")
+        .check()
+}
+
+/// A suite of Debian that cannot be reached, or is not consistent today, leaves its runtime out.
+fn amd(session: &Session, version: &str) -> Outcome {
+    const UNREACHABLE: i32 = 3;
+    let status = run("ci/amd.sh").arg(version).status()?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(UNREACHABLE) => {
+            session.leave_out(&format!("AMD's runtime {version}"), "Debian's suites, which were not reached")
+        }
+        _ => Err(format!("ci/amd.sh {version}: {status}")),
+    }
+}
+
+/// Runs a subcommand of cargo, which is installed from the registry where it is not there.
+fn tool(session: &Session, program: &str, line: &str) -> Outcome {
+    let own = session.target.join("tools");
+    if !has(program) && !own.join("bin").join(program).is_file() {
+        let install = cargo("install --locked --quiet --root").arg(&own).arg(program);
+        if let Err(error) = install.check() {
+            return session.leave_out(program, &format!("the crate {program}: {error}"));
+        }
+    }
+    let path = format!("{}/bin:{}", own.display(), std::env::var("PATH").unwrap_or_default());
+    cargo(line).env("PATH", path).check()
+}

@@ -1,0 +1,123 @@
+//! Lints and tests for Windows, on Linux: MinGW links, Wine runs.
+
+use std::fs;
+use std::path::Path;
+
+use crate::debian;
+use crate::package::PUBLISHED;
+use crate::run::{Run, has, run};
+use crate::session::{Outcome, Session};
+
+const GNU: &str = "x86_64-pc-windows-gnu";
+const MSVC: &str = "x86_64-pc-windows-msvc";
+
+/// What is built and tested of the suite's command. Faults and measurements are Linux's.
+const SUITE: &str =
+    "--package gpu-interop-conformance-cli --lib --bins --test negative_controls --test reports --test sims";
+const REST: &str = "--workspace --exclude gpu-interop-conformance-cli --exclude xtask";
+
+/// Wine 8 lacks this library of Windows, which Rust's standard library asks for random numbers.
+const RANDOM: &str = "
+#include <windows.h>
+#include <ntsecapi.h>
+__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T length) {
+    while (length > 0) {
+        ULONG part = length > 0x10000000 ? 0x10000000 : (ULONG)length;
+        if (!RtlGenRandom(bytes, part)) return FALSE;
+        bytes += part;
+        length -= part;
+    }
+    return TRUE;
+}
+";
+
+/// Lints everything; tests the published crates, and runs the suite on the host backend.
+pub(crate) fn fast(session: &Session) -> Outcome {
+    if !lint(session, GNU)? {
+        return Ok(());
+    }
+    let Some(wine) = Wine::prepare(session)? else { return Ok(()) };
+    wine.cargo("test --no-fail-fast")?.args(PUBLISHED.map(|name| format!("--package={name}"))).check()?;
+    // File mappings, events and pipes, which are the system's. The rest only takes long there.
+    wine.cargo("run --package gpu-interop-conformance-cli --bin conformance -- run --backend host --exporter native")?
+        .args(
+            "--require host,native --quiet --filter {graph_semaphore,import,lifetime,map,memory,process,semaphore}.*"
+                .split(' '),
+        )
+        .check()
+}
+
+/// Lints for Microsoft's linker, all tests, and the suite on simulators.
+pub(crate) fn slow(session: &Session) -> Outcome {
+    lint(session, MSVC)?;
+    let Some(wine) = Wine::prepare(session)? else { return Ok(()) };
+    wine.cargo("test --no-fail-fast")?.args(REST.split(' ')).check()?;
+    // Cargo does not run under Wine: simulators are built before the tests that load them.
+    let simulators = ["cuda", "d3d", "hip"].map(|name| format!("--package=gpu-interop-sim-{name}"));
+    wine.cargo("build")?.args(simulators).check()?;
+    wine.cargo("test --no-fail-fast")?
+        .args(SUITE.split(' '))
+        .env("GPU_INTEROP_SIM_FOLDER", format!("Z:{}/debian/{GNU}/debug", session.target.display()))
+        .check()
+}
+
+/// Lints the workspace and all of its tests for a target; `false` where that is left out.
+fn lint(session: &Session, target: &str) -> Result<bool, String> {
+    for packages in [REST.to_owned() + " --all-targets", SUITE.to_owned()] {
+        let Some(cargo) = debian::cargo_for(session, target)? else { return Ok(false) };
+        cargo.arg("clippy").args(packages.split(' ')).args(["--", "-D", "warnings"]).check()?;
+    }
+    Ok(true)
+}
+
+struct Wine<'a> {
+    session: &'a Session,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl<'a> Wine<'a> {
+    /// Makes Wine's folder and the library that it lacks; `None` where its packages are not installed.
+    fn prepare(session: &'a Session) -> Result<Option<Self>, String> {
+        let compiler = "x86_64-w64-mingw32-gcc";
+        // Without the preloader one process in some thousands does not get the addresses that Windows has for itself.
+        let preloader = Path::new("/usr/lib/wine/wine64-preloader").exists();
+        if !has(compiler) || !has("wine") || !preloader {
+            let packages = "the packages gcc-mingw-w64-x86-64, wine, wine64 and wine64-preloader";
+            session.leave_out("tests under Wine", packages)?;
+            return Ok(None);
+        }
+        let folder = session.target.join("wine");
+        let library = folder.join("libraries/bcryptprimitives.dll");
+        if !library.is_file() {
+            let fails = |error: std::io::Error| error.to_string();
+            fs::create_dir_all(folder.join("libraries")).map_err(fails)?;
+            fs::write(folder.join("random.c"), RANDOM).map_err(fails)?;
+            run(compiler)
+                .args(["-O1", "-shared", "-s", "-o"])
+                .arg(&library)
+                .arg(folder.join("random.c"))
+                .arg("-ladvapi32")
+                .check()?;
+        }
+        let prefix = folder.join("prefix");
+        let variables = vec![
+            ("WINEPATH", folder.join("libraries").display().to_string()),
+            ("WINEDEBUG", "-all".into()),
+            // Wine's Vulkan shares no memory, and without a display it cannot do anything.
+            ("WINEDLLOVERRIDES", "mscoree,mshtml,vulkan-1=".into()),
+            ("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine".into()),
+            // Linking these tests takes longer than anything else, most of it for a debugger that is not there.
+            ("CARGO_PROFILE_DEV_DEBUG", "false".into()),
+            ("WINEPREFIX", prefix.display().to_string()),
+        ];
+        if !prefix.is_dir() {
+            run("wineboot --init").envs(&variables).check()?;
+        }
+        Ok(Some(Self { session, variables }))
+    }
+
+    fn cargo(&self, line: &str) -> Result<Run, String> {
+        let cargo = debian::cargo_for(self.session, GNU)?.ok_or("the standard library for Windows is gone")?;
+        Ok(cargo.args(line.split(' ')).envs(&self.variables))
+    }
+}
