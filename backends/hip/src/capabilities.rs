@@ -16,7 +16,7 @@ const NO_IMAGES: &str = "this HIP maps no images: on Linux no version up to 7.2 
 /// not checked.
 const NO_GRAPH_SEMAPHORES: &str = "HIP records no signals and waits of semaphores: it runs them at once, on the stream that \
                                    records; enqueue them before and after the graph";
-const NO_EXPORT: &str = "on Windows HIP makes no memory that can be exported: hipMemCreate refuses Win32 handles; \
+const NO_EXPORT: &str = "on Windows HIP creates no exportable memory: hipMemCreate rejects Win32 handles; \
                          allocate with Direct3D 12 or Vulkan, export that, and import it";
 /// Measured with 5.2.3: the first launch of a graph runs its kernels, every further one succeeds without running any.
 /// 5.7.1 runs them each time; versions in between were not measured.
@@ -183,7 +183,7 @@ mod tests {
     #[cfg(windows)]
     fn the_reason_against_exportable_memory_names_an_alternative() {
         let reason = unsupported_reason(Feature::ExportableMemory).expect("unsupported");
-        assert!(reason.contains("hipMemCreate refuses Win32 handles") && reason.contains("Direct3D 12"), "{reason}");
+        assert!(reason.contains("hipMemCreate rejects Win32 handles") && reason.contains("Direct3D 12"), "{reason}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl<V: Vendor> Driver<V> {
     /// Loads and initialises the driver.
     ///
     /// # Errors
-    /// Those of [`VendorBackend::load`](crate::VendorBackend::load).
+    /// As for [`VendorBackend::load`](crate::VendorBackend::load).
     pub(crate) fn load() -> Result<Self> {
         let library = DriverLibrary::find(&V::SEARCH)?;
         // SAFETY: the library is the vendor's driver, or the file that the user named as such.

@@ -292,7 +292,7 @@ mod tests {
         let found = folders(&root, "core-*/lib");
         let plain = folders(&root, "core/lib");
         let absent = folders(&root.join("nothing"), "core-*/lib");
-        std::fs::remove_dir_all(&root).expect("nothing is left behind");
+        std::fs::remove_dir_all(&root).expect("removes the folder");
         let expected = ["core-10.1", "core-10", "core-9.2", "core-7.14"].map(|name| root.join(name).join("lib"));
         assert_eq!(found, expected);
         assert_eq!(plain, [root.join("core/lib")]);
@@ -313,7 +313,7 @@ mod tests {
         let loaded = unsafe { Library::new(PLANTED) }.map(drop);
         let by_path = sys::open(planted.as_os_str()).map(drop);
         // The library is closed by now: Windows cannot remove a loaded file.
-        std::fs::remove_file(&planted).expect("nothing is left behind");
+        std::fs::remove_file(&planted).expect("removes the file");
         assert_eq!(error.expect_err("the name is not in the system folder").kind(), ErrorKind::DriverNotFound);
         loaded.expect("the default search finds the file in the current directory");
         by_path.expect("an absolute path loads the file");

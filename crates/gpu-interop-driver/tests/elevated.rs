@@ -71,7 +71,7 @@ fn variables_are_ignored_in_elevated_programs_only() {
         std::fs::set_permissions(&copy, Permissions::from_mode(0o4755)).expect("sets the bit");
         variables.map(|(variable, value)| run(&copy, Some(NOBODY), variable, value))
     });
-    std::fs::remove_dir_all(&place).expect("nothing is left behind");
+    std::fs::remove_dir_all(&place).expect("removes the folder");
     for output in followed {
         assert!(output.contains("FOUND ") && !output.contains("NOT FOUND"), "{output}");
     }

@@ -15,7 +15,7 @@ pub trait Shown {
     /// Formats the argument.
     ///
     /// # Errors
-    /// Those of the formatter.
+    /// Errors of the formatter.
     ///
     /// # Safety
     /// A pointer to a descriptor, parameters or handles is null or valid for reads of one.

@@ -89,7 +89,7 @@ fn a_call_emits_an_event_before_and_after() {
         assert_eq!(field(event, "call"), field(event / 2 * 2, "call"), "a pair has one number");
     }
     assert_ne!(field(0, "call"), field(2, "call"));
-    let arguments = field(0, "arguments").expect("told");
+    let arguments = field(0, "arguments").expect("arguments");
     assert!(arguments.starts_with("0x") && arguments.ends_with(", 5, {offset 0, size 4096, flags 0}"), "{arguments}");
     assert_eq!((field(1, "code"), field(1, "made")), (Some("0"), Some("0x7f0000001000")));
     // Values written by a failed call are not reported.
