@@ -54,6 +54,7 @@ pub(crate) fn allocate_ordinary(driver: &Driver<Hip>, size: usize) -> Result<Dev
 /// # Safety
 /// The memory is live and not used afterwards, and the device is current.
 pub(crate) unsafe fn free(driver: &Driver<Hip>, memory: SignalMemory) -> Option<Result<()>> {
-    // Pinned memory has whole pages. SAFETY: the caller's promise.
+    // Pinned memory has whole pages.
+    // SAFETY: the caller's promise.
     (memory.size == WORD).then(|| unsafe { driver.free(memory.ptr.get()) })
 }

@@ -164,9 +164,9 @@ unsafe fn waits(waits: &[RawWait]) -> impl ExactSizeIterator<Item = Op> {
 }
 
 // SAFETY (of the unsafe methods below): the caller keeps the contract of `gpu_interop_core::backend`: raw values are
-// live, came from this device and are freed once; ranges are valid until the enqueued work has run. SAFETY: every raw
-// value owns a reference to an `Arc`, ranges are checked when they are mapped, and a stream reports idle only after all
-// its operations have run.
+// live, came from this device and are freed once; ranges are valid until the enqueued work has run.
+// SAFETY: every raw value owns a reference to an `Arc`, ranges are checked when they are mapped, and a stream reports
+// idle only after all its operations have run.
 unsafe impl BackendDevice for HostDevice {
     fn identity(&self) -> &DeviceIdentity {
         &self.identity

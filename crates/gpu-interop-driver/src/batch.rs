@@ -86,7 +86,7 @@ fn with_blocks<E: Element, R>(
                 None => {
                     dirty = true;
                     match element.encode() {
-                        Some(encoded) => *block = encoded,
+                        Some(params) => *block = params,
                         None => {
                             encoded = Err(Error::unsupported(operation, "the driver has no parameters of this kind"))
                         }

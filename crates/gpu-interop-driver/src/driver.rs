@@ -81,7 +81,8 @@ impl<V: Vendor> Driver<V> {
             error.with_context("driver", driver.version).with_context("library", driver.file.display())
         })?;
         // Read after initialisation, which may set the value. Devices of a library that works on the CPU match Vulkan's
-        // CPU drivers. SAFETY: the library is never unloaded, and writes the number only during initialisation.
+        // CPU drivers.
+        // SAFETY: the library is never unloaded, and writes the number only during initialisation.
         if simulated.is_some_and(|mark| unsafe { mark.read_volatile() } != ON_GPU) {
             driver.kind = DeviceKind::Cpu;
         }

@@ -38,7 +38,8 @@ pub(crate) struct Graphs {
 /// # Safety
 /// The stream is live and idle, and its device current.
 pub(crate) unsafe fn begin<V: Vendor>(driver: &Driver<V>, stream: RawStream) -> Result<()> {
-    // Relaxed mode leaves other calls of this and other threads unrestricted. SAFETY: the caller's promise.
+    // Relaxed mode leaves other calls of this and other threads unrestricted.
+    // SAFETY: the caller's promise.
     unsafe { call!(driver.stream_begin_capture(stream.get(), RELAXED)) }
 }
 

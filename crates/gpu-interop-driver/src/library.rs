@@ -308,8 +308,8 @@ mod tests {
         let system = std::env::var_os("SystemRoot").expect("Windows has a folder");
         std::fs::copy(Path::new(&system).join("system32/version.dll"), &planted).expect("copies");
         let error = DriverLibrary::find(&LibrarySearch { names: &[PLANTED], ..SEARCH });
-        // Control: the default search loads the file, so it is a loadable library. SAFETY: `version.dll` is a system
-        // library whose initialisers have no preconditions.
+        // Control: the default search loads the file, so it is a loadable library.
+        // SAFETY: `version.dll` is a system library whose initialisers have no preconditions.
         let loaded = unsafe { Library::new(PLANTED) }.map(drop);
         let by_path = sys::open(planted.as_os_str()).map(drop);
         // The library is closed by now: Windows cannot remove a loaded file.

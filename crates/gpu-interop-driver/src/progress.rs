@@ -81,7 +81,8 @@ impl<'a, V: Vendor> Marker<'a, V> {
     /// As for [`is_idle`].
     #[cold]
     unsafe fn record(driver: &'a Driver<V>, stream: Handle) -> Result<Option<Self>> {
-        // If this query fails, the stream may be capturing. SAFETY: the caller's promise.
+        // If this query fails, the stream may be capturing.
+        // SAFETY: the caller's promise.
         if unsafe { Recording::of(driver, stream) }?.is_active() {
             return Ok(None);
         }

@@ -46,7 +46,8 @@ mod direct3d {
         stream.fill_u32(&buffer, PATTERN)?;
         stream.signal(&[turn.release_key(1)])?;
 
-        // Direct3D acquires it with that key, and reads. SAFETY: no other thread uses the mutex.
+        // Direct3D acquires it with that key, and reads.
+        // SAFETY: no other thread uses the mutex.
         unsafe { mutex.acquire(1, PATIENCE) }?;
         // SAFETY: the objects belong to one device, whose context has no other user.
         let read = unsafe { words(&interop, &exported) }?;

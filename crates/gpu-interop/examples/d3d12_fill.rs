@@ -46,8 +46,8 @@ mod direct3d {
         stream.fill_u32(&buffer, PATTERN)?;
         stream.signal_timeline(&timeline, 1)?;
 
-        // Direct3D's queue waits for the fence and copies to a readback buffer. SAFETY: the objects belong to one
-        // device, and live until the fence reports that the queue has finished.
+        // Direct3D's queue waits for the fence and copies to a readback buffer.
+        // SAFETY: the objects belong to one device, and live until the fence reports that the queue has finished.
         let read = unsafe {
             let queue: ID3D12CommandQueue = interop.device().CreateCommandQueue(&D3D12_COMMAND_QUEUE_DESC::default())?;
             let host = host_buffer(interop.device())?;

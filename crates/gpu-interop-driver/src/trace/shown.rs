@@ -126,7 +126,8 @@ impl<T: 'static> Shown for *const T {
         if let Some(SemaphoreHandleDesc { kind, handle, flags, .. }) = unsafe { at(*self) } {
             return write!(f, "{{type {kind}{}, flags {flags}}}", Fd(kind, handle));
         }
-        // Batches: the first element. The length is a separate argument. SAFETY: as above.
+        // Batches: the first element. The length is a separate argument.
+        // SAFETY: as above.
         if let Some(SemaphoreSignalParams { fence_value, key, flags, .. }) = unsafe { at(*self) } {
             return write!(f, "[{{value {fence_value}, key {key}, flags {flags}}}, ..]");
         }
