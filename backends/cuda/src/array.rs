@@ -1,4 +1,4 @@
-//! Copies of arrays as the driver describes them.
+//! Encoding of array copies as `CUDA_MEMCPY3D`.
 
 use std::ptr;
 
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_is_encoded_with_the_numbers_of_the_header() {
+    fn sampling_is_encoded_with_the_headers_constants() {
         use cuda::{CUaddress_mode_enum as A, CUfilter_mode_enum as F};
         let texture = |desc: &TextureDesc| sampling("op", TextureSource::Array(RawArray::new(1)), desc);
         let desc = TextureDesc::new();

@@ -1,4 +1,4 @@
-//! Copies of arrays as the runtime describes them.
+//! Encoding of array copies as `HIP_MEMCPY3D`.
 
 use std::ptr;
 

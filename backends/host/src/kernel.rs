@@ -1,4 +1,4 @@
-//! Kernels: Rust functions, found by name.
+//! Kernels: Rust functions, looked up by name.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -13,7 +13,7 @@ use crate::argument::HostArg;
 
 type Function = dyn Fn(&KernelCall<'_>) -> Result<(), String> + Send + Sync;
 
-/// A kernel of the host backend.
+/// Kernel of the host backend.
 #[derive(Clone)]
 pub struct HostKernel(Arc<Function>);
 
@@ -33,7 +33,7 @@ impl fmt::Debug for HostKernel {
     }
 }
 
-/// One launch of a kernel. The function runs once for the whole grid.
+/// Launch of a kernel. The function runs once for the whole grid.
 #[derive(Debug)]
 pub struct KernelCall<'a> {
     pub(crate) config: &'a LaunchConfig,
@@ -43,10 +43,10 @@ pub struct KernelCall<'a> {
 /// Methods that give the argument at an index if it has this type.
 macro_rules! arguments {
     ($( $name:ident $variant:ident $what:literal )+) => { $(
-        #[doc = concat!("The argument at `index`, ", $what, ".")]
+        #[doc = concat!("Returns the argument at `index`, ", $what, ".")]
         ///
         /// # Errors
-        /// A message if there is no such argument or it is something else.
+        /// A message if the argument is missing or of another type.
         pub fn $name(&self, index: usize) -> Result<$name, String> {
             match self.args.get(index) {
                 Some(HostArg::$variant(value)) => Ok(*value),
@@ -57,22 +57,22 @@ macro_rules! arguments {
 }
 
 impl KernelCall<'_> {
-    /// The size of the launch.
+    /// Dimensions of the launch.
     #[must_use]
     pub fn config(&self) -> &LaunchConfig {
         self.config
     }
 
-    /// The number of arguments.
+    /// Number of arguments.
     #[must_use]
     pub fn arguments(&self) -> usize {
         self.args.len()
     }
 
-    /// The address argument at `index`, as a pointer into this process.
+    /// Returns the address argument at `index` as a pointer.
     ///
     /// # Errors
-    /// A message if there is no such argument or it is no address.
+    /// A message if the argument is missing or not an address.
     pub fn ptr(&self, index: usize) -> Result<*mut u8, String> {
         match self.args.get(index) {
             Some(HostArg::Ptr(address)) => host_ptr(*address),
@@ -93,10 +93,10 @@ impl KernelCall<'_> {
         f64 F64 "a 64-bit float"
     }
 
-    /// The struct or array at `index` ([`KernelArg::by_value`](gpu_interop_core::KernelArg::by_value)).
+    /// Returns the struct or array at `index` ([`KernelArg::by_value`](gpu_interop_core::KernelArg::by_value)).
     ///
     /// # Errors
-    /// A message if there is no such argument, or if its size or alignment differs from those of `T`.
+    /// A message if the argument is missing, or if its size or alignment differs from those of `T`.
     ///
     /// # Safety
     /// The kernel was launched with a `T` at `index`.
@@ -111,7 +111,7 @@ impl KernelCall<'_> {
         })
     }
 
-    /// A slice of 32-bit words: an address at `index`, their number at `index + 1`.
+    /// Returns a slice of 32-bit words: their address at `index`, their number at `index + 1`.
     fn words(&self, index: usize) -> Result<&[AtomicU32], String> {
         let ptr = self.ptr(index)?.cast::<AtomicU32>();
         let count = usize::try_from(self.u64(index + 1)?).map_err(|error| error.to_string())?;
@@ -121,18 +121,18 @@ impl KernelCall<'_> {
         if count > isize::MAX.unsigned_abs() / size_of::<AtomicU32>() {
             return Err(format!("argument {} is more words than the address space has", index + 1));
         }
-        // SAFETY: whoever launched the kernel promised, as `Stream::launch` demands, that the address holds this many
-        // words until the kernel has run. Atomics allow for an exporter that touches them at the same time.
+        // SAFETY: the caller of `Stream::launch` promises that the address holds this many words until the kernel has
+        // run. Atomics permit concurrent access by an exporter.
         Ok(unsafe { std::slice::from_raw_parts(ptr, count) })
     }
 }
 
-/// The pointer behind a device address of this backend.
+/// Converts a device address of this backend to a pointer.
 pub(crate) fn host_ptr(address: DevicePtr) -> Result<*mut u8, String> {
     usize::try_from(address.get()).map(std::ptr::with_exposed_provenance_mut).map_err(|error| error.to_string())
 }
 
-/// The kernels that every host backend has: those of `gpu-interop-kernels` that need no image.
+/// Built-in kernels: CPU versions of the kernels of `gpu-interop-kernels` that use no image.
 pub(crate) fn builtin() -> BTreeMap<CString, HostKernel> {
     fn fill_pattern(call: &KernelCall<'_>) -> Result<(), String> {
         let seed = call.u32(2)?;
@@ -153,7 +153,7 @@ pub(crate) fn builtin() -> BTreeMap<CString, HostKernel> {
         if !counter.is_aligned() {
             return Err("argument 3 is not aligned to 4 bytes".into());
         }
-        // SAFETY: whoever launched the kernel promised that this is a 32-bit counter.
+        // SAFETY: the caller of `Stream::launch` promises that the address holds a 32-bit counter.
         unsafe { AtomicU32::from_ptr(counter) }.fetch_add(count, Ordering::Relaxed);
         Ok(())
     }
@@ -177,15 +177,15 @@ mod tests {
 
     use super::*;
 
-    /// Each CPU version takes the arguments of the kernel that it stands for, and no others.
+    /// The CPU version of each kernel accepts exactly the arguments of the GPU version.
     #[test]
-    fn the_twins_have_the_signatures_of_the_kernels() {
+    fn cpu_versions_have_the_signatures_of_the_kernels() {
         let builtin = builtin();
-        let versions: Vec<_> = KERNELS.iter().filter(|kernel| builtin.contains_key(kernel.name)).collect();
-        assert_eq!(versions.len(), builtin.len());
+        let kernels: Vec<_> = KERNELS.iter().filter(|kernel| builtin.contains_key(kernel.name)).collect();
+        assert_eq!(kernels.len(), builtin.len());
         assert!(KERNELS.iter().all(|kernel| kernel.nvidia_only != builtin.contains_key(kernel.name)));
         let config = LaunchConfig::linear(0);
-        for kernel in versions {
+        for kernel in kernels {
             let mut word = 0_u32;
             let address = DevicePtr::new(std::ptr::from_mut(&mut word).expose_provenance() as u64);
             let mut args: Vec<HostArg> = kernel
@@ -197,20 +197,20 @@ mod tests {
                     _ => HostArg::Ptr(address),
                 })
                 .collect();
-            let version = &builtin[kernel.name];
-            assert_eq!(version.call(&KernelCall { config: &config, args: &args }), Ok(()), "{:?}", kernel.name);
+            let cpu_version = &builtin[kernel.name];
+            assert_eq!(cpu_version.call(&KernelCall { config: &config, args: &args }), Ok(()), "{:?}", kernel.name);
             for index in 0..args.len() {
                 let right = std::mem::replace(&mut args[index], HostArg::F32(0.0));
-                let refused = version.call(&KernelCall { config: &config, args: &args }).expect_err("a float");
-                assert!(refused.contains(&format!("argument {index} ")), "{:?}: {refused}", kernel.name);
+                let message = cpu_version.call(&KernelCall { config: &config, args: &args }).expect_err("a float");
+                assert!(message.contains(&format!("argument {index} ")), "{:?}: {message}", kernel.name);
                 args[index] = right;
             }
         }
     }
 
-    /// No slice begins at the address 0 or is larger than the address space, whatever a launch says.
+    /// A slice at address 0 or larger than the address space is an error.
     #[test]
-    fn words_that_no_slice_can_have_are_an_error() {
+    fn word_slices_out_of_range_are_an_error() {
         let mut word = 0_u32;
         let config = LaunchConfig::linear(0);
         let address = DevicePtr::new(std::ptr::from_mut(&mut word).expose_provenance() as u64);

@@ -1,4 +1,4 @@
-//! What threads, events and drops do to each other on the host backend's streams.
+//! Interaction of threads, events and drops on the host backend's streams.
 
 #![allow(clippy::expect_used, reason = "these are tests, also outside of the test functions")]
 
@@ -46,7 +46,7 @@ fn an_event_recorded_again_elsewhere_does_not_satisfy_an_earlier_wait() {
     second.record(&event).expect("record again");
     second.synchronize().expect("idle");
     std::thread::sleep(Duration::from_millis(150));
-    assert!(!ran.load(Ordering::SeqCst), "the wait was for the first stream's record");
+    assert!(!ran.load(Ordering::SeqCst), "the wait refers to the first stream's record");
     peer.signal_value(1).expect("signal");
     waiting.synchronize_timeout(LONG).expect("the first stream reached its record");
     assert!(ran.load(Ordering::SeqCst));
@@ -68,11 +68,11 @@ fn recording_and_waiting_from_two_threads_does_not_deadlock_a_stream() {
             });
         }
     });
-    stream.synchronize_timeout(LONG).expect("no wait is ahead of its record");
+    stream.synchronize_timeout(LONG).expect("no wait precedes its record");
 }
 
 #[test]
-fn work_that_waits_for_nothing_still_runs_when_everything_is_dropped() {
+fn work_without_waits_runs_after_all_objects_are_dropped() {
     for _ in 0..20 {
         let device = open();
         let (peer, semaphore) = timeline(&device);
@@ -83,7 +83,7 @@ fn work_that_waits_for_nothing_still_runs_when_everything_is_dropped() {
         }
         stream.signal(&[semaphore.signal_value(1)]).expect("signal");
         drop((stream, memory, semaphore, device));
-        peer.wait_value(1, LONG).expect("the signal was enqueued, so it comes");
+        peer.wait_value(1, LONG).expect("the enqueued signal runs");
     }
 }
 
@@ -111,7 +111,7 @@ fn the_last_objects_may_be_dropped_in_a_host_function() {
 }
 
 #[test]
-fn a_kernel_that_is_not_there_is_a_bad_argument() {
+fn an_unknown_kernel_is_an_invalid_argument() {
     let module = open().load_module(ModuleImage::Builtin).expect("load");
     for (name, operation, words) in [
         (c"no_such_kernel", "HostBackend::module_kernel", "has no kernel of this name"),
@@ -173,7 +173,7 @@ fn kernels_take_scalars_and_structs_by_value() {
     assert!(error.expect_err("no kernel takes it").to_string().contains("alignment: 64"));
 }
 
-/// Panics again when it is dropped, as a payload may.
+/// Panic payload that panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -183,7 +183,7 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn a_panicking_kernel_leaves_its_stream_alive() {
+fn a_stream_continues_after_a_kernel_panics() {
     let backend = HostBackend::builder().kernel(c"bomb".to_owned(), |_| std::panic::resume_unwind(Box::new(Bomb)));
     let device = Device::open(&backend.build(), 0).expect("open");
     let stream = device.create_stream().expect("stream");
@@ -196,5 +196,5 @@ fn a_panicking_kernel_leaves_its_stream_alive() {
     let flag = ran.clone();
     stream.launch_host_function(move || flag.store(true, Ordering::SeqCst)).expect("launch");
     stream.synchronize_timeout(LONG).expect("the failure was reported once");
-    assert!(ran.load(Ordering::SeqCst), "the stream goes on");
+    assert!(ran.load(Ordering::SeqCst), "the stream continues");
 }

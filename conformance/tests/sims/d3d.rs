@@ -26,7 +26,7 @@ pub(crate) const NO_BINARY: &str = "Direct3D 12 has no binary semaphores, only f
 pub(crate) const NO_HOST_MEMORY: &str = "Direct3D 12 shares no memory that the host can map";
 const NO_IMPORT: &str = "Direct3D 12 imports nothing that compute drivers export";
 /// What HIP does not have of Direct3D 11.
-const NO_SEMAPHORES_OF_11: &str = "HIP's header has semaphores of this kind, and every runtime refuses them";
+const NO_SEMAPHORES_OF_11: &str = "HIP's header declares this semaphore kind, but every runtime rejects it";
 const NO_NAMES: &str = "imports of semaphores by name: HIP ignores the names of semaphores; pass a handle";
 /// HIP functions on Windows that the simulator lacks.
 const NO_HIP_SURFACES: &str = "has no hipCreateSurfaceObject";

@@ -75,5 +75,8 @@ fn missing() -> Result<(), Failed> {
     let output = on("2").command(&folder.path().join("report.json"))?.output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     check(output.status.code() == Some(2), format!("{}: {text}", output.status))?;
-    check(text.contains("there is no such device; there are 2") && text.contains("ordinal: 2"), text)
+    check(
+        text.contains("no device has this ordinal; the driver reports 2 devices") && text.contains("ordinal: 2"),
+        text,
+    )
 }

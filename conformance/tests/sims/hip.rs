@@ -29,7 +29,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 pub(crate) const NO_RECORDED_WORDS: &str = "HIP before 7.16 does not record waits for words and writes of words";
 const LAUNCHED_ONCE: &str = "HIP before 5.7 runs the kernels of a graph at its first launch only";
 /// HIP 5.2 says so, though it has the functions.
-const NO_WORDS: &str = "the device says that it has no streams that wait for values in memory";
+const NO_WORDS: &str = "the device has no stream waits for values in memory";
 
 /// Timelines work, on Linux although no function of external semaphores was called.
 pub(crate) fn bridged(report: &Ran, least: usize) -> Result<(), Failed> {

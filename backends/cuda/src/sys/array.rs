@@ -1,4 +1,4 @@
-//! Copies of arrays.
+//! Structs of array copies.
 
 use std::ffi::{c_uint, c_void};
 
@@ -13,7 +13,7 @@ pub(crate) mod memory_type {
     pub(crate) const ARRAY: c_uint = 3;
 }
 
-/// One side of a [`Memcpy3d`].
+/// Side of a [`Memcpy3d`].
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memcpy3dSide {
@@ -30,7 +30,7 @@ pub(crate) struct Memcpy3dSide {
     pub(crate) height: usize,
 }
 
-/// `CUDA_MEMCPY3D`, which has the same fields for both sides.
+/// `CUDA_MEMCPY3D`, whose two sides have the same fields.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memcpy3d {
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_the_header() {
+    fn constants_match_the_header() {
         use cuda::CUmemorytype_enum as M;
         assert_eq!(memory_type::HOST, M::CU_MEMORYTYPE_HOST as u32);
         assert_eq!(memory_type::DEVICE, M::CU_MEMORYTYPE_DEVICE as u32);

@@ -1,4 +1,4 @@
-//! Images and copies of arrays, of HIP 6 and later: HIP 5 maps no images, so that there are no arrays.
+//! Structs of images and array copies of HIP 6 and later. HIP 5 maps no images and so needs no arrays.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -13,7 +13,7 @@ pub(crate) mod channel_kind {
     pub(crate) const FLOAT: c_uint = 2;
 }
 
-/// `hipArrayLayered` and its kin.
+/// `hipArray*` flags.
 pub(crate) mod array_flag {
     use std::ffi::c_uint;
 
@@ -44,11 +44,11 @@ pub(crate) struct MipmappedArrayDesc {
     pub(crate) levels: c_uint,
 }
 
-/// Where one side of a [`Memcpy3d`] begins and what it is.
+/// Side of a [`Memcpy3d`]: origin and memory.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memcpy3dSide {
-    /// Bytes in the row, row, slice.
+    /// Byte within the row, row, slice.
     pub(crate) offset: [usize; 3],
     pub(crate) level_of_detail: usize,
     pub(crate) memory_type: c_uint,
@@ -59,13 +59,13 @@ pub(crate) struct Memcpy3dSide {
     pub(crate) height: usize,
 }
 
-/// `HIP_MEMCPY3D`, which has the same fields for both sides.
+/// `HIP_MEMCPY3D`, whose two sides have the same fields.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memcpy3d {
     pub(crate) src: Memcpy3dSide,
     pub(crate) dst: Memcpy3dSide,
-    /// Bytes in a row, rows, slices.
+    /// Bytes per row, rows, slices.
     pub(crate) extent: [usize; 3],
 }
 
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_the_header() {
+    fn constants_match_the_header() {
         assert_eq!(channel_kind::SIGNED, hip::hipChannelFormatKind_hipChannelFormatKindSigned);
         assert_eq!(channel_kind::UNSIGNED, hip::hipChannelFormatKind_hipChannelFormatKindUnsigned);
         assert_eq!(channel_kind::FLOAT, hip::hipChannelFormatKind_hipChannelFormatKindFloat);

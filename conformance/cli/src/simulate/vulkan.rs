@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
-use gpu_interop::vulkan::{BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ash::vk};
+use gpu_interop::vulkan::{BufferOptions, DeviceChoice, ExportableBuffer, HeadlessContext, HeadlessOptions, ash::vk};
 use gpu_interop::{DeviceIdentity, DeviceKind, Result};
 
 /// The settings; none without such a device: then the exporter says what to install.
 pub(super) fn settings() -> Vec<(&'static str, OsString)> {
-    let devices = Context::devices().unwrap_or_default();
+    let devices = HeadlessContext::devices().unwrap_or_default();
     let Some(cpu) = devices.into_iter().find(|device| device.kind == DeviceKind::Cpu) else { return Vec::new() };
     let uuid = cpu.uuid.map(|uuid| ("GPU_INTEROP_SIM_UUID", uuid.to_string().into()));
     let export = exported(cpu).ok().map(|header| match header.map(|bytes| format!("{bytes:02x}")).concat() {
@@ -20,7 +20,7 @@ pub(super) fn settings() -> Vec<(&'static str, OsString)> {
 /// Bytes 16 to 31 of memory that the device exports. lavapipe recognises its own memory by them; data begins after
 /// them. Zeros: data begins with the first byte.
 fn exported(device: DeviceIdentity) -> Result<[u8; 16]> {
-    let context = Context::new(&ContextOptions::default().device(DeviceChoice::Identity(device)))?;
+    let context = HeadlessContext::new(&HeadlessOptions::default().device(DeviceChoice::Identity(device)))?;
     let options = BufferOptions::new(4096, vk::BufferUsageFlags::TRANSFER_SRC);
     let request = ExportableBuffer::new(context.interop(), &options)?.import_request()?;
     let mut header = [0; 16];

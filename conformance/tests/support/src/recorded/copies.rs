@@ -1,10 +1,10 @@
-//! Copies of arrays, and how the recorder shows them. Included by the backends' tests beside `recorder.rs`.
+//! Array copies with their text in the record. Used by the backends' tests.
 
 use gpu_interop_core::backend::{ArrayCopy, ArrayCopySide, DevicePtr, RawArray};
 
 use super::recorder::{LEVEL, STREAM};
 
-/// The numbers that a vendor's header gives to the types of memory.
+/// Memory type constants of a vendor's header.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryTypes {
     pub host: u32,
@@ -12,8 +12,8 @@ pub struct MemoryTypes {
     pub array: u32,
 }
 
-/// Between arrays, device memory and host memory, each with its own place, pitch and memory type: copies, and the arguments
-/// that reach the driver.
+/// Returns copies between arrays, device memory and host memory, each with its own address, pitch and memory type, and
+/// the expected arguments of the driver's function.
 pub fn array_copies(types: MemoryTypes) -> Vec<(ArrayCopy, String)> {
     let shown = |offset: &str, kind: u32, [host, device, array]: [&str; 3], pitch: u64, height: u64| {
         format!(
