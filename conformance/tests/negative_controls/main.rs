@@ -233,8 +233,8 @@ fn does_nothing() -> Result<(), Failed> {
 /// Drivers may call the functions of all streams one after another, as the simulators do: one that waits for another
 /// stream's work keeps that work away. The host backend's streams call theirs by themselves, so it is not caught there.
 fn waits_in_host_functions() -> Result<Completion, Failed> {
-    if cfg!(windows) && std::env::var_os("GPU_INTEROP_SIM_FOLDER").is_none() {
-        return Ok(Completion::ignored_with("GPU_INTEROP_SIM_FOLDER names no folder with simulators"));
+    if cfg!(windows) && std::env::var_os("GPU_INTEROP_SIMULATORS").is_none() {
+        return Ok(Completion::ignored_with("GPU_INTEROP_SIMULATORS names no folder with simulators"));
     }
     let on = |exporter| format!("timeline.dependencies.bridge@{exporter}");
     let (_, report) = run(&Fault::WaitsInHostFunctions.backend(), &["--filter", &on("native")])?;
@@ -257,7 +257,10 @@ fn waits_in_host_functions() -> Result<Completion, Failed> {
         let (_, report) = run_with(broken, &arguments, &libraries)?;
         let case = only(&report)?;
         let reason = case.reason.as_deref().unwrap_or_default();
-        check(case.outcome == Outcome::Failed && reason.contains("the stream still has work"), format!("{case:?}"))?;
+        check(
+            case.outcome == Outcome::Failed && reason.contains("work is still pending on the stream"),
+            format!("{case:?}"),
+        )?;
     }
     Ok(Completion::Completed)
 }

@@ -12,6 +12,7 @@ use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "support", content = "detail", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Support {
     /// Implemented by the driver.
     Native,
@@ -47,9 +48,10 @@ impl Support {
         }
     }
 
-    /// Error of an operation that requires the feature; its kind tells whether a newer driver helps. `what` is the
-    /// start of the message. `None` if the feature is supported.
-    pub(crate) fn unsupported_error(&self, operation: &'static str, what: impl fmt::Display) -> Option<Error> {
+    /// Error of an operation that requires the feature; its kind distinguishes missing support from an old driver.
+    /// `what` is the start of the message. `None` if the feature is supported.
+    #[must_use]
+    pub fn unsupported_error(&self, operation: &'static str, what: impl fmt::Display) -> Option<Error> {
         let kind = match self {
             Self::Native | Self::Emulated(_) => return None,
             Self::Unsupported(_) => ErrorKind::Unsupported,
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_kind_tells_whether_a_newer_driver_helps() {
+    fn the_error_kind_distinguishes_old_drivers_from_missing_support() {
         let kind = |support: Support| support.unsupported_error("op", "it does not work").map(|error| error.kind());
         assert_eq!(kind(Support::Native), None);
         assert_eq!(kind(Support::Emulated("otherwise".into())), None);

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::rc::Rc;
 
 use gpu_interop_core::handle::Win32Object;
-use gpu_interop_core::{Error, ErrorKind, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, Result, Support};
+use gpu_interop_core::{Error, ImportError, MemoryHandle, MemoryHandleKind, MemoryImport, Result, Support};
 
 use crate::error;
 use crate::functions::need;
@@ -40,15 +40,15 @@ impl GlInterop {
     /// or `glImportMemoryWin32NameEXT`. Protected memory is not supported.
     ///
     /// Some drivers (Mesa's) take a descriptor that they do not understand without an error. What is made of it then fails
-    /// with [`ErrorKind::ImportRejected`].
+    /// with `ImportRejected`.
     ///
     /// # Errors
     /// All of them give the request back, its handle open and usable, whatever the driver did to the duplicate it got.
-    /// * [`ErrorKind::Unsupported`], [`ErrorKind::SymbolMissing`]: what [`memory_support`](Self::memory_support) says.
-    /// * [`ErrorKind::InvalidArgument`], [`ErrorKind::DeviceMismatch`]: those of [`MemoryImport::validate`], and no context
+    /// * `Unsupported`, `SymbolMissing`: what [`memory_support`](Self::memory_support) says.
+    /// * `InvalidArgument`, `DeviceMismatch`: those of [`MemoryImport::validate`], and no context
     ///   is current. The driver was not called.
-    /// * [`ErrorKind::ImportRejected`], [`ErrorKind::OutOfMemory`], [`ErrorKind::Driver`]: the driver refused.
-    /// * [`ErrorKind::System`]: the process is out of descriptors.
+    /// * `ImportRejected`, `OutOfMemory`, `Driver`: the driver refused.
+    /// * `System`: the process is out of descriptors.
     pub fn import_memory(&self, request: MemoryImport) -> Result<ImportedMemory, ImportError<MemoryImport>> {
         match self.try_import_memory(&request) {
             Ok(memory) => Ok(memory),
@@ -169,13 +169,7 @@ fn handle_type(kind: MemoryHandleKind, operation: &'static str) -> Result<c_uint
 
 /// Fails with the reason unless a capability is there.
 pub(crate) fn supported(support: Support, operation: &'static str, what: &str) -> Result<()> {
-    let kind = match support {
-        Support::Native | Support::Emulated(_) => return Ok(()),
-        Support::Unsupported(_) => ErrorKind::Unsupported,
-        Support::DriverTooOld(_) => ErrorKind::DriverTooOld,
-        Support::SymbolMissing(_) => ErrorKind::SymbolMissing,
-    };
-    Err(Error::new(kind, operation, format!("{what}: {}", support.reason().unwrap_or_default())))
+    support.unsupported_error(operation, what).map_or(Ok(()), Err)
 }
 
 impl ImportedMemory {
@@ -235,6 +229,8 @@ pub(crate) fn delete(interop: &GlInterop, operation: &'static str, delete: impl 
 
 #[cfg(test)]
 mod tests {
+    use gpu_interop_core::ErrorKind;
+
     use super::*;
 
     #[test]

@@ -13,6 +13,7 @@ use crate::sys;
 
 /// How the texels of a texture lie in memory; as the exporter made its image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum TextureTiling {
     /// As the driver likes (`VK_IMAGE_TILING_OPTIMAL`).
     #[default]
@@ -85,11 +86,8 @@ impl TextureSpec {
     /// Everything that can be known without a driver: that of [`MipmappedArrayDesc::validate`], under the name of what was
     /// called.
     fn check(&self, operation: &'static str, memory_size: u64) -> Result<Geometry> {
-        let desc = MipmappedArrayDesc {
-            offset: self.offset,
-            levels: self.levels,
-            ..MipmappedArrayDesc::new(self.shape, self.format.array())
-        };
+        let desc =
+            MipmappedArrayDesc::new(self.shape, self.format.array()).with_offset(self.offset).with_levels(self.levels);
         desc.validate(memory_size).map_err(|error| {
             let renamed = Error::new(error.kind(), operation, error.message());
             error.context().iter().fold(renamed, |renamed, (key, value)| renamed.with_context(key, value))
@@ -383,8 +381,8 @@ mod tests {
             (spec.levels(6), "mip levels"),
             (spec.offset(1024), "starts past the end"),
             (spec.offset(u64::MAX), "starts past the end"),
-            (spec.offset(1023), "larger than the memory"),
-            (spec.levels(5).offset(700), "larger than the memory"),
+            (spec.offset(1023), "exceed the memory"),
+            (spec.levels(5).offset(700), "exceed the memory"),
             (TextureSpec::new(ArrayShape::D2 { width: 0, height: 8 }, format()), "at least 1"),
         ];
         for (spec, words) in bad {

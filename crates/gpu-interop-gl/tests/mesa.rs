@@ -13,7 +13,8 @@ use gpu_interop_core::{DeviceIdentity, ErrorKind, MemoryHandleKind, SemaphoreHan
 use gpu_interop_gl::{Extension, GlInterop, HeadlessContext, HeadlessOptions, TextureFormat, TextureSpec};
 use gpu_interop_vulkan::ash::vk;
 use gpu_interop_vulkan::{
-    BufferOptions, Context, ContextOptions, ExportableBuffer, ExportableImage, ImageOptions, ImageSpec,
+    BufferOptions, ExportableBuffer, ExportableImage, HeadlessContext as VulkanContext,
+    HeadlessOptions as VulkanOptions, ImageOptions, ImageSpec,
 };
 
 fn left_out(why: &dyn std::fmt::Display) {
@@ -40,9 +41,9 @@ fn glow(context: &HeadlessContext) -> glow::Context {
 }
 
 /// The same device by both APIs, or none where one of them is missing.
-fn both() -> Option<(HeadlessContext, Context)> {
+fn both() -> Option<(HeadlessContext, VulkanContext)> {
     let gl = headless()?;
-    let vulkan = match Context::new(&ContextOptions::default()) {
+    let vulkan = match VulkanContext::new(&VulkanOptions::default()) {
         Ok(context) => context,
         Err(error) => {
             left_out(&error);
@@ -103,7 +104,7 @@ fn the_report_of_extensions_is_that_of_the_driver() {
 #[test]
 fn another_device_is_refused_with_both_identities() {
     let Some(context) = headless() else { return };
-    let elsewhere = DeviceIdentity { uuid: Uuid::from_bytes([7; 16]), ..DeviceIdentity::default() };
+    let elsewhere = DeviceIdentity::default().with_uuid(Uuid::from_bytes([7; 16]));
     let error =
         HeadlessContext::new(&HeadlessOptions::default().device(elsewhere.clone())).expect_err("no such device");
     assert_eq!(error.kind(), ErrorKind::NoDevice);
@@ -164,7 +165,7 @@ fn a_failed_attempt_leaves_the_earlier_context_current() {
     const OPENGL_ES_API: c_uint = 0x30A0;
     let Some(context) = headless() else { return };
     let egl = Application::new();
-    let elsewhere = DeviceIdentity { uuid: Uuid::from_bytes([7; 16]), ..DeviceIdentity::default() };
+    let elsewhere = DeviceIdentity::default().with_uuid(Uuid::from_bytes([7; 16]));
     // The first is refused after its context was current, the second before there is one.
     let bad = [HeadlessOptions::default().device(elsewhere), HeadlessOptions::default().version(99, 0)];
     let fails = |what: &str| {

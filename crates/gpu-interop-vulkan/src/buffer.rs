@@ -16,9 +16,9 @@ use crate::tracking::{Object, Ownership, State};
 /// gone.
 ///
 /// Dropping the last clone while submitted work still uses the buffer is an error of whoever submitted that work
-/// through ash; work submitted through [`Context`](crate::Context) keeps what it uses alive.
+/// through ash; work submitted through [`HeadlessContext`](crate::HeadlessContext) keeps what it uses alive.
 ///
-/// [`Context`](crate::Context) keeps track of whose a shared buffer is:
+/// [`HeadlessContext`](crate::HeadlessContext) keeps track of whose a shared buffer is:
 ///
 /// * An [`ExportableBuffer`](crate::ExportableBuffer) is this device's at first. Release it
 ///   ([`Recording::release`](crate::Recording::release)) before the other side uses it, even if the other side is the
@@ -206,7 +206,7 @@ impl OwnedBuffer {
     }
 
     /// Says that the buffer belongs to the context's queue family now, after commands of the application's own that
-    /// [`Context`](crate::Context) does not know of: an acquisition ([`record_acquire`](Self::record_acquire)). It can be
+    /// [`HeadlessContext`](crate::HeadlessContext) does not know of: an acquisition ([`record_acquire`](Self::record_acquire)). It can be
     /// used and released then. Says nothing about a buffer that is not shared.
     ///
     /// Said before the commands that rely on it are recorded, and not of a buffer that a recording under way has used:
@@ -219,7 +219,7 @@ impl OwnedBuffer {
     }
 
     /// Says that the buffer belongs to the other side now, after a release of the application's own
-    /// ([`record_release`](Self::record_release)) that [`Context`](crate::Context) does not know of. It can be acquired
+    /// ([`record_release`](Self::record_release)) that [`HeadlessContext`](crate::HeadlessContext) does not know of. It can be acquired
     /// then. Otherwise as [`assume_acquired`](Self::assume_acquired).
     ///
     /// # Safety

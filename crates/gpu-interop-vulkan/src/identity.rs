@@ -45,11 +45,10 @@ pub unsafe fn device_identity(instance: &ash::Instance, physical_device: vk::Phy
 
 /// What Vulkan 1.0 tells of a device.
 pub(crate) fn name_and_kind(basic: &vk::PhysicalDeviceProperties) -> DeviceIdentity {
-    DeviceIdentity {
-        name: basic.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-        kind: device_kind(basic.device_type),
-        ..DeviceIdentity::default()
-    }
+    DeviceIdentity::new(
+        basic.device_name_as_c_str().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        device_kind(basic.device_type),
+    )
 }
 
 /// The driver behind a physical device, for reports: its name and version as its vendor writes them, and the Vulkan

@@ -3,7 +3,7 @@
 //! An application that renders or computes with Vulkan makes a [`VulkanInterop`] from its instance and device, creates
 //! [`ExportableBuffer`]s, [`ExportableImage`]s and [`ExportableSemaphore`]s with it, and passes what they export to an
 //! importer: a device of `gpu-interop`, another process, or another Vulkan device ([`ImportedBuffer`],
-//! [`ImportedImage`], [`ImportedSemaphore`]). The Vulkan loader is looked for at run time ([`load`]), so a binary
+//! [`ImportedImage`], [`ImportedSemaphore`]). The Vulkan loader is looked for at run time ([`load_entry`]), so a binary
 //! starts without one.
 //!
 //! # Images
@@ -21,7 +21,7 @@
 //! # Which queue
 //! What is only copied is best handed over on a queue that only copies: a round trip on a graphics queue makes the GPU
 //! change its context twice, which can take ten times as long as all the rest. [`QueueKind`] has the numbers and finds
-//! the queue; [`Context::send`] and [`Context::receive`] copy and hand over in one submission.
+//! the queue; [`HeadlessContext::send`] and [`HeadlessContext::receive`] copy and hand over in one submission.
 //!
 //! # What this crate promises
 //! * **The device is asked first.** Nothing is created that the device has not said it can share; what it cannot is a
@@ -31,7 +31,7 @@
 //!   duplicate it got.
 //! * **Bad requests never reach the driver**: sizes of 0, memory of the wrong size, closed descriptors, and
 //!   descriptors that cannot be GPU objects. Drivers block or crash on some of these.
-//! * **Forgotten transfers are errors**: a [`Context`] refuses commands on a shared buffer or image that is the other
+//! * **Forgotten transfers are errors**: a [`HeadlessContext`] refuses commands on a shared buffer or image that is the other
 //!   side's, and a release or an acquisition out of order ([`OwnedBuffer`], [`OwnedImage`]).
 //! * **Objects free themselves**, children before parents, and their [`Drop`] never panics.
 //! * An error names the `vk*` function, the `VkResult`, the device and the values involved.
@@ -49,7 +49,7 @@
 //!
 //! # Threads and blocking
 //! Every object may be used from every thread; command buffers and queues that the caller passes in follow Vulkan's own
-//! rules. Only [`OwnedSemaphore::wait`] and the methods of [`Context`] that say so block, and all of them take or have
+//! rules. Only [`OwnedSemaphore::wait`] and the methods of [`HeadlessContext`] that say so block, and all of them take or have
 //! a time limit.
 //!
 //! # Platforms
@@ -82,7 +82,7 @@ mod tracking;
 pub use ash;
 pub use buffer::OwnedBuffer;
 pub use context::{
-    BufferCopy, Context, ContextOptions, DeviceChoice, Recording, SemaphoreOp, Submission, ValidationLog,
+    BufferCopy, DeviceChoice, HeadlessContext, HeadlessOptions, Recording, SemaphoreOp, Submission, ValidationLog,
 };
 pub use export::{BufferOptions, ExportableBuffer};
 pub use format::{ChannelOrder, ColorEncoding, TexelFormat};
@@ -92,7 +92,7 @@ pub use image::{ImageImportOptions, ImportedImage};
 pub use import::{BufferImportOptions, ImportedBuffer};
 pub use import_semaphore::ImportedSemaphore;
 pub use interop::VulkanInterop;
-pub use loader::{LOADER_LIBRARY, load, load_from};
+pub use loader::{LOADER_LIBRARY, load_entry, load_entry_from};
 pub use ownership::OwnershipTransfer;
 pub use placement::MemoryPlacement;
 pub use query::{ExternalFeatures, ImageQuery, memory_handle_type, semaphore_handle_type};

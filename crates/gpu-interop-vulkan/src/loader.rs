@@ -35,25 +35,25 @@ const NO_LOADER: &str = if cfg!(windows) {
 /// # Errors
 /// [`ErrorKind::DriverNotFound`] if the library is not installed or does not load, with the name tried and the
 /// dynamic linker's text in [`Error::attempts`]. [`ErrorKind::SymbolMissing`] if the library is not a Vulkan loader.
-pub fn load() -> Result<ash::Entry> {
+pub fn load_entry() -> Result<ash::Entry> {
     // SAFETY: the name is the system's Vulkan loader, whose initialisers are made for being loaded at run time.
-    unsafe { load_from(LOADER_LIBRARY) }
+    unsafe { load_entry_from(LOADER_LIBRARY) }
 }
 
 /// Loads the Vulkan loader from a library name or path of the caller's choice.
 ///
 /// # Errors
-/// As [`load`].
+/// As [`load_entry`].
 ///
 /// # Safety
 /// If `library` exists, it must be a Vulkan loader, or at least safe to load: its initialisers run, and its
 /// `vkGetInstanceProcAddr` is called as Vulkan's.
-pub unsafe fn load_from(library: impl AsRef<OsStr>) -> Result<ash::Entry> {
+pub unsafe fn load_entry_from(library: impl AsRef<OsStr>) -> Result<ash::Entry> {
     let library = library.as_ref();
     // SAFETY: the caller vouches for the library.
     let loaded = unsafe { ash::Entry::load_from(library) };
     loaded.map_err(|failure| {
-        let attempt = LoadAttempt { target: library.to_string_lossy().into_owned(), reason: chain(&failure) };
+        let attempt = LoadAttempt::new(library.to_string_lossy().into_owned(), chain(&failure));
         let error = match failure {
             ash::LoadingError::LibraryLoadFailure(_) => Error::new(ErrorKind::DriverNotFound, OPERATION, NO_LOADER),
             ash::LoadingError::MissingEntryPoint(_) => {

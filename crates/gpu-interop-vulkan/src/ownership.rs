@@ -16,7 +16,7 @@ use crate::interop::VulkanInterop;
 ///   Vulkan wrote.
 /// * **Acquire** before the first Vulkan access after the other side's last one, if Vulkan is to see what the other
 ///   side wrote. Before an access that overwrites all of a buffer Vulkan permits to leave it out; the old contents are
-///   undefined then. [`Context`](crate::Context) requires it even then.
+///   undefined then. [`HeadlessContext`](crate::HeadlessContext) requires it even then.
 /// * An importer acquires before it reads what the exporter wrote, even the first time, and the exporter releases
 ///   before that.
 ///

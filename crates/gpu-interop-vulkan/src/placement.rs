@@ -7,6 +7,7 @@ use crate::interop::VulkanInterop;
 
 /// Where the memory of a buffer or an image should be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MemoryPlacement {
     /// Memory that the host maps (`HOST_VISIBLE | HOST_COHERENT`): it stays mapped, and
     /// [`OwnedBuffer::read`](crate::OwnedBuffer::read), [`OwnedImage::read`](crate::OwnedImage::read) and `write` work.

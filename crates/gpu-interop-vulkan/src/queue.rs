@@ -13,10 +13,11 @@ use crate::interop::VulkanInterop;
 /// graphics queue, and 29 to 40 µs on a transfer-only one.
 ///
 /// So what is only copied, say from memory that the host wrote or to memory that it reads, is best handed over on a
-/// transfer-only queue ([`Context::send`](crate::Context::send), [`Context::receive`](crate::Context::receive)). What a
+/// transfer-only queue ([`HeadlessContext::send`](crate::HeadlessContext::send), [`HeadlessContext::receive`](crate::HeadlessContext::receive)). What a
 /// graphics queue has rendered gains nothing by being copied on another one: the engine changes its context all the
 /// same, to render the next frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum QueueKind {
     /// A queue that computes, and draws if the device can. Every device has one.
     #[default]

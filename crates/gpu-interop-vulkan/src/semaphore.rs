@@ -16,7 +16,7 @@ use crate::query::semaphore_handle_type;
 /// A `VkSemaphore`, binary or timeline. Destroyed once the last clone is gone.
 ///
 /// Dropping the last clone while submitted work still uses it is an error of whoever submitted that work through ash;
-/// work submitted through [`Context`](crate::Context) keeps what it uses alive.
+/// work submitted through [`HeadlessContext`](crate::HeadlessContext) keeps what it uses alive.
 #[derive(Debug, Clone)]
 pub struct OwnedSemaphore {
     inner: Arc<Inner>,
@@ -116,7 +116,7 @@ impl OwnedSemaphore {
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a binary semaphore, a value that is not above the present one, or one that is
     /// further above than the device allows ([`VulkanInterop::max_timeline_difference`]), or not below what work that was
-    /// submitted through a [`Context`](crate::Context) is still to signal; [`ErrorKind::Overtaken`] if such work may signal a
+    /// submitted through a [`HeadlessContext`](crate::HeadlessContext) is still to signal; [`ErrorKind::Overtaken`] if such work may signal a
     /// greater value first, because it does not wait for this one; [`ErrorKind::OutOfMemory`].
     pub fn signal(&self, value: u64) -> Result<()> {
         const OPERATION: &str = "OwnedSemaphore::signal";

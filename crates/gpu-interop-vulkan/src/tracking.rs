@@ -1,4 +1,4 @@
-//! Whose a shared buffer or image is, as the commands of a [`Context`](crate::Context) leave it.
+//! Whose a shared buffer or image is, as the commands of a [`HeadlessContext`](crate::HeadlessContext) leave it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};

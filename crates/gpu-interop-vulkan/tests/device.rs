@@ -10,8 +10,8 @@ use common::{USAGE, vulkan, vulkan_with};
 use gpu_interop_core::SemaphoreHandleKind;
 use gpu_interop_core::{DeviceKind, ErrorKind, IdentityMatch, MemoryHandleKind};
 use gpu_interop_vulkan::{
-    BufferOptions, Context, ContextOptions, DeviceChoice, ExportableBuffer, ImageQuery, MemoryPlacement, OwnedBuffer,
-    QueueKind, VulkanInterop, device_identity,
+    BufferOptions, DeviceChoice, ExportableBuffer, HeadlessContext, HeadlessOptions, ImageQuery, MemoryPlacement,
+    OwnedBuffer, QueueKind, VulkanInterop, device_identity,
 };
 
 #[test]
@@ -45,14 +45,14 @@ fn the_identity_is_the_drivers() {
 #[test]
 fn a_device_can_be_chosen() {
     let Some(context) = vulkan() else { return };
-    let devices = Context::devices().expect("devices");
+    let devices = HeadlessContext::devices().expect("devices");
     let index = devices.iter().position(|device| device == context.identity()).expect("the context's own device");
     for choice in [DeviceChoice::Index(index), DeviceChoice::Identity(context.identity().clone())] {
-        let chosen = vulkan_with(ContextOptions::default().device(choice)).expect("the same device again");
+        let chosen = vulkan_with(HeadlessOptions::default().device(choice)).expect("the same device again");
         assert_eq!(chosen.identity(), context.identity());
     }
-    let missing = ContextOptions::default().device(DeviceChoice::Index(devices.len()));
-    let error = Context::new(&missing).expect_err("one past the end");
+    let missing = HeadlessOptions::default().device(DeviceChoice::Index(devices.len()));
+    let error = HeadlessContext::new(&missing).expect_err("one past the end");
     assert_eq!(error.kind(), ErrorKind::NoDevice);
     assert_eq!(error.attempts().len(), devices.len());
 }
@@ -61,8 +61,8 @@ fn a_device_can_be_chosen() {
 fn a_transfer_queue_is_found_or_its_absence_said() {
     let Some(context) = vulkan() else { return };
     let choice = DeviceChoice::Identity(context.identity().clone());
-    let options = ContextOptions::default().device(choice).queue(QueueKind::TransferOnly);
-    match Context::new(&options) {
+    let options = HeadlessOptions::default().device(choice).queue(QueueKind::TransferOnly);
+    match HeadlessContext::new(&options) {
         Ok(transfer) => assert_ne!(transfer.queue_family(), context.queue_family()),
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::NoDevice);
@@ -237,7 +237,7 @@ fn semaphores_that_the_device_does_not_import_come_back() {
 #[test]
 fn an_instance_of_vulkan_1_0_is_refused() {
     let Some(context) = vulkan() else { return };
-    let entry = gpu_interop_vulkan::load().expect("Vulkan is there");
+    let entry = gpu_interop_vulkan::load_entry().expect("Vulkan is there");
     // What 1.1 has in its core, an application can have enabled with 1.0.
     let extensions =
         [vk::KHR_GET_PHYSICAL_DEVICE_PROPERTIES2_NAME.as_ptr(), vk::KHR_EXTERNAL_MEMORY_CAPABILITIES_NAME.as_ptr()];

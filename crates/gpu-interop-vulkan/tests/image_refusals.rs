@@ -130,13 +130,13 @@ fn commands_on_images_that_cannot_be() {
 
 #[test]
 fn imports_that_cannot_be_give_the_handle_back() {
-    use gpu_interop_core::{DeviceIdentity, MemoryImport, Uuid};
+    use gpu_interop_core::{MemoryImport, Uuid};
     use gpu_interop_vulkan::{ImageImportOptions, ImportedImage};
     use std::os::fd::AsRawFd;
 
     let Some(context) = vulkan() else { return };
     let exported = create(&context, flat());
-    let stranger = DeviceIdentity { uuid: Uuid::from_bytes([0xee; 16]), ..context.identity().clone() };
+    let stranger = context.identity().clone().with_uuid(Uuid::from_bytes([0xee; 16]));
     let request = || exported.import_request().expect("export");
     let greater = ImageSpec::new(View::TYPE_2D, [512, 512, 1], FORMAT, IMAGE_USAGE);
     let good = ImageImportOptions::new(flat());

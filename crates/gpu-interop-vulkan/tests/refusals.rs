@@ -165,7 +165,7 @@ fn memory_of_another_device() {
     let _alone = alone();
     let Some(context) = vulkan() else { return };
     let exported = ExportableBuffer::new(context.interop(), &BufferOptions::new(SIZE, USAGE)).expect("create");
-    let other = DeviceIdentity { uuid: Uuid::from_bytes([0xee; 16]), ..context.identity().clone() };
+    let other = context.identity().clone().with_uuid(Uuid::from_bytes([0xee; 16]));
     let request = exported.import_request().expect("export").exported_by(other.clone());
     let failure = ImportedBuffer::new(context.interop(), request, &BufferImportOptions::new(SIZE, USAGE))
         .expect_err("another device");
@@ -233,7 +233,7 @@ fn descriptors_that_cannot_be_semaphores() {
 fn native_memory_of_the_cpu_is_no_memory_of_the_driver() {
     let _alone = alone();
     let Some(context) = vulkan() else { return };
-    let host = DeviceIdentity { kind: gpu_interop_core::DeviceKind::Cpu, ..DeviceIdentity::default() };
+    let host = DeviceIdentity::default().with_kind(gpu_interop_core::DeviceKind::Cpu);
     for exporter in [Some(host), None] {
         // SAFETY: rejected before a driver sees it.
         let request = unsafe { MemoryImport::new(MemoryHandle::OpaqueFd(memfd(SIZE)), SIZE).native(true) };

@@ -33,6 +33,7 @@ pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 /// Operating systems on which a handle kind exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum HandlePlatform {
     /// File descriptors.
     Unix,
@@ -102,6 +103,6 @@ unsafe fn owned_from_raw(operation: &'static str, fd: std::os::fd::RawFd) -> cra
     if classify_fd(unsafe { BorrowedFd::borrow_raw(fd) }) == FdKind::Closed {
         return Err(invalid("the number is not an open file descriptor"));
     }
-    // SAFETY: it is open, and the caller promises that nothing else closes it.
+    // SAFETY: the descriptor is open, and the caller guarantees that nothing else closes it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

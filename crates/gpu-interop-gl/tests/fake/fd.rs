@@ -142,7 +142,7 @@ fn memory_fd() -> std::os::fd::OwnedFd {
 }
 
 fn device(byte: u8) -> DeviceIdentity {
-    DeviceIdentity { uuid: Uuid::from_bytes([byte; 16]), ..DeviceIdentity::default() }
+    DeviceIdentity::default().with_uuid(Uuid::from_bytes([byte; 16]))
 }
 
 /// What a backend on the CPU has in its memory is the application's, and Mesa would take it for its own header.

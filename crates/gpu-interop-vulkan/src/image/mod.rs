@@ -25,10 +25,10 @@ pub use spec::ImageSpec;
 /// Destroyed with its memory once the last clone is gone.
 ///
 /// Dropping the last clone while submitted work still uses the image is an error of whoever submitted that work through
-/// ash; work submitted through [`Context`](crate::Context) keeps what it uses alive.
+/// ash; work submitted through [`HeadlessContext`](crate::HeadlessContext) keeps what it uses alive.
 ///
 /// A new image has no layout. This crate keeps all of it in `VK_IMAGE_LAYOUT_GENERAL`, the layout in which other APIs
-/// see it, and [`Context`](crate::Context) keeps track of whose it is:
+/// see it, and [`HeadlessContext`](crate::HeadlessContext) keeps track of whose it is:
 ///
 /// * An [`ExportableImage`] is nobody's at first: [`Recording::initialize_image`](crate::Recording::initialize_image)
 ///   makes it this device's. Only then can it be copied to and from, and released to the other side
@@ -181,7 +181,7 @@ impl OwnedImage {
     }
 
     /// Says that the whole image is in `VK_IMAGE_LAYOUT_GENERAL` now and belongs to the context's queue family, after
-    /// commands of the application's own that [`Context`](crate::Context) does not know of: an initialisation, or an
+    /// commands of the application's own that [`HeadlessContext`](crate::HeadlessContext) does not know of: an initialisation, or an
     /// acquisition. It can be copied and released then.
     ///
     /// Said before the commands that rely on it are recorded, and not of an image that a recording under way has used:
@@ -194,7 +194,7 @@ impl OwnedImage {
     }
 
     /// Says that the whole image is in `VK_IMAGE_LAYOUT_GENERAL` now and belongs to the other side, after a release of the
-    /// application's own ([`record_release`](Self::record_release)) that [`Context`](crate::Context) does not know of. It
+    /// application's own ([`record_release`](Self::record_release)) that [`HeadlessContext`](crate::HeadlessContext) does not know of. It
     /// can be acquired then. Otherwise as [`assume_initialized`](Self::assume_initialized).
     ///
     /// # Safety

@@ -142,14 +142,11 @@ impl ImageSpec {
         let shape = self.shape()?;
         // Measured: with a single level both drivers agree, and with all of them.
         let is_laid_out_for_all = self.layers > 1 && self.levels > 1 && interop.is_nvidia_driver();
-        Ok(MipmappedArrayDesc {
-            offset,
-            shape,
-            format: self.texel_format()?.array,
-            levels: self.levels,
-            layout_levels: is_laid_out_for_all.then(|| shape.max_levels()),
-            usage: array_usage(self.usage),
-        })
+        Ok(MipmappedArrayDesc::new(shape, self.texel_format()?.array)
+            .with_offset(offset)
+            .with_levels(self.levels)
+            .with_layout_levels(is_laid_out_for_all.then(|| shape.max_levels()))
+            .with_usage(array_usage(self.usage)))
     }
 
     /// Rejects memory of another image, if the exporter said which it holds.
