@@ -15,23 +15,31 @@ use crate::run::{Outcome, cargo};
 const ALLOWED: &[(&str, &str)] = &[];
 
 /// Circles that are still to be dissolved: this number only falls.
-const UNRESOLVED: usize = 41;
+const UNRESOLVED: usize = 40;
 
-/// Prints the circles of every crate. Fails if more than [`UNRESOLVED`] are not in [`ALLOWED`], or one of these is gone.
-pub(crate) fn check() -> Outcome {
-    let mut found = BTreeSet::new();
+/// Prints the circles of every crate, with `edges` also which file needs which for what. Fails if more than [`UNRESOLVED`] are not in [`ALLOWED`], or one of these is gone.
+pub(crate) fn check(edges: bool) -> Outcome {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(""));
+    let mut found = BTreeMap::new();
     for root in roots()? {
         let target = Target::read(&root)?;
-        for circle in circles(&target.needs()) {
-            found.insert(circle.into_iter().map(|at| target.modules[at].file.clone()).collect::<Vec<_>>());
+        let needs: Vec<_> = (0..target.modules.len()).map(|at| target.needs(at)).collect();
+        let name = |at: usize| {
+            let file = &target.modules[at].file;
+            file.strip_prefix(workspace).unwrap_or(file).display().to_string()
+        };
+        for circle in circles(&needs) {
+            let within = |&from: &usize| {
+                let inside = needs[from].iter().filter(|(to, _)| circle.contains(to));
+                inside.map(move |(to, items)| format!("{} -> {}: {}", name(from), name(*to), items.join(", ")))
+            };
+            let edges: Vec<String> = circle.iter().flat_map(within).collect();
+            found.insert(circle.iter().map(|at| name(*at)).collect::<Vec<_>>(), edges);
         }
     }
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(""));
-    let short = |file: &PathBuf| file.strip_prefix(workspace).unwrap_or(file).display().to_string();
     let mut unexpected = 0;
     let mut gone: BTreeSet<&str> = ALLOWED.iter().map(|(file, _)| *file).collect();
-    for circle in &found {
-        let files: Vec<String> = circle.iter().map(short).collect();
+    for (files, within) in &found {
         let reason = ALLOWED.iter().find(|(file, _)| *file == files[0]);
         gone.remove(files[0].as_str());
         unexpected += usize::from(reason.is_none());
@@ -39,7 +47,7 @@ pub(crate) fn check() -> Outcome {
             "{} files{}:\n    {}",
             files.len(),
             reason.map_or(String::new(), |(_, why)| format!(" ({why})")),
-            files.join("\n    ")
+            if edges { within } else { files }.join("\n    ")
         );
     }
     println!("{} circles, {} of them allowed", found.len(), found.len() - unexpected);
@@ -65,6 +73,9 @@ struct Module {
     file: PathBuf,
     source: Source,
 }
+
+/// The modules that a module needs, each with the paths it uses of it.
+type Needs = BTreeMap<usize, Vec<String>>;
 
 struct Target {
     modules: Vec<Module>,
@@ -97,19 +108,19 @@ impl Target {
         Ok(())
     }
 
-    /// For each module the modules whose items it uses.
-    fn needs(&self) -> Vec<BTreeSet<usize>> {
-        let needs_of = |(at, module): (usize, &Module)| {
-            let source = &module.source;
-            // A name that is only passed on is not used here.
-            let used = |(name, (_, exported)): &(&String, &(Names, bool))| !exported || source.words.contains(*name);
-            let imported = source.imports.iter().filter(used).map(|(_, (path, _))| path);
-            let paths = imported.chain(&source.paths).chain(&source.globs);
-            let mut needs: BTreeSet<usize> = paths.filter_map(|path| self.defining(at, path, 0)).collect();
-            needs.remove(&at);
-            needs
-        };
-        self.modules.iter().enumerate().map(needs_of).collect()
+    /// The modules whose items a module uses, and these items.
+    fn needs(&self, at: usize) -> Needs {
+        let source = &self.modules[at].source;
+        // A name that is only passed on is not used here.
+        let used = |(name, (_, exported)): &(&String, &(Names, bool))| !exported || source.words.contains(*name);
+        let imported = source.imports.iter().filter(used).map(|(_, (path, _))| path);
+        let mut needs = Needs::new();
+        for path in imported.chain(&source.paths).chain(&source.globs) {
+            if let Some(module) = self.defining(at, path, 0).filter(|module| *module != at) {
+                needs.entry(module).or_default().push(path.join("::"));
+            }
+        }
+        needs
     }
 
     /// The module that defines what `path` names in module `at`; `None` for another crate's, and for a module itself.
@@ -155,11 +166,11 @@ impl Target {
 }
 
 /// The strongly connected components of more than one node: nodes that reach each other.
-fn circles(edges: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
+fn circles(edges: &[Needs]) -> Vec<Vec<usize>> {
     let reached = |from: usize| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
         while let Some(at) = open.pop() {
-            open.extend(edges[at].iter().filter(|&&next| seen.insert(next)));
+            open.extend(edges[at].keys().filter(|&&next| seen.insert(next)));
         }
         seen
     };
@@ -181,7 +192,8 @@ mod tests {
 
     #[test]
     fn a_circle_is_found_once_and_a_line_is_none() {
-        let edges = [[1].into(), [2].into(), [0, 3].into(), BTreeSet::new()];
-        assert_eq!(circles(&edges), [[0, 1, 2]]);
+        let edges: [&[usize]; 4] = [&[1], &[2], &[0, 3], &[]];
+        let needs = edges.map(|edges| edges.iter().map(|to| (*to, Vec::new())).collect());
+        assert_eq!(circles(&needs), [[0, 1, 2]]);
     }
 }

@@ -34,7 +34,11 @@ enum Task {
 #[derive(Debug, Subcommand)]
 enum Single {
     /// Lists circles of files: files of a crate that need each other
-    Circles,
+    Circles {
+        /// Prints which file of a circle needs which, and for what
+        #[arg(long)]
+        edges: bool,
+    },
     /// Lists Rust files that are too long
     Lengths,
     /// Builds a standard library for a target from Debian's source, and prints the folder to give to --sysroot
@@ -82,7 +86,7 @@ fn main() -> ExitCode {
     let outcome = match Task::parse() {
         Task::Ci(selection) => selection.of(fast::STEPS),
         Task::Slow(selection) => selection.of(slow::STEPS),
-        Task::Single(Single::Circles) => circles::check(),
+        Task::Single(Single::Circles { edges }) => circles::check(edges),
         Task::Single(Single::Lengths) => source::lengths(),
         Task::Single(Single::StandardLibrary { target }) => Session::new()
             .and_then(|session| debian::standard_library(&session, &target))
