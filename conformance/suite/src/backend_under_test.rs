@@ -9,7 +9,6 @@ use gpu_interop::host::{ExporterHeader, HostBackend, HostSemaphore};
 use gpu_interop::{Backend, BinaryImage, Device, ExporterTimeline, ModuleImage, Result, SemaphorePayload};
 
 use crate::exporter::{ExportedSemaphore, is_met};
-use crate::need::DriverUse;
 use crate::outcome::{Stop, Verdict};
 
 type Load = Box<dyn Fn() -> Result<Arc<dyn Backend>> + Send + Sync>;
@@ -36,6 +35,31 @@ pub enum DriverApi {
     Cuda,
     /// AMD's HIP runtime API.
     Hip,
+}
+
+/// A use of the vendor's driver without the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DriverUse {
+    /// The device's free memory.
+    FreeMemory,
+    /// Stream capture by a thread of the application.
+    StreamCapture,
+    /// Environment variables that hide devices.
+    VisibleDevices,
+    /// Malformed calls of CUDA's driver, in another process.
+    RawCalls,
+}
+
+impl fmt::Display for DriverUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FreeMemory => "free memory of the device",
+            Self::StreamCapture => "stream capture by the application",
+            Self::VisibleDevices => "variables that hide devices",
+            Self::RawCalls => "raw calls of CUDA's driver",
+        })
+    }
 }
 
 impl DriverApi {

@@ -1,8 +1,6 @@
 //! The context that a scenario runs in.
 
-use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use gpu_interop::{Backend, Device, ErrorKind, ExternalMemory, Feature, MappedBuffer, Module, Stream};
 
@@ -15,14 +13,7 @@ use crate::need::{Need, Setup};
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::peer::Peer;
-use crate::scenario::Scenario;
 use crate::service::Request;
-
-/// The time limit of a single wait for an event that should happen. Several of these fit into every scenario's time limit,
-/// so that the scenario can report what it waited for before it is stopped.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
-/// The time that a scenario watches to see that an event does *not* happen.
-pub(crate) const WATCH: Duration = Duration::from_millis(80);
 
 /// The device under test, the exporter, and the seed of the data.
 pub struct Context {
@@ -33,18 +24,9 @@ pub struct Context {
     exporter_name: Option<ExporterName>,
     /// The device's ordinal.
     ordinal: usize,
-    seed: u32,
+    pub(crate) seed: u32,
     signals_by_host: bool,
     observations: Observations,
-}
-
-/// The seeds that every scenario is run with: `first` and those after it.
-#[derive(Debug, Clone, Copy)]
-pub struct Seeds {
-    /// The first seed.
-    pub first: u32,
-    /// The number of seeds.
-    pub count: NonZeroU32,
 }
 
 /// A driver's behaviour for a call that an application might make by mistake, beside the library's for the same.
@@ -135,30 +117,6 @@ impl Context {
     #[cfg(test)]
     pub(crate) fn with_exporter(self, exporter: Box<dyn Exporter>) -> Self {
         Self { exporter: Some(exporter), ..self }
-    }
-
-    /// Runs a scenario with each seed until it does not pass, and records the checks that the exporter left out. A scenario
-    /// whose requirements are not met is unsupported.
-    pub fn run(&mut self, scenario: &Scenario, seeds: Seeds) -> Verdict {
-        if let Some(reason) = scenario.unsupported(&self.setup()) {
-            return Err(Stop::Unsupported(reason));
-        }
-        for number in 0..seeds.count.get() {
-            self.seed = seeds.first.wrapping_add(number);
-            // Only the last run's are kept.
-            drop(self.observations.take());
-            (scenario.run)(self).map_err(|stop| match stop {
-                Stop::Failed(reason) if seeds.count.get() > 1 => {
-                    let number = number + 1;
-                    Stop::Failed(format!("{reason} [run {number} of {}, --seed {}]", seeds.count, self.seed))
-                }
-                stop => stop,
-            })?;
-        }
-        if let Some(unseen) = self.exporter.as_ref().and_then(|exporter| exporter.unchecked()) {
-            self.leave_out(unseen);
-        }
-        Ok(())
     }
 
     /// The store of what scenarios record.
@@ -297,7 +255,7 @@ impl Context {
         need.unmet(&self.setup())
     }
 
-    fn setup(&self) -> Setup<'_> {
+    pub(crate) fn setup(&self) -> Setup<'_> {
         Setup {
             backend: &self.under_test,
             capabilities: self.device.capabilities(),

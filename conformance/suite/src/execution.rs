@@ -1,15 +1,25 @@
 //! Runs scenarios in this process.
 
+use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::backend_under_test::BackendUnderTest;
-use crate::context::{Context, Recorded, Seeds};
-use crate::exporter::ExporterName;
+use crate::context::{Context, Recorded};
+use crate::exporter::{Exporter, ExporterName};
 use crate::outcome::{Stop, Verdict};
 use crate::scenario::Scenario;
+
+/// The seeds that every scenario is run with: `first` and those after it.
+#[derive(Debug, Clone, Copy)]
+pub struct Seeds {
+    /// The first seed.
+    pub first: u32,
+    /// The number of seeds.
+    pub count: NonZeroU32,
+}
 
 /// The result of a scenario.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,6 +29,32 @@ pub struct Ran {
     /// Its records.
     #[serde(flatten)]
     pub recorded: Recorded,
+}
+
+impl Context {
+    /// Runs a scenario with each seed until it does not pass, and records the checks that the exporter left out. A scenario
+    /// whose requirements are not met is unsupported.
+    pub fn run(&mut self, scenario: &Scenario, seeds: Seeds) -> Verdict {
+        if let Some(reason) = scenario.unsupported(&self.setup()) {
+            return Err(Stop::Unsupported(reason));
+        }
+        for number in 0..seeds.count.get() {
+            self.seed = seeds.first.wrapping_add(number);
+            // Only the last run's are kept.
+            drop(self.observations().take());
+            (scenario.run)(self).map_err(|stop| match stop {
+                Stop::Failed(reason) if seeds.count.get() > 1 => {
+                    let number = number + 1;
+                    Stop::Failed(format!("{reason} [run {number} of {}, --seed {}]", seeds.count, self.seed))
+                }
+                stop => stop,
+            })?;
+        }
+        if let Some(unseen) = self.exporter().ok().and_then(Exporter::unchecked) {
+            self.leave_out(unseen);
+        }
+        Ok(())
+    }
 }
 
 /// Runs one scenario in this process. A panic is a failure.

@@ -8,6 +8,8 @@ use crate::outcome::{Stop, Verdict};
 use crate::system;
 use crate::{ensure, ensure_eq};
 
+pub use crate::system::ResourceSnapshot;
+
 /// Growth of resident memory that is no leak, bytes.
 const RESIDENT_SLACK: u64 = 4 << 20;
 /// How often resident memory must grow to be a leak.
@@ -15,17 +17,6 @@ const MEMORY_ROUNDS: usize = 3;
 /// Growth of the number of mapped regions that is no leak: a tenth of the cycles, within these bounds. Allocators keep
 /// arenas, and C libraries keep the stacks of ended threads, as many as were ever alive at once.
 const MAPPING_SLACK: RangeInclusive<usize> = 8..=64;
-
-/// The countable resources of this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ResourceSnapshot {
-    /// Open descriptors or handles.
-    pub descriptors: usize,
-    /// Mapped regions.
-    pub mappings: usize,
-    /// Resident memory, bytes.
-    pub resident: u64,
-}
 
 impl ResourceSnapshot {
     /// Counts the resources now.

@@ -64,16 +64,17 @@ mod suite;
 #[doc(hidden)] // For the command only.
 pub mod system;
 
-pub use backend_under_test::{BackendUnderTest, DriverApi, MakeSemaphore, host_semaphore};
-pub use context::{Context, Observation, Observations, Recorded, Seeds};
+pub use backend_under_test::{BackendUnderTest, DriverApi, DriverUse, MakeSemaphore, host_semaphore};
+pub use context::{Context, Observation, Observations, Recorded};
 pub use discovery::{Discovery, ExporterDetail, ExporterReport, discover};
+pub use execution::Seeds;
 pub use expectations::{Expectations, Machine, Place, Version};
 pub use exporter::{
     BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
     ExporterFeature, ExporterName, ImageSpec, NO_LAYER, Placement, Point, RowLayout, Tiling, vulkan_device,
 };
 pub use leak_check::{ResourceSnapshot, leak_check};
-pub use need::{DriverUse, Need, Setup};
+pub use need::{Need, Setup};
 pub use outcome::{Outcome, Stop, Verdict};
 pub use pattern::Pattern;
 pub use peer::{Channel, Incoming, Message, Peer};

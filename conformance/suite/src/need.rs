@@ -12,7 +12,7 @@ use gpu_interop::{
     Support,
 };
 
-use crate::backend_under_test::BackendUnderTest;
+use crate::backend_under_test::{BackendUnderTest, DriverUse};
 use crate::exporter::{ExporterFeature, ExporterName};
 use crate::system;
 
@@ -40,20 +40,6 @@ pub enum Need {
     Driver(DriverUse),
     /// The backend lists another device beside the one under test.
     SecondDevice,
-}
-
-/// A use of the vendor's driver without the library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DriverUse {
-    /// The device's free memory.
-    FreeMemory,
-    /// Stream capture by a thread of the application.
-    StreamCapture,
-    /// Environment variables that hide devices.
-    VisibleDevices,
-    /// Malformed calls of CUDA's driver, in another process.
-    RawCalls,
 }
 
 /// The device, the backend and the exporter, as known before a scenario runs.
@@ -132,17 +118,6 @@ impl fmt::Display for Need {
     }
 }
 
-impl fmt::Display for DriverUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::FreeMemory => "free memory of the device",
-            Self::StreamCapture => "stream capture by the application",
-            Self::VisibleDevices => "variables that hide devices",
-            Self::RawCalls => "raw calls of CUDA's driver",
-        })
-    }
-}
-
 /// A requirement in the words of a scenario's row: `Graphs`, `memory OpaqueFd`, `exporter Images`, `driver RawCalls`.
 macro_rules! need {
     (memory of this system) => {
@@ -164,7 +139,7 @@ macro_rules! need {
         $crate::need::Need::Exporter($crate::exporter::ExporterFeature::$feature)
     };
     (driver $used:ident) => {
-        $crate::need::Need::Driver($crate::need::DriverUse::$used)
+        $crate::need::Need::Driver($crate::backend_under_test::DriverUse::$used)
     };
     (native timelines) => {
         $crate::need::Need::NativeTimelines

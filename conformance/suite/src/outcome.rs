@@ -1,10 +1,17 @@
-//! Outcomes of scenarios.
+//! Outcomes of scenarios, and the time limits of their waits.
 
 use std::fmt;
+use std::time::Duration;
 
 use gpu_interop::{Error, ErrorKind, ImportError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// The time limit of a single wait for an event that should happen. Several of these fit into every scenario's time limit,
+/// so that the scenario can report what it waited for before it is stopped.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
+/// The time that a scenario watches to see that an event does *not* happen.
+pub(crate) const WATCH: Duration = Duration::from_millis(80);
 
 /// The outcome of one scenario with one exporter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -8,9 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use wait_timeout::ChildExt;
 
-use crate::context::{Context, PATIENCE};
-use crate::execution;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{PATIENCE, Stop, Verdict};
 use crate::process::this_program;
 use crate::service::Request;
 #[cfg(unix)]
@@ -195,15 +193,6 @@ impl Drop for Peer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The work of a peer process, selected by name.
-pub(crate) type Role = fn(&Context, &Channel) -> Verdict;
-
-/// Runs a role in a process that [`Peer::spawn`] started.
-pub(crate) fn run(role: Role, context: Context) -> Verdict {
-    let channel = Channel::of_this_process()?;
-    execution::checked(context, |context| role(context, &channel))
 }
 
 #[cfg(test)]

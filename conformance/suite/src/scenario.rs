@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::context::Context;
 use crate::need::{Need, Setup};
 use crate::outcome::Verdict;
+use crate::peer::Channel;
 
 /// The exporters that a scenario runs with, each as a case of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +15,9 @@ pub enum Exporters {
     /// Every available exporter.
     Any,
 }
+
+/// The work of another process of a scenario, selected by name.
+pub(crate) type Role = fn(&Context, &Channel) -> Verdict;
 
 /// One scenario: written once against the safe objects, run on every backend.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +152,7 @@ macro_rules! scenarios {
     (@rows $common:tt $( $id:expr, $exporters:ident, $purpose:expr, $run:expr
         $(, $option:ident $([$($need:tt)*])? $(($value:expr))? )*; )+) => {
         /// The scenarios of this table.
-        pub(super) const SCENARIOS: &[$crate::scenario::Scenario] = &[$(
+        pub(crate) const SCENARIOS: &[$crate::scenario::Scenario] = &[$(
             $crate::scenario::Scenario::new($id, $crate::scenario::Exporters::$exporters, $purpose, $run)
                 .with_common_needs($crate::scenario::need_list! $common)
                 $( .$option($($crate::scenario::need_list! [$($need)*])? $($value)?) )*,

@@ -1,7 +1,7 @@
 //! Requests to another process of the same program.
 //!
 //! A scenario that needs a second process starts its own program again, with the hidden subcommand [`SUBCOMMAND`] and one
-//! argument. The program hands that argument to [`Suite::serve`], first thing in `main`.
+//! argument. The program hands that argument to [`Suite::serve`](crate::Suite::serve), first thing in `main`.
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -9,14 +9,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::context::Context;
-use crate::discovery::{self, Discovery};
+use crate::discovery::Discovery;
 use crate::exporter::ExporterName;
-use crate::outcome::{Stop, Verdict};
-#[cfg(unix)]
-use crate::raw_cuda;
-use crate::suite::Suite;
-use crate::{peer, process};
+use crate::outcome::Verdict;
+use crate::process;
 
 /// The hidden subcommand of such a process.
 pub const SUBCOMMAND: &str = "suite-process";
@@ -54,27 +50,4 @@ impl Request {
 pub(crate) fn discover(backend: &str, device: usize, environment: &[(&str, &str)]) -> Verdict<Discovery> {
     let arguments = Request::Discover { backend: backend.into(), device }.arguments()?;
     process::ask(&format!("looking at backend {backend}"), &arguments, environment, DISCOVERY_LIMIT)
-}
-
-impl Suite {
-    /// Handles a request of another process of the suite. This process ends with that one.
-    ///
-    /// # Errors
-    /// If the request is of another version of the suite, or fails.
-    pub fn serve(&self, request: &str) -> Verdict {
-        process::die_with_parent()?;
-        let request =
-            serde_json::from_str(request).map_err(|error| Stop::Failed(format!("no request of the suite: {error}")))?;
-        match request {
-            Request::Peer { role, backend, exporter, seed, device, signals_by_host } => {
-                let (role, backend) = (self.role(&role)?, self.backend(&backend)?.clone());
-                peer::run(role, Context::open_for(backend, exporter, device, seed, signals_by_host)?)
-            }
-            Request::Discover { backend, device } => {
-                process::answer(&discovery::discover(self.backend(&backend)?, device, &[]))
-            }
-            #[cfg(unix)]
-            Request::RawCuda { library, device } => raw_cuda::serve(&library, device),
-        }
-    }
 }

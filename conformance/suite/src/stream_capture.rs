@@ -11,8 +11,8 @@ use gpu_interop::MappedBuffer;
 use libloading::{Library, Symbol};
 
 use crate::backend_under_test::DriverApi;
-use crate::context::{Context, PATIENCE};
-use crate::outcome::{Stop, Verdict};
+use crate::context::Context;
+use crate::outcome::{PATIENCE, Stop, Verdict};
 
 /// The capture modes, with the numbers of both vendors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,14 @@ use std::sync::Arc;
 use gpu_interop::{BackendChoice, BackendName};
 
 use crate::backend_under_test::BackendUnderTest;
+use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
-use crate::peer::Role;
-use crate::scenario::Scenario;
-use crate::scenarios;
+use crate::peer::Channel;
+#[cfg(unix)]
+use crate::raw_cuda;
+use crate::scenario::{Role, Scenario};
+use crate::service::Request;
+use crate::{discovery, execution, process, scenarios};
 
 /// Scenarios and the backends they can run on.
 ///
@@ -97,6 +101,29 @@ impl Suite {
             .find(|(known, _)| *known == name)
             .map(|(_, role)| *role)
             .ok_or_else(|| Stop::Failed(format!("unknown role `{name}`")))
+    }
+
+    /// Handles a request of another process of the suite. This process ends with that one.
+    ///
+    /// # Errors
+    /// If the request is of another version of the suite, or fails.
+    pub fn serve(&self, request: &str) -> Verdict {
+        process::die_with_parent()?;
+        let request =
+            serde_json::from_str(request).map_err(|error| Stop::Failed(format!("no request of the suite: {error}")))?;
+        match request {
+            Request::Peer { role, backend, exporter, seed, device, signals_by_host } => {
+                let (role, backend) = (self.role(&role)?, self.backend(&backend)?.clone());
+                let context = Context::open_for(backend, exporter, device, seed, signals_by_host)?;
+                let channel = Channel::of_this_process()?;
+                execution::checked(context, |context| role(context, &channel))
+            }
+            Request::Discover { backend, device } => {
+                process::answer(&discovery::discover(self.backend(&backend)?, device, &[]))
+            }
+            #[cfg(unix)]
+            Request::RawCuda { library, device } => raw_cuda::serve(&library, device),
+        }
     }
 }
 

@@ -19,9 +19,8 @@ use gpu_interop::d3d::windows::core::Interface;
 use gpu_interop::{Device, ErrorKind, ExporterTimeline};
 
 use super::Library;
-use crate::context::PATIENCE;
 use crate::exporter::{Exchange, Point};
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{PATIENCE, Stop, Verdict};
 
 /// The most bytes that are staged at once.
 const CHUNK: usize = 16 << 20;

@@ -14,9 +14,11 @@ use gpu_interop::{
     SemaphoreImport,
 };
 
+use super::buffer::too_great;
+use super::timeline::handle_of;
 use super::{
     BufferAccess, BufferSpec, D3D12_FENCES, D3D12_IMPORTS, D3D12_PLACEMENT, Exchange, ExportedBuffer,
-    ExportedSemaphore, Exporter, Placement, Point, handle_of, is_met, too_great,
+    ExportedSemaphore, Exporter, Placement, Point, is_met,
 };
 use crate::backend_under_test::BackendUnderTest;
 use crate::direct3d::Gpu12;

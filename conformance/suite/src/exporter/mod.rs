@@ -1,29 +1,31 @@
 //! The other side: what exports the memory and semaphores that a device imports.
 
+mod buffer;
 #[cfg(windows)]
 mod d3d12;
 mod image;
 mod native;
+mod open;
+mod semaphore;
 mod timeline;
 mod vulkan;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use gpu_interop::{
-    Device, DeviceIdentity, Error, ErrorKind, ExporterTimeline, MemoryImport, SemaphoreHandle, SemaphoreHandleKind,
-    SemaphoreImport,
-};
+pub use buffer::{BufferAccess, BufferSpec, ExportedBuffer, Placement};
+use gpu_interop::{DeviceIdentity, ExporterTimeline, MemoryImport, SemaphoreHandle, SemaphoreHandleKind};
 pub use image::{ExportedImage, ImageSpec, RowLayout, Tiling};
+pub(crate) use open::open;
 use schemars::JsonSchema;
+pub use semaphore::ExportedSemaphore;
+pub(crate) use semaphore::is_met;
 use serde::{Deserialize, Serialize};
+use timeline::no_timelines;
 pub use timeline::{Exchange, Point};
 pub(crate) use timeline::{Unwrapping, Wrapper};
 
 use crate::backend_under_test::BackendUnderTest;
-use crate::image::length;
 use crate::outcome::{Stop, Verdict};
-use crate::pattern::{Pattern, verify_bytes};
 use crate::request;
 use crate::system::{self, OsHandle};
 
@@ -160,34 +162,6 @@ impl std::fmt::Display for ExporterName {
     }
 }
 
-/// Where exported memory lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placement {
-    /// The exporter's host side can map it.
-    HostVisible,
-    /// The exporter reaches it with GPU copies only.
-    DeviceLocal,
-}
-
-/// The description of a requested object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BufferSpec {
-    /// Bytes.
-    pub size: u64,
-    /// Where it lies.
-    pub placement: Placement,
-    /// Whether it is a dedicated allocation.
-    pub dedicated: bool,
-}
-
-impl BufferSpec {
-    /// A buffer that is device-local and not dedicated.
-    #[must_use]
-    pub fn new(size: u64) -> Self {
-        Self { size, placement: Placement::DeviceLocal, dedicated: false }
-    }
-}
-
 /// Something that exports memory and semaphores.
 pub trait Exporter: Send + Sync {
     /// Which device it runs on.
@@ -305,22 +279,6 @@ pub trait Exporter: Send + Sync {
     }
 }
 
-/// True if a wait was met, false if it timed out.
-pub(crate) fn is_met(waited: gpu_interop::Result<()>) -> Verdict<bool> {
-    match waited {
-        Err(error) if error.kind() == ErrorKind::Timeout => Ok(false),
-        waited => Ok(waited.map(|()| true)?),
-    }
-}
-
-/// The outcome of a failed allocation: skipped above 4 GiB, which not every device has.
-fn too_great(size: u64, error: Error) -> Stop {
-    if error.kind() == ErrorKind::OutOfMemory && size > 1 << 32 {
-        return Stop::Skipped(format!("needs a device with {} MiB of free memory: {error}", size >> 20));
-    }
-    Stop::from(error)
-}
-
 fn no_semaphores() -> Stop {
     Stop::Unsupported("the suite has no semaphores of this exporter".into())
 }
@@ -328,149 +286,5 @@ fn no_semaphores() -> Stop {
 /// The Vulkan exporter's description without a validation layer.
 pub const NO_LAYER: &str = "validation layer not installed";
 
-fn no_timelines() -> Stop {
-    Stop::Unsupported("the suite has no timelines of this exporter".into())
-}
-
-/// The handle of an exported timeline.
-fn handle_of(timeline: SemaphoreHandle) -> Verdict<OsHandle> {
-    system::into_semaphore(timeline).ok_or_else(|| Stop::Failed("the timeline was not exported as a handle".into()))
-}
-
 /// Lists complaints.
 pub type Complaints = Box<dyn Fn() -> Vec<String>>;
-
-/// A buffer as the exporter's side reads and writes it.
-pub trait BufferAccess: Send + Sync {
-    /// The buffer's size, bytes; not more than the allocation's.
-    fn size(&self) -> u64;
-
-    /// Writes from the exporter's side, and waits until it is done.
-    ///
-    /// # Errors
-    /// If the exporter's driver fails.
-    fn write(&self, offset: u64, data: &[u8]) -> Verdict;
-
-    /// Reads from the exporter's side.
-    ///
-    /// # Errors
-    /// If the exporter's driver fails.
-    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict;
-
-    /// Fills the whole buffer with a pattern.
-    ///
-    /// # Errors
-    /// As [`write`](Self::write).
-    fn put(&self, pattern: Pattern) -> Verdict {
-        self.write(0, &pattern.bytes(0, length(self.size())?))
-    }
-
-    /// Reads the whole buffer.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
-    fn contents(&self) -> Verdict<Vec<u8>> {
-        let mut bytes = vec![0; length(self.size())?];
-        self.read(0, &mut bytes)?;
-        Ok(bytes)
-    }
-
-    /// Checks that every byte of the buffer is that of a pattern.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read), and if bytes differ: how many, and the first.
-    fn verify(&self, pattern: Pattern, what: &str) -> Verdict {
-        pattern.verify(0, &self.contents()?, what)
-    }
-
-    /// Checks that every byte of the buffer is `byte`.
-    ///
-    /// # Errors
-    /// As [`verify`](Self::verify).
-    fn verify_all(&self, byte: u8, what: &str) -> Verdict {
-        verify_bytes(&self.contents()?, byte, what)
-    }
-
-    /// Reads a 32-bit word.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
-    fn word(&self, offset: u64) -> Verdict<u32> {
-        let mut word = [0; 4];
-        self.read(offset, &mut word)?;
-        Ok(u32::from_ne_bytes(word))
-    }
-}
-
-/// A buffer that the exporter allocated.
-pub trait ExportedBuffer: BufferAccess {
-    /// Exports it: a new handle with the allocation's size, dedicated flag and exporter.
-    ///
-    /// # Errors
-    /// If the exporter's driver fails.
-    fn import_request(&self) -> Verdict<MemoryImport>;
-
-    /// Gives the exporter's queue something to do once a timeline has reached `wait`: take out what the buffer holds, as
-    /// many bytes as `data` has, put `data` in its place, and raise a timeline to `signal`. Does not wait. The queue does
-    /// one thing after another.
-    ///
-    /// # Errors
-    /// If the exporter's driver fails; [`Stop::Unsupported`] if this exporter has no timelines.
-    fn exchange(&self, _wait: Point<'_>, _data: &[u8], _signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
-        Err(no_timelines())
-    }
-}
-
-/// A semaphore on the exporter's side. `value` is ignored for a binary one.
-pub trait ExportedSemaphore: Send + Sync {
-    /// Exports it: a new handle.
-    ///
-    /// # Errors
-    /// If the exporter's driver fails.
-    fn export(&self) -> Verdict<SemaphoreHandle>;
-
-    /// Exports it as a request to import it.
-    ///
-    /// # Errors
-    /// As [`export`](Self::export).
-    fn import_request(&self) -> Verdict<SemaphoreImport>;
-
-    /// Signals it from the exporter's side.
-    ///
-    /// # Errors
-    /// If the exporter's driver fails.
-    fn signal(&self, value: u64) -> Verdict;
-
-    /// Waits on the exporter's side; `false` if the time ran out.
-    ///
-    /// # Errors
-    /// If the exporter's driver fails.
-    fn wait(&self, value: u64, timeout: Duration) -> Verdict<bool>;
-
-    /// A timeline semaphore as the library's `Timeline` takes it; `None` if this is none.
-    fn as_timeline(&self) -> Option<Arc<dyn ExporterTimeline>> {
-        None
-    }
-}
-
-/// Opens an exporter for `device`; with `signals_by_host`, one whose own checks allow a thread of the host to signal a
-/// timeline that another waits for.
-///
-/// # Errors
-/// [`Stop::Unsupported`] if the device has no such exporter,
-/// [`Stop::Skipped`] with what to install if the machine lacks it.
-pub(crate) fn open(
-    name: ExporterName,
-    backend: &BackendUnderTest,
-    device: &Device,
-    signals_by_host: bool,
-) -> Verdict<Box<dyn Exporter>> {
-    match name {
-        ExporterName::Native => Ok(Box::new(native::NativeExporter::open(backend, device)?)),
-        ExporterName::Vulkan => Ok(Box::new(vulkan::VulkanExporter::open(backend, device, signals_by_host)?)),
-        #[cfg(windows)]
-        ExporterName::D3d12 => Ok(Box::new(d3d12::D3d12Exporter::open(backend, device)?)),
-        #[cfg(not(windows))]
-        ExporterName::D3d12 => Err(Stop::Unsupported("Direct3D is part of Windows".into())),
-    }
-}

@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use gpu_interop::host::HostSemaphore;
 use gpu_interop::{
-    BufferSlice, Device, DeviceIdentity, ExportableMemory, ExporterTimeline, Feature, MappedBuffer, MemoryImport,
-    SemaphorePayload, Stream,
+    Device, DeviceIdentity, ExportableMemory, ExporterTimeline, Feature, MappedBuffer, MemoryImport, SemaphorePayload,
+    Stream,
 };
 
-use queue::{Job, Queue};
+use queue::{Job, Queue, read, write};
 
-use super::timeline::Relabelled;
+use super::buffer::too_great;
+use super::timeline::{Relabelled, handle_of};
 use super::{
     BufferAccess, BufferSpec, Exchange, ExportedBuffer, ExportedSemaphore, Exporter, NATIVE_FORM, NO_OWN_SEMAPHORES,
-    Placement, Point, handle_of, too_great,
+    Placement, Point,
 };
 use crate::backend_under_test::{BackendUnderTest, MakeSemaphore};
 use crate::outcome::{Stop, Verdict};
@@ -123,15 +124,6 @@ impl Exporter for NativeExporter {
     fn binary_as_timeline(&self) -> Verdict<Arc<dyn ExporterTimeline>> {
         Ok(Arc::new(HostSemaphore::binary()?))
     }
-}
-
-/// A copy through the exporting device's stream.
-fn write(stream: &Stream, target: BufferSlice<'_>, offset: u64, data: &[u8]) -> Verdict {
-    Ok(stream.write(target.slice(offset..offset + data.len() as u64)?, data)?)
-}
-
-fn read(stream: &Stream, source: BufferSlice<'_>, offset: u64, data: &mut [u8]) -> Verdict {
-    Ok(stream.read(source.slice(offset..offset + data.len() as u64)?, data)?)
 }
 
 struct NativeBuffer {

@@ -5,9 +5,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, SemaphoreHandleKind, SemaphoreImport, TimelineWaiter};
+use gpu_interop::{
+    Error, ErrorKind, ExporterTimeline, Result, SemaphoreHandle, SemaphoreHandleKind, SemaphoreImport, TimelineWaiter,
+};
 
-use crate::outcome::Verdict;
+use crate::outcome::{Stop, Verdict};
 use crate::request;
 use crate::system::{self, OsHandle};
 
@@ -27,6 +29,15 @@ pub trait Exchange: Send {
     /// # Errors
     /// If it is not done in time, or the exporter's driver fails.
     fn finish(self: Box<Self>) -> Verdict<Vec<u8>>;
+}
+
+/// The handle of an exported timeline.
+pub(super) fn handle_of(timeline: SemaphoreHandle) -> Verdict<OsHandle> {
+    system::into_semaphore(timeline).ok_or_else(|| Stop::Failed("the timeline was not exported as a handle".into()))
+}
+
+pub(super) fn no_timelines() -> Stop {
+    Stop::Unsupported("the suite has no timelines of this exporter".into())
 }
 
 /// A timeline around another one, which waits for it.

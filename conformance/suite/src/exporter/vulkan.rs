@@ -1,36 +1,33 @@
 //! A real Vulkan driver as the exporter.
 
+mod buffer;
 mod image;
 mod layer;
 mod timeline;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gpu_interop::vulkan::{
     BufferImportOptions, BufferOptions, DeviceChoice, ExportableBuffer, ExportableSemaphore, HeadlessContext,
-    HeadlessOptions, ImportedBuffer, MemoryPlacement, OwnedBuffer, SemaphoreOp, ValidationLog, VulkanInterop, ash::vk,
+    HeadlessOptions, ImportedBuffer, SemaphoreOp, ValidationLog, VulkanInterop,
 };
 use gpu_interop::{
     Device, DeviceIdentity, ErrorKind, ExporterTimeline, IdentityMatch, MemoryImport, SemaphoreHandle, SemaphoreImport,
     SemaphorePayload,
 };
 
+use buffer::{Spare, USAGE, VulkanAccess, VulkanBuffer};
 use image::VulkanImage;
-use timeline::Spare;
 
+use super::buffer::too_great;
 use super::{
-    BufferAccess, BufferSpec, Complaints, Exchange, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter,
-    ExporterFeature, ExporterName, ImageSpec, NO_LAYER, Placement, Point, is_met, too_great,
+    BufferAccess, BufferSpec, Complaints, ExportedBuffer, ExportedImage, ExportedSemaphore, Exporter, ExporterFeature,
+    ExporterName, ImageSpec, NO_LAYER, Placement, is_met,
 };
 use crate::backend_under_test::BackendUnderTest;
 use crate::outcome::{Stop, Verdict};
 use crate::system::{self, OsHandle};
-
-/// The usage of the suite's buffers.
-const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
-    vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
-);
 
 pub(super) struct VulkanExporter {
     context: HeadlessContext,
@@ -103,8 +100,7 @@ impl Exporter for VulkanExporter {
     }
 
     fn buffer(&self, spec: BufferSpec) -> Verdict<Box<dyn ExportedBuffer>> {
-        let options =
-            BufferOptions::new(spec.size, USAGE).memory(memory_placement(spec.placement)).dedicated(spec.dedicated);
+        let options = BufferOptions::new(spec.size, USAGE).memory(spec.placement.into()).dedicated(spec.dedicated);
         let exported = ExportableBuffer::new(self.context.interop(), &options).map_err(|error| match error.kind() {
             // SwiftShader rejects allocations of exactly its reported maximum. A smaller one fails only after a leak.
             ErrorKind::OutOfMemory if spec.size >= self.context.interop().max_allocation_size() => {
@@ -183,113 +179,6 @@ impl Exporter for VulkanExporter {
 
     fn unchecked(&self) -> Option<String> {
         self.unchecked.clone()
-    }
-}
-
-fn memory_placement(placement: Placement) -> MemoryPlacement {
-    match placement {
-        Placement::HostVisible => MemoryPlacement::HostVisible,
-        Placement::DeviceLocal => MemoryPlacement::DeviceLocal,
-    }
-}
-
-/// A buffer of Vulkan, in its own or in imported memory.
-struct VulkanAccess {
-    /// The queue that hands over with the importer's streams.
-    context: HeadlessContext,
-    buffer: OwnedBuffer,
-    placement: Placement,
-    /// Whether the importer's side owns it (`VK_QUEUE_FAMILY_EXTERNAL`).
-    released: Mutex<bool>,
-    spare: Arc<Spare>,
-}
-
-impl VulkanAccess {
-    /// Takes the buffer back from the importer's side, runs `transfer`, and hands it over again. Also for accesses of the
-    /// host: it is a queue submission that makes its writes visible to devices, and an acquisition that makes the
-    /// importer's visible to it. NVIDIA's driver shows stale data without.
-    ///
-    /// Where the device has a queue that only copies, by that: the graphics and compute engine is the importer's, and to
-    /// change its context takes longer than most copies here.
-    fn owned(&self, transfer: impl FnOnce(&HeadlessContext) -> gpu_interop::Result<()>) -> Verdict {
-        let context = self.queue();
-        let mut released = self.released()?;
-        if *released {
-            context.acquire(&self.buffer)?;
-        }
-        *released = false;
-        transfer(context)?;
-        context.release(&self.buffer)?;
-        *released = true;
-        Ok(())
-    }
-
-    /// Hands a new buffer over to the importer's side, which may be the first to write it.
-    fn hand_over(&self) -> Verdict {
-        let mut released = self.released()?;
-        if !*released {
-            self.queue().release(&self.buffer)?;
-            *released = true;
-        }
-        Ok(())
-    }
-
-    fn queue(&self) -> &HeadlessContext {
-        self.context.copying().unwrap_or(&self.context)
-    }
-
-    fn released(&self) -> Verdict<MutexGuard<'_, bool>> {
-        self.released.lock().map_err(|_| Stop::Failed("another transfer panicked".into()))
-    }
-}
-
-impl BufferAccess for VulkanAccess {
-    fn size(&self) -> u64 {
-        self.buffer.size()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> Verdict {
-        self.owned(|context| match self.placement {
-            Placement::HostVisible => self.buffer.write(offset, data),
-            Placement::DeviceLocal => context.upload(&self.buffer, offset, data),
-        })
-    }
-
-    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
-        self.owned(|context| match self.placement {
-            Placement::HostVisible => self.buffer.read(offset, data),
-            Placement::DeviceLocal => context.download(&self.buffer, offset, data),
-        })
-    }
-}
-
-struct VulkanBuffer {
-    access: VulkanAccess,
-    exported: ExportableBuffer,
-}
-
-impl BufferAccess for VulkanBuffer {
-    fn size(&self) -> u64 {
-        self.access.size()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> Verdict {
-        self.access.write(offset, data)
-    }
-
-    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
-        self.access.read(offset, data)
-    }
-}
-
-impl ExportedBuffer for VulkanBuffer {
-    fn import_request(&self) -> Verdict<MemoryImport> {
-        self.access.hand_over()?;
-        Ok(self.exported.import_request()?)
-    }
-
-    fn exchange(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
-        self.access.exchange(wait, data, signal)
     }
 }
 

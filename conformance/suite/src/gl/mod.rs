@@ -14,10 +14,10 @@ use gpu_interop::{
 };
 use gpu_interop_kernels::INCREMENT;
 
-use crate::context::{Context, PATIENCE};
+use crate::context::Context;
 use crate::ensure;
 use crate::exporter::ExportedImage;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{PATIENCE, Stop, Verdict};
 
 pub(crate) use draw::Drawing;
 

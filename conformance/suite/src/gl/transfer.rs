@@ -7,7 +7,6 @@ use gpu_interop::gl::{ImportedBuffer, ImportedTexture};
 use gpu_interop::{ArrayShape, ChannelType};
 
 use super::GlSide;
-use crate::image::length;
 use crate::outcome::{Stop, Verdict};
 
 pub(super) fn native(name: u32) -> Verdict<NonZeroU32> {
@@ -59,7 +58,7 @@ impl GlSide<'_> {
 
     /// Reads all of an imported buffer.
     pub(crate) fn read(&self, buffer: &ImportedBuffer) -> Verdict<Vec<u8>> {
-        let own = self.own_buffer(&vec![0; length(buffer.size())?])?;
+        let own = self.own_buffer(&vec![0; usize::try_from(buffer.size())?])?;
         own.copy_from(buffer)?;
         own.read()
     }
@@ -77,7 +76,7 @@ impl GlSide<'_> {
     pub(crate) fn read_texture(&self, texture: &ImportedTexture, level: u32, size: u64) -> Verdict<Vec<u8>> {
         let (format, ty) = transfer_format(texture)?;
         let (texture_name, level) = (glow::NativeTexture(native(texture.as_raw())?), narrow(level)?);
-        let own = self.own_buffer(&vec![0; length(size)?])?;
+        let own = self.own_buffer(&vec![0; usize::try_from(size)?])?;
         let targets = parts(texture);
         let part = own.size / targets.len();
         // SAFETY: the context is current, and the buffer has room for the texels that are asked for.

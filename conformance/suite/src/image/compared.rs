@@ -26,7 +26,8 @@ impl Fake {
     fn new(shape: ArrayShape, levels: u32) -> Self {
         let format = plain_format(ChannelType::Uint8, 4).expect("a format");
         let spec = ImageSpec { levels, ..ImageSpec::new(shape, format) };
-        let layers = spec.subresources().map(|(level, _)| vec![0; length(spec.layer_size(level)).expect("small")]);
+        let layers =
+            spec.subresources().map(|(level, _)| vec![0; usize::try_from(spec.layer_size(level)).expect("small")]);
         let layers = Arc::new(Mutex::new(layers.collect()));
         Self { spec, layers, wrong: None, deaf: false }
     }
@@ -38,7 +39,7 @@ impl Fake {
     /// The first, a middle and the last byte of each layer of each level.
     fn places(&self) -> Vec<Place> {
         let in_layer = |(level, layer): (u32, u32)| {
-            let size = length(self.spec.layer_size(level)).expect("small");
+            let size = usize::try_from(self.spec.layer_size(level)).expect("small");
             [0, size / 2, size - 1].map(|byte| (level, layer, byte))
         };
         self.spec.subresources().flat_map(in_layer).collect()
@@ -144,7 +145,7 @@ fn layers_and_levels_that_are_swapped_or_missing_are_found() {
             assert!(verify(&short).is_err(), "level {at} is a byte short");
             let empty = |level| if level == at { Ok(Vec::new()) } else { image.level(level) };
             assert!(verify(&empty).is_err(), "level {at} was not read");
-            let size = length(image.spec.layer_size(at)).expect("small");
+            let size = usize::try_from(image.spec.layer_size(at)).expect("small");
             let turned = |level| {
                 let mut bytes = image.level(level)?;
                 if level == at {
@@ -166,10 +167,10 @@ fn rows_cover_every_byte_of_every_level_once() {
         let exported: &dyn ExportedImage = &image;
         let rows = exported.rows().expect("rows");
         for level in 0..image.spec.levels {
-            let mut covered = vec![0; length(image.spec.level_size(level)).expect("small")];
-            let size = length(image.spec.row_size(level)).expect("small");
+            let mut covered = vec![0; usize::try_from(image.spec.level_size(level)).expect("small")];
+            let size = usize::try_from(image.spec.row_size(level)).expect("small");
             for (_, at, _) in rows.iter().filter(|row| row.2 == level) {
-                let at = length(*at).expect("small");
+                let at = usize::try_from(*at).expect("small");
                 covered[at..at + size].iter_mut().for_each(|count| *count += 1);
             }
             assert!(covered.iter().all(|count| *count == 1), "level {level} of {}: {covered:?}", image.spec);

@@ -5,7 +5,7 @@ use gpu_interop::{
 };
 use gpu_interop_kernels::{SURFACE_FILL, SURFACE_VERIFY, SurfaceShape, TEXTURE_READ, TEXTURE_READ_LEVEL, TexelType};
 
-use super::{Fetched, SharedImage, length};
+use super::{Fetched, SharedImage};
 use crate::context::Context;
 use crate::ensure_eq;
 use crate::exporter::ImageSpec;
@@ -105,7 +105,7 @@ impl<'a> ImageKernels<'a> {
         // texel, outlive the synchronisation.
         unsafe { self.stream.launch(kernel, &LaunchConfig::linear(width * height), &args) }?;
         let found = self.context.read(&self.stream, &target)?;
-        compare_fetches(format, read, length(width)?, data, &found).map_err(|stop| match stop {
+        compare_fetches(format, read, usize::try_from(width)?, data, &found).map_err(|stop| match stop {
             Stop::Failed(reason) => Stop::Failed(format!("level {level} of {format}: {reason}")),
             other => other,
         })

@@ -22,11 +22,6 @@ pub(crate) fn plain_format(channel: ChannelType, channels: u8) -> Verdict<TexelF
     Ok(TexelFormat { array, order: ChannelOrder::Rgba, encoding: ColorEncoding::Linear })
 }
 
-/// A number of bytes as a length in this process.
-pub(crate) fn length(bytes: u64) -> Verdict<usize> {
-    usize::try_from(bytes).map_err(|error| Stop::Failed(error.to_string()))
-}
-
 // The contents of an image after `pattern` was written to it: level `n` has the bytes of `pattern.level(n)`, layer after
 // layer, so that no two ranges are equal.
 impl dyn ExportedImage {
@@ -35,7 +30,7 @@ impl dyn ExportedImage {
         let spec = self.spec();
         for (level, layer) in spec.subresources() {
             let size = spec.layer_size(level);
-            let data = pattern.level(level).bytes(u64::from(layer) * size, length(size)?);
+            let data = pattern.level(level).bytes(u64::from(layer) * size, usize::try_from(size)?);
             self.write(level, layer, &data)?;
         }
         Ok(())
@@ -68,9 +63,9 @@ impl dyn ExportedImage {
     /// Reads all layers of one level from the exporter's side.
     pub(crate) fn read_level(&self, level: u32) -> Verdict<Vec<u8>> {
         let spec = self.spec();
-        let mut found = vec![0; length(spec.level_size(level))?];
+        let mut found = vec![0; usize::try_from(spec.level_size(level))?];
         // A layer is never empty.
-        for (layer, texels) in (0..).zip(found.chunks_exact_mut(length(spec.layer_size(level))?)) {
+        for (layer, texels) in (0..).zip(found.chunks_exact_mut(usize::try_from(spec.layer_size(level))?)) {
             self.read(level, layer, texels)?;
         }
         Ok(found)
@@ -130,7 +125,7 @@ impl SharedImage {
     /// Writes every level by the device.
     pub(crate) fn device_writes(&self, stream: &Stream, pattern: Pattern) -> Verdict {
         for level in 0..self.spec().levels {
-            let data = pattern.level(level).bytes(0, length(self.spec().level_size(level))?);
+            let data = pattern.level(level).bytes(0, usize::try_from(self.spec().level_size(level))?);
             stream.write_array(self.array.level(level)?, &data)?;
         }
         Ok(())
@@ -144,7 +139,7 @@ impl SharedImage {
 
     /// Reads all layers of one level by the device.
     pub(crate) fn device_reads(&self, stream: &Stream, level: u32) -> Verdict<Vec<u8>> {
-        let mut found = vec![0; length(self.spec().level_size(level))?];
+        let mut found = vec![0; usize::try_from(self.spec().level_size(level))?];
         stream.read_array(self.array.level(level)?, &mut found)?;
         Ok(found)
     }

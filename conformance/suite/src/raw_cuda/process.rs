@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::call::RawCall;
 use crate::backend_under_test::DriverApi;
-use crate::context::{Context, PATIENCE};
-use crate::outcome::{Stop, Verdict};
+use crate::context::Context;
+use crate::outcome::{PATIENCE, Stop, Verdict};
 use crate::peer::{Incoming, Peer};
 use crate::service::Request;
 use crate::system::describe;

@@ -7,12 +7,12 @@ use gpu_interop::{ErrorKind, Timeline};
 
 use super::expect_error;
 use super::timeline::need_waits;
-use crate::context::{Context, PATIENCE, import_on};
+use crate::context::{Context, import_on};
 use crate::ensure;
 use crate::exporter::ExportedBuffer;
 use crate::gate::Gate;
 use crate::leak_check::ResourceSnapshot;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{PATIENCE, Stop, Verdict};
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::stream_capture::{Capture, Mode, check_own_mode};

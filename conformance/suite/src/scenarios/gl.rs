@@ -6,13 +6,12 @@ use gpu_interop::gl::{Barriers, ImportedTexture, TextureLayout, TextureSpec};
 use gpu_interop::vulkan::ash::vk;
 use gpu_interop::{ArrayShape, ArrayUsage, ChannelType, DeviceIdentity, ErrorKind, IdentityMatch, MemoryHandle, Uuid};
 
-use super::identity::somewhere_else;
-use super::import_request::{SIZE as REQUEST_SIZE, prepared, resized, works};
+use super::import_request::{SIZE as REQUEST_SIZE, prepared, resized, somewhere_else, works};
 use super::{expect_error, rejected};
 use crate::context::Context;
 use crate::exporter::{BufferSpec, ExportedBuffer, ExportedImage, ImageSpec};
 use crate::gl::{Drawing, GlSide, Increment, ROOM, incremented};
-use crate::image::{compare, length, plain_format};
+use crate::image::{compare, plain_format};
 use crate::leak_check::leak_check;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
@@ -161,7 +160,7 @@ fn image_goes_both_ways(context: &Context, side: &GlSide<'_>, exported: &(dyn Ex
         texture_holds(side, exported.spec(), &texture, pattern)?;
         pattern = pattern.other();
         for level in 0..exported.spec().levels {
-            let size = length(exported.spec().level_size(level))?;
+            let size = usize::try_from(exported.spec().level_size(level))?;
             side.write_texture(&texture, level, &pattern.level(level).bytes(0, size))?;
         }
         side.hands_over(&barriers)?;

@@ -10,11 +10,11 @@ use gpu_interop::vulkan::{
 };
 use gpu_interop::{ErrorKind, ExternalSemaphore, MappedBuffer, Stream};
 
-use crate::context::{Context, PATIENCE, WATCH};
+use crate::context::Context;
 use crate::ensure;
 use crate::gl::{Drawing, GlSide, Increment, ROOM, Shared, incremented, operation};
-use crate::image::{compare, length};
-use crate::outcome::{Stop, Verdict};
+use crate::image::compare;
+use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -132,7 +132,7 @@ fn three_way_buffer(context: &Context) -> Verdict {
     let memory = three.side.interop().import_memory(exported.import_request()?)?;
     let shared = three.side.buffer(&memory, 0, 2 * SIZE)?;
     let names = [&shared];
-    let (buffer, barriers, size) = (exported.buffer(), Barriers::buffers(&names), length(SIZE)?);
+    let (buffer, barriers, size) = (exported.buffer(), Barriers::buffers(&names), usize::try_from(SIZE)?);
     three.warm_up(&mapped, SIZE)?;
     let mut pattern = context.pattern();
     for round in 0..10 {
@@ -205,9 +205,9 @@ fn three_way_texture_of(context: &Context, format: vk::Format) -> Verdict {
     let barriers = Barriers::textures(&textures);
     let drawing = Drawing::new(&three.side, &texture)?;
     // Where the device adds: kernels see words in buffers.
-    let (_scratch_memory, scratch) = context.shared(length(TEXELS)?)?;
+    let (_scratch_memory, scratch) = context.shared(usize::try_from(TEXELS)?)?;
     three.warm_up(&scratch, TEXELS)?;
-    let size = length(TEXELS)?;
+    let size = usize::try_from(TEXELS)?;
     let mut pattern = context.pattern();
     for round in 0..5 {
         source.write(0, &pattern.bytes(0, size))?;
@@ -299,7 +299,7 @@ fn semaphore_vulkan(context: &Context) -> Verdict {
     let copied = Copied::open(context)?;
     let (vulkan, buffer) = (copied.side.vulkan(), copied.exported.buffer());
     let target = OwnedBuffer::new(vulkan.interop(), PART, USAGE, MemoryPlacement::HostVisible)?;
-    let mut found = vec![0; length(PART)?];
+    let mut found = vec![0; usize::try_from(PART)?];
     for round in 0..ROUNDS {
         let word = copied.word(round);
         vulkan.submit(&[], &[copied.there.operation()], |recording| {
@@ -332,7 +332,7 @@ fn semaphore_device(context: &Context) -> Verdict {
         Ok(device.import_semaphore(shared.exported.import_request()?)?)
     };
     let (to_gl, from_gl) = (import(&copied.there)?, import(&copied.back)?);
-    let mut found = vec![0; length(PART)?];
+    let mut found = vec![0; usize::try_from(PART)?];
     for round in 0..ROUNDS {
         let word = copied.word(round);
         stream.fill_u32(mapped.slice(..PART)?, word)?;

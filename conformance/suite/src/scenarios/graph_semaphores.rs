@@ -6,8 +6,8 @@ use gpu_interop::{ErrorKind, Timeline, TimelineStrategy};
 
 use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline};
-use crate::context::{Context, PATIENCE, WATCH};
-use crate::outcome::Verdict;
+use crate::context::Context;
+use crate::outcome::{PATIENCE, Verdict, WATCH};
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 

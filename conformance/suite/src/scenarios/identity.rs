@@ -3,14 +3,14 @@
 use std::fmt::Debug;
 
 use gpu_interop::{
-    Device, DeviceIdentity, DeviceKind, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, MemoryImport, PciAddress,
-    SemaphoreHandleKind, Uuid,
+    Device, DeviceIdentity, ErrorKind, Feature, IdentityMatch, MemoryHandleKind, MemoryImport, SemaphoreHandleKind,
+    Uuid,
 };
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::import_request::{SIZE, prepared, resized, works};
+use super::import_request::{SIZE, prepared, resized, somewhere_else, works};
 use super::{expect_error, rejected};
 use crate::context::Context;
 use crate::gate::join;
@@ -81,13 +81,6 @@ fn exporter_matches(context: &Context) -> Verdict {
     let found = Device::open_matching(context.backend(), exporter)?;
     ensure_eq!(found.identity(), context.device().identity(), "the device found by the exporter's identity");
     Ok(())
-}
-
-/// A device that is in another machine, by every identifier.
-pub(super) fn somewhere_else() -> DeviceIdentity {
-    DeviceIdentity::new("a card in another machine", DeviceKind::Gpu)
-        .with_uuid(Uuid::from_bytes(*b"not in this host"))
-        .with_pci(Some(PciAddress { domain: 0xfffe, bus: 0xff, device: 0x1f, function: 7 }))
 }
 
 /// The request without its exporter.

@@ -3,11 +3,11 @@
 use gpu_interop::{ArrayShape, ChannelType, PitchedTexels};
 
 use super::semaphore_misuse::import_timeline;
-use crate::context::{Context, PATIENCE};
+use crate::context::Context;
 use crate::ensure;
 use crate::exporter::ImageSpec;
-use crate::image::{SharedImage, Texels, compare, length, plain_format};
-use crate::outcome::Verdict;
+use crate::image::{SharedImage, Texels, compare, plain_format};
+use crate::outcome::{PATIENCE, Verdict};
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 
@@ -40,7 +40,7 @@ fn image(context: &Context, shape: ArrayShape, levels: u32) -> Verdict<SharedIma
 
 fn extent(image: &SharedImage, level: u32) -> Verdict<[usize; 3]> {
     let [width, height, depth] = image.spec().shape.level_extent(level);
-    Ok([length(width)?, length(height)?, length(depth)?])
+    Ok([usize::try_from(width)?, usize::try_from(height)?, usize::try_from(depth)?])
 }
 
 fn as_u64(texels: [usize; 3]) -> [u64; 3] {
@@ -49,7 +49,7 @@ fn as_u64(texels: [usize; 3]) -> [u64; 3] {
 
 /// The texels of a level that holds the pattern.
 fn level_texels(image: &SharedImage, level: u32, pattern: Pattern) -> Verdict<Texels> {
-    let size = length(image.spec().format.array.texel_size().into())?;
+    let size = usize::try_from(image.spec().format.array.texel_size())?;
     let extent = extent(image, level)?;
     Texels::new(extent, size, pattern.level(level).bytes(0, extent.iter().product::<usize>() * size))
 }
@@ -65,7 +65,7 @@ fn boxes(extent: [usize; 3]) -> [Box3; 4] {
 }
 
 fn box_bytes(image: &SharedImage, pattern: Pattern, extent: [usize; 3]) -> Verdict<Vec<u8>> {
-    let size = length(image.spec().format.array.texel_size().into())?;
+    let size = usize::try_from(image.spec().format.array.texel_size())?;
     Ok(pattern.bytes(0, extent.iter().product::<usize>() * size))
 }
 
@@ -144,7 +144,7 @@ fn pitched(context: &Context) -> Verdict {
     let (texels, gaps) = (context.pattern(), context.pattern().other());
     for shape in SHAPES {
         let image = image(context, shape, 2)?;
-        let size = length(image.spec().format.array.texel_size().into())?;
+        let size = usize::try_from(image.spec().format.array.texel_size())?;
         for (origin, part) in boxes(extent(&image, 1)?) {
             let what = format!("{part:?} texels at {origin:?} of {shape:?}");
             image.exported.write_all(texels)?;

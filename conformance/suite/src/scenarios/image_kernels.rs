@@ -5,7 +5,7 @@ use gpu_interop::{ArrayShape as S, ArrayUsage, ChannelType as T, ReadMode, Textu
 
 use crate::context::Context;
 use crate::exporter::ImageSpec;
-use crate::image::{ImageKernels, SharedImage, compare, length, make_finite, plain_format};
+use crate::image::{ImageKernels, SharedImage, compare, make_finite, plain_format};
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
@@ -90,7 +90,7 @@ fn surfaces(context: &Context, kernels: &ImageKernels<'_>, spec: ImageSpec) -> V
         // One bit of the last texel of the last layer.
         let layer = spec.layers() - 1;
         let size = spec.layer_size(level);
-        let mut data = written.level(level).bytes(u64::from(layer) * size, length(size)?);
+        let mut data = written.level(level).bytes(u64::from(layer) * size, usize::try_from(size)?);
         if let Some(last) = data.last_mut() {
             *last ^= 0x10;
         }
@@ -143,7 +143,7 @@ fn textures(context: &Context, kernels: &ImageKernels<'_>, format: TexelFormat, 
     let spec = ImageSpec { levels: 3, ..ImageSpec::new(FLAT, format) };
     let image = SharedImage::new(context, spec)?;
     for level in 0..spec.levels {
-        let mut data = context.pattern().level(level).bytes(0, length(spec.level_size(level))?);
+        let mut data = context.pattern().level(level).bytes(0, usize::try_from(spec.level_size(level))?);
         make_finite(format.array.channel(), &mut data)?;
         image.exported.write(level, 0, &data)?;
         let texture = image.array.texture_of_level(level, &TextureDesc::new().with_read(read))?;
@@ -178,7 +178,7 @@ fn texture_levels(context: &Context) -> Verdict {
         // All levels first: a fetch from the wrong one must not find what it looks for.
         let mut levels = Vec::new();
         for level in 0..spec.levels {
-            let mut data = context.pattern().level(level).bytes(0, length(spec.level_size(level))?);
+            let mut data = context.pattern().level(level).bytes(0, usize::try_from(spec.level_size(level))?);
             make_finite(channel, &mut data)?;
             image.exported.write(level, 0, &data)?;
             levels.push(data);
@@ -207,7 +207,7 @@ fn bgra_order(context: &Context) -> Verdict {
         // The exporter's own driver decides the order of the bytes.
         image.exported.clear(color)?;
         for level in 0..spec.levels {
-            let expected = texel.repeat(length(spec.level_size(level) / 4)?);
+            let expected = texel.repeat(usize::try_from(spec.level_size(level) / 4)?);
             let what = format!("level {level}, {order:?}, cleared to {color:?}");
             compare(&image.device_reads(&kernels.stream, level)?, &expected, &what)?;
             let desc = TextureDesc::new().with_read(ReadMode::NormalizedFloat);

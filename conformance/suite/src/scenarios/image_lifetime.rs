@@ -2,14 +2,14 @@
 
 use gpu_interop::{ArrayShape, ArrayUsage, ChannelType};
 
-use crate::context::{Context, PATIENCE, WATCH};
+use crate::context::Context;
 use crate::device_memory::DeviceMemory;
 use crate::ensure;
 use crate::exporter::ImageSpec;
 use crate::gate::Gate;
-use crate::image::{ImageKernels, SharedImage, length, plain_format};
+use crate::image::{ImageKernels, SharedImage, plain_format};
 use crate::leak_check::leak_check;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
 use crate::scenario::scenarios;
 
 scenarios! {
@@ -48,7 +48,7 @@ fn exporter_frees_first(context: &Context) -> Verdict {
     for pattern in [there, back] {
         for level in 0..array.desc().levels {
             let region = array.level(level)?;
-            let mut found = vec![0; length(region.size())?];
+            let mut found = vec![0; usize::try_from(region.size())?];
             if pattern == back {
                 stream.write_array(region, &back.level(level).bytes(0, found.len()))?;
             }
@@ -75,7 +75,7 @@ fn drop_with_copy_pending(context: &Context) -> Verdict {
     exported.write_all(there)?;
     let size = exported.spec().level_size(0);
     let buffer = context.buffer(size)?;
-    let mut found = vec![0; length(size)?];
+    let mut found = vec![0; usize::try_from(size)?];
     buffer.write(0, &before.bytes(0, found.len()))?;
     let target = context.import(&*buffer)?;
     let gate = Gate::new(context)?;
@@ -115,7 +115,7 @@ fn mapped_twice(context: &Context) -> Verdict {
     let (there, back) = (context.pattern(), context.pattern().other());
     for level in 0..first.desc().levels {
         let region = first.level(level)?;
-        stream.write_array(region, &there.level(level).bytes(0, length(region.size())?))?;
+        stream.write_array(region, &there.level(level).bytes(0, usize::try_from(region.size())?))?;
     }
     second.device_sees(&stream, there, "the data written through the first mapping")?;
     first.close()?;
@@ -129,7 +129,7 @@ fn cycles(context: &Context) -> Verdict {
     let pattern = context.pattern();
     exported.write_all(pattern)?;
     let stream = context.stream()?;
-    let mut found = vec![0; length(exported.spec().level_size(2))?];
+    let mut found = vec![0; usize::try_from(exported.spec().level_size(2))?];
     leak_check(100, |_| {
         let memory = context.device().import_memory(exported.import_request()?)?;
         let array = memory.map_mipmapped_array(&desc)?;

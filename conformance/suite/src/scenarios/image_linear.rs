@@ -5,7 +5,7 @@ use gpu_interop::{ArrayShape, ChannelType, MappedBuffer, PitchedTexels, Stream};
 use crate::context::Context;
 use crate::ensure;
 use crate::exporter::{ExportedImage, ImageSpec, Placement, Tiling};
-use crate::image::{SharedImage, both_ways, for_each, length, plain_format};
+use crate::image::{SharedImage, both_ways, for_each, plain_format};
 use crate::outcome::Verdict;
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
@@ -44,7 +44,7 @@ impl LinearImage {
 
     fn device_sees(&self, stream: &Stream, pattern: Pattern, what: &str) -> Verdict {
         for (place, at, level) in self.exported.rows()? {
-            let mut found = vec![0; length(self.exported.spec().row_size(level))?];
+            let mut found = vec![0; usize::try_from(self.exported.spec().row_size(level))?];
             stream.read(self.mapped.slice(place..place + found.len() as u64)?, &mut found)?;
             let what = format!("{what}: the row at byte {place}, level {level} of {}", self.exported.spec());
             pattern.level(level).verify(at, &found, &what)?;
@@ -54,7 +54,7 @@ impl LinearImage {
 
     fn device_writes(&self, stream: &Stream, pattern: Pattern) -> Verdict {
         for (place, at, level) in self.exported.rows()? {
-            let data = pattern.level(level).bytes(at, length(self.exported.spec().row_size(level))?);
+            let data = pattern.level(level).bytes(at, usize::try_from(self.exported.spec().row_size(level))?);
             stream.write(self.mapped.slice(place..place + data.len() as u64)?, &data)?;
         }
         Ok(())
@@ -113,9 +113,9 @@ fn at_offset(context: &Context) -> Verdict {
         let first = image.exported.row_layout(0, 0)?.offset;
         ensure!(first >= BEFORE, "the exporter reports the image at {first}");
         let (before, pattern) = (image.mapped.slice(..first)?, context.pattern().level(9));
-        stream.write(before, &pattern.bytes(0, length(first)?))?;
+        stream.write(before, &pattern.bytes(0, usize::try_from(first)?))?;
         image.goes_both_ways(context)?;
-        let mut found = vec![0; length(first)?];
+        let mut found = vec![0; usize::try_from(first)?];
         stream.read(before, &mut found)?;
         pattern.verify(0, &found, &format!("the bytes before {}", image.exported.spec()))?;
     }

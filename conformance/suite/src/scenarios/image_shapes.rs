@@ -4,7 +4,7 @@ use gpu_interop::{ArrayShape as S, ArrayUsage, ChannelType};
 
 use crate::context::Context;
 use crate::exporter::ImageSpec;
-use crate::image::{SharedImage, length, plain_format};
+use crate::image::{SharedImage, plain_format};
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
@@ -99,7 +99,7 @@ fn at_offset(context: &Context) -> Verdict {
         ensure!(offset >= BEFORE, "the exporter reports the image at {offset}");
         let memory = context.device().import_memory(image.exported.import_request()?)?;
         let (before, pattern) = (memory.map_buffer(0..offset)?, context.pattern().level(9));
-        stream.write(&before, &pattern.bytes(0, length(offset)?))?;
+        stream.write(&before, &pattern.bytes(0, usize::try_from(offset)?))?;
         image.goes_both_ways(context)?;
         let what = format!("the bytes before {}", image.spec());
         pattern.verify(0, &context.read(&stream, &before)?, &what)?;

@@ -5,9 +5,10 @@ use std::ptr::NonNull;
 #[cfg(unix)]
 use gpu_interop::handle::{KmtHandle, NtHandle, ObjectName};
 use gpu_interop::handle::{NvSciBufObject, NvSciSyncObject};
-use gpu_interop::{ErrorKind, MemoryHandle, MemoryImport, SemaphoreHandle};
+use gpu_interop::{
+    DeviceIdentity, DeviceKind, ErrorKind, MemoryHandle, MemoryImport, PciAddress, SemaphoreHandle, Uuid,
+};
 
-use super::identity::somewhere_else;
 use super::{rejected, rejected_before_driver};
 use crate::context::Context;
 use crate::exporter::ExportedBuffer;
@@ -52,6 +53,13 @@ pub(super) fn resized(request: MemoryImport, size: u64) -> MemoryImport {
     let resized = request::memory_with(request.into_handle(), size, dedicated);
     // SAFETY: the memory is the other request's, which has the promise too.
     unsafe { resized.trusted_peer(trusted) }
+}
+
+/// A device that is in another machine, by every identifier.
+pub(super) fn somewhere_else() -> DeviceIdentity {
+    DeviceIdentity::new("a card in another machine", DeviceKind::Gpu)
+        .with_uuid(Uuid::from_bytes(*b"not in this host"))
+        .with_pci(Some(PciAddress { domain: 0xfffe, bus: 0xff, device: 0x1f, function: 7 }))
 }
 
 /// Imports a handle that came back and verifies every byte through it.

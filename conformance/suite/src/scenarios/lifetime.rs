@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use gpu_interop::{Device, ExternalMemory, Feature, MappedBuffer, Stream, WaitCondition};
 
-use crate::context::{Context, PATIENCE, WATCH, import_on};
+use crate::context::{Context, import_on};
 use crate::exporter::ExportedBuffer;
 use crate::gate::Gate;
 use crate::leak_check::{ResourceSnapshot, leak_check};
-use crate::outcome::Verdict;
+use crate::outcome::{PATIENCE, Verdict, WATCH};
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};

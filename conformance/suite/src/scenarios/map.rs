@@ -3,9 +3,9 @@
 use gpu_interop::{ErrorKind, Feature, WaitCondition};
 
 use super::expect_error;
-use crate::context::{Context, PATIENCE};
+use crate::context::Context;
 use crate::exporter::BufferSpec;
-use crate::outcome::Verdict;
+use crate::outcome::{PATIENCE, Verdict};
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 

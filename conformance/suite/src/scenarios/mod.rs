@@ -43,6 +43,7 @@ mod semaphore_misuse;
 mod semaphore_order;
 mod semaphore_process;
 mod size;
+mod standard;
 mod stream;
 mod threads;
 mod timeline;
@@ -53,67 +54,10 @@ use std::time::{Duration, Instant};
 use gpu_interop::{ErrorKind, ImportError};
 
 use crate::outcome::{Stop, Verdict};
-use crate::peer::Role;
-use crate::scenario::Scenario;
 
 pub(crate) use groups::GROUPS;
 pub(crate) use not_covered::NOT_COVERED;
-
-/// Every scenario of the standard suite, in the order in which they run.
-pub(crate) fn standard() -> Vec<Scenario> {
-    [
-        identity::SCENARIOS,
-        two_devices::SCENARIOS,
-        environment::SCENARIOS,
-        #[cfg(unix)]
-        import_fd::SCENARIOS,
-        #[cfg(unix)]
-        import_fd_stress::SCENARIOS,
-        #[cfg(windows)]
-        &import_win32::scenarios(),
-        import_request::SCENARIOS,
-        map::SCENARIOS,
-        memory::SCENARIOS,
-        reverse::SCENARIOS,
-        size::SCENARIOS,
-        lifetime::SCENARIOS,
-        leaks::SCENARIOS,
-        threads::SCENARIOS,
-        process::SCENARIOS,
-        stream::SCENARIOS,
-        semaphore_misuse::SCENARIOS,
-        semaphore_order::SCENARIOS,
-        semaphore_process::SCENARIOS,
-        graph::SCENARIOS,
-        capture::SCENARIOS,
-        graph_semaphores::SCENARIOS,
-        &timeline::scenarios(),
-        #[cfg(unix)]
-        &misbehaviour::scenarios(),
-        #[cfg(target_os = "linux")]
-        &nvsci::scenarios(),
-        #[cfg(windows)]
-        &d3d::scenarios(),
-        image_formats::SCENARIOS,
-        image_shapes::SCENARIOS,
-        image_copies::SCENARIOS,
-        image_linear::SCENARIOS,
-        image_kernels::SCENARIOS,
-        image_lifetime::SCENARIOS,
-        image_misuse::SCENARIOS,
-        #[cfg(unix)]
-        gl::SCENARIOS,
-        #[cfg(unix)]
-        gl_order::SCENARIOS,
-        &property::scenarios(),
-    ]
-    .concat()
-}
-
-/// The roles of the other processes of the standard suite.
-pub(crate) fn roles() -> Vec<(&'static str, Role)> {
-    [process::ROLES, semaphore_process::ROLES, &timeline::roles()].concat()
-}
+pub(crate) use standard::{roles, standard};
 
 /// The error of a call that must fail with one of `kinds`, and the request that came back.
 fn rejected<T, R: std::fmt::Debug>(

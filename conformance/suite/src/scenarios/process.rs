@@ -4,8 +4,8 @@ use crate::context::Context;
 use crate::ensure_eq;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
-use crate::peer::{Channel, Role};
-use crate::scenario::scenarios;
+use crate::peer::Channel;
+use crate::scenario::{Role, scenarios};
 use crate::system;
 
 scenarios! {

@@ -3,10 +3,10 @@
 use gpu_interop::{ErrorKind, ExternalSemaphore, WaitParams};
 
 use super::{expect_error, expect_kind};
-use crate::context::{Context, PATIENCE};
+use crate::context::Context;
 use crate::ensure_eq;
 use crate::exporter::ExportedSemaphore;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{PATIENCE, Stop, Verdict};
 use crate::request;
 use crate::scenario::scenarios;
 use crate::system;

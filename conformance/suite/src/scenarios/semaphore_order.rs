@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::semaphore_misuse::{import_binary, import_timeline, need_batches};
 use super::times_out;
-use crate::context::{Context, PATIENCE, WATCH};
+use crate::context::Context;
 use crate::ensure;
 use crate::leak_check::leak_check;
-use crate::outcome::Verdict;
+use crate::outcome::{PATIENCE, Verdict, WATCH};
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
 

@@ -6,13 +6,13 @@ use gpu_interop::ErrorKind;
 
 use super::expect_error;
 use super::semaphore_misuse::{import_binary, import_timeline};
-use crate::context::{Context, PATIENCE, WATCH};
+use crate::context::Context;
 use crate::ensure;
 use crate::exporter::ExportedSemaphore;
-use crate::outcome::{Stop, Verdict};
-use crate::peer::{Channel, Role};
+use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
+use crate::peer::Channel;
 use crate::request;
-use crate::scenario::scenarios;
+use crate::scenario::{Role, scenarios};
 use crate::system;
 
 scenarios! {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use gpu_interop::{ErrorKind, WaitCondition};
 
 use super::{expect_error, times_out};
-use crate::context::{Context, PATIENCE, WATCH};
+use crate::context::Context;
 use crate::gate::Gate;
-use crate::outcome::Verdict;
+use crate::outcome::{PATIENCE, Verdict, WATCH};
 use crate::pattern::verify_bytes;
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};

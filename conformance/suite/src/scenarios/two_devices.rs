@@ -3,9 +3,9 @@
 use gpu_interop::{Device, ExportableMemory, Feature, MappedBuffer, Stream, WaitCondition};
 
 use super::identity::open_second;
-use crate::context::{Context, PATIENCE, WATCH};
+use crate::context::Context;
 use crate::ensure;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
 use crate::request;
 use crate::scenario::scenarios;
 

@@ -26,6 +26,17 @@ pub type BorrowedOsHandle<'a> = std::os::fd::BorrowedFd<'a>;
 #[cfg(windows)]
 pub type BorrowedOsHandle<'a> = std::os::windows::io::BorrowedHandle<'a>;
 
+/// The countable resources of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceSnapshot {
+    /// Open descriptors or handles.
+    pub descriptors: usize,
+    /// Mapped regions.
+    pub mappings: usize,
+    /// Resident memory, bytes.
+    pub resident: u64,
+}
+
 /// A received message, or the end of a [`Connection`].
 #[derive(Debug)]
 pub enum Received {

@@ -6,12 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gpu_interop::{ErrorKind, ExportableMemory, ExporterTimeline, Stream};
+use gpu_interop::{BufferSlice, ErrorKind, ExportableMemory, ExporterTimeline, Stream};
 
-use super::{read, write};
-use crate::context::PATIENCE;
 use crate::exporter::Exchange;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{PATIENCE, Stop, Verdict};
 
 /// One exchange.
 pub(super) struct Job {
@@ -92,6 +90,16 @@ fn wait(timeline: &dyn ExporterTimeline, value: u64, stopped: &AtomicBool) -> Ve
             waited => return Ok(waited?),
         }
     }
+}
+
+/// A copy through the exporting device's stream.
+pub(super) fn write(stream: &Stream, target: BufferSlice<'_>, offset: u64, data: &[u8]) -> Verdict {
+    Ok(stream.write(target.slice(offset..offset + data.len() as u64)?, data)?)
+}
+
+/// As [`write`], in the other direction.
+pub(super) fn read(stream: &Stream, source: BufferSlice<'_>, offset: u64, data: &mut [u8]) -> Verdict {
+    Ok(stream.read(source.slice(offset..offset + data.len() as u64)?, data)?)
 }
 
 /// A job that was enqueued.

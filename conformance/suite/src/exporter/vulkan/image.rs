@@ -6,7 +6,6 @@ use gpu_interop::vulkan::ash::vk;
 use gpu_interop::vulkan::{self, ExportableImage, HeadlessContext, ImageOptions, OwnedImage, TexelFormat};
 use gpu_interop::{ArrayShape, ArrayUsage, MemoryImport, MipmappedArrayDesc};
 
-use super::memory_placement;
 use crate::exporter::{ExportedImage, ImageSpec, Placement, RowLayout, Tiling};
 use crate::outcome::{Stop, Verdict};
 
@@ -28,7 +27,7 @@ pub(super) struct VulkanImage {
 impl VulkanImage {
     pub(super) fn new(context: &HeadlessContext, spec: ImageSpec) -> Verdict<Self> {
         let options = ImageOptions::new(as_vulkan(&spec)?)
-            .memory(memory_placement(spec.placement))
+            .memory(spec.placement.into())
             .dedicated(spec.dedicated)
             .offset(spec.offset);
         let exported = ExportableImage::new(context.interop(), &options).map_err(Stop::attempted)?;

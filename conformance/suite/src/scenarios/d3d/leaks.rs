@@ -4,9 +4,9 @@ use gpu_interop::d3d::d3d12::{ExportableFence, ExportableHeap, ExportableResourc
 use gpu_interop::d3d::{ResourceFlags, Sharing, d3d11};
 
 use super::{buffer11, import, open11, open12};
-use crate::context::{Context, PATIENCE};
+use crate::context::Context;
 use crate::leak_check::leak_check;
-use crate::outcome::Verdict;
+use crate::outcome::{PATIENCE, Verdict};
 use crate::scenario::scenarios;
 
 scenarios! {

@@ -33,7 +33,7 @@ fn buffers(context: &Context) -> Verdict {
         let buffer = buffer11(&gpu, SIZE, sharing)?;
         // A new mutex is released with key 0.
         let mutex = sharing.semaphore_handle_kind().map(|_| buffer.keyed_mutex()).transpose()?;
-        mutex.iter().try_for_each(|mutex| gpu.acquire(mutex, 0, Some(crate::context::PATIENCE)))?;
+        mutex.iter().try_for_each(|mutex| gpu.acquire(mutex, 0, Some(crate::outcome::PATIENCE)))?;
         let request = buffer.import_request()?;
         ensure!(request.is_dedicated(), "{sharing:?}: the request lacks the dedicated flag");
         ensure_eq!(request.handle().kind(), sharing.memory_handle_kind(), "the kind of handle, {sharing:?}");

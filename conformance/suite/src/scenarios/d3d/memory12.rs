@@ -56,7 +56,7 @@ fn heap(context: &Context) -> Verdict {
         other.verify(0, &found, "the device's data")?;
     }
     let found = context.read(&stream, &whole)?;
-    let (page, size) = (crate::image::length(PLACE)?, SIZE);
+    let (page, size) = (usize::try_from(PLACE)?, SIZE);
     for (what, gap) in [("before", 0..page), ("between", page + size..3 * page)] {
         ensure!(found[gap].iter().all(|byte| *byte == 0x11), "the bytes {what} the buffers were written");
     }

@@ -1,12 +1,12 @@
 //! Direct3D 11 and 12 as the exporter's side.
 
-mod fence;
-mod keyed_mutex;
-mod leaks;
-mod memory11;
-mod memory12;
-mod refusal;
-mod texture12;
+pub(super) mod fence;
+pub(super) mod keyed_mutex;
+pub(super) mod leaks;
+pub(super) mod memory11;
+pub(super) mod memory12;
+pub(super) mod refusal;
+pub(super) mod texture12;
 
 use gpu_interop::d3d::d3d11::ExportableResource;
 use gpu_interop::d3d::{BindFlags, Sharing};
@@ -16,21 +16,6 @@ use gpu_interop::{ErrorKind, MappedBuffer, MappedMipmappedArray, MemoryImport, M
 use crate::context::Context;
 use crate::direct3d::{Gpu11, Gpu12};
 use crate::outcome::Verdict;
-use crate::scenario::Scenario;
-
-/// The scenarios of this group.
-pub(super) fn scenarios() -> Vec<Scenario> {
-    [
-        memory12::SCENARIOS,
-        texture12::SCENARIOS,
-        fence::SCENARIOS,
-        memory11::SCENARIOS,
-        keyed_mutex::SCENARIOS,
-        refusal::SCENARIOS,
-        leaks::SCENARIOS,
-    ]
-    .concat()
-}
 
 /// Bytes that most of these share.
 const SIZE: usize = 64 << 10;

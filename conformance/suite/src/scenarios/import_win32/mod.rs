@@ -3,11 +3,11 @@
 //! The library owns the handle of a request, as with descriptors; a caller that keeps using its handle passes a duplicate. A
 //! handle that comes back has the same number.
 
-mod names;
-mod other_objects;
-mod ownership;
-mod sizes;
-mod stress;
+pub(super) mod names;
+pub(super) mod other_objects;
+pub(super) mod ownership;
+pub(super) mod sizes;
+pub(super) mod stress;
 
 use std::os::windows::io::{AsRawHandle, OwnedHandle, RawHandle};
 
@@ -21,14 +21,8 @@ use crate::context::Context;
 use crate::exporter::ExportedBuffer;
 use crate::outcome::{Stop, Verdict};
 use crate::request;
-use crate::scenario::Scenario;
 use crate::system::objects::{is_open, is_same_object};
 use crate::{ensure, ensure_eq};
-
-/// The scenarios of this module.
-pub(super) fn scenarios() -> Vec<Scenario> {
-    [ownership::SCENARIOS, other_objects::SCENARIOS, sizes::SCENARIOS, names::SCENARIOS, stress::SCENARIOS].concat()
-}
 
 /// An object as memory of a kind.
 fn memory_of(kind: MemoryHandleKind, object: Win32Object) -> Verdict<MemoryHandle> {

@@ -94,7 +94,7 @@ fn import(context: &Context, name: &ObjectName) -> Verdict<ExternalMemory> {
 
 fn every_sort(context: &Context) -> Verdict {
     let stream = context.stream()?;
-    let pattern = context.pattern().bytes(0, crate::image::length(SIZE.into())?);
+    let pattern = context.pattern().bytes(0, usize::try_from(SIZE)?);
     let mut names = Vec::new();
     for text in
         ["plain", "blanks  ", "Grüße", "шар", "名前", "🦀🦀", "\u{202e}\u{200b}", "a\"b'c%d?*:/<>|", &"x".repeat(200)]

@@ -4,8 +4,7 @@ use std::os::windows::io::AsRawHandle;
 
 use gpu_interop::{ErrorKind, MemoryImport};
 
-use super::super::identity::somewhere_else;
-use super::super::import_request::{resized, works};
+use super::super::import_request::{resized, somewhere_else, works};
 use super::super::rejected;
 use super::{Kept, KeptSemaphore, SIZE, came_back, handle_of, object, semaphore_of};
 use crate::context::Context;
@@ -175,7 +174,7 @@ fn many(context: &Context) -> Verdict {
         mapped.push(device.import_memory(kept.request()?)?.map_buffer(0..SIZE)?);
     }
     kept.check("with 64 imports of it alive")?;
-    let length = crate::image::length(SIZE)?;
+    let length = usize::try_from(SIZE)?;
     for index in 0..COUNT {
         pattern.verify(
             0,

@@ -30,7 +30,7 @@ fn within(context: &Context) -> Verdict {
         ensure_eq!(memory.size(), size, "the size of the import");
         let mapped = memory.map_buffer(0..size)?;
         let known = size.min(SIZE);
-        let mut found = vec![0; crate::image::length(known)?];
+        let mut found = vec![0; usize::try_from(known)?];
         stream.read(mapped.slice(..known)?, &mut found)?;
         context.pattern().verify(0, &found, &format!("an import of {size} bytes"))?;
         let error = memory.map_buffer(0..size + 1).err();

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use gpu_interop::ErrorKind;
 
 use super::super::handle_reuse::{Counts, Stranger, among};
-use super::super::{expect_kind, identity::somewhere_else};
+use super::super::{expect_kind, import_request::somewhere_else};
 use super::{Kept, came_back, handle_of};
 use crate::context::Context;
 use crate::leak_check::ResourceSnapshot;

@@ -4,34 +4,19 @@
 //! The library must reject the same input with a typed error and leave the handle usable, or, where the input cannot be
 //! recognised, survive it with the right data.
 
-mod descriptor;
-mod dma_buf;
-mod import;
-mod mapping;
-mod native;
-mod semaphore;
-mod sort;
+pub(super) mod descriptor;
+pub(super) mod dma_buf;
+pub(super) mod import;
+pub(super) mod mapping;
+pub(super) mod native;
+pub(super) mod semaphore;
+pub(super) mod sort;
 
 use gpu_interop::{Error, MemoryImport, SemaphoreHandle};
 
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
 use crate::raw_cuda::{RawCall, RawOutcome, RawProcess};
-use crate::scenario::Scenario;
-
-/// The scenarios of this group.
-pub(super) fn scenarios() -> Vec<Scenario> {
-    [
-        descriptor::SCENARIOS,
-        import::SCENARIOS,
-        mapping::SCENARIOS,
-        native::SCENARIOS,
-        sort::SCENARIOS,
-        semaphore::SCENARIOS,
-        dma_buf::SCENARIOS,
-    ]
-    .concat()
-}
 
 /// The rows of one scenario.
 struct Rows<'a> {

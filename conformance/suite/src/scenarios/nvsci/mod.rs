@@ -1,11 +1,11 @@
 //! NvSciBuf and NvSciSync.
 
-mod buffer;
-mod fence;
-mod image;
-mod leaks;
-mod refusal;
-mod sync;
+pub(super) mod buffer;
+pub(super) mod fence;
+pub(super) mod image;
+pub(super) mod leaks;
+pub(super) mod refusal;
+pub(super) mod sync;
 
 use gpu_interop::nvsci::{
     Buffer, BufferAttributeList, BufferAttributes, BufferModule, GpuAttributes, ImportedSync, NvSci, SyncAttributeList,
@@ -15,13 +15,6 @@ use gpu_interop::{ErrorKind, MappedBuffer, NvSciSyncUse, Uuid};
 
 use crate::context::Context;
 use crate::outcome::{Stop, Verdict};
-use crate::scenario::Scenario;
-
-/// The scenarios of this group.
-pub(super) fn scenarios() -> Vec<Scenario> {
-    [buffer::SCENARIOS, image::SCENARIOS, sync::SCENARIOS, fence::SCENARIOS, refusal::SCENARIOS, leaks::SCENARIOS]
-        .concat()
-}
 
 /// Open modules of both libraries, and the device's id.
 struct Rig {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::check;
 use crate::context::Context;
 use crate::ensure_eq;
-use crate::image::{compare, length};
+use crate::image::compare;
 use crate::outcome::{Stop, Verdict};
 use crate::pattern::Pattern;
 use crate::scenario::scenarios;
@@ -66,9 +66,9 @@ fn slices(context: &Context) -> Verdict {
     let memory = context.import_memory(&*buffer)?;
     let (mapped, stream) = (memory.map_buffer(BEFORE..BEFORE + SIZE)?, context.stream()?);
     check(context, "property.slices", 48, &vec(step(), 1..12), |steps| {
-        let mut model = context.pattern().bytes(0, length(buffer.size())?);
+        let mut model = context.pattern().bytes(0, usize::try_from(buffer.size())?);
         buffer.write(0, &model)?;
-        let (start, end) = (length(BEFORE)?, length(BEFORE + SIZE)?);
+        let (start, end) = (usize::try_from(BEFORE)?, usize::try_from(BEFORE + SIZE)?);
         for (number, step) in (1..).zip(steps) {
             let written = Pattern::new(context.pattern().seed().wrapping_add(number));
             apply(&stream, &mapped, step, &mut model[start..end], written)?;

@@ -171,7 +171,7 @@ fn map(
             ensure!(inside(allocated), "{length} bytes at {offset} were mapped of memory that has {real}");
             let known = length.min(SIZE.saturating_sub(offset));
             if known > 0 {
-                let mut found = vec![0; crate::image::length(known)?];
+                let mut found = vec![0; usize::try_from(known)?];
                 context.stream()?.read(mapped.slice(..known)?, &mut found)?;
                 context.pattern().verify(offset, &found, &format!("{length} bytes mapped at {offset}"))?;
             }

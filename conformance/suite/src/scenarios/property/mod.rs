@@ -2,12 +2,12 @@
 //!
 //! Failures are shrunk for some seconds and reported with the seed. The same seed makes the same requests.
 
-mod buffer;
-mod image;
+pub(super) mod buffer;
+pub(super) mod image;
 #[cfg(unix)]
-mod import;
-mod objects;
-mod semaphore;
+pub(super) mod import;
+pub(super) mod objects;
+pub(super) mod semaphore;
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Debug;
@@ -19,20 +19,6 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use crate::context::Context;
 use crate::leak_check::ResourceSnapshot;
 use crate::outcome::{Stop, Verdict};
-use crate::scenario::Scenario;
-
-/// The scenarios of this group.
-pub(super) fn scenarios() -> Vec<Scenario> {
-    [
-        #[cfg(unix)]
-        import::SCENARIOS,
-        buffer::SCENARIOS,
-        image::SCENARIOS,
-        objects::SCENARIOS,
-        semaphore::SCENARIOS,
-    ]
-    .concat()
-}
 
 /// The number of shrinking steps.
 const SHRINKS: u32 = 4000;

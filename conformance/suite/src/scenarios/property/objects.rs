@@ -8,7 +8,7 @@ use super::{PATIENCE, check, with_all_descriptors_back};
 use crate::context::{Context, import_on};
 use crate::ensure;
 use crate::exporter::ExportedBuffer;
-use crate::image::{compare, length};
+use crate::image::compare;
 use crate::outcome::Verdict;
 use crate::scenario::scenarios;
 
@@ -105,7 +105,7 @@ impl<'a> State<'a> {
         gate_buffer: &'a dyn ExportedBuffer,
         can_block: bool,
     ) -> Verdict<Self> {
-        let model = context.pattern().bytes(0, length(SIZE)?);
+        let model = context.pattern().bytes(0, usize::try_from(SIZE)?);
         buffer.write(0, &model)?;
         let device = context.open_again()?;
         let stream = device.create_stream()?;
@@ -143,15 +143,15 @@ impl<'a> State<'a> {
                 let (mapping, used) = &mut self.mappings[place];
                 self.stream.fill(&*mapping, *value)?;
                 *used |= self.blocked;
-                let start = length(mapping.offset())?;
-                self.model[start..start + length(mapping.size())?].fill(*value);
+                let start = usize::try_from(mapping.offset())?;
+                self.model[start..start + usize::try_from(mapping.size())?].fill(*value);
             }
             Step::Read(index) if !self.mappings.is_empty() => {
                 self.unblock()?;
                 let (mapping, _) = &self.mappings[index % self.mappings.len()];
-                let mut found = vec![0; length(mapping.size())?];
+                let mut found = vec![0; usize::try_from(mapping.size())?];
                 self.stream.read(mapping, &mut found)?;
-                let start = length(mapping.offset())?;
+                let start = usize::try_from(mapping.offset())?;
                 compare(&found, &self.model[start..start + found.len()], "an intermediate read")?;
             }
             Step::DropMapping(index) | Step::CloseMapping(index) if !self.mappings.is_empty() => {

@@ -4,8 +4,8 @@ use gpu_interop::{ErrorKind, TimelineStrategy};
 
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy, let_go};
-use crate::context::{Context, PATIENCE, WATCH};
-use crate::outcome::Verdict;
+use crate::context::Context;
+use crate::outcome::{PATIENCE, Verdict, WATCH};
 use crate::{ensure, ensure_eq};
 
 by_strategy! {

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{Shared, Strategy, by_strategy};
-use crate::context::{Context, PATIENCE, WATCH, import_on};
-use crate::outcome::Verdict;
+use crate::context::{Context, import_on};
+use crate::outcome::{PATIENCE, Verdict, WATCH};
 use crate::{ensure, ensure_eq};
 
 by_strategy! {

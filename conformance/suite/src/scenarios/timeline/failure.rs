@@ -9,9 +9,9 @@ use gpu_interop::{Error, ErrorKind, ExporterTimeline, Result, TimelineWaiter};
 
 use super::super::expect_error;
 use super::{Bridge, Shared};
-use crate::context::{Context, PATIENCE, WATCH};
+use crate::context::Context;
 use crate::exporter::{Unwrapping, Wrapper};
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
 use crate::scenario::scenarios;
 use crate::{ensure, ensure_eq};
 

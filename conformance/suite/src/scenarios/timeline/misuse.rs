@@ -4,10 +4,10 @@ use gpu_interop::{ErrorKind, TIMELINE_VARIABLE, Timeline, TimelineStrategy};
 
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy};
-use crate::context::{Context, PATIENCE};
-use crate::outcome::Verdict;
-use crate::peer::{Channel, Role};
-use crate::scenario::{Scenario, scenarios};
+use crate::context::Context;
+use crate::outcome::{PATIENCE, Verdict};
+use crate::peer::Channel;
+use crate::scenario::{Role, Scenario, scenarios};
 use crate::{ensure, ensure_eq};
 
 by_strategy! {
@@ -15,7 +15,7 @@ by_strategy! {
 }
 
 /// Timelines that no strategy is needed for.
-pub(super) const WITHOUT_DEVICE: &[Scenario] = {
+pub(crate) const WITHOUT_DEVICE: &[Scenario] = {
     by_strategy! { native need [], bridge need [];
         "no_timeline", "A binary semaphore is rejected as a timeline.", no_timeline;
     }
@@ -23,7 +23,7 @@ pub(super) const WITHOUT_DEVICE: &[Scenario] = {
 };
 
 /// Scenarios of both strategies at once.
-pub(super) const OTHERS: &[Scenario] = {
+pub(crate) const OTHERS: &[Scenario] = {
     scenarios! {
         "timeline.environment", Any,
             "GPU_INTEROP_TIMELINE selects the strategy or fails; an unknown value is an error.", environment,
@@ -32,7 +32,7 @@ pub(super) const OTHERS: &[Scenario] = {
     SCENARIOS
 };
 
-pub(super) const ROLES: &[(&str, Role)] = &[("timeline-strategy", tell_strategy)];
+pub(crate) const ROLES: &[(&str, Role)] = &[("timeline-strategy", tell_strategy)];
 
 fn misuse<S: Strategy>(context: &Context) -> Verdict {
     const SIZE: usize = 256;

@@ -3,24 +3,22 @@
 //! Where a device has no timeline semaphores the strategy `native` is unsupported with its reason; the bridge is
 //! everywhere that a stream can wait for a word in memory.
 
-mod abandoned;
-mod dropped;
-mod failure;
-mod misuse;
-mod order;
-mod process;
-mod stress;
+pub(super) mod abandoned;
+pub(super) mod dropped;
+pub(super) mod failure;
+pub(super) mod misuse;
+pub(super) mod order;
+pub(super) mod process;
+pub(super) mod stress;
 
 use std::sync::Arc;
 
 use gpu_interop::{Device, ErrorKind, ExporterTimeline, Feature, Stream, Timeline, TimelineStrategy};
 
-use crate::context::{Context, PATIENCE};
+use crate::context::Context;
 use crate::exporter::Point;
-use crate::outcome::{Stop, Verdict};
+use crate::outcome::{PATIENCE, Stop, Verdict};
 use crate::pattern::Pattern;
-use crate::peer::Role;
-use crate::scenario::Scenario;
 
 /// As `scenarios!` with every exporter, each scenario once for each strategy: `timeline.<id>.native` and
 /// `timeline.<id>.bridge`. The table may begin with the requirements of each, `native need [...], bridge need [...];`.
@@ -39,28 +37,6 @@ macro_rules! by_strategy {
     };
 }
 use by_strategy;
-
-/// The scenarios of this group.
-pub(super) fn scenarios() -> Vec<Scenario> {
-    [
-        order::SCENARIOS,
-        order::REACHED,
-        stress::SCENARIOS,
-        dropped::SCENARIOS,
-        process::SCENARIOS,
-        abandoned::SCENARIOS,
-        failure::SCENARIOS,
-        misuse::SCENARIOS,
-        misuse::WITHOUT_DEVICE,
-        misuse::OTHERS,
-    ]
-    .concat()
-}
-
-/// The roles of the other processes of these scenarios.
-pub(super) fn roles() -> Vec<(&'static str, Role)> {
-    [process::ROLES, misuse::ROLES].concat()
-}
 
 /// The strategy of a timeline.
 trait Strategy {

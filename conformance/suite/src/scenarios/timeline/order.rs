@@ -7,9 +7,9 @@ use gpu_interop::ErrorKind;
 
 use super::super::{expect_error, times_out};
 use super::{Shared, Strategy, by_strategy, need_waits, of_turn};
-use crate::context::{Context, PATIENCE, WATCH};
+use crate::context::Context;
 use crate::exporter::Exchange;
-use crate::outcome::Verdict;
+use crate::outcome::{PATIENCE, Verdict, WATCH};
 use crate::scenario::Scenario;
 use crate::{ensure, ensure_eq};
 
@@ -25,7 +25,7 @@ by_strategy! {
 }
 
 /// Values that need no stream that waits for a word.
-pub(super) const REACHED: &[Scenario] = {
+pub(crate) const REACHED: &[Scenario] = {
     by_strategy! {
         native need [native timelines], bridge need [bridged timelines];
         "reached", "A wait for a reached value needs no driver call; the exporter finds the data after the signal.", reached;

@@ -7,10 +7,11 @@ use gpu_interop::{ErrorKind, ExporterTimeline, MappedBuffer, TimelineStrategy};
 
 use super::super::expect_error;
 use super::{Shared, Strategy, by_strategy, let_go, of_turn};
-use crate::context::{Context, PATIENCE, WATCH};
+use crate::context::Context;
 use crate::exporter::{ExportedBuffer, Point};
-use crate::outcome::{Stop, Verdict};
-use crate::peer::{Channel, Role};
+use crate::outcome::{PATIENCE, Stop, Verdict, WATCH};
+use crate::peer::Channel;
+use crate::scenario::Role;
 use crate::system::{self, OsHandle};
 use crate::{ensure, ensure_eq};
 
@@ -24,7 +25,7 @@ by_strategy! {
         exporter_killed, own_process;
 }
 
-pub(super) const ROLES: &[(&str, Role)] =
+pub(crate) const ROLES: &[(&str, Role)] =
     &[("timeline-turns", export_and_take_turns), ("timeline-frame-and-hang", export_a_frame_and_hang_in_the_next)];
 
 const SIZE: usize = 1024;

@@ -12,8 +12,7 @@ use gpu_interop::{MemoryHandle, MemoryHandleKind, SemaphoreHandle, SemaphoreHand
 use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::{BorrowedOsHandle, OsHandle};
-use crate::leak_check::ResourceSnapshot;
+use super::{BorrowedOsHandle, OsHandle, ResourceSnapshot};
 use crate::outcome::{Stop, Verdict};
 
 pub use connection::Connection;

@@ -12,8 +12,8 @@ use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORY
 use windows_sys::Win32::System::Threading::{GetCurrentProcessId, GetProcessHandleCount};
 
 use super::objects::current_process;
-use crate::leak_check::ResourceSnapshot;
 use crate::outcome::Verdict;
+use crate::system::ResourceSnapshot;
 
 /// The result of a function that reports failure by 0.
 fn worked(answer: i32) -> Verdict {

@@ -1,0 +1,134 @@
+//! Buffers on the exporter's side.
+
+use gpu_interop::vulkan::MemoryPlacement;
+use gpu_interop::{Error, ErrorKind, MemoryImport};
+
+use super::timeline::{Exchange, Point, no_timelines};
+use crate::outcome::{Stop, Verdict};
+use crate::pattern::{Pattern, verify_bytes};
+
+/// Where exported memory lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// The exporter's host side can map it.
+    HostVisible,
+    /// The exporter reaches it with GPU copies only.
+    DeviceLocal,
+}
+
+impl From<Placement> for MemoryPlacement {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::HostVisible => Self::HostVisible,
+            Placement::DeviceLocal => Self::DeviceLocal,
+        }
+    }
+}
+
+/// The description of a requested object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferSpec {
+    /// Bytes.
+    pub size: u64,
+    /// Where it lies.
+    pub placement: Placement,
+    /// Whether it is a dedicated allocation.
+    pub dedicated: bool,
+}
+
+impl BufferSpec {
+    /// A buffer that is device-local and not dedicated.
+    #[must_use]
+    pub fn new(size: u64) -> Self {
+        Self { size, placement: Placement::DeviceLocal, dedicated: false }
+    }
+}
+
+/// A buffer as the exporter's side reads and writes it.
+pub trait BufferAccess: Send + Sync {
+    /// The buffer's size, bytes; not more than the allocation's.
+    fn size(&self) -> u64;
+
+    /// Writes from the exporter's side, and waits until it is done.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails.
+    fn write(&self, offset: u64, data: &[u8]) -> Verdict;
+
+    /// Reads from the exporter's side.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails.
+    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict;
+
+    /// Fills the whole buffer with a pattern.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    fn put(&self, pattern: Pattern) -> Verdict {
+        self.write(0, &pattern.bytes(0, usize::try_from(self.size())?))
+    }
+
+    /// Reads the whole buffer.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn contents(&self) -> Verdict<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(self.size())?];
+        self.read(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Checks that every byte of the buffer is that of a pattern.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and if bytes differ: how many, and the first.
+    fn verify(&self, pattern: Pattern, what: &str) -> Verdict {
+        pattern.verify(0, &self.contents()?, what)
+    }
+
+    /// Checks that every byte of the buffer is `byte`.
+    ///
+    /// # Errors
+    /// As [`verify`](Self::verify).
+    fn verify_all(&self, byte: u8, what: &str) -> Verdict {
+        verify_bytes(&self.contents()?, byte, what)
+    }
+
+    /// Reads a 32-bit word.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn word(&self, offset: u64) -> Verdict<u32> {
+        let mut word = [0; 4];
+        self.read(offset, &mut word)?;
+        Ok(u32::from_ne_bytes(word))
+    }
+}
+
+/// A buffer that the exporter allocated.
+pub trait ExportedBuffer: BufferAccess {
+    /// Exports it: a new handle with the allocation's size, dedicated flag and exporter.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails.
+    fn import_request(&self) -> Verdict<MemoryImport>;
+
+    /// Gives the exporter's queue something to do once a timeline has reached `wait`: take out what the buffer holds, as
+    /// many bytes as `data` has, put `data` in its place, and raise a timeline to `signal`. Does not wait. The queue does
+    /// one thing after another.
+    ///
+    /// # Errors
+    /// If the exporter's driver fails; [`Stop::Unsupported`] if this exporter has no timelines.
+    fn exchange(&self, _wait: Point<'_>, _data: &[u8], _signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
+        Err(no_timelines())
+    }
+}
+
+/// The outcome of a failed allocation: skipped above 4 GiB, which not every device has.
+pub(super) fn too_great(size: u64, error: Error) -> Stop {
+    if error.kind() == ErrorKind::OutOfMemory && size > 1 << 32 {
+        return Stop::Skipped(format!("needs a device with {} MiB of free memory: {error}", size >> 20));
+    }
+    Stop::from(error)
+}

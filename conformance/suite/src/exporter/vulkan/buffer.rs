@@ -1,0 +1,171 @@
+//! Buffers of Vulkan, and exchanges of their contents on its queue.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gpu_interop::vulkan::{ExportableBuffer, HeadlessContext, MemoryPlacement, OwnedBuffer, Submission, ash::vk};
+use gpu_interop::{ErrorKind, MemoryImport};
+
+use super::timeline::operation;
+use crate::exporter::{BufferAccess, Exchange, ExportedBuffer, Placement, Point};
+use crate::outcome::{PATIENCE, Stop, Verdict};
+
+/// The usage of the suite's buffers.
+pub(super) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
+);
+
+/// A buffer of Vulkan, in its own or in imported memory.
+pub(super) struct VulkanAccess {
+    /// The queue that hands over with the importer's streams.
+    pub(super) context: HeadlessContext,
+    pub(super) buffer: OwnedBuffer,
+    pub(super) placement: Placement,
+    /// Whether the importer's side owns it (`VK_QUEUE_FAMILY_EXTERNAL`).
+    pub(super) released: Mutex<bool>,
+    pub(super) spare: Arc<Spare>,
+}
+
+impl VulkanAccess {
+    /// Takes the buffer back from the importer's side, runs `transfer`, and hands it over again. Also for accesses of the
+    /// host: it is a queue submission that makes its writes visible to devices, and an acquisition that makes the
+    /// importer's visible to it. NVIDIA's driver shows stale data without.
+    ///
+    /// Where the device has a queue that only copies, by that: the graphics and compute engine is the importer's, and to
+    /// change its context takes longer than most copies here.
+    fn owned(&self, transfer: impl FnOnce(&HeadlessContext) -> gpu_interop::Result<()>) -> Verdict {
+        let context = self.queue();
+        let mut released = self.released()?;
+        if *released {
+            context.acquire(&self.buffer)?;
+        }
+        *released = false;
+        transfer(context)?;
+        context.release(&self.buffer)?;
+        *released = true;
+        Ok(())
+    }
+
+    /// Hands a new buffer over to the importer's side, which may be the first to write it.
+    fn hand_over(&self) -> Verdict {
+        let mut released = self.released()?;
+        if !*released {
+            self.queue().release(&self.buffer)?;
+            *released = true;
+        }
+        Ok(())
+    }
+
+    /// One submission: waits, acquires, copies to and from staging memory, releases, signals.
+    fn exchange(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
+        let mut released = self.released()?;
+        let size = data.len() as u64;
+        let staging = self.spare.take(&self.context, 2 * size)?;
+        staging.write(size, data)?;
+        let submission = self.context.submit(&[operation(wait)?], &[operation(signal)?], |recording| {
+            if *released {
+                recording.acquire(&self.buffer)?;
+            }
+            recording.copy(&self.buffer, 0, &staging, 0, size)?;
+            recording.copy(&staging, size, &self.buffer, 0, size)?;
+            recording.release(&self.buffer)
+        })?;
+        *released = true;
+        Ok(Box::new(Submitted { submission, staging, spare: self.spare.clone(), size: data.len() }))
+    }
+
+    fn queue(&self) -> &HeadlessContext {
+        self.context.copying().unwrap_or(&self.context)
+    }
+
+    fn released(&self) -> Verdict<MutexGuard<'_, bool>> {
+        self.released.lock().map_err(|_| Stop::Failed("another transfer panicked".into()))
+    }
+}
+
+impl BufferAccess for VulkanAccess {
+    fn size(&self) -> u64 {
+        self.buffer.size()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Verdict {
+        self.owned(|context| match self.placement {
+            Placement::HostVisible => self.buffer.write(offset, data),
+            Placement::DeviceLocal => context.upload(&self.buffer, offset, data),
+        })
+    }
+
+    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
+        self.owned(|context| match self.placement {
+            Placement::HostVisible => self.buffer.read(offset, data),
+            Placement::DeviceLocal => context.download(&self.buffer, offset, data),
+        })
+    }
+}
+
+pub(super) struct VulkanBuffer {
+    pub(super) access: VulkanAccess,
+    pub(super) exported: ExportableBuffer,
+}
+
+impl BufferAccess for VulkanBuffer {
+    fn size(&self) -> u64 {
+        self.access.size()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Verdict {
+        self.access.write(offset, data)
+    }
+
+    fn read(&self, offset: u64, data: &mut [u8]) -> Verdict {
+        self.access.read(offset, data)
+    }
+}
+
+impl ExportedBuffer for VulkanBuffer {
+    fn import_request(&self) -> Verdict<MemoryImport> {
+        self.access.hand_over()?;
+        Ok(self.exported.import_request()?)
+    }
+
+    fn exchange(&self, wait: Point<'_>, data: &[u8], signal: Point<'_>) -> Verdict<Box<dyn Exchange>> {
+        self.access.exchange(wait, data, signal)
+    }
+}
+
+/// Staging memory that no work uses: to make some takes longer than an exchange.
+#[derive(Debug, Default)]
+pub(super) struct Spare(Mutex<Vec<OwnedBuffer>>);
+
+impl Spare {
+    fn take(&self, context: &HeadlessContext, size: u64) -> Verdict<OwnedBuffer> {
+        let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match spare.filter(|buffer| buffer.size() >= size) {
+            Some(buffer) => Ok(buffer),
+            None => Ok(OwnedBuffer::new(context.interop(), size, USAGE, MemoryPlacement::HostVisible)?),
+        }
+    }
+
+    fn put(&self, buffer: OwnedBuffer) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+    }
+}
+
+struct Submitted {
+    submission: Submission,
+    staging: OwnedBuffer,
+    spare: Arc<Spare>,
+    size: usize,
+}
+
+impl Exchange for Submitted {
+    fn finish(self: Box<Self>) -> Verdict<Vec<u8>> {
+        self.submission.wait(PATIENCE).map_err(|error| match error.kind() {
+            ErrorKind::Timeout => Stop::Failed("the exporter's queue waited in vain for the device".into()),
+            _ => error.into(),
+        })?;
+        let mut found = vec![0; self.size];
+        self.staging.read(0, &mut found)?;
+        self.spare.put(self.staging);
+        Ok(found)
+    }
+}
