@@ -55,6 +55,7 @@ const PTX: &CStr = match CStr::from_bytes_with_nul(concat!(include_str!("../preb
     Err(_) => panic!("a NUL within the PTX"),
 };
 
+#[cfg(feature = "prebuilt")]
 /// Returns the PTX of all [`KERNELS`], for `cuModuleLoadData` or `ModuleImage::Ptx`.
 #[must_use]
 pub fn ptx() -> &'static CStr {
