@@ -103,11 +103,23 @@ unsafe fn driver_properties(
         return None;
     }
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
-    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
-    // SAFETY: the instance is 1.1 or later, so the function exists, and the device is 1.2 or later, so it knows the
-    // structure.
-    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
+    // SAFETY: the instance is 1.1 or later, and the structure is part of Vulkan 1.2, which the device has.
+    unsafe { query_properties(instance, physical_device, &mut driver) };
     Some(driver)
+}
+
+/// Fills one extending structure of `vkGetPhysicalDeviceProperties2`.
+///
+/// # Safety
+/// `physical_device` must be a device of the live `instance`, both of Vulkan 1.1 or later, and support the structure.
+pub(crate) unsafe fn query_properties<T: vk::ExtendsPhysicalDeviceProperties2>(
+    instance: &ash::Instance,
+    physical_device: vk::PhysicalDevice,
+    structure: &mut T,
+) {
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(structure);
+    // SAFETY: the caller's promise.
+    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
 }
 
 fn device_kind(kind: vk::PhysicalDeviceType) -> DeviceKind {

@@ -9,7 +9,9 @@ use ash::vk;
 use gpu_interop_core::{DeviceIdentity, Error, ErrorKind, Result};
 
 use crate::handles::{self, Functions};
-use crate::identity::{device_identity, driver_description, has_extension, is_nvidia_driver, name_and_kind};
+use crate::identity::{
+    device_identity, driver_description, has_extension, is_nvidia_driver, name_and_kind, query_properties,
+};
 
 /// What the library needs to know of a Vulkan device to share its objects: function tables, memory types, identity.
 ///
@@ -32,7 +34,7 @@ struct Shared {
     timeline: Option<ash::khr::timeline_semaphore::DeviceFn>,
     max_timeline_difference: u64,
     /// Keeps the device alive where somebody asked for that.
-    _owner: Option<Arc<dyn Any + Send + Sync>>,
+    _owner: Arc<dyn Any + Send + Sync>,
 }
 
 impl VulkanInterop {
@@ -66,8 +68,8 @@ impl VulkanInterop {
         physical_device: vk::PhysicalDevice,
         device: &ash::Device,
     ) -> Result<Self> {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { Self::build(instance, physical_device, device, None) }
+        // SAFETY: the caller's promises, with an owner of nothing.
+        unsafe { Self::with_owner(instance, physical_device, device, Arc::new(())) }
     }
 
     /// As [`new`](Self::new), and keeps `owner` alive as long as anything made from this object lives. An
@@ -85,18 +87,6 @@ impl VulkanInterop {
         device: &ash::Device,
         owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<Self> {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { Self::build(instance, physical_device, device, Some(owner)) }
-    }
-
-    /// # Safety
-    /// As [`Self::new`] and [`Self::with_owner`].
-    unsafe fn build(
-        instance: &ash::Instance,
-        physical_device: vk::PhysicalDevice,
-        device: &ash::Device,
-        owner: Option<Arc<dyn Any + Send + Sync>>,
-    ) -> Result<Self> {
         const OPERATION: &str = "VulkanInterop::new";
         // SAFETY: the caller promises that the physical device belongs to the live instance.
         let properties = unsafe { instance.get_physical_device_properties(physical_device) };
@@ -112,7 +102,8 @@ impl VulkanInterop {
         let has = |name: &CStr| unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) }.is_some();
         // SAFETY: the caller promises that the physical device belongs to the live instance. It is 1.1 or later, as is the
         // instance if the device has these functions, or the loader answers in the device's place.
-        let shows_1_1 = CORE_1_1.iter().copied().all(has) && unsafe { fills_1_1(instance, physical_device) };
+        let shows_1_1 =
+            CORE_1_1.iter().copied().all(has) && unsafe { max_allocation_size(instance, physical_device) } != 0;
         if !shows_1_1 {
             return Err(Error::invalid(
                 OPERATION,
@@ -175,13 +166,8 @@ impl VulkanInterop {
     /// least 1 GiB.
     #[must_use]
     pub fn max_allocation_size(&self) -> u64 {
-        let mut limits = vk::PhysicalDeviceMaintenance3Properties::default();
-        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
-        // SAFETY: whoever made this object promised that both are live, belong together, and are 1.1 or later.
-        unsafe {
-            self.shared.instance.get_physical_device_properties2(self.shared.physical_device, &mut properties);
-        }
-        limits.max_memory_allocation_size
+        // SAFETY: the creator of this object promised that both are live, belong together, and are 1.1 or later.
+        unsafe { max_allocation_size(&self.shared.instance, self.shared.physical_device) }
     }
 
     /// By how much a signal or a submission's wait may differ from a timeline's present value, and from whatever else is
@@ -270,18 +256,16 @@ impl fmt::Debug for VulkanInterop {
 /// Functions of Vulkan 1.1 that this crate calls. A driver need not have them for an instance of 1.0.
 const CORE_1_1: [&CStr; 2] = [c"vkGetBufferMemoryRequirements2", c"vkGetImageMemoryRequirements2"];
 
-/// Whether the driver fills the structures of Vulkan 1.1: for an instance of 1.0 the loader answers in its place, and fills
-/// none.
+/// The largest allocation, bytes. 0 if the driver does not fill the structures of Vulkan 1.1: for an instance of 1.0 the
+/// loader handles the call itself and fills none. Vulkan requires at least 2^30 bytes.
 ///
 /// # Safety
 /// `physical_device` must be a device of `instance`, of Vulkan 1.1 or later.
-unsafe fn fills_1_1(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> bool {
+unsafe fn max_allocation_size(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> u64 {
     let mut limits = vk::PhysicalDeviceMaintenance3Properties::default();
-    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
-    // SAFETY: the caller's promise.
-    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
-    // Vulkan demands 2^30 bytes.
-    limits.max_memory_allocation_size != 0
+    // SAFETY: the caller's promise; the structure is part of Vulkan 1.1.
+    unsafe { query_properties(instance, physical_device, &mut limits) };
+    limits.max_memory_allocation_size
 }
 
 /// Whether the physical device has the feature `timelineSemaphore`.
@@ -341,9 +325,8 @@ unsafe fn load_timeline(
 unsafe fn max_timeline_difference(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> u64 {
     const LEAST: u64 = i32::MAX as u64;
     let mut limits = vk::PhysicalDeviceTimelineSemaphoreProperties::default();
-    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
-    // SAFETY: the caller's promise.
-    unsafe { instance.get_physical_device_properties2(physical_device, &mut properties) };
+    // SAFETY: the caller's promise; the device has the structure with its timeline semaphores.
+    unsafe { query_properties(instance, physical_device, &mut limits) };
     limits.max_timeline_semaphore_value_difference.max(LEAST)
 }
 

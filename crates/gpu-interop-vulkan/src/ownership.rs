@@ -43,15 +43,42 @@ impl OwnershipTransfer {
         }
     }
 
-    fn check(&self, operation: &'static str) -> Result<()> {
+    /// The barrier that releases to `VK_QUEUE_FAMILY_EXTERNAL`.
+    fn release(self, operation: &'static str) -> Result<Barrier> {
+        self.check(operation)?;
+        Ok(Barrier {
+            stages: [self.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE],
+            families: [self.queue_family, vk::QUEUE_FAMILY_EXTERNAL],
+            access: [self.access, vk::AccessFlags::empty()],
+        })
+    }
+
+    /// The barrier that acquires from `VK_QUEUE_FAMILY_EXTERNAL`.
+    fn acquire(self, operation: &'static str) -> Result<Barrier> {
+        self.check(operation)?;
+        Ok(Barrier {
+            stages: [vk::PipelineStageFlags::ALL_COMMANDS, self.stages],
+            families: [vk::QUEUE_FAMILY_EXTERNAL, self.queue_family],
+            access: [vk::AccessFlags::empty(), self.access],
+        })
+    }
+
+    fn check(self, operation: &'static str) -> Result<()> {
         if matches!(self.queue_family, vk::QUEUE_FAMILY_EXTERNAL | vk::QUEUE_FAMILY_IGNORED) {
-            return Err(Error::invalid(operation, "the queue family must be the one of the queue submitted to"));
+            return Err(Error::invalid(operation, "the queue family must be the family of the submission's queue"));
         }
         if self.stages.is_empty() {
-            return Err(Error::invalid(operation, "the transfer names no pipeline stage"));
+            return Err(Error::invalid(operation, "the transfer has no pipeline stage; set at least one"));
         }
         Ok(())
     }
+}
+
+/// Parameters of a barrier on a whole object, each as `[source, destination]`.
+struct Barrier {
+    stages: [vk::PipelineStageFlags; 2],
+    families: [u32; 2],
+    access: [vk::AccessFlags; 2],
 }
 
 impl OwnedBuffer {
@@ -67,16 +94,9 @@ impl OwnedBuffer {
     /// `from.queue_family`, which owns the buffer, and finish while a clone of this buffer lives. Nobody else may
     /// record into it or its pool at the same time.
     pub unsafe fn record_release(&self, commands: vk::CommandBuffer, from: OwnershipTransfer) -> Result<()> {
-        from.check("OwnedBuffer::record_release")?;
-        let barrier = self
-            .whole()
-            .src_queue_family_index(from.queue_family)
-            .dst_queue_family_index(vk::QUEUE_FAMILY_EXTERNAL)
-            .src_access_mask(from.access);
+        let barrier = from.release("OwnedBuffer::record_release")?;
         // SAFETY: the caller's promises; the buffer is live and owned by the source family.
-        unsafe {
-            record(self.interop(), commands, [from.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE], &[barrier], &[]);
-        }
+        unsafe { self.record(commands, barrier) };
         Ok(())
     }
 
@@ -91,21 +111,25 @@ impl OwnedBuffer {
     /// As [`record_release`](Self::record_release), except that the other side owns the buffer and has released it by
     /// the time the commands run.
     pub unsafe fn record_acquire(&self, commands: vk::CommandBuffer, to: OwnershipTransfer) -> Result<()> {
-        to.check("OwnedBuffer::record_acquire")?;
-        let barrier = self
-            .whole()
-            .src_queue_family_index(vk::QUEUE_FAMILY_EXTERNAL)
-            .dst_queue_family_index(to.queue_family)
-            .dst_access_mask(to.access);
+        let barrier = to.acquire("OwnedBuffer::record_acquire")?;
         // SAFETY: the caller's promises; the buffer is live.
-        unsafe {
-            record(self.interop(), commands, [vk::PipelineStageFlags::ALL_COMMANDS, to.stages], &[barrier], &[]);
-        }
+        unsafe { self.record(commands, barrier) };
         Ok(())
     }
 
-    fn whole(&self) -> vk::BufferMemoryBarrier<'static> {
-        vk::BufferMemoryBarrier::default().buffer(self.as_raw()).offset(0).size(vk::WHOLE_SIZE)
+    /// # Safety
+    /// As [`record_release`](Self::record_release), with the owner and the family of `barrier`.
+    unsafe fn record(&self, commands: vk::CommandBuffer, barrier: Barrier) {
+        let buffers = [vk::BufferMemoryBarrier::default()
+            .buffer(self.as_raw())
+            .offset(0)
+            .size(vk::WHOLE_SIZE)
+            .src_queue_family_index(barrier.families[0])
+            .dst_queue_family_index(barrier.families[1])
+            .src_access_mask(barrier.access[0])
+            .dst_access_mask(barrier.access[1])];
+        // SAFETY: the caller's promises.
+        unsafe { record(self.interop(), commands, barrier.stages, &buffers, &[]) };
     }
 }
 
@@ -120,17 +144,14 @@ impl OwnedImage {
     /// clone of this image lives. Nobody else may record into it or its pool at the same time, and nothing may use the
     /// image until the commands have run.
     pub unsafe fn record_initialize(&self, commands: vk::CommandBuffer) {
-        let barrier = self
-            .whole(vk::ImageLayout::UNDEFINED, vk::ImageLayout::GENERAL)
-            .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-            .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
-            // The transition is a write: it comes after the queue's own earlier ones, if the image was used before.
-            .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
-            .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE);
+        let barrier = Barrier {
+            stages: [vk::PipelineStageFlags::ALL_COMMANDS; 2],
+            families: [vk::QUEUE_FAMILY_IGNORED; 2],
+            // The transition is a write, ordered after the queue's earlier writes to an image that was used before.
+            access: [vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE],
+        };
         // SAFETY: the caller's promises; the image is live.
-        unsafe {
-            record(self.interop(), commands, [vk::PipelineStageFlags::ALL_COMMANDS; 2], &[], &[barrier]);
-        }
+        unsafe { self.record(commands, barrier, [vk::ImageLayout::UNDEFINED, vk::ImageLayout::GENERAL]) };
     }
 
     /// Records the release of the whole image to `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from `layout` to
@@ -153,17 +174,10 @@ impl OwnedImage {
         layout: vk::ImageLayout,
     ) -> Result<()> {
         const OPERATION: &str = "OwnedImage::record_release";
-        from.check(OPERATION)?;
+        let barrier = from.release(OPERATION)?;
         check_layout(OPERATION, layout)?;
-        let barrier = self
-            .whole(layout, vk::ImageLayout::GENERAL)
-            .src_queue_family_index(from.queue_family)
-            .dst_queue_family_index(vk::QUEUE_FAMILY_EXTERNAL)
-            .src_access_mask(from.access);
         // SAFETY: the caller's promises; the image is live and owned by the source family.
-        unsafe {
-            record(self.interop(), commands, [from.stages, vk::PipelineStageFlags::BOTTOM_OF_PIPE], &[], &[barrier]);
-        }
+        unsafe { self.record(commands, barrier, [layout, vk::ImageLayout::GENERAL]) };
         Ok(())
     }
 
@@ -187,26 +201,32 @@ impl OwnedImage {
         layout: vk::ImageLayout,
     ) -> Result<()> {
         const OPERATION: &str = "OwnedImage::record_acquire";
-        to.check(OPERATION)?;
+        let barrier = to.acquire(OPERATION)?;
         check_layout(OPERATION, layout)?;
-        let barrier = self
-            .whole(vk::ImageLayout::GENERAL, layout)
-            .src_queue_family_index(vk::QUEUE_FAMILY_EXTERNAL)
-            .dst_queue_family_index(to.queue_family)
-            .dst_access_mask(to.access);
         // SAFETY: the caller's promises; the image is live.
-        unsafe {
-            record(self.interop(), commands, [vk::PipelineStageFlags::ALL_COMMANDS, to.stages], &[], &[barrier]);
-        }
+        unsafe { self.record(commands, barrier, [vk::ImageLayout::GENERAL, layout]) };
         Ok(())
     }
 
-    fn whole(&self, old: vk::ImageLayout, new: vk::ImageLayout) -> vk::ImageMemoryBarrier<'static> {
+    /// # Safety
+    /// As [`record_release`](Self::record_release), with the owner and the family of `barrier`, and all of the image in
+    /// the layout `old`.
+    unsafe fn record(&self, commands: vk::CommandBuffer, barrier: Barrier, [old, new]: [vk::ImageLayout; 2]) {
         let range = vk::ImageSubresourceRange::default()
             .aspect_mask(vk::ImageAspectFlags::COLOR)
             .level_count(vk::REMAINING_MIP_LEVELS)
             .layer_count(vk::REMAINING_ARRAY_LAYERS);
-        vk::ImageMemoryBarrier::default().image(self.as_raw()).subresource_range(range).old_layout(old).new_layout(new)
+        let images = [vk::ImageMemoryBarrier::default()
+            .image(self.as_raw())
+            .subresource_range(range)
+            .old_layout(old)
+            .new_layout(new)
+            .src_queue_family_index(barrier.families[0])
+            .dst_queue_family_index(barrier.families[1])
+            .src_access_mask(barrier.access[0])
+            .dst_access_mask(barrier.access[1])];
+        // SAFETY: the caller's promises.
+        unsafe { record(self.interop(), commands, barrier.stages, &[], &images) };
     }
 }
 

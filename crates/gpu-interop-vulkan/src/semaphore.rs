@@ -296,7 +296,7 @@ impl ExportableSemaphore {
             .with_device(interop.identity())
             .with_context("handle", handle));
         };
-        handles::need_semaphores(operation, interop).map_err(|error| error.with_device(interop.identity()))?;
+        interop.functions().semaphore(operation).map_err(|error| error.with_device(interop.identity()))?;
         let semaphore = OwnedSemaphore::create(operation, interop, handle.payload(), initial, types)?;
         Ok(Self { semaphore, handle, exported: Arc::default() })
     }

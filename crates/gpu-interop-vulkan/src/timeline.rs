@@ -33,19 +33,30 @@ impl ExporterTimeline for OwnedSemaphore {
     }
 }
 
+/// Methods of [`ExporterTimeline`] that delegate to the type's [`OwnedSemaphore`].
+macro_rules! delegate_to_semaphore {
+    () => {
+        fn value(&self) -> Result<u64> {
+            self.semaphore().value()
+        }
+
+        fn signal(&self, value: u64) -> Result<()> {
+            self.semaphore().signal(value)
+        }
+
+        fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
+            self.semaphore().wait(value, timeout)
+        }
+
+        fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
+            self.semaphore().waiter()
+        }
+    };
+}
+
 /// A timeline semaphore that a driver can import.
 impl ExporterTimeline for ExportableSemaphore {
-    fn value(&self) -> Result<u64> {
-        self.semaphore().value()
-    }
-
-    fn signal(&self, value: u64) -> Result<()> {
-        self.semaphore().signal(value)
-    }
-
-    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        self.semaphore().wait(value, timeout)
-    }
+    delegate_to_semaphore!();
 
     fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
         (self.semaphore().payload() == SemaphorePayload::Timeline).then(|| Self::handle_kind(self))
@@ -54,29 +65,11 @@ impl ExporterTimeline for ExportableSemaphore {
     fn export(&self) -> Result<SemaphoreImport> {
         self.import_request()
     }
-
-    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
-        self.semaphore().waiter()
-    }
 }
 
 /// A timeline of another process or API, which this device imported.
 impl ExporterTimeline for ImportedSemaphore {
-    fn value(&self) -> Result<u64> {
-        self.semaphore().value()
-    }
-
-    fn signal(&self, value: u64) -> Result<()> {
-        self.semaphore().signal(value)
-    }
-
-    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        self.semaphore().wait(value, timeout)
-    }
-
-    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
-        self.semaphore().waiter()
-    }
+    delegate_to_semaphore!();
 }
 
 /// The semaphore of a timeline of this crate.
