@@ -126,12 +126,14 @@ fn hip() -> Probe {
 }
 
 fn every_generation_works_and_is_reported_as_simulated() {
-    for version in [HIP_7_1, HIP_6_4, HIP_5_7, HIP_5_5, HIP_5_2] {
+    let versions = [(HIP_7_1, "7.1"), (HIP_6_4, "6.4"), (HIP_5_7, "5.7"), (HIP_5_5, "5.5"), (HIP_5_2, "5.2")];
+    for (version, name) in versions {
         // HIP 5.2 denies that it can wait for words.
         let text = hip().env("SIM_VERSION", version).env("SIM_ATTRIBUTES", "10013:1").run();
         for what in ["load", "open", "import memory", "map", "stream", "dedicated", "write", "wait"] {
             assert_line(&text, &format!("{what}|"), &["ok"]);
         }
+        assert_line(&text, &format!("driver|HIP {name}"), &[]);
         assert_line(&text, "simulated|", &["true"]);
         assert_line(&text, "data|", &["true"]);
         assert_line(&text, "left open|", &["|0"]);

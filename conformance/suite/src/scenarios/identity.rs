@@ -166,7 +166,7 @@ fn second_device(context: &Context) -> Verdict {
     let memory = second.allocate_exportable(SIZE as u64)?;
     let first = context.device().import_memory(memory.import_request()?);
     rejected(first, &[ErrorKind::DeviceMismatch], "the second's memory")?;
-    let there = second.import_memory(memory.import_request()?)?.map_buffer(..)?;
+    let there = second.import_memory(memory.import_request()?)?.map_buffer(0..SIZE as u64)?;
     let stream_there = second.create_stream()?;
     let (mut ours, mut theirs) = (pattern.other(), pattern.other().other());
     for turn in 0..4 {

@@ -72,6 +72,7 @@ pub fn memory_request(handle: MemoryHandle) -> MemoryImport {
 pub fn probe<B: Backend>(backend: Result<B>) -> Option<Device> {
     let backend = say("load", backend)?;
     println!("simulated|{}", backend.info().simulated);
+    println!("driver|{}", backend.info().driver);
     let device = say("open", Device::open(&backend, 0))?;
     println!("identity|{}", device.identity());
     println!("kind|{:?}", device.identity().kind);

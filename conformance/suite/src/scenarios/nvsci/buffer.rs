@@ -38,7 +38,7 @@ fn both_ways(context: &Context) -> Verdict {
         let buffer = rig.allocate(&rig.shared(size as u64))?;
         let mapped = import(context, &buffer)?;
         ensure_eq!(mapped.size(), size as u64, "bytes that were imported");
-        buffer.write(0, &pattern.bytes(0, SIZE))?;
+        buffer.write(0, &pattern.bytes(0, size))?;
         pattern.verify(0, &context.read(&stream, &mapped)?, "the device's view")?;
         let inverted: Vec<u8> = pattern.bytes(0, size).iter().map(|byte| !byte).collect();
         stream.write(&mapped, &inverted)?;
