@@ -71,8 +71,9 @@ mod import_semaphore;
 mod interop;
 mod loader;
 mod memory;
-mod outstanding;
+
 mod ownership;
+mod pending;
 mod placement;
 mod query;
 mod queue;

@@ -1,4 +1,4 @@
-//! Handing buffers and images to another API and taking them back.
+//! Ownership transfers of buffers and images between Vulkan and other APIs.
 
 use ash::vk;
 use gpu_interop_core::{Error, Result};
@@ -7,33 +7,32 @@ use crate::buffer::OwnedBuffer;
 use crate::image::OwnedImage;
 use crate::interop::VulkanInterop;
 
-/// One side of an ownership transfer between Vulkan and another API: which queue family, and which accesses on it.
+/// Vulkan's side of an ownership transfer to or from another API: queue family, stages and accesses.
 ///
-/// A buffer or image of sharing mode `EXCLUSIVE` (all of this crate's are) belongs to one queue family, or to
+/// A buffer or image with sharing mode `EXCLUSIVE` (this crate uses no other) belongs to one queue family, or to
 /// `VK_QUEUE_FAMILY_EXTERNAL`: all queues outside of this `VkInstance`. In the specification's terms:
 ///
-/// * **Release** after the last Vulkan access and before the other side's first one, if the other side is to see what
-///   Vulkan wrote.
-/// * **Acquire** before the first Vulkan access after the other side's last one, if Vulkan is to see what the other
-///   side wrote. Before an access that overwrites all of a buffer Vulkan permits to leave it out; the old contents are
-///   undefined then. [`Context`](crate::Context) requires it even then.
-/// * An importer acquires before it reads what the exporter wrote, even the first time, and the exporter releases
-///   before that.
+/// * **Release** after the last Vulkan access and before the other API's first one, if the other API is to see Vulkan's
+///   writes.
+/// * **Acquire** before the first Vulkan access after the other API's last one, if Vulkan is to see the other API's
+///   writes. Vulkan does not require it before an access that overwrites all of a buffer; the old contents are then
+///   undefined. [`Context`](crate::Context) requires it even then.
+/// * An importer acquires before its first read of the exporter's data, and the exporter releases before that.
 ///
-/// A release or an acquire orders memory, not time: the other side must also wait, for a semaphore that the
+/// A release or an acquire orders memory, not execution: the other side must also wait, for a semaphore that the
 /// releasing submission signals or for its fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnershipTransfer {
-    /// The family of the queue that the command buffer goes to.
+    /// The family of the queue that the command buffer is submitted to.
     pub queue_family: u32,
     /// The stages of the accesses before the release, or after the acquire.
     pub stages: vk::PipelineStageFlags,
-    /// The accesses themselves: writes before a release, any after an acquire.
+    /// The accesses: writes before a release, any accesses after an acquire.
     pub access: vk::AccessFlags,
 }
 
 impl OwnershipTransfer {
-    /// All memory accesses of all commands on a queue of this family: always correct, seldom slower.
+    /// All memory accesses of all commands on a queue of this family: always correct, rarely slower.
     #[must_use]
     pub fn all(queue_family: u32) -> Self {
         Self {
@@ -83,16 +82,16 @@ struct Barrier {
 
 impl OwnedBuffer {
     /// Records the release of the whole buffer to `VK_QUEUE_FAMILY_EXTERNAL`: a buffer memory barrier of
-    /// `vkCmdPipelineBarrier`. What `from.access` wrote is available to the acquiring side.
+    /// `vkCmdPipelineBarrier`. Writes of `from.access` become available to the acquiring side.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `from` names no real queue
     /// family or no stage; nothing is recorded then.
     ///
     /// # Safety
-    /// `commands` must be of this buffer's device, in the recording state and outside a render pass, go to a queue of
-    /// `from.queue_family`, which owns the buffer, and finish while a clone of this buffer lives. Nobody else may
-    /// record into it or its pool at the same time.
+    /// `commands` must belong to this buffer's device, be in the recording state and outside a render pass, be
+    /// submitted to a queue of `from.queue_family`, which owns the buffer, and complete while a clone of this buffer
+    /// lives. No other thread may record into it or its pool at the same time.
     pub unsafe fn record_release(&self, commands: vk::CommandBuffer, from: OwnershipTransfer) -> Result<()> {
         let barrier = from.release("OwnedBuffer::record_release")?;
         // SAFETY: the caller's promises; the buffer is live and owned by the source family.
@@ -100,16 +99,16 @@ impl OwnedBuffer {
         Ok(())
     }
 
-    /// Records the acquisition of the whole buffer from `VK_QUEUE_FAMILY_EXTERNAL`: a buffer memory barrier of
-    /// `vkCmdPipelineBarrier`. What the releasing side wrote is visible to `to.access` in later commands. The barrier
-    /// comes after the semaphores that its submission waits for, at whichever stage.
+    /// Records the acquire of the whole buffer from `VK_QUEUE_FAMILY_EXTERNAL`: a buffer memory barrier of
+    /// `vkCmdPipelineBarrier`. The other side's writes become visible to `to.access` in later commands. The barrier
+    /// executes after every semaphore wait of its submission, whatever stage the wait names.
     ///
     /// # Errors
     /// As [`record_release`](Self::record_release).
     ///
     /// # Safety
-    /// As [`record_release`](Self::record_release), except that the other side owns the buffer and has released it by
-    /// the time the commands run.
+    /// As [`record_release`](Self::record_release), except that the other side owns the buffer and releases it before
+    /// the commands execute.
     pub unsafe fn record_acquire(&self, commands: vk::CommandBuffer, to: OwnershipTransfer) -> Result<()> {
         let barrier = to.acquire("OwnedBuffer::record_acquire")?;
         // SAFETY: the caller's promises; the buffer is live.
@@ -134,15 +133,14 @@ impl OwnedBuffer {
 }
 
 impl OwnedImage {
-    /// Records the first use of a new image by its exporter, or a new start with contents that do not matter: the
-    /// transition of all of it from `VK_IMAGE_LAYOUT_UNDEFINED` to `GENERAL`, an image memory barrier of
-    /// `vkCmdPipelineBarrier`. The contents are undefined after it. It comes after what earlier commands on the queue
-    /// did with the image, and later ones see it.
+    /// Records the first use of a new image by its exporter, or a reuse that discards the contents: the transition of
+    /// all of it from `VK_IMAGE_LAYOUT_UNDEFINED` to `GENERAL`, an image memory barrier of `vkCmdPipelineBarrier`. The
+    /// contents are undefined afterwards. The barrier orders earlier and later commands on the queue.
     ///
     /// # Safety
-    /// `commands` must be of this image's device, in the recording state and outside a render pass, and finish while a
-    /// clone of this image lives. Nobody else may record into it or its pool at the same time, and nothing may use the
-    /// image until the commands have run.
+    /// `commands` must belong to this image's device, be in the recording state and outside a render pass, and complete
+    /// while a clone of this image lives. No other thread may record into it or its pool at the same time, and nothing
+    /// may use the image until the commands have completed.
     pub unsafe fn record_initialize(&self, commands: vk::CommandBuffer) {
         let barrier = Barrier {
             stages: [vk::PipelineStageFlags::ALL_COMMANDS; 2],
@@ -155,18 +153,18 @@ impl OwnedImage {
     }
 
     /// Records the release of the whole image to `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from `layout` to
-    /// `VK_IMAGE_LAYOUT_GENERAL`, in which other APIs see it: an image memory barrier of `vkCmdPipelineBarrier`. What
-    /// `from.access` wrote is available to the acquiring side.
+    /// `VK_IMAGE_LAYOUT_GENERAL`, the layout in which other APIs access it: an image memory barrier of
+    /// `vkCmdPipelineBarrier`. Writes of `from.access` become available to the acquiring side.
     ///
-    /// Where the other side is Vulkan too, both sides must name the same transition, so bring the image to `GENERAL`
-    /// first and pass that.
+    /// If the other side is Vulkan, both sides must name the same transition: bring the image to `GENERAL` first and
+    /// pass that.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if `from` names no real queue
     /// family or no stage, or `layout` is `UNDEFINED`, which would discard the contents; nothing is recorded then.
     ///
     /// # Safety
-    /// As [`OwnedBuffer::record_release`], and all of the image must be in `layout` when the commands run.
+    /// As [`OwnedBuffer::record_release`], and all of the image must be in `layout` when the commands execute.
     pub unsafe fn record_release(
         &self,
         commands: vk::CommandBuffer,
@@ -181,19 +179,19 @@ impl OwnedImage {
         Ok(())
     }
 
-    /// Records the acquisition of the whole image from `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from
-    /// `VK_IMAGE_LAYOUT_GENERAL` to `layout`: an image memory barrier of `vkCmdPipelineBarrier`. What the releasing
-    /// side wrote is visible to `to.access` in later commands. The barrier comes after the semaphores that its
-    /// submission waits for, at whichever stage.
+    /// Records the acquire of the whole image from `VK_QUEUE_FAMILY_EXTERNAL`, and its transition from
+    /// `VK_IMAGE_LAYOUT_GENERAL` to `layout`: an image memory barrier of `vkCmdPipelineBarrier`. The other side's
+    /// writes become visible to `to.access` in later commands. The barrier executes after every semaphore wait of its
+    /// submission, whatever stage the wait names.
     ///
-    /// Where the other side is Vulkan too, `layout` must be `GENERAL`; see [`record_release`](Self::record_release).
+    /// If the other side is Vulkan, `layout` must be `GENERAL`; see [`record_release`](Self::record_release).
     ///
     /// # Errors
     /// As [`record_release`](Self::record_release).
     ///
     /// # Safety
-    /// As [`OwnedBuffer::record_acquire`], and the other side must leave the image in `GENERAL`, as APIs do that have
-    /// no layouts.
+    /// As [`OwnedBuffer::record_acquire`], and the other side must leave the image in `GENERAL`, as APIs without
+    /// layouts do.
     pub unsafe fn record_acquire(
         &self,
         commands: vk::CommandBuffer,
@@ -232,8 +230,11 @@ impl OwnedImage {
 
 fn check_layout(operation: &'static str, layout: vk::ImageLayout) -> Result<()> {
     if matches!(layout, vk::ImageLayout::UNDEFINED | vk::ImageLayout::PREINITIALIZED) {
-        return Err(Error::invalid(operation, "the layout must be one that images are used in")
-            .with_context("layout", format_args!("{layout:?}")));
+        return Err(Error::invalid(
+            operation,
+            "the layout must not be UNDEFINED or PREINITIALIZED; pass the image's current one",
+        )
+        .with_context("layout", format_args!("{layout:?}")));
     }
     Ok(())
 }
@@ -261,13 +262,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transfer_names_a_real_family_and_a_stage() {
+    fn transfers_need_a_queue_family_and_a_stage() {
         assert!(OwnershipTransfer::all(0).check("op").is_ok());
         for family in [vk::QUEUE_FAMILY_EXTERNAL, vk::QUEUE_FAMILY_IGNORED] {
-            let error = OwnershipTransfer::all(family).check("op").expect_err("no family");
+            let error = OwnershipTransfer::all(family).check("op").expect_err("not a queue family");
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         }
-        let nothing = OwnershipTransfer { stages: vk::PipelineStageFlags::empty(), ..OwnershipTransfer::all(0) };
-        assert!(nothing.check("op").is_err());
+        let no_stage = OwnershipTransfer { stages: vk::PipelineStageFlags::empty(), ..OwnershipTransfer::all(0) };
+        assert!(no_stage.check("op").is_err());
     }
 }
