@@ -209,7 +209,7 @@ impl ImageSpec {
         let max = limits.max_extent;
         let sides = [(self.extent.width, max.width), (self.extent.height, max.height), (self.extent.depth, max.depth)];
         if let Some((_, limit)) = sides.into_iter().find(|(side, limit)| side > limit) {
-            return beyond("great an extent", limit.into());
+            return beyond("large an extent", limit.into());
         }
         if self.levels > limits.max_mip_levels {
             return beyond("many mip levels", limits.max_mip_levels.into());
