@@ -48,6 +48,7 @@ pub(crate) fn standard_library(session: &Session, target: &str) -> Result<PathBu
     if fs::read_to_string(&mark).is_ok_and(|found| found == version) {
         return Ok(sysroot);
     }
+    #[cfg(unix)]
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc does not name its host")?;
     let project = session.target.join("standard-library");
     let built = project.join("target");

@@ -79,11 +79,9 @@ fn of(event: &LogEvent) -> Option<Sort> {
         "freeing a mapping failed; it is leaked" => Some(Sort::Mappings),
         "freeing device memory failed; it is leaked" => of_allocation(operation(event)),
         "destroying what a graph was made of failed" => Some(Sort::Graphs),
-        "ending a recording that was given up failed" => {
-            by(operation(event)).contains(&Sort::Graphs).then_some(Sort::Graphs)
-        }
+        "ending a discarded capture failed" => by(operation(event)).contains(&Sort::Graphs).then_some(Sort::Graphs),
         "reserved addresses of a closed device are leaked" => Some(Sort::Reservations),
-        "freeing a graph that was given up failed" => Some(Sort::Graphs),
+        "destroying a discarded graph failed" => Some(Sort::Graphs),
         "destroying an event failed" => Some(Sort::Events),
         "a stream that was kept could not be destroyed" => Some(Sort::Streams),
         "freeing the source of fills failed" => Some(Sort::Allocations),

@@ -257,7 +257,10 @@ fn waits_in_host_functions() -> Result<Completion, Failed> {
         let (_, report) = run_with(broken, &arguments, &libraries)?;
         let case = only(&report)?;
         let reason = case.reason.as_deref().unwrap_or_default();
-        check(case.outcome == Outcome::Failed && reason.contains("the stream still has work"), format!("{case:?}"))?;
+        check(
+            case.outcome == Outcome::Failed && reason.contains("work is still pending on the stream"),
+            format!("{case:?}"),
+        )?;
     }
     Ok(Completion::Completed)
 }

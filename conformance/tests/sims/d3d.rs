@@ -151,7 +151,7 @@ fn faults() -> Result<(), Failed> {
         ("no_signal", "d3d.fence", "waited in vain"),
         ("no_wait", "d3d.fence_timeline.native", "the queue does not find the stream's data"),
         ("no_wait", "d3d.fence_11", "the stream's data are not there"),
-        ("no_flush", "d3d.fence_11", "the stream still has work"),
+        ("no_flush", "d3d.fence_11", "work is still pending on the stream"),
         ("any_key", "d3d.keyed_mutex_timeout", "was accepted"),
         ("forget_abandoned", "d3d.keyed_mutex_abandoned", "timeout"),
         ("leak_handle", "d3d.10000_cycles", "open descriptors after 10000 cycles"),

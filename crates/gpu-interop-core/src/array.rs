@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn three_channels_are_refused_also_from_json() {
+    fn three_channels_are_rejected_also_from_json() {
         for channels in [0, 3, 5, 255] {
             assert!(ArrayFormat::new(ChannelType::Uint8, channels).is_err(), "{channels}");
         }
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_dimensions_and_overflow_are_refused() {
+    fn zero_dimensions_and_overflow_are_rejected() {
         let validate = |shape| MipmappedArrayDesc::new(shape, rgba8()).validate(1 << 30);
         assert!(validate(ArrayShape::D2 { width: 0, height: 1 }).is_err());
         assert!(validate(ArrayShape::D2 { width: 1, height: 0 }).is_err());

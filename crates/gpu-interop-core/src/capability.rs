@@ -47,8 +47,8 @@ impl Support {
         }
     }
 
-    /// Error of an operation that requires the feature; its kind tells whether a newer driver helps. `what` is the
-    /// start of the message. `None` if the feature is supported.
+    /// Error of an operation that requires the feature; its kind distinguishes missing support from an old driver.
+    /// `what` is the start of the message. `None` if the feature is supported.
     pub(crate) fn unsupported_error(&self, operation: &'static str, what: impl fmt::Display) -> Option<Error> {
         let kind = match self {
             Self::Native | Self::Emulated(_) => return None,
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_kind_tells_whether_a_newer_driver_helps() {
+    fn the_error_kind_distinguishes_old_drivers_from_missing_support() {
         let kind = |support: Support| support.unsupported_error("op", "it does not work").map(|error| error.kind());
         assert_eq!(kind(Support::Native), None);
         assert_eq!(kind(Support::Emulated("otherwise".into())), None);

@@ -1,11 +1,11 @@
-//! Ranges of bytes.
+//! Byte ranges.
 
 use std::ops::{Bound, RangeBounds};
 
 use crate::error::{Error, Result};
 
-/// Resolves a range inside something of `size` bytes to its offset and length, bytes. For importers; `operation` goes into
-/// the error.
+/// Resolves a range inside `size` bytes to its offset and length in bytes. Used by importers; `operation` is reported
+/// in the error.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the range is empty, goes past the end, or has an end
@@ -22,17 +22,17 @@ pub fn byte_range(operation: &'static str, range: impl RangeBounds<u64>, size: u
         Bound::Excluded(end) => *end,
         Bound::Unbounded => size,
     };
-    let refused = |what: &str| {
+    let invalid = |what: &str| {
         Error::invalid(operation, what)
             .with_context("start", start)
             .with_context("end", end)
             .with_context("size", format_args!("{size} bytes"))
     };
     if start >= end {
-        return Err(refused("the range is empty"));
+        return Err(invalid("the range is empty"));
     }
     if end > size {
-        return Err(refused("the range goes past the end"));
+        return Err(invalid("the range goes past the end"));
     }
     Ok((start, end - start))
 }

@@ -1,4 +1,4 @@
-//! The table of rules (`src/rules.md`): every rule has a row, no row has an empty cell, and all that a row names exists.
+//! Checks of the table of rules (`src/rules.md`): every rule has a row, no cell is empty, and all named items exist.
 #![cfg(not(loom))]
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 const TABLE: &str = include_str!("../src/rules.md");
 
-/// Functions of the references whose rules the table must have.
+/// Functions of the references whose rules the table must contain.
 const FUNCTIONS: [&str; 8] = [
     "ImportExternalMemory",
     "ExternalMemoryGetMappedBuffer",
@@ -29,7 +29,7 @@ struct Row<'a> {
     kept: &'a str,
 }
 
-/// The cells of each line that is part of a table, without its rules and headings.
+/// Cells of each table line, without headings and separators.
 fn lines(columns: usize, heading: &str) -> impl Iterator<Item = Vec<&str>> {
     TABLE.lines().filter(|line| line.starts_with('|')).filter_map(move |line| {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
@@ -46,29 +46,29 @@ fn rows() -> Vec<Row<'static>> {
     lines(5, "#").map(row).collect()
 }
 
-/// What stands between backquotes, in order.
+/// Texts between backquotes, in order.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// The ways in which a row says that its rule is kept: the word, and what it says of that.
+/// Enforcement entries of a row: the word, and its text.
 fn ways(row: &Row<'static>) -> Vec<(&'static str, &'static str)> {
     let way = |part: &'static str| {
         let (word, rest) = part.strip_prefix("**").and_then(|part| part.split_once("** ")).unwrap_or_else(|| {
-            panic!("row {}: `{part}` does not begin with how the rule is kept", row.number);
+            panic!("row {}: `{part}` does not begin with an enforcement word", row.number);
         });
         (word, rest)
     };
     row.kept.split("<br>").map(way).collect()
 }
 
-/// The names that follow `word` in a way: `test` or `scenario`.
+/// Names that follow `word` in an entry: `test` or `scenario`.
 fn named(way: &'static str, word: &str) -> Vec<&'static str> {
     let of = move |entry: &'static str| entry.strip_prefix(word)?.strip_prefix(" `")?.strip_suffix('`');
     way.split(", ").filter_map(of).collect()
 }
 
-/// The items of a way: links to this crate's, and the paths of other crates'.
+/// Items of an entry: links to items of this crate, and paths of other crates.
 fn items(way: &'static str) -> Vec<&'static str> {
     let of = |entry: &'static str| {
         let item = entry.strip_prefix("[`").and_then(|entry| entry.strip_suffix("`]"));
@@ -107,7 +107,7 @@ fn has(text: &str, before: &str, name: &str) -> bool {
     })
 }
 
-/// Numbers that a reference has, by its letter, as the table of references says.
+/// Rule numbers of each reference, by its letter.
 fn references() -> BTreeMap<char, BTreeSet<u32>> {
     let mut references = BTreeMap::<char, BTreeSet<u32>>::new();
     for cells in lines(4, "letter") {
@@ -154,7 +154,7 @@ fn no_cell_is_empty_and_the_rows_are_numbered() {
 }
 
 #[test]
-fn functions_are_those_of_the_reference_that_the_rule_is_from() {
+fn functions_belong_to_the_reference_of_their_rule() {
     let rows = rows();
     for row in &rows {
         let functions = quoted(row.functions);
@@ -185,7 +185,7 @@ fn functions_are_those_of_the_reference_that_the_rule_is_from() {
 }
 
 #[test]
-fn every_way_to_keep_a_rule_says_what_it_must() {
+fn every_enforcement_entry_is_complete() {
     let errors = fs::read_to_string(workspace().join("crates/gpu-interop-core/src/error.rs")).expect("error.rs");
     for row in rows() {
         let ways = ways(&row);
@@ -201,9 +201,9 @@ fn every_way_to_keep_a_rule_says_what_it_must() {
                     assert!(way.starts_with(&format!("[`{kind}`](ErrorKind::{kind})")), "row {}: {way}", row.number);
                     assert!(has(&errors, "    ", kind), "row {}: there is no ErrorKind::{kind}", row.number);
                 }
-                _ => panic!("row {}: `{word}` is no way to keep a rule", row.number),
+                _ => panic!("row {}: `{word}` is not an enforcement word", row.number),
             }
-            // Nothing is overlooked by the tests below.
+            // Every quoted text is checked by the tests below.
             let first = usize::from(word == "checked");
             assert_eq!(evidence + items(way).len() + first, quoted(way).len(), "row {}: {way}", row.number);
         }
@@ -211,15 +211,15 @@ fn every_way_to_keep_a_rule_says_what_it_must() {
 }
 
 #[test]
-fn tests_and_scenarios_that_are_named_exist() {
+fn named_tests_and_scenarios_exist() {
     let tests = ["crates", "backends", "conformance/tests"].map(sources).concat();
     let page = fs::read_to_string(workspace().join("conformance/SCENARIOS.md")).expect("SCENARIOS.md");
-    // Those of Windows, which the page leaves out.
+    // Windows scenarios, which the page omits.
     let scenarios = sources("conformance/suite/src/scenarios");
     for row in rows() {
         for (_, way) in ways(&row) {
             for test in named(way, "test") {
-                // A test is what stands behind its attribute, or in a macro of property tests.
+                // A test follows its attribute, also in a macro of property tests.
                 let is_test = ["#[test]\nfn ", "#[test]\n    fn ", "#[test]\n        fn "]
                     .into_iter()
                     .any(|before| has(&tests, before, test));
@@ -235,9 +235,9 @@ fn tests_and_scenarios_that_are_named_exist() {
     }
 }
 
-/// That links lead somewhere, rustdoc checks. It cannot check the items of other crates, which it does not know here.
+/// Rustdoc checks links, but not the items of other crates.
 #[test]
-fn items_that_are_named_exist() {
+fn named_items_exist() {
     let mut crates = BTreeMap::<String, String>::new();
     for row in rows() {
         for (_, way) in ways(&row) {
@@ -253,7 +253,7 @@ fn items_that_are_named_exist() {
                 for name in path.split("::") {
                     let definitions =
                         ["pub struct ", "pub enum ", "pub fn ", "pub unsafe fn ", "pub mod ", "pub const ", "pub "];
-                    // A variant stands alone in its line; types are also made by macros.
+                    // A variant is alone in its line; types are also declared by macros.
                     let exists = definitions.into_iter().any(|definition| has(text, definition, name))
                         || has(text, "\n    ", name)
                         || has(text, "const ", name);

@@ -1,4 +1,4 @@
-//! Signals and waits of up to 8 semaphores cost no heap allocation on the way to the backend.
+//! Signals and waits of up to 8 semaphores make no heap allocation before the backend.
 
 #![cfg(unix)]
 
@@ -25,22 +25,22 @@ fn count() {
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
-// SAFETY: passes everything on to the system's allocator unchanged.
+// SAFETY: forwards every call unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller fulfils the same contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller fulfils the same contract.
         unsafe { System.dealloc(ptr, layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller fulfils the same contract.
         unsafe { System.realloc(ptr, layout, size) }
     }
 }
@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Accepts everything, does nothing, allocates nothing.
+/// Fake backend that accepts every call and allocates nothing.
 #[derive(Debug)]
 struct Trivial {
     identity: DeviceIdentity,
@@ -59,7 +59,7 @@ fn unused<T>() -> Result<T> {
     Err(Error::unsupported("Trivial", "this test needs semaphores only"))
 }
 
-// SAFETY: it runs nothing, and has no signal memory.
+// SAFETY: it runs no work and has no signal memory.
 unsafe impl BackendDevice for Trivial {
     fn identity(&self) -> &DeviceIdentity {
         &self.identity
@@ -176,7 +176,7 @@ fn semaphore(device: &Device, wrap: fn(OwnedFd) -> SemaphoreHandle) -> Result<Ex
     Ok(device.import_semaphore(request)?)
 }
 
-/// How many allocations `work` makes on this thread.
+/// Number of allocations that `work` makes on this thread.
 fn allocations(work: impl FnOnce() -> Result<()>) -> Result<u64> {
     let before = ALLOCATIONS.get();
     work()?;
@@ -216,7 +216,7 @@ fn batches_of_up_to_8_allocate_nothing() -> Result<()> {
     Ok(())
 }
 
-/// One more does not fit any more, which shows that the counter counts.
+/// A batch beyond the inline size allocates, which validates the counter.
 #[test]
 fn a_batch_of_9_allocates() -> Result<()> {
     let device = open();
@@ -233,9 +233,9 @@ fn a_batch_of_9_allocates() -> Result<()> {
     Ok(())
 }
 
-/// A refused batch may allocate for its error, and must leave the path free of allocations afterwards.
+/// A rejected batch may allocate for its error; later batches do not allocate.
 #[test]
-fn a_refused_batch_costs_the_next_one_nothing() -> Result<()> {
+fn a_rejected_batch_costs_the_next_one_no_allocation() -> Result<()> {
     let device = open();
     let stream = device.create_stream()?;
     let timeline = semaphore(&device, SemaphoreHandle::TimelineFd)?;

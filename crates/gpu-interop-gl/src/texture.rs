@@ -383,8 +383,8 @@ mod tests {
             (spec.levels(6), "mip levels"),
             (spec.offset(1024), "starts past the end"),
             (spec.offset(u64::MAX), "starts past the end"),
-            (spec.offset(1023), "larger than the memory"),
-            (spec.levels(5).offset(700), "larger than the memory"),
+            (spec.offset(1023), "exceed the memory"),
+            (spec.levels(5).offset(700), "exceed the memory"),
             (TextureSpec::new(ArrayShape::D2 { width: 0, height: 8 }, format()), "at least 1"),
         ];
         for (spec, words) in bad {

@@ -122,8 +122,8 @@ impl Bridges {
     /// # Safety
     /// No stream waits for a word.
     pub(crate) unsafe fn free(&self, device: &dyn BackendDevice) {
-        // SAFETY: the caller's promise; a ticket is returned when its stream has written the word, and the streams of
-        // retired tickets are gone.
+        // SAFETY: the caller guarantees that no stream waits; a ticket is returned when its stream has written the
+        // word, and the streams of retired tickets have been destroyed.
         unsafe { self.words.free(device) };
     }
 

@@ -33,7 +33,7 @@ struct State {
     running: bool,
     /// Pending waits of streams are released.
     cancelled: bool,
-    /// The device is gone and its words are leaked: the thread ends.
+    /// The device is closed and its words are leaked: the thread ends.
     abandoned: bool,
 }
 

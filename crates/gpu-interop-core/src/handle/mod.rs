@@ -102,6 +102,6 @@ unsafe fn owned_from_raw(operation: &'static str, fd: std::os::fd::RawFd) -> cra
     if classify_fd(unsafe { BorrowedFd::borrow_raw(fd) }) == FdKind::Closed {
         return Err(invalid("the number is not an open file descriptor"));
     }
-    // SAFETY: it is open, and the caller promises that nothing else closes it.
+    // SAFETY: the descriptor is open, and the caller guarantees that nothing else closes it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

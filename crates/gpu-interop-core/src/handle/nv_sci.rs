@@ -51,7 +51,7 @@ macro_rules! objects {
             #[doc = concat!("Wraps ", $object, " that is borrowed: this type neither frees it nor keeps it alive.")]
             ///
             /// # Safety
-            #[doc = concat!("It must be valid, and stay valid until every clone of this is gone and ", $until, ".")]
+            #[doc = concat!("It must be valid, and stay valid until every clone of this has been dropped and ", $until, ".")]
             #[must_use]
             pub unsafe fn from_raw(object: NonNull<c_void>) -> Self {
                 Self { object: Object { raw: object, owner: None }, $($field: $value,)? }

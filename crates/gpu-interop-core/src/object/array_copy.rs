@@ -69,7 +69,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the linear memory does not have the size of
-    /// the region or is too small with its pitches, or for memory of another device; else what the driver answers.
+    /// the region or is too small with its pitches, or for memory of another device; otherwise the driver's error.
     pub fn copy_from_array<'a>(&self, target: impl Into<PitchedTexels<'a>>, source: ArrayRegion<'_>) -> Result<()> {
         const OPERATION: &str = "Stream::copy_from_array";
         let target = target.into();

@@ -14,7 +14,7 @@ use crate::backend::{BackendDevice, RawEvent, RawStream};
 pub(super) struct LiveStream {
     raw: RawStream,
     /// Set when the stream is destroyed. Driver calls with the stream hold the read lock.
-    gone: RwLock<bool>,
+    destroyed: RwLock<bool>,
     waits: ExternalWaits,
 }
 
@@ -22,8 +22,8 @@ impl LiveStream {
     /// Calls the driver with the stream, unless it is destroyed. Its destruction waits for the call, which must not
     /// destroy it.
     pub(super) fn with<T>(&self, call: impl FnOnce(RawStream) -> T) -> Option<T> {
-        let gone = self.gone.read().unwrap_or_else(PoisonError::into_inner);
-        if *gone { None } else { Some(call(self.raw)) }
+        let destroyed = self.destroyed.read().unwrap_or_else(PoisonError::into_inner);
+        if *destroyed { None } else { Some(call(self.raw)) }
     }
 
     /// Records that an external wait was enqueued.
@@ -33,7 +33,7 @@ impl LiveStream {
     }
 
     fn end(&self) {
-        *self.gone.write().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.destroyed.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Slots(Mutex<Vec<User>>);
 impl Slots {
     /// Assigns a slot to a stream.
     pub(super) fn add_stream(&self, raw: RawStream) -> (usize, Arc<LiveStream>) {
-        let live = Arc::new(LiveStream { raw, gone: RwLock::default(), waits: ExternalWaits::default() });
+        let live = Arc::new(LiveStream { raw, destroyed: RwLock::default(), waits: ExternalWaits::default() });
         (self.add(User::Stream(live.clone())), live)
     }
 

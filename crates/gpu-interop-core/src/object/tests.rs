@@ -39,7 +39,7 @@ use crate::import::MemoryImport;
 
 const SIZE: u64 = 0x1_0000;
 
-/// A device that can do everything.
+/// A device with all capabilities.
 fn open() -> (Arc<Recorder>, Device) {
     open_on(Recorder::new(gpu(1)))
 }
@@ -70,9 +70,9 @@ fn timeline(device: &Device) -> ExternalSemaphore {
     device.import_semaphore(semaphore_request(exported::timeline("timeline"))).expect("import")
 }
 
-/// Asserts that an error is of `kind`, says where it happened, and mentions each of `words`.
+/// Asserts that an error is of `kind`, names `operation`, backend and device, and contains each of `words`.
 #[track_caller]
-fn assert_refused(error: &Error, kind: ErrorKind, operation: &str, words: &[&str]) {
+fn assert_error(error: &Error, kind: ErrorKind, operation: &str, words: &[&str]) {
     let text = error.to_string();
     assert_eq!(error.kind(), kind, "{text}");
     assert_eq!(error.operation(), operation, "{text}");
@@ -83,7 +83,7 @@ fn assert_refused(error: &Error, kind: ErrorKind, operation: &str, words: &[&str
     }
 }
 
-/// Asserts that `work` is refused as an invalid argument, without a call of the backend.
+/// Asserts that `work` fails with an invalid argument, without a call of the backend.
 #[track_caller]
 fn assert_invalid<T>(
     recorder: &Recorder,
@@ -93,8 +93,8 @@ fn assert_invalid<T>(
 ) {
     let before = recorder.calls().len();
     match work() {
-        Ok(_) => panic!("{operation} took an invalid request"),
-        Err(error) => assert_refused(&error, ErrorKind::InvalidArgument, operation, words),
+        Ok(_) => panic!("{operation} accepted an invalid request"),
+        Err(error) => assert_error(&error, ErrorKind::InvalidArgument, operation, words),
     }
     assert_eq!(recorder.calls()[before..], [], "an invalid request reached the backend");
 }

@@ -24,14 +24,14 @@ fn each(memory: *const u8, size: usize, byte: impl Fn(usize), word: impl Fn(usiz
 /// # Safety
 /// Both ranges are valid for reads and writes of `size` bytes, and do not overlap.
 pub unsafe fn copy(source: *mut u8, target: *mut u8, size: usize) {
-    // SAFETY: the caller's promise, of each byte of the range.
+    // SAFETY: the caller guarantees that each byte of the range is valid.
     let byte = |at| unsafe {
         AtomicU8::from_ptr(target.add(at)).store(AtomicU8::from_ptr(source.add(at)).load(Relaxed), Relaxed);
     };
     if source.addr() % WORD != target.addr() % WORD {
         return (0..size).for_each(byte);
     }
-    // SAFETY: the caller's promise; the offset is that of an aligned word, on both sides.
+    // SAFETY: the caller guarantees valid ranges; the offset is that of an aligned word on both sides.
     each(target, size, byte, |at| unsafe {
         let word = AtomicU64::from_ptr(source.add(at).cast()).load(Relaxed);
         AtomicU64::from_ptr(target.add(at).cast()).store(word, Relaxed);
@@ -43,9 +43,9 @@ pub unsafe fn copy(source: *mut u8, target: *mut u8, size: usize) {
 /// # Safety
 /// Both ranges are valid for reads and writes of `size` bytes, and do not overlap. Nothing else accesses `target`.
 pub unsafe fn read(source: *mut u8, target: *mut u8, size: usize) {
-    // SAFETY: the caller's promise, of each byte of the range.
+    // SAFETY: the caller guarantees that each byte of the range is valid.
     let byte = |at| unsafe { target.add(at).write(AtomicU8::from_ptr(source.add(at)).load(Relaxed)) };
-    // SAFETY: the caller's promise; the offset is that of an aligned word of the shared memory.
+    // SAFETY: the caller guarantees valid ranges; the offset is that of an aligned word of the shared memory.
     each(source, size, byte, |at| unsafe {
         let word = AtomicU64::from_ptr(source.add(at).cast()).load(Relaxed);
         target.add(at).cast::<u64>().write_unaligned(word);
@@ -58,9 +58,9 @@ pub unsafe fn read(source: *mut u8, target: *mut u8, size: usize) {
 /// `source` is valid for reads and `target` for reads and writes of `size` bytes, and they do not overlap. Nothing writes
 /// to `source`.
 pub unsafe fn write(source: *const u8, target: *mut u8, size: usize) {
-    // SAFETY: the caller's promise, of each byte of the range.
+    // SAFETY: the caller guarantees that each byte of the range is valid.
     let byte = |at| unsafe { AtomicU8::from_ptr(target.add(at)).store(source.add(at).read(), Relaxed) };
-    // SAFETY: the caller's promise; the offset is that of an aligned word of the shared memory.
+    // SAFETY: the caller guarantees valid ranges; the offset is that of an aligned word of the shared memory.
     each(target, size, byte, |at| unsafe {
         let word = source.add(at).cast::<u64>().read_unaligned();
         AtomicU64::from_ptr(target.add(at).cast()).store(word, Relaxed);
@@ -73,9 +73,9 @@ pub unsafe fn write(source: *const u8, target: *mut u8, size: usize) {
 /// The range is valid for reads and writes of `size` bytes.
 pub unsafe fn fill_u8(target: *mut u8, value: u8, size: usize) {
     let word = u64::from_ne_bytes([value; WORD]);
-    // SAFETY: the caller's promise, of each byte of the range.
+    // SAFETY: the caller guarantees that each byte of the range is valid.
     let byte = |at| unsafe { AtomicU8::from_ptr(target.add(at)).store(value, Relaxed) };
-    // SAFETY: the caller's promise; the offset is that of an aligned word.
+    // SAFETY: the caller guarantees a valid range; the offset is that of an aligned word.
     each(target, size, byte, |at| unsafe { AtomicU64::from_ptr(target.add(at).cast()).store(word, Relaxed) });
 }
 
@@ -85,7 +85,7 @@ pub unsafe fn fill_u8(target: *mut u8, value: u8, size: usize) {
 /// The range is aligned and valid for reads and writes of `count` words.
 pub unsafe fn fill_u32(target: *mut u32, value: u32, count: usize) {
     for index in 0..count {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the aligned range is valid.
         unsafe { AtomicU32::from_ptr(target.add(index)) }.store(value, Relaxed);
     }
 }

@@ -15,7 +15,7 @@ const PAGE: usize = 4096;
 /// # Safety
 /// Both ranges are valid for reads and writes of `size` bytes, and do not overlap.
 pub unsafe fn copy(source: *mut u8, target: *mut u8, size: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees valid ranges that do not overlap.
     unsafe { write(source, target, size) };
 }
 
@@ -24,7 +24,7 @@ pub unsafe fn copy(source: *mut u8, target: *mut u8, size: usize) {
 /// # Safety
 /// Both ranges are valid for reads and writes of `size` bytes, and do not overlap. Nothing else accesses `target`.
 pub unsafe fn read(source: *mut u8, target: *mut u8, size: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees valid ranges that do not overlap.
     unsafe { write(source, target, size) };
 }
 

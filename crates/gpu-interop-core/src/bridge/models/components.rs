@@ -75,7 +75,7 @@ fn a_wait_concurrent_with_the_release_fails_or_is_covered() {
         let side = Arc::new(Side::new(mock.clone()));
         let failing = side.clone();
         let thread = thread::spawn(move || {
-            failing.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", "nobody signals it"));
+            failing.fail(&Error::new(ErrorKind::Cancelled, "Timeline::abandon", "no signal will come"));
             failing.release_waits().expect("raises it");
         });
         // The second observes the value recorded by the first, or does not.

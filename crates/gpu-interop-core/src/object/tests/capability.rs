@@ -1,4 +1,4 @@
-//! Features that a device lacks.
+//! Operations on devices that lack the feature.
 
 use super::exported::{memory_request, semaphore_request};
 use std::ptr::NonNull;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::recorder::{Call, Recorder, everything, gpu};
-use super::{SIZE, assert_refused, binary, exported, opaque, open_on};
+use super::{SIZE, assert_error, binary, exported, opaque, open_on};
 use crate::array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
 use crate::backend::WaitCondition;
 use crate::capability::{Capabilities, Feature, Support};
@@ -18,7 +18,7 @@ use crate::object::{Device, Stream, Timeline};
 use crate::texture::TextureDesc;
 use crate::timeline::{ExporterTimeline, TimelineStrategy};
 
-/// A timeline that nobody raises.
+/// A timeline that stays at 0.
 #[derive(Debug)]
 struct Zero;
 
@@ -40,7 +40,7 @@ fn named() -> Win32Object {
     Win32Object::Name(ObjectName::new("Local\\object").expect("a name"))
 }
 
-/// Every operation that needs `feature`, tried on `device`.
+/// Results on `device` of every operation that needs `feature`.
 fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Error>)> {
     let memory = device.import_memory(opaque(SIZE)).expect("import");
     let queue = device.create_stream().expect("stream");
@@ -106,7 +106,7 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
                 ("Stream::write_value_u64", record(&|stream| stream.write_value_u64(&word(8), 0))),
             ]
         }
-        // Elsewhere there are no kinds that have names.
+        // Only Windows has named handles.
         Feature::NamedMemory | Feature::NamedSemaphores if cfg!(not(windows)) => Vec::new(),
         Feature::NamedMemory => {
             let request = memory_request(MemoryHandle::OpaqueWin32(named()), SIZE);
@@ -128,7 +128,7 @@ fn attempts(device: &Device, feature: Feature) -> Vec<(&'static str, Option<Erro
     }
 }
 
-/// Calls that belong to setting a test up, not to the feature.
+/// Whether a call is part of the setup, not of the feature.
 fn is_preparation(call: &Call, feature: Feature) -> bool {
     let maps_image = matches!(call, Call::MapMipmappedArray { .. } | Call::MipmappedArrayLevel { .. });
     let loads = matches!(call, Call::LoadModule(_) | Call::ModuleKernel(..));
@@ -148,7 +148,7 @@ fn a_missing_feature_is_unsupported_before_the_backend_is_called() {
         let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), capabilities));
         for (operation, error) in attempts(&device, *feature) {
             let error = error.expect("unsupported");
-            assert_refused(&error, ErrorKind::Unsupported, operation, &[&feature.to_string(), "attribute 92 is 0"]);
+            assert_error(&error, ErrorKind::Unsupported, operation, &[&feature.to_string(), "attribute 92 is 0"]);
         }
         let others: Vec<_> = recorder.calls().into_iter().filter(|call| !is_preparation(call, *feature)).collect();
         assert_eq!(others, [], "{feature}");
@@ -167,7 +167,7 @@ fn native_and_emulated_features_work() {
             for (operation, error) in attempts(&device, *feature) {
                 assert!(error.is_none(), "{operation}: {error:?}");
             }
-            // A host function that never runs is never freed.
+            // The data of a host function that never runs is leaked.
             recorder.finish_all();
         }
     }
@@ -186,15 +186,15 @@ fn has_feature_agrees_with_the_support() {
     }
 }
 
-/// What is not declared has a reason as well, and a refused import says the size it was about.
+/// Undeclared features have a reason, and the error of an import contains its size.
 #[test]
 fn nothing_works_without_capabilities() {
     let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), Capabilities::none()));
     let error = device.allocate_exportable(1).expect_err("unsupported");
     let words = ["exportable memory", "the backend does not implement it"];
-    assert_refused(&error, ErrorKind::Unsupported, "Device::allocate_exportable", &words);
+    assert_error(&error, ErrorKind::Unsupported, "Device::allocate_exportable", &words);
     let handle = exported::memory("memory");
     let error = device.import_memory(memory_request(handle, 12_345)).expect_err("unsupported");
-    assert_refused(error.error(), ErrorKind::Unsupported, "Device::import_memory", &["size: 12345"]);
+    assert_error(error.error(), ErrorKind::Unsupported, "Device::import_memory", &["size: 12345"]);
     assert_eq!(recorder.calls(), []);
 }

@@ -1,17 +1,17 @@
-//! Opening devices, and what their errors say.
+//! Opening devices, and the context of their errors.
 
 use super::exported::semaphore_request;
 use std::sync::Arc;
 
 use super::recorder::{Recorder, gpu};
-use super::{SIZE, assert_refused, binary, opaque, open};
+use super::{SIZE, assert_error, binary, opaque, open};
 use crate::backend::{Backend, BackendDevice, BackendInfo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{DeviceIdentity, Uuid};
 use crate::kernel::ModuleImage;
 use crate::object::Device;
 
-/// A backend of these cards.
+/// A backend with these devices.
 #[derive(Debug)]
 struct Cards {
     info: BackendInfo,
@@ -98,7 +98,7 @@ fn errors_of_the_driver_say_where_they_happened() {
     for (call, work, words) in table {
         recorder.fail_next(call, ErrorKind::Driver);
         let error = work(&device).expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", words);
+        assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", words);
         let code = error.code().expect("the driver's code");
         assert_eq!((code.value, code.name.as_deref()), (-7, Some("DRV_INJECTED")));
         assert_eq!(error.device(), Some(gpu(1).to_string().as_str()));

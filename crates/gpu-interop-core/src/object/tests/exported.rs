@@ -1,21 +1,21 @@
-//! Handles of this system that look like exported ones, and requests to import them.
+//! Handles that resemble exported ones, and requests to import them.
 
 use crate::handle::{MemoryHandle, SemaphoreHandle};
 use crate::import::{MemoryImport, SemaphoreImport};
 
-/// Only the recorder imports in these tests.
+/// Builds a request, which only the recorder imports.
 pub(super) fn memory_request(handle: MemoryHandle, size: u64) -> MemoryImport {
-    // SAFETY: the recorder notes the request, and calls no driver and maps nothing.
+    // SAFETY: the recorder logs the request; it calls no driver and maps nothing.
     unsafe { MemoryImport::new(handle, size) }
 }
 
-/// The same with the dedicated flag.
+/// Builds a request with the dedicated flag.
 pub(super) fn with_dedicated(request: MemoryImport, dedicated: bool) -> MemoryImport {
     // SAFETY: as in `memory_request`.
     unsafe { request.dedicated(dedicated) }
 }
 
-/// Only the recorder imports in these tests.
+/// Builds a request, which only the recorder imports.
 pub(super) fn semaphore_request(handle: SemaphoreHandle) -> SemaphoreImport {
     // SAFETY: as in `memory_request`.
     unsafe { SemaphoreImport::new(handle) }
@@ -37,8 +37,8 @@ mod descriptors {
     /// The kind of [`timeline`].
     pub(in super::super) const TIMELINE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineFd;
 
-    /// A descriptor that looks like exported memory. The name shows in `/proc/self/fd`.
-    /// As long as a file can be, and empty: any size of an import fits.
+    /// A descriptor that resembles exported memory. `/proc/self/fd` shows its name. Sparse, with the maximum file
+    /// length: any import size fits.
     pub(in super::super) fn memfd(name: &str) -> OwnedFd {
         let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC).expect("memfd");
         rustix::fs::ftruncate(&fd, i64::MAX.unsigned_abs()).expect("ftruncate");
@@ -70,13 +70,13 @@ mod handles {
     /// The kind of [`timeline`].
     pub(in super::super) const TIMELINE: SemaphoreHandleKind = SemaphoreHandleKind::TimelineWin32;
 
-    /// A file mapping of a page. What it is called shows nowhere.
+    /// A file mapping of one page. The name is unused.
     pub(in super::super) fn section() -> OwnedHandle {
         let null = std::ptr::null();
-        // SAFETY: no pointer but null: nameless, not inherited.
+        // SAFETY: null pointers only: unnamed, not inherited.
         let handle = unsafe { CreateFileMappingW(INVALID_HANDLE_VALUE, null, PAGE_READWRITE, 0, 4096, null.cast()) };
         assert!(!handle.is_null(), "{}", std::io::Error::last_os_error());
-        // SAFETY: a new handle, this caller's.
+        // SAFETY: a new handle that this function owns.
         unsafe { OwnedHandle::from_raw_handle(handle) }
     }
 

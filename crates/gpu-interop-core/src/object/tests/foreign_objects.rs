@@ -6,7 +6,7 @@ use crate::backend::WaitCondition;
 use crate::kernel::{LaunchConfig, ModuleImage};
 
 #[test]
-fn objects_of_another_device_are_refused_everywhere() {
+fn objects_of_another_device_are_rejected_everywhere() {
     let (recorder, device) = open();
     let (other_recorder, other) = open_on(Recorder::new(gpu(2)));
     let (queue, own, foreign) = (device.create_stream().expect("stream"), mapped(&device), mapped(&other));
@@ -19,37 +19,37 @@ fn objects_of_another_device_are_refused_everywhere() {
     other_recorder.forget_calls();
 
     let both = |kind| [kind, "another device", "card 1", "card 2"];
-    let refused = |operation: &str, kind, work: &dyn Fn() -> crate::Result<()>| {
+    let rejected = |operation: &str, kind, work: &dyn Fn() -> crate::Result<()>| {
         assert_invalid(&recorder, operation, &both(kind), work);
     };
-    refused("Stream::copy", "memory", &|| queue.copy(&own, &foreign));
-    refused("Stream::copy", "memory", &|| queue.copy(&foreign, &own));
-    refused("Stream::copy", "memory", &|| queue.copy(&foreign, &foreign));
-    refused("Stream::copy", "memory", &|| queue.copy(own.slice(..4096)?, &exportable));
-    refused("Stream::read", "memory", &|| queue.read(four, &mut [0; 4]));
-    refused("Stream::write", "memory", &|| queue.write(four, &[0; 4]));
+    rejected("Stream::copy", "memory", &|| queue.copy(&own, &foreign));
+    rejected("Stream::copy", "memory", &|| queue.copy(&foreign, &own));
+    rejected("Stream::copy", "memory", &|| queue.copy(&foreign, &foreign));
+    rejected("Stream::copy", "memory", &|| queue.copy(own.slice(..4096)?, &exportable));
+    rejected("Stream::read", "memory", &|| queue.read(four, &mut [0; 4]));
+    rejected("Stream::write", "memory", &|| queue.write(four, &[0; 4]));
     // SAFETY: nothing is copied.
-    refused("Stream::read_async", "memory", &|| unsafe { queue.read_async(four, pointer) });
+    rejected("Stream::read_async", "memory", &|| unsafe { queue.read_async(four, pointer) });
     // SAFETY: nothing is copied.
-    refused("Stream::write_async", "memory", &|| unsafe { queue.write_async(four, pointer) });
-    refused("Stream::fill", "memory", &|| queue.fill(&foreign, 0));
-    refused("Stream::fill_u32", "memory", &|| queue.fill_u32(&exportable, 0));
-    refused("Stream::wait_value_u32", "memory", &|| queue.wait_value_u32(four, 0, condition));
-    refused("Stream::wait_value_u64", "memory", &|| queue.wait_value_u64(eight, 0, condition));
-    refused("Stream::write_value_u32", "memory", &|| queue.write_value_u32(four, 0));
-    refused("Stream::write_value_u64", "memory", &|| queue.write_value_u64(eight, 0));
-    refused("Stream::signal", "semaphore", &|| queue.signal(&[semaphore.signal()]));
-    refused("Stream::wait", "semaphore", &|| queue.wait(&[semaphore.wait()]));
-    refused("Stream::record", "event", &|| queue.record(&event));
-    refused("Stream::wait_event", "event", &|| queue.wait_event(&event));
+    rejected("Stream::write_async", "memory", &|| unsafe { queue.write_async(four, pointer) });
+    rejected("Stream::fill", "memory", &|| queue.fill(&foreign, 0));
+    rejected("Stream::fill_u32", "memory", &|| queue.fill_u32(&exportable, 0));
+    rejected("Stream::wait_value_u32", "memory", &|| queue.wait_value_u32(four, 0, condition));
+    rejected("Stream::wait_value_u64", "memory", &|| queue.wait_value_u64(eight, 0, condition));
+    rejected("Stream::write_value_u32", "memory", &|| queue.write_value_u32(four, 0));
+    rejected("Stream::write_value_u64", "memory", &|| queue.write_value_u64(eight, 0));
+    rejected("Stream::signal", "semaphore", &|| queue.signal(&[semaphore.signal()]));
+    rejected("Stream::wait", "semaphore", &|| queue.wait(&[semaphore.wait()]));
+    rejected("Stream::record", "event", &|| queue.record(&event));
+    rejected("Stream::wait_event", "event", &|| queue.wait_event(&event));
     // SAFETY: nothing is launched.
-    refused("Stream::launch", "kernel", &|| unsafe { queue.launch(&kernel, &LaunchConfig::linear(1), &[]) });
+    rejected("Stream::launch", "kernel", &|| unsafe { queue.launch(&kernel, &LaunchConfig::linear(1), &[]) });
     assert_eq!(other_recorder.calls(), [], "the other device is not called either");
 }
 
-/// The same hardware opened twice is two devices: their raw values do not mix.
+/// The same hardware opened twice is two devices, whose raw values cannot be combined.
 #[test]
-fn two_devices_on_the_same_hardware_do_not_mix() {
+fn objects_of_two_devices_on_the_same_hardware_cannot_be_combined() {
     let (recorder, device) = open();
     let (_other_recorder, other) = open_on(Recorder::new(gpu(1)));
     let (queue, foreign) = (device.create_stream().expect("stream"), mapped(&other));

@@ -1,20 +1,20 @@
-//! Graphs: what goes into them, what they keep, and what is refused.
+//! Graphs: recording, lifetime of recorded objects, and rejected operations.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::recorder::{Call, Recorder, gpu};
-use super::{assert_invalid, assert_refused, binary, import, mapped, open, open_on, timeline};
+use super::{assert_error, assert_invalid, binary, import, mapped, open, open_on, timeline};
 use crate::backend::WaitCondition;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{LaunchConfig, ModuleImage};
 use crate::object::{Device, ExternalSemaphore, Graph, Stream};
 use crate::semaphore_ops::SignalParams;
 
-/// The calls that a test is about.
+/// Calls relevant to a test.
 fn calls(recorder: &Recorder) -> Vec<Call> {
-    let asks = |call: &Call| matches!(call, Call::QueryStream(_) | Call::CreateEvent | Call::QueryEvent(_));
-    recorder.calls().into_iter().filter(|call| !asks(call)).collect()
+    let is_query = |call: &Call| matches!(call, Call::QueryStream(_) | Call::CreateEvent | Call::QueryEvent(_));
+    recorder.calls().into_iter().filter(|call| !is_query(call)).collect()
 }
 
 fn signals_one(device: &Device, semaphore: &ExternalSemaphore, value: u64) -> Graph {
@@ -22,7 +22,7 @@ fn signals_one(device: &Device, semaphore: &ExternalSemaphore, value: u64) -> Gr
 }
 
 #[test]
-fn what_is_recorded_is_launched_and_destroyed() {
+fn recorded_work_is_launched_and_the_graph_destroyed() {
     let (recorder, device) = open();
     let (stream, buffer) = (device.create_stream().expect("stream"), mapped(&device));
     recorder.forget_calls();
@@ -49,7 +49,7 @@ fn what_is_recorded_is_launched_and_destroyed() {
     }
 }
 
-/// One object of each sort that a graph can use, dropped after it was recorded.
+/// Records one object of each type that a graph can use, and drops it.
 fn record_everything(device: &Device) -> Graph {
     let (buffer, exportable) = (mapped(device), device.allocate_exportable(64).expect("allocate"));
     let (signal, wait) = (binary(device), timeline(device));
@@ -66,9 +66,9 @@ fn record_everything(device: &Device) -> Graph {
     device.record(record).expect("record")
 }
 
-/// The recorder fails the test if something is freed before the graph, or before a launch that uses it has run.
+/// The recorder fails the test if an object is freed before the graph, or before a launch that uses it has completed.
 #[test]
-fn what_a_graph_uses_lives_as_long_as_the_graph() {
+fn recorded_objects_live_as_long_as_the_graph() {
     let (recorder, device) = open();
     let live = recorder.live();
     let graph = record_everything(&device);
@@ -87,7 +87,7 @@ fn what_a_graph_uses_lives_as_long_as_the_graph() {
 }
 
 #[test]
-fn a_graph_that_was_never_launched_lets_everything_go() {
+fn a_graph_that_was_never_launched_frees_its_objects() {
     let (recorder, device) = open();
     let live = recorder.live();
     drop(record_everything(&device));
@@ -95,9 +95,9 @@ fn a_graph_that_was_never_launched_lets_everything_go() {
     assert_eq!(recorder.live(), live);
 }
 
-/// Objects whose graph is gone do not wait for the next one, which may take its slot.
+/// Objects of a destroyed graph do not wait for the next graph, which may reuse its slot.
 #[test]
-fn graphs_that_come_and_go_keep_nothing() {
+fn destroyed_graphs_keep_no_objects() {
     let (recorder, device) = open();
     let live = recorder.live();
     let mut kept = Vec::new();
@@ -112,26 +112,26 @@ fn graphs_that_come_and_go_keep_nothing() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_refused_before_the_backend() {
+fn unrecordable_operations_are_rejected_before_the_backend() {
     let (recorder, device) = open();
     let (buffer, event) = (mapped(&device), device.create_event().expect("event"));
     let nothing = device.record(|_| Ok(())).expect("record");
     let recorded = device.record(|stream| {
-        let refused = |operation: &str, work: &dyn Fn() -> Result<()>| {
+        let rejected = |operation: &str, work: &dyn Fn() -> Result<()>| {
             assert_invalid(&recorder, operation, &["records a graph"], work);
         };
-        refused("Stream::synchronize", &|| stream.synchronize());
-        refused("Stream::synchronize_timeout", &|| stream.synchronize_timeout(Duration::ZERO));
-        refused("Stream::is_idle", &|| stream.is_idle().map(drop));
-        refused("Stream::record", &|| stream.record(&event));
-        refused("Stream::wait_event", &|| stream.wait_event(&event));
-        refused("Stream::read", &|| stream.read(buffer.slice(..1)?, &mut [0]));
-        refused("Stream::write", &|| stream.write(buffer.slice(..1)?, &[0]));
-        refused("Stream::launch_host_function", &|| stream.launch_host_function(|| ()));
-        refused("Graph::launch", &|| nothing.launch(stream));
+        rejected("Stream::synchronize", &|| stream.synchronize());
+        rejected("Stream::synchronize_timeout", &|| stream.synchronize_timeout(Duration::ZERO));
+        rejected("Stream::is_idle", &|| stream.is_idle().map(drop));
+        rejected("Stream::record", &|| stream.record(&event));
+        rejected("Stream::wait_event", &|| stream.wait_event(&event));
+        rejected("Stream::read", &|| stream.read(buffer.slice(..1)?, &mut [0]));
+        rejected("Stream::write", &|| stream.write(buffer.slice(..1)?, &[0]));
+        rejected("Stream::launch_host_function", &|| stream.launch_host_function(|| ()));
+        rejected("Graph::launch", &|| nothing.launch(stream));
         Ok(())
     });
-    drop(recorded.expect("what was refused does no harm"));
+    drop(recorded.expect("rejected operations leave the recording intact"));
     assert!(!calls(&recorder).iter().any(|call| matches!(call, Call::LaunchGraph(..))));
 }
 
@@ -150,15 +150,15 @@ fn a_recording_that_fails_or_panics_leaves_nothing() {
     for call in ["BeginCapture", "EndCapture", "CreateStream"] {
         recorder.fail_next(call, ErrorKind::Driver);
         let error = device.record(|stream| stream.fill(&buffer, 1)).expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
+        assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
         assert_eq!(recorder.live(), live, "{call}");
     }
     buffer.close().expect("close");
 }
 
-/// Without that a relaunch would take the counter back, which drivers do without a word.
+/// Otherwise a relaunch would lower the counter, which drivers do not report.
 #[test]
-fn a_launch_that_would_not_raise_a_timeline_is_refused_until_it_has_another_value() {
+fn a_launch_that_would_not_raise_a_timeline_is_rejected() {
     let (recorder, device) = open();
     let (stream, semaphore) = (device.create_stream().expect("stream"), timeline(&device));
     let graph = signals_one(&device, &semaphore, 5);
@@ -179,12 +179,12 @@ fn a_launch_that_would_not_raise_a_timeline_is_refused_until_it_has_another_valu
     }
     recorder.fail_next("LaunchGraph", ErrorKind::Driver);
     graph.launch(&stream).expect_err("injected failure");
-    graph.launch(&stream).expect("what failed has signalled nothing");
+    graph.launch(&stream).expect("a failed launch has signalled nothing");
 }
 
-/// A timeline that is signalled twice, and then refused, is where it was.
+/// A timeline signalled twice in a rejected launch keeps its value.
 #[test]
-fn a_refused_launch_changes_no_value() {
+fn a_rejected_launch_changes_no_value() {
     let (_recorder, device) = open();
     let (stream, semaphore) = (device.create_stream().expect("stream"), timeline(&device));
     let graph = device.record(|stream| {
@@ -197,7 +197,7 @@ fn a_refused_launch_changes_no_value() {
 }
 
 #[test]
-fn batches_are_replaced_only_by_their_like() {
+fn batches_are_replaced_only_by_batches_of_equal_length_and_payload() {
     let (recorder, device) = open();
     let (_other_recorder, other) = open_on(Recorder::new(gpu(2)));
     let (semaphore, foreign, plain) = (timeline(&device), timeline(&other), binary(&device));
@@ -212,17 +212,17 @@ fn batches_are_replaced_only_by_their_like() {
         assert_invalid(&recorder, "Graph::set_waits", words, || graph.set_waits(index, waits));
     };
     let value = (semaphore.signal_value(9), semaphore.wait_value(9));
-    set(&["no such batch", "batch: 1", "batches: 1"], &[value.0], &[value.1], 1);
-    set(&["keeps its length", "recorded: 1", "given: 0"], &[], &[], 0);
-    set(&["keeps its length", "given: 2"], &[value.0; 2], &[value.1; 2], 0);
+    set(&["does not have this batch", "batch: 1", "batches: 1"], &[value.0], &[value.1], 1);
+    set(&["cannot change its length", "recorded: 1", "given: 0"], &[], &[], 0);
+    set(&["cannot change its length", "given: 2"], &[value.0; 2], &[value.1; 2], 0);
     set(&["another device", "card 2"], &[foreign.signal_value(9)], &[foreign.wait_value(9)], 0);
     set(&["Binary", "Timeline"], &[plain.signal_value(9)], &[plain.wait_value(9)], 0);
     graph.set_waits(0, &[value.1]).expect("its like");
 }
 
-/// A semaphore that came later is kept as those that were recorded.
+/// A replacement semaphore is kept alive like the recorded ones.
 #[test]
-fn a_graph_keeps_the_semaphores_that_it_was_given_later() {
+fn a_graph_keeps_replacement_semaphores() {
     let (recorder, device) = open();
     let (first, second) = (timeline(&device), timeline(&device));
     let graph = signals_one(&device, &first, 1);
@@ -236,7 +236,7 @@ fn a_graph_keeps_the_semaphores_that_it_was_given_later() {
 }
 
 #[test]
-fn graphs_of_another_device_are_refused() {
+fn graphs_of_another_device_are_rejected() {
     let (recorder, device) = open();
     let (_other_recorder, other) = open_on(Recorder::new(gpu(2)));
     let (stream, graph) = (device.create_stream().expect("stream"), other.record(|_| Ok(())).expect("record"));
@@ -244,9 +244,9 @@ fn graphs_of_another_device_are_refused() {
     assert_invalid(&recorder, "Graph::launch", &both, || graph.launch(&stream));
 }
 
-/// Importing and freeing go on while a graph is recorded, also what it has just used.
+/// Objects are imported and freed while a graph is recorded, including recorded ones.
 #[test]
-fn the_device_works_on_while_a_graph_is_recorded() {
+fn the_device_is_usable_while_a_graph_is_recorded() {
     let (recorder, device) = open();
     let graph = device.record(|stream| {
         let buffer = import(&device).map_buffer(..)?;
@@ -256,7 +256,10 @@ fn the_device_works_on_while_a_graph_is_recorded() {
         other.fill(&unused, 2)?;
         other.synchronize()?;
         drop(unused);
-        assert!(recorder.frees().iter().any(|call| matches!(call, Call::FreeBuffer(_))), "what no graph uses goes");
+        assert!(
+            recorder.frees().iter().any(|call| matches!(call, Call::FreeBuffer(_))),
+            "objects that no graph uses are freed"
+        );
         Ok(())
     });
     drop(graph.expect("record"));

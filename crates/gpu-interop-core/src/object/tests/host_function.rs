@@ -1,10 +1,10 @@
-//! Application functions in stream order.
+//! Host functions in stream order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::recorder::Call;
-use super::{assert_refused, open};
+use super::{assert_error, open};
 use crate::error::ErrorKind;
 
 /// Counts how often it is dropped.
@@ -51,12 +51,7 @@ fn a_function_that_is_not_launched_is_dropped_once() {
         let _counted = &counted;
         calls.fetch_add(1, Ordering::Relaxed);
     });
-    assert_refused(
-        &launched.expect_err("injected failure"),
-        ErrorKind::Driver,
-        "drvInjectedFailure",
-        &["DRV_INJECTED"],
-    );
+    assert_error(&launched.expect_err("injected failure"), ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
     assert_eq!(dropped.load(Ordering::Relaxed), 1);
     queue.synchronize().expect("nothing was enqueued");
     assert_eq!((dropped.load(Ordering::Relaxed), called.load(Ordering::Relaxed)), (1, 0));
@@ -77,13 +72,13 @@ fn a_panic_is_reported_once_by_the_next_synchronisation() {
     assert_eq!(dropped.load(Ordering::Relaxed), 1, "captured data is dropped");
     other.synchronize().expect("another stream's panic");
     let error = queue.synchronize().expect_err("the panic");
-    assert_refused(&error, ErrorKind::HostFunctionPanicked, "Stream::synchronize", &["panicked"]);
+    assert_error(&error, ErrorKind::HostFunctionPanicked, "Stream::synchronize", &["panicked"]);
     queue.synchronize().expect("reported once");
     queue.launch_host_function(|| ()).expect("the stream still works");
     queue.synchronize().expect("no panic");
 }
 
-/// A driver's error does not swallow the panic.
+/// A driver error does not hide the panic.
 #[test]
 fn a_panic_survives_a_failing_synchronisation() {
     let (recorder, device) = open();
@@ -102,7 +97,7 @@ fn a_payload_that_panics_when_dropped_is_contained() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
-            panic!("nobody may drop this");
+            panic!("must not be dropped");
         }
     }
     let (recorder, device) = open();

@@ -36,7 +36,7 @@ fn regions_have_the_size_of_their_level() {
 }
 
 #[test]
-fn regions_outside_the_level_are_refused() {
+fn regions_outside_the_level_are_rejected() {
     let (recorder, device) = open();
     let array = layered(&device);
     let level = array.level(0).expect("level");
@@ -124,24 +124,24 @@ fn copies_between_images_compare_texels() {
 }
 
 #[test]
-fn linear_memory_of_another_size_is_refused() {
+fn linear_memory_of_another_size_is_rejected() {
     let (recorder, device) = open();
     let (array, buffer, stream) = (layered(&device), mapped(&device), device.create_stream().expect("stream"));
     let level = array.level(1).expect("level");
     let slice = |size| buffer.slice(..size).expect("slice");
     let (from, to) = ("Stream::copy_from_array", "Stream::copy_to_array");
     for size in [1, 383, 385] {
-        let words = ["not the size", &format!("{size} bytes"), "32 bytes x 4 rows x 3 slices"];
+        let words = ["not have the size", &format!("{size} bytes"), "32 bytes x 4 rows x 3 slices"];
         assert_invalid(&recorder, from, &words, || stream.copy_from_array(slice(size), level));
         assert_invalid(&recorder, to, &words, || stream.copy_to_array(level, slice(size)));
     }
     let end = (2 * 5 + 3) * 64 + 32;
     let table = [
-        (31, 4, 65536, "further apart"),
-        (64, 3, 65536, "further apart"),
-        (64, 5, end - 1, "not the size"),
-        (u64::MAX, 4, 65536, "not the size"),
-        (64, u64::MAX, 65536, "not the size"),
+        (31, 4, 65536, "is smaller than that of the region"),
+        (64, 3, 65536, "is smaller than that of the region"),
+        (64, 5, end - 1, "not have the size"),
+        (u64::MAX, 4, 65536, "not have the size"),
+        (64, u64::MAX, 65536, "not have the size"),
     ];
     for (row_pitch, rows, size, why) in table {
         let texels = PitchedTexels::new(slice(size), row_pitch, rows);
@@ -149,13 +149,13 @@ fn linear_memory_of_another_size_is_refused() {
         assert_invalid(&recorder, to, &[why], || stream.copy_to_array(level, texels));
     }
     stream.copy_to_array(level, PitchedTexels::new(slice(end), 64, 5)).expect("just fits");
-    let words = ["not the size", "383 bytes", "384 bytes"];
+    let words = ["not have the size", "383 bytes", "384 bytes"];
     assert_invalid(&recorder, "Stream::read_array", &words, || stream.read_array(level, &mut [0; 383]));
     assert_invalid(&recorder, "Stream::write_array", &words, || stream.write_array(level, &[0; 383]));
 }
 
 #[test]
-fn images_of_another_device_are_refused() {
+fn images_of_another_device_are_rejected() {
     let (recorder, device) = open();
     let (_other, stranger) = open_on(Recorder::new(gpu(2)));
     let (ours, theirs) = (layered(&device), layered(&stranger));
@@ -177,7 +177,7 @@ fn images_of_another_device_are_refused() {
     assert_invalid(&recorder, "Stream::read_array", &image, || stream.read_array(theirs, &mut bytes));
 }
 
-/// The recorder fails the test if an image goes while a copy of it is pending.
+/// The recorder fails the test if an image is freed while a copy of it is pending.
 #[test]
 fn an_image_outlives_the_copies_that_use_it() {
     let (recorder, device) = open();
@@ -226,11 +226,11 @@ fn surfaces_need_their_usage_and_their_level() {
     let (array, sampled) = (layered(&device), of_format(&device, ChannelType::Uint8));
     let operation = "MappedMipmappedArray::surface";
     assert_invalid(&recorder, operation, &["SURFACE_LOAD_STORE"], || sampled.surface(0));
-    assert_invalid(&recorder, operation, &["no such mip level", "levels: 4"], || array.surface(4));
+    assert_invalid(&recorder, operation, &["does not exist", "levels: 4"], || array.surface(4));
 }
 
 #[test]
-fn sampling_that_no_driver_can_do_is_refused() {
+fn unsupported_sampling_is_rejected() {
     let (recorder, device) = open();
     let all = "MappedMipmappedArray::texture";
     let array = layered(&device);
@@ -254,7 +254,7 @@ fn sampling_that_no_driver_can_do_is_refused() {
     ];
     for (channel, read, filter, works) in table {
         let array = of_format(&device, channel);
-        // The level is asked for first, which is a call.
+        // The level is queried first, which is a call.
         array.level(0).expect("level");
         let desc = TextureDesc::new().with_read(read).with_filter(filter).with_normalized_coordinates(true);
         if works {

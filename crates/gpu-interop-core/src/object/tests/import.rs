@@ -1,4 +1,4 @@
-//! What an import refuses before the backend is called, and what it passes on.
+//! Validation of imports before the backend is called.
 
 use super::exported::{memory_request, semaphore_request, with_dedicated};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -8,7 +8,7 @@ use rustix::event::EventfdFlags;
 
 use super::ownership::at_own_number;
 use super::recorder::{Call, Recorder, gpu};
-use super::{SIZE, assert_refused, memfd, opaque, open, open_on};
+use super::{SIZE, assert_error, memfd, opaque, open, open_on};
 use crate::capability::{Capabilities, Support};
 use crate::error::ErrorKind;
 use crate::handle::{
@@ -21,25 +21,25 @@ use crate::import::{MemoryImport, SemaphoreImport};
 const MEMORY: &str = "Device::import_memory";
 const SEMAPHORE: &str = "Device::import_semaphore";
 
-/// Asserts that the import is refused, and the backend not called.
+/// Asserts that the import fails without a call of the backend.
 #[track_caller]
-fn refuse_memory(request: MemoryImport, kind: ErrorKind, words: &[&str]) {
+fn reject_memory(request: MemoryImport, kind: ErrorKind, words: &[&str]) {
     let (recorder, device) = open();
     let (error, _request) = device.import_memory(request).expect_err("an invalid import").into_parts();
-    assert_refused(&error, kind, MEMORY, words);
+    assert_error(&error, kind, MEMORY, words);
     assert_eq!(recorder.calls(), []);
 }
 
 #[track_caller]
-fn refuse_semaphore(request: SemaphoreImport, kind: ErrorKind, words: &[&str]) {
+fn reject_semaphore(request: SemaphoreImport, kind: ErrorKind, words: &[&str]) {
     let (recorder, device) = open();
     let (error, _request) = device.import_semaphore(request).expect_err("an invalid import").into_parts();
-    assert_refused(&error, kind, SEMAPHORE, words);
+    assert_error(&error, kind, SEMAPHORE, words);
     assert_eq!(recorder.calls(), []);
 }
 
 fn sci() -> NvSciBufObject {
-    // SAFETY: nothing in these tests looks at the object.
+    // SAFETY: these tests never dereference the object.
     unsafe { NvSciBufObject::from_raw(NonNull::dangling()) }
 }
 
@@ -49,7 +49,7 @@ fn sci_sync() -> NvSciSyncObject {
 }
 
 fn nt() -> NtHandle {
-    // SAFETY: on this system a handle's value is only carried.
+    // SAFETY: on this system a handle's value is never used.
     unsafe { NtHandle::from_raw(std::ptr::without_provenance_mut(0x44)) }.expect("a handle")
 }
 
@@ -79,8 +79,8 @@ fn windows_semaphores() -> Vec<SemaphoreHandle> {
     ]
 }
 
-/// Descriptors that are neither memory nor a semaphore, with what the error calls them.
-fn strangers() -> Vec<(&'static str, OwnedFd)> {
+/// Descriptors that are neither memory nor a semaphore, with their name in the error.
+fn unrelated_descriptors() -> Vec<(&'static str, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe().expect("pipe");
     let open = |path: &str| OwnedFd::from(std::fs::File::open(path).expect(path));
     let (socket, _) = std::os::unix::net::UnixStream::pair().expect("socketpair");
@@ -97,22 +97,22 @@ fn strangers() -> Vec<(&'static str, OwnedFd)> {
 }
 
 #[test]
-fn size_0_is_refused() {
-    refuse_memory(opaque(0), ErrorKind::InvalidArgument, &["size: 0", "opaque fd", "allocation"]);
+fn size_0_is_rejected() {
+    reject_memory(opaque(0), ErrorKind::InvalidArgument, &["size: 0", "opaque fd", "allocation"]);
 }
 
-/// The capabilities of the recorder claim everything, so only core can have refused these. A size of 0 and a
-/// missing dedicated flag come second: that the kind can never work here is the better answer.
+/// The recorder declares all capabilities, so the core rejects these. An unsupported kind takes precedence over a size
+/// of 0 and a missing dedicated flag.
 #[test]
 fn kinds_of_another_system_are_unsupported_before_anything_else() {
     let system = std::env::consts::OS;
     for handle in windows_memory() {
         let kind = handle.kind().to_string();
-        refuse_memory(memory_request(handle, 0), ErrorKind::Unsupported, &[&kind, system, "size: 0"]);
+        reject_memory(memory_request(handle, 0), ErrorKind::Unsupported, &[&kind, system, "size: 0"]);
     }
     for handle in windows_semaphores() {
         let kind = handle.kind().to_string();
-        refuse_semaphore(semaphore_request(handle), ErrorKind::Unsupported, &[&kind, system]);
+        reject_semaphore(semaphore_request(handle), ErrorKind::Unsupported, &[&kind, system]);
     }
 }
 
@@ -124,13 +124,13 @@ fn kinds_that_the_device_lacks_are_unsupported_with_its_reason() {
     let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), capabilities));
     let dma_buf = memory_request(MemoryHandle::DmaBufFd(memfd("dma-buf")), SIZE);
     let error = device.import_memory(dma_buf).expect_err("declared unsupported");
-    assert_refused(error.error(), ErrorKind::Unsupported, MEMORY, &["dma-buf fd", "older than 12.9"]);
+    assert_error(error.error(), ErrorKind::Unsupported, MEMORY, &["dma-buf fd", "older than 12.9"]);
     let error = device.import_memory(opaque(SIZE)).expect_err("not declared");
-    assert_refused(error.error(), ErrorKind::Unsupported, MEMORY, &["opaque fd", "the backend does not implement it"]);
+    assert_error(error.error(), ErrorKind::Unsupported, MEMORY, &["opaque fd", "the backend does not implement it"]);
     let error = device
         .import_semaphore(semaphore_request(SemaphoreHandle::TimelineFd(memfd("timeline"))))
         .expect_err("unsupported");
-    assert_refused(error.error(), ErrorKind::Unsupported, SEMAPHORE, &["timeline semaphore fd", "the stubs abort"]);
+    assert_error(error.error(), ErrorKind::Unsupported, SEMAPHORE, &["timeline semaphore fd", "the stubs abort"]);
     assert_eq!(recorder.calls(), []);
 }
 
@@ -142,14 +142,14 @@ fn an_emulated_kind_is_imported() {
     assert_eq!(recorder.calls().len(), 2);
 }
 
-/// The kinds that demand the flag exist on Windows only; elsewhere `Unsupported` hides the check (see above).
+/// The kinds that require the flag exist on Windows only; elsewhere `Unsupported` takes precedence (see above).
 #[test]
-fn the_dedicated_flag_is_demanded_of_resources_and_passed_on_for_the_rest() {
+fn the_dedicated_flag_is_required_for_resources_and_passed_on_otherwise() {
     use MemoryHandleKind as Kind;
     for kind in Kind::ALL {
         let resource = matches!(kind, Kind::D3d12Resource | Kind::D3d11Resource | Kind::D3d11ResourceKmt);
         assert_eq!(kind.requires_dedicated(), resource, "{kind}");
-        assert!(!resource || !kind.platform().is_current(), "{kind}: test the refusal here");
+        assert!(!resource || !kind.platform().is_current(), "{kind}: test the rejection here");
     }
     for dedicated in [false, true] {
         let (recorder, device) = open();
@@ -177,11 +177,11 @@ fn nvsci_objects_reach_the_backend_on_every_system() {
 }
 
 #[test]
-fn another_devices_export_is_refused_with_both_identities() {
+fn another_devices_export_is_rejected_with_both_identities() {
     let both = ["card 1", "card 2", "01010101-0101-", "02020202-0202-"];
-    refuse_memory(opaque(SIZE).exported_by(gpu(2)), ErrorKind::DeviceMismatch, &both);
+    reject_memory(opaque(SIZE).exported_by(gpu(2)), ErrorKind::DeviceMismatch, &both);
     let semaphore = semaphore_request(SemaphoreHandle::OpaqueFd(memfd("semaphore"))).exported_by(gpu(2));
-    refuse_semaphore(semaphore, ErrorKind::DeviceMismatch, &both);
+    reject_semaphore(semaphore, ErrorKind::DeviceMismatch, &both);
 
     let (_recorder, device) = open();
     let (error, request) = device.import_memory(opaque(SIZE).exported_by(gpu(2))).expect_err("mismatch").into_parts();
@@ -194,7 +194,7 @@ fn another_devices_export_is_refused_with_both_identities() {
 fn the_same_and_an_unknown_exporter_are_allowed() {
     let (_recorder, device) = open();
     let elsewhere = PciAddress { domain: 0, bus: 9, device: 0, function: 0 };
-    // Nothing in common to compare: it may be the same device, so only the driver can tell.
+    // No common field to compare: the driver decides.
     let unknown = DeviceIdentity { pci: Some(elsewhere), uuid: None, ..gpu(2) };
     for exporter in [gpu(1), unknown, DeviceIdentity::default()] {
         device.import_memory(opaque(SIZE).exported_by(exporter.clone())).expect("memory");
@@ -204,39 +204,40 @@ fn the_same_and_an_unknown_exporter_are_allowed() {
 }
 
 #[test]
-fn descriptors_that_no_api_exports_are_refused() {
-    for (name, fd) in strangers() {
+fn descriptors_that_no_api_exports_are_rejected() {
+    for (name, fd) in unrelated_descriptors() {
         let number = format!("fd: {}", fd.as_raw_fd());
-        refuse_memory(memory_request(MemoryHandle::OpaqueFd(fd), SIZE), ErrorKind::InvalidArgument, &[name, &number]);
+        reject_memory(memory_request(MemoryHandle::OpaqueFd(fd), SIZE), ErrorKind::InvalidArgument, &[name, &number]);
     }
-    for (name, fd) in strangers() {
-        refuse_memory(memory_request(MemoryHandle::DmaBufFd(fd), SIZE), ErrorKind::InvalidArgument, &[name]);
+    for (name, fd) in unrelated_descriptors() {
+        reject_memory(memory_request(MemoryHandle::DmaBufFd(fd), SIZE), ErrorKind::InvalidArgument, &[name]);
     }
-    for (name, fd) in strangers() {
+    for (name, fd) in unrelated_descriptors() {
         let number = format!("fd: {}", fd.as_raw_fd());
-        refuse_semaphore(
+        reject_semaphore(
             semaphore_request(SemaphoreHandle::OpaqueFd(fd)),
             ErrorKind::InvalidArgument,
             &[name, &number],
         );
     }
-    for (name, fd) in strangers() {
-        refuse_semaphore(semaphore_request(SemaphoreHandle::TimelineFd(fd)), ErrorKind::InvalidArgument, &[name]);
+    for (name, fd) in unrelated_descriptors() {
+        reject_semaphore(semaphore_request(SemaphoreHandle::TimelineFd(fd)), ErrorKind::InvalidArgument, &[name]);
     }
 }
 
 #[test]
 fn a_memfd_is_no_dma_buf() {
     let request = memory_request(MemoryHandle::DmaBufFd(memfd("memory")), SIZE);
-    refuse_memory(request, ErrorKind::InvalidArgument, &["dma-buf fd", "anonymous memory"]);
+    reject_memory(request, ErrorKind::InvalidArgument, &["dma-buf fd", "anonymous memory"]);
 }
 
 #[test]
-fn a_closed_descriptor_is_refused() {
+fn a_closed_descriptor_is_rejected() {
     let closed = |close: &dyn Fn(OwnedFd)| {
         at_own_number(memfd("closed"), |fd| {
             let number = fd.as_raw_fd();
-            // SAFETY: acts as an application that closes a number it gave away; the owner below never closes it.
+            // SAFETY: acts as an application that closes a number which it no longer owns; the owner below never closes
+            // it.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
             close(fd);
         });
@@ -246,7 +247,7 @@ fn a_closed_descriptor_is_refused() {
         let request = memory_request(MemoryHandle::OpaqueFd(fd), SIZE);
         let (error, request) = device.import_memory(request).expect_err("closed").into_parts();
         let _gone = request.into_handle().into_fd().expect("an fd").into_raw_fd();
-        assert_refused(&error, ErrorKind::InvalidArgument, MEMORY, &["not an open file descriptor", "fd: "]);
+        assert_error(&error, ErrorKind::InvalidArgument, MEMORY, &["not an open file descriptor", "fd: "]);
         assert_eq!(recorder.calls(), []);
     });
     closed(&|fd| {
@@ -254,7 +255,7 @@ fn a_closed_descriptor_is_refused() {
         let failure = device.import_semaphore(semaphore_request(SemaphoreHandle::TimelineFd(fd))).expect_err("closed");
         let (error, request) = failure.into_parts();
         let _gone = request.into_handle().into_fd().expect("an fd").into_raw_fd();
-        assert_refused(&error, ErrorKind::InvalidArgument, SEMAPHORE, &["not an open file descriptor", "fd: "]);
+        assert_error(&error, ErrorKind::InvalidArgument, SEMAPHORE, &["not an open file descriptor", "fd: "]);
         assert_eq!(recorder.calls(), []);
     });
 }
@@ -269,11 +270,11 @@ fn raw_descriptors_are_checked_when_they_are_wrapped() {
     }
     at_own_number(memfd("raw"), |fd| {
         let number = fd.into_raw_fd();
-        // SAFETY: the number was just given up by its owner.
+        // SAFETY: the owner has just released the number.
         let handle = unsafe { MemoryHandle::opaque_from_raw_fd(number) }.expect("open");
         assert_eq!(handle.as_fd().map(|fd| fd.as_raw_fd()), Some(number));
         drop(handle);
-        // SAFETY: the number is not open any more.
+        // SAFETY: the number is not open.
         let error = unsafe { MemoryHandle::opaque_from_raw_fd(number) }.expect_err("closed");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains(&format!("fd: {number}")), "{error}");

@@ -1,7 +1,7 @@
-//! Objects keep what they need, and are freed exactly once: idle ones at once.
+//! Objects keep their parents alive and are freed exactly once; idle ones immediately.
 
 use super::recorder::{Call, Recorder};
-use super::{assert_refused, binary, import, mapped, open};
+use super::{assert_error, binary, import, mapped, open};
 use crate::array::{ArrayFormat, ArrayShape, ChannelType, MipmappedArrayDesc};
 use crate::error::{ErrorKind, Result};
 use crate::kernel::{LaunchConfig, ModuleImage};
@@ -26,7 +26,7 @@ pub(super) fn orders(count: usize) -> Vec<Vec<usize>> {
     })
 }
 
-/// Drops in the given order, whatever the types are.
+/// Drops objects of any type in the given order.
 pub(super) fn drop_in_order(objects: Vec<Box<dyn std::any::Any>>, order: &[usize]) {
     let mut objects: Vec<_> = objects.into_iter().map(Some).collect();
     for index in order {
@@ -77,7 +77,7 @@ fn memory_ends_after_its_images_in_every_drop_order() {
     }
 }
 
-/// The device handle goes first, and everything still works: objects keep their device open.
+/// The device is dropped first; its objects keep it open.
 #[test]
 fn objects_keep_their_device() {
     let (recorder, device) = open();
@@ -94,7 +94,7 @@ fn objects_keep_their_device() {
 }
 
 #[test]
-fn closing_memory_leaves_the_end_to_its_last_mapping() {
+fn closed_memory_is_destroyed_with_its_last_mapping() {
     let (recorder, device) = open();
     let memory = import(&device);
     let (first, second, raw) = (memory.map_buffer(..).expect("map"), image(&memory), memory.as_raw());
@@ -108,7 +108,7 @@ fn closing_memory_leaves_the_end_to_its_last_mapping() {
     assert_eq!(recorder.calls(), expected);
 }
 
-/// Closes one object of each kind, and says which call that makes.
+/// Closes of one object of each type, with the resulting call.
 type Closing = (&'static str, fn(&Device) -> Result<()>);
 
 const CLOSINGS: [Closing; 6] = [
@@ -126,7 +126,7 @@ fn close_returns_the_drivers_error_once() {
         let (recorder, device) = open();
         recorder.fail_next(call, ErrorKind::Driver);
         let error = close(&device).expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
+        assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
         let tries = recorder.frees().iter().filter(|made| format!("{made:?}").starts_with(call)).count();
         assert_eq!(tries, 1, "{call}: drop must not try again");
         close(&device).expect("the next one");
@@ -134,7 +134,7 @@ fn close_returns_the_drivers_error_once() {
 }
 
 #[test]
-fn dropping_swallows_the_drivers_error() {
+fn dropping_ignores_the_drivers_error() {
     type Dropping = (&'static str, fn(&Device));
     let drops: [Dropping; 8] = [
         ("DestroyMemory", |device| drop(import(device))),
@@ -156,9 +156,9 @@ fn dropping_swallows_the_drivers_error() {
     }
 }
 
-/// The stream was used, so it is asked; it is idle, so no event is needed.
+/// The used stream is queried; it is idle, so no event is recorded.
 #[test]
-fn idle_objects_are_freed_at_once_without_an_event() {
+fn idle_objects_are_freed_immediately_without_an_event() {
     let (recorder, device) = open();
     let stream = device.create_stream().expect("stream");
     let (buffer, semaphore) = (mapped(&device), binary(&device));
@@ -180,9 +180,9 @@ fn idle_objects_are_freed_at_once_without_an_event() {
     assert!(calls.iter().all(|call| call.frees() || *call == Call::QueryStream(stream.as_raw())), "{calls:#?}");
 }
 
-/// What no stream used is freed without asking any.
+/// Unused objects are freed without a query.
 #[test]
-fn unused_objects_ask_no_stream() {
+fn unused_objects_query_no_stream() {
     let (recorder, device) = open();
     let stream = device.create_stream().expect("stream");
     let (busy, memory) = (mapped(&device), import(&device));
@@ -235,7 +235,7 @@ fn an_application_stream_is_never_destroyed() {
 }
 
 #[test]
-fn slots_of_streams_are_used_again() {
+fn slots_of_streams_are_reused() {
     let (recorder, device) = open();
     let buffer = mapped(&device);
     for _ in 0..200 {
@@ -243,7 +243,8 @@ fn slots_of_streams_are_used_again() {
         stream.fill(&buffer, 1).expect("fill");
     }
     recorder.forget_calls();
-    // Had each stream taken a new slot, bits would be shared by now, and the second one be asked for no reason.
+    // With a new slot for each stream, bits would be shared by now, and the second stream would be queried
+    // unnecessarily.
     let first = device.create_stream().expect("stream");
     let _second = device.create_stream().expect("stream");
     buffer.close().expect("close");

@@ -1,4 +1,4 @@
-//! Objects that are let go while work that uses them is pending: freed later, never too early.
+//! Objects dropped while work that uses them is pending: freed later, never too early.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,15 +18,15 @@ fn held_stream(recorder: &Recorder, device: &Device) -> Stream {
     stream
 }
 
-/// A mapping that `stream` is busy with.
+/// A mapping used by pending work of `stream`.
 fn busy_buffer(device: &Device, stream: &Stream) -> MappedBuffer {
     let buffer = mapped(device);
     stream.fill(&buffer, 1).expect("fill");
     buffer
 }
 
-/// Lets one object of each kind go while `stream`, which is held, uses it.
-fn let_everything_go(device: &Device, stream: &Stream) -> usize {
+/// Drops one object of each type while pending work of `stream` uses it.
+fn drop_one_of_each(device: &Device, stream: &Stream) -> usize {
     let buffer = busy_buffer(device, stream);
     let semaphore = binary(device);
     stream.wait(&[semaphore.wait()]).expect("wait");
@@ -43,7 +43,7 @@ fn let_everything_go(device: &Device, stream: &Stream) -> usize {
     5
 }
 
-/// What makes a device free what it had to keep. A stream that it makes is kept: dropping one collects as well.
+/// Collect points of a device. A stream created by one is returned, because its drop collects as well.
 type CollectPoint = (&'static str, fn(&Device, &Stream) -> Option<Stream>);
 
 const COLLECT_POINTS: [CollectPoint; 4] = [
@@ -68,7 +68,7 @@ fn busy_objects_are_freed_at_the_next_collect_point_after_the_work() {
         let (recorder, device) = open();
         let (stream, other) = (held_stream(&recorder, &device), device.create_stream().expect("stream"));
         let live = recorder.live();
-        let objects = let_everything_go(&device, &stream);
+        let objects = drop_one_of_each(&device, &stream);
         assert_eq!(recorder.frees(), [], "{name}: too early");
         let mut kept = vec![collect(&device, &other)];
         let early = recorder.frees().len();
@@ -83,7 +83,7 @@ fn busy_objects_are_freed_at_the_next_collect_point_after_the_work() {
 }
 
 #[test]
-fn work_enqueued_later_does_not_keep_what_it_does_not_use() {
+fn later_work_does_not_keep_unused_objects() {
     let (recorder, device) = open();
     let stream = held_stream(&recorder, &device);
     let (early, late) = (busy_buffer(&device, &stream), mapped(&device));
@@ -118,7 +118,7 @@ fn an_object_waits_for_all_its_streams() {
     }
 }
 
-/// A mapping of busy memory that is not itself busy goes first; the memory waits for the other one.
+/// An idle mapping of busy memory is freed first; the memory waits for the busy mapping.
 #[test]
 fn memory_waits_for_a_busy_mapping_that_is_already_gone() {
     let (recorder, device) = open();
@@ -172,7 +172,7 @@ fn a_device_without_pending_work_cancels_nothing() {
     assert!(!recorder.calls().contains(&Call::CancelPendingWork));
 }
 
-/// The last drop has to end even if the work never does; the objects leak rather than being freed under it.
+/// The last drop must return even if the work never completes; the objects are leaked.
 #[test]
 fn work_that_never_ends_leaks_its_objects() {
     let (recorder, device) = open();
@@ -195,7 +195,7 @@ fn a_busy_stream_is_destroyed_later() {
     let (buffer, raw) = (busy_buffer(&device, &stream), stream.as_raw());
     stream.close().expect("deferred");
     assert_eq!(recorder.frees(), []);
-    // The stream's slot is still its own, so the buffer is found to be busy.
+    // The stream still has its slot, so the buffer is found to be busy.
     let other = device.create_stream().expect("stream");
     drop(buffer);
     assert_eq!(recorder.frees(), []);
@@ -206,7 +206,7 @@ fn a_busy_stream_is_destroyed_later() {
     assert!(frees.contains(&Call::DestroyStream(raw)), "{frees:#?}");
 }
 
-/// Slots 3 and 67 share a bit. Whichever of the two is busy, the object waits for it.
+/// Slots 3 and 67 share a bit. The object waits for either.
 #[test]
 fn more_than_64_streams_are_as_safe() {
     for (used, held) in [(3, 3), (67, 67), (3, 67), (67, 3), (69, 69), (0, 64)] {
@@ -217,7 +217,7 @@ fn more_than_64_streams_are_as_safe() {
         streams[held].fill(&other, 1).expect("fill");
         streams[used].fill(&buffer, 1).expect("fill");
         drop(buffer);
-        // A shared bit makes the object wait, which is only more careful than it needs to be.
+        // A shared bit makes the object wait, which is conservative.
         assert_eq!(recorder.frees(), [], "used on {used}, {held} is busy");
         recorder.finish(streams[held].as_raw());
         streams[1].synchronize().expect("synchronize");
@@ -245,9 +245,9 @@ fn all_of_70_busy_streams_are_waited_for() {
     assert_eq!(recorder.live(), 0);
 }
 
-/// One answer is not believed: an event tells instead, and of an event the stream.
+/// After one failed query an event is queried instead, and for an event its stream.
 #[test]
-fn one_failed_question_frees_nothing_that_is_in_use() {
+fn one_failed_query_frees_nothing_in_use() {
     for (before, after) in [("QueryStream", None), ("QueryStream", Some("QueryEvent")), ("CreateEvent", None)] {
         let (recorder, device) = open();
         let stream = held_stream(&recorder, &device);
@@ -263,14 +263,14 @@ fn one_failed_question_frees_nothing_that_is_in_use() {
     }
 }
 
-/// Only a lost device runs nothing any more; other errors say nothing, however many there are.
+/// Only a lost device proves that no work runs; other errors do not, however many there are.
 #[test]
-fn an_error_is_no_answer_unless_the_device_is_lost() {
+fn only_a_lost_device_error_proves_completion() {
     for kind in [ErrorKind::Driver, ErrorKind::OutOfMemory] {
         let (recorder, device) = open();
         let stream = held_stream(&recorder, &device);
         let buffer = busy_buffer(&device, &stream);
-        // At the release: the query of the stream and the record of an event. Then one query per collection.
+        // At the drop: a query of the stream and a record of an event. Then one query for each collection.
         for call in ["QueryStream", "CreateEvent", "QueryStream", "QueryStream", "QueryStream"] {
             recorder.fail_next(call, kind);
         }
@@ -292,9 +292,9 @@ fn an_error_is_no_answer_unless_the_device_is_lost() {
     assert_eq!(recorder.frees().len(), 2, "the device is lost");
 }
 
-/// What borrows the caller's memory returns once it is done, not once the driver refuses to tell.
+/// A call that borrows the caller's memory returns once its copy has completed, not when a query fails.
 #[test]
-fn a_read_that_fails_returns_after_its_copy_only() {
+fn a_failed_read_returns_only_after_its_copy() {
     for kind in [ErrorKind::Driver, ErrorKind::OutOfMemory] {
         let (recorder, device) = open();
         let stream = held_stream(&recorder, &device);
@@ -316,9 +316,9 @@ fn a_read_that_fails_returns_after_its_copy_only() {
     }
 }
 
-/// The kernel's own arguments keep what they point to, and so does what the application says.
+/// Buffer arguments and `Stream::keep` keep a mapping alive.
 #[test]
-fn a_buffer_that_a_kernel_was_given_stays_until_it_has_run() {
+fn a_buffer_argument_lives_until_the_kernel_has_completed() {
     for (kept, how) in [(true, "argument"), (true, "keep"), (false, "address")] {
         let (recorder, device) = open();
         let stream = held_stream(&recorder, &device);

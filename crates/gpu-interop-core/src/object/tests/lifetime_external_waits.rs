@@ -1,4 +1,4 @@
-//! Drivers that wait for streams before they free, and streams that wait for what the same thread does next.
+//! Drivers whose frees wait for streams, and streams that wait for a later signal of the same thread.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Weak};
@@ -13,7 +13,7 @@ use crate::object::{Device, MappedBuffer, Stream};
 
 const LONG: Duration = Duration::from_secs(9);
 
-/// A device that waits for its streams, and one of them, held where it waits for a word.
+/// A device whose frees wait for streams, and a stream blocked by a wait for a word.
 fn waiting() -> (Arc<Recorder>, Device, Stream, MappedBuffer) {
     let (recorder, device) = open();
     recorder.frees_wait_for_streams();
@@ -27,8 +27,8 @@ fn wait(stream: &Stream, word: &MappedBuffer) {
     stream.wait_value_u32(word.slice(..4).expect("a word"), 1, WaitCondition::Equal).expect("waits");
 }
 
-/// One of everything whose end waits. None is used by a stream.
-fn let_everything_go(device: &Device) -> usize {
+/// Drops one object of each type whose free waits. None is used by a stream.
+fn drop_one_of_each(device: &Device) -> usize {
     let (buffer, semaphore) = (mapped(device), binary(device));
     let exportable = device.allocate_exportable(64).expect("allocate");
     let module = device.load_module(ModuleImage::Builtin).expect("load");
@@ -38,9 +38,9 @@ fn let_everything_go(device: &Device) -> usize {
 }
 
 #[test]
-fn what_is_let_go_while_a_stream_waits_is_freed_when_none_does() {
+fn objects_dropped_during_an_external_wait_are_freed_after_it() {
     let (recorder, device, stream, word) = waiting();
-    let count = let_everything_go(&device);
+    let count = drop_one_of_each(&device);
     drop(device.create_event().expect("event"));
     drop(device.create_stream().expect("a stream, which collects"));
     let early: Vec<Call> =
@@ -49,15 +49,15 @@ fn what_is_let_go_while_a_stream_waits_is_freed_when_none_does() {
     recorder.finish(stream.as_raw());
     device.collect();
     assert_eq!(recorder.frees().len(), 1 + count, "{:#?}", recorder.frees());
-    // Work that waits for nothing outside keeps nothing that it does not use.
+    // Work without external waits retains no unused objects.
     stream.fill(&word, 1).expect("fills");
-    let_everything_go(&device);
+    drop_one_of_each(&device);
     assert_eq!(recorder.frees().len(), 1 + 2 * count);
     recorder.finish(stream.as_raw());
 }
 
 #[test]
-fn semaphores_and_graphs_are_waits_too() {
+fn semaphore_waits_and_graphs_are_external_waits() {
     for how in ["semaphore", "batch", "graph"] {
         let (recorder, device) = open();
         recorder.frees_wait_for_streams();
@@ -79,9 +79,9 @@ fn semaphores_and_graphs_are_waits_too() {
     }
 }
 
-/// A stream that is given frame after frame always waits for something, and yet not all that is let go is kept.
+/// With continuous frames a wait is always pending, and the number of retained objects is bounded nevertheless.
 #[test]
-fn what_is_kept_is_bounded_while_waits_are_met() {
+fn retained_objects_are_bounded_while_waits_are_satisfied() {
     let (recorder, device, stream, word) = waiting();
     let (second, other) = (device.create_stream().expect("stream"), device.create_stream().expect("stream"));
     recorder.hold(second.as_raw());
@@ -89,7 +89,7 @@ fn what_is_kept_is_bounded_while_waits_are_met() {
     let live = recorder.live();
     for frame in 0..500 {
         drop(import(&device));
-        // What is waited for is met, and something else is waited for by then.
+        // The wait is satisfied after the next one was enqueued.
         let next = if frame % 2 == 0 { &stream } else { &second };
         recorder.finish(next.as_raw());
         recorder.hold(next.as_raw());
@@ -98,15 +98,15 @@ fn what_is_kept_is_bounded_while_waits_are_met() {
     }
     recorder.finish(second.as_raw());
     let kept = recorder.live() - live;
-    assert!((32..=80).contains(&kept), "{kept} objects are kept");
+    assert!((32..=80).contains(&kept), "{kept} objects are retained");
     recorder.finish(stream.as_raw());
     device.collect();
-    assert!(recorder.live() <= live, "all are gone when nothing is waited for");
+    assert!(recorder.live() <= live, "all are freed once no wait is pending");
 }
 
-/// One thread enqueues a wait, drops an object, and meets the wait. Nothing else is called, and no object stays.
+/// One thread enqueues a wait, drops an object, and satisfies the wait. No object is retained after the next wait.
 #[test]
-fn the_next_wait_frees_what_was_kept_if_nothing_is_waited_for() {
+fn the_next_wait_frees_retained_objects_if_none_is_pending() {
     let (recorder, device, stream, word) = waiting();
     let live = recorder.live();
     for _ in 0..500 {
@@ -114,14 +114,14 @@ fn the_next_wait_frees_what_was_kept_if_nothing_is_waited_for() {
         recorder.finish(stream.as_raw());
         recorder.hold(stream.as_raw());
         wait(&stream, &word);
-        assert!(recorder.live() <= live + 1, "{} objects are kept", recorder.live() - live);
+        assert!(recorder.live() <= live + 1, "{} objects are retained", recorder.live() - live);
     }
     recorder.finish(stream.as_raw());
 }
 
-/// Two devices of the same hardware, both always busy: the number of kept objects is bounded, too.
+/// Two devices on the same hardware, both always busy: the number of retained objects is bounded, too.
 #[test]
-fn what_is_kept_is_bounded_beside_a_busy_neighbour() {
+fn retained_objects_are_bounded_beside_another_busy_device() {
     let open = || {
         let recorder = Recorder::new(gpu(0x53));
         recorder.frees_wait_for_streams();
@@ -139,17 +139,17 @@ fn what_is_kept_is_bounded_beside_a_busy_neighbour() {
         wait(&stream, &word);
     }
     let kept = second.live() - live;
-    assert!(kept <= 130, "{kept} objects are kept");
-    // A neighbour that is gone is waited for no longer.
+    assert!(kept <= 130, "{kept} objects are retained");
+    // A closed device is ignored.
     first.finish(stream.as_raw());
     drop((word, stream, neighbour));
     device.collect();
     assert_eq!(second.live(), live);
 }
 
-/// Host functions that drop objects need no lock that is held over a driver call.
+/// Host functions that drop objects take no lock that is held during a driver call.
 #[test]
-fn host_functions_let_go_while_another_thread_calls_the_driver() {
+fn host_functions_drop_objects_during_a_driver_call() {
     let (recorder, device) = open();
     let device = Arc::new(device);
     let (busy, used) = (device.create_stream().expect("stream"), mapped(&device));
@@ -179,9 +179,9 @@ fn host_functions_let_go_while_another_thread_calls_the_driver() {
     recorder.finish(busy.as_raw());
 }
 
-/// Nobody meets the wait: it is this thread's turn, however much it lets go before.
+/// Only this thread could satisfy the wait, however many objects it drops before.
 #[test]
-fn nothing_that_is_let_go_blocks_for_ever() {
+fn no_drop_blocks_forever() {
     let (recorder, device, stream, _word) = waiting();
     let before = recorder.frees().len();
     for _ in 0..500 {
@@ -194,10 +194,10 @@ fn nothing_that_is_let_go_blocks_for_ever() {
     assert_eq!(recorder.frees().len(), before + 500);
 }
 
-/// A driver waits for the streams of its GPU, whichever `Device` they are of.
+/// A driver waits for the streams of its GPU, of all `Device`s.
 #[test]
-fn streams_of_the_same_hardware_count_wherever_it_was_opened() {
-    // Of this test alone: others run beside it.
+fn streams_of_all_devices_on_the_same_hardware_count() {
+    // Unique to this test: others run concurrently.
     let open = |number| {
         let recorder = Recorder::new(gpu(number));
         recorder.frees_wait_for_streams();
@@ -214,7 +214,7 @@ fn streams_of_the_same_hardware_count_wherever_it_was_opened() {
     assert_eq!(second.frees().len(), 1);
 }
 
-/// The driver may block in a free: what other threads call meanwhile does not.
+/// The driver may block in a free; calls of other threads must not block meanwhile.
 #[test]
 fn no_lock_is_held_over_a_free() {
     for retired in [false, true] {
@@ -247,7 +247,7 @@ fn no_lock_is_held_over_a_free() {
         } else {
             drop(buffer);
         }
-        // The memory was let go while its mapping was being freed, and is not forgotten.
+        // The memory was dropped while its mapping was being freed, and is freed, too.
         let frees = recorder.frees();
         assert!(matches!(frees.last(), Some(Call::DestroyMemory(_))), "{frees:#?}");
         assert_eq!(frees.iter().filter(|call| matches!(call, Call::DestroyMemory(_))).count(), 3, "{frees:#?}");
@@ -270,9 +270,9 @@ fn a_lent_stream_keeps_its_owner_until_its_work_has_run() {
     device.collect();
     assert!(watched.upgrade().is_some(), "work is pending");
     recorder.finish(raw);
-    assert!(watched.upgrade().is_some(), "nothing is let go in the background");
+    assert!(watched.upgrade().is_some(), "nothing is freed in the background");
     device.collect();
-    assert!(watched.upgrade().is_none(), "the owner is kept");
+    assert!(watched.upgrade().is_none(), "the owner is still alive");
     assert_eq!(buffer.size(), SIZE);
     assert_eq!(recorder.frees(), []);
 }

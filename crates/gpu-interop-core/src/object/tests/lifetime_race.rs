@@ -1,4 +1,4 @@
-//! Freeing in the right order while work finishes, calls fail and other threads free things at the same time.
+//! Order of frees while work completes, calls fail and other threads free objects concurrently.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -15,10 +15,10 @@ fn held_stream(recorder: &Recorder, device: &Device) -> Stream {
     stream
 }
 
-/// The work may end between any two questions that are asked about it. The recorder fails the test if memory goes
-/// before its mapping, or anything while it is in use.
+/// Work completes between any two queries. The recorder fails the test if memory is freed before its mapping, or an
+/// object while it is in use.
 #[test]
-fn work_may_finish_at_any_moment() {
+fn work_may_complete_between_any_two_queries() {
     for queries in 1..16 {
         let (recorder, device) = open();
         let streams = [held_stream(&recorder, &device), held_stream(&recorder, &device)];
@@ -37,7 +37,7 @@ fn work_may_finish_at_any_moment() {
     }
 }
 
-/// The moment in between is one inside the backend here: a thread frees the mapping while another drops the memory.
+/// A thread frees the mapping, inside the backend, while another drops the memory.
 #[test]
 fn memory_waits_for_a_mapping_that_another_thread_is_freeing() {
     for drop_while_freeing in [false, true] {
@@ -49,7 +49,7 @@ fn memory_waits_for_a_mapping_that_another_thread_is_freeing() {
         drop(buffer);
         let mut memory = Some(memory);
         if !drop_while_freeing {
-            // Retired as well: then it is another thread's collection that must not overtake.
+            // Retired as well: then another thread's collection must not overtake.
             memory = None;
         }
         recorder.finish(stream.as_raw());
@@ -57,7 +57,7 @@ fn memory_waits_for_a_mapping_that_another_thread_is_freeing() {
         let (done, is_done) = mpsc::channel();
         recorder.before_free_buffer(move || {
             freeing.send(()).expect("the test listens");
-            // Does not wait for ever: the other thread is expected to be held up until this one is through.
+            // A bounded wait: the other thread is expected to block until this one has finished.
             let _ = is_done.recv_timeout(Duration::from_millis(100));
         });
         std::thread::scope(|scope| {
@@ -72,7 +72,8 @@ fn memory_waits_for_a_mapping_that_another_thread_is_freeing() {
     }
 }
 
-/// Without an event nobody knows when the work has run. Nothing may be freed under it, or memory before its mapping.
+/// Without an event the completion of the work is unknown. No object in use may be freed, nor memory before its
+/// mapping.
 #[test]
 fn a_failing_event_frees_nothing_too_early() {
     for call in ["CreateEvent", "RecordEvent"] {
@@ -93,7 +94,7 @@ fn a_failing_event_frees_nothing_too_early() {
     }
 }
 
-/// An application that gets this error from `close` knows that the object is gone; a drop reports it as leaked.
+/// `close` returns the error of the free; a drop logs it.
 #[test]
 fn a_failing_event_leaves_no_event_behind() {
     let (recorder, device) = open();
@@ -112,7 +113,7 @@ fn a_failing_event_leaves_no_event_behind() {
     assert_eq!(created, destroyed, "{calls:#?}");
 }
 
-/// Many threads map, use and drop parts of the same imports while another one lets work run.
+/// Many threads map, use and drop ranges of the same imports while another completes work.
 #[test]
 fn many_threads_free_each_object_once_and_in_order() {
     let (recorder, device) = open();

@@ -1,10 +1,10 @@
-//! Mappings: their ranges, images and levels.
+//! Mappings: ranges, images and levels.
 
 use super::exported::memory_request;
 use proptest::prelude::*;
 
 use super::recorder::{Call, Recorder, gpu};
-use super::{SIZE, assert_invalid, assert_refused, import, mapped, opaque, open, open_on};
+use super::{SIZE, assert_error, assert_invalid, import, mapped, opaque, open, open_on};
 use crate::array::{ArrayFormat, ArrayShape, ArrayUsage, ChannelType, MipmappedArrayDesc};
 use crate::error::ErrorKind;
 
@@ -18,7 +18,7 @@ fn rgba8(shape: ArrayShape) -> MipmappedArrayDesc {
 const SQUARE: ArrayShape = ArrayShape::D2 { width: 64, height: 64 };
 
 #[test]
-fn ranges_outside_the_memory_are_refused() {
+fn ranges_outside_the_memory_are_rejected() {
     let (recorder, device) = open();
     let memory = import(&device);
     let table: [(u64, u64, &str); 9] = [
@@ -55,7 +55,7 @@ fn ranges_up_to_the_end_are_mapped_as_given() {
     assert_ne!(first.as_raw(), second.as_raw());
 }
 
-/// Values around a bound, where mistakes are, and anything at all.
+/// Values around a bound, and arbitrary ones.
 fn near(bound: u64) -> impl Strategy<Value = u64> {
     prop_oneof![
         0..8_u64,
@@ -66,7 +66,7 @@ fn near(bound: u64) -> impl Strategy<Value = u64> {
 }
 
 fn offset_length_size() -> impl Strategy<Value = (u64, u64, u64)> {
-    // Up to 2^57: imports of more are refused.
+    // Up to 2^57: larger imports are rejected.
     prop_oneof![1..16_u64, any::<u64>().prop_map(|size| (size >> 7).max(1))].prop_flat_map(|size| {
         (near(size), Just(size))
             .prop_flat_map(|(offset, size)| (Just(offset), near(size.saturating_sub(offset)), Just(size)))
@@ -74,7 +74,7 @@ fn offset_length_size() -> impl Strategy<Value = (u64, u64, u64)> {
 }
 
 proptest! {
-    /// The backend sees exactly the ranges that lie inside, unchanged. Arithmetic in 128 bits says which do.
+    /// Exactly the ranges inside reach the backend, unchanged, by 128-bit arithmetic.
     #[test]
     fn exactly_the_ranges_inside_reach_the_backend((offset, length, size) in offset_length_size()) {
         let (recorder, device) = open();
@@ -90,7 +90,7 @@ proptest! {
         }
     }
 
-    /// A slice of a slice is where plain addition says, or refused.
+    /// A slice of a slice has the sum of the offsets, or is rejected.
     #[test]
     fn slices_of_slices_add_up(start in 0..20_u64, end in 0..20_u64, inner_start in 0..20_u64, inner_end in 0..20_u64) {
         let (_recorder, device) = open();
@@ -110,19 +110,19 @@ proptest! {
 }
 
 #[test]
-fn refused_slices_name_range_and_size() {
+fn errors_of_slices_name_range_and_size() {
     let (recorder, device) = open();
     let buffer = mapped(&device);
     let slice = "BufferSlice::slice";
     assert_invalid(&recorder, slice, &["empty", "start: 5", "end: 5", "65536 bytes"], || buffer.slice(5..5));
     assert_invalid(&recorder, slice, &["past the end", "end: 65537", "65536 bytes"], || buffer.slice(5..65537));
-    assert_invalid(&recorder, slice, &["the range is empty"], || buffer.slice(5..=u64::MAX));
+    assert_invalid(&recorder, slice, &["overflows"], || buffer.slice(5..=u64::MAX));
     let exportable = device.allocate_exportable(4096).expect("allocate");
     assert_invalid(&recorder, slice, &["past the end", "4096 bytes"], || exportable.slice(..4097));
 }
 
 #[test]
-fn impossible_images_are_refused() {
+fn impossible_images_are_rejected() {
     let (recorder, device) = open();
     let memory = import(&device);
     let square = rgba8(SQUARE);
@@ -143,7 +143,7 @@ fn impossible_images_are_refused() {
                 usage: ArrayUsage::TEXTURE_GATHER,
                 ..rgba8(ArrayShape::D2Layered { width: 4, height: 4, layers: 1 })
             },
-            &["gathered", "layers: 1"],
+            &["texture gather", "layers: 1"],
         ),
         (MipmappedArrayDesc { offset: SIZE, ..square }, &["past the end", "offset: 65536", "memory size: 65536"]),
         (MipmappedArrayDesc { offset: u64::MAX, ..square }, &["offset: 18446744073709551615", "memory size: 65536"]),
@@ -175,7 +175,7 @@ fn images_reach_the_backend_as_described() {
     expected.extend((0..7).map(|level| Call::MipmappedArrayLevel { array: raw, level }));
     assert_eq!(recorder.calls(), expected);
     for level in [7, u32::MAX] {
-        let words = ["no such mip level", &format!("level: {level}"), "levels: 7"];
+        let words = ["the mip level does not exist", &format!("level: {level}"), "levels: 7"];
         assert_invalid(&recorder, "MappedMipmappedArray::level", &words, || array.level(level));
     }
     array.close().expect("close");
@@ -217,16 +217,16 @@ fn an_image_is_mapped_as_its_exporter_describes_it() {
     }
     for usage in [image.usage, image.usage | added] {
         let desc = MipmappedArrayDesc { usage, ..image };
-        assert_eq!(memory.map_mipmapped_array(&desc).expect("what kernels do is theirs").desc(), &desc);
+        assert_eq!(memory.map_mipmapped_array(&desc).expect("kernel usages may differ").desc(), &desc);
     }
-    // The caller's word counts for an import that does not say what it holds.
+    // Without a declared image the caller's description is used.
     let bare = import(&device);
     assert_eq!(bare.image(), None);
     bare.map_mipmapped_array(&MipmappedArrayDesc { format: float, ..image }).expect("it fits into the memory");
 }
 
 #[test]
-fn an_exportable_allocation_of_0_bytes_is_refused() {
+fn an_exportable_allocation_of_0_bytes_is_rejected() {
     let (recorder, device) = open();
     assert_invalid(&recorder, "Device::allocate_exportable", &["size is 0"], || device.allocate_exportable(0));
 }
@@ -236,7 +236,7 @@ fn exported_memory_has_the_size_that_the_driver_chose() {
     let (recorder, device) = open();
     let memory = device.allocate_exportable(100).expect("allocate");
     assert_eq!(memory.size(), 4096, "rounded up by the driver");
-    // The handle outlives the memory, and another device of the same hardware imports it.
+    // The handle outlives the memory, and another device on the same hardware imports it.
     let handle = memory.export().expect("export");
     memory.close().expect("close");
     let (_other, importer) = open_on(Recorder::new(gpu(1)));
@@ -250,10 +250,10 @@ fn a_failed_mapping_reports_the_driver_and_leaves_the_import_usable() {
     let memory = import(&device);
     recorder.fail_next("MapBuffer", ErrorKind::OutOfMemory);
     let error = memory.map_buffer(..).expect_err("injected failure");
-    assert_refused(&error, ErrorKind::OutOfMemory, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
+    assert_error(&error, ErrorKind::OutOfMemory, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
     recorder.fail_next("MapMipmappedArray", ErrorKind::Driver);
     let error = memory.map_mipmapped_array(&rgba8(SQUARE)).expect_err("injected failure");
-    assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
+    assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
     memory.map_buffer(..).expect("the second try").close().expect("close");
     memory.close().expect("close");
     assert_eq!(recorder.live(), 0);

@@ -1,11 +1,11 @@
-//! What NvSci's objects ask of the library: owners that live long enough, memory that is only read, one mip level.
+//! NvSci objects: lifetime of owners, read-only memory, one mip level.
 
 use super::exported::{memory_request, semaphore_request};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 use super::recorder::{Call, Recorder, everything, gpu};
-use super::{assert_refused, open_on};
+use super::{assert_error, open_on};
 use crate::array::{ArrayFormat, ArrayShape, ChannelType, MipmappedArrayDesc};
 use crate::error::ErrorKind;
 use crate::handle::{MemoryHandle, NvSciBufObject, NvSciFence, NvSciSyncAttrList, NvSciSyncObject, SemaphoreHandle};
@@ -30,7 +30,7 @@ fn properties(device: &Device, read_only: bool) -> NvSciBufProperties {
 fn object() -> (NvSciBufObject, Weak<u32>) {
     let owner = Arc::new(7_u32);
     let weak = Arc::downgrade(&owner);
-    // SAFETY: the recorder does not follow it.
+    // SAFETY: the recorder never dereferences it.
     (unsafe { NvSciBufObject::owned_by(NonNull::dangling(), owner) }, weak)
 }
 
@@ -43,7 +43,7 @@ fn an_owner_lives_until_the_driver_has_ended_the_import() {
     let (recorder, device) = device();
     let stream = device.create_stream().expect("stream");
     let (object, owner) = object();
-    // Whoever takes the handle out of a request takes the owner with it.
+    // A handle taken out of a request keeps the owner.
     let again = memory_request(request(object).into_handle(), SIZE);
     let mapped = device.import_memory(again).expect("import").map_buffer(..).expect("map");
     recorder.hold(stream.as_raw());
@@ -56,7 +56,7 @@ fn an_owner_lives_until_the_driver_has_ended_the_import() {
 
     let owner = Arc::new(());
     let weak = Arc::downgrade(&owner);
-    // SAFETY: the recorder does not follow it.
+    // SAFETY: the recorder never dereferences it.
     let object = unsafe { NvSciSyncObject::owned_by(NonNull::dangling(), owner) };
     let request = semaphore_request(semaphore_request(SemaphoreHandle::NvSciSync(object)).into_handle());
     let semaphore = device.import_semaphore(request).expect("import");
@@ -65,7 +65,7 @@ fn an_owner_lives_until_the_driver_has_ended_the_import() {
     assert!(weak.upgrade().is_none());
 }
 
-/// What owns the memory is freed with a mapping of the same device, which is retired then.
+/// The owner of the memory contains a mapping of the same device, which is retired by its drop.
 #[test]
 fn an_owner_may_have_objects_of_the_device() {
     let (recorder, device) = device();
@@ -73,7 +73,7 @@ fn an_owner_may_have_objects_of_the_device() {
     let map = |object| device.import_memory(request(object)).expect("import").map_buffer(..).expect("map");
     let owner = Arc::new(map(object().0));
     let freed = Arc::downgrade(&owner);
-    // SAFETY: the recorder does not follow it.
+    // SAFETY: the recorder never dereferences it.
     let mapped = map(unsafe { NvSciBufObject::owned_by(NonNull::dangling(), owner) });
     recorder.hold(stream.as_raw());
     stream.fill(&mapped, 1).expect("fill");
@@ -86,15 +86,15 @@ fn an_owner_may_have_objects_of_the_device() {
     });
     let ended = collected.recv_timeout(std::time::Duration::from_secs(10)).is_ok();
     if !ended {
-        // It would wait as well.
+        // Its drop would wait as well.
         std::mem::forget(stream);
     }
-    assert!(ended, "it waits for itself");
+    assert!(ended, "deadlock");
     assert!(freed.upgrade().is_none());
 }
 
 #[test]
-fn an_owner_comes_back_with_a_refused_request() {
+fn a_rejected_request_returns_its_owner() {
     let (_, device) = device();
     let (object, owner) = object();
     let other = NvSciBufGpu {
@@ -113,7 +113,7 @@ fn an_owner_comes_back_with_a_refused_request() {
 }
 
 #[test]
-fn what_was_reconciled_stays_with_the_import() {
+fn reconciled_properties_stay_with_the_import() {
     let (_, device) = device();
     let expected = properties(&device, false);
     let memory = device.import_memory(request(object().0.with_properties(expected.clone()))).expect("import");
@@ -133,7 +133,7 @@ fn read_only_memory_is_never_written() {
     recorder.forget_calls();
     let word = only_read.slice(0..4).expect("slice");
     let bytes = [0; 4096];
-    // SAFETY: refused before anything is read.
+    // SAFETY: rejected before any read.
     let asynchronously = unsafe { stream.write_async(&only_read, bytes.as_ptr()) };
     for (operation, result) in [
         ("Stream::fill", stream.fill(&only_read, 1)),
@@ -143,7 +143,7 @@ fn read_only_memory_is_never_written() {
         ("Stream::write_async", asynchronously),
         ("Stream::write_value_u32", stream.write_value_u32(word, 1)),
     ] {
-        assert_refused(&result.expect_err("read-only"), ErrorKind::InvalidArgument, operation, &["read-only"]);
+        assert_error(&result.expect_err("read-only"), ErrorKind::InvalidArgument, operation, &["read-only"]);
     }
     assert_eq!(recorder.calls(), []);
     stream.copy(&writable, &only_read).expect("reading is allowed");
@@ -160,7 +160,7 @@ fn an_image_has_one_mip_level() {
     for desc in [MipmappedArrayDesc { levels: 2, ..desc }, MipmappedArrayDesc { layout_levels: Some(5), ..desc }] {
         let error = memory.map_mipmapped_array(&desc).expect_err("more levels");
         let operation = "ExternalMemory::map_mipmapped_array";
-        assert_refused(&error, ErrorKind::InvalidArgument, operation, &["exactly one mip level"]);
+        assert_error(&error, ErrorKind::InvalidArgument, operation, &["exactly one mip level"]);
     }
     assert_eq!(recorder.calls(), []);
     memory.map_mipmapped_array(&desc).expect("one level");
@@ -168,10 +168,10 @@ fn an_image_has_one_mip_level() {
 }
 
 #[test]
-fn an_attribute_list_is_for_some_use() {
+fn an_attribute_list_needs_a_use() {
     let (_, device) = device();
     for uses in [NvSciSyncUse::empty(), NvSciSyncUse::from_bits_retain(4)] {
-        // SAFETY: the recorder does not follow it.
+        // SAFETY: the recorder never dereferences it.
         let list = unsafe { NvSciSyncAttrList::from_raw(NonNull::dangling()) };
         let error = device.fill_nv_sci_sync_attributes(list, uses).expect_err("no use");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{uses:?}");
@@ -181,7 +181,7 @@ fn an_attribute_list_is_for_some_use() {
 #[test]
 fn a_graph_borrows_no_fence() {
     let (_, device) = device();
-    // SAFETY: the recorder follows neither.
+    // SAFETY: the recorder dereferences neither.
     let (object, fence) =
         unsafe { (NvSciSyncObject::from_raw(NonNull::dangling()), NvSciFence::from_raw(NonNull::dangling())) };
     let semaphore = device.import_semaphore(semaphore_request(SemaphoreHandle::NvSciSync(object))).expect("import");

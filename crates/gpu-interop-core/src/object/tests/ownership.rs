@@ -1,4 +1,4 @@
-//! Who owns a handle after an import.
+//! Ownership of handles after imports.
 
 use super::exported::{memory_request, semaphore_request, with_dedicated};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -13,8 +13,8 @@ use crate::object::Device;
 
 static OWN_NUMBER: Mutex<()> = Mutex::new(());
 
-/// Runs `test` with `fd` at a number that no other thread gets, even while it is closed: the kernel gives out the
-/// lowest free numbers, and the duplicates that drivers are lent lie higher.
+/// Runs `test` with `fd` at a number that no other thread gets, even while it is closed: the kernel returns the lowest
+/// free number, and duplicates for drivers have higher ones.
 pub(super) fn at_own_number(fd: OwnedFd, test: impl FnOnce(OwnedFd)) {
     let _guard = OWN_NUMBER.lock().unwrap_or_else(PoisonError::into_inner);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(8192);
@@ -25,12 +25,12 @@ pub(super) fn at_own_number(fd: OwnedFd, test: impl FnOnce(OwnedFd)) {
 }
 
 fn is_open(number: RawFd) -> bool {
-    // SAFETY: the borrow lives for one call, which answers EBADF for a number that is not open.
+    // SAFETY: the borrow lives for one call, which fails with EBADF for a number that is not open.
     rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_ok()
 }
 
-/// How many descriptors of this process refer to the memfd of this name. Other tests open and close descriptors at
-/// the same time, so counting all of them would prove nothing.
+/// Number of descriptors of this process that refer to the memfd of this name. Other tests open and close descriptors
+/// concurrently, so the total number proves nothing.
 fn descriptors_of(name: &str) -> usize {
     let target = format!("/memfd:{name} (deleted)");
     std::fs::read_dir("/proc/self/fd")
@@ -65,7 +65,7 @@ impl Exported {
 /// Asserts that `fd` is still the open descriptor `number` of the file behind `witness`.
 #[track_caller]
 fn assert_usable(fd: BorrowedFd<'_>, witness: &OwnedFd, number: RawFd) {
-    assert_eq!(fd.as_raw_fd(), number, "the very same descriptor comes back");
+    assert_eq!(fd.as_raw_fd(), number, "the same descriptor is returned");
     let mark = format!("written at {number}");
     rustix::io::pwrite(witness, mark.as_bytes(), 64).expect("write");
     let mut found = vec![0; mark.len()];
@@ -73,15 +73,15 @@ fn assert_usable(fd: BorrowedFd<'_>, witness: &OwnedFd, number: RawFd) {
     assert_eq!(found, mark.as_bytes());
 }
 
-/// The ways in which a memory import fails: what it changes in the request, and what the backend does.
+/// Failures of a memory import: a change of the request, and the failing call of the backend.
 type Failure = (ErrorKind, fn(MemoryImport) -> MemoryImport, bool);
 
 #[test]
-fn a_failed_memory_import_gives_the_handle_back_usable() {
+fn a_failed_memory_import_returns_a_usable_handle() {
     let failures: [Failure; 5] = [
         (ErrorKind::InvalidArgument, |request| memory_request(request.into_handle(), 0), false),
         (ErrorKind::DeviceMismatch, |request| request.exported_by(gpu(2)), false),
-        // The recorder closes the descriptor it is lent on every other failure, as drivers do on some.
+        // The recorder closes the duplicate on every other failure, as some drivers do.
         (ErrorKind::ImportRejected, |request| request, true),
         (ErrorKind::OutOfMemory, |request| request, true),
         (ErrorKind::Driver, |request| with_dedicated(request, true), true),
@@ -102,7 +102,7 @@ fn a_failed_memory_import_gives_the_handle_back_usable() {
 }
 
 #[test]
-fn a_failed_semaphore_import_gives_the_handle_back_usable() {
+fn a_failed_semaphore_import_returns_a_usable_handle() {
     let (recorder, device) = open();
     for (kind, by_backend) in
         [(ErrorKind::DeviceMismatch, false), (ErrorKind::ImportRejected, true), (ErrorKind::Driver, true)]
@@ -122,9 +122,9 @@ fn a_failed_semaphore_import_gives_the_handle_back_usable() {
     }
 }
 
-/// A descriptor that was refused for what it is comes back as well: it may mean something to the application.
+/// The error also returns a descriptor of an invalid type, which the application may still use.
 #[test]
-fn a_refused_pipe_still_carries_data() {
+fn a_rejected_pipe_is_still_usable() {
     let (read, write) = rustix::pipe::pipe().expect("pipe");
     let (_recorder, device) = open();
     let failure = device.import_memory(memory(read)).expect_err("a pipe");

@@ -1,4 +1,4 @@
-//! Handles of Windows are the caller's until an import succeeds, and are closed once.
+//! Ownership of Windows handles: the caller's until an import succeeds, closed once.
 
 use std::os::windows::io::{AsRawHandle, OwnedHandle};
 
@@ -12,7 +12,7 @@ use crate::import::MemoryImport;
 
 fn is_open(handle: HANDLE) -> bool {
     let mut flags = 0;
-    // SAFETY: the pointer is valid; of a number that is no handle the call fails.
+    // SAFETY: the pointer is valid; the call fails for a number that is not a handle.
     unsafe { GetHandleInformation(handle, &raw mut flags) != 0 }
 }
 
@@ -24,19 +24,19 @@ fn memory(handle: OwnedHandle) -> MemoryImport {
 fn raw(handle: &MemoryHandle) -> HANDLE {
     match handle {
         MemoryHandle::OpaqueWin32(Win32Object::Handle(handle)) => handle.as_raw(),
-        other => panic!("another handle came back: {other:?}"),
+        other => panic!("another handle was returned: {other:?}"),
     }
 }
 
 #[test]
-fn a_refused_handle_comes_back_open_and_the_same() {
+fn a_failed_import_returns_the_same_open_handle() {
     let (recorder, device) = open();
     let handle = section();
     let number = handle.as_raw_handle();
     recorder.fail_next("ImportMemory", ErrorKind::ImportRejected);
     let failure = device.import_memory(memory(handle)).expect_err("injected failure");
     let request = failure.into_request();
-    assert_eq!(raw(request.handle()), number, "the very same handle comes back");
+    assert_eq!(raw(request.handle()), number, "the same handle is returned");
     assert!(is_open(number));
     device.import_memory(request).expect("it can be imported").close().expect("close");
 }
@@ -54,11 +54,11 @@ fn no_cycle_leaves_a_handle_open() {
     cycle();
     let before = handles();
     (0..1000).for_each(|_| cycle());
-    // Other tests of this process open and close some at the same time.
+    // Other tests of this process open and close handles concurrently.
     assert!(handles() < before + 500, "{before} handles grew to {}", handles());
 }
 
-/// How many there are, by asking about each number: Wine does not count them.
+/// Number of open handles, by a query of each number: Wine does not count them.
 fn handles() -> usize {
     (4..1 << 16).step_by(4).filter(|number| is_open(std::ptr::without_provenance_mut(*number))).count()
 }

@@ -1,5 +1,5 @@
-//! A backend without a driver: it records every call, and checks what the contract of
-//! [`BackendDevice`](crate::backend::BackendDevice) promises to backends.
+//! Mock backend: records every call, and checks that callers fulfil the contract of
+//! [`BackendDevice`](crate::backend::BackendDevice).
 
 mod call;
 mod device;
@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::handle::{MemoryHandleKind, SemaphoreHandleKind};
 use crate::identity::{DeviceIdentity, DeviceKind, Uuid};
 
-/// Unique over all recorders, so that a value of one device is unknown to the others.
+/// Unique over all recorders, so that values of one device are invalid on others.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 /// Addresses are far from other raw values, and ranges have gaps between them.
 static NEXT_ADDRESS: AtomicU64 = AtomicU64::new(1 << 44);
@@ -52,9 +52,9 @@ struct HostCall {
 struct State {
     calls: Vec<Call>,
     failures: Vec<(&'static str, ErrorKind)>,
-    /// Live objects, each with the object it lives in.
+    /// Live objects, each with its parent.
     live: BTreeMap<Object, Option<Object>>,
-    /// Linear memory: start, size and what it belongs to.
+    /// Linear memory: start, size and owner.
     ranges: BTreeMap<u64, (u64, Object)>,
     kernels: BTreeMap<u64, Object>,
     /// Arrays of levels, each with its mipmapped array and number.
@@ -62,9 +62,9 @@ struct State {
     queues: BTreeMap<u64, Queue>,
     graphs: Graphs,
     words: Words,
-    /// What each event waits for: an item of a stream.
+    /// Item of a stream that each event waits for.
     events: BTreeMap<u64, Option<(u64, u64)>>,
-    /// Which item of which stream uses which object.
+    /// Uses of objects by items of streams.
     uses: Vec<(u64, u64, Object)>,
     host_calls: Vec<HostCall>,
     finish_after_queries: Option<usize>,
@@ -111,7 +111,7 @@ impl State {
             self.violations.push(format!("{object:?} was freed, but is not live"));
         }
         if let Some((child, _)) = self.live.iter().find(|(_, parent)| **parent == Some(object)) {
-            self.violations.push(format!("{object:?} was freed before {child:?}, which lives in it"));
+            self.violations.push(format!("{object:?} was freed before {child:?}, its child"));
         }
         let busy = |stream: &u64, item: &u64| self.queues.get(stream).is_some_and(|queue| queue.done < *item);
         if let Some((stream, item, _)) = self.uses.iter().find(|(s, i, used)| *used == object && busy(s, i)) {
@@ -148,7 +148,7 @@ impl State {
         }
     }
 
-    /// The object that has these bytes, and the one that it lives in.
+    /// The object that contains these bytes, and its parent.
     fn owners(&mut self, address: u64, size: u64) -> Vec<Object> {
         match self.ranges.range(..=address).next_back() {
             Some((start, (length, owner))) if size > 0 && address - start + size <= *length => {
@@ -174,12 +174,12 @@ impl State {
         self.advance_all();
     }
 
-    /// Words are also written by others.
+    /// Words are also written by the host.
     fn advance_all(&mut self) {
         self.queues.values_mut().for_each(|queue| queue.advance(&self.words));
     }
 
-    /// Called after each answer to a query: work may run to its end between any two of them.
+    /// Called after each query: work may complete between any two queries.
     fn queried(&mut self) {
         match self.finish_after_queries {
             Some(0 | 1) => {
@@ -192,7 +192,7 @@ impl State {
     }
 }
 
-/// The recording backend. Dropping it fails the test if the contract was broken or something was never freed.
+/// The mock backend. Dropping it fails the test if the contract was violated or an object was never freed.
 pub(super) struct Recorder {
     identity: DeviceIdentity,
     capabilities: Capabilities,
@@ -215,7 +215,7 @@ pub(super) fn gpu(number: u8) -> DeviceIdentity {
     }
 }
 
-/// Everything, kinds of other operating systems included: core must refuse those by itself.
+/// All capabilities, including handle kinds of other operating systems, which the core must reject.
 pub(super) fn everything() -> Capabilities {
     let all =
         MemoryHandleKind::ALL.iter().fold(Capabilities::none(), |all, kind| all.with_memory(*kind, Support::Native));
@@ -241,12 +241,12 @@ impl Recorder {
         self.lock().calls.clone()
     }
 
-    /// Forgets the calls so far.
+    /// Clears the recorded calls.
     pub(super) fn forget_calls(&self) {
         self.lock().calls.clear();
     }
 
-    /// The calls that free something other than an event, in order.
+    /// Calls that free objects other than events, in order.
     pub(super) fn frees(&self) -> Vec<Call> {
         self.lock().calls.iter().filter(|call| call.frees()).cloned().collect()
     }
@@ -256,30 +256,30 @@ impl Recorder {
         self.lock().failures.push((call, kind));
     }
 
-    /// What is enqueued on `stream` from here on does not run.
+    /// Holds later work on `stream`.
     pub(super) fn hold(&self, stream: RawStream) {
         self.lock().queues.entry(stream.get() as u64).or_default().held = true;
     }
 
-    /// Runs what is enqueued on `stream`.
+    /// Runs work enqueued on `stream`.
     pub(super) fn finish(&self, stream: RawStream) {
         self.lock().finish(stream.get() as u64);
         self.run_host_functions(stream.get() as u64);
     }
 
-    /// Runs everything that is enqueued right after the answer to the given number of stream and event queries.
+    /// Completes all enqueued work right after the given number of stream and event queries.
     pub(super) fn finish_after_queries(&self, queries: usize) {
         self.lock().finish_after_queries = Some(queries);
     }
 
-    /// Runs everything now.
+    /// Completes all enqueued work now.
     pub(super) fn finish_all(&self) {
         self.lock().finish_all();
         let streams: Vec<u64> = self.lock().host_calls.iter().map(|call| call.stream).collect();
         streams.into_iter().for_each(|stream| self.run_host_functions(stream));
     }
 
-    /// Whether everything that is enqueued on `stream` has run.
+    /// Whether all work enqueued on `stream` has completed.
     pub(super) fn is_idle(&self, stream: RawStream) -> bool {
         let mut state = self.lock();
         state.advance_all();
@@ -295,12 +295,12 @@ impl Recorder {
         RawStream::new(usize::try_from(raw).expect("small"))
     }
 
-    /// The test makes frees fail, so objects stay.
+    /// Allows leaks, for tests that make frees fail.
     pub(super) fn expect_leaks(&self) {
         self.lock().leaks_expected = true;
     }
 
-    /// From now on the device's frees would wait for all of its streams.
+    /// Makes `frees_wait_for_streams` return `true`.
     pub(super) fn frees_wait_for_streams(&self) {
         self.lock().frees_wait_for_streams = true;
     }
@@ -310,7 +310,7 @@ impl Recorder {
         self.lock().cannot_cancel = true;
     }
 
-    /// Runs `hook` on the thread that frees the next buffer, right before the buffer is gone.
+    /// Runs `hook` on the thread that frees the next buffer, right before the free.
     pub(super) fn before_free_buffer(&self, hook: impl FnOnce() + Send + 'static) {
         self.lock().before_free_buffer = Some(Box::new(hook));
     }
@@ -325,12 +325,12 @@ impl Recorder {
         self.lock().before_record = Some(Box::new(hook));
     }
 
-    /// How many objects are live, events included.
+    /// Number of live objects, events included.
     pub(super) fn live(&self) -> usize {
         self.lock().live.len()
     }
 
-    /// Records the call, and fails it if a test said so.
+    /// Records the call, and fails it if a test has requested that.
     fn begin(&self, call: Call) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock();
         let name = call.name();
@@ -366,9 +366,9 @@ impl Drop for Recorder {
             return;
         }
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let spoilt = state.words.spoilt();
-        assert_eq!(spoilt, [0; 0], "signal memory was written after it was freed");
-        assert!(state.violations.is_empty(), "the contract was broken: {:#?}\n{:#?}", state.violations, state.calls);
+        let written_after_free = state.words.written_after_free();
+        assert_eq!(written_after_free, [0; 0], "signal memory was written after it was freed");
+        assert!(state.violations.is_empty(), "the contract was violated: {:#?}\n{:#?}", state.violations, state.calls);
         assert!(state.leaks_expected || state.live.is_empty(), "never freed: {:#?}", state.live);
         assert_eq!(state.failures, [], "calls that should have failed were never made");
     }
@@ -379,6 +379,6 @@ fn next() -> u64 {
 }
 
 fn next_address(size: u64) -> u64 {
-    // Huge pretended sizes need no room of their own.
+    // Huge sizes share address space.
     NEXT_ADDRESS.fetch_add(size.min(1 << 32).next_multiple_of(4096) + 4096, Ordering::Relaxed)
 }

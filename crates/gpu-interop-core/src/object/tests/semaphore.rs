@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use super::recorder::{Call, Recorder, gpu};
-use super::{assert_invalid, assert_refused, binary, open, open_on, timeline};
+use super::{assert_error, assert_invalid, binary, open, open_on, timeline};
 use crate::backend::{BackendDevice, RawSignal, RawWait};
 use crate::error::ErrorKind;
 use crate::handle::{NvSciFence, NvSciSyncObject, SemaphoreHandle, SemaphoreHandleKind, SemaphorePayload};
@@ -16,7 +16,7 @@ const SIGNAL: &str = "Stream::signal";
 const WAIT: &str = "Stream::wait";
 
 fn sci() -> NvSciSyncObject {
-    // SAFETY: nothing in these tests looks at the object.
+    // SAFETY: these tests never dereference the object.
     unsafe { NvSciSyncObject::from_raw(NonNull::dangling()) }
 }
 
@@ -25,10 +25,11 @@ fn fence() -> NvSciFence {
     unsafe { NvSciFence::from_raw(NonNull::dangling()) }
 }
 
-/// One semaphore of each payload. Keyed mutexes cannot be imported on every system, so that one is made by hand.
+/// One semaphore of each payload. Keyed mutexes cannot be imported on every system, so the test builds that object
+/// directly.
 fn one_of_each(recorder: &Recorder, device: &Device) -> [ExternalSemaphore; 4] {
     let request = semaphore_request(SemaphoreHandle::NvSciSync(sci()));
-    // SAFETY: the request is what core would have let through.
+    // SAFETY: the request is valid.
     let raw = unsafe { recorder.import_semaphore(&request) }.expect("import");
     let mutex = ExternalSemaphore::new(device.inner.clone(), raw, SemaphoreHandleKind::D3d11KeyedMutex, None);
     [binary(device), timeline(device), mutex, device.import_semaphore(request).expect("import")]
@@ -46,7 +47,7 @@ fn waits() -> [WaitParams; 4] {
 }
 
 #[test]
-fn only_the_parameters_of_the_payload_are_taken() {
+fn only_parameters_of_the_payload_are_accepted() {
     let (recorder, device) = open();
     let stream = device.create_stream().expect("stream");
     for (index, semaphore) in one_of_each(&recorder, &device).iter().enumerate() {
@@ -76,7 +77,7 @@ fn only_the_parameters_of_the_payload_are_taken() {
 }
 
 #[test]
-fn the_shorthands_make_the_parameters_they_name() {
+fn shorthands_create_the_named_parameters() {
     let (recorder, device) = open();
     let stream = device.create_stream().expect("stream");
     let [binary, timeline, mutex, _] = one_of_each(&recorder, &device);
@@ -135,7 +136,7 @@ fn batches_of_every_size_are_one_call_in_order() {
 }
 
 #[test]
-fn empty_batches_are_refused() {
+fn empty_batches_are_rejected() {
     let (recorder, device) = open();
     let stream = device.create_stream().expect("stream");
     assert_invalid(&recorder, SIGNAL, &["the batch is empty"], || stream.signal(&[]));
@@ -143,7 +144,7 @@ fn empty_batches_are_refused() {
 }
 
 #[test]
-fn semaphores_of_another_device_are_refused_and_the_batch_with_them() {
+fn semaphores_of_another_device_are_rejected_and_the_batch_with_them() {
     let (recorder, device) = open();
     let (_other_recorder, other) = open_on(Recorder::new(gpu(2)));
     let stream = device.create_stream().expect("stream");
@@ -152,7 +153,7 @@ fn semaphores_of_another_device_are_refused_and_the_batch_with_them() {
     let signals = [own.signal_value(1), foreign.signal_value(1)];
     assert_invalid(&recorder, SIGNAL, &words, || stream.signal(&signals));
     assert_invalid(&recorder, WAIT, &words, || stream.wait(&[own.wait_value(1), foreign.wait_value(1)]));
-    stream.signal(&[own.signal_value(1)]).expect("the refused batch did not use up its value");
+    stream.signal(&[own.signal_value(1)]).expect("the rejected batch did not use up its value");
 }
 
 #[test]
@@ -161,25 +162,25 @@ fn a_timeline_only_grows() {
     let stream = device.create_stream().expect("stream");
     let other_stream = device.create_stream().expect("stream");
     let timeline = timeline(&device);
-    let refused = |value: u64, last: u64| {
+    let rejected = |value: u64, last: u64| {
         let words = [format!("value: {value}"), format!("already signalled: {last}")];
         let words = words.each_ref().map(String::as_str);
         assert_invalid(&recorder, SIGNAL, &words, || other_stream.signal(&[timeline.signal_value(value)]));
     };
-    refused(0, 0);
+    rejected(0, 0);
     stream.signal(&[timeline.signal_value(10)]).expect("10");
-    refused(10, 10);
-    refused(9, 10);
-    refused(0, 10);
+    rejected(10, 10);
+    rejected(9, 10);
+    rejected(0, 10);
     stream.signal(&[timeline.signal_value(11)]).expect("11");
     stream.signal(&[timeline.signal_value(u64::MAX)]).expect("the greatest value");
-    refused(u64::MAX, u64::MAX);
-    // Waiting for the past is fine: it is over at once.
+    rejected(u64::MAX, u64::MAX);
+    // A wait for a past value is valid and ends at once.
     stream.wait(&[timeline.wait_value(1), timeline.wait_value(1), timeline.wait_value(0)]).expect("wait");
 }
 
 #[test]
-fn a_refused_batch_uses_up_no_value() {
+fn a_rejected_batch_uses_up_no_value() {
     let (recorder, device) = open();
     let stream = device.create_stream().expect("stream");
     let (a, b) = (timeline(&device), timeline(&device));
@@ -193,7 +194,7 @@ fn a_refused_batch_uses_up_no_value() {
 }
 
 #[test]
-fn the_same_value_twice_in_one_batch_is_refused() {
+fn the_same_value_twice_in_one_batch_is_rejected() {
     let (recorder, device) = open();
     let stream = device.create_stream().expect("stream");
     let timeline = timeline(&device);
@@ -214,7 +215,7 @@ fn a_failed_signal_can_be_repeated() {
         let batch = &[a.signal_value(2), b.signal(), c.signal_value(9), a.signal_value(3)][..count];
         recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
         let error = stream.signal(batch).expect_err("injected failure");
-        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
+        assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
     }
     assert_invalid(&recorder, SIGNAL, &["already signalled: 1"], || stream.signal(&[a.signal_value(1)]));
     let batch = [a.signal_value(2), b.signal(), c.signal_value(9), a.signal_value(3)];
@@ -230,12 +231,12 @@ fn a_failed_wait_reports_the_driver() {
     let timeline = timeline(&device);
     recorder.fail_next("WaitSemaphores", ErrorKind::Driver);
     let error = stream.wait(&[timeline.wait_value(1)]).expect_err("injected failure");
-    assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
+    assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
     stream.wait(&[timeline.wait_value(1)]).expect("the second try");
 }
 
-/// Of all threads that signal the same value one after another, exactly the first gets through. Threads that signal at
-/// the same time may both get through: the application must order them.
+/// Of threads that signal the same value one after another, exactly the first succeeds. Concurrent signals may both
+/// succeed: the application must order them.
 #[test]
 fn each_value_is_signalled_once_from_many_threads() {
     let (recorder, device) = open();
@@ -269,5 +270,5 @@ fn each_value_is_signalled_once_from_many_threads() {
     values.sort_unstable();
     values.dedup();
     assert_eq!(values.len(), accepted, "no value twice");
-    assert_eq!(accepted, 200, "whoever is first with a value gets through");
+    assert_eq!(accepted, 200, "the first signal of each value succeeds");
 }

@@ -1,11 +1,11 @@
-//! What a stream passes on, and what it refuses by itself.
+//! Stream operations: calls of the backend, and validation.
 
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
 use super::recorder::Call;
-use super::{SIZE, assert_invalid, assert_refused, import, mapped, open};
+use super::{SIZE, assert_error, assert_invalid, import, mapped, open};
 use crate::array::{ArrayFormat, ArrayShape, ChannelType, MipmappedArrayDesc};
 use crate::backend::WaitCondition;
 use crate::error::ErrorKind;
@@ -59,11 +59,11 @@ fn reads_and_writes_move_the_bytes_and_wait_for_them() {
     assert_eq!(found, [0, 1, 2, 3], "what the recorder writes");
     assert!(queue.is_idle().expect("query"), "a read returns when the bytes are there");
     let mut later = [0xff; 4];
-    // SAFETY: the recorder writes at once.
+    // SAFETY: the recorder writes immediately.
     unsafe { queue.read_async(slice, later.as_mut_ptr()) }.expect("read");
-    // SAFETY: the recorder reads at once.
+    // SAFETY: the recorder reads immediately.
     unsafe { queue.write_async(slice, later.as_ptr()) }.expect("write");
-    assert!(!queue.is_idle().expect("query"), "the asynchronous twins do not wait");
+    assert!(!queue.is_idle().expect("query"), "the asynchronous variants do not wait");
     let target = address.offset(8);
     assert_eq!(
         recorder.calls(),
@@ -83,7 +83,7 @@ fn reads_and_writes_move_the_bytes_and_wait_for_them() {
 }
 
 #[test]
-fn sizes_that_differ_are_refused() {
+fn sizes_that_differ_are_rejected() {
     let (recorder, device) = open();
     let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
     let (ten, other) = (buffer.slice(..10).expect("slice"), buffer.slice(100..111).expect("slice"));
@@ -97,7 +97,7 @@ fn sizes_that_differ_are_refused() {
 }
 
 #[test]
-fn overlapping_copies_are_refused() {
+fn overlapping_copies_are_rejected() {
     let (recorder, device) = open();
     let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
     let at = |offset: u64| buffer.slice(offset..offset + 64).expect("slice");
@@ -110,7 +110,7 @@ fn overlapping_copies_are_refused() {
 }
 
 proptest! {
-    /// As below, of two mappings of one import.
+    /// As below, for two mappings of one import.
     #[test]
     fn overlap_in_one_import_is_exact(first in 0..24_u64, second in 0..24_u64, size in 1..12_u64) {
         let (_recorder, device) = open();
@@ -125,7 +125,7 @@ proptest! {
         prop_assert!(stream.copy(elsewhere.slice(first..first + size).expect("in it"), target).is_ok());
     }
 
-    /// Two ranges of one length overlap exactly if some byte is in both.
+    /// Two ranges of one length overlap exactly if a byte is in both.
     #[test]
     fn overlap_is_exact(target in 0..24_u64, source in 0..24_u64, size in 1..12_u64) {
         let (_recorder, device) = open();
@@ -137,7 +137,7 @@ proptest! {
 }
 
 #[test]
-fn misaligned_and_wrongly_sized_words_are_refused() {
+fn misaligned_and_wrongly_sized_words_are_rejected() {
     let (recorder, device) = open();
     let (buffer, queue) = (mapped(&device), device.create_stream().expect("stream"));
     let at = |offset: u64, size: u64| buffer.slice(offset..offset + size).expect("slice");
@@ -181,9 +181,9 @@ fn misaligned_and_wrongly_sized_words_are_refused() {
 }
 
 #[test]
-fn launches_without_threads_are_refused() {
+fn launches_without_threads_are_rejected() {
     let (recorder, device) = open();
-    // SAFETY: the recorder does not look at the image.
+    // SAFETY: the recorder does not read the image.
     let image = unsafe { crate::BinaryImage::new(&[1, 2, 3]) };
     let module = device.load_module(ModuleImage::Binary(image)).expect("load");
     let (kernel, queue) = (module.kernel(c"touch").expect("kernel"), device.create_stream().expect("stream"));
@@ -208,7 +208,7 @@ fn launches_without_threads_are_refused() {
 }
 
 #[test]
-fn a_bounded_wait_gives_up_and_can_be_repeated() {
+fn a_bounded_wait_times_out_and_can_be_repeated() {
     let (recorder, device) = open();
     let (memory, queue) = (import(&device), device.create_stream().expect("stream"));
     let buffer = memory.map_buffer(..).expect("map");
@@ -218,8 +218,8 @@ fn a_bounded_wait_gives_up_and_can_be_repeated() {
         let start = Instant::now();
         let error = queue.synchronize_timeout(timeout).expect_err("the stream is held");
         assert!(start.elapsed() >= timeout);
-        let words = [&format!("timeout: {timeout:?}"), "still has work"];
-        assert_refused(&error, ErrorKind::Timeout, "Stream::synchronize_timeout", &words);
+        let words = [&format!("timeout: {timeout:?}"), "still pending"];
+        assert_error(&error, ErrorKind::Timeout, "Stream::synchronize_timeout", &words);
     }
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -250,14 +250,14 @@ fn driver_errors_gain_backend_and_device() {
     for (call, work) in table {
         recorder.fail_next(call, ErrorKind::Driver);
         let error = work().expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)", "backend: recorder"]);
+        assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)", "backend: recorder"]);
         work().expect("only one call fails");
     }
-    // A host function that never runs is never freed.
+    // The data of a host function that never runs is leaked.
     recorder.finish_all();
 }
 
-/// The memory of a blocking copy is the caller's again when it returns, whatever the synchronisation answers.
+/// A blocking copy no longer uses the caller's memory when it returns, also with an error.
 #[test]
 fn a_blocking_copy_never_returns_while_it_is_pending() {
     let (recorder, device) = open();
@@ -279,7 +279,7 @@ fn a_blocking_copy_never_returns_while_it_is_pending() {
         recorder.fail_next("SynchronizeStream", ErrorKind::Driver);
         recorder.finish_after_queries(3);
         let error = copy().expect_err("the synchronisation fails");
-        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
+        assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED (-7)"]);
         assert!(queue.is_idle().expect("a query"), "copy {index} is pending");
     }
 }

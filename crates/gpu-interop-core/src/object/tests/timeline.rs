@@ -1,4 +1,4 @@
-//! Timelines: what reaches the driver, and what does not.
+//! Timelines: calls of the driver, failures and lifetimes.
 
 mod bridge;
 mod exporter;
@@ -10,16 +10,16 @@ mod raiser;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::exporter::{Exporter, Mood};
+use self::exporter::{Behaviour, Exporter};
 use super::recorder::{Call, Recorder, everything, gpu};
-use super::{assert_invalid, assert_refused, open, open_on};
+use super::{assert_error, assert_invalid, open, open_on};
 use crate::capability::{Capabilities, Feature, Support};
 use crate::object::{Device, Stream, Timeline};
 use crate::timeline::TimelineStrategy;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A device that can do everything but this.
+/// A device without these features.
 fn open_without(features: &[Feature]) -> (Arc<Recorder>, Device) {
     let lacks = |all: Capabilities, feature: &Feature| all.with_feature(*feature, Support::no("injected by the test"));
     open_on(Recorder::with_capabilities(gpu(1), features.iter().fold(everything(), lacks)))
@@ -30,21 +30,21 @@ fn bridged(device: &Device, exporter: &Exporter) -> Timeline {
 }
 
 /// A device, a timeline over a bridge, and a stream.
-fn parts() -> (Arc<Recorder>, Exporter, Timeline, Stream) {
+fn bridged_timeline() -> (Arc<Recorder>, Exporter, Timeline, Stream) {
     let (recorder, device) = open();
-    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    let (exporter, timeline, stream) = bridged_timeline_on(&recorder, &device);
     (recorder, exporter, timeline, stream)
 }
 
-fn parts_of(recorder: &Recorder, device: &Device) -> (Exporter, Timeline, Stream) {
+fn bridged_timeline_on(recorder: &Recorder, device: &Device) -> (Exporter, Timeline, Stream) {
     let exporter = Exporter::default();
     let (timeline, stream) = (bridged(device, &exporter), device.create_stream().expect("stream"));
     recorder.forget_calls();
     (exporter, timeline, stream)
 }
 
-/// The calls that enqueue something or allocate, without questions.
+/// Calls that enqueue work or allocate, without queries.
 fn work(recorder: &Recorder) -> Vec<Call> {
-    let asks = |call: &Call| matches!(call, Call::QueryStream(_) | Call::QueryEvent(_));
-    recorder.calls().into_iter().filter(|call| !asks(call)).collect()
+    let is_query = |call: &Call| matches!(call, Call::QueryStream(_) | Call::QueryEvent(_));
+    recorder.calls().into_iter().filter(|call| !is_query(call)).collect()
 }

@@ -1,4 +1,4 @@
-//! What the recorder was asked.
+//! Calls recorded by the mock backend.
 
 use crate::array::MipmappedArrayDesc;
 use crate::backend::{
@@ -11,7 +11,7 @@ use crate::kernel::{KernelArg, LaunchConfig};
 use crate::nv_sci::NvSciSyncUse;
 use crate::texture::TextureDesc;
 
-/// A side of a copy, with host memory by its place in the layout only.
+/// A side of a copy; of host memory the layout only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Side {
     Host { row_pitch: u64, rows: u64 },
@@ -29,7 +29,7 @@ impl From<ArrayCopySide> for Side {
     }
 }
 
-/// One call of the backend, with all that the caller chose.
+/// One call of the backend with its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) enum Call {
     CancelPendingWork,

@@ -1,4 +1,4 @@
-//! The recorder as a backend's device.
+//! `BackendDevice` of the recorder.
 
 use std::ffi::{CStr, c_void};
 use std::time::{Duration, Instant};
@@ -21,12 +21,12 @@ use crate::kernel::{KernelArg, LaunchConfig, ModuleImage};
 use crate::nv_sci::NvSciSyncUse;
 use crate::texture::TextureDesc;
 
-/// How long a stream may wait for somebody else.
+/// Longest time that a stream may wait for another thread.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The size of an allocation of signal memory: words for four.
+/// Size of an allocation of signal memory: four words.
 const SIGNAL_MEMORY: usize = 256;
 
-// SAFETY: it runs nothing, and its words are statics.
+// SAFETY: it runs no work, and its signal memory is never freed.
 unsafe impl BackendDevice for Recorder {
     fn identity(&self) -> &DeviceIdentity {
         &self.identity
@@ -90,7 +90,7 @@ unsafe impl BackendDevice for Recorder {
     unsafe fn mipmapped_array_level(&self, array: RawMipmappedArray, level: u32) -> Result<RawArray> {
         let mut state = self.begin(Call::MipmappedArrayLevel { array, level })?;
         state.require(Object::Array(array.get() as u64));
-        // As with drivers: the same level is the same array.
+        // As in drivers, the same level is the same array.
         let known = state.levels.iter().find(|(_, of)| **of == (array.get() as u64, level)).map(|(raw, _)| *raw);
         let raw = known.unwrap_or_else(next);
         state.levels.insert(raw, (array.get() as u64, level));
@@ -209,7 +209,7 @@ unsafe impl BackendDevice for Recorder {
 
     unsafe fn query_stream(&self, stream: RawStream) -> Result<bool> {
         let mut state = self.begin(Call::QueryStream(stream))?;
-        assert!(!state.graphs.records(stream.get() as u64), "asking a stream that records spoils the recording");
+        assert!(!state.graphs.records(stream.get() as u64), "a query of a recording stream invalidates the recording");
         state.require(Object::Stream(stream.get() as u64));
         state.advance_all();
         let idle = state.queues.get(&(stream.get() as u64)).is_none_or(|queue| queue.done == queue.enqueued);
@@ -275,14 +275,14 @@ unsafe impl BackendDevice for Recorder {
         let used = state.owners(source.get(), size);
         state.enqueue(stream, used);
         for index in 0..size {
-            // SAFETY: the caller says that `size` bytes at `target` can be written.
+            // SAFETY: the caller guarantees that `size` bytes at `target` are valid for writes.
             unsafe { target.add(usize::try_from(index).expect("fits")).write(index.to_le_bytes()[0]) };
         }
         Ok(())
     }
 
     unsafe fn copy_from_host(&self, stream: RawStream, target: DevicePtr, source: *const u8, size: u64) -> Result<()> {
-        // SAFETY: the caller says that `size` bytes at `source` can be read.
+        // SAFETY: the caller guarantees that `size` bytes at `source` are valid for reads.
         let bytes = unsafe { std::slice::from_raw_parts(source, usize::try_from(size).expect("fits")) }.to_vec();
         let mut state = self.begin(Call::CopyFromHost { stream, target, bytes })?;
         let used = state.owners(target.get(), size);
@@ -309,7 +309,7 @@ unsafe impl BackendDevice for Recorder {
         if let ArrayCopySide::Host { ptr, row_pitch, rows } = copy.target {
             assert_eq!((row_pitch, rows), (width, height), "host memory is without gaps");
             for index in 0..width * height * depth {
-                // SAFETY: the caller says that the extent can be written.
+                // SAFETY: the caller guarantees that the extent is valid for writes.
                 unsafe { ptr.add(usize::try_from(index).expect("fits")).write(index.to_le_bytes()[0]) };
             }
         }
@@ -443,12 +443,12 @@ unsafe impl BackendDevice for Recorder {
         Ok(RawGraphNode::new(fresh().0))
     }
 
-    /// Ends the recording whatever comes of it.
+    /// Ends the recording, also if the call fails.
     unsafe fn end_capture(&self, stream: RawStream) -> Result<RawGraph> {
         let begun = self.begin(Call::EndCapture(stream)).map(drop);
         let mut state = self.lock();
         if begun.is_err() {
-            state.graphs.give_up(stream.get() as u64);
+            state.graphs.discard(stream.get() as u64);
         }
         begun?;
         let (raw, value) = fresh();

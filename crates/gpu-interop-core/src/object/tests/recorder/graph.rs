@@ -1,4 +1,4 @@
-//! What the recorder knows of graphs: what they use.
+//! Objects used by the recorder's graphs.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::Object;
 
 #[derive(Debug, Default)]
 pub(super) struct Graphs {
-    /// Streams that record, and what they have used.
+    /// Recording streams, with the objects used.
     recording: BTreeMap<u64, Vec<Object>>,
     live: BTreeMap<u64, Vec<Object>>,
 }
@@ -16,7 +16,7 @@ impl Graphs {
         self.recording.insert(stream, Vec::new());
     }
 
-    /// Notes what work on a stream uses, if it records.
+    /// Records the objects that work on a stream uses, if the stream is recording.
     pub(super) fn record(&mut self, stream: u64, used: &[Object]) -> bool {
         let Some(recording) = self.recording.get_mut(&stream) else { return false };
         recording.extend(used.iter().filter(|object| **object != Object::Stream(stream)));
@@ -31,11 +31,11 @@ impl Graphs {
         self.live.insert(graph, self.recording.remove(&stream).unwrap_or_default());
     }
 
-    pub(super) fn give_up(&mut self, stream: u64) {
+    pub(super) fn discard(&mut self, stream: u64) {
         self.recording.remove(&stream);
     }
 
-    /// What a graph uses.
+    /// Objects that a graph uses.
     pub(super) fn uses(&mut self, graph: u64) -> &mut Vec<Object> {
         self.live.entry(graph).or_default()
     }

@@ -1,4 +1,4 @@
-//! How the recorder makes objects, borrows descriptors and frees: as drivers do.
+//! Objects, descriptors and frees of the recorder, modelled after drivers.
 
 #[cfg(unix)]
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
@@ -9,38 +9,38 @@ use crate::error::Result;
 use crate::handle::LentFd;
 use crate::handle::{MemoryHandle, SemaphoreHandle};
 
-/// A fresh value in both forms: the driver's and the recorder's.
+/// A new value in both forms: the driver's and the recorder's.
 pub(super) fn fresh() -> (usize, u64) {
     let value = next();
     (usize::try_from(value).expect("small"), value)
 }
 
 impl Recorder {
-    /// An import of memory, whose descriptor a driver treats as it likes.
+    /// Imports memory; the descriptor is closed or not, as by drivers.
     #[cfg(unix)]
     pub(super) fn lend_memory(&self, handle: &MemoryHandle, call: Call) -> Result<()> {
         self.lend(handle.as_fd(), call)
     }
 
-    /// As [`Recorder::lend_memory`], of a semaphore.
+    /// As [`Recorder::lend_memory`], for a semaphore.
     #[cfg(unix)]
     pub(super) fn lend_semaphore(&self, handle: &SemaphoreHandle, call: Call) -> Result<()> {
         self.lend(handle.as_fd(), call)
     }
 
-    /// An import of memory. No driver closes a handle of Windows.
+    /// Imports memory. No driver closes a Windows handle.
     #[cfg(windows)]
     pub(super) fn lend_memory(&self, _handle: &MemoryHandle, call: Call) -> Result<()> {
         self.begin(call).map(drop)
     }
 
-    /// As [`Recorder::lend_memory`], of a semaphore.
+    /// As [`Recorder::lend_memory`], for a semaphore.
     #[cfg(windows)]
     pub(super) fn lend_semaphore(&self, _handle: &SemaphoreHandle, call: Call) -> Result<()> {
         self.begin(call).map(drop)
     }
 
-    /// What drivers do to the descriptor they are lent: close it on success, and on every other failure.
+    /// Treats the duplicate as drivers do: closes it on success and on every other failure.
     #[cfg(unix)]
     fn lend(&self, fd: Option<BorrowedFd<'_>>, call: Call) -> Result<()> {
         let loan = fd.map(LentFd::new).transpose()?;
@@ -52,17 +52,17 @@ impl Recorder {
             state.failed_imports.is_multiple_of(2)
         };
         if close {
-            // SAFETY: acts as the driver, which owns the number it was given.
+            // SAFETY: acts as the driver, which owns the number that it was given.
             drop(unsafe { OwnedFd::from_raw_fd(loan.as_raw_fd()) });
         }
         match outcome {
             Ok(()) => loan.consumed(),
-            Err(_) => assert_eq!(loan.settle(), !close, "settling finds out what the driver did"),
+            Err(_) => assert_eq!(loan.settle(), !close, "settling detects whether the driver closed the duplicate"),
         }
         outcome
     }
 
-    /// A call that frees something. What a driver failed to free nobody can free or use any more.
+    /// Records a free. After a failure the object can be neither freed nor used.
     pub(super) fn free(&self, call: Call, object: Object) -> Result<()> {
         match self.begin(call) {
             Ok(mut state) => {

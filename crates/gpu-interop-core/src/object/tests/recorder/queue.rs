@@ -1,4 +1,4 @@
-//! What a stream of the recorder still has to do.
+//! Pending work of the recorder's streams.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::backend::{DevicePtr, SignalMemory};
 
-/// What words of freed signal memory hold.
+/// Content of freed signal memory.
 const FREED: u64 = 0xf4ee_dddd_f4ee_dddd;
 
-/// The bits of a word that are waited for or written.
+/// Width of a word operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
     Low,
@@ -19,9 +19,9 @@ pub(super) enum Width {
 /// An item of work.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Item {
-    /// It has no effect.
+    /// Without effect.
     Plain,
-    /// It has run once the word at this address is at least this, as drivers compare.
+    /// Completes once the word at this address has reached the value, in the drivers' comparison.
     Wait(u64, u64, Width),
     Write(u64, u64, Width),
 }
@@ -31,10 +31,10 @@ pub(super) enum Item {
 pub(super) struct Queue {
     pub(super) held: bool,
     pub(super) enqueued: u64,
-    /// The last item that may run.
+    /// Last item that may run.
     released: u64,
     pub(super) done: u64,
-    /// Those after `done`.
+    /// Items after `done`.
     items: VecDeque<Item>,
 }
 
@@ -47,12 +47,12 @@ impl Queue {
         }
     }
 
-    /// What is enqueued may run.
+    /// Allows the enqueued items to run.
     pub(super) fn release(&mut self) {
         self.released = self.enqueued;
     }
 
-    /// Runs what may run, up to a wait that is not met.
+    /// Runs the released items, up to an unsatisfied wait.
     pub(super) fn advance(&mut self, words: &Words) {
         while self.done < self.released {
             match self.items.front() {
@@ -65,7 +65,7 @@ impl Queue {
         }
     }
 
-    /// Ends everything without effect.
+    /// Completes all items without effect.
     pub(super) fn cancel(&mut self) {
         self.items.clear();
         self.release();
@@ -73,7 +73,7 @@ impl Queue {
     }
 }
 
-/// All signal memory there ever was: a word that is written after it was freed is found.
+/// All signal memory ever allocated, to detect writes after a free.
 #[derive(Debug, Default)]
 pub(super) struct Words(Vec<Block>);
 
@@ -96,11 +96,11 @@ impl Words {
         block.into_iter().flat_map(|block| block.words.iter()).for_each(|word| word.store(FREED, Ordering::SeqCst));
     }
 
-    /// The addresses of freed words that were written since.
-    pub(super) fn spoilt(&self) -> Vec<u64> {
+    /// Addresses of freed blocks that were written since.
+    pub(super) fn written_after_free(&self) -> Vec<u64> {
         let freed = |block: &&Block| block.words.iter().any(|word| word.load(Ordering::SeqCst) == FREED);
-        let spoilt = |block: &Block| block.words.iter().any(|word| word.load(Ordering::SeqCst) != FREED);
-        self.0.iter().filter(freed).filter(|block| spoilt(block)).map(|block| block.address).collect()
+        let written_after_free = |block: &Block| block.words.iter().any(|word| word.load(Ordering::SeqCst) != FREED);
+        self.0.iter().filter(freed).filter(|block| written_after_free(block)).map(|block| block.address).collect()
     }
 
     fn word(&self, address: u64) -> Option<&AtomicU64> {

@@ -1,6 +1,6 @@
-//! Values that the host carries.
+//! Timelines over the host bridge.
 
-use super::{Call, Exporter, LONG, assert_invalid, assert_refused, bridged, open, open_without, parts, work};
+use super::{Call, Exporter, LONG, assert_error, assert_invalid, bridged, bridged_timeline, open, open_without, work};
 use crate::backend::{DevicePtr, WaitCondition};
 use crate::capability::Feature;
 use crate::error::ErrorKind;
@@ -21,8 +21,8 @@ fn word(call: &Call) -> Option<(DevicePtr, u64)> {
 }
 
 #[test]
-fn a_stream_waits_for_a_word_until_the_exporter_is_there() {
-    let (recorder, exporter, timeline, stream) = parts();
+fn a_stream_waits_for_a_word_until_the_exporter_signals() {
+    let (recorder, exporter, timeline, stream) = bridged_timeline();
     stream.wait_timeline(&timeline, 7).expect("enqueues");
     let calls = work(&recorder);
     let [Call::AllocateSignalMemory, wait @ Call::WaitValueU64(..)] = &calls[..] else { panic!("{calls:#?}") };
@@ -30,7 +30,7 @@ fn a_stream_waits_for_a_word_until_the_exporter_is_there() {
     for value in [1, 6] {
         exporter.set(value);
         std::thread::sleep(std::time::Duration::from_millis(5));
-        assert!(!stream.is_idle().expect("asks"), "{value} is too early");
+        assert!(!stream.is_idle().expect("query"), "{value} is too early");
     }
     exporter.set(7);
     stream.synchronize_timeout(LONG).expect("the value is there");
@@ -38,8 +38,8 @@ fn a_stream_waits_for_a_word_until_the_exporter_is_there() {
 }
 
 #[test]
-fn a_stream_signals_by_a_word_when_it_gets_there() {
-    let (recorder, exporter, timeline, stream) = parts();
+fn a_stream_signals_by_a_word_in_stream_order() {
+    let (recorder, exporter, timeline, stream) = bridged_timeline();
     recorder.hold(stream.as_raw());
     stream.signal_timeline(&timeline, 3).expect("enqueues");
     stream.signal_timeline(&timeline, u64::MAX).expect("enqueues");
@@ -57,8 +57,8 @@ fn a_stream_signals_by_a_word_when_it_gets_there() {
 }
 
 #[test]
-fn what_is_reached_already_costs_the_driver_nothing() {
-    let (recorder, exporter, timeline, stream) = parts();
+fn reached_values_need_no_driver_call() {
+    let (recorder, exporter, timeline, stream) = bridged_timeline();
     exporter.set(5);
     for value in [0, 4, 5] {
         stream.wait_timeline(&timeline, value).expect("reached");
@@ -68,32 +68,32 @@ fn what_is_reached_already_costs_the_driver_nothing() {
 
 #[test]
 fn misuse_enqueues_nothing() {
-    let (recorder, exporter, timeline, stream) = parts();
+    let (recorder, exporter, timeline, stream) = bridged_timeline();
     let (other_recorder, other) = super::open_on(super::Recorder::new(super::gpu(2)));
     let foreign = bridged(&other, &Exporter::default());
     let words = ["the timeline belongs to another device", "card 1", "card 2"];
     assert_invalid(&recorder, "Stream::wait_timeline", &words, || stream.wait_timeline(&foreign, 1));
     assert_invalid(&recorder, "Stream::signal_timeline", &words, || stream.signal_timeline(&foreign, 1));
     assert_eq!(other_recorder.calls(), []);
-    let refused = |value: u64, last: &str| {
+    let rejected = |value: u64, last: &str| {
         let words = ["only grows", &format!("value: {value}"), last];
         assert_invalid(&recorder, "Stream::signal_timeline", &words, || stream.signal_timeline(&timeline, value));
         assert_invalid(&recorder, "Timeline::signal", &words, || timeline.signal(value));
     };
-    refused(0, "already signalled: 0");
+    rejected(0, "already signalled: 0");
     stream.signal_timeline(&timeline, 9).expect("enqueues");
-    refused(8, "already signalled: 9");
-    refused(9, "already signalled: 9");
+    rejected(8, "already signalled: 9");
+    rejected(9, "already signalled: 9");
     exporter.expect(9);
 }
 
 #[test]
-fn a_wait_that_is_not_enqueued_leaves_its_word() {
+fn a_failed_wait_returns_its_word() {
     for (call, rest) in [("AllocateSignalMemory", 1), ("WaitValueU64", 2)] {
-        let (recorder, exporter, timeline, stream) = parts();
+        let (recorder, exporter, timeline, stream) = bridged_timeline();
         recorder.fail_next(call, ErrorKind::Driver);
         let error = stream.wait_timeline(&timeline, 1).expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
+        assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
         stream.synchronize_timeout(LONG).expect("nothing was enqueued, and nothing failed");
         recorder.forget_calls();
         stream.wait_timeline(&timeline, 1).expect("only one call fails");
@@ -121,7 +121,7 @@ fn a_signal_that_is_not_enqueued_can_be_repeated() {
         let (timeline, stream) = (bridged(&device, &exporter), device.create_stream().expect("stream"));
         recorder.fail_next(call, ErrorKind::Driver);
         let error = stream.signal_timeline(&timeline, 4).expect_err(call);
-        assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
+        assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
         stream.signal_timeline(&timeline, 4).expect("the value is still free");
         let allocations = recorder.calls().iter().filter(|call| **call == Call::AllocateSignalMemory).count();
         assert_eq!(allocations, if call == "AllocateSignalMemory" { 2 } else { 1 }, "{call}");
@@ -132,7 +132,7 @@ fn a_signal_that_is_not_enqueued_can_be_repeated() {
 }
 
 #[test]
-fn narrow_words_do_where_wide_ones_are_missing() {
+fn narrow_words_replace_missing_wide_ones() {
     let (recorder, device) = open_without(&[Feature::StreamMemoryOperations64]);
     let exporter = Exporter::default();
     let (timeline, stream) = (bridged(&device, &exporter), device.create_stream().expect("stream"));
@@ -160,9 +160,9 @@ fn host_functions_signal_where_streams_have_no_memory_operations() {
     recorder.forget_calls();
     let error = stream.wait_timeline(&timeline, 1).expect_err("streams cannot wait");
     let words = ["wait for the value on the host first", "Timeline::wait", "value: 1"];
-    assert_refused(&error, ErrorKind::Unsupported, "Stream::wait_timeline", &words);
+    assert_error(&error, ErrorKind::Unsupported, "Stream::wait_timeline", &words);
     assert_eq!(recorder.calls(), [], "nothing is enqueued");
-    // As the error says.
+    // As the error advises.
     exporter.set(1);
     timeline.wait(1, LONG).expect("it is there");
     stream.wait_timeline(&timeline, 1).expect("reached");
@@ -175,20 +175,20 @@ fn host_functions_signal_where_streams_have_no_memory_operations() {
 }
 
 #[test]
-fn a_device_that_cannot_follow_timelines_says_what_it_lacks() {
+fn a_device_without_timeline_support_names_the_missing_feature() {
     let all = [Feature::StreamMemoryOperations32, Feature::StreamMemoryOperations64, Feature::HostFunctions];
     for without in [&[Feature::SignalMemory][..], &all] {
         let (recorder, device) = open_without(without);
         let timeline = Timeline::with_strategy(&device, Exporter::default().private(), TimelineStrategy::HostBridge);
         let error = timeline.expect_err("it cannot");
-        assert_refused(&error, ErrorKind::Unsupported, "Timeline::new", &["strategy: bridge"]);
+        assert_error(&error, ErrorKind::Unsupported, "Timeline::new", &["strategy: bridge"]);
         assert_eq!(recorder.calls(), []);
     }
 }
 
 #[test]
 fn ten_thousand_waits_need_few_words() {
-    let (recorder, exporter, timeline, stream) = parts();
+    let (recorder, exporter, timeline, stream) = bridged_timeline();
     for value in 1..=10_000 {
         stream.wait_timeline(&timeline, value).expect("enqueues");
         exporter.set(value);
@@ -202,9 +202,9 @@ fn ten_thousand_waits_need_few_words() {
     assert!(calls.iter().filter(|call| word(call).is_some()).count() > 1_000, "the values came before their waits");
 }
 
-/// Streams wait for many values at once, met in another order than they were asked for.
+/// Streams wait for many values at once, reached in another order.
 #[test]
-fn waits_of_many_streams_end_each_at_its_value() {
+fn waits_of_many_streams_end_at_their_values() {
     let (recorder, device) = open();
     let exporters: [Exporter; 3] = Default::default();
     let timelines = exporters.each_ref().map(|exporter| bridged(&device, exporter));
@@ -219,7 +219,7 @@ fn waits_of_many_streams_end_each_at_its_value() {
             if wanted <= value {
                 stream.synchronize_timeout(LONG).expect("the value is there");
             } else {
-                assert!(!stream.is_idle().expect("asks"), "{value} was enough for {wanted}");
+                assert!(!stream.is_idle().expect("query"), "{value} was enough for {wanted}");
             }
         }
     }

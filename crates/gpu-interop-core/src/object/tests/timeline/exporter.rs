@@ -1,4 +1,4 @@
-//! An exporter that does what a test says.
+//! Mock exporter with injected failures.
 
 use std::any::TypeId;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -11,25 +11,25 @@ use crate::import::SemaphoreImport;
 use crate::object::tests::exported::{self, TIMELINE, semaphore_request};
 use crate::timeline::{ExporterTimeline, TimelineWaiter};
 
-/// What a call does instead of what it should.
+/// Behaviour of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Mood {
+pub(super) enum Behaviour {
     #[default]
-    Well,
+    Normal,
     Fails,
     Panics,
-    /// Signals turn out to be late: somebody else was there first.
+    /// Signals are overtaken by another signal.
     Late,
 }
 
 #[derive(Default)]
 struct State {
     value: u64,
-    mood: Mood,
-    /// What was signalled through the trait.
+    behaviour: Behaviour,
+    /// Values signalled through the trait.
     signals: Vec<u64>,
     exports: usize,
-    /// How many waiters there are.
+    /// Number of live waiters.
     waiters: usize,
     on_drop: Option<Box<dyn FnOnce() + Send>>,
     on_signal: Option<Box<dyn FnOnce() + Send>>,
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Exporter {
     }
 }
 
-/// What the library is given.
+/// The timeline passed to the library.
 #[derive(Debug)]
 pub(super) struct Exported {
     exporter: Exporter,
@@ -64,7 +64,7 @@ impl Exporter {
         Arc::new(Exported { exporter: self.clone(), kind: None })
     }
 
-    /// A timeline that can.
+    /// A timeline that can be exported.
     pub(super) fn exportable(&self) -> Arc<dyn ExporterTimeline> {
         Arc::new(Exported { exporter: self.clone(), kind: Some(TIMELINE) })
     }
@@ -87,8 +87,8 @@ impl Exporter {
         assert_eq!(waited.expect("lock").0.value, value);
     }
 
-    pub(super) fn set_mood(&self, mood: Mood) {
-        self.lock().mood = mood;
+    pub(super) fn set_behaviour(&self, behaviour: Behaviour) {
+        self.lock().behaviour = behaviour;
     }
 
     pub(super) fn signals(&self) -> Vec<u64> {
@@ -114,22 +114,22 @@ impl Exporter {
     }
 }
 
-/// Does what `mood` says.
-fn feel(mood: Mood) -> Result<()> {
-    match mood {
-        Mood::Well | Mood::Late => Ok(()),
-        Mood::Fails => Err(Error::new(ErrorKind::Driver, "vkGetSemaphoreCounterValue", "the device is lost")),
-        Mood::Panics => panic!("injected by the test"),
+/// Returns the failure of a behaviour.
+fn inject(behaviour: Behaviour) -> Result<()> {
+    match behaviour {
+        Behaviour::Normal | Behaviour::Late => Ok(()),
+        Behaviour::Fails => Err(Error::new(ErrorKind::Driver, "vkGetSemaphoreCounterValue", "the device is lost")),
+        Behaviour::Panics => panic!("injected by the test"),
     }
 }
 
 impl ExporterTimeline for Exported {
     fn value(&self) -> Result<u64> {
-        let (mood, value) = {
+        let (behaviour, value) = {
             let state = self.exporter.lock();
-            (state.mood, state.value)
+            (state.behaviour, state.value)
         };
-        feel(mood).map(|()| value)
+        inject(behaviour).map(|()| value)
     }
 
     fn signal(&self, value: u64) -> Result<()> {
@@ -138,7 +138,7 @@ impl ExporterTimeline for Exported {
             hook();
         }
         let mut state = self.exporter.lock();
-        if state.mood == Mood::Late {
+        if state.behaviour == Behaviour::Late {
             state.value = state.value.max(value);
             self.exporter.state.1.notify_all();
         }
@@ -196,7 +196,7 @@ impl TimelineWaiter for Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        // Long enough for somebody who does not wait for it to be found out.
+        // Long enough to detect a thread that does not wait for it.
         std::thread::sleep(Duration::from_millis(5));
         self.exporter.lock().waiters -= 1;
     }

@@ -1,27 +1,27 @@
-//! Exporters that fail, and timelines that are given up.
+//! Failed exporters and abandoned timelines.
 
 use std::sync::mpsc;
 use std::time::Instant;
 
-use super::{Exporter, LONG, Mood, assert_refused, bridged, open, parts, parts_of};
+use super::{Behaviour, Exporter, LONG, assert_error, bridged, bridged_timeline, bridged_timeline_on, open};
 use crate::error::ErrorKind;
 use crate::object::Timeline;
 
 #[test]
-fn a_failing_or_panicking_exporter_lets_its_streams_go() {
-    for (mood, text) in [(Mood::Fails, "the device is lost"), (Mood::Panics, "panicked")] {
+fn a_failing_or_panicking_exporter_releases_its_waits() {
+    for (behaviour, text) in [(Behaviour::Fails, "the device is lost"), (Behaviour::Panics, "panicked")] {
         let (_recorder, device) = open();
         let (exporter, healthy) = (Exporter::default(), Exporter::default());
         let (timeline, other) = (bridged(&device, &exporter), bridged(&device, &healthy));
         let streams: [_; 2] = std::array::from_fn(|_| device.create_stream().expect("stream"));
         streams[0].wait_timeline(&timeline, 1).expect("enqueues");
         streams[1].wait_timeline(&other, 1).expect("enqueues");
-        exporter.set_mood(mood);
+        exporter.set_behaviour(behaviour);
         let error = streams[0].synchronize_timeout(LONG).expect_err("the wait was not met");
-        assert_refused(&error, ErrorKind::Driver, error.operation(), &[text]);
+        assert_error(&error, ErrorKind::Driver, error.operation(), &[text]);
         streams[0].synchronize_timeout(LONG).expect("it is reported once");
-        // For good, whatever the exporter does next.
-        exporter.set_mood(Mood::Well);
+        // Permanently, even if the exporter recovers.
+        exporter.set_behaviour(Behaviour::Normal);
         exporter.set(1);
         for result in [
             streams[0].wait_timeline(&timeline, 1),
@@ -31,9 +31,9 @@ fn a_failing_or_panicking_exporter_lets_its_streams_go() {
             timeline.value().map(drop),
         ] {
             let error = result.expect_err("it has failed");
-            assert_refused(&error, ErrorKind::Driver, error.operation(), &["the timeline failed before", text]);
+            assert_error(&error, ErrorKind::Driver, error.operation(), &["the timeline failed before", text]);
         }
-        // The bridge carries what else there is.
+        // The bridge still serves other timelines.
         healthy.set(1);
         streams[1].synchronize_timeout(LONG).expect("the value is there");
         streams[1].signal_timeline(&other, 2).expect("enqueues");
@@ -42,43 +42,43 @@ fn a_failing_or_panicking_exporter_lets_its_streams_go() {
 }
 
 #[test]
-fn a_failing_exporter_is_no_timeline() {
+fn a_timeline_of_a_failing_exporter_cannot_be_created() {
     let (recorder, device) = open();
     let exporter = Exporter::default();
-    exporter.set_mood(Mood::Fails);
+    exporter.set_behaviour(Behaviour::Fails);
     let error = Timeline::new(&device, exporter.private()).expect_err("it has no value");
-    assert_refused(&error, ErrorKind::Driver, "vkGetSemaphoreCounterValue", &["the device is lost"]);
+    assert_error(&error, ErrorKind::Driver, "vkGetSemaphoreCounterValue", &["the device is lost"]);
     assert_eq!(recorder.calls(), []);
 }
 
 #[test]
-fn an_abandoned_timeline_lets_its_streams_go() {
-    let (recorder, exporter, timeline, stream) = parts();
+fn an_abandoned_timeline_releases_its_waits() {
+    let (recorder, exporter, timeline, stream) = bridged_timeline();
     stream.wait_timeline(&timeline, 7).expect("enqueues");
-    timeline.abandon("the renderer is gone").expect("lets go");
+    timeline.abandon("the renderer is gone").expect("releases the waits");
     let error = stream.synchronize_timeout(LONG).expect_err("the wait was not met");
-    assert_refused(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the renderer is gone"]);
+    assert_error(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the renderer is gone"]);
     recorder.forget_calls();
     for result in [stream.wait_timeline(&timeline, 1), stream.signal_timeline(&timeline, 8), timeline.signal(8)] {
         let error = result.expect_err("it is abandoned");
-        assert_refused(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the renderer is gone"]);
+        assert_error(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the renderer is gone"]);
     }
     assert_eq!(recorder.calls(), [], "nothing is enqueued");
     assert_eq!((exporter.value(), exporter.signals()), (0, vec![]));
 }
 
-/// Of each timeline a stream is told once.
+/// A stream reports each failed timeline once.
 #[test]
-fn a_signal_that_is_not_carried_is_an_error_of_its_stream() {
+fn a_failed_signal_is_an_error_of_its_stream() {
     let (recorder, device) = open();
-    let (exporter, timeline, first) = parts_of(&recorder, &device);
+    let (exporter, timeline, first) = bridged_timeline_on(&recorder, &device);
     let (second, other) = (device.create_stream().expect("stream"), bridged(&device, &Exporter::default()));
     [&first, &second].into_iter().for_each(|stream| recorder.hold(stream.as_raw()));
     for (value, stream) in [&first, &second, &first].into_iter().enumerate() {
         stream.signal_timeline(&timeline, value as u64 + 1).expect("enqueues");
     }
-    exporter.set_mood(Mood::Fails);
-    // The timeline fails with the signal of the first, and the second's finds it so.
+    exporter.set_behaviour(Behaviour::Fails);
+    // The timeline fails with the signal of the first stream, before the signal of the second.
     for stream in [&first, &second] {
         recorder.finish(stream.as_raw());
         let start = std::time::Instant::now();
@@ -88,9 +88,9 @@ fn a_signal_that_is_not_carried_is_an_error_of_its_stream() {
                 Ok(()) => assert!(start.elapsed() < LONG, "the stream reports no error"),
             }
         };
-        assert_refused(&error, ErrorKind::Driver, error.operation(), &["the device is lost"]);
+        assert_error(&error, ErrorKind::Driver, error.operation(), &["the device is lost"]);
     }
-    // Whatever was outstanding for the failed timeline has been looked at once this is carried.
+    // Once this is transferred, all pending requests of the failed timeline have been handled.
     first.signal_timeline(&other, 1).expect("enqueues");
     recorder.finish(first.as_raw());
     other.wait(1, LONG).expect("the bridge goes on");
@@ -98,33 +98,33 @@ fn a_signal_that_is_not_carried_is_an_error_of_its_stream() {
 }
 
 #[test]
-fn a_lost_device_fails_the_timelines_that_it_was_to_signal() {
+fn a_lost_device_fails_timelines_with_pending_signals() {
     let (recorder, device) = open();
     recorder.expect_leaks();
     recorder.cannot_cancel();
-    let (exporter, timeline, stream) = parts_of(&recorder, &device);
-    let asked = device.create_stream().expect("stream");
+    let (exporter, timeline, stream) = bridged_timeline_on(&recorder, &device);
+    let queried = device.create_stream().expect("stream");
     recorder.hold(stream.as_raw());
     stream.signal_timeline(&timeline, 1).expect("enqueues");
-    // No other failure says that, and one alone may be anything.
+    // Other failures, and a single device-lost error, do not prove the loss.
     for kind in [ErrorKind::Driver, ErrorKind::Driver, ErrorKind::DeviceLost] {
         recorder.fail_next("QueryStream", kind);
-        asked.is_idle().expect_err("injected failure");
+        queried.is_idle().expect_err("injected failure");
     }
     std::thread::sleep(std::time::Duration::from_millis(20));
     timeline.value().expect("the device is not lost");
-    // Whatever stream is asked.
+    // Any stream detects the loss.
     [(); 2].into_iter().for_each(|()| recorder.fail_next("QueryStream", ErrorKind::DeviceLost));
-    asked.synchronize_timeout(LONG).expect_err("injected failure");
+    queried.synchronize_timeout(LONG).expect_err("injected failure");
     let start = std::time::Instant::now();
     let error = loop {
         match timeline.value() {
             Err(error) => break error,
-            Ok(_) => assert!(start.elapsed() < LONG, "nobody fails the timeline"),
+            Ok(_) => assert!(start.elapsed() < LONG, "the timeline does not fail"),
         }
     };
-    assert_refused(&error, ErrorKind::DeviceLost, "drvInjectedFailure", &["the timeline failed before"]);
-    // The thread has nothing left to look at.
+    assert_error(&error, ErrorKind::DeviceLost, "drvInjectedFailure", &["the timeline failed before"]);
+    // The thread has no pending requests.
     drop(timeline);
     while !device.inner.bridges.are_idle() {
         assert!(start.elapsed() < LONG, "the bridge goes on");
@@ -133,27 +133,27 @@ fn a_lost_device_fails_the_timelines_that_it_was_to_signal() {
     assert_eq!(exporter.signals(), [0; 0]);
 }
 
-/// A signal that the stream had been told before comes too late.
+/// A signal enqueued before the abandonment is discarded.
 #[test]
 fn an_abandoned_timeline_is_not_signalled() {
-    let (recorder, exporter, timeline, stream) = parts();
+    let (recorder, exporter, timeline, stream) = bridged_timeline();
     recorder.hold(stream.as_raw());
     stream.signal_timeline(&timeline, 7).expect("enqueues");
-    timeline.abandon("gone").expect("lets go");
+    timeline.abandon("gone").expect("releases the waits");
     recorder.finish(stream.as_raw());
     drop((stream, timeline));
     assert_eq!(exporter.signals(), [0; 0]);
 }
 
-/// The stream hears of it; the timeline goes on.
+/// The stream reports it; the timeline stays usable.
 #[test]
-fn a_signal_that_somebody_else_overtook_is_an_error_of_the_stream() {
-    let (recorder, exporter, timeline, stream) = parts();
-    for (value, mood, reached) in [(5, Mood::Late, 5), (7, Mood::Well, 8)] {
+fn an_overtaken_signal_is_an_error_of_the_stream() {
+    let (recorder, exporter, timeline, stream) = bridged_timeline();
+    for (value, behaviour, reached) in [(5, Behaviour::Late, 5), (7, Behaviour::Normal, 8)] {
         recorder.hold(stream.as_raw());
-        exporter.set_mood(mood);
+        exporter.set_behaviour(behaviour);
         stream.signal_timeline(&timeline, value).expect("enqueues");
-        if mood == Mood::Well {
+        if behaviour == Behaviour::Normal {
             exporter.set(reached);
         }
         recorder.finish(stream.as_raw());
@@ -164,24 +164,24 @@ fn a_signal_that_somebody_else_overtook_is_an_error_of_the_stream() {
                 Err(error) => break error,
             }
         };
-        let words = ["one timeline a direction", &format!("value: {value}")];
-        assert_refused(&error, ErrorKind::Overtaken, "Stream::signal_timeline", &words);
+        let words = ["one timeline for each direction", &format!("value: {value}")];
+        assert_error(&error, ErrorKind::Overtaken, "Stream::signal_timeline", &words);
         assert_eq!((exporter.value(), exporter.signals()), (reached, vec![]));
-        exporter.set_mood(Mood::Well);
+        exporter.set_behaviour(Behaviour::Normal);
         stream.synchronize_timeout(LONG).expect("it is reported once");
     }
-    stream.wait_timeline(&timeline, 9).expect("the timeline is well");
+    stream.wait_timeline(&timeline, 9).expect("the timeline has not failed");
     exporter.set(9);
     recorder.finish(stream.as_raw());
     stream.synchronize_timeout(LONG).expect("the value is there");
 }
 
-/// The bridge may be the last to drop an exporter, whose destructor is not the library's.
+/// The bridge may drop the last reference to an exporter, whose destructor is application code.
 #[test]
 fn a_panicking_destructor_does_not_stop_the_bridge() {
     let (recorder, device) = open();
-    let (exporter, timeline, stream) = parts_of(&recorder, &device);
-    let (other_exporter, other, _) = parts_of(&recorder, &device);
+    let (exporter, timeline, stream) = bridged_timeline_on(&recorder, &device);
+    let (other_exporter, other, _) = bridged_timeline_on(&recorder, &device);
     let (dropped, was_dropped) = mpsc::channel();
     exporter.on_drop(move || {
         dropped.send(std::thread::current().name().map(String::from)).expect("send");
@@ -198,13 +198,13 @@ fn a_panicking_destructor_does_not_stop_the_bridge() {
     stream.synchronize_timeout(LONG).expect("the bridge goes on");
 }
 
-/// The bridge does not come to rest, and looks after the process all the same.
+/// The bridge is continuously busy and still checks the process.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_end_of_a_process_is_noticed_while_another_timeline_is_busy() {
+fn the_end_of_a_process_is_detected_while_another_timeline_is_busy() {
     let (recorder, device) = open();
-    let (_exporter, timeline, stream) = parts_of(&recorder, &device);
-    let (_busy_exporter, busy, signalling) = parts_of(&recorder, &device);
+    let (_exporter, timeline, stream) = bridged_timeline_on(&recorder, &device);
+    let (_busy_exporter, busy, signalling) = bridged_timeline_on(&recorder, &device);
     let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
     timeline.watch_process(child.id()).expect("watches");
     stream.wait_timeline(&timeline, 1).expect("enqueues");
@@ -212,10 +212,10 @@ fn the_end_of_a_process_is_noticed_while_another_timeline_is_busy() {
     let start = std::time::Instant::now();
     for value in 1.. {
         signalling.signal_timeline(&busy, value).expect("enqueues");
-        if stream.is_idle().expect("asks") {
+        if stream.is_idle().expect("query") {
             break;
         }
-        assert!(start.elapsed() < LONG, "nobody looked after the process");
+        assert!(start.elapsed() < LONG, "the process was not checked");
     }
     assert_eq!(stream.synchronize().expect_err("the wait was not met").kind(), ErrorKind::Cancelled);
     child.wait().expect("reaps");

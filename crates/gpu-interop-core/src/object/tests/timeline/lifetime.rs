@@ -1,19 +1,19 @@
-//! What ends first.
+//! Lifetimes of timelines, devices and exporters.
 
 use std::time::{Duration, Instant};
 
-use super::{Call, Exporter, LONG, bridged, open, parts, parts_of};
+use super::{Call, Exporter, LONG, bridged, bridged_timeline, bridged_timeline_on, open};
 use crate::object::tests::recorder::Recorder;
 use crate::object::tests::{SIZE, opaque};
 
-/// How often signal memory was allocated and freed.
+/// Number of allocations and frees of signal memory.
 fn memory(recorder: &Recorder) -> (usize, usize) {
     let calls = recorder.calls();
     let count = |is: fn(&Call) -> bool| calls.iter().filter(|call| is(call)).count();
     (count(|call| *call == Call::AllocateSignalMemory), count(|call| matches!(call, Call::FreeSignalMemory(_))))
 }
 
-/// Whatever is dropped last closes the device, at once if nothing is pending.
+/// The last drop closes the device, immediately if nothing is pending.
 #[test]
 fn an_idle_device_frees_its_words_in_every_order() {
     for last in ["device", "stream", "timeline"] {
@@ -41,15 +41,15 @@ fn an_idle_device_frees_its_words_in_every_order() {
     }
 }
 
-/// A driver whose frees wait for every stream would block this thread, which is to signal what a stream waits for.
+/// A free that waits for every stream would block this thread, which must signal the pending wait.
 #[test]
 fn memory_is_not_freed_while_a_stream_waits_where_frees_wait_for_streams() {
     let (recorder, device) = open();
-    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    let (exporter, timeline, stream) = bridged_timeline_on(&recorder, &device);
     let destroyed = || recorder.calls().iter().any(|call| matches!(call, Call::DestroyMemory(_)));
     recorder.frees_wait_for_streams();
     stream.wait_timeline(&timeline, 1).expect("enqueues");
-    // Never used on the stream; and used on one that has run it since.
+    // One never used on the stream, and one whose work has completed.
     drop(device.import_memory(opaque(SIZE)).expect("imports"));
     let other = device.create_stream().expect("stream");
     recorder.hold(other.as_raw());
@@ -69,11 +69,11 @@ fn memory_is_not_freed_while_a_stream_waits_where_frees_wait_for_streams() {
     }
 }
 
-/// A device does not keep what an exporter may want to destroy.
+/// A device keeps no object of an exporter without timelines.
 #[test]
-fn nothing_of_an_exporter_is_kept_once_its_timelines_are_gone() {
+fn no_waiter_is_kept_without_timelines() {
     let (recorder, device) = open();
-    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    let (exporter, timeline, stream) = bridged_timeline_on(&recorder, &device);
     let another = bridged(&device, &exporter);
     assert_eq!(exporter.waiters(), 1, "they share a bridge");
     stream.signal_timeline(&timeline, 1).expect("enqueues");
@@ -87,20 +87,20 @@ fn nothing_of_an_exporter_is_kept_once_its_timelines_are_gone() {
         assert!(start.elapsed() < LONG, "the waiter is kept");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // One that nothing was ordered of goes at once.
+    // A bridge without requests ends at once.
     drop(bridged(&device, &exporter));
     assert_eq!(exporter.waiters(), 0);
-    // And the device can begin again.
+    // The device can create another bridge.
     let timeline = bridged(&device, &exporter);
     stream.signal_timeline(&timeline, 2).expect("enqueues");
     exporter.expect(2);
 }
 
-/// The driver cannot cancel, so the bridge lets the stream go; what the stream signals then is worth nothing.
+/// The driver cannot cancel, so the bridge releases the wait; later signals of the stream are discarded.
 #[test]
-fn closing_lets_a_waiting_stream_go_and_carries_nothing_of_it() {
+fn closing_releases_a_wait_and_discards_later_signals() {
     let (recorder, device) = open();
-    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    let (exporter, timeline, stream) = bridged_timeline_on(&recorder, &device);
     let healthy = Exporter::default();
     let other = bridged(&device, &healthy);
     recorder.cannot_cancel();
@@ -112,12 +112,12 @@ fn closing_lets_a_waiting_stream_go_and_carries_nothing_of_it() {
     assert_eq!((exporter.signals(), healthy.signals()), (vec![], vec![]));
 }
 
-/// One stream waits for another that waits for the timeline, and so goes on without its data, too.
+/// A stream waits for another that waits for the timeline, and also continues without the data.
 #[test]
-fn closing_carries_nothing_of_a_stream_behind_one_that_is_let_go() {
+fn closing_discards_signals_behind_a_released_stream() {
     let (recorder, device) = open();
-    let (_exporter, timeline, first) = parts_of(&recorder, &device);
-    let (other_exporter, other, second) = parts_of(&recorder, &device);
+    let (_exporter, timeline, first) = bridged_timeline_on(&recorder, &device);
+    let (other_exporter, other, second) = bridged_timeline_on(&recorder, &device);
     recorder.cannot_cancel();
     first.wait_timeline(&timeline, 1).expect("enqueues");
     let (before, behind) = (first.as_raw(), second.as_raw());
@@ -137,17 +137,17 @@ fn closing_carries_nothing_of_a_stream_behind_one_that_is_let_go() {
     assert_eq!(memory(&recorder).0, memory(&recorder).1, "every stream is idle");
 }
 
-/// A stream whose wait was met is not cut off, however late.
+/// A signal of a stream whose wait was satisfied is transferred, however late.
 #[test]
-fn closing_carries_what_was_on_its_way() {
-    let (recorder, exporter, timeline, stream) = parts();
+fn closing_transfers_signals_of_satisfied_waits() {
+    let (recorder, exporter, timeline, stream) = bridged_timeline();
     recorder.hold(stream.as_raw());
     recorder.cannot_cancel();
     stream.signal_timeline(&timeline, 2).expect("enqueues");
     let raw = stream.as_raw();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // After the first patience of a device that is being closed.
+            // After the first timeout of a device that is being closed.
             while !recorder.calls().contains(&Call::CancelPendingWork) {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -159,10 +159,10 @@ fn closing_carries_what_was_on_its_way() {
     assert_eq!(memory(&recorder), (1, 1));
 }
 
-/// What a stream may still write is never freed.
+/// Words that a stream may still write are never freed.
 #[test]
-fn words_of_a_stream_that_never_goes_idle_are_leaked() {
-    let (recorder, exporter, timeline, stream) = parts();
+fn words_of_a_busy_stream_are_leaked() {
+    let (recorder, exporter, timeline, stream) = bridged_timeline();
     recorder.expect_leaks();
     recorder.cannot_cancel();
     recorder.hold(stream.as_raw());
@@ -174,14 +174,14 @@ fn words_of_a_stream_that_never_goes_idle_are_leaked() {
     assert_eq!(memory(&recorder), (1, 0));
     assert_eq!(exporter.waiters(), 0, "the exporter is still in use");
     recorder.finish(raw);
-    assert_eq!(exporter.signals(), [0; 0], "nobody looks any more");
+    assert_eq!(exporter.signals(), [0; 0], "no thread reads the words");
 }
 
-/// An exporter may hold what holds the device: it is closed by a thread that is no bridge's.
+/// An exporter may own the device: it is closed by a thread other than the bridge's.
 #[test]
-fn the_last_device_may_go_with_an_exporter_on_the_bridge() {
+fn the_bridge_may_drop_the_last_device() {
     let (recorder, device) = open();
-    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    let (exporter, timeline, stream) = bridged_timeline_on(&recorder, &device);
     exporter.on_drop(move || drop(device));
     stream.wait_timeline(&timeline, 1).expect("enqueues");
     drop((timeline, stream));
@@ -193,11 +193,11 @@ fn the_last_device_may_go_with_an_exporter_on_the_bridge() {
     }
 }
 
-/// A thread that is inside the exporter when the device is given up reads a word afterwards.
+/// A thread inside the exporter reads a word after the device was closed with pending work.
 #[test]
-fn a_device_that_was_given_up_stays_while_a_thread_may_read_its_words() {
+fn an_abandoned_device_lives_while_a_thread_may_read_its_words() {
     let (recorder, device) = open();
-    let (exporter, timeline, stream) = parts_of(&recorder, &device);
+    let (exporter, timeline, stream) = bridged_timeline_on(&recorder, &device);
     recorder.expect_leaks();
     recorder.cannot_cancel();
     let (inside, is_inside) = std::sync::mpsc::channel();
@@ -215,8 +215,12 @@ fn a_device_that_was_given_up_stays_while_a_thread_may_read_its_words() {
     let held = std::sync::Arc::strong_count(&recorder);
     drop((stream, timeline, device));
     assert!(start.elapsed() < LONG, "closing waits for the exporter");
-    // The device is the recorder here.
-    assert_eq!(std::sync::Arc::strong_count(&recorder), held, "the words' device is gone while a thread may read them");
+    // The backend device is the recorder here.
+    assert_eq!(
+        std::sync::Arc::strong_count(&recorder),
+        held,
+        "the words' device was dropped while a thread may read them"
+    );
     go_on.send(()).expect("the bridge's thread waits");
     while std::sync::Arc::strong_count(&recorder) > 1 {
         assert!(start.elapsed() < LONG, "the device is kept");

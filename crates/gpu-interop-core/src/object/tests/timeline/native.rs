@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Call, Exporter, Mood, assert_invalid, assert_refused, open, open_on};
+use super::{Behaviour, Call, Exporter, assert_error, assert_invalid, open, open_on};
 use crate::backend::{RawSemaphore, RawSignal, RawWait};
 use crate::capability::Support;
 use crate::error::ErrorKind;
@@ -60,11 +60,11 @@ fn misuse_enqueues_nothing() {
     stream.signal_timeline(&timeline, 5).expect("enqueues");
     let words = ["only grows", "value: 5", "already signalled: 5"];
     assert_invalid(&recorder, "Stream::signal_timeline", &words, || stream.signal_timeline(&timeline, 5));
-    // What the host signals counts too.
+    // Host signals count, too.
     timeline.signal(8).expect("signals");
     let words = ["only grows", "value: 7", "already signalled: 8"];
     assert_invalid(&recorder, "Stream::signal_timeline", &words, || stream.signal_timeline(&timeline, 7));
-    other.create_stream().expect("stream").signal_timeline(&foreign, 1).expect("the refused signal left no trace");
+    other.create_stream().expect("stream").signal_timeline(&foreign, 1).expect("the rejected signal left no trace");
 }
 
 #[test]
@@ -74,29 +74,29 @@ fn a_signal_that_is_not_enqueued_can_be_repeated() {
     let (timeline, stream) = (native(&device, &exporter), device.create_stream().expect("stream"));
     recorder.fail_next("SignalSemaphores", ErrorKind::Driver);
     let error = stream.signal_timeline(&timeline, 2).expect_err("injected failure");
-    assert_refused(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
+    assert_error(&error, ErrorKind::Driver, "drvInjectedFailure", &["DRV_INJECTED"]);
     stream.signal_timeline(&timeline, 2).expect("the value is still free");
-    // Nor does a refused signal of the host count.
+    // A rejected host signal does not count.
     exporter.set(10);
     assert_eq!(timeline.signal(9).expect_err("backwards").kind(), ErrorKind::InvalidArgument);
     timeline.signal(11).expect("signals");
     assert_eq!(exporter.signals(), [11]);
 }
 
-/// CUDA sets a timeline back to a signal that comes too late.
+/// CUDA lowers a timeline to the value of an overtaken signal.
 #[test]
-fn a_timeline_that_goes_back_is_an_error() {
+fn a_decreasing_timeline_is_an_error() {
     let (_recorder, device) = open();
     let exporter = Exporter::default();
     let timeline = native(&device, &exporter);
     exporter.set(5);
     assert_eq!(timeline.value().expect("a value"), 5);
     exporter.set(3);
-    let words = ["went back", "value: 3", "it was: 5"];
-    assert_refused(&timeline.value().expect_err("back"), ErrorKind::Overtaken, "Timeline::value", &words);
+    let words = ["decreased", "value: 3", "previous value: 5"];
+    assert_error(&timeline.value().expect_err("back"), ErrorKind::Overtaken, "Timeline::value", &words);
     let error = timeline.wait(4, Duration::from_millis(1)).expect_err("it never comes");
-    assert_refused(&error, ErrorKind::Overtaken, "Timeline::value", &words);
-    // It goes on.
+    assert_error(&error, ErrorKind::Overtaken, "Timeline::value", &words);
+    // The timeline recovers.
     exporter.set(6);
     timeline.wait(6, Duration::ZERO).expect("reached");
     exporter.set(5);
@@ -106,7 +106,7 @@ fn a_timeline_that_goes_back_is_an_error() {
 }
 
 #[test]
-fn a_refused_import_makes_a_bridge() {
+fn a_rejected_import_makes_a_bridge() {
     use ErrorKind::{DeviceMismatch, DriverTooOld, ImportRejected, SymbolMissing, Unsupported};
     for kind in [DeviceMismatch, DriverTooOld, ImportRejected, SymbolMissing, Unsupported] {
         let (recorder, device) = open();
@@ -116,18 +116,18 @@ fn a_refused_import_makes_a_bridge() {
         recorder.fail_next("ImportSemaphore", kind);
         let named = Timeline::with_strategy(&device, Exporter::default().exportable(), TimelineStrategy::Native);
         let error = named.expect_err("it was named");
-        assert_refused(&error, kind, "drvInjectedFailure", &["strategy: native"]);
+        assert_error(&error, kind, "drvInjectedFailure", &["strategy: native"]);
     }
     for kind in [ErrorKind::OutOfMemory, ErrorKind::Driver] {
         let (recorder, device) = open();
         recorder.fail_next("ImportSemaphore", kind);
         let error = Timeline::new(&device, Exporter::default().exportable()).expect_err("another way has it too");
-        assert_refused(&error, kind, "drvInjectedFailure", &["DRV_INJECTED"]);
+        assert_error(&error, kind, "drvInjectedFailure", &["DRV_INJECTED"]);
     }
 }
 
 #[test]
-fn nothing_is_exported_that_cannot_be_imported() {
+fn unimportable_timelines_are_not_exported() {
     let lacks = everything().with_semaphore(TIMELINE, Support::no("injected by the test"));
     let (recorder, device) = open_on(Recorder::with_capabilities(gpu(1), lacks));
     let exporter = Exporter::default();
@@ -135,36 +135,36 @@ fn nothing_is_exported_that_cannot_be_imported() {
     assert_eq!(timeline.strategy(), TimelineStrategy::HostBridge);
     let named = Timeline::with_strategy(&device, exporter.exportable(), TimelineStrategy::Native);
     let words = ["injected by the test", "strategy: native"];
-    assert_refused(&named.expect_err("it was named"), ErrorKind::Unsupported, "Timeline::new", &words);
+    assert_error(&named.expect_err("it was named"), ErrorKind::Unsupported, "Timeline::new", &words);
     assert_eq!((exporter.exports(), recorder.calls()), (0, vec![]));
-    // Nor does a device that could import what cannot be exported.
+    // The same without an exportable timeline.
     let (recorder, device) = open();
     let timeline = Timeline::new(&device, exporter.private()).expect("a bridge");
     assert_eq!(timeline.strategy(), TimelineStrategy::HostBridge);
     let named = Timeline::with_strategy(&device, exporter.private(), TimelineStrategy::Native);
-    assert_refused(&named.expect_err("it was named"), ErrorKind::Unsupported, "Timeline::new", &["cannot export"]);
+    assert_error(&named.expect_err("it was named"), ErrorKind::Unsupported, "Timeline::new", &["cannot export"]);
     assert_eq!(recorder.calls(), []);
 }
 
 #[test]
 fn abandoning_raises_the_timeline_to_the_last_value_that_a_stream_waits_for() {
-    for mood in [Mood::Well, Mood::Late] {
+    for mood in [Behaviour::Normal, Behaviour::Late] {
         let (_recorder, device) = open();
         let exporter = Exporter::default();
         let (timeline, stream) = (native(&device, &exporter), device.create_stream().expect("stream"));
         for value in [4, 9, 6] {
             stream.wait_timeline(&timeline, value).expect("enqueues");
         }
-        exporter.set_mood(mood);
-        timeline.abandon("the renderer is gone").expect("lets go");
+        exporter.set_behaviour(mood);
+        timeline.abandon("the renderer is gone").expect("releases the waits");
         timeline.abandon("once more").expect("is done already");
         assert_eq!(exporter.value(), 9);
-        assert_eq!(exporter.signals(), if mood == Mood::Late { vec![] } else { vec![9] });
+        assert_eq!(exporter.signals(), if mood == Behaviour::Late { vec![] } else { vec![9] });
         for error in [stream.wait_timeline(&timeline, 10), stream.signal_timeline(&timeline, 10), timeline.signal(10)] {
             let error = error.expect_err("it is abandoned");
-            assert_refused(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the renderer is gone"]);
+            assert_error(&error, ErrorKind::Cancelled, "Timeline::abandon", &["the renderer is gone"]);
         }
-        assert_eq!(exporter.value(), 9, "what was refused is not waited for");
+        assert_eq!(exporter.value(), 9, "what was rejected is not waited for");
     }
 }
 
@@ -174,19 +174,19 @@ fn abandoning_can_be_repeated_where_the_exporter_failed() {
     let exporter = Exporter::default();
     let (timeline, stream) = (native(&device, &exporter), device.create_stream().expect("stream"));
     stream.wait_timeline(&timeline, 3).expect("enqueues");
-    for mood in [Mood::Fails, Mood::Panics] {
-        exporter.set_mood(mood);
+    for mood in [Behaviour::Fails, Behaviour::Panics] {
+        exporter.set_behaviour(mood);
         assert_eq!(timeline.abandon("gone").expect_err("the exporter does not help").kind(), ErrorKind::Driver);
     }
-    exporter.set_mood(Mood::Well);
-    timeline.abandon("gone").expect("lets go");
+    exporter.set_behaviour(Behaviour::Normal);
+    timeline.abandon("gone").expect("releases the waits");
     assert_eq!(exporter.signals(), [3]);
 }
 
-/// Either the wait is refused, or the streams are let go from it too.
+/// Either the wait fails, or it is released.
 #[test]
-fn a_wait_while_the_timeline_is_abandoned_is_refused_or_let_go() {
-    let mut refused = 0;
+fn a_wait_during_abandonment_is_rejected_or_released() {
+    let mut rejected = 0;
     for round in 0..300 {
         let (_recorder, device) = open();
         let exporter = Exporter::default();
@@ -196,11 +196,11 @@ fn a_wait_while_the_timeline_is_abandoned_is_refused_or_let_go() {
             if round % 2 == 0 {
                 std::thread::yield_now();
             }
-            timeline.abandon("gone").expect("lets go");
+            timeline.abandon("gone").expect("releases the waits");
             waiter.join().expect("join")
         });
-        refused += usize::from(enqueued < 99);
+        rejected += usize::from(enqueued < 99);
         assert!(exporter.value() >= enqueued as u64, "a stream waits for {enqueued}, and got {}", exporter.value());
     }
-    assert!(refused > 0, "the threads never met");
+    assert!(rejected > 0, "no wait was rejected");
 }
