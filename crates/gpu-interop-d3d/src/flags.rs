@@ -3,69 +3,57 @@
 use bitflags::bitflags;
 use gpu_interop_core::ArrayUsage;
 
-bitflags! {
+/// Flag types of Direct3D's headers: `NAME = "prefix" { FLAG = bit; }`, each documented with the header's name.
+macro_rules! flags {
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal { $($flag:ident = $bit:literal;)* })*) => {
+        bitflags! {$(
+            $(#[$doc])*
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+            pub struct $name: u32 {
+                $(
+                    #[doc = concat!("`", $prefix, stringify!($flag), "`")]
+                    const $flag = $bit;
+                )*
+                const _ = !0;
+            }
+        )*}
+    };
+}
+
+flags! {
     /// `D3D12_RESOURCE_FLAGS`. Bits without a name here are kept.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-    pub struct ResourceFlags: u32 {
-        /// `D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET`
-        const ALLOW_RENDER_TARGET = 0x1;
-        /// `D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL`
-        const ALLOW_DEPTH_STENCIL = 0x2;
-        /// `D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS`
-        const ALLOW_UNORDERED_ACCESS = 0x4;
-        /// `D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE`
-        const DENY_SHADER_RESOURCE = 0x8;
-        /// `D3D12_RESOURCE_FLAG_ALLOW_CROSS_ADAPTER`
-        const ALLOW_CROSS_ADAPTER = 0x10;
-        /// `D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS`
-        const ALLOW_SIMULTANEOUS_ACCESS = 0x20;
-        /// `D3D12_RESOURCE_FLAG_VIDEO_DECODE_REFERENCE_ONLY`
-        const VIDEO_DECODE_REFERENCE_ONLY = 0x40;
-        /// `D3D12_RESOURCE_FLAG_VIDEO_ENCODE_REFERENCE_ONLY`
-        const VIDEO_ENCODE_REFERENCE_ONLY = 0x80;
-        /// `D3D12_RESOURCE_FLAG_RAYTRACING_ACCELERATION_STRUCTURE`
-        const RAYTRACING_ACCELERATION_STRUCTURE = 0x100;
-        const _ = !0;
+    ResourceFlags = "D3D12_RESOURCE_FLAG_" {
+        ALLOW_RENDER_TARGET = 0x1;
+        ALLOW_DEPTH_STENCIL = 0x2;
+        ALLOW_UNORDERED_ACCESS = 0x4;
+        DENY_SHADER_RESOURCE = 0x8;
+        ALLOW_CROSS_ADAPTER = 0x10;
+        ALLOW_SIMULTANEOUS_ACCESS = 0x20;
+        VIDEO_DECODE_REFERENCE_ONLY = 0x40;
+        VIDEO_ENCODE_REFERENCE_ONLY = 0x80;
+        RAYTRACING_ACCELERATION_STRUCTURE = 0x100;
     }
 
     /// `D3D11_BIND_FLAG`. Bits without a name here are kept.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-    pub struct BindFlags: u32 {
-        /// `D3D11_BIND_VERTEX_BUFFER`
-        const VERTEX_BUFFER = 0x1;
-        /// `D3D11_BIND_INDEX_BUFFER`
-        const INDEX_BUFFER = 0x2;
-        /// `D3D11_BIND_CONSTANT_BUFFER`
-        const CONSTANT_BUFFER = 0x4;
-        /// `D3D11_BIND_SHADER_RESOURCE`
-        const SHADER_RESOURCE = 0x8;
-        /// `D3D11_BIND_STREAM_OUTPUT`
-        const STREAM_OUTPUT = 0x10;
-        /// `D3D11_BIND_RENDER_TARGET`
-        const RENDER_TARGET = 0x20;
-        /// `D3D11_BIND_DEPTH_STENCIL`
-        const DEPTH_STENCIL = 0x40;
-        /// `D3D11_BIND_UNORDERED_ACCESS`
-        const UNORDERED_ACCESS = 0x80;
-        /// `D3D11_BIND_DECODER`
-        const DECODER = 0x200;
-        /// `D3D11_BIND_VIDEO_ENCODER`
-        const VIDEO_ENCODER = 0x400;
-        const _ = !0;
+    BindFlags = "D3D11_BIND_" {
+        VERTEX_BUFFER = 0x1;
+        INDEX_BUFFER = 0x2;
+        CONSTANT_BUFFER = 0x4;
+        SHADER_RESOURCE = 0x8;
+        STREAM_OUTPUT = 0x10;
+        RENDER_TARGET = 0x20;
+        DEPTH_STENCIL = 0x40;
+        UNORDERED_ACCESS = 0x80;
+        DECODER = 0x200;
+        VIDEO_ENCODER = 0x400;
     }
 
     /// Those of `D3D11_RESOURCE_MISC_FLAG` that concern sharing and shapes. Other bits are kept.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-    pub struct MiscFlags: u32 {
-        /// `D3D11_RESOURCE_MISC_SHARED`
-        const SHARED = 0x2;
-        /// `D3D11_RESOURCE_MISC_TEXTURECUBE`
-        const TEXTURECUBE = 0x4;
-        /// `D3D11_RESOURCE_MISC_SHARED_KEYEDMUTEX`
-        const SHARED_KEYEDMUTEX = 0x100;
-        /// `D3D11_RESOURCE_MISC_SHARED_NTHANDLE`
-        const SHARED_NTHANDLE = 0x800;
-        const _ = !0;
+    MiscFlags = "D3D11_RESOURCE_MISC_" {
+        SHARED = 0x2;
+        TEXTURECUBE = 0x4;
+        SHARED_KEYEDMUTEX = 0x100;
+        SHARED_NTHANDLE = 0x800;
     }
 }
 

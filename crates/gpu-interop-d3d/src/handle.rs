@@ -44,17 +44,17 @@ pub(crate) unsafe fn exported(operation: &'static str, answer: windows::core::Re
 
 /// A request with a name, which the object has as long as `handle` or another handle of it is open: the request keeps a
 /// duplicate. `keeping` is that of the request.
-pub(crate) fn keep<R>(
+pub(crate) fn keep_handle<R>(
     handle: &NtHandle,
     request: R,
     keeping: impl FnOnce(R, Arc<dyn Any + Send + Sync>) -> R,
 ) -> Result<R> {
     // SAFETY: the handle is open, and outlives the borrow.
     let open = unsafe { BorrowedHandle::borrow_raw(handle.as_raw()) };
-    let kept = open.try_clone_to_owned().map_err(|error| {
+    let duplicate = open.try_clone_to_owned().map_err(|error| {
         Error::new(ErrorKind::System, "DuplicateHandle", "cannot duplicate the exported handle").with_source(error)
     })?;
-    Ok(keeping(request, Arc::new(kept)))
+    Ok(keeping(request, Arc::new(duplicate)))
 }
 
 /// The handle of whatever sort that a method answered.

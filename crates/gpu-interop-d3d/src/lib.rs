@@ -41,6 +41,10 @@
 //! Windows 10 or later. Elsewhere the conversions are there, and nothing else.
 
 #[cfg(windows)]
+#[macro_use]
+mod macros;
+
+#[cfg(windows)]
 mod adapter;
 #[cfg(windows)]
 pub mod d3d11;

@@ -15,7 +15,7 @@ use windows::core::Interface;
 
 use super::interop::D3d11Interop;
 use crate::fence::{Counter, Fence, check_value};
-use crate::handle::{Checked, created, exported, keep, with_name};
+use crate::handle::{Checked, created, exported, keep_handle, with_name};
 use crate::waiter::Waiter;
 
 /// An `ID3D11Fence` that can be exported. Clones are the same fence.
@@ -46,34 +46,6 @@ impl ExportableFence {
         let raw = created(OPERATION, answer, raw).map_err(|error| interop.failed(error))?;
         let counter = Counter::new(Fence::D3d11 { fence: raw.clone(), device: interop.device().clone() });
         Ok(Self { interop: interop.clone(), raw, counter: Arc::new(counter) })
-    }
-
-    /// The fence.
-    #[must_use]
-    pub fn as_raw(&self) -> &ID3D11Fence {
-        &self.raw
-    }
-
-    pub(crate) fn fence(&self) -> &Fence {
-        self.counter.fence()
-    }
-
-    /// The present value. Rests on `ID3D11Fence::GetCompletedValue`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Driver`](gpu_interop_core::ErrorKind::Driver) with the reason if the device is lost.
-    pub fn value(&self) -> Result<u64> {
-        self.fence().value().map_err(|error| self.interop.failed(error))
-    }
-
-    /// Blocks until the value is at least `value`. Rests on `ID3D11Fence::SetEventOnCompletion`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Timeout`](gpu_interop_core::ErrorKind::Timeout) after `timeout`; the wait may be repeated.
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) for 2^64 - 1; otherwise as
-    /// [`value`](Self::value).
-    pub fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        self.counter.wait(value, timeout).map_err(|error| self.interop.failed(error))
     }
 
     /// Has the context raise the value once it has run its commands so far. Rests on `ID3D11DeviceContext4::Signal`.
@@ -118,38 +90,6 @@ impl ExportableFence {
         context.cast().checked("ID3D11DeviceContext::QueryInterface").map_err(|error| self.interop.failed(error))
     }
 
-    /// Exports the fence. Every call gives a new handle, owned by the caller, that keeps the fence. Rests on
-    /// `ID3D11Fence::CreateSharedHandle`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D shares
-    /// nothing; otherwise what the driver answers. No handle is left then.
-    pub fn export(&self) -> Result<SemaphoreHandle> {
-        Ok(SemaphoreHandle::D3d11Fence(self.share(None)?.into()))
-    }
-
-    /// Exports the fence as a complete request for an importer: handle and identity.
-    ///
-    /// # Errors
-    /// As [`export`](Self::export).
-    pub fn import_request(&self) -> Result<SemaphoreImport> {
-        Ok(self.request(self.export()?))
-    }
-
-    /// Exports the fence under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
-    /// keeps one until it is gone.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
-    /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
-    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, SemaphoreImport)> {
-        let handle = self.share(Some(name))?;
-        let request = self.request(SemaphoreHandle::D3d11Fence(name.clone().into()));
-        let request = keep(&handle, request, SemaphoreImport::keeping).map_err(|error| self.interop.failed(error))?;
-        Ok((handle, request))
-    }
-
     fn share(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
         const OPERATION: &str = "ID3D11Fence::CreateSharedHandle";
         with_name(OPERATION, name, |name| {
@@ -160,44 +100,29 @@ impl ExportableFence {
         })
         .map_err(|error| self.interop.failed(error))
     }
-
-    /// `handle` is of this fence: its callers have just shared it.
-    fn request(&self, handle: SemaphoreHandle) -> SemaphoreImport {
-        // SAFETY: Direct3D shared this fence just before as the handle, or by the name that is in it, of which the request is
-        // given a handle to keep. The variant is that of such a fence. The device that exported it is named.
-        let request = unsafe { SemaphoreImport::new(handle) };
-        request.exported_by(self.interop.identity().clone())
-    }
 }
 
-/// For timelines that the compute driver imports. Over a bridge, streams can wait for the context, but what they signal
-/// fails the timeline: the host cannot signal the fence. Use a fence of Direct3D 12 there.
-impl ExporterTimeline for ExportableFence {
-    fn value(&self) -> Result<u64> {
-        Self::value(self)
-    }
+nt_exports!(
+    ExportableFence,
+    "fence",
+    "ID3D11Fence::CreateSharedHandle",
+    SemaphoreHandle::D3d11Fence,
+    SemaphoreImport,
+    "handle and device identity"
+);
 
-    fn signal(&self, _value: u64) -> Result<()> {
-        Err(self.interop.failed(Error::unsupported(
-            "ExporterTimeline::signal",
-            "the host cannot signal a fence of Direct3D 11; signal it by a command of the context, or use one of \
-             Direct3D 12",
-        )))
+fence_methods!(
+    ID3D11Fence,
+    D3d11Fence,
+    /// For compute drivers that import the fence. Over a bridge, streams can wait for the context, but their signals fail
+    /// the timeline, because the host cannot signal the fence; use a Direct3D 12 fence there.
+    timeline {
+        fn signal(&self, _value: u64) -> Result<()> {
+            Err(self.interop.failed(Error::unsupported(
+                "ExporterTimeline::signal",
+                "the host cannot signal a fence of Direct3D 11; signal it by a command of the context, or use one of \
+                 Direct3D 12",
+            )))
+        }
     }
-
-    fn wait(&self, value: u64, timeout: Duration) -> Result<()> {
-        Self::wait(self, value, timeout)
-    }
-
-    fn handle_kind(&self) -> Option<SemaphoreHandleKind> {
-        Some(SemaphoreHandleKind::D3d11Fence)
-    }
-
-    fn export(&self) -> Result<SemaphoreImport> {
-        self.import_request()
-    }
-
-    fn waiter(&self) -> Result<Box<dyn TimelineWaiter>> {
-        Ok(Box::new(Waiter::new()?))
-    }
-}
+);

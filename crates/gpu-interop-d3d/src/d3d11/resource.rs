@@ -18,7 +18,7 @@ use super::interop::D3d11Interop;
 use super::keyed_mutex::KeyedMutex;
 use crate::dimension::SrvDimension;
 use crate::flags::{BindFlags, MiscFlags, array_usage_of_bindings};
-use crate::handle::{Checked, created, exported, given, keep, with_name};
+use crate::handle::{Checked, created, exported, given, keep_handle, with_name};
 use crate::sharing::Sharing;
 use crate::texture::TextureSpec;
 
@@ -152,7 +152,8 @@ impl ExportableResource {
         self.check_named("ExportableResource::import_request_by_name")?;
         let handle = self.nt_handle(Some(name))?;
         let request = self.request(MemoryHandle::D3d11Resource(name.clone().into()));
-        let request = keep(&handle, request, MemoryImport::keeping).map_err(|error| self.interop.failed(error))?;
+        let request =
+            keep_handle(&handle, request, MemoryImport::keeping).map_err(|error| self.interop.failed(error))?;
         Ok((handle, request))
     }
 

@@ -12,7 +12,7 @@ use windows::Win32::Graphics::Direct3D12::{
 use super::interop::D3d12Interop;
 use super::resource::{Content, Plan};
 use crate::flags::ResourceFlags;
-use crate::handle::{Checked, created, keep};
+use crate::handle::{Checked, created, keep_handle};
 use crate::texture::TextureSpec;
 
 /// `D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT`, bytes.
@@ -119,36 +119,8 @@ impl ExportableHeap {
         self.options.size
     }
 
-    /// Exports the memory. Every call gives a new handle, owned by the caller, that keeps the memory. Rests on
-    /// `ID3D12Device::CreateSharedHandle`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D shares
-    /// nothing; otherwise what the driver answers. No handle is left then.
-    pub fn export(&self) -> Result<MemoryHandle> {
-        Ok(MemoryHandle::D3d12Heap(self.interop.share(&self.heap, None)?.into()))
-    }
-
-    /// Exports the memory as a complete request for an importer: handle, size, identity.
-    ///
-    /// # Errors
-    /// As [`export`](Self::export).
-    pub fn import_request(&self) -> Result<MemoryImport> {
-        Ok(self.request(self.export()?))
-    }
-
-    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
-    /// keeps one until it is gone.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
-    /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
-    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
-        let handle = self.interop.share(&self.heap, Some(name))?;
-        let request = self.request(MemoryHandle::D3d12Heap(name.clone().into()));
-        let request = keep(&handle, request, MemoryImport::keeping).map_err(|error| self.interop.failed(error))?;
-        Ok((handle, request))
+    fn share(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
+        self.interop.share(&self.heap, name)
     }
 
     /// `handle` is of this heap: its callers have just shared it.
@@ -215,6 +187,15 @@ impl ExportableHeap {
         Ok(PlacedResource { resource, heap: self.clone(), plan, offset })
     }
 }
+
+nt_exports!(
+    ExportableHeap,
+    "memory",
+    "ID3D12Device::CreateSharedHandle",
+    MemoryHandle::D3d12Heap,
+    MemoryImport,
+    "handle, size, device identity"
+);
 
 /// Refuses a device whose heaps hold one sort of resources.
 fn mixes(interop: &D3d12Interop) -> Result<()> {

@@ -12,7 +12,7 @@ use windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
 use super::interop::D3d12Interop;
 use crate::dimension::SrvDimension;
 use crate::flags::{ResourceFlags, array_usage};
-use crate::handle::{created, keep};
+use crate::handle::{created, keep_handle};
 use crate::texture::TextureSpec;
 
 /// What a resource holds.
@@ -183,37 +183,8 @@ impl ExportableResource {
         self.plan.array_desc("ExportableResource::array_desc", 0)
     }
 
-    /// Exports the memory. Every call gives a new handle, owned by the caller, that keeps the memory. Rests on
-    /// `ID3D12Device::CreateSharedHandle`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Unsupported`](gpu_interop_core::ErrorKind::Unsupported) if this implementation of Direct3D shares
-    /// nothing; otherwise what the driver answers. No handle is left then.
-    pub fn export(&self) -> Result<MemoryHandle> {
-        Ok(MemoryHandle::D3d12Resource(self.interop.share(&self.resource, None)?.into()))
-    }
-
-    /// Exports the memory as a complete request for an importer: handle, allocation size, dedicated flag, identity, and for a
-    /// texture its description ([`array_desc`](Self::array_desc)).
-    ///
-    /// # Errors
-    /// As [`export`](Self::export).
-    pub fn import_request(&self) -> Result<MemoryImport> {
-        Ok(self.request(self.export()?))
-    }
-
-    /// Exports the memory under a name, and a request that has the name instead of the handle. The name works in this
-    /// and other processes of the session until the returned handle, and all others to the object, are closed; the request
-    /// keeps one until it is gone.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](gpu_interop_core::ErrorKind::InvalidArgument) if the name is taken or longer than
-    /// 260 UTF-16 code units; otherwise as [`export`](Self::export).
-    pub fn import_request_by_name(&self, name: &ObjectName) -> Result<(NtHandle, MemoryImport)> {
-        let handle = self.interop.share(&self.resource, Some(name))?;
-        let request = self.request(MemoryHandle::D3d12Resource(name.clone().into()));
-        let request = keep(&handle, request, MemoryImport::keeping).map_err(|error| self.interop.failed(error))?;
-        Ok((handle, request))
+    fn share(&self, name: Option<&ObjectName>) -> Result<NtHandle> {
+        self.interop.share(&self.resource, name)
     }
 
     /// `handle` is of this resource: its callers have just shared it.
@@ -231,3 +202,12 @@ impl ExportableResource {
         }
     }
 }
+
+nt_exports!(
+    ExportableResource,
+    "memory",
+    "ID3D12Device::CreateSharedHandle",
+    MemoryHandle::D3d12Resource,
+    MemoryImport,
+    "handle, allocation size, dedicated flag, device identity, and for a texture its description (`array_desc`)"
+);
